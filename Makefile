@@ -1,0 +1,75 @@
+# `make help` lists the targets. Every environment is made once, and again when pyproject.toml or the constraints change.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+    $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+PIP_INSTALL := bin/python -m pip install --quiet --disable-pip-version-check
+
+PYTEST := $(BIN)/python -m pytest
+SCHEMA_DOCS ?= kerneldb.schemas.docs
+BENCHMARKS ?= $(wildcard benchmarks/run.py)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo environment test lint types imports coverage check check-duckdb15 docs bench clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+demo: .venv-demo/.stamp  ## ingest the example trace and answer three questions
+	@KERNELDB=.venv-demo/bin/kerneldb scripts/demo.sh
+
+environment: .venv/.stamp  ## make .venv, with kerneldb and all development tools
+
+test: .venv/.stamp  ## run all tests
+	$(PYTEST)
+
+lint: .venv/.stamp  ## ruff: rules and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.stamp  ## mypy --strict
+	$(BIN)/mypy
+
+imports: .venv/.stamp  ## import-linter: the floors of the house
+	$(BIN)/lint-imports --no-cache
+
+coverage: .venv/.stamp  ## all tests with coverage, which has a floor
+	$(PYTEST) --cov --cov-report=term
+
+check: lint types imports coverage  ## what CI runs, on the newest DuckDB
+
+check-duckdb15: .venv-duckdb15/.stamp  ## all tests on the oldest DuckDB that kerneldb works with
+	.venv-duckdb15/bin/python -m pytest --quiet -p no:cacheprovider
+
+docs: .venv/.stamp  ## write docs/schema.md from the schema
+	$(BIN)/python -m $(SCHEMA_DOCS)
+
+bench: .venv/.stamp  ## run the benchmarks; takes minutes
+	$(BIN)/python $(or $(BENCHMARKS),$(error no benchmarks/run.py))
+
+clean:  ## remove environments, builds and caches
+	rm -rf .venv .venv-demo .venv-duckdb15 build dist *.egg-info htmlcov .coverage
+	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/.stamp: pyproject.toml constraints.txt
+	$(call make-venv,.venv)
+	.venv/$(PIP_INSTALL) -c constraints.txt -e '.[dev]'
+	@touch $@
+
+.venv-demo/.stamp: pyproject.toml constraints.txt
+	@echo 'Making .venv-demo (about a minute, once) ...'
+	$(call make-venv,.venv-demo)
+	@.venv-demo/$(PIP_INSTALL) -c constraints.txt -e .
+	@touch $@
+
+.venv-duckdb15/.stamp: pyproject.toml constraints.txt constraints-duckdb15.txt
+	$(call make-venv,.venv-duckdb15)
+	grep -v '^duckdb==' constraints.txt > .venv-duckdb15/constraints.txt
+	.venv-duckdb15/$(PIP_INSTALL) -c .venv-duckdb15/constraints.txt -c constraints-duckdb15.txt -e '.[test]'
+	@touch $@
+
+define make-venv
+@test -n "$(PYTHON)" || { echo 'kerneldb needs Python 3.11 or newer: make PYTHON=/path/to/python3.11' >&2; exit 1; }
+@$(PYTHON) -m venv $(1) || { echo 'Could not make $(1); on Debian and Ubuntu: apt install python3-venv' >&2; exit 1; }
+endef

@@ -1,0 +1,1 @@
+"""Runs recorded kernels again on the GPU and measures their time and energy. Knows no database."""

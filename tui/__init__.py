@@ -1,0 +1,1 @@
+"""Screens in the terminal over the views of a warehouse."""
