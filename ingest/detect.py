@@ -1,0 +1,91 @@
+"""Says what a file is from its first bytes, and, where it is no trace, what it is instead and what to do."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from typing import Final
+
+from kerneldb.errors import NotATraceError
+from kerneldb.ingest.source import Source
+
+HEAD_BYTES: Final = 1 << 18
+TRACE_MARK: Final = re.compile(rb'"traceEvents"\s*:')
+EVENT_ARRAY: Final = re.compile(rb'\s*\[\s*(?:\]|\{[^{}]*"ph"\s*:)')
+PRINTABLE: Final = frozenset(range(0x20, 0x7F)) | {9, 10, 13}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Impostor:
+    """A kind of file that users hand over by mistake: how to tell it, what to call it, and the remedy."""
+
+    fits: Callable[[bytes], bool]
+    what: str
+    remedy: str
+
+
+def _starts(*magic: bytes) -> Callable[[bytes], bool]:
+    return lambda head: head.lstrip().startswith(magic)
+
+
+def _matches(pattern: bytes) -> Callable[[bytes], bool]:
+    compiled = re.compile(pattern, re.IGNORECASE)
+    return lambda head: compiled.match(head) is not None
+
+
+EXPORT: Final = "Export one with `prof.export_chrome_trace(path)` or `tensorboard_trace_handler`."
+PICKLES: Final = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+MARKUP: Final = (b"<!doctype", b"<!DOCTYPE", b"<html", b"<HTML", b"<?xml")
+EXECUTION_TRACE: Final = rb'\s*\{[^\[]{0,400}"schema"\s*:\s*"\d[\w.\- ]*"'
+MEMORY_TIMELINE: Final = rb"\s*\[\s*\[\s*[-\d\[]"
+RECORD_AGAIN: Final = "The profiler did not finish writing it; record again."
+SAVED_PAGE: Final = "Perhaps a login page was saved instead of the download."
+IMPOSTORS: Final = (
+    Impostor(lambda head: not head.strip(), "an empty file", RECORD_AGAIN),
+    Impostor(
+        _starts(b"SQLite format 3\x00"), "an SQLite database", "This version reads PyTorch profiler traces (JSON)."
+    ),
+    Impostor(_starts(*MARKUP), "an HTML or XML page", SAVED_PAGE),
+    Impostor(_starts(b"\x28\xb5\x2f\xfd"), "a zstd archive", "Unpack it first: `unzstd FILE`."),
+    Impostor(_starts(b"BZh", b"\xfd7zXZ"), "a bz2 or xz archive", "Unpack it first."),
+    Impostor(_starts(b"PAR1"), "a Parquet file", "Query it with DuckDB directly."),
+    Impostor(_starts(*PICKLES), "a Python pickle (perhaps a memory snapshot)", EXPORT),
+    Impostor(_starts(b"\x7fELF"), "an ELF binary", EXPORT),
+    Impostor(_matches(EXECUTION_TRACE), "a PyTorch execution trace (ET)", f"It holds no times. {EXPORT}"),
+    Impostor(_matches(MEMORY_TIMELINE), "a memory timeline", f"It holds no kernels. {EXPORT}"),
+)
+
+
+def head_of(source: Source) -> bytes:
+    """The first bytes of a source, decompressed."""
+    parts: list[bytes] = []
+    for block in source.blocks():
+        parts.append(block)
+        if sum(map(len, parts)) >= HEAD_BYTES:
+            break
+    return b"".join(parts)[:HEAD_BYTES]
+
+
+def check(source: Source) -> None:
+    """Raise NotATraceError where the first bytes show that `source` is something else."""
+    head = head_of(source)
+    if TRACE_MARK.search(head) or EVENT_ARRAY.match(head):
+        return
+    for impostor in IMPOSTORS:
+        if impostor.fits(head):
+            message = f"{source.label}: this is {impostor.what}, not a trace. {impostor.remedy}"
+            raise NotATraceError(message)
+    if head.lstrip()[:1] == b"{" and len(head) >= HEAD_BYTES:
+        return
+    message = f"{source.label}: this is {_describe(head)}, not a trace. {EXPORT}"
+    raise NotATraceError(message)
+
+
+def _describe(head: bytes) -> str:
+    """The plainest name for content that no rule knows."""
+    if head.lstrip()[:1] in (b"{", b"["):
+        return "JSON without a `traceEvents` array"
+    sample = head[:4096]
+    printable = sum(byte in PRINTABLE for byte in sample)
+    return "text" if sample and printable >= 0.9 * len(sample) else "binary data of an unknown kind"

@@ -1,0 +1,147 @@
+"""Explains what a trace lacks, and how to record a better one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Final, Literal
+
+import polars as pl
+
+from kerneldb.batch import Manifest
+
+Level = Literal["ok", "note", "warning", "problem"]
+FEW: Final = 0.02
+"""Up to this share of launches, a missing link is a note, not a warning."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to know about a trace. `remedy` is empty where nothing needs doing."""
+
+    level: Level
+    topic: str
+    message: str
+    remedy: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What was found in one trace, worst first."""
+
+    trace: str
+    findings: list[Finding]
+
+
+ORDER: Final = {"problem": 0, "warning": 1, "note": 2, "ok": 3}
+NO_GPU: Final = (
+    "Pass `activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]`. If that was given: another profiler held the GPU "
+    "(only one at a time), or the work ran outside the recorded window; synchronise before it ends."
+)
+NO_PHASES: Final = 'Wrap stages in `torch.profiler.record_function("prefill")`, or ingest with `--phase NAME`.'
+CUT: Final = "The profiler was killed while writing, or the copy broke off; record or copy again."
+
+
+def diagnose_manifest(manifest: Manifest) -> Diagnosis:
+    """Judge a converted trace by its tables."""
+    launches = _read(manifest, "launches")
+    found = [
+        *_damage(manifest),
+        *_gpu(manifest, launches),
+        *_links(launches),
+        *_shapes(manifest),
+        *_context(manifest),
+    ]
+    return Diagnosis(manifest.name, sorted(found, key=lambda finding: ORDER[finding.level]))
+
+
+def _read(manifest: Manifest, table: str) -> pl.DataFrame:
+    paths = manifest.parts.get(table)
+    return pl.read_parquet(paths) if paths else pl.DataFrame()
+
+
+def _damage(manifest: Manifest) -> Iterator[Finding]:
+    reports = _read(manifest, "ingest_reports")
+    for outcome, reason, n in reports.select("outcome", "reason", "n").iter_rows():
+        if outcome == "truncated":
+            yield Finding("problem", "truncated", f"The file is cut: {reason}.", CUT)
+        elif outcome == "lost":
+            yield Finding("problem", "lost", f"{n:,} × {reason}.", "Keep the file: its text is damaged there.")
+        elif outcome == "repaired":
+            yield Finding("note", "repaired", f"{n:,} × {reason}, repaired.")
+
+
+def _gpu(manifest: Manifest, launches: pl.DataFrame) -> Iterator[Finding]:
+    if launches.is_empty():
+        yield Finding("problem", "no GPU events", "The trace holds no GPU activity.", NO_GPU)
+        return
+    signatures = launches["signature_id"].n_unique()
+    yield Finding("ok", "GPU events", f"{launches.height:,} launches of {signatures:,} signatures.")
+    untimed = launches["duration_ns"].null_count()
+    if untimed:
+        yield Finding("warning", "times", f"{untimed:,} launches have no duration; they count, but not in time sums.")
+    if "devices" not in manifest.parts:
+        yield Finding("note", "devices", "No device properties: the GPU's name and architecture are unknown.")
+
+
+def _links(launches: pl.DataFrame) -> Iterator[Finding]:
+    if launches.is_empty():
+        return
+    counts = dict(launches.group_by("launch_status").len().iter_rows())
+    total = launches.height
+    for status, (topic, message, remedy) in LINK_ADVICE.items():
+        n = counts.get(status, 0)
+        if n:
+            level: Level = "warning" if n > FEW * total else "note"
+            yield Finding(level, topic, f"{n:,} of {total:,} launches ({n / total:.1%}) {message}", remedy)
+    if counts.get("linked", 0) == total:
+        yield Finding("ok", "links", "Every launch is linked to the operator that made it.")
+
+
+LINK_ADVICE: Final = {
+    "graph": (
+        "graphs",
+        "come from CUDA or HIP graphs, which hide their operators.",
+        "Record one run without graphs (vLLM: `enforce_eager=True`; torch.compile: `mode='default'`).",
+    ),
+    "before_window": (
+        "window",
+        "were launched before the recorded window began.",
+        "Synchronise before the profiler starts, or use `schedule(wait=1, warmup=1, active=…)`.",
+    ),
+    "no_op": (
+        "operators",
+        "have a launch call but no operator around it.",
+        "Record CPU activity too (`ProfilerActivity.CPU`); launches outside of torch operators stay unlinked.",
+    ),
+    "no_launch": (
+        "launch calls",
+        "have no launch call in the file.",
+        "Record CPU activity too; torch before 2.1 does not record driver launches (Triton).",
+    ),
+}
+
+
+def _shapes(manifest: Manifest) -> Iterator[Finding]:
+    if "ops" not in manifest.parts:
+        remedy = "Add `ProfilerActivity.CPU` to the activities."
+        yield Finding(
+            "warning", "operators", "No operators were recorded: kernels cannot be linked or replayed.", remedy
+        )
+    elif not manifest.trace["has_shapes"]:
+        remedy = "Pass `record_shapes=True`: replay, problem sizes and FLOPs need the shapes."
+        yield Finding("warning", "shapes", "Operators carry no input shapes.", remedy)
+    else:
+        calls = _read(manifest, "op_calls")
+        yield Finding("ok", "shapes", f"Input shapes are recorded: {calls.height:,} distinct operator calls.")
+        if calls["scalars"].null_count() == calls.height:
+            remedy = "Record with a newer torch."
+            yield Finding("note", "scalars", "No concrete scalar inputs (torch before 2.1).", remedy)
+
+
+def _context(manifest: Manifest) -> Iterator[Finding]:
+    if not manifest.trace["has_stacks"]:
+        yield Finding("note", "stacks", "No Python stacks or modules.", "Pass `with_stack=True` (slower recording).")
+    ranges = _read(manifest, "ranges")
+    if ranges.is_empty() or ranges.filter(pl.col("kind") == "user_annotation").is_empty():
+        yield Finding("note", "phases", "No annotations: launches have no phase.", NO_PHASES)

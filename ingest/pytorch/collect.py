@@ -1,0 +1,174 @@
+"""Gathers the events of all chunks in narrow columns.
+
+Repeated texts become codes, so that memory grows by tens of bytes an event.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from kerneldb.ingest.pytorch import fields
+from kerneldb.ingest.pytorch.decode import Chunk
+
+COLLECTIVE: Final = (
+    "Collective name",
+    "dtype",
+    "In msg nelems",
+    "Out msg nelems",
+    "Group size",
+    "Process Group Name",
+    "Process Group Description",
+    "Process Group Ranks",
+)
+TRITON: Final = ("kernel_hash", "kernel_file", "kernel_kwargs", "num_warps", "num_stages", "grid")
+CALL: Final = ("name", "Input Dims", "Input Strides", "Input type", "Concrete Inputs", *TRITON, *COLLECTIVE)
+GPU_TEXT: Final = ("cat", "name", "kind", "grid", "block", "occupancy")
+API_TEXT: Final = ("cat", "name", "grid", "block", "shared memory", "kind", "cuda_sync_kind")
+RANGE_TEXT: Final = ("cat", "name")
+THREAD: Final = ("pid", "tid")
+OP_NOTES: Final = ("Call stack", "Module Hierarchy")
+
+
+class Interner:
+    """Maps distinct rows of `columns` to codes 0, 1, …; missing columns count as NULL."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.columns = tuple(columns)
+        self._codes: dict[tuple[Any, ...], int] = {}
+
+    def encode(self, frame: pl.DataFrame) -> pl.Series:
+        """The codes of the rows of `frame`, as UInt32, in order."""
+        present = [name for name in self.columns if name in frame.columns]
+        keys = frame.select(present)
+        distinct = keys.unique(maintain_order=True)
+        codes = pl.Series("code", [self._code(row) for row in distinct.iter_rows(named=True)], dtype=pl.UInt32)
+        if distinct.height == 1:
+            return pl.repeat(codes[0], frame.height, dtype=pl.UInt32, eager=True).alias("code")
+        joined = keys.join(distinct.hstack([codes]), on=present, how="left", nulls_equal=True, maintain_order="left")
+        return joined["code"]
+
+    def _code(self, row: dict[str, Any]) -> int:
+        return self._codes.setdefault(tuple(row.get(name) for name in self.columns), len(self._codes))
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The distinct rows, in code order."""
+        return list(self._codes)
+
+
+class Collector:
+    """Accumulates chunks. `add` is called in file order; `frame(group)` gives what a group holds so far."""
+
+    def __init__(self) -> None:
+        self.threads = Interner(THREAD)
+        self.calls = Interner(CALL)
+        self.notes = Interner(OP_NOTES)
+        self.kernels = Interner(GPU_TEXT)
+        self.collectives = Interner((*COLLECTIVE, "Seq"))
+        self.apis = Interner(API_TEXT)
+        self.labels = Interner(RANGE_TEXT)
+        self.events = 0
+        self.repaired = 0
+        self.lost = 0
+        self.examples: list[str] = []
+        self.old_categories = False
+        self.skipped: Counter[str] = Counter()
+        self.untimed: Counter[str] = Counter()
+        self.meta: list[pl.DataFrame] = []
+        self._frames: dict[str, list[pl.DataFrame]] = {}
+
+    def add(self, chunk: Chunk) -> None:
+        """Take the events of one chunk."""
+        self.events += chunk.events
+        self.repaired += chunk.repaired
+        self.lost += chunk.lost
+        self.examples += chunk.examples[: 3 - len(self.examples)]
+        self.skipped.update(chunk.skipped)
+        self.old_categories |= chunk.old_categories
+        self.meta.append(chunk.meta)
+        for group, frame in chunk.groups.items():
+            narrow = _NARROW[group](self, self._timed(group, frame))
+            self._frames.setdefault(group, []).append(narrow)
+
+    def frame(self, group: str) -> pl.DataFrame | None:
+        """All rows of `group` in file order with their position `order`, or None where there is none."""
+        frames = self._frames.pop(group, None)
+        if frames is None:
+            return None
+        return pl.concat(frames, how="diagonal", rechunk=True).with_row_index("order")
+
+    def _timed(self, group: str, frame: pl.DataFrame) -> pl.DataFrame:
+        missing = frame["ts"].null_count()
+        if missing:
+            self.untimed[group] += missing
+        return frame
+
+    def thread_code(self, frame: pl.DataFrame) -> pl.Series:
+        """Codes of (pid, tid)."""
+        return self.threads.encode(frame).alias("thread")
+
+    def _ops(self, frame: pl.DataFrame) -> pl.DataFrame:
+        frame = _renamed(frame, {"Input dims": "Input Dims", "external id": "External id"})
+        columns = [self.thread_code(frame), self.calls.encode(frame).alias("call")]
+        if any(name in frame.columns for name in OP_NOTES):
+            columns.append(self.notes.encode(frame).alias("note"))
+        kept = ["ts", "dur", "External id", "Record function id", "Sequence number", "Fwd thread id", "flops"]
+        return _pick(frame, kept).hstack(columns)
+
+    def _gpu(self, frame: pl.DataFrame) -> pl.DataFrame:
+        frame = _renamed(frame, {"external id": "External id"})
+        columns = [self.thread_code(frame), self.kernels.encode(frame).alias("kernel")]
+        if "Collective name" in frame.columns:
+            columns.append(self.collectives.encode(frame).alias("collective"))
+        kept = [
+            "ts", "dur", "External id", "correlation", "device", "stream", "context", "queued", "bytes", "size",
+            "registers per thread", "shared memory", "est. achieved occupancy %", "blocks per SM", "graph id",
+            "graph node id", "toDevice", "inDevice",
+        ]  # fmt: skip
+        return _pick(frame, kept).hstack(columns)
+
+    def _api(self, frame: pl.DataFrame) -> pl.DataFrame:
+        frame = _renamed(frame, {"external id": "External id"})
+        columns = [self.thread_code(frame), self.apis.encode(frame).alias("api")]
+        kept = ["ts", "dur", "External id", "correlation", "stream", "bytes", "size"]
+        return _pick(frame, kept).hstack(columns)
+
+    def _ranges(self, frame: pl.DataFrame) -> pl.DataFrame:
+        columns = [self.thread_code(frame), self.labels.encode(frame).alias("label")]
+        kept = ["ts", "dur", "External id", "Python id", "Python module id", "finished", "args"]
+        return _pick(frame, kept).hstack(columns)
+
+    def _memory(self, frame: pl.DataFrame) -> pl.DataFrame:
+        return _pick(frame, ["ts", *fields.MEMORY_ARGS]).hstack([self.thread_code(frame)])
+
+    def _other(self, frame: pl.DataFrame) -> pl.DataFrame:
+        columns = [self.thread_code(frame), self.labels.encode(frame).alias("label")]
+        return _pick(frame, ["ts", "dur", "args"]).hstack(columns)
+
+
+_NARROW: Final = {
+    "op": Collector._ops,
+    "gpu": Collector._gpu,
+    "api": Collector._api,
+    "range": Collector._ranges,
+    "memory": Collector._memory,
+    "other": Collector._other,
+}
+
+
+def _pick(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Those of `names` that are there and not wholly NULL."""
+    present = [name for name in names if name in frame.columns and frame[name].null_count() < frame.height]
+    return frame.select(present)
+
+
+def _renamed(frame: pl.DataFrame, spellings: dict[str, str]) -> pl.DataFrame:
+    """Fold older spellings of an argument into the current one."""
+    for old, new in spellings.items():
+        if old in frame.columns:
+            merged = pl.coalesce(new, old).alias(new) if new in frame.columns else pl.col(old).alias(new)
+            frame = frame.with_columns(merged).drop(old)
+    return frame

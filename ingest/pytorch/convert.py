@@ -1,0 +1,236 @@
+"""Converts one PyTorch profiler trace into a spool: read in chunks, link, write the tables, report what was done."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from kerneldb.batch import Manifest, Spool
+from kerneldb.errors import NotATraceError
+from kerneldb.ids import content_id
+from kerneldb.ingest.options import Options, Progress
+from kerneldb.ingest.pytorch import repair, tables, trace
+from kerneldb.ingest.pytorch.collect import Collector
+from kerneldb.ingest.pytorch.decode import Chunk, decode, decode_tail, needs_exact
+from kerneldb.ingest.pytorch.host import Host, read_host
+from kerneldb.ingest.pytorch.identity import CallRow, call_row
+from kerneldb.ingest.pytorch.launches import Launches, read_launches
+from kerneldb.ingest.pytorch.report import Report
+from kerneldb.ingest.pytorch.split import Splitter
+from kerneldb.ingest.source import Source
+
+PARSERS: Final = 2
+IN_FLIGHT: Final = 3
+SLICE_ROWS: Final = 1 << 18
+
+
+@dataclasses.dataclass(slots=True)
+class Parsed:
+    """All that was read from the text: events by group, metadata around them, and whether the text was whole."""
+
+    collected: Collector
+    metadata: dict[str, Any]
+    metadata_repairs: int
+    truncated: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Linked:
+    """The parsed trace with every link made. `calls` are the rows of `op_calls` in code order."""
+
+    parsed: Parsed
+    host: Host
+    launches: Launches
+    calls: list[CallRow]
+
+
+def link(parsed: Parsed) -> Linked:
+    """Link calls to operators, launches to calls, and compute the identities."""
+    host = read_host(parsed.collected)
+    calls = [call_row(values) for values in parsed.collected.calls.rows()]
+    return Linked(parsed, host, read_launches(parsed.collected, host, calls), calls)
+
+
+def convert(source: Source, folder: Path, options: Options, progress: Progress | None = None) -> Manifest:
+    """Convert `source` into the spool `folder`.
+
+    Raises NotATraceError where the text holds no events array; UnreadableTraceError where it cannot be opened.
+    """
+    linked = link(parse(source, progress))
+    spool = Spool(folder)
+    trace_id = content_id("t1", source.sha256)
+    _write_launches(spool, trace_id, linked.launches)
+    _write_host(spool, trace_id, linked)
+    row = _trace_row(trace_id, source, linked, options)
+    _write_trace(spool, row, source, linked)
+    return spool.finish(row)
+
+
+def parse(source: Source, progress: Progress | None = None) -> Parsed:
+    """Read all events of `source`, chunk by chunk, on two threads."""
+    splitter = Splitter(_watched(source, progress))
+    if splitter.head is None:
+        message = f"{source.label}: no `traceEvents` array, so this is not a PyTorch profiler trace."
+        raise NotATraceError(message)
+    collected = Collector()
+    behind: str | None = None
+    for chunk in _decoded(splitter):
+        collected.add(chunk)
+        behind = chunk.behind
+    tail = decode_tail(splitter.tail)
+    if behind is None:
+        collected.add(tail)
+        behind = tail.behind
+    else:
+        behind += "," + splitter.tail.decode("utf-8", errors="replace")
+    closed = behind is not None and (behind.rstrip().endswith("}") or not splitter.head.strip())
+    metadata, repairs = _metadata(splitter.head, behind)
+    return Parsed(collected, metadata, repairs, not closed)
+
+
+def _watched(source: Source, progress: Progress | None) -> Iterator[bytes]:
+    for block in source.blocks():
+        yield block
+        if progress is not None:
+            progress(source.read_bytes, source.stored_bytes)
+
+
+def _decoded(splitter: Splitter) -> Iterator[Chunk]:
+    """Decode chunks on a pool, in order, with few in flight: memory stays at a few chunks whatever the file's size."""
+    pending: deque[Future[Chunk]] = deque()
+    exact: bool | None = None
+    with ThreadPoolExecutor(PARSERS, thread_name_prefix="kerneldb-parse") as pool:
+        for ndjson in splitter:
+            exact = needs_exact(ndjson) if exact is None else exact
+            pending.append(pool.submit(decode, ndjson, exact))
+            if len(pending) >= IN_FLIGHT:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+
+
+def _metadata(head: bytes, behind: str | None) -> tuple[dict[str, Any], int]:
+    """Metadata before and behind the events, and how many strings of it were repaired.
+
+    torch 2.4-2.7 wrote the base time behind.
+    """
+    before = head.decode("utf-8", errors="replace").strip().rstrip(",")
+    first, repaired = repair.parse_object(before + "}") if before else ({}, 0)
+    rest = (behind or "").strip().removeprefix(",").strip() if before else ""
+    if not rest or rest == "}":
+        return first, repaired
+    second, more = repair.parse_object("{" + rest)
+    return {**first, **second}, repaired + more
+
+
+def _write_launches(spool: Spool, trace_id: str, launches: Launches) -> None:
+    if launches.rows.height:
+        spool.write("launches", _traced(launches.rows, trace_id))
+        spool.write("signatures", launches.signatures)
+        spool.write("kernel_names", launches.names)
+
+
+def _write_host(spool: Spool, trace_id: str, linked: Linked) -> None:
+    collected, host, calls = linked.parsed.collected, linked.host, linked.calls
+    distinct = {call["call_id"]: call for call in calls}
+    if distinct:
+        spool.write("op_calls", pl.DataFrame(list(distinct.values()), infer_schema_length=None))
+    for part in host.ops.iter_slices(SLICE_ROWS):
+        spool.write("ops", _traced(tables.op_rows(part, collected, calls, host.ranges), trace_id))
+    for part in host.apis.iter_slices(SLICE_ROWS):
+        spool.write("api_calls", _traced(tables.api_rows(part, collected), trace_id))
+    for table, frame in _small_tables(linked).items():
+        if not frame.is_empty():
+            spool.write(table, _traced(frame, trace_id))
+
+
+def _small_tables(linked: Linked) -> dict[str, pl.DataFrame]:
+    collected, host, metadata = linked.parsed.collected, linked.host, linked.parsed.metadata
+    meta = pl.concat(collected.meta) if collected.meta else None
+    return {
+        "ranges": tables.range_rows(host.ranges, collected),
+        "memory_events": tables.memory_rows(host.memory, collected),
+        "metrics": tables.metric_rows(host.ranges),
+        "samples": pl.DataFrame() if meta is None else tables.sample_rows(meta.filter(pl.col("ph") == "C")),
+        "devices": trace.devices(metadata),
+        "process_groups": trace.process_groups(metadata),
+    }
+
+
+def _traced(frame: pl.DataFrame, trace_id: str) -> pl.DataFrame:
+    return frame.with_columns(trace_id=pl.lit(trace_id))
+
+
+def _trace_row(trace_id: str, source: Source, linked: Linked, options: Options) -> dict[str, Any]:
+    parsed, launches = linked.parsed, linked.launches.rows
+    row = trace.facts(parsed.metadata, options.keep_environment)
+    start, end = _window(linked.host, launches)
+    group = source.path.resolve().parent.name if (row["world_size"] or 0) > 1 else None
+    return {
+        **row,
+        **trace.clock(parsed.metadata, start),
+        "trace_id": trace_id,
+        "name": options.name or source.stem,
+        "run": options.run or group,
+        "label": options.label,
+        "default_phase": options.phase,
+        "window_start_ns": start,
+        "window_end_ns": end,
+        "era": trace.era(parsed.metadata, _marks(linked)),
+        "has_shapes": any(call["input_dims"] is not None for call in linked.calls),
+        "has_stacks": bool((linked.host.ranges["cat"] == "python_function").any() or _has_notes(parsed.collected)),
+        "launches": launches.height,
+    }
+
+
+def _has_notes(collected: Collector) -> bool:
+    return any(row[0] for row in collected.notes.rows())
+
+
+def _marks(linked: Linked) -> dict[str, bool]:
+    return {
+        "old_categories": linked.parsed.collected.old_categories,
+        "record_function_id": "Record function id" in linked.host.ops.columns,
+        "copied_external_ids": linked.launches.copied_external_ids,
+    }
+
+
+def _window(host: Host, launches: pl.DataFrame) -> tuple[int | None, int | None]:
+    """First start and last end of everything that has a time, in ns after the base."""
+    frames = [frame.select("ts", "dur") for frame in (host.ops, host.apis) if frame.height]
+    if launches.height:
+        frames.append(launches.select(ts="start_ns", dur="duration_ns"))
+    if not frames:
+        return None, None
+    ends = pl.col("ts") + pl.col("dur").fill_null(0)
+    row: tuple[int | None, int | None] = pl.concat(frames).select(start=pl.col("ts").min(), end=ends.max()).row(0)
+    return row
+
+
+def _write_trace(spool: Spool, row: dict[str, Any], source: Source, linked: Linked) -> None:
+    parsed, trace_id = linked.parsed, row["trace_id"]
+    report = Report.of(parsed.collected, linked.host, linked.launches.rows)
+    report.add("repaired", "metadata string", parsed.metadata_repairs)
+    cut = parsed.truncated or source.damage is not None
+    report.add("truncated", source.damage or "the text ends before the trace does", int(cut))
+    file = {
+        "trace_id": trace_id,
+        "file_index": 0,
+        "path": source.label,
+        "role": "trace",
+        "sha256": source.sha256,
+        "bytes": source.decompressed_bytes,
+        "compressed_bytes": source.stored_bytes,
+        "events": parsed.collected.events,
+        "report": json.dumps(report.summary()),
+    }
+    spool.write("traces", pl.DataFrame([row], infer_schema_length=None))
+    spool.write("trace_files", pl.DataFrame([file]))
+    spool.write("ingest_reports", _traced(report.rows(), trace_id).with_columns(file_index=pl.lit(0)))

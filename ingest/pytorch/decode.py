@@ -1,0 +1,291 @@
+"""Turns a chunk of events into one frame per group of events.
+
+Valid JSON of the usual types goes through polars' NDJSON reader. A chunk that it refuses (malformed events, numbers
+written as
+strings, backslashes in nested lists) is read event by event in Python: slower, tolerant, with every repair counted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from kerneldb.ingest.pytorch import fields, repair
+
+EXACT_FLOAT_LIMIT_US: Final = 2.0**43
+DECIMAL_TS: Final = re.compile(rb'("ts"\s*:\s*)(-?\d+(?:\.\d+)?)')
+EXAMPLES: Final = 3
+
+
+@dataclasses.dataclass(slots=True)
+class Chunk:
+    """Events of one chunk by group, with what reading them took.
+
+    Frames carry `cat`, `name`, `pid`, `tid`, `ts` (ns, Int64), `dur` (ns, Int64, NULL where absent), and the
+    arguments of
+    their group. `meta` holds names, counters and marks; `skipped` counts what has no table. `behind` is the text
+    after the array's closing bracket, once that was seen.
+    """
+
+    groups: dict[str, pl.DataFrame]
+    meta: pl.DataFrame
+    events: int
+    repaired: int = 0
+    lost: int = 0
+    examples: list[str] = dataclasses.field(default_factory=list)
+    behind: str | None = None
+    skipped: Counter[str] = dataclasses.field(default_factory=Counter)
+    old_categories: bool = False
+
+
+def decode(ndjson: bytes, exact: bool = False) -> Chunk:
+    """Decode a chunk.
+
+    `exact` reads timestamps from their decimal text: needed where float64 cannot hold nanoseconds.
+    """
+    try:
+        return _fast(ndjson, exact)
+    except pl.exceptions.PolarsError:
+        return _tolerant(ndjson)
+
+
+def needs_exact(ndjson: bytes) -> bool:
+    """True where the first timestamps of a chunk have decimals that float64 would round."""
+    sample = [match.group(2) for match in DECIMAL_TS.finditer(ndjson, 0, 1 << 16)]
+    return any(b"." in text and abs(float(text)) >= EXACT_FLOAT_LIMIT_US for text in sample)
+
+
+def _fast(ndjson: bytes, exact: bool) -> Chunk:
+    schema = dict(fields.EVENT)
+    if exact:
+        ndjson = DECIMAL_TS.sub(rb'\1"\2"', ndjson)
+        schema["ts"] = pl.String()
+    frame = pl.read_ndjson(io.BytesIO(ndjson), schema=schema)
+    return _grouped(frame.with_columns(_nanoseconds(frame, "ts"), _nanoseconds(frame, "dur")))
+
+
+def _nanoseconds(frame: pl.DataFrame, name: str) -> pl.Expr:
+    """Microseconds to integer ns.
+
+    The whole part is split off first: below 2^43 µs the fraction then keeps three exact digits.
+    """
+    column = pl.col(name)
+    if frame.schema[name] == pl.String:
+        return _decimal_nanoseconds(column)
+    whole = column.floor()
+    return whole.cast(pl.Int64) * 1000 + ((column - whole) * 1000).round().cast(pl.Int64)
+
+
+def _decimal_nanoseconds(column: pl.Expr) -> pl.Expr:
+    parts = column.str.splitn(".", 2)
+    whole = parts.struct.field("field_0").cast(pl.Int64, strict=False)
+    digits = (parts.struct.field("field_1").fill_null("") + pl.lit("000")).str.slice(0, 3).cast(pl.Int64, strict=False)
+    sign = pl.when(column.str.starts_with("-")).then(-1).otherwise(1)
+    return (whole * 1000 + sign * digits).alias(column.meta.output_name())
+
+
+def _grouped(frame: pl.DataFrame) -> Chunk:
+    old = frame.select(pl.col("cat").is_in(list(fields.OLD_NAMES)).any()).item()
+    category = pl.col("cat").replace(fields.OLD_NAMES)
+    span = pl.col("ph") == "X"
+    group = (
+        pl.when(span)
+        .then(category.replace_strict(fields.GROUP_OF, default="other", return_dtype=pl.String))
+        .when((pl.col("ph") == "i") & (pl.col("name") == "[memory]"))
+        .then(pl.lit("memory"))
+        .when(pl.col("ph").is_in(["M", "C", "i", "I"]))
+        .then(pl.lit("meta"))
+        .otherwise(pl.lit("skipped"))
+    )
+    frame = frame.with_columns(cat=category, group=group)
+    parts = frame.partition_by("group", as_dict=True, include_key=False, maintain_order=True)
+    by_name = {str(key[0]): part for key, part in parts.items()}
+    groups = {name: _with_args(name, by_name[name]) for name in fields.ARGS if name in by_name}
+    if "other" in by_name:
+        groups["other"] = by_name["other"]
+    skipped = by_name.get("skipped")
+    counts = Counter() if skipped is None else Counter(_phase_names(skipped))
+    return Chunk(
+        groups, by_name.get("meta", frame.clear().drop("group")), frame.height, skipped=counts, old_categories=bool(old)
+    )
+
+
+def _phase_names(skipped: pl.DataFrame) -> list[str]:
+    flow = pl.col("ph").is_in(["s", "t", "f"])
+    return skipped.select(pl.when(flow).then(pl.lit("flow")).otherwise(pl.lit("phase ") + pl.col("ph").fill_null("?")))[
+        "literal"
+    ].to_list()
+
+
+def _with_args(group: str, frame: pl.DataFrame) -> pl.DataFrame:
+    required, optional = fields.ARGS[group]
+    text = frame["args"].fill_null("{}").str.join("\n").item() or ""
+    schema = dict(required)
+    for key, columns in optional.items():
+        if key in text:
+            schema.update(columns)
+    arguments = _read_arguments(text.encode(), schema)
+    return (
+        frame.drop("args", "ph").hstack(arguments.get_columns()) if group != "range" else _range_args(frame, arguments)
+    )
+
+
+def _read_arguments(ndjson: bytes, schema: dict[str, pl.DataType]) -> pl.DataFrame:
+    """Typed columns; where a writer spelled a number as a string, through text, with NULL for what is no number."""
+    try:
+        return pl.read_ndjson(io.BytesIO(ndjson), schema=schema)
+    except pl.exceptions.ComputeError:
+        loose = pl.read_ndjson(io.BytesIO(ndjson), schema=dict.fromkeys(schema, pl.String()))
+        return loose.select(pl.col(name).cast(kind, strict=False) for name, kind in schema.items())
+
+
+def _range_args(frame: pl.DataFrame, arguments: pl.DataFrame) -> pl.DataFrame:
+    counters = pl.when(pl.col("cat") == "cuda_profiler_range").then(pl.col("args")).alias("args")
+    return frame.drop("ph").with_columns(counters).hstack(arguments.get_columns())
+
+
+def _tolerant(ndjson: bytes) -> Chunk:
+    """Read event by event.
+
+    Neighbouring lines that do not parse alone are joined once: a boundary may be wrongly placed.
+    """
+    reader = _TolerantReader()
+    for line in ndjson.decode("utf-8", errors="replace").split("\n"):
+        reader.feed(line)
+    reader.flush()
+    return reader.chunk(invalid_utf8=_is_invalid_utf8(ndjson))
+
+
+def _is_invalid_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+def decode_tail(tail: bytes) -> Chunk:
+    """Decode the last event and what follows it.
+
+    `behind` is the text after the array's closing bracket, None where the text is cut.
+    """
+    text = tail.decode("utf-8", errors="replace").lstrip("\ufeff")
+    events, repaired, lost, behind = repair.split_events(text)
+    reader = _TolerantReader()
+    reader.take(events, repaired, behind, text)
+    reader.lost += lost
+    return reader.chunk()
+
+
+class _TolerantReader:
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.repaired = 0
+        self.lost = 0
+        self.examples: list[str] = []
+        self.behind: str | None = None
+        self._pending: str | None = None
+
+    def feed(self, line: str) -> None:
+        """Take one line; a line that fails is kept to be tried together with the next one that fails."""
+        if self.behind is not None:
+            self.behind += "," + line
+            return
+        try:
+            event = repair.STRICT.decode(line)
+        except ValueError:
+            self._retry(line)
+        else:
+            self.take([event], 0, None, line)
+
+    def _retry(self, line: str) -> None:
+        events, repaired, lost, behind = repair.split_events(line)
+        if not lost:
+            self.take(events, repaired, behind, line)
+        elif self._pending is None:
+            self._pending = line
+        else:
+            events, repaired, lost, behind = repair.split_events(self._pending + "," + line)
+            self._pending = line if lost else None
+            self.lost += lost
+            self.take(events, repaired, behind, line)
+
+    def take(self, events: Sequence[object], repaired: int, behind: str | None, line: str) -> None:
+        """Keep what is an event, count what is not."""
+        for event in events:
+            if isinstance(event, dict):
+                self.events.append(event)
+            else:
+                self.lost += 1
+        self.repaired += repaired
+        self.behind = behind
+        if repaired and len(self.examples) < EXAMPLES:
+            self.examples.append(line[:200])
+
+    def flush(self) -> None:
+        """Give up a line that is still pending."""
+        if self._pending is not None:
+            self.lost += 1
+            self.examples.append(self._pending[:200])
+            self._pending = None
+
+    def chunk(self, invalid_utf8: bool = False) -> Chunk:
+        """The frames of all events read."""
+        chunk = _from_events(self.events)
+        chunk.repaired = self.repaired + (1 if invalid_utf8 else 0)
+        chunk.lost, chunk.examples, chunk.behind = self.lost, self.examples, self.behind
+        return chunk
+
+
+def _from_events(events: list[dict[str, Any]]) -> Chunk:
+    rows = [[_scalar(event.get(name)) for name in fields.EVENT] for event in events]
+    schema = {name: pl.String() for name in fields.EVENT}
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    frame = frame.with_columns(_decimal_nanoseconds(pl.col("ts")), _decimal_nanoseconds(pl.col("dur")))
+    return _grouped_tolerant(frame)
+
+
+def _scalar(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return value.text if isinstance(value, repair.ExactFloat) else json.dumps(value, ensure_ascii=False)
+
+
+def _grouped_tolerant(frame: pl.DataFrame) -> Chunk:
+    """As `_grouped`, with arguments converted value by value; what does not fit its column becomes NULL."""
+    bare = _grouped(frame.with_columns(text=pl.col("args"), args=pl.lit("{}")))
+    for name, part in bare.groups.items():
+        if name in fields.ARGS:
+            bare.groups[name] = _loose_args(name, part)
+        else:
+            bare.groups[name] = part.with_columns(args=pl.col("text")).drop("text")
+    bare.meta = bare.meta.with_columns(args=pl.col("text")).drop("text")
+    return bare
+
+
+def _loose_args(group: str, frame: pl.DataFrame) -> pl.DataFrame:
+    required, optional = fields.ARGS[group]
+    schema = dict(required)
+    for columns in optional.values():
+        schema.update(columns)
+    parsed = [_arguments(text) for text in frame["text"].to_list()]
+    made = [
+        pl.Series(name, [_scalar(row.get(name)) for row in parsed], dtype=pl.String).cast(kind, strict=False)
+        for name, kind in schema.items()
+    ]
+    kept = frame.drop([name for name in schema if name in frame.columns])
+    if "args" in kept.columns:
+        kept = kept.with_columns(args=pl.when(pl.col("cat") == "cuda_profiler_range").then(pl.col("text")))
+    return kept.drop("text").hstack(made)
+
+
+def _arguments(text: str | None) -> dict[str, Any]:
+    value = json.loads(text) if text else {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,115 @@
+"""Identity of operator calls and signatures: hashes over facts of the file only (design: level 'call')."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from kerneldb.ids import content_id
+from kerneldb.ingest.pytorch.collect import CALL, COLLECTIVE, TRITON
+
+SAME_DTYPE: Final = re.compile(r'"(?:__int64|long long|long)"')
+FLOAT: Final = re.compile(r"(?<![\w.])[-+]?(?:(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|inf|nan)(?![\w.])")
+PLAIN: Final = (0.0, 1.0, -1.0)
+AXES: Final = 3
+EMPTY_LISTS: Final = frozenset(("", "[]"))
+
+CallRow = dict[str, str | None]
+
+
+def call_row(values: Sequence[Any]) -> CallRow:
+    """A row of `op_calls` from the recorded fields of a call, in the order of `collect.CALL`.
+
+    Floats count by class {0, ±1, inf, nan, other}; the recorded text stays in `scalars` as an example.
+    """
+    recorded = dict(zip(CALL, values, strict=True))
+    op = recorded["name"] or ""
+    dtypes = _text(recorded["Input type"])
+    extra = _extra(recorded)
+    row: CallRow = {
+        "op": op,
+        "input_dims": _text(recorded["Input Dims"]),
+        "input_strides": _text(recorded["Input Strides"]),
+        "input_dtypes": dtypes,
+        "scalars": _text(recorded["Concrete Inputs"]),
+        "extra": extra,
+    }
+    row["call_id"] = content_id(
+        "c1",
+        op,
+        row["input_dims"],
+        row["input_strides"],
+        SAME_DTYPE.sub('"long int"', dtypes) if dtypes else None,
+        FLOAT.sub(_float_class, row["scalars"]) if row["scalars"] else None,
+        extra,
+    )
+    return row
+
+
+def _text(value: str | None) -> str | None:
+    return None if value is None or value in EMPTY_LISTS else value
+
+
+def _extra(recorded: dict[str, Any]) -> str | None:
+    """What else tells calls apart: the Triton kernel with its constants, or the collective with its sizes."""
+    if recorded["kernel_hash"] is not None:
+        kept: dict[str, Any] = {name: recorded[name] for name in TRITON if name != "kernel_file"}
+    elif recorded["Collective name"] is not None:
+        kept = {name: recorded[name] for name in COLLECTIVE[:5]}
+    else:
+        return None
+    return json.dumps({name: value for name, value in kept.items() if value is not None})
+
+
+def _float_class(match: re.Match[str]) -> str:
+    number = float(match.group())
+    if number in PLAIN or not math.isfinite(number):
+        return f"{number:g}"
+    return "other"
+
+
+def triple(text: str | None) -> tuple[int | None, int | None, int | None]:
+    """`[64, 1, 1]` as three integers; NULLs where the text is absent or something else."""
+    numbers = re.findall(r"\d+", text) if text else []
+    if len(numbers) != AXES:
+        return None, None, None
+    return int(numbers[0]), int(numbers[1]), int(numbers[2])
+
+
+def signature_row(
+    kind: str,
+    name: str,
+    grid: str | None,
+    block: str | None,
+    copied: tuple[int | None, str | None],
+    call: CallRow | None,
+) -> dict[str, Any]:
+    """The fact columns of a row of `signatures`. `copied` is (bytes, copy kind) of a memcpy or memset."""
+    blocks, threads = triple(grid), triple(block)
+    call_id = call["call_id"] if call else None
+    return {
+        "signature_id": content_id("s1", kind, name, *blocks, *threads, *copied, call_id),
+        "kind": kind,
+        "name_id": name_id(name),
+        "grid_x": blocks[0],
+        "grid_y": blocks[1],
+        "grid_z": blocks[2],
+        "block_x": threads[0],
+        "block_y": threads[1],
+        "block_z": threads[2],
+        "bytes": copied[0],
+        "copy_kind": copied[1],
+        "call_id": call_id,
+        **{
+            name: call[name] if call else None
+            for name in ("op", "input_dims", "input_strides", "input_dtypes", "scalars")
+        },
+    }
+
+
+def name_id(name: str) -> str:
+    """Identity of a kernel name as printed."""
+    return content_id("n1", name)

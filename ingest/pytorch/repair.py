@@ -1,0 +1,132 @@
+"""Reads one event, or the metadata around the events, out of text that is not valid JSON.
+
+The defects and the versions that write them: `docs/formats/pytorch.md`. A repair changes only how a string is escaped
+or a number is spelled; what still does not parse is given up and counted by the caller.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+
+class ExactFloat(float):
+    """A JSON number that remembers its digits: float64 cannot hold nanoseconds of an absolute time."""
+
+    __slots__ = ("text",)
+    text: str
+
+    def __new__(cls, text: str) -> ExactFloat:
+        """Take the digits as printed."""
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
+DECODER: Final = json.JSONDecoder(strict=False, parse_float=ExactFloat)
+STRICT: Final = json.JSONDecoder(parse_float=ExactFloat)
+LONE_BACKSLASH: Final = re.compile(r'\\(?!["\\/bfnrtu])')
+INNER_QUOTE: Final = re.compile(r'(?<!\\)"')
+# The event's name ends where the next key of any known layout begins.
+EVENT_NAME: Final = re.compile(r'("name"\s*:\s*")(.*?)("\s*,\s*"(?:pid|ph|cat|tid|ts|args)"\s*:)', re.DOTALL)
+LINE_STRING: Final = re.compile(r'^(\s*"[^"\n]+"\s*:\s*")(.*)("\s*,?\s*)$', re.MULTILINE)
+BARE_NUMBER: Final = re.compile(r"(?<=[:\[,])(\s*)(-?)(?:inf|nan|-nan)(?=\s*[,\]}])", re.IGNORECASE)
+MISSING_QUOTE: Final = re.compile(r'(?<=[{,])(\s*)([A-Za-z]\w*)"(?=\s*:)')
+CONTROL: Final = re.compile(r"[\x00-\x1f]+")
+
+
+def parse_event(text: str) -> tuple[dict[str, Any], bool] | None:
+    """The event in `text` and whether it had to be repaired, or None where nothing helps."""
+    for repaired, candidate in _candidates(text):
+        try:
+            event = (DECODER if repaired else STRICT).decode(candidate)
+        except ValueError:
+            continue
+        return (event, repaired) if isinstance(event, dict) else None
+    return None
+
+
+def parse_object(text: str) -> tuple[dict[str, Any], int]:
+    """The JSON object in `text` and the number of repaired strings; empty where nothing helps."""
+    for repaired, candidate in _candidates(text):
+        try:
+            value = json.loads(candidate, strict=not repaired)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            return value, int(repaired)
+    return _members(text), 1
+
+
+def split_events(text: str) -> tuple[list[dict[str, Any]], int, int, str | None]:
+    """Read events from `text`, a comma-separated run of them.
+
+    Returns the events, how many were repaired, how many were lost, and what stands behind the closing bracket of the
+    array (None when the array does not end here).
+    """
+    events: list[dict[str, Any]] = []
+    position, end = 0, len(text)
+    while position < end:
+        position = _skip(text, position)
+        if position >= end:
+            break
+        if text[position] == "]":
+            return events, 0, 0, text[position + 1 :]
+        try:
+            event, position = DECODER.raw_decode(text, position)
+        except ValueError:
+            return _repair_rest(events, text[position:])
+        events.append(event)
+    return events, 0, 0, None
+
+
+def _repair_rest(events: list[dict[str, Any]], text: str) -> tuple[list[dict[str, Any]], int, int, str | None]:
+    for closing in _array_ends(text):
+        parsed = parse_event(text[:closing])
+        if parsed is not None:
+            return [*events, parsed[0]], 1, 0, text[closing + 1 :]
+    parsed = parse_event(text)
+    if parsed is not None:
+        return [*events, parsed[0]], 1, 0, None
+    return events, 0, 1, None
+
+
+def _array_ends(text: str) -> Iterator[int]:
+    """Offsets of brackets that may close the array: those that follow an event's closing brace."""
+    return (match.end() - 1 for match in re.finditer(r"\}\s*\]", text))
+
+
+def _skip(text: str, position: int) -> int:
+    while position < len(text) and text[position] in " \r\n\t,\0":
+        position += 1
+    return position
+
+
+def _candidates(text: str) -> Iterator[tuple[bool, str]]:
+    yield False, text
+    yield True, text
+    backslashes = LONE_BACKSLASH.sub(r"\\\\", text)
+    yield True, backslashes
+    named = EVENT_NAME.sub(_escape_inner, backslashes)
+    yield True, named
+    numbers = MISSING_QUOTE.sub(r'\1"\2"', BARE_NUMBER.sub(r"\1null", named))
+    yield True, numbers
+    yield True, LINE_STRING.sub(_escape_inner, numbers.replace("\r", "\n"))
+
+
+def _escape_inner(match: re.Match[str]) -> str:
+    body = INNER_QUOTE.sub(r'\\"', CONTROL.sub(" ", match.group(2)))
+    return match.group(1) + body + match.group(3)
+
+
+def _members(text: str) -> dict[str, Any]:
+    """The `"key": value` members of a broken object that parse by themselves, one per line."""
+    found: dict[str, Any] = {}
+    for match in re.finditer(r'^\s*"(?P<key>[^"\n]+)"\s*:\s*', text, re.MULTILINE):
+        try:
+            found[match["key"]] = DECODER.raw_decode(text, match.end())[0]
+        except ValueError:
+            continue
+    return found

@@ -1,0 +1,80 @@
+"""The ingest report: every event that was stored, repaired, skipped or lost, with the reason and an example."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Final
+
+import polars as pl
+
+from kerneldb.ingest.pytorch.collect import Collector
+from kerneldb.ingest.pytorch.host import Host
+
+SKIP_REASONS: Final = {
+    "flow": "flow arrows: the same links come from correlation and sequence numbers",
+}
+
+
+@dataclasses.dataclass(slots=True)
+class Report:
+    """Counts by (outcome, reason). Outcomes: read, stored, repaired, skipped, lost, truncated, note."""
+
+    counts: dict[tuple[str, str], tuple[int, str | None]] = dataclasses.field(default_factory=dict)
+
+    def add(self, outcome: str, reason: str, n: int, example: str | None = None) -> None:
+        """Count `n` events; zero adds nothing."""
+        if n:
+            before, kept = self.counts.get((outcome, reason), (0, None))
+            self.counts[outcome, reason] = (before + n, kept or example)
+
+    @classmethod
+    def of(cls, collected: Collector, host: Host, launches: pl.DataFrame) -> Report:
+        """Take the figures of one converted trace."""
+        report = cls()
+        report.counts["read", "events"] = (collected.events, None)
+        stored = {"launches": launches, "ops": host.ops, "api_calls": host.apis, "ranges": host.ranges}
+        for table, frame in {**stored, "memory_events": host.memory}.items():
+            report.add("stored", table, frame.height)
+        report._events(collected)
+        if launches.height:
+            for status, n in launches.group_by("launch_status").len().sort("launch_status").iter_rows():
+                report.add("note", f"launch status {status}", n)
+        return report
+
+    def _events(self, collected: Collector) -> None:
+        example = collected.examples[0] if collected.examples else None
+        self.add("repaired", "event that is not valid JSON", collected.repaired, example)
+        self.add("lost", "event that cannot be read", collected.lost, example)
+        for reason, n in sorted(collected.skipped.items()):
+            self.add("skipped", SKIP_REASONS.get(reason, reason), n)
+        for group, n in sorted(collected.untimed.items()):
+            self.add("note", f"{group} event without a time", n)
+        meta = pl.concat(collected.meta) if collected.meta else None
+        if meta is not None:
+            for phase, n in meta.group_by("ph").len().sort("ph").iter_rows():
+                self.add("skipped" if phase != "C" else "stored", _META.get(phase, f"phase {phase}"), n)
+
+    def rows(self) -> pl.DataFrame:
+        """Rows of `ingest_reports` without trace_id."""
+        return pl.DataFrame(
+            [
+                {"outcome": outcome, "reason": reason, "n": n, "example": example}
+                for (outcome, reason), (n, example) in self.counts.items()
+            ],
+            schema={"outcome": pl.String, "reason": pl.String, "n": pl.Int64, "example": pl.String},
+        )
+
+    def summary(self) -> dict[str, dict[str, int]]:
+        """Outcome → reason → count."""
+        nested: dict[str, dict[str, int]] = {}
+        for (outcome, reason), (n, _) in self.counts.items():
+            nested.setdefault(outcome, {})[reason] = n
+        return nested
+
+
+_META: Final = {
+    "M": "process and thread names",
+    "C": "counter events",
+    "i": "instant marks",
+    "I": "instant marks",
+}

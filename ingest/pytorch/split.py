@@ -1,0 +1,139 @@
+r"""Cuts the text of a PyTorch trace into its head, chunks of whole events as NDJSON, and its tail.
+
+Profilers write hundreds of megabytes as one JSON object. The cut never parses: it learns from the first two events
+how this writer separates events (`\n  },\n  {` by Kineto, `}, {"` by tools that write the file again) and uses that
+text as the boundary. JSON forbids raw newlines inside strings, so a boundary that holds one is exact; for one-line
+files the next key must be an event key. A boundary found in a wrong place gives a line that does not parse, which the
+tolerant reader joins again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from typing import Final
+
+CHUNK_BYTES: Final = 8 << 20
+HEAD_LIMIT: Final = 256 << 20
+EVENTS_KEY: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
+ARRAY_START: Final = re.compile(rb"\s*\[")
+EVENT_KEYS: Final = rb'"(?:ph|name|cat|pid|tid|ts|args|dur)"\s*:'
+FIRST_GAP: Final = re.compile(rb"(\n[ \t]*)?\}(\s*,\s*)\{(?=\s*" + EVENT_KEYS + rb")")
+CARRIAGE_RETURN: Final = b"\r"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Boundary:
+    """The text between two events.
+
+    `literal` starts with what precedes the closing brace and ends with the opening one.
+    """
+
+    literal: bytes
+    exact: bool
+
+    @classmethod
+    def learn(cls, text: bytes) -> Boundary | None:
+        """The boundary of this writer, from the first gap between two events, or None where there is no gap."""
+        match = FIRST_GAP.search(text)
+        if match is None:
+            return None
+        before, gap = match.group(1) or b"", match.group(2)
+        return cls(before + b"}" + gap + b"{", exact=b"\n" in before)
+
+    def last(self, text: bytes) -> int:
+        """Offset just behind the closing brace at the last boundary in `text`, or -1."""
+        end = len(text)
+        while (found := text.rfind(self.literal, 0, end)) >= 0:
+            if self.exact or self._is_event(text, found):
+                return found + self.literal.index(b"}") + 1
+            end = found + len(self.literal) - 1
+        return -1
+
+    def lines(self, text: bytes) -> bytes:
+        """`text` with one event a line. Raw newlines become carriage returns, which no string may hold either."""
+        if self.exact:
+            width = len(self.literal)
+            mark = self.literal[: self.literal.index(b"}") + 1] + b"\x00" + b" " * width
+            marked = text.replace(self.literal, mark[: width - 1] + b"{")
+            return marked.replace(b"\n", CARRIAGE_RETURN).replace(b"\x00", b"\n")
+        flat = text.replace(b"\n", CARRIAGE_RETURN)
+        literal = self.literal.replace(b"\n", CARRIAGE_RETURN)
+        return re.sub(re.escape(literal) + rb"(?=\s*" + EVENT_KEYS + rb")", b"}\n{", flat)
+
+    def _is_event(self, text: bytes, found: int) -> bool:
+        return (
+            re.match(rb"\s*" + EVENT_KEYS, text[found + len(self.literal) : found + len(self.literal) + 64]) is not None
+        )
+
+
+ONE_EVENT: Final = Boundary(b"},{", exact=False)
+
+
+class Splitter:
+    """Iterate it for NDJSON chunks; `head` is complete before the first chunk, `tail` after the last.
+
+    `head` is the text before the events (without `"traceEvents": [`), or None where the text holds no events array.
+    `tail` begins with the last event, which is where a cut file breaks off.
+    """
+
+    def __init__(self, blocks: Iterator[bytes], chunk_bytes: int = CHUNK_BYTES) -> None:
+        self._blocks = blocks
+        self._chunk_bytes = chunk_bytes
+        self.tail = b""
+        self.head, self._rest = self._read_head()
+
+    def _read_head(self) -> tuple[bytes | None, bytes]:
+        text = b""
+        for block in self._blocks:
+            text += block
+            if (found := _events_start(text)) is not None:
+                return text[: found[0]], text[found[1] :]
+            if len(text) > HEAD_LIMIT:
+                break
+        return None, text
+
+    @property
+    def beginning(self) -> bytes:
+        """What was read before the first chunk: enough to say what a file is that holds no events."""
+        return self._rest if self.head is None else self.head
+
+    def __iter__(self) -> Iterator[bytes]:
+        if self.head is None:
+            return
+        parts, size, boundary = [self._rest], len(self._rest), Boundary.learn(self._rest)
+        self._rest = b""
+        for block in self._blocks:
+            parts.append(block)
+            size += len(block)
+            if size < self._chunk_bytes:
+                continue
+            text = b"".join(parts)
+            boundary = boundary or Boundary.learn(text)
+            cut = boundary.last(text) if boundary else -1
+            if boundary and cut > 0:
+                yield boundary.lines(text[:cut])
+                text = _behind_comma(text, cut)
+            parts, size = [text], len(text)
+        yield from self._finish(b"".join(parts), boundary)
+
+    def _finish(self, text: bytes, boundary: Boundary | None) -> Iterator[bytes]:
+        boundary = boundary or Boundary.learn(text) or ONE_EVENT
+        cut = boundary.last(text)
+        if cut > 0:
+            yield boundary.lines(text[:cut])
+            text = _behind_comma(text, cut)
+        self.tail = text
+
+
+def _behind_comma(text: bytes, cut: int) -> bytes:
+    return text[text.index(b",", cut) + 1 :]
+
+
+def _events_start(text: bytes) -> tuple[int, int] | None:
+    """(end of head, start of the first event), or None while the array has not begun."""
+    if (match := ARRAY_START.match(text)) is not None:
+        return 0, match.end()
+    match = EVENTS_KEY.search(text)
+    return (match.start(), match.end()) if match else None

@@ -1,0 +1,204 @@
+"""Bytes of a trace file, whatever wraps them: plain, gzip or a zip member, told apart by magic bytes, never by name.
+
+Reading, decompressing and hashing happen on one background thread, so that parsing has the other core to itself.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import queue
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final, cast
+
+from isal import isal_zlib
+
+from kerneldb.errors import NotATraceError, UnreadableTraceError
+
+BLOCK_BYTES: Final = 4 << 20
+QUEUED_BLOCKS: Final = 4
+IsalError = cast("type[Exception]", isal_zlib.error)
+GZIP_MAGIC: Final = b"\x1f\x8b"
+ZIP_MAGIC: Final = b"PK\x03\x04"
+UTF16_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+class Source:
+    """One logical file: an ordinary file, or one member of a zip archive.
+
+    `sha256` and `decompressed_bytes` are final once `blocks()` is exhausted; `damage` then says why the bytes ended
+    early.
+    """
+
+    def __init__(self, path: Path, member: str | None = None) -> None:
+        self.path = path
+        self.member = member
+        self.stored_bytes = stored_size(path, member)
+        self.read_bytes = 0
+        self.decompressed_bytes = 0
+        self.damage: str | None = None
+        self._hash = hashlib.sha256()
+
+    @property
+    def label(self) -> str:
+        """How messages name this source."""
+        return f"{self.path}::{self.member}" if self.member else str(self.path)
+
+    @property
+    def stem(self) -> str:
+        """A short name for the trace: the file name without the endings that tools add."""
+        name = Path(self.member).name if self.member else self.path.name
+        for ending in (".gz", ".zip", ".tmp", ".json", ".pt.trace"):
+            name = name.removesuffix(ending)
+        return name or self.path.name
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the decompressed bytes read so far, in hex."""
+        return self._hash.hexdigest()
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the decompressed bytes as UTF-8, read ahead on a background thread."""
+        return _read_ahead(self._decoded)
+
+    def _decoded(self) -> Iterator[bytes]:
+        with _open(self.path, self.member) as raw:
+            stream = self._decompressed(self._raw(raw))
+            first = next(stream, b"")
+            yield from self._as_utf8(first, stream)
+
+    def _raw(self, file: IO[bytes]) -> Iterator[bytes]:
+        while block := file.read(BLOCK_BYTES):
+            self.read_bytes += len(block)
+            yield block
+
+    def _decompressed(self, raw: Iterator[bytes]) -> Iterator[bytes]:
+        first = next(raw, b"")
+        stream = _chain(first, raw)
+        plain = self._gunzip(stream) if first.startswith(GZIP_MAGIC) else stream
+        for block in plain:
+            self._hash.update(block)
+            self.decompressed_bytes += len(block)
+            yield block
+
+    def _gunzip(self, raw: Iterator[bytes]) -> Iterator[bytes]:
+        """Decompress gzip members one after another; a cut or damaged end gives what precedes it and sets `damage`."""
+        inflater, inside = isal_zlib.decompressobj(wbits=31), False
+        try:
+            for block in raw:
+                rest = block
+                while rest and (inside or rest.startswith(GZIP_MAGIC[:1])):
+                    yield inflater.decompress(rest)
+                    inside = not inflater.eof
+                    rest = b"" if inside else inflater.unused_data
+                    if not inside:
+                        inflater = isal_zlib.decompressobj(wbits=31)
+        except IsalError as error:
+            self.damage = f"the gzip stream is damaged ({error})"
+        if inside and self.damage is None:
+            self.damage = "the gzip stream ends early"
+
+    def _as_utf8(self, first: bytes, stream: Iterator[bytes]) -> Iterator[bytes]:
+        if first.startswith(codecs.BOM_UTF8):
+            first = first[len(codecs.BOM_UTF8) :]
+        if not first.startswith(UTF16_MARKS):
+            yield from _chain(first, stream)
+            return
+        decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
+        for block in _chain(first, stream):
+            yield decoder.decode(block).encode()
+
+
+def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    if first:
+        yield first
+    yield from rest
+
+
+def _read_ahead(produce: Callable[[], Iterator[bytes]]) -> Iterator[bytes]:
+    """Run `produce` on a thread and yield its blocks; its exception is raised here, and leaving early stops it."""
+    blocks: queue.Queue[bytes | Exception | None] = queue.Queue(QUEUED_BLOCKS)
+    stop = threading.Event()
+
+    def offer(item: bytes | Exception | None) -> bool:
+        while not stop.is_set():
+            try:
+                blocks.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def run() -> None:
+        try:
+            for block in produce():
+                if not offer(block):
+                    return
+            offer(None)
+        except (OSError, zipfile.BadZipFile, UnreadableTraceError) as error:
+            offer(error)
+
+    thread = threading.Thread(target=run, name="kerneldb-read", daemon=True)
+    thread.start()
+    try:
+        while (item := blocks.get()) is not None:
+            if isinstance(item, Exception):
+                raise item
+            yield item
+    finally:
+        stop.set()
+        thread.join()
+
+
+@contextmanager
+def _open(path: Path, member: str | None) -> Iterator[IO[bytes]]:
+    try:
+        if member is None:
+            with path.open("rb") as file:
+                yield file
+        else:
+            with zipfile.ZipFile(path) as archive, archive.open(member) as inner:
+                yield inner
+    except (OSError, zipfile.BadZipFile) as error:
+        message = f"{path}: cannot be read ({error}). Check the path and its permissions."
+        raise UnreadableTraceError(message) from error
+
+
+def stored_size(path: Path, member: str | None = None) -> int:
+    """Bytes on disk: of the file, or of the member as the archive holds it."""
+    try:
+        if member is None:
+            return path.stat().st_size
+        with zipfile.ZipFile(path) as archive:
+            return archive.getinfo(member).compress_size
+    except (OSError, zipfile.BadZipFile) as error:
+        message = f"{path}: cannot be read ({error}). Check the path and its permissions."
+        raise UnreadableTraceError(message) from error
+
+
+def sources(path: Path) -> list[Source]:
+    """The logical files behind `path`: one, or the JSON members of a zip archive.
+
+    Raises NotATraceError for an archive with no JSON member, UnreadableTraceError where the file cannot be read.
+    """
+    if not path.is_file():
+        message = f"{path}: no such file. Give a trace file or a folder of traces."
+        raise UnreadableTraceError(message)
+    with path.open("rb") as file:
+        magic = file.read(4)
+    if magic != ZIP_MAGIC:
+        return [Source(path)]
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [name for name in archive.namelist() if name.endswith((".json", ".json.gz"))]
+    except zipfile.BadZipFile as error:
+        message = f"{path}: a damaged zip archive ({error})."
+        raise UnreadableTraceError(message) from error
+    if not members:
+        message = f"{path}: a zip archive without a .json member."
+        raise NotATraceError(message)
+    return [Source(path, name) for name in members]

@@ -1,0 +1,89 @@
+"""What a reader hands over: Parquet parts per warehouse table, and a manifest that names them.
+
+A reader writes frames with `Spool.write` while it still parses, so memory stays flat, and closes with `Spool.finish`.
+The
+warehouse commits a finished manifest in one transaction. No database is involved before that, so readers run anywhere
+and in parallel; a spool folder left behind by a killed process holds nothing that anyone else needs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MANIFEST_NAME = "manifest.json"
+MANIFEST_VERSION = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Manifest:
+    """A finished conversion of one trace.
+
+    `parts` maps a table name to its Parquet files, in row order. `rows` counts their rows. `trace` repeats the row of
+    `traces` so that callers need not read Parquet to name what they commit.
+    """
+
+    trace_id: str
+    name: str
+    folder: Path
+    trace: dict[str, Any]
+    parts: dict[str, list[Path]]
+    rows: dict[str, int]
+
+    @classmethod
+    def load(cls, folder: Path) -> Manifest:
+        """Read the manifest of a spool folder. Raises FileNotFoundError where the conversion did not finish."""
+        raw = json.loads((folder / MANIFEST_NAME).read_text(encoding="utf-8"))
+        parts = {table: [folder / name for name in names] for table, names in raw["parts"].items()}
+        return cls(raw["trace_id"], raw["name"], folder, raw["trace"], parts, raw["rows"])
+
+
+class Spool:
+    """Writes the parts of one trace into `folder` (created when missing; must be empty)."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self._parts: dict[str, list[str]] = defaultdict(list)
+        self._rows: dict[str, int] = defaultdict(int)
+
+    def write(self, table: str, frame: pl.DataFrame) -> None:
+        """Append `frame` to `table`. Columns are matched by name at commit; missing ones become NULL."""
+        if frame.height == 0:
+            return
+        name = f"{table}.{len(self._parts[table]):05d}.parquet"
+        frame.write_parquet(self.folder / name, compression="lz4", statistics=False)
+        self._parts[table].append(name)
+        self._rows[table] += frame.height
+
+    def replace(self, table: str, frame: pl.DataFrame) -> None:
+        """Write `frame` instead of everything written to `table` so far."""
+        for name in self._parts.pop(table, []):
+            (self.folder / name).unlink()
+        self._rows.pop(table, None)
+        self.write(table, frame)
+
+    def paths(self, table: str) -> list[Path]:
+        """The parts of `table` written so far."""
+        return [self.folder / name for name in self._parts.get(table, [])]
+
+    def finish(self, trace: dict[str, Any]) -> Manifest:
+        """Write the manifest. `trace` is the row of `traces` (JSON-able values), with `trace_id` and `name`."""
+        content = {
+            "version": MANIFEST_VERSION,
+            "trace_id": trace["trace_id"],
+            "name": trace["name"],
+            "trace": trace,
+            "parts": dict(self._parts),
+            "rows": dict(self._rows),
+        }
+        temporary = self.folder / (MANIFEST_NAME + ".tmp")
+        temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
+        temporary.replace(self.folder / MANIFEST_NAME)
+        return Manifest.load(self.folder)

@@ -1,0 +1,89 @@
+"""The exceptions of kerneldb. Each class carries the exit code that the command line returns for it.
+
+KerneldbError                     1   something failed; the message says what, where and what to do
+├── UsageError                    2   the request itself is wrong
+│   └── SelectionError            2   a WHERE text does not parse or names an unknown column
+├── TraceError                    1   an input file
+│   ├── NotATraceError            1   the file is something else; the message says what
+│   ├── UnreadableTraceError      1   the file is damaged beyond repair or cannot be opened
+│   └── TraceExistsError          1   a different trace has that name already
+├── WarehouseError                3   the database file
+│   ├── WarehouseMissingError     3   no such file
+│   ├── WarehouseLockedError      3   another process holds it; `pid` says which
+│   └── WarehouseVersionError     3   written by a newer kerneldb, or no kerneldb warehouse at all
+├── QueryError                    1   the database refused a statement
+│   └── QueryTimeoutError         4   a statement ran longer than its limit
+└── GateError                     5   a check asked for with --fail-on did not pass
+"""
+
+from __future__ import annotations
+
+
+class KerneldbError(Exception):
+    """Base of all errors that kerneldb raises on purpose."""
+
+    exit_code = 1
+
+
+class UsageError(KerneldbError):
+    """The request itself is wrong."""
+
+    exit_code = 2
+
+
+class SelectionError(UsageError):
+    """A WHERE text does not parse, or names a column that the view `kernels` does not have."""
+
+
+class TraceError(KerneldbError):
+    """An input file cannot be used."""
+
+
+class NotATraceError(TraceError):
+    """The file is not a trace; the message says what it is instead."""
+
+
+class UnreadableTraceError(TraceError):
+    """The file cannot be opened, or is damaged beyond repair."""
+
+
+class TraceExistsError(TraceError):
+    """Another trace of the warehouse has that name already."""
+
+
+class WarehouseError(KerneldbError):
+    """The database file cannot be used."""
+
+    exit_code = 3
+
+
+class WarehouseMissingError(WarehouseError):
+    """There is no database file at that path."""
+
+
+class WarehouseLockedError(WarehouseError):
+    """Another process holds the file. `pid` is the holder's process id where the engine names it."""
+
+    def __init__(self, message: str, pid: int | None = None) -> None:
+        super().__init__(message)
+        self.pid = pid
+
+
+class WarehouseVersionError(WarehouseError):
+    """The file was written by a newer kerneldb, or is no kerneldb warehouse."""
+
+
+class QueryError(KerneldbError):
+    """The database refused a statement."""
+
+
+class QueryTimeoutError(QueryError):
+    """A statement ran longer than its limit and was cancelled."""
+
+    exit_code = 4
+
+
+class GateError(KerneldbError):
+    """A check that the user asked for did not pass."""
+
+    exit_code = 5

@@ -1,0 +1,26 @@
+"""Content ids: the one hash that names traces, kernel names, operator calls and signatures.
+
+An id is made of facts of a file only, so every writer computes the same one without asking another writer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+SEPARATOR: Final = "\x1f"
+NULL: Final = "\x00"
+ID_CHARACTERS: Final = 16
+
+
+def content_id(tag: str, *fields: str | int | None) -> str:
+    r"""Return 16 hex digits of the SHA-256 over `tag` and `fields`, joined by the unit separator U+001F.
+
+    `tag` names kind and version of the id ("n1", "c1", "s1", "t1", "k1"). Integers enter as decimal text and None as
+    U+0000, so that an absent field differs from an empty one.
+
+    >>> content_id("n1", "") == content_id("n1", None)
+    False
+    """
+    text = SEPARATOR.join((tag, *(NULL if field is None else str(field) for field in fields)))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:ID_CHARACTERS]
