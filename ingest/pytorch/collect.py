@@ -33,6 +33,10 @@ THREAD: Final = ("pid", "tid")
 OP_NOTES: Final = ("Call stack", "Module Hierarchy")
 
 
+CounterEvent = tuple[str | None, str | None, int | None, str | None]
+"""Name, process, ns and arguments (JSON) of a counter event."""
+
+
 class Interner:
     """Maps distinct rows of `columns` to codes 0, 1, …; missing columns count as NULL."""
 
@@ -77,7 +81,8 @@ class Collector:
         self.old_categories = False
         self.skipped: Counter[str] = Counter()
         self.untimed: Counter[str] = Counter()
-        self.meta: list[pl.DataFrame] = []
+        self.marks: Counter[str] = Counter()
+        self.counters: list[CounterEvent] = []
         self._frames: dict[str, list[pl.DataFrame]] = {}
 
     def add(self, chunk: Chunk) -> None:
@@ -88,10 +93,15 @@ class Collector:
         self.examples += chunk.examples[: 3 - len(self.examples)]
         self.skipped.update(chunk.skipped)
         self.old_categories |= chunk.old_categories
-        self.meta.append(chunk.meta)
+        self._take_meta(chunk.meta)
         for group, frame in chunk.groups.items():
             narrow = _NARROW[group](self, self._timed(group, frame))
             self._frames.setdefault(group, []).append(narrow)
+
+    def _take_meta(self, meta: pl.DataFrame) -> None:
+        """Count names and marks; keep counters as Python values, since a slice of strings would pin the whole chunk."""
+        self.marks.update(dict(meta.group_by("ph").len().iter_rows()))
+        self.counters += meta.filter(pl.col("ph") == "C").select("name", "pid", "ts", "args").iter_rows()
 
     def frame(self, group: str) -> pl.DataFrame | None:
         """All rows of `group` in file order with their position `order`, or None where there is none."""
@@ -128,7 +138,7 @@ class Collector:
             "registers per thread", "shared memory", "est. achieved occupancy %", "blocks per SM", "graph id",
             "graph node id", "toDevice", "inDevice",
         ]  # fmt: skip
-        return _pick(frame, kept).hstack(columns)
+        return _pick(frame.with_columns(_context()), kept).hstack(columns)
 
     def _api(self, frame: pl.DataFrame) -> pl.DataFrame:
         frame = _renamed(frame, {"external id": "External id"})
@@ -138,15 +148,17 @@ class Collector:
 
     def _ranges(self, frame: pl.DataFrame) -> pl.DataFrame:
         columns = [self.thread_code(frame), self.labels.encode(frame).alias("label")]
+        frame = frame.with_columns(pl.col("finished") != "false")
         kept = ["ts", "dur", "External id", "Python id", "Python module id", "finished", "args"]
-        return _pick(frame, kept).hstack(columns)
+        return _detached(_pick(frame, kept)).hstack(columns)
 
     def _memory(self, frame: pl.DataFrame) -> pl.DataFrame:
-        return _pick(frame, ["ts", *fields.MEMORY_ARGS]).hstack([self.thread_code(frame)])
+        address = pl.col("Addr").cast(pl.UInt64, strict=False)
+        return _pick(frame.with_columns(address), ["ts", *fields.MEMORY_ARGS]).hstack([self.thread_code(frame)])
 
     def _other(self, frame: pl.DataFrame) -> pl.DataFrame:
         columns = [self.thread_code(frame), self.labels.encode(frame).alias("label")]
-        return _pick(frame, ["ts", "dur", "args"]).hstack(columns)
+        return _detached(_pick(frame, ["ts", "dur", "args"])).hstack(columns)
 
 
 _NARROW: Final = {
@@ -157,6 +169,17 @@ _NARROW: Final = {
     "memory": Collector._memory,
     "other": Collector._other,
 }
+
+
+def _context() -> pl.Expr:
+    """The context as a number; XPU prints a hexadecimal handle, which is no context number."""
+    return pl.col("context").cast(pl.Int64, strict=False)
+
+
+def _detached(frame: pl.DataFrame) -> pl.DataFrame:
+    """`frame` with strings of its own: columns cut from a chunk keep all of the chunk's text alive."""
+    texts = [name for name, kind in frame.schema.items() if kind == pl.String]
+    return frame.with_columns(pl.Series(name, frame[name].to_list(), dtype=pl.String) for name in texts)
 
 
 def _pick(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -21,7 +21,8 @@ from kerneldb.ingest.pytorch.collect import Collector
 from kerneldb.ingest.pytorch.decode import Chunk, decode, decode_tail, needs_exact
 from kerneldb.ingest.pytorch.host import Host, read_host
 from kerneldb.ingest.pytorch.identity import CallRow, call_row
-from kerneldb.ingest.pytorch.launches import Launches, read_launches
+from kerneldb.ingest.pytorch.launch_rows import LaunchRows
+from kerneldb.ingest.pytorch.launches import Activities, read_activities
 from kerneldb.ingest.pytorch.report import Report
 from kerneldb.ingest.pytorch.split import Splitter
 from kerneldb.ingest.source import Source
@@ -47,7 +48,7 @@ class Linked:
 
     parsed: Parsed
     host: Host
-    launches: Launches
+    activities: Activities | None
     calls: list[CallRow]
 
 
@@ -55,7 +56,7 @@ def link(parsed: Parsed) -> Linked:
     """Link calls to operators, launches to calls, and compute the identities."""
     host = read_host(parsed.collected)
     calls = [call_row(values) for values in parsed.collected.calls.rows()]
-    return Linked(parsed, host, read_launches(parsed.collected, host, calls), calls)
+    return Linked(parsed, host, read_activities(parsed.collected, host), calls)
 
 
 def convert(source: Source, folder: Path, options: Options, progress: Progress | None = None) -> Manifest:
@@ -66,10 +67,10 @@ def convert(source: Source, folder: Path, options: Options, progress: Progress |
     linked = link(parse(source, progress))
     spool = Spool(folder)
     trace_id = content_id("t1", source.sha256)
-    _write_launches(spool, trace_id, linked.launches)
+    statuses = _write_launches(spool, trace_id, linked)
     _write_host(spool, trace_id, linked)
     row = _trace_row(trace_id, source, linked, options)
-    _write_trace(spool, row, source, linked)
+    _write_trace(spool, row, source, linked, statuses)
     return spool.finish(row)
 
 
@@ -130,11 +131,16 @@ def _metadata(head: bytes, behind: str | None) -> tuple[dict[str, Any], int]:
     return {**first, **second}, repaired + more
 
 
-def _write_launches(spool: Spool, trace_id: str, launches: Launches) -> None:
-    if launches.rows.height:
-        spool.write("launches", _traced(launches.rows, trace_id))
-        spool.write("signatures", launches.signatures)
-        spool.write("kernel_names", launches.names)
+def _write_launches(spool: Spool, trace_id: str, linked: Linked) -> Counter[str]:
+    """Write launches, signatures and names; returns the launch statuses with their counts."""
+    if linked.activities is None:
+        return Counter()
+    launches = LaunchRows(linked.activities, linked.host, linked.parsed.collected, linked.calls)
+    for part in launches.slices():
+        spool.write("launches", _traced(part, trace_id))
+    spool.write("signatures", launches.signatures())
+    spool.write("kernel_names", launches.names())
+    return launches.statuses
 
 
 def _write_host(spool: Spool, trace_id: str, linked: Linked) -> None:
@@ -153,12 +159,11 @@ def _write_host(spool: Spool, trace_id: str, linked: Linked) -> None:
 
 def _small_tables(linked: Linked) -> dict[str, pl.DataFrame]:
     collected, host, metadata = linked.parsed.collected, linked.host, linked.parsed.metadata
-    meta = pl.concat(collected.meta) if collected.meta else None
     return {
         "ranges": tables.range_rows(host.ranges, collected),
         "memory_events": tables.memory_rows(host.memory, collected),
         "metrics": tables.metric_rows(host.ranges),
-        "samples": pl.DataFrame() if meta is None else tables.sample_rows(meta.filter(pl.col("ph") == "C")),
+        "samples": tables.sample_rows(collected.counters),
         "devices": trace.devices(metadata),
         "process_groups": trace.process_groups(metadata),
     }
@@ -169,9 +174,9 @@ def _traced(frame: pl.DataFrame, trace_id: str) -> pl.DataFrame:
 
 
 def _trace_row(trace_id: str, source: Source, linked: Linked, options: Options) -> dict[str, Any]:
-    parsed, launches = linked.parsed, linked.launches.rows
+    parsed = linked.parsed
     row = trace.facts(parsed.metadata, options.keep_environment)
-    start, end = _window(linked.host, launches)
+    start, end = _window(linked)
     group = source.path.resolve().parent.name if (row["world_size"] or 0) > 1 else None
     return {
         **row,
@@ -186,7 +191,7 @@ def _trace_row(trace_id: str, source: Source, linked: Linked, options: Options) 
         "era": trace.era(parsed.metadata, _marks(linked)),
         "has_shapes": any(call["input_dims"] is not None for call in linked.calls),
         "has_stacks": bool((linked.host.ranges["cat"] == "python_function").any() or _has_notes(parsed.collected)),
-        "launches": launches.height,
+        "launches": 0 if linked.activities is None else linked.activities.frame.height,
     }
 
 
@@ -198,15 +203,16 @@ def _marks(linked: Linked) -> dict[str, bool]:
     return {
         "old_categories": linked.parsed.collected.old_categories,
         "record_function_id": "Record function id" in linked.host.ops.columns,
-        "copied_external_ids": linked.launches.copied_external_ids,
+        "copied_external_ids": linked.activities is not None and linked.activities.copied_external_ids,
     }
 
 
-def _window(host: Host, launches: pl.DataFrame) -> tuple[int | None, int | None]:
+def _window(linked: Linked) -> tuple[int | None, int | None]:
     """First start and last end of everything that has a time, in ns after the base."""
-    frames = [frame.select("ts", "dur") for frame in (host.ops, host.apis) if frame.height]
-    if launches.height:
-        frames.append(launches.select(ts="start_ns", dur="duration_ns"))
+    sides = [linked.host.ops, linked.host.apis]
+    if linked.activities is not None:
+        sides.append(linked.activities.frame)
+    frames = [side.select("ts", "dur") for side in sides if side.height]
     if not frames:
         return None, None
     ends = pl.col("ts") + pl.col("dur").fill_null(0)
@@ -214,9 +220,9 @@ def _window(host: Host, launches: pl.DataFrame) -> tuple[int | None, int | None]
     return row
 
 
-def _write_trace(spool: Spool, row: dict[str, Any], source: Source, linked: Linked) -> None:
+def _write_trace(spool: Spool, row: dict[str, Any], source: Source, linked: Linked, statuses: Counter[str]) -> None:
     parsed, trace_id = linked.parsed, row["trace_id"]
-    report = Report.of(parsed.collected, linked.host, linked.launches.rows)
+    report = Report.of(parsed.collected, linked.host, statuses)
     report.add("repaired", "metadata string", parsed.metadata_repairs)
     cut = parsed.truncated or source.damage is not None
     report.add("truncated", source.damage or "the text ends before the trace does", int(cut))

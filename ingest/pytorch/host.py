@@ -34,7 +34,7 @@ class Host:
 def read_host(collected: Collector) -> Host:
     """Build the host side from what was collected."""
     ops = _frame(collected, "op")
-    apis = _labelled(_frame(collected, "api"), "api", pl.DataFrame(_api_labels(collected)))
+    apis = _frame(collected, "api")
     ranges = _ranges(collected)
     memory = _frame(collected, "memory")
     enclosing = _enclose(ops, apis, ranges, memory)
@@ -55,7 +55,8 @@ def _frame(collected: Collector, group: str) -> pl.DataFrame:
 CODES: Final = dict.fromkeys(("call", "api", "label"), pl.UInt32())
 
 
-def _api_labels(collected: Collector) -> dict[str, pl.Series]:
+def api_labels(collected: Collector) -> pl.DataFrame:
+    """Code of a runtime call → category, name and launch arguments."""
     rows = collected.apis.rows()
     names = ("cat", "name", "grid", "block", "shared", "kind", "sync")
     kinds = (pl.String, pl.String, pl.String, pl.String, pl.Int64, pl.String, pl.String)
@@ -64,7 +65,7 @@ def _api_labels(collected: Collector) -> dict[str, pl.Series]:
         name: pl.Series(column, dtype=kind, strict=False)
         for name, kind, column in zip(names, kinds, columns, strict=True)
     }
-    return {"api": pl.Series(range(len(rows)), dtype=pl.UInt32), **made}
+    return pl.DataFrame({"api": pl.Series(range(len(rows)), dtype=pl.UInt32), **made})
 
 
 def _labelled(frame: pl.DataFrame, key: str, labels: pl.DataFrame) -> pl.DataFrame:
@@ -133,7 +134,9 @@ def _enclosed(encloser: link.Encloser, part: pl.DataFrame) -> pl.DataFrame:
 
 
 def _joined(frame: pl.DataFrame, enclosing: pl.DataFrame, source: int) -> pl.DataFrame:
-    mine = enclosing.filter(pl.col("source") == source).drop("source")
+    mine = enclosing.filter(pl.col("source") == source).drop("source").sort("order")
+    if mine.height == frame.height:
+        return frame.hstack(mine.drop("order"))
     return frame.join(mine, on="order", how="left", maintain_order="left")
 
 

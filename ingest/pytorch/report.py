@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from typing import Final
 
 import polars as pl
@@ -28,17 +29,17 @@ class Report:
             self.counts[outcome, reason] = (before + n, kept or example)
 
     @classmethod
-    def of(cls, collected: Collector, host: Host, launches: pl.DataFrame) -> Report:
+    def of(cls, collected: Collector, host: Host, statuses: Counter[str]) -> Report:
         """Take the figures of one converted trace."""
         report = cls()
         report.counts["read", "events"] = (collected.events, None)
-        stored = {"launches": launches, "ops": host.ops, "api_calls": host.apis, "ranges": host.ranges}
+        report.add("stored", "launches", statuses.total())
+        stored = {"ops": host.ops, "api_calls": host.apis, "ranges": host.ranges}
         for table, frame in {**stored, "memory_events": host.memory}.items():
             report.add("stored", table, frame.height)
         report._events(collected)
-        if launches.height:
-            for status, n in launches.group_by("launch_status").len().sort("launch_status").iter_rows():
-                report.add("note", f"launch status {status}", n)
+        for status, n in sorted(statuses.items()):
+            report.add("note", f"launch status {status}", n)
         return report
 
     def _events(self, collected: Collector) -> None:
@@ -49,10 +50,8 @@ class Report:
             self.add("skipped", SKIP_REASONS.get(reason, reason), n)
         for group, n in sorted(collected.untimed.items()):
             self.add("note", f"{group} event without a time", n)
-        meta = pl.concat(collected.meta) if collected.meta else None
-        if meta is not None:
-            for phase, n in meta.group_by("ph").len().sort("ph").iter_rows():
-                self.add("skipped" if phase != "C" else "stored", _META.get(phase, f"phase {phase}"), n)
+        for phase, n in sorted(collected.marks.items()):
+            self.add("stored" if phase == "C" else "skipped", _MARKS.get(phase, f"phase {phase}"), n)
 
     def rows(self) -> pl.DataFrame:
         """Rows of `ingest_reports` without trace_id."""
@@ -72,7 +71,7 @@ class Report:
         return nested
 
 
-_META: Final = {
+_MARKS: Final = {
     "M": "process and thread names",
     "C": "counter events",
     "i": "instant marks",

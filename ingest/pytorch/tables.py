@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from kerneldb.ingest.pytorch.collect import Collector
-from kerneldb.ingest.pytorch.host import MODULE_PREFIX
+from kerneldb.ingest.pytorch.collect import Collector, CounterEvent
+from kerneldb.ingest.pytorch.host import MODULE_PREFIX, api_labels
 from kerneldb.ingest.pytorch.identity import CallRow
 
 # c10::DeviceType, c10/core/DeviceType.h
@@ -94,7 +94,9 @@ def api_rows(apis: pl.DataFrame, collected: Collector) -> pl.DataFrame:
     """Rows of `api_calls` without trace_id."""
     if apis.is_empty():
         return pl.DataFrame()
-    apis = _threaded(apis, thread_table(collected))
+    apis = _threaded(apis, thread_table(collected)).join(
+        api_labels(collected), on="api", how="left", maintain_order="left"
+    )
     return apis.select(
         "name",
         api_index=pl.col("order").cast(pl.Int64),
@@ -132,7 +134,7 @@ def range_rows(ranges: pl.DataFrame, collected: Collector) -> pl.DataFrame:
         parent_id=parent.cast(pl.Int64),
         depth="depth",
         path="path",
-        finished=_column(ranges, "finished", pl.String) != "false",
+        finished=_column(ranges, "finished", pl.Boolean),
         details=_column(ranges, "args", pl.String),
     )
 
@@ -158,10 +160,10 @@ def memory_rows(memory: pl.DataFrame, collected: Collector) -> pl.DataFrame:
     )
 
 
-def sample_rows(counters: pl.DataFrame) -> pl.DataFrame:
+def sample_rows(counters: Sequence[CounterEvent]) -> pl.DataFrame:
     """Rows of `samples` from counter events; a counter named by the empty string takes the event's name alone."""
     rows: list[dict[str, Any]] = []
-    for name, pid, ts, text in counters.select("name", "pid", "ts", "args").iter_rows():
+    for name, pid, ts, text in counters:
         values = json.loads(text) if text else {}
         rows += [
             {"counter": f"{name}.{key}" if key else name, "process": pid, "ts_ns": ts, "value": float(value)}
