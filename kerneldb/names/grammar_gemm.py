@@ -1,0 +1,347 @@
+"""Grammars of NVIDIA's matrix-product and convolution symbols, all of them words joined by underscores.
+
+=========================  ========================================================================================
+nvjet (cuBLASLt)           ``nvjet_[sm90_]{A}{acc}{D}_{tM}x{tN}_{tK}x{stages}_{cluster}_{h|v}_{bz|badd}_.._{TNT}``
+xmma (cuBLAS, cuDNN)       ``sm90_xmma_gemm_{A}{B}_{C}{acc}_{scale}_{tn}_n_tilesize128x128x64_.._execute_kernel``
+by architecture (cuBLAS)   ``ampere_{in}_s16816gemm_{out}_{tM}x{tN}_[sliced1x2_]ldg8_f2f_stages_{tK}x{stages}_{tn}``
+CUTLASS (2.x)              ``cutlass_80_[wmma_]tensorop_{in}_s16816gemm_[relu_]{in}_{tM}x{tN}_{tK}x{stages}_{tn}_..``
+CUTLASS (3.x)              ``cutlass3x_sm100_tensorop_s64x256x32gemm_{A}_{B}_{acc}_{C}_{D}_{tM}x{tN}x{tK}_..``
+=========================  ========================================================================================
+
+Words that no grammar knows are kept in ``details['flags']``, so a new generation's names still decode for the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kerneldb.names.dtypes import argument_types, distinct, element_type, letter_type, main_type, packed_types
+from kerneldb.names.structure import number_at
+
+if TYPE_CHECKING:
+    from kerneldb.names.model import Facts
+    from kerneldb.names.structure import Structure
+
+_GENERATIONS = {
+    "maxwell": "sm_50",
+    "pascal": "sm_60",
+    "volta": "sm_70",
+    "turing": "sm_75",
+    "ampere": "sm_80",
+    "hopper": "sm_90",
+    "blackwell": "sm_100",
+}
+_EPILOGUE_WORDS = "relu gelu bias drelu dgelu bgrad bgrada bgradb swiglu silu aux reluaux geluaux biasgelu scalemax"
+_EPILOGUES = frozenset(_EPILOGUE_WORDS.split())
+_SIZES = re.compile(r"\d+(?:x\d+)+")
+_MMA = re.compile(r"([a-z])((?:\d+x\d+x)?\d*)(gemm|cudnn|fprop|dgrad|wgrad)(\w*)")
+_XMMA_TYPES = re.compile(r"(?:(?:bf16|tf32|f16|f32|f64|i8|u8|i32|e4m3|e5m2|f8)){1,2}")
+_LAYOUT = re.compile(r"[nt]{2,3}|[NT]{2,3}")
+_CONVOLUTIONS = {"fprop": "conv_fprop", "dgrad": "conv_dgrad", "wgrad": "conv_wgrad"}
+_NUMBERED = re.compile(r"(align[ac]?|stage|ldg|cga|warpsize|warpgroupsize|sliced|tensor|tile|g)(\d[\dx]*[a-z]?)")
+
+
+class _Words:
+    """What the words of one symbol add up to."""
+
+    def __init__(self) -> None:
+        self.facts: Facts = {}
+        self.sizes: list[tuple[int, ...]] = []
+        self.types: list[str] = []
+        self.epilogue: list[str] = []
+        self.flags: list[str] = []
+        self.details: dict[str, str | int | bool] = {}
+
+    def read(self, words: list[str]) -> None:
+        """Take in the words one by one."""
+        for word in words:
+            if word in _GENERATIONS:
+                self.facts["arch"] = _GENERATIONS[word]
+            elif word in _EPILOGUES:
+                self.epilogue.append(word)
+            elif _SIZES.fullmatch(word):
+                self.sizes.append(tuple(int(size) for size in word.split("x")))
+            elif _LAYOUT.fullmatch(word) and "layout" not in self.facts:
+                self._layout(word)
+            elif not (self._type(word) or self._mma(word) or self._number(word) or self._flag(word)):
+                self.flags.append(word)
+
+    def _layout(self, word: str) -> None:
+        self.facts["layout"] = word[:2].lower()
+        if word[2:]:
+            self.details["output_layout"] = word[2:].lower()
+
+    def _type(self, word: str) -> bool:
+        dtype = element_type(word)
+        if dtype is not None:
+            self.types.append(dtype)
+        return dtype is not None
+
+    def _mma(self, word: str) -> bool:
+        """Read ``s16816gemm``: accumulator letter, shape of the tensor instruction, kind of product."""
+        match = _MMA.fullmatch(word)
+        if match is None:
+            return False
+        letter, shape, kind, _ = match.groups()
+        self.details["accumulator_letter"] = letter
+        if shape:
+            self.details["instruction"] = shape
+        if kind in _CONVOLUTIONS:
+            self.facts["operation"] = _CONVOLUTIONS[kind]
+        return True
+
+    def _number(self, word: str) -> bool:
+        match = _NUMBERED.fullmatch(word)
+        if match is None:
+            return word in {"stages", "tensorop", "n", "cutlass", "f2f", "5x"}
+        key, value = match.groups()
+        if key == "stage":
+            self.facts["stages"] = int(value)
+        elif key in {"align", "aligna"}:
+            self.facts["vector_width"] = int(value)
+        elif key == "tile" and value.isdecimal():
+            return False
+        else:
+            self.details[key] = int(value) if value.isdecimal() else value
+        return True
+
+    def _flag(self, word: str) -> bool:
+        if word.lower() in {"splitk", "streamk"}:
+            self.facts["split_k"] = True
+            return True
+        if word[:4] in {"nhwc", "nchw"} or word in {"ncdhw", "ndhwc"}:
+            self._tensor_layout(word)
+            return True
+        if word in _CONVOLUTIONS:
+            self.facts["operation"] = _CONVOLUTIONS[word]
+            return True
+        if word.startswith("tilesize"):
+            self.sizes.insert(0, tuple(int(size) for size in word[8:].split("x") if size.isdecimal()))
+            return True
+        return False
+
+    def _tensor_layout(self, word: str) -> None:
+        """Take the input's layout, named first; a second one is the output's (``nhwckrsc_nchw``: filters are krsc)."""
+        if (self.facts.get("layout") or "")[:2] in {"nh", "nc", "nd"}:
+            self.details["output_layout"] = word
+        else:
+            self.facts["layout"] = word[:4] if word[4:] == "krsc" else word
+
+    def finish(self) -> Facts:
+        """Return the facts: tile from the first sizes, element types, epilogue, and what is left as flags."""
+        self._tile()
+        if self.epilogue:
+            self.facts["epilogue"] = "+".join(self.epilogue)
+        if self.flags:
+            self.details["flags"] = " ".join(self.flags)
+        self._types()
+        self.facts["details"] = self.details
+        return self.facts
+
+    def _tile(self) -> None:
+        sizes = list(self.sizes)
+        if not sizes:
+            return
+        tile = sizes.pop(0)
+        self.facts["tile_m"], self.facts["tile_n"] = tile[0], tile[1]
+        if tile[2:]:
+            self.facts["tile_k"] = tile[2]
+            if sizes and sizes[0][2:]:
+                self.facts["cluster"] = "x".join(map(str, sizes.pop(0)))
+        elif sizes:
+            self.facts["tile_k"], self.facts["stages"] = sizes.pop(0)[:2]
+            if sizes:
+                self.facts["cluster"] = "x".join(map(str, sizes.pop(0)))
+
+    def _types(self) -> None:
+        letter = str(self.details.pop("accumulator_letter", ""))
+        accumulator = letter_type(letter) if letter else None
+        if not self.types and accumulator is not None:
+            self.types.append(self._bare_type(letter, accumulator))
+        types = distinct([*self.types, accumulator])
+        if types:
+            self.facts["dtype"], self.facts["dtypes"] = types[0], types
+
+    def _bare_type(self, letter: str, accumulator: str) -> str:
+        """Return the input type where only the accumulator is named.
+
+        A tensor instruction with fp32 accumulators and unnamed inputs is TF32 from Ampere on (CUTLASS'
+        ``tensorop_s1688gemm``) and fp16 before, where tensor cores knew no other type.
+        """
+        if "instruction" not in self.details or letter != "s":
+            return accumulator
+        return "fp16" if self.facts.get("arch") in {"sm_70", "sm_75"} else "tf32"
+
+
+def _read(words: list[str]) -> Facts:
+    reader = _Words()
+    reader.read(words)
+    return reader.finish()
+
+
+def read_nvjet(name: Structure) -> Facts:
+    """Read ``nvjet_sm90_hsh_64x8_64x16_4x1_v_bz_bias_TNT``.
+
+    The letters are input, accumulator, output (five: A, B, C, accumulator, D); ``bz``: beta is 0, ``badd``: C is added.
+    """
+    words = name.base.split("_")[1:]
+    reader = _Words()
+    if words and words[0].startswith("sm") and words[0][2:].isdecimal():
+        reader.facts["arch"] = f"sm_{words.pop(0)[2:]}"
+    letters = words.pop(0) if words else ""
+    reader.types.extend(distinct(letter_type(letter) for letter in letters))
+    reader.details["letters"] = letters
+    for word, key, value in (
+        ("h", "raster", "h"),
+        ("v", "raster", "v"),
+        ("bz", "beta", "zero"),
+        ("badd", "beta", "add"),
+    ):
+        if word in words:
+            words.remove(word)
+            reader.details[key] = value
+    cooperative = [word for word in words if word.startswith("coop")]
+    if cooperative:
+        words.remove(cooperative[0])
+        reader.details["cooperative"] = cooperative[0][4:]
+    reader.facts["split_k"] = False
+    reader.read(words)
+    return reader.finish()
+
+
+def read_words(name: Structure) -> Facts:
+    """Read a symbol by architecture, such as ``ampere_fp16_s16816gemm_fp16_64x64_ldg8_f2f_stages_64x5_tn``."""
+    return _read(name.base.split("_"))
+
+
+def read_xmma(name: Structure) -> Facts:
+    """Read ``sm80_xmma_gemm_...`` and ``sm80_xmma_fprop_implicit_gemm_...``."""
+    words = name.base.split("_")
+    types = [word for word in words if _XMMA_TYPES.fullmatch(word)]
+    reader = _Words()
+    reader.facts["arch"] = f"sm_{words[0][2:]}"
+    reader.facts["split_k"] = "split_k" in name.base or "splitK" in name.base
+    reader.types.extend(distinct(packed_types("_".join(types))))
+    kind = words[2] if words[2:] else ""
+    if kind in _CONVOLUTIONS:
+        reader.facts["operation"] = _CONVOLUTIONS[kind]
+        reader.facts["direction"] = "forward" if kind == "fprop" else "backward"
+    reader.read([word for word in words[3:] if word not in types and word not in _XMMA_NOISE])
+    return reader.finish()
+
+
+_XMMA_NOISE_WORDS = "gemm implicit execute kernel cublas cudnn infer train split k segment off"
+_XMMA_NOISE = frozenset((*_XMMA_NOISE_WORDS.split(), ""))
+
+
+def read_cutlass(name: Structure) -> Facts:
+    """Read a CUTLASS symbol, alone or as the argument of ``cutlass::Kernel2<...>``."""
+    symbol = name.base if name.base.startswith("cutlass") else name.args[0] if name.args else ""
+    return read_cutlass_symbol(symbol)
+
+
+def read_cutlass_symbol(symbol: str) -> Facts:
+    """Read ``cutlass_80_wmma_tensorop_f16_s161616gemm_f16_16x16_128x2_tn_align8``."""
+    words = symbol.split("<", maxsplit=1)[0].split("_")
+    if not words[0].startswith("cutlass"):
+        return _read_template(symbol)
+    facts: Facts = {}
+    arch = next((word for word in words[1:3] if word.isdecimal() or (word[:2] == "sm" and word[2:].isdecimal())), None)
+    if arch is not None:
+        words.remove(arch)
+        facts["arch"] = f"sm_{arch.removeprefix('sm')}"
+    facts.update(_read(words[1:]))
+    operation = str(facts.get("operation"))
+    if operation.startswith("conv_"):
+        facts["category"], facts["family"] = "CONVOLUTION", "cutlass_conv"
+        facts["library"] = "cuDNN"
+        facts["direction"] = "forward" if operation == "conv_fprop" else "backward"
+    return facts
+
+
+# Blocks of a cluster along one dimension; any tile is larger.
+_LARGEST_CLUSTER = 4
+_TEMPLATE_SHAPE = re.compile(
+    r"(?:GemmShape|MatrixShape|tuple|Shape)<(?:C<|Int<|constant<int,)?(\d+)>?,(?:C<|Int<|constant<int,)?(\d+)>?(?:,(?:C<|Int<|constant<int,)?(\d+))?"
+)
+
+
+def _read_template(symbol: str) -> Facts:
+    """Read a CUTLASS kernel that is spelled out as a template, not as a symbol: tile and what kind of product."""
+    facts: Facts = {}
+    shapes = [[int(size) for size in match.groups() if size] for match in _TEMPLATE_SHAPE.finditer(symbol)]
+    if shapes and max(shapes[0]) <= _LARGEST_CLUSTER:
+        facts["cluster"] = "x".join(map(str, shapes.pop(0)))
+    if shapes:
+        facts["tile_m"], facts["tile_n"] = shapes[0][:2]
+        facts["tile_k"] = shapes[0][2] if shapes[0][2:] else None
+    types = argument_types(re.findall(r"(?<=[<,])\w+(?=[,>])", symbol))
+    facts["dtypes"] = types = tuple(dtype for dtype in types if dtype not in {"int32", "int64", "uint32", "bool"})
+    facts["dtype"] = main_type(types)
+    if "Conv" in symbol or "conv" in symbol:
+        facts["category"], facts["library"], facts["family"] = "CONVOLUTION", "cuDNN", "cutlass_conv"
+        kind = re.search(r"Fprop|Dgrad|Wgrad", symbol)
+        facts["operation"] = _CONVOLUTIONS.get(kind[0].lower(), "convolution") if kind else "convolution"
+    elif "Flash" in symbol or "Attention" in symbol or "Fmha" in symbol:
+        facts["category"], facts["operation"] = "ATTENTION", "attention"
+        facts["library"] = "FlashAttention" if "Flash" in symbol else "CUTLASS"
+        facts["family"] = "flash_attention_3" if "Sm90" in symbol else "fmha"
+    elif "ReduceSplitK" in symbol:
+        facts["family"], facts["operation"] = "splitK_reduce", "splitK_reduce"
+        facts["split_k"] = True
+    return facts
+
+
+def read_gemv(name: Structure) -> Facts:
+    """Read a cuBLAS matrix-vector template: the element types lead its arguments, behind the index types."""
+    args = [arg for arg in name.args if "<" not in arg]
+    leading = next((index for index, arg in enumerate(args) if arg != "int"), 0)
+    types = [element_type(arg) for arg in args[leading:]]
+    named = distinct(types)
+    facts: Facts = {"dtypes": named, "dtype": named[0] if named else None}
+    letters = re.search(r"gemv2([TN])|gemvNSP|gemmSN_([TN]{2})", name.base)
+    if letters is not None:
+        facts["layout"] = (letters[1] or letters[2] or "n").lower()
+    return facts
+
+
+GEMVX_TEMPLATE = 10
+
+
+def read_gemvx(name: Structure) -> Facts:
+    """Read ``internal::gemvx::kernel<int, int, A, x, y, accumulator, ..., template, ...>`` (argument 11)."""
+    facts = read_gemv(name)
+    template = number_at(name.args, GEMVX_TEMPLATE)
+    if template is not None:
+        facts["template"] = str(template)
+        facts["details"] = {"template": template}
+    return facts
+
+
+def read_splitk(name: Structure) -> Facts:
+    """Read ``splitKreduce_kernel<32, 16, int, A, B, ...>``: only its types say more."""
+    types = argument_types(arg for arg in name.args if arg != "int")
+    types = tuple(dtype for dtype in types if dtype != "bool")
+    return {"dtypes": types, "dtype": types[0] if types else None, "split_k": True}
+
+
+def read_conv_words(name: Structure) -> Facts:
+    """Read ``cudnn_infer_volta_scudnn_128x64_relu_small_nn_v1`` (also as ``volta_scudnn_...``)."""
+    words = [word for word in name.base.split("_") if word not in {"cudnn", "infer", "train", "v1", "v0"}]
+    facts = _read(words)
+    facts.setdefault("operation", "convolution")
+    return facts
+
+
+def read_trtllm_gemm(name: Structure) -> Facts:
+    """Read TensorRT-LLM's ``bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256..._sm100f``: A, B, accumulator, tile, arch."""
+    types = argument_types(re.findall(r"MxE\dm\d|E\dm\d|Bfloat16|Fp\d+", name.base))
+    facts: Facts = {"dtypes": types, "dtype": types[0] if types else None}
+    tile = re.search(r"_t(\d+)x(\d+)x(\d+)", name.base)
+    if tile is not None:
+        facts["tile_m"], facts["tile_n"], facts["tile_k"] = int(tile[1]), int(tile[2]), int(tile[3])
+    arch = re.search(r"sm(\d+)", name.base)
+    if arch is not None:
+        facts["arch"] = f"sm_{arch[1]}"
+    return facts
