@@ -1,0 +1,127 @@
+"""Facts of GPUs: which device a name means, its architecture, peaks, bandwidth and per-multiprocessor limits.
+
+Device names are those that profilers print ("NVIDIA H100 80GB HBM3", "Tesla V100-SXM2-32GB", "AMD Instinct MI300X
+VF"). Matching ignores vendor words, case and punctuation, but never drops a word that means another product: "A10G" is
+no A10, an "RTX 4090 Laptop GPU" no RTX 4090, and "A100" alone, which may have 40 or 80 GB, is none of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING, Any
+
+from kerneldb.gpus import amd, nvidia
+from kerneldb.gpus.model import Gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["GPUS", "Gpu", "arch_of", "find", "vendor_of"]
+
+GPUS: tuple[Gpu, ...] = (*nvidia.GPUS, *amd.GPUS)
+"""All rows."""
+
+_VENDOR_WORDS = re.compile(r"\b(?:nvidia|tesla|geforce|quadro|amd|ati|instinct|radeon|graphics|gpu|accelerator|tm|r)\b")
+_EXTRA_WORDS = re.compile(r"\b(?:oam|vf|hf|founders edition)\b")
+_AMD_NAME = re.compile(r"\bamd\b|\binstinct\b|\bradeon\b|\bmi\d{2,3}[a-z]?\b|\bgfx\d+[0-9a-f]*\b")
+_NVIDIA_NAME = re.compile(r"\bnvidia\b|\btesla\b|\bgeforce\b|\bquadro\b|\btitan\b|\bgrid\b|\bg?[hb][123]00\b")
+_INTEL_NAME = re.compile(r"\bintel\b|\bdata center gpu (?:max|flex)\b|\barc [ab]\d+")
+
+_ALIASES: dict[str, str] = {
+    "h100 80gb hbm3": "h100 sxm",
+    "h100 sxm5": "h100 sxm",
+    "h100 sxm5 80gb": "h100 sxm",
+    "h100 sxm 80gb": "h100 sxm",
+    "h100 pcie 80gb": "h100 pcie",
+    "h200": "h200 sxm",
+    "h200 sxm5": "h200 sxm",
+    "h200 sxm 141gb": "h200 sxm",
+    "h200 141gb hbm3e": "h200 sxm",
+    "gh200": "gh200 480gb",
+    "a100 sxm 40gb": "a100 sxm4 40gb",
+    "a100 sxm 80gb": "a100 sxm4 80gb",
+    "a100 80gb sxm4": "a100 sxm4 80gb",
+    "a100 40gb sxm4": "a100 sxm4 40gb",
+    "a100 pcie 80gb": "a100 80gb pcie",
+    "a100 40gb pcie": "a100 pcie 40gb",
+    "v100 sxm 16gb": "v100 sxm2 16gb",
+    "v100 sxm 32gb": "v100 sxm2 32gb",
+    "7900 xtx": "rx 7900 xtx",
+    "ryzen ai max 395 w 8060s": "8060s",
+}
+
+
+def _words(name: str) -> str:
+    """Lower case, punctuation and runs of spaces to one space, '80 GB' to '80gb'."""
+    spaced = " ".join(re.sub(r"[^a-z0-9]+", " ", name.lower()).split())
+    return re.sub(r"\b(\d+) g(?:i?b)?\b", r"\1gb", spaced)
+
+
+def _product(name: str) -> str:
+    """The words that tell one product from another."""
+    return " ".join(_EXTRA_WORDS.sub(" ", _VENDOR_WORDS.sub(" ", _words(name))).split())
+
+
+_BY_PRODUCT = {_product(gpu.name): gpu for gpu in GPUS}
+
+
+@functools.lru_cache(maxsize=256)
+def find(name: str, major: int | None = None, minor: int | None = None) -> Gpu | None:
+    """The GPU that a device name means, or None where it is unknown or could be several.
+
+    `major` and `minor`, the compute capability that a trace prints beside the name, must agree with the row where
+    given.
+    """
+    product = _product(name)
+    gpu = _BY_PRODUCT.get(_ALIASES.get(product, product))
+    if gpu is None or major is None:
+        return gpu
+    return gpu if _capability(gpu.arch) == (major, minor if minor is not None else _capability(gpu.arch)[1]) else None
+
+
+def _capability(arch: str) -> tuple[int, int]:
+    """(major, minor) as the runtimes report it: 'sm_90' -> (9, 0), 'gfx942' -> (9, 4), 'gfx1151' -> (11, 5)."""
+    if arch.startswith("sm_"):
+        return int(arch[3:-1]), int(arch[-1])
+    return int(arch[3:-2]), int(arch[-2])
+
+
+def arch_of(vendor: str | None, name: str, major: int | None = None, minor: int | None = None) -> str | None:
+    """Architecture of a device: 'sm_90' from NVIDIA's compute capability, 'gfx942' from an AMD product name.
+
+    ROCm also prints a compute capability (9.4 for an MI300X), but it lacks the stepping and names no target by itself.
+    `vendor` None means: tell it from the name. None where the name is vague ("AMD Radeon Graphics").
+    """
+    maker = vendor or _vendor_of_name(name)
+    if maker == "NVIDIA" and major is not None and minor is not None:
+        return f"sm_{major}{minor}"
+    if maker == "AMD":
+        return amd.target_of(_words(name))
+    known = find(name)
+    return known.arch if known is not None and maker in (None, known.vendor) else None
+
+
+def vendor_of(device_properties: Mapping[str, Any]) -> str | None:
+    """'NVIDIA', 'AMD' or 'Intel' from one entry of a trace's `deviceProperties`; None where nothing tells.
+
+    The name decides; where it is empty or says nothing, properties that only one runtime reports do: a wavefront of 64
+    or `maxSharedMemoryPerMultiProcessor` (HIP), `sharedMemPerBlockOptin` (CUDA), `maxComputeUnits` (SYCL).
+    """
+    named = _vendor_of_name(f"{device_properties.get('vendor') or ''} {device_properties.get('name') or ''}")
+    if named is not None:
+        return named
+    if device_properties.get("warpSize") == 64 or "maxSharedMemoryPerMultiProcessor" in device_properties:  # noqa: PLR2004
+        return "AMD"
+    if "sharedMemPerBlockOptin" in device_properties or "regsPerMultiprocessor" in device_properties:
+        return "NVIDIA"
+    return "Intel" if "maxComputeUnits" in device_properties else None
+
+
+def _vendor_of_name(name: str) -> str | None:
+    words = _words(name)
+    for vendor, pattern in (("NVIDIA", _NVIDIA_NAME), ("AMD", _AMD_NAME), ("Intel", _INTEL_NAME)):
+        if pattern.search(words):
+            return vendor
+    known = find(name)
+    return known.vendor if known else None

@@ -1,0 +1,126 @@
+"""AMD GPUs, and the LLVM target of an AMD product name.
+
+Peaks from AMD's data sheets (matrix units; MI300 and later dense). L2, LDS and register files from the table "AMD GPU
+specifications" of the ROCm documentation (https://rocm.docs.amd.com/en/latest/reference/gpu-specs.html). Threads per
+compute unit are waves per SIMD x SIMDs x 64 (LLVM `AMDGPUBaseInfo.cpp`); RDNA depends on the wave size and has None.
+Targets from LLVM's "User Guide for AMDGPU Backend", table "AMDGPU Processors".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from kerneldb.gpus.model import Gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MIB = 2**20
+_KIB = 2**10
+_CDNA = {"max_threads_per_multiprocessor": 2048, "registers_per_multiprocessor": 131072}
+_CDNA3 = {
+    **{**_CDNA, "shared_bytes_per_multiprocessor": 64 * _KIB, "multiprocessors": 304, "l2_bytes": 32 * _MIB},
+    **{"fp64_tflops": 163.4, "fp32_tflops": 163.4, "tf32_tflops": 653.7, "fp16_tflops": 1307.4},
+    **{"bf16_tflops": 1307.4, "fp8_tflops": 2614.9, "int8_tops": 2614.9},
+}
+_CDNA2 = {**_CDNA, "shared_bytes_per_multiprocessor": 64 * _KIB, "l2_bytes": 8 * _MIB, "bandwidth_gbs": 1638.4}
+_RDNA3 = {"registers_per_multiprocessor": 98304, "shared_bytes_per_multiprocessor": 64 * _KIB}
+_WMMA = "GPUOpen 'WMMA on RDNA 3' (512 FLOP per clock and CU)"
+
+
+def _gpu(name: str, arch: str, source: str, *facts: Mapping[str, float]) -> Gpu:
+    """A row from groups of facts; later groups win."""
+    merged: dict[str, Any] = {}
+    for group in facts:
+        merged.update(group)
+    return Gpu(name=name, vendor="AMD", arch=arch, source=source, **merged)
+
+
+GPUS: tuple[Gpu, ...] = (
+    _gpu(
+        "MI100",
+        "gfx908",
+        "AMD Instinct MI100 data sheet",
+        {"multiprocessors": 120, "memory_gib": 32, "bandwidth_gbs": 1228.8, "l2_bytes": 8 * _MIB},
+        {"fp64_tflops": 11.5, "fp32_tflops": 46.1, "fp16_tflops": 184.6, "bf16_tflops": 92.3, "int8_tops": 184.6},
+        {"max_threads_per_multiprocessor": 2560, "shared_bytes_per_multiprocessor": 64 * _KIB},
+    ),
+    _gpu(
+        "MI210",
+        "gfx90a",
+        "AMD Instinct MI210 data sheet",
+        {**_CDNA2, "multiprocessors": 104, "memory_gib": 64, "fp64_tflops": 45.3, "fp32_tflops": 45.3},
+        {"fp16_tflops": 181.0, "bf16_tflops": 181.0, "int8_tops": 181.0},
+    ),
+    _gpu(
+        "MI250",
+        "gfx90a",
+        "AMD Instinct MI250 data sheet, one of two dies",
+        {**_CDNA2, "multiprocessors": 104, "memory_gib": 64, "fp64_tflops": 45.25, "fp32_tflops": 45.25},
+        {"fp16_tflops": 181.05, "bf16_tflops": 181.05, "int8_tops": 181.05},
+    ),
+    _gpu(
+        "MI250X",
+        "gfx90a",
+        "AMD Instinct MI250X data sheet, one of two dies",
+        {**_CDNA2, "multiprocessors": 110, "memory_gib": 64, "fp64_tflops": 47.85, "fp32_tflops": 47.85},
+        {"fp16_tflops": 191.5, "bf16_tflops": 191.5, "int8_tops": 191.5},
+    ),
+    _gpu("MI300X", "gfx942", "AMD Instinct MI300X data sheet", {"memory_gib": 192, "bandwidth_gbs": 5300.0}, _CDNA3),
+    _gpu("MI325X", "gfx942", "AMD Instinct MI325X data sheet", {"memory_gib": 256, "bandwidth_gbs": 6000.0}, _CDNA3),
+    _gpu(
+        "MI355X",
+        "gfx950",
+        "AMD Instinct MI355X data sheet",
+        {**_CDNA, "multiprocessors": 256, "memory_gib": 288, "bandwidth_gbs": 8000.0, "l2_bytes": 32 * _MIB},
+        {"fp64_tflops": 78.6, "fp32_tflops": 157.3, "fp16_tflops": 2516.6, "bf16_tflops": 2516.6},
+        {"fp8_tflops": 5033.2, "int8_tops": 5033.2, "shared_bytes_per_multiprocessor": 160 * _KIB},
+    ),
+    _gpu(
+        "Radeon 8060S",
+        "gfx1151",
+        f"AMD Ryzen AI Max+ 395 product page (40 CUs, 2.9 GHz, 256-bit LPDDR5X-8000); {_WMMA}",
+        {**_RDNA3, "multiprocessors": 40, "bandwidth_gbs": 256.0, "l2_bytes": 2 * _MIB},
+        {"fp32_tflops": 29.7, "fp16_tflops": 59.4, "bf16_tflops": 59.4, "int8_tops": 59.4},
+    ),
+    _gpu(
+        "RX 7900 XTX",
+        "gfx1100",
+        f"AMD Radeon RX 7900 XTX product page (96 CUs, 2.5 GHz); {_WMMA}",
+        {**_RDNA3, "multiprocessors": 96, "memory_gib": 24, "bandwidth_gbs": 960.0, "l2_bytes": 6 * _MIB},
+        {"fp32_tflops": 61.4, "fp16_tflops": 122.8, "bf16_tflops": 122.8, "int8_tops": 122.8},
+    ),
+)
+"""All AMD rows, oldest architecture first."""
+
+_TARGETS: tuple[tuple[str, str], ...] = (
+    (r"mi3(?:00[xac]?|08x|25x)", "gfx942"),
+    (r"mi35[05]x", "gfx950"),
+    (r"mi2(?:10|50x?)", "gfx90a"),
+    (r"mi100", "gfx908"),
+    (r"mi(?:50|60)", "gfx906"),
+    (r"80[56]0s|strix halo", "gfx1151"),
+    (r"890m", "gfx1150"),
+    (r"860m", "gfx1152"),
+    (r"rx 7900 (?:xtx|xt|gre)|w7[89]00", "gfx1100"),
+    (r"rx 7(?:800|700) xt", "gfx1101"),
+    (r"rx 7600(?: xt)?", "gfx1102"),
+    (r"rx 9070(?: xt| gre)?", "gfx1201"),
+    (r"rx 9060(?: xt)?", "gfx1200"),
+    (r"rx 6(?:800|800 xt|900 xt|950 xt)", "gfx1030"),
+)
+_PATTERNS = tuple((re.compile(rf"\b(?:{pattern})\b"), target) for pattern, target in _TARGETS)
+_LITERAL = re.compile(r"\bgfx[0-9]{1,2}[0-9a-f]{2}\b")
+
+
+def target_of(words: str) -> str | None:
+    """LLVM target ('gfx942') of a lower-case product name with single spaces; None where the name fits none or several.
+
+    A vague name such as "radeon graphics", which ROCm prints for quite different GPUs, has none.
+    """
+    literal = _LITERAL.search(words)
+    if literal:
+        return literal.group()
+    found = {target for pattern, target in _PATTERNS if pattern.search(words)}
+    return found.pop() if len(found) == 1 else None

@@ -1,0 +1,60 @@
+"""The record of one GPU model."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """Facts of a GPU as a program sees it: one device, so one of the two dies of an MI250X.
+
+    Peaks are dense (no structured sparsity) rates at boost clock, in units of 1e12 operations per second, a
+    multiply-add as two, accumulating in fp32 (int32 for int8): the fastest unit for the type counts, matrix units
+    included; `fp32_tflops` of NVIDIA GPUs is that of the CUDA cores, because TF32 rounds its inputs. `memory_gib` is
+    the nominal capacity, `bandwidth_gbs` in 1e9 bytes per second. Per-multiprocessor limits are per SM (NVIDIA) or
+    compute unit (AMD); registers are 32 bits wide. What no source states is None. `source` names the documents.
+    """
+
+    name: str
+    vendor: str
+    arch: str
+    source: str
+    multiprocessors: int | None = None
+    memory_gib: int | None = None
+    bandwidth_gbs: float | None = None
+    fp64_tflops: float | None = None
+    fp32_tflops: float | None = None
+    tf32_tflops: float | None = None
+    fp16_tflops: float | None = None
+    bf16_tflops: float | None = None
+    fp8_tflops: float | None = None
+    int8_tops: float | None = None
+    l2_bytes: int | None = None
+    max_threads_per_multiprocessor: int | None = None
+    registers_per_multiprocessor: int | None = None
+    shared_bytes_per_multiprocessor: int | None = None
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """Nominal memory in bytes."""
+        return None if self.memory_gib is None else self.memory_gib * 2**30
+
+    @property
+    def bandwidth_bytes_per_s(self) -> float | None:
+        """Peak memory bandwidth in bytes per second."""
+        return None if self.bandwidth_gbs is None else self.bandwidth_gbs * 1e9
+
+    def peak_flops(self, dtype: str) -> float | None:
+        """Peak operations per second for 'fp64', 'fp32', 'tf32', 'fp16', 'bf16', 'fp8' or 'int8'; None if unknown."""
+        peaks = {
+            "fp64": self.fp64_tflops,
+            "fp32": self.fp32_tflops,
+            "tf32": self.tf32_tflops,
+            "fp16": self.fp16_tflops,
+            "bf16": self.bf16_tflops,
+            "fp8": self.fp8_tflops,
+            "int8": self.int8_tops,
+        }
+        peak = peaks.get(dtype)
+        return None if peak is None else peak * 1e12

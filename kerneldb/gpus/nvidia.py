@@ -1,0 +1,201 @@
+"""NVIDIA GPUs. Peaks from the named datasheet or whitepaper; SM limits from the CUDA C++ Programming Guide.
+
+The limits per SM are those of the table "Technical Specifications per Compute Capability" (threads, 32-bit registers,
+shared memory per multiprocessor). Datasheets that print rates "with sparsity" are halved.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kerneldb.gpus.model import Gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MIB = 2**20
+_KIB = 2**10
+_REGISTERS = 65536
+
+
+def _limits(threads: int, shared_kib: int) -> dict[str, int]:
+    return {
+        "max_threads_per_multiprocessor": threads,
+        "registers_per_multiprocessor": _REGISTERS,
+        "shared_bytes_per_multiprocessor": shared_kib * _KIB,
+    }
+
+
+_SM = {
+    "sm_70": _limits(2048, 96),
+    "sm_75": _limits(1024, 64),
+    "sm_80": _limits(2048, 164),
+    "sm_86": _limits(1536, 100),
+    "sm_89": _limits(1536, 100),
+    "sm_90": _limits(2048, 228),
+    "sm_100": _limits(2048, 228),
+    "sm_120": _limits(1536, 100),
+}
+
+
+def _gpu(name: str, arch: str, source: str, *facts: Mapping[str, float]) -> Gpu:
+    """A row from groups of facts; later groups win."""
+    merged: dict[str, Any] = dict(_SM[arch])
+    for group in facts:
+        merged.update(group)
+    return Gpu(name=name, vendor="NVIDIA", arch=arch, source=source, **merged)
+
+
+def _half(rate: float) -> dict[str, float]:
+    """The same rate for both 16-bit types."""
+    return {"fp16_tflops": rate, "bf16_tflops": rate}
+
+
+def _eight(rate: float) -> dict[str, float]:
+    """The same rate for fp8 and int8."""
+    return {"fp8_tflops": rate, "int8_tops": rate}
+
+
+_V100 = {"multiprocessors": 80, "bandwidth_gbs": 900.0, "l2_bytes": 6 * _MIB}
+_V100_SXM2 = {**_V100, "fp64_tflops": 7.8, "fp32_tflops": 15.7, "fp16_tflops": 125.0}
+_V100_PCIE = {**_V100, "fp64_tflops": 7.0, "fp32_tflops": 14.0, "fp16_tflops": 112.0}
+_A100 = {
+    **{"multiprocessors": 108, "l2_bytes": 40 * _MIB, "int8_tops": 624.0},
+    **{"fp64_tflops": 19.5, "fp32_tflops": 19.5, "tf32_tflops": 156.0, **_half(312.0)},
+}
+_H100_SXM = {
+    **{"multiprocessors": 132, "fp64_tflops": 66.9, "fp32_tflops": 66.9, "tf32_tflops": 494.7},
+    **_half(989.4),
+    **_eight(1978.9),
+}
+_H100_NVL = {
+    **{"multiprocessors": 132, "fp64_tflops": 60.0, "fp32_tflops": 60.0, "tf32_tflops": 417.5},
+    **_half(835.5),
+    **_eight(1671.0),
+}
+_V100_SHEET = "NVIDIA V100 datasheet; Tesla V100 architecture whitepaper"
+_A100_SHEET = "NVIDIA A100 datasheet; A100 architecture whitepaper"
+_H100_SHEET = "NVIDIA H100 datasheet; H100 architecture whitepaper v1.04"
+_H200_SHEET = (
+    "NVIDIA H200 datasheet; H100 architecture whitepaper v1.04 (same SMs); L2 of the SXM board: cudaDeviceProp"
+)
+_ADA_SHEET = "NVIDIA Ada GPU architecture whitepaper"
+_RTX50_SHEET = "NVIDIA RTX Blackwell GPU architecture whitepaper"
+
+GPUS: tuple[Gpu, ...] = (
+    _gpu("V100-SXM2-16GB", "sm_70", _V100_SHEET, {"memory_gib": 16}, _V100_SXM2),
+    _gpu("V100-SXM2-32GB", "sm_70", _V100_SHEET, {"memory_gib": 32}, _V100_SXM2),
+    _gpu("V100-PCIE-16GB", "sm_70", _V100_SHEET, {"memory_gib": 16}, _V100_PCIE),
+    _gpu("V100-PCIE-32GB", "sm_70", _V100_SHEET, {"memory_gib": 32}, _V100_PCIE),
+    _gpu("V100-DGXS-16GB", "sm_70", "NVIDIA DGX Station datasheet", {"memory_gib": 16, "fp16_tflops": 125.0}, _V100),
+    _gpu("V100-DGXS-32GB", "sm_70", "NVIDIA DGX Station datasheet", {"memory_gib": 32, "fp16_tflops": 125.0}, _V100),
+    _gpu(
+        "T4",
+        "sm_75",
+        "NVIDIA T4 datasheet; Turing architecture whitepaper",
+        {"multiprocessors": 40, "memory_gib": 16, "bandwidth_gbs": 320.0, "l2_bytes": 4 * _MIB},
+        {"fp32_tflops": 8.1, "fp16_tflops": 65.0, "int8_tops": 130.0},
+    ),
+    _gpu(
+        "RTX 2080 Ti",
+        "sm_75",
+        "NVIDIA Turing architecture whitepaper (reference clocks)",
+        {"multiprocessors": 68, "memory_gib": 11, "bandwidth_gbs": 616.0, "l2_bytes": 5632 * _KIB},
+        {"fp32_tflops": 13.4, "fp16_tflops": 53.8, "int8_tops": 215.2},
+    ),
+    _gpu("A100-SXM4-40GB", "sm_80", _A100_SHEET, {"memory_gib": 40, "bandwidth_gbs": 1555.0}, _A100),
+    _gpu("A100-SXM4-80GB", "sm_80", _A100_SHEET, {"memory_gib": 80, "bandwidth_gbs": 2039.0}, _A100),
+    _gpu("A100-PCIE-40GB", "sm_80", _A100_SHEET, {"memory_gib": 40, "bandwidth_gbs": 1555.0}, _A100),
+    _gpu("A100 80GB PCIe", "sm_80", _A100_SHEET, {"memory_gib": 80, "bandwidth_gbs": 1935.0}, _A100),
+    _gpu(
+        "A10",
+        "sm_86",
+        "NVIDIA A10 datasheet; Ampere GA102 whitepaper",
+        {"multiprocessors": 72, "memory_gib": 24, "bandwidth_gbs": 600.0, "l2_bytes": 6 * _MIB},
+        {"fp32_tflops": 31.2, "tf32_tflops": 62.5, **_half(125.0), "int8_tops": 250.0},
+    ),
+    _gpu(
+        "A40",
+        "sm_86",
+        "NVIDIA A40 datasheet; Ampere GA102 whitepaper",
+        {"multiprocessors": 84, "memory_gib": 48, "bandwidth_gbs": 696.0, "l2_bytes": 6 * _MIB},
+        {"fp32_tflops": 37.4, "tf32_tflops": 74.8, **_half(149.7), "int8_tops": 299.3},
+    ),
+    _gpu(
+        "RTX 3090",
+        "sm_86",
+        "NVIDIA Ampere GA102 whitepaper",
+        {"multiprocessors": 82, "memory_gib": 24, "bandwidth_gbs": 936.0, "l2_bytes": 6 * _MIB},
+        {"fp32_tflops": 35.6, "tf32_tflops": 35.6, **_half(71.0), "int8_tops": 284.0},
+    ),
+    _gpu(
+        "L4",
+        "sm_89",
+        f"NVIDIA L4 datasheet; {_ADA_SHEET}",
+        {"multiprocessors": 58, "memory_gib": 24, "bandwidth_gbs": 300.0, "l2_bytes": 48 * _MIB},
+        {"fp32_tflops": 30.3, "tf32_tflops": 60.0, **_half(121.0), **_eight(242.5)},
+    ),
+    _gpu(
+        "L40S",
+        "sm_89",
+        f"NVIDIA L40S datasheet; {_ADA_SHEET}",
+        {"multiprocessors": 142, "memory_gib": 48, "bandwidth_gbs": 864.0, "l2_bytes": 96 * _MIB},
+        {"fp32_tflops": 91.6, "tf32_tflops": 183.0, **_half(362.05), **_eight(733.0)},
+    ),
+    _gpu(
+        "RTX 4090",
+        "sm_89",
+        _ADA_SHEET,
+        {"multiprocessors": 128, "memory_gib": 24, "bandwidth_gbs": 1008.0, "l2_bytes": 72 * _MIB},
+        {"fp32_tflops": 82.6, "tf32_tflops": 82.6, **_half(165.2), "fp8_tflops": 330.3, "int8_tops": 660.6},
+    ),
+    _gpu(
+        "RTX 5090",
+        "sm_120",
+        _RTX50_SHEET,
+        {"multiprocessors": 170, "memory_gib": 32, "bandwidth_gbs": 1792.0, "l2_bytes": 96 * _MIB},
+        {"fp32_tflops": 104.8, "tf32_tflops": 104.8, **_half(209.5), "fp8_tflops": 419.0, "int8_tops": 838.0},
+    ),
+    _gpu(
+        "RTX 5070",
+        "sm_120",
+        _RTX50_SHEET,
+        {"multiprocessors": 48, "memory_gib": 12, "bandwidth_gbs": 672.0, "l2_bytes": 48 * _MIB},
+        {"fp32_tflops": 30.9, "tf32_tflops": 30.9, **_half(61.7), "fp8_tflops": 123.5, "int8_tops": 246.9},
+    ),
+    _gpu(
+        "H100 SXM", "sm_90", _H100_SHEET, {"memory_gib": 80, "bandwidth_gbs": 3350.0, "l2_bytes": 50 * _MIB}, _H100_SXM
+    ),
+    _gpu(
+        "H100 NVL", "sm_90", _H100_SHEET, {"memory_gib": 94, "bandwidth_gbs": 3938.0, "l2_bytes": 50 * _MIB}, _H100_NVL
+    ),
+    _gpu(
+        "H100 PCIe",
+        "sm_90",
+        _H100_SHEET,
+        {"multiprocessors": 114, "memory_gib": 80, "bandwidth_gbs": 2000.0, "l2_bytes": 50 * _MIB},
+        {"fp64_tflops": 51.2, "fp32_tflops": 51.2, "tf32_tflops": 378.0, **_half(756.0), **_eight(1513.0)},
+    ),
+    _gpu(
+        "H200 SXM", "sm_90", _H200_SHEET, {"memory_gib": 141, "bandwidth_gbs": 4800.0, "l2_bytes": 60 * _MIB}, _H100_SXM
+    ),
+    _gpu("H200 NVL", "sm_90", _H200_SHEET, {"memory_gib": 141, "bandwidth_gbs": 4800.0}, _H100_NVL),
+    _gpu("GH200 480GB", "sm_90", "NVIDIA GH200 datasheet", {"memory_gib": 96, "bandwidth_gbs": 4000.0}, _H100_SXM),
+    _gpu(
+        "GH200 144G HBM3e", "sm_90", "NVIDIA GH200 datasheet", {"memory_gib": 144, "bandwidth_gbs": 4900.0}, _H100_SXM
+    ),
+    _gpu(
+        "B200",
+        "sm_100",
+        "NVIDIA Blackwell architecture technical brief (HGX B200, 1000 W)",
+        {"multiprocessors": 148, "memory_gib": 180, "bandwidth_gbs": 8000.0},
+        {"fp64_tflops": 40.0, "fp32_tflops": 80.0, "tf32_tflops": 1100.0, **_half(2250.0), **_eight(4500.0)},
+    ),
+    _gpu(
+        "GB200",
+        "sm_100",
+        "NVIDIA GB200 NVL72 datasheet, per GPU; its releases disagree on fp64 and fp32",
+        {"memory_gib": 186, "bandwidth_gbs": 8000.0, "tf32_tflops": 1250.0, **_half(2500.0), **_eight(5000.0)},
+    ),
+)
+"""All NVIDIA rows, oldest architecture first."""

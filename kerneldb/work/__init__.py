@@ -1,0 +1,65 @@
+"""How much work a kernel does: problem sizes, FLOPs and bytes from a recorded operator call, or bounds from the launch.
+
+`problem` is the one entry. Models stand in one module per topic and register themselves by operator name:
+
+* `gemm`: matrix products · `attention` · `convolution` · `elementwise` · `reduction` (also norms, softmax, scans)
+* `memory`: gathers, concatenation, memcpy, memset · `bounds`: what a launch alone tells · `tensors`: reading the
+  recorded text
+
+An operator may launch several kernels. Its work goes to the kernels whose decoded category is that of the operator; a
+helper (split-K reduction, layout change, bias copy) gets none of it. Where an operator's own category runs as several
+kernels the models give the size but no FLOPs or bytes, so sums do not count work twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerneldb.work import attention, convolution, elementwise, gemm, memory, reduction, registry
+from kerneldb.work.bounds import bound
+from kerneldb.work.model import UNKNOWN, LaunchShape, NameFacts, OpCall, Problem
+from kerneldb.work.tensors import parse_call
+
+if TYPE_CHECKING:
+    from kerneldb.work.tensors import Call
+
+__all__ = ["DERIVER_VERSION", "LaunchShape", "NameFacts", "OpCall", "Problem", "problem", "supported_ops"]
+
+DERIVER_VERSION = 1
+"""Raised whenever a model changes its numbers, so that stored rows can be found and computed again."""
+
+_MODULES = (attention, convolution, elementwise, gemm, memory, reduction)
+_LARGEST = 2**63 - 1
+
+
+def problem(call: OpCall, name: NameFacts, launch: LaunchShape) -> Problem:
+    """Size and work of one launch. Never raises for what a trace may hold; what is not known is None.
+
+    `call` is the operator call that launched the kernel (`OpCall()` where none is recorded), `name` the decoded kernel
+    name, `launch` its grid and block, or the bytes of a memcpy or memset.
+    """
+    if launch.kind in ("memcpy", "memset"):
+        return memory.transfer(name, launch)
+    parsed = parse_call(call)
+    found = _modelled(parsed, name) if parsed is not None else None
+    return _storable(found or bound(name, launch))
+
+
+def supported_ops() -> frozenset[str]:
+    """Operators that have a model."""
+    return frozenset(registry.MODELS)
+
+
+def _modelled(call: Call, name: NameFacts) -> Problem | None:
+    function = registry.find(call.op)
+    if function is not None:
+        return function(call, name)
+    if call.op.startswith(elementwise.INDUCTOR_PREFIXES):
+        return elementwise.inductor(call, name)
+    return None
+
+
+def _storable(found: Problem) -> Problem:
+    """Nothing where a size exceeds 64 bits: no GPU holds such a tensor, so the record is damaged."""
+    sizes = (found.gemm_m, found.gemm_n, found.gemm_k, found.gemm_batch, found.numel)
+    return UNKNOWN if any(size is not None and size > _LARGEST for size in sizes) else found
