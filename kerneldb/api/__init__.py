@@ -1,0 +1,217 @@
+"""The Python API: one class, `Database`, that does what the commands do. Here ingest and warehouse meet.
+
+A `Database` holds no connection. Every call takes the file for as long as it needs it, so several programs can work
+with one file in turn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kerneldb.api import queries, signature
+from kerneldb.api.ingestion import IngestOptions, Outcome, ProgressCallback, ReportEntry, ingest_each, outcome_table
+from kerneldb.api.result import Result
+from kerneldb.api.signature import SignaturePage
+from kerneldb.api.store import WarehouseStore
+from kerneldb.errors import KerneldbError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from kerneldb.warehouse import Warehouse
+
+DEFAULT_DATABASE = "kernels.duckdb"
+LOCK_TIMEOUT_S = 30.0
+
+
+def open(  # noqa: A001 (kerneldb.open is the name users expect)
+    path: str | Path | None = None, *, create: bool = True, lock_timeout: float = LOCK_TIMEOUT_S
+) -> Database:
+    """Open the database file `path` (default: KERNELDB_DB, else kernels.duckdb in the current folder).
+
+    With `create`, a missing file appears with the first trace that is ingested. `lock_timeout` is how many seconds to
+    wait for another process.
+
+    Raises WarehouseMissingError where the file is missing and `create` is false, WarehouseVersionError where it is no
+    kerneldb database.
+    """
+    import os
+
+    chosen = Path(path) if path is not None else Path(os.environ.get("KERNELDB_DB") or DEFAULT_DATABASE)
+    store = WarehouseStore(chosen, lock_timeout)
+    if not create or chosen.exists():
+        store.existing()
+    return Database(store)
+
+
+class Database:
+    """A warehouse file. Made by `kerneldb.open`."""
+
+    def __init__(self, store: WarehouseStore) -> None:
+        self.path = store.path
+        self._store = store
+
+    def __repr__(self) -> str:
+        """The class and the path."""
+        return f"<Database {self.path}>"
+
+    @property
+    def _warehouse(self) -> Warehouse:
+        return self._store.existing()
+
+    def ingest(  # noqa: PLR0913 (what a user may say about a trace)
+        self,
+        paths: str | Path | Sequence[str | Path],
+        *,
+        label: str | None = None,
+        phase: str | None = None,
+        name: str | None = None,
+        run: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        replace: bool = False,
+        keep_environment: bool = False,
+        progress: ProgressCallback | None = None,
+    ) -> list[Outcome]:
+        """Read traces (files, zips or folders of them) into the database; one outcome per trace.
+
+        A trace with the same content is left alone unless `replace`. All files are tried; then the first error, if any,
+        is raised, with a note for each further one. `ingest_each` yields errors instead.
+        """
+        wanted = IngestOptions(label, phase, name, run, dict(tags or {}), replace, keep_environment)
+        outcomes = list(self.ingest_each([paths] if isinstance(paths, str | Path) else paths, wanted, progress))
+        errors = [outcome.error for outcome in outcomes if outcome.error is not None]
+        if errors:
+            for other in errors[1:]:
+                errors[0].add_note(str(other))
+            raise errors[0]
+        return outcomes
+
+    def ingest_each(
+        self, paths: Sequence[str | Path], options: IngestOptions, progress: ProgressCallback | None = None
+    ) -> Iterator[Outcome]:
+        """Ingest lazily: yields each outcome as it is known; a file that fails yields one with its error."""
+        return ingest_each(self._store, self.path, [Path(path) for path in paths], options, progress)
+
+    def sql(
+        self,
+        query: str,
+        params: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        where: str | None = None,
+        timeout: float | None = None,
+        write: bool = False,
+    ) -> Result:
+        """Run `query`, with `params` bound to its placeholders.
+
+        With `where`, a condition over the view `kernels`, the query reads the launches that meet it as the table
+        `selection`. Read-only unless `write`. Raises QueryError with the engine's message, SelectionError for a bad
+        `where`, QueryTimeoutError after `timeout` seconds.
+        """
+        return Result(self._warehouse.query(query, params, where=where, timeout=timeout, write=write))
+
+    def top(
+        self,
+        by: str = "kernel",
+        *,
+        where: str | None = None,
+        traces: Sequence[str] = (),
+        limit: int | None = None,
+        sort: str = "total",
+    ) -> Result:
+        """Launches and GPU time by `by` (kernel, signature, category, op, phase, …), largest `sort` first."""
+        result = Result(queries.top(self._warehouse, by, where, tuple(traces), sort))
+        return result if limit is None else result.head(limit)
+
+    def show(self, prefix: str) -> SignaturePage:
+        """Everything about the signature whose id starts with `prefix`. UsageError unless exactly one does."""
+        return signature.page(self._warehouse, prefix)
+
+    def traces(self, names: Sequence[str] = ()) -> Result:
+        """The traces (all, or the named ones), with their notes."""
+        return Result(queries.traces(self._warehouse, tuple(names)))
+
+    def report(self, names: Sequence[str] = ()) -> Result:
+        """What ingest stored, repaired, skipped and lost, per trace."""
+        return Result(queries.report(self._warehouse, tuple(names)))
+
+    def files(self, name: str) -> list[str]:
+        """The paths of the files that the trace `name` was read from."""
+        return queries.files(self._warehouse, name)
+
+    def tag(
+        self, names: str | Sequence[str], tags: Mapping[str, str] | None = None, *, unset: Sequence[str] = ()
+    ) -> None:
+        """Set and unset notes (key and value) on the named traces."""
+        removed: dict[str, str | None] = dict.fromkeys(unset)
+        self._warehouse.tag(_several(names), {**removed, **(tags or {})})
+
+    def set_run(self, names: str | Sequence[str], run: str | None) -> None:
+        """Put the named traces into the run `run` (None: into none)."""
+        self._warehouse.set_run(_several(names), run)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give the trace `old` the name `new`. Raises TraceExistsError where that is taken."""
+        self._warehouse.rename(old, new)
+
+    def remove(self, names: str | Sequence[str]) -> None:
+        """Remove the named traces with all their rows."""
+        self._warehouse.remove(_several(names))
+
+    def refresh(self, *, everything: bool = False) -> dict[str, int]:
+        """Decode anew what an older kerneldb decoded (`everything`: all names and signatures); rows per table."""
+        return self._warehouse.refresh(everything=everything)
+
+    def schema(self, name: str | None = None) -> Result:
+        """Tables, views and macros with their meaning; of one of them, the columns with type, unit and meaning."""
+        return Result(queries.schema(self._warehouse, name))
+
+    @contextlib.contextmanager
+    def stream(
+        self, table: str = "kernels", *, where: str | None = None, traces: Sequence[str] = ()
+    ) -> Iterator[pa.RecordBatchReader]:
+        """The rows of a table or view as a stream of record batches, for as long as the context lasts."""
+        with queries.stream(self._warehouse, table, where, tuple(traces)) as reader:
+            yield reader
+
+    def export(
+        self,
+        path: str | Path,
+        table: str = "kernels",
+        *,
+        where: str | None = None,
+        traces: Sequence[str] = (),
+        header: bool = True,
+    ) -> int:
+        """Write the rows of a table or view to `path`, in the format of its suffix, else parquet; returns how many."""
+        from kerneldb.output import Output, format_of, write
+
+        target = Path(path)
+        output = Output(format=format_of(target) or "parquet", path=target, header=header)
+        with self.stream(table, where=where, traces=traces) as reader:
+            return write(reader, output).shown
+
+    def version(self) -> str:
+        """The versions of schema and storage of the file."""
+        return self._warehouse.version()
+
+
+def _several(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+__all__ = [
+    "Database",
+    "IngestOptions",
+    "KerneldbError",
+    "Outcome",
+    "ProgressCallback",
+    "ReportEntry",
+    "Result",
+    "SignaturePage",
+    "open",
+    "outcome_table",
+]

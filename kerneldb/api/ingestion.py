@@ -1,0 +1,272 @@
+"""Ingest: expand the paths, convert each file beside the database, derive, commit.
+
+A conversion works in a spool folder `<database>.spool-<host>-<pid>-…` and takes no lock. Only the commit touches the
+database, in one transaction, so a process killed at any moment leaves the database as it was and at most a spool
+folder, which the next ingest on the same host removes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import shutil
+import socket
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from kerneldb.errors import KerneldbError, TraceError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from kerneldb.batch import Manifest
+    from kerneldb.ingest import Options
+
+Status = Literal["ingested", "unchanged", "replaced", "failed"]
+
+
+class ProgressCallback(Protocol):
+    """Follows an ingest: called with the file and how many of its stored bytes are read."""
+
+    def __call__(self, label: str, done: int, total: int, /) -> None:
+        """`done` of `total` bytes of `label` are read."""
+
+
+class Store(Protocol):
+    """What ingest needs of the warehouse."""
+
+    def held(self, path: Path) -> list[tuple[str, str]]:
+        """(trace id, name) of each trace in `path` where all of them are there already, by content; else nothing."""
+
+    def commit(self, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> tuple[bool, bool, str]:
+        """Add the trace: whether it was there before, whether rows were written, and its name in the database."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IngestOptions:
+    """What the user says about the traces of one ingest call; see `kerneldb ingest --help`."""
+
+    label: str | None = None
+    phase: str | None = None
+    name: str | None = None
+    run: str | None = None
+    tags: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    replace: bool = False
+    keep_environment: bool = False
+
+    def for_reader(self) -> Options:
+        """The part that readers see."""
+        from kerneldb.ingest import Options
+
+        return Options(self.label, self.phase, self.name, self.run, self.keep_environment)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReportEntry:
+    """A line of the ingest report: `n` events had `outcome` (stored, repaired, skipped, lost, …) for `reason`."""
+
+    outcome: str
+    reason: str
+    n: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one trace. `bytes` is its size without compression; `seconds` runs from opening to commit.
+
+    Size and counts are None for a trace that was not read.
+    """
+
+    path: Path
+    status: Status
+    trace: str | None = None
+    trace_id: str | None = None
+    launches: int | None = None
+    ops: int | None = None
+    events: int | None = None
+    seconds: float = 0.0
+    bytes: int | None = None
+    report: tuple[ReportEntry, ...] = ()
+    error: KerneldbError | None = None
+
+
+def ingest_each(
+    store: Store, database: Path, paths: Sequence[Path], options: IngestOptions, progress: ProgressCallback | None
+) -> Iterator[Outcome]:
+    """Ingest the files behind `paths` one after the other, yielding what became of each trace as it is known.
+
+    A file that fails yields an outcome with its error; the others go on. Errors of the database end the call. Raises
+    UsageError where one `options.name` would have to serve several files.
+    """
+    remove_stale_spools(database)
+    for path in paths:
+        try:
+            files = _files(path)
+        except (TraceError, OSError) as error:
+            yield _failed(path, error)
+            continue
+        if options.name is not None and len(files) * len(paths) > 1:
+            message = f"--name names one trace, but there are several files: {options.name}"
+            raise UsageError(message)
+        for file in files:
+            yield from _ingest_file(store, database, file, options, progress)
+
+
+def _files(path: Path) -> list[Path]:
+    from kerneldb import ingest
+
+    return ingest.expand([path])
+
+
+def _failed(path: Path, error: TraceError | OSError, seconds: float = 0.0) -> Outcome:
+    if isinstance(error, OSError):
+        reason = TraceError(f"{path}: {error.strerror or error}")
+        reason.__cause__ = error
+        return Outcome(path, "failed", seconds=seconds, error=reason)
+    return Outcome(path, "failed", seconds=seconds, error=error)
+
+
+def _ingest_file(
+    store: Store, database: Path, file: Path, options: IngestOptions, progress: ProgressCallback | None
+) -> Iterator[Outcome]:
+    began = time.monotonic()
+    try:
+        held = [] if options.replace else store.held(file)
+        for trace_id, name in held:
+            yield Outcome(file, "unchanged", name, trace_id, seconds=time.monotonic() - began)
+        if held:
+            return
+        with spool_folder(database) as folder:
+            for manifest in _convert(file, folder, options, progress):
+                yield _commit(store, derived(manifest), file, options, began)
+                began = time.monotonic()
+    except (TraceError, OSError) as error:
+        yield _failed(file, error, time.monotonic() - began)
+
+
+def _convert(file: Path, folder: Path, options: IngestOptions, progress: ProgressCallback | None) -> list[Manifest]:
+    from kerneldb import ingest
+
+    follow: Callable[[int, int], None] | None = None
+    if progress is not None:
+        watcher = progress
+
+        def follow(done: int, total: int) -> None:
+            watcher(file.name, done, total)
+
+    return ingest.convert(file, folder, options.for_reader(), follow)
+
+
+def _commit(store: Store, manifest: Manifest, file: Path, options: IngestOptions, began: float) -> Outcome:
+    known, written, name = store.commit(manifest, replace=options.replace, tags=options.tags)
+    status: Status = "unchanged" if not written else ("replaced" if known else "ingested")
+    return Outcome(
+        file,
+        status,
+        name,
+        manifest.trace_id,
+        launches=manifest.rows.get("launches", 0),
+        ops=manifest.rows.get("ops", 0),
+        events=_sum(manifest, "events"),
+        seconds=time.monotonic() - began,
+        bytes=_sum(manifest, "bytes"),
+        report=_report(manifest),
+    )
+
+
+def _read(manifest: Manifest, table: str, columns: list[str]) -> list[dict[str, Any]]:
+    import polars as pl
+
+    parts = manifest.parts.get(table, [])
+    return pl.concat([pl.read_parquet(part, columns=columns) for part in parts]).to_dicts() if parts else []
+
+
+def _sum(manifest: Manifest, column: str) -> int:
+    return sum(row[column] or 0 for row in _read(manifest, "trace_files", [column]))
+
+
+def _report(manifest: Manifest) -> tuple[ReportEntry, ...]:
+    rows = _read(manifest, "ingest_reports", ["outcome", "reason", "n"])
+    return tuple(ReportEntry(row["outcome"], row["reason"], row["n"]) for row in rows)
+
+
+def derived(manifest: Manifest) -> Manifest:
+    """`manifest` with the derived columns of its distinct kernel names and signatures filled in."""
+    import polars as pl
+
+    from kerneldb import derive
+
+    if "kernel_names" not in manifest.parts:
+        return manifest
+    names = derive.derive_names(pl.read_parquet(manifest.parts["kernel_names"]).unique("name_id", maintain_order=True))
+    frames = {"kernel_names": names}
+    if "signatures" in manifest.parts:
+        facts = pl.read_parquet(manifest.parts["signatures"]).unique("signature_id", maintain_order=True)
+        frames["signatures"] = derive.derive_signatures(facts, names)
+    parts, rows = dict(manifest.parts), dict(manifest.rows)
+    for table, frame in frames.items():
+        path = manifest.folder / f"{table}.derived.parquet"
+        frame.write_parquet(path, compression="lz4", statistics=False)
+        parts[table], rows[table] = [path], frame.height
+    return dataclasses.replace(manifest, parts=parts, rows=rows)
+
+
+@contextlib.contextmanager
+def spool_folder(database: Path) -> Iterator[Path]:
+    """A new empty folder beside the database, removed at the end."""
+    database = database.resolve()
+    folder = Path(tempfile.mkdtemp(prefix=f"{_spool_prefix(database)}{os.getpid()}-", dir=database.parent))
+    try:
+        yield folder / "trace"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_stale_spools(database: Path) -> list[Path]:
+    """Remove spool folders that ended processes of this host left beside the database; returns them."""
+    database = database.resolve()
+    prefix = _spool_prefix(database)
+    removed = []
+    for folder in database.parent.glob(f"{prefix}*"):
+        pid = folder.name.removeprefix(prefix).partition("-")[0]
+        if pid.isdecimal() and not _is_alive(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)
+            removed.append(folder)
+    return removed
+
+
+def _spool_prefix(database: Path) -> str:
+    return f"{database.name}.spool-{socket.gethostname()}-"
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def outcome_table(outcomes: Sequence[Outcome]) -> pa.Table:
+    """One row per outcome, as `kerneldb ingest` prints them."""
+    import pyarrow as pa
+
+    text, count = pa.string(), pa.int64()
+    fields = {"trace": text, "status": text, "launches": count, "ops": count, "events": count, "bytes": count}
+    schema = pa.schema({**fields, "seconds": pa.float64(), "trace_id": text, "path": text, "error": text})
+    rows = [
+        {
+            **{field: getattr(outcome, field) for field in schema.names},
+            "path": str(outcome.path),
+            "error": None if outcome.error is None else str(outcome.error),
+        }
+        for outcome in outcomes
+    ]
+    return pa.Table.from_pylist(rows, schema)

@@ -1,0 +1,191 @@
+"""The questions behind the commands: which SQL file, which parameters, and which names there are."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import functools
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+from kerneldb.errors import SelectionError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import duckdb
+    import pyarrow as pa
+
+    from kerneldb.warehouse import Warehouse
+
+    Connection = duckdb.DuckDBPyConnection
+    Relation = duckdb.DuckDBPyRelation
+
+KEYS: Final = {
+    "kernel": "name_id",
+    "signature": "signature_id",
+    "category": "category",
+    "family": "family",
+    "library": "library",
+    "operation": "operation",
+    "op": "op",
+    "dtype": "dtype",
+    "phase": "phase",
+    "module": "module",
+    "kind": "kind",
+    "device": "device",
+    "stream": "stream",
+    "trace": "trace",
+}
+"""What `top` groups by, and the column that holds it."""
+
+LEADING: Final = {
+    "kernel": ("kernel", "category", "library"),
+    "signature": ("key", "kernel", "category", "op"),
+}
+"""The columns before the figures, where the key alone says too little to people."""
+
+FIGURES: Final = ("n", "total_ns", "share_pct", "mean_ns", "min_ns", "max_ns")
+ORDERS: Final = {"total": "total_ns", "n": "n", "mean": "mean_ns", "min": "min_ns", "max": "max_ns"}
+ONLY_OF_LAUNCHES: Final = frozenset({"module"})
+BATCH_ROWS: Final = 65_536
+NEAR: Final = 5
+
+
+@functools.cache
+def statement(name: str) -> str:
+    """The text of `schemas/queries/<name>.sql`."""
+    return resources.files("kerneldb.schemas").joinpath("queries", f"{name}.sql").read_text(encoding="utf-8")
+
+
+def rows(warehouse: Warehouse, name: str, **params: Any) -> list[dict[str, Any]]:
+    """The rows of a statement file."""
+    found: list[dict[str, Any]] = warehouse.query(statement(name), params or None).to_pylist()
+    return found
+
+
+def require(what: str, names: Sequence[str], known: Sequence[str]) -> None:
+    """Raise UsageError, with the nearest names there are, unless all `names` are `known`."""
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, NEAR, 0.4)
+            message = f"there is no {what} {name!r}" + (f"; near: {', '.join(near)}" if near else "")
+            raise UsageError(message)
+
+
+def require_traces(warehouse: Warehouse, names: Sequence[str]) -> None:
+    """Raise UsageError unless all traces `names` exist."""
+    if names:
+        require("trace", names, [row["name"] for row in rows(warehouse, "trace_names")])
+
+
+def traces(warehouse: Warehouse, names: Sequence[str]) -> pa.Table:
+    """The traces (all where `names` is empty) with their notes: rows of the view `trace_overview`."""
+    require_traces(warehouse, names)
+    with warehouse.lease() as con:
+        return _of_traces(con, "trace_overview", names).to_arrow_table()
+
+
+def report(warehouse: Warehouse, names: Sequence[str]) -> pa.Table:
+    """The ingest report of the traces (all where `names` is empty)."""
+    require_traces(warehouse, names)
+    return warehouse.query(statement("trace_reports"), {"names": list(names) or None})
+
+
+def files(warehouse: Warehouse, name: str) -> list[str]:
+    """The paths of the files of the trace `name`."""
+    require_traces(warehouse, [name])
+    return [row["path"] for row in rows(warehouse, "trace_files") if row["name"] == name]
+
+
+def schema(warehouse: Warehouse, name: str | None) -> pa.Table:
+    """The objects of the database; with `name`, the columns of that one."""
+    if name is None:
+        return warehouse.query(statement("schema_objects"))
+    require("table, view or macro", [name], _objects(warehouse))
+    return warehouse.query(statement("schema_columns"), {"object": name})
+
+
+def _objects(warehouse: Warehouse) -> list[str]:
+    return [row["object"] for row in rows(warehouse, "schema_objects")]
+
+
+def top(warehouse: Warehouse, by: str, where: str | None, names: Sequence[str], sort: str) -> pa.Table:
+    """Launches and GPU time by `by`, largest `sort` first.
+
+    Without a condition the rollups answer, which does not depend on the number of launches.
+    """
+    require("grouping", [by], list(KEYS))
+    require("order", [sort], list(ORDERS))
+    require_traces(warehouse, names)
+    from kerneldb.warehouse.execute import query_errors
+
+    with warehouse.lease() as con, query_errors():
+        found = _top_relation(con, by, where, names).to_arrow_table()
+    order = [(ORDERS[sort], "descending"), ("n", "descending"), ("key", "ascending")]
+    leading = LEADING.get(by, ("key",))
+    columns = [*leading, *FIGURES, *([] if "key" in leading else ["key"])]
+    labels = [KEYS[by] if name == "key" else name for name in columns]
+    return found.sort_by(order).select(columns).rename_columns(labels)
+
+
+def _top_relation(con: Connection, by: str, where: str | None, names: Sequence[str]) -> Relation:
+    import duckdb
+
+    from kerneldb.selection import Selection
+
+    of_launches = where is not None or by in ONLY_OF_LAUNCHES
+    source = Selection(where, tuple(names)).relation(con) if of_launches else _of_traces(con, "kernel_rollups", names)
+    keyed = source.select(duckdb.ColumnExpression(KEYS[by]).alias("key"), duckdb.StarExpression())
+    con.register("keyed", keyed)
+    wanted = dict.fromkeys(("key", *LEADING.get(by, ()), *FIGURES))
+    grouped = con.sql(statement("top_launches" if of_launches else "top_rollups"))
+    return grouped.select(*(duckdb.ColumnExpression(name) for name in wanted))
+
+
+@contextlib.contextmanager
+def stream(warehouse: Warehouse, table: str, where: str | None, names: Sequence[str]) -> Iterator[pa.RecordBatchReader]:
+    """The selected rows of a table or view as a stream, for as long as the context lasts."""
+    from kerneldb.warehouse.execute import query_errors
+
+    require_traces(warehouse, names)
+    known = _objects(warehouse)
+    with warehouse.lease() as con, query_errors():
+        yield _selected(con, table, where, names, known).to_arrow_reader(BATCH_ROWS)
+
+
+def _selected(con: Connection, table: str, where: str | None, names: Sequence[str], known: Sequence[str]) -> Relation:
+    import duckdb
+
+    from kerneldb.selection import Selection
+
+    if table == "kernels":
+        return Selection(where, tuple(names)).relation(con)
+    try:
+        relation = _of_traces(con, table, names)
+    except duckdb.CatalogException:
+        require("table or view", [table], [name for name in known if name != table])
+        raise
+    try:
+        return relation if where is None else relation.filter(where)
+    except duckdb.Error as error:
+        message = f"the condition {where!r} does not work on {table}: {error}"
+        raise SelectionError(message) from error
+
+
+def _of_traces(con: Connection, table: str, names: Sequence[str]) -> Relation:
+    """The rows of `table` that belong to the traces `names` (all where empty)."""
+    import duckdb
+
+    relation = con.table(table)
+    if not names:
+        return relation
+    if "trace" in relation.columns:
+        wanted = [duckdb.ConstantExpression(name) for name in names]
+        return relation.filter(duckdb.ColumnExpression("trace").isin(*wanted))
+    if "trace_id" not in relation.columns:
+        message = f"{table} holds no rows of single traces; leave --trace out"
+        raise UsageError(message)
+    named = con.sql(statement("trace_ids"), params={"names": list(names)}).fetchall()
+    wanted = [duckdb.ConstantExpression(trace_id) for (trace_id,) in named]
+    return relation.filter(duckdb.ColumnExpression("trace_id").isin(*wanted))

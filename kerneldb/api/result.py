@@ -1,0 +1,72 @@
+"""The result of a query: an Arrow table, with the ways out of it that Python users want."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import polars as pl
+    import pyarrow as pa
+
+BATCH_ROWS = 65_536
+
+
+class Result:
+    """Rows of a query, held as an Arrow table. Anything that reads Arrow (Polars, pandas, DuckDB) takes it as it is."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self._table.column_names)
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return int(self._table.num_rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Iterate over the rows as dictionaries."""
+        for batch in self._table.to_batches(BATCH_ROWS):
+            yield from batch.to_pylist(maps_as_pydicts="lossy")
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows as an Arrow C stream, for `polars.DataFrame(result)` and the like."""
+        return self._table.__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        """Columns and size, not the data."""
+        return f"<Result: {len(self):,} rows; {', '.join(self.columns)}>"
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as a pyarrow Table, without a copy."""
+        return self._table
+
+    def arrow(self) -> pa.Table:
+        """Same as `to_arrow`."""
+        return self._table
+
+    def pl(self) -> pl.DataFrame:
+        """The rows as a Polars DataFrame."""
+        import polars as pl
+
+        return pl.DataFrame(self._table)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries."""
+        return list(self)
+
+    def head(self, count: int) -> Result:
+        """The first `count` rows."""
+        return Result(self._table.slice(0, count))
+
+    def without(self, *names: str) -> Result:
+        """The rows without the columns `names`, as far as there are such columns."""
+        return Result(self._table.select([name for name in self.columns if name not in names]))
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as a stream of record batches."""
+        return self._table.to_reader(max_chunksize=BATCH_ROWS)

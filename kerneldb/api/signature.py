@@ -1,0 +1,92 @@
+"""The page about one signature."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+from kerneldb.api.queries import rows
+from kerneldb.errors import UsageError
+
+if TYPE_CHECKING:
+    from kerneldb.warehouse import Warehouse
+
+CANDIDATES = 10
+"""Signatures that an ambiguous prefix names in its message."""
+
+SECTIONS = {
+    "identity": ("kind", "level", "name", "demangled", "short_name", "match_name", "launch_key"),
+    "name": (
+        *("category", "family", "library", "operation", "dtype", "dtypes", "name_arch", "tile_m", "tile_n", "tile_k"),
+        *("stages", "cluster", "layout", "split_k", "epilogue", "vector_width", "template", "head_dim", "direction"),
+        "decoded",
+    ),
+    "operator call": ("op", "input_dims", "input_strides", "input_dtypes", "scalars", "extra"),
+    "launch": ("grid", "block", "total_blocks", "threads_per_block", "bytes", "copy_kind"),
+    "work": (
+        *("gemm_m", "gemm_n", "gemm_k", "gemm_batch", "numel", "dims_source", "flops", "moved_bytes", "work_method"),
+    ),
+}
+JSON_FIELDS = ("input_dims", "input_strides", "input_dtypes", "scalars", "extra", "decoded")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SignaturePage:
+    """Sections of fields about the signature itself, then tables: times per trace and phase, and matches."""
+
+    signature_id: str
+    sections: dict[str, dict[str, Any]]
+    tables: dict[str, list[dict[str, Any]]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The page as one mapping, with recorded JSON texts parsed."""
+        sections = {
+            title: {key: _parsed(key, value) for key, value in fields.items()}
+            for title, fields in self.sections.items()
+        }
+        return {"signature_id": self.signature_id, **sections, **self.tables}
+
+
+def page(warehouse: Warehouse, prefix: str) -> SignaturePage:
+    """The page of the signature whose id starts with `prefix`. Raises UsageError unless exactly one does."""
+    signature_id = find(warehouse, prefix)
+    (found,) = rows(warehouse, "signature", signature_id=signature_id)
+    found["grid"] = _extent(found, "grid")
+    found["block"] = _extent(found, "block")
+    if found["demangled"] == found["name"]:
+        found["demangled"] = None
+    sections = {title: {key: found.get(key) for key in keys} for title, keys in SECTIONS.items()}
+    tables = {
+        "times": rows(warehouse, "signature_times", signature_id=signature_id),
+        "matches": rows(warehouse, "signature_matches", signature_id=signature_id),
+    }
+    return SignaturePage(signature_id, sections, tables)
+
+
+def find(warehouse: Warehouse, prefix: str) -> str:
+    """The one signature id that starts with `prefix`."""
+    found = rows(warehouse, "signature_ids", prefix=prefix.lower())
+    if not found:
+        message = f"no signature id starts with {prefix!r}; kerneldb top --by signature lists them"
+        raise UsageError(message)
+    if len(found) > 1:
+        shown = "\n".join(f"  {row['signature_id']}  {row['kernel']}" for row in found[:CANDIDATES])
+        more = "\n  …" if len(found) > CANDIDATES else ""
+        message = f"several signature ids start with {prefix!r}:\n{shown}{more}"
+        raise UsageError(message)
+    return str(found[0]["signature_id"])
+
+
+def _extent(found: dict[str, Any], what: str) -> str | None:
+    sizes = [found[f"{what}_{axis}"] for axis in "xyz"]
+    return None if sizes[0] is None else " × ".join(str(size) for size in sizes)
+
+
+def _parsed(key: str, value: Any) -> Any:
+    if key not in JSON_FIELDS or not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError:
+        return value

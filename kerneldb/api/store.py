@@ -1,0 +1,68 @@
+"""The warehouse as ingest sees it: opened when first needed, made when the first trace is committed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerneldb.api.queries import rows
+from kerneldb.errors import WarehouseMissingError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from kerneldb.batch import Manifest
+    from kerneldb.warehouse import Warehouse
+
+
+class WarehouseStore:
+    """A database file that need not exist yet."""
+
+    def __init__(self, path: Path, lock_timeout: float) -> None:
+        self.path = path
+        self._lock_timeout = lock_timeout
+        self._opened: Warehouse | None = None
+
+    def existing(self) -> Warehouse:
+        """The warehouse of an existing file. Raises WarehouseMissingError."""
+        if not self.path.exists():
+            message = f"{self.path}: no such database; create it with: kerneldb --db {self.path} ingest TRACE"
+            raise WarehouseMissingError(message)
+        if self._opened is None:
+            from kerneldb.warehouse import Warehouse
+
+            self._opened = Warehouse.open(self.path, self._lock_timeout)
+        return self._opened
+
+    def made(self) -> Warehouse:
+        """The warehouse, made where the file is missing."""
+        if self._opened is None or not self.path.exists():
+            from kerneldb.warehouse import Warehouse
+
+            self._opened = Warehouse.create_or_open(self.path, self._lock_timeout)
+        return self._opened
+
+    def held(self, path: Path) -> list[tuple[str, str]]:
+        """(trace id, name) of each trace in `path` where all of them are there already, by content; else nothing.
+
+        The file is hashed only where a trace of the same stored size is there.
+        """
+        if not self.path.exists():
+            return []
+        from kerneldb import ingest
+        from kerneldb.ingest.source import sources
+
+        known = rows(self.made(), "trace_files")
+        sizes = {row["compressed_bytes"] for row in known}
+        if any(source.stored_bytes not in sizes for source in sources(path)):
+            return []
+        names = {row["trace_id"]: row["name"] for row in known}
+        keys = ingest.trace_keys(path)
+        return [(key, names[key]) for key in keys] if all(key in names for key in keys) else []
+
+    def commit(self, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> tuple[bool, bool, str]:
+        """Add the trace: whether it was there before, whether rows were written, and its name in the database."""
+        warehouse = self.made()
+        before = warehouse.trace_name(manifest.trace_id)
+        written = warehouse.commit(manifest, replace=replace, tags=tags)
+        return before is not None, written, before or warehouse.trace_name(manifest.trace_id) or manifest.name

@@ -1,0 +1,89 @@
+"""What commands say: data through the writers, notes and progress on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from kerneldb.output import Output, Written, write
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import pyarrow as pa
+
+MEGABYTE = 1e6
+REDRAW_S = 0.1
+
+
+def note(message: str) -> None:
+    """One line on stderr."""
+    click.echo(message, err=True)
+
+
+def emit(reader: pa.RecordBatchReader, output: Output) -> Written:
+    """Write the rows; say on stderr when the row limit left some out."""
+    written = write(reader, output)
+    if written.shown < written.total:
+        note(f"showing {written.shown:,} of {written.total:,} rows; --limit 0 shows all")
+    return written
+
+
+def emit_text(text: str, output: Output) -> None:
+    """Write ready text (a page, or JSON) where `output` says."""
+    from kerneldb.output.destination import opened
+
+    with opened(output.path) as sink:
+        sink.write(text.encode("utf-8", errors="replace"))
+
+
+def plural(count: int, word: str, words: str | None = None) -> str:
+    """`count` with `word`, or with its plural `words` (default: an s behind it)."""
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {words or word + 's'}"
+
+
+class Progress:
+    """A line on stderr that follows an ingest: share, MB/s and time left. Draws nothing unless stderr is a terminal."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._active = not quiet and sys.stderr.isatty()
+        self._label = ""
+        self._began = self._drawn = 0.0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.clear()
+
+    def __call__(self, label: str, done: int, total: int) -> None:
+        """`done` of `total` bytes of the file `label` are read."""
+        now = time.monotonic()
+        if label != self._label:
+            self._label, self._began, self._drawn = label, now, 0.0
+        if self._active and now - self._drawn >= REDRAW_S:
+            self._drawn = now
+            click.echo("\r\x1b[K" + progress_line(label, done, total, now - self._began), err=True, nl=False)
+
+    def clear(self) -> None:
+        """Remove the line, so that something else can be written."""
+        if self._active and self._drawn:
+            click.echo("\r\x1b[K", err=True, nl=False)
+            self._drawn = 0.0
+
+
+def progress_line(label: str, done: int, total: int, seconds: float) -> str:
+    """The text of the progress line after `seconds` of work on one file."""
+    speed = done / seconds if seconds > 0 else 0.0
+    share = f"{done / total:4.0%}" if total else "    "
+    parts = [share, f"{done / MEGABYTE:,.0f} MB", f"{speed / MEGABYTE:,.0f} MB/s"]
+    if total and done >= total:
+        parts.append("linking and storing")
+    elif done and speed:
+        parts.append(f"{(total - done) / speed:,.0f} s left")
+    return f"{label}  " + "  ".join(parts)

@@ -1,0 +1,55 @@
+"""`kerneldb doctor`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kerneldb.cli.console import emit, emit_text
+from kerneldb.cli.options import database_option, output_options
+from kerneldb.cli.root import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kerneldb.api.health import Check
+    from kerneldb.output import Output
+
+MARKS = {"ok": "ok", "note": "note", "warning": "WARNING", "problem": "PROBLEM"}
+
+
+@click.command(short_help="Check a trace, or the installation.")
+@click.argument("trace", required=False, metavar="[TRACE]")
+@output_options
+@database_option
+def doctor(trace: str | None, *, output: Output) -> None:
+    """Explain what a trace lacks and how to record a better one; without TRACE, check installation and database.
+
+    TRACE is a file, or the name of a trace in the database. The exit code is 1 when something does not work at all.
+
+    \b
+      kerneldb doctor
+      kerneldb doctor trace.json.gz
+    """
+    from kerneldb.api import health
+
+    database = click.get_current_context().ensure_object(Settings).database
+    checks = health.environment(database) if trace is None else health.trace(trace, database)
+    if output.format == "table":
+        emit_text("".join(line + "\n" for line in page(checks)), output)
+    else:
+        emit(health.check_table(checks).to_reader(), output)
+    if any(check.level == "problem" for check in checks):
+        click.get_current_context().exit(1)
+
+
+def page(checks: Sequence[Check]) -> Iterator[str]:
+    """The findings for people: one line each, with the remedy below."""
+    from kerneldb.output.text import escape
+
+    topics = max((len(check.topic) for check in checks), default=0)
+    for check in checks:
+        yield f"{MARKS.get(check.level, check.level):<8} {escape(check.topic):<{topics}}  {escape(check.message)}"
+        if check.remedy:
+            yield f"{'':<8} {'':<{topics}}  -> {escape(check.remedy)}"

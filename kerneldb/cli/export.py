@@ -1,0 +1,41 @@
+"""`kerneldb export`."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import click
+
+from kerneldb.cli.console import note, plural
+from kerneldb.cli.options import database_option, format_given, open_database, output_options, selection_options
+from kerneldb.output import write
+
+if TYPE_CHECKING:
+    from kerneldb.output import Output
+
+
+@click.command(short_help="Write launches or a table to a file.")
+@click.option(
+    "--table", default="kernels", show_default=True, metavar="NAME", help="Table or view (see `kerneldb schema`)."
+)
+@selection_options
+@output_options
+@database_option
+def export(table: str, *, where: str | None, traces: tuple[str, ...], output: Output) -> None:
+    """Write selected rows, all columns, to a file or stdout; parquet unless the file name or --format says otherwise.
+
+    --where is a condition over `kernels`; on another table or view it is a condition over the columns of that one. Rows
+    are streamed, so that any number of them fits.
+
+    \b
+      kerneldb export -o kernels.parquet
+      kerneldb export --where "category = 'GEMM'" --format csv | head
+      kerneldb export --table ops --trace bloom -o ops.parquet
+    """
+    if not format_given():
+        output = dataclasses.replace(output, format="parquet")
+    with open_database().stream(table, where=where, traces=traces) as reader:
+        written = write(reader, output)
+    if output.path is not None:
+        note(f"wrote {plural(written.shown, 'row')} to {output.path}")

@@ -1,0 +1,103 @@
+"""`kerneldb ingest`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kerneldb.cli.console import MEGABYTE, Progress, emit, note, plural
+from kerneldb.cli.options import database_option, lock_timeout_option, open_database, output_options, pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kerneldb.api import Outcome
+    from kerneldb.output import Output
+
+WORTH_A_LINE = ("repaired", "lost", "truncated")
+
+
+@click.command(short_help="Read traces into the database.")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
+@click.option("--label", metavar="TEXT", help="What the traces are, in your words; shown wherever they are.")
+@click.option("--phase", metavar="NAME", help="Phase of launches that no annotation names, for files of one stage.")
+@click.option("--name", metavar="NAME", help="Name of the trace (default: from the file name). For one trace only.")
+@click.option("--run", metavar="NAME", help="Run that the traces belong to: ranks or exports of one program.")
+@click.option(
+    "--set", "tags", multiple=True, metavar="KEY=VALUE", help="Note on the traces. May be given several times."
+)
+@click.option("--replace", is_flag=True, help="Read again what is in the database already.")
+@click.option("--keep-environment", is_flag=True, help="Keep recorded environment variables and command lines.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress and no summary lines; errors only.")
+@lock_timeout_option
+@output_options
+@database_option
+def ingest(
+    paths: tuple[Path, ...],
+    *,
+    label: str | None,
+    phase: str | None,
+    name: str | None,
+    run: str | None,
+    tags: tuple[str, ...],
+    replace: bool,
+    keep_environment: bool,
+    quiet: bool,
+    lock_timeout: float,
+    output: Output,
+) -> None:
+    """Read traces into the database, which is created when missing.
+
+    PATH is a trace file, a zip, or a folder of them; formats are told by content, plain or compressed. A trace that is
+    there already (same content, whatever its name) is left alone. Each trace is committed as a whole or not at all, and
+    a file that fails does not stop the others: the exit code is then 1.
+
+    stdout gets one row per trace; progress and one summary line per trace go to stderr.
+
+    \b
+      kerneldb ingest trace.json.gz
+      kerneldb ingest ranks/ --run job-17 --set precision=bf16
+    """
+    from kerneldb.api import IngestOptions, outcome_table
+
+    wanted = IngestOptions(label, phase, name, run, pairs(tags), replace=replace, keep_environment=keep_environment)
+    database = open_database(create=True, lock_timeout=lock_timeout)
+    outcomes = []
+    with Progress(quiet=quiet) as progress:
+        for outcome in database.ingest_each(paths, wanted, progress):
+            progress.clear()
+            _report(outcome, quiet=quiet)
+            outcomes.append(outcome)
+    if not quiet or output.path is not None:
+        emit(outcome_table(outcomes).to_reader(), output)
+    if any(outcome.error for outcome in outcomes):
+        click.get_current_context().exit(1)
+
+
+def _report(outcome: Outcome, *, quiet: bool) -> None:
+    if outcome.error is not None:
+        note(f"Error: {outcome.error}")
+    elif not quiet:
+        note(summary(outcome))
+
+
+def summary(outcome: Outcome) -> str:
+    """One line about a trace that was read, or was there already."""
+    if outcome.status == "unchanged":
+        return f"{outcome.trace}: unchanged, already in the database ({outcome.path})"
+    counts = f"{plural(outcome.launches or 0, 'launch', 'launches')}, {plural(outcome.ops or 0, 'op')}"
+    speed = (outcome.bytes or 0) / MEGABYTE / outcome.seconds if outcome.seconds else 0.0
+    line = f"{outcome.trace}: {outcome.status}, {counts} in {outcome.seconds:.1f} s ({speed:,.0f} MB/s)"
+    return "; ".join([line, *_remarks(outcome)])
+
+
+def _remarks(outcome: Outcome) -> Iterator[str]:
+    """What was not simply stored; the reasons of skipped events stand in `kerneldb traces NAME --report`."""
+    skipped = sum(entry.n for entry in outcome.report if entry.outcome == "skipped")
+    for entry in outcome.report:
+        if entry.outcome in WORTH_A_LINE:
+            yield f"{entry.outcome} {entry.n:,}: {entry.reason}"
+    if skipped:
+        yield f"skipped {skipped:,}"

@@ -1,0 +1,149 @@
+"""Options that several commands share, each declared once."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kerneldb.cli.root import Settings
+from kerneldb.output import FORMATS, Format, Output, format_of
+
+if TYPE_CHECKING:
+    from kerneldb.api import Database
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+LOCK_TIMEOUT_S = 30.0
+
+
+def database_option(command: Command) -> Command:
+    """`--db` after the command, with the meaning that it has before the command."""
+    return click.option(
+        "--db",
+        type=click.Path(dir_okay=False, path_type=Path),
+        expose_value=False,
+        callback=_use_database,
+        metavar="FILE",
+        help="Database file (default: KERNELDB_DB, else kernels.duckdb).",
+    )(command)
+
+
+def _use_database(ctx: click.Context, _parameter: click.Parameter, value: Path | None) -> None:
+    if value is not None:
+        ctx.ensure_object(Settings).database = value
+
+
+def open_database(*, create: bool = False, lock_timeout: float = LOCK_TIMEOUT_S) -> Database:
+    """The database that the current call is about. Raises WarehouseMissingError unless `create`."""
+    from kerneldb import api
+
+    path = click.get_current_context().ensure_object(Settings).database
+    return api.open(path, create=create, lock_timeout=lock_timeout)
+
+
+def lock_timeout_option(command: Command) -> Command:
+    """`--lock-timeout` of commands that write."""
+    return click.option(
+        "--lock-timeout",
+        type=click.FloatRange(min=0),
+        default=LOCK_TIMEOUT_S,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long to wait while another process holds the database.",
+    )(command)
+
+
+def selection_options(command: Command) -> Command:
+    """`--where` and `--trace`: which launches a command is about."""
+    where = click.option(
+        "--where",
+        metavar="TEXT",
+        help="SQL condition over the view `kernels`, for example \"category = 'GEMM'\".",
+    )
+    trace = click.option(
+        "--trace", "traces", multiple=True, metavar="NAME", help="Only this trace. May be given several times."
+    )
+    return where(trace(command))
+
+
+def output_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of all commands that print data; the command receives them as one `output: Output`."""
+
+    @functools.wraps(command)
+    def wrapper(*args: Any, **kwargs: Any) -> None:
+        chosen = _format(kwargs.pop("layout"), csv=kwargs.pop("as_csv"), json=kwargs.pop("as_json"))
+        path = kwargs.pop("output_path")
+        output = Output(
+            format=chosen or (format_of(path) if path else None) or "table",
+            path=path,
+            header=not kwargs.pop("no_header"),
+            wide=kwargs.pop("wide"),
+        )
+        command(*args, output=output, **kwargs)
+
+    for option in reversed(_OUTPUT_OPTIONS):
+        option(wrapper)
+    return wrapper
+
+
+def format_given() -> bool:
+    """Whether the current call asked for a format, by option or by the name of its output file."""
+    parameters = click.get_current_context().params
+    path = parameters.get("output_path")
+    named = any(parameters.get(name) for name in ("layout", "as_csv", "as_json"))
+    return named or (path is not None and format_of(path) is not None)
+
+
+def limited(output: Output, limit: int | None, default: int | None) -> Output:
+    """`output` with the row limit that the user gave (0: none), else `default`."""
+    chosen = default if limit is None else limit or None
+    return dataclasses.replace(output, limit=chosen)
+
+
+def pairs(values: tuple[str, ...]) -> dict[str, str]:
+    """The mapping of KEY=VALUE texts. Raises click.BadParameter for anything else."""
+    found = {}
+    for text in values:
+        key, separator, value = text.partition("=")
+        if not separator or not key.strip():
+            message = f"{text!r} is not KEY=VALUE"
+            raise click.BadParameter(message)
+        found[key.strip()] = value
+    return found
+
+
+def _format(layout: str | None, *, csv: bool, json: bool) -> Format | None:
+    named: list[Format] = [
+        name for name in FORMATS if name == layout or (csv and name == "csv") or (json and name == "json")
+    ]
+    if len(named) > 1:
+        message = f"choose one format: {' or '.join(named)}"
+        raise click.UsageError(message)
+    return named[0] if named else None
+
+
+def _output_path(_ctx: click.Context, _parameter: click.Parameter, value: Path | None) -> Path | None:
+    return None if value == Path("-") else value
+
+
+_OUTPUT_OPTIONS = (
+    click.option("--format", "layout", type=click.Choice(FORMATS), help="Default: by the name of -o FILE, else table."),
+    click.option("--csv", "as_csv", is_flag=True, help="Same as --format csv."),
+    click.option("--json", "as_json", is_flag=True, help="Same as --format json."),
+    click.option(
+        "-o",
+        "--output",
+        "output_path",
+        type=click.Path(dir_okay=False, path_type=Path),
+        callback=_output_path,
+        metavar="FILE",
+        help="Write to FILE instead of stdout; it appears when complete.",
+    ),
+    click.option("--no-header", is_flag=True, help="No header line (table, csv)."),
+    click.option("--wide", is_flag=True, help="Do not shorten long text on a terminal."),
+)

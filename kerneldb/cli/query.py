@@ -1,0 +1,82 @@
+"""`kerneldb query`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kerneldb.cli.console import emit
+from kerneldb.cli.options import database_option, limited, lock_timeout_option, open_database, output_options
+from kerneldb.output import TABLE_ROWS
+
+if TYPE_CHECKING:
+    from kerneldb.output import Output
+
+
+@click.command(short_help="Run SQL.")
+@click.argument("sql", required=False, metavar="[SQL]")
+@click.option(
+    "-f",
+    "--file",
+    "source",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    metavar="FILE",
+    help="Read the SQL from FILE (- is stdin).",
+)
+@click.option(
+    "--where", metavar="TEXT", help="Condition over `kernels`; the SQL reads the result as the table `selection`."
+)
+@click.option(
+    "--limit", type=click.IntRange(min=0), metavar="N", help=f"Rows of a table (default {TABLE_ROWS}; 0: all)."
+)
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Give up, with exit code 4."
+)
+@click.option("--write", is_flag=True, help="Allow the SQL to change the database.")
+@lock_timeout_option
+@output_options
+@database_option
+def query(
+    sql: str | None,
+    *,
+    source: Path | None,
+    where: str | None,
+    limit: int | None,
+    timeout: float | None,
+    write: bool,
+    lock_timeout: float,
+    output: Output,
+) -> None:
+    """Run SQL on the database; `-` reads it from stdin.
+
+    The database is opened read-only unless --write is given. A table shows the first 100 rows unless --limit says
+    otherwise; all other formats carry every row. See `kerneldb schema` for tables, views and macros.
+
+    \b
+      kerneldb query "SELECT category, sum(duration_ns) FROM kernels GROUP BY 1 ORDER BY 2 DESC"
+      kerneldb query --where "op = 'aten::mm'" "SELECT count(*) FROM selection"
+      kerneldb query "FROM kernels" --format parquet -o kernels.parquet
+    """
+    text = _text(sql, source)
+    database = open_database(lock_timeout=lock_timeout)
+    result = database.sql(text, where=where, timeout=timeout, write=write)
+    emit(result.to_reader(), limited(output, limit, TABLE_ROWS))
+
+
+def _text(sql: str | None, source: Path | None) -> str:
+    if (sql is None) == (source is None):
+        message = "give the SQL, or a file with -f FILE (- is stdin)"
+        raise click.UsageError(message)
+    if sql == "-" or source == Path("-"):
+        text = sys.stdin.read()
+    elif source is not None:
+        text = source.read_text(encoding="utf-8")
+    else:
+        text = sql or ""
+    if not text.strip():
+        message = "the SQL is empty"
+        raise click.UsageError(message)
+    return text

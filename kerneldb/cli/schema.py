@@ -1,0 +1,27 @@
+"""`kerneldb schema`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kerneldb.cli.console import emit
+from kerneldb.cli.options import database_option, open_database, output_options
+
+if TYPE_CHECKING:
+    from kerneldb.output import Output
+
+
+@click.command(short_help="Tables, views, macros and their columns.")
+@click.argument("name", required=False, metavar="[OBJECT]")
+@output_options
+@database_option
+def schema(name: str | None, *, output: Output) -> None:
+    """List tables, views and macros with their meaning; with OBJECT, its columns with type, unit and meaning.
+
+    \b
+      kerneldb schema
+      kerneldb schema kernels
+    """
+    emit(open_database().schema(name).to_reader(), output)

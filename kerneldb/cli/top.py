@@ -1,0 +1,47 @@
+"""`kerneldb top`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kerneldb.cli.console import emit
+from kerneldb.cli.options import database_option, limited, open_database, output_options, selection_options
+
+if TYPE_CHECKING:
+    from kerneldb.output import Output
+
+GROUPS = (
+    "kernel", "signature", "category", "family", "library", "operation", "op", "dtype", "phase", "module", "kind",
+    "device", "stream", "trace",
+)  # fmt: skip
+ORDERS = ("total", "n", "mean", "min", "max")
+TOP_ROWS = 20
+
+
+@click.command(short_help="Where the GPU time goes.")
+@click.option("--by", type=click.Choice(GROUPS), default="kernel", show_default=True, help="What to sum over.")
+@selection_options
+@click.option("--sort", type=click.Choice(ORDERS), default="total", show_default=True, help="Largest first.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help=f"Rows of a table (default {TOP_ROWS}; 0: all).")
+@output_options
+@database_option
+def top(by: str, *, where: str | None, traces: tuple[str, ...], sort: str, limit: int | None, output: Output) -> None:
+    """Show where the GPU time goes: launches and their time, largest first.
+
+    share_pct is the share of the summed time of the selected launches. Times of kernels that ran at once are summed, so
+    the total may exceed the wall time. An explicit --limit holds for every format; the default one only for tables.
+    Other formats also have the id of the name.
+
+    \b
+      kerneldb top
+      kerneldb top --by category --trace bloom
+      kerneldb top --by op --where "phase = 'decode'" --sort n
+    """
+    result = open_database().top(by, where=where, traces=traces, sort=sort)
+    if output.format == "table":
+        result = result.without("name_id")
+    elif limit:
+        result = result.head(limit)
+    emit(result.to_reader(), limited(output, limit, TOP_ROWS))

@@ -1,0 +1,98 @@
+"""`kerneldb traces`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from kerneldb.cli.console import emit, note, plural
+from kerneldb.cli.options import database_option, lock_timeout_option, open_database, output_options, pairs
+
+if TYPE_CHECKING:
+    from kerneldb.api import Database
+    from kerneldb.output import Output
+
+
+@click.command(short_help="List, label, rename and remove traces.")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Note on the named traces (precision, batch, …)."
+)
+@click.option("--unset", multiple=True, metavar="KEY", help="Take a note off the named traces.")
+@click.option("--run", metavar="RUN", help="Put the named traces into one run: ranks or exports of one program.")
+@click.option("--rename", nargs=2, metavar="OLD NEW", help="Give a trace another name.")
+@click.option("--remove", is_flag=True, help="Remove the named traces with all their rows.")
+@click.option("--yes", is_flag=True, help="Do not ask before removing.")
+@click.option("--report", is_flag=True, help="Show what ingest read, repaired and dropped.")
+@lock_timeout_option
+@output_options
+@database_option
+def traces(
+    names: tuple[str, ...],
+    *,
+    settings: tuple[str, ...],
+    unset: tuple[str, ...],
+    run: str | None,
+    rename: tuple[str, str] | None,
+    remove: bool,
+    yes: bool,
+    report: bool,
+    lock_timeout: float,
+    output: Output,
+) -> None:
+    """List the traces of the database, or change what is noted about them.
+
+    Without an option that changes something, the traces are listed (all, or the named ones) with their notes.
+
+    \b
+      kerneldb traces
+      kerneldb traces bloom vicuna --set precision=fp16 --set batch=8
+      kerneldb traces --rename trace-1 bloom
+      kerneldb traces --remove bloom
+      kerneldb traces bloom --report
+    """
+    changes = pairs(settings)
+    _check(names, needs_names=bool(changes or unset or run is not None or remove))
+    database = open_database(lock_timeout=lock_timeout)
+    if remove:
+        _remove(database, names, yes=yes)
+        return
+    if rename is not None:
+        database.rename(*rename)
+    if changes or unset:
+        database.tag(names, changes, unset=unset)
+    if run is not None:
+        database.set_run(names, run)
+    if not (changes or unset or rename or run is not None):
+        emit((database.report(names) if report else database.traces(names)).to_reader(), output)
+
+
+def _check(names: tuple[str, ...], *, needs_names: bool) -> None:
+    if needs_names and not names:
+        message = "name the traces to change: kerneldb traces NAME... (kerneldb traces lists them)"
+        raise click.UsageError(message)
+
+
+def _remove(database: Database, names: tuple[str, ...], *, yes: bool) -> None:
+    found = database.traces(names).rows()
+    if not yes:
+        listed = ", ".join(str(row["trace"]) for row in found)
+        _confirm(f"Remove {plural(len(found), 'trace')} ({listed}) and all their rows?")
+    database.remove(names)
+    note(f"removed {plural(len(found), 'trace')}")
+
+
+def _confirm(question: str) -> None:
+    """Ask on stderr. Raises click.ClickException for no, click.UsageError where nobody can answer."""
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        message = "nobody is there to confirm; say --yes"
+        raise click.UsageError(message) from None
+    if not agreed:
+        message = "nothing removed"
+        raise click.ClickException(message)

@@ -1,0 +1,96 @@
+"""Writers of results: one entry point, `write`, and a module per family of formats.
+
+`table` is for people and is the only format that limits rows or shortens text. All others carry every row and every
+digit, are stable for programs, and stream: memory holds one batch of rows at a time. stdout gets nothing but the data.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+from kerneldb.errors import UsageError
+from kerneldb.output.destination import is_terminal, opened
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    import pyarrow as pa
+
+Format = Literal["table", "csv", "json", "ndjson", "parquet", "arrow"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+BINARY_FORMATS: frozenset[Format] = frozenset({"parquet", "arrow"})
+TABLE_ROWS = 100
+"""Rows that `table` shows when no limit is given."""
+
+_SUFFIXES: dict[str, Format] = {
+    ".txt": "table",
+    ".csv": "csv",
+    ".json": "json",
+    ".ndjson": "ndjson",
+    ".jsonl": "ndjson",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Output:
+    """How and where a result is written.
+
+    `path` None means stdout. `limit` caps the rows of `table` only (None: no cap). `wide` keeps long text whole on a
+    terminal.
+    """
+
+    format: Format = "table"
+    path: Path | None = None
+    header: bool = True
+    wide: bool = False
+    limit: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Written:
+    """How many rows were written, out of how many."""
+
+    shown: int
+    total: int
+
+
+def format_of(path: Path) -> Format | None:
+    """The format that the name of `path` asks for, or None where it says nothing."""
+    return _SUFFIXES.get(path.suffix.lower())
+
+
+def write(reader: pa.RecordBatchReader, output: Output) -> Written:
+    """Write all rows of `reader`. A file appears under its name only when complete.
+
+    Raises UsageError where a binary format would go to a terminal, OSError where the file cannot be written.
+    """
+    if output.format in BINARY_FORMATS and output.path is None and is_terminal():
+        message = f"{output.format} is a binary format: write it to a file with -o FILE, or pipe it"
+        raise UsageError(message)
+    with opened(output.path) as sink:
+        return _write_to(sink, reader, output)
+
+
+def _write_to(sink: BinaryIO, reader: pa.RecordBatchReader, output: Output) -> Written:
+    if output.format == "table":
+        from kerneldb.output import text
+
+        return Written(*text.write(sink, reader, output))
+    if output.format in BINARY_FORMATS:
+        from kerneldb.output import columnar
+
+        writer = columnar.write_parquet if output.format == "parquet" else columnar.write_arrow
+        rows = writer(sink, reader)
+    else:
+        from kerneldb.output import records
+
+        rows = records.write(sink, reader, output.format, header=output.header)
+    return Written(rows, rows)
+
+
+__all__ = ["BINARY_FORMATS", "FORMATS", "TABLE_ROWS", "Format", "Output", "Written", "format_of", "write"]

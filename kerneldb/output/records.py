@@ -1,0 +1,135 @@
+"""CSV, JSON and NDJSON.
+
+JSON follows what most readers accept: dates as ISO 8601, NaN and infinities as null (JSON has no such numbers), binary
+as base64, exact decimals as numbers, intervals as [months, days, nanoseconds]. CSV quotes text only where it must, and
+an empty text, so that it differs from NULL, which stays empty; it ends lines with a line feed, and holds nested
+values as JSON text and binary as hex.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+SPECIAL_IN_CSV = r'[",\r\n]|^$'
+
+
+def write(sink: BinaryIO, reader: pa.RecordBatchReader, layout: str, *, header: bool = True) -> int:
+    """Write all rows in `layout` (csv, json, ndjson); returns their number. `header` concerns csv only."""
+    if layout == "csv":
+        return _write_csv(sink, reader, header=header)
+    return _write_json(sink, reader) if layout == "json" else _write_ndjson(sink, reader)
+
+
+def encode(value: object) -> bytes:
+    """`value` as JSON, by the rules of this module."""
+    import msgspec
+
+    return msgspec.json.Encoder(enc_hook=str, decimal_format="number").encode(value)
+
+
+def _write_ndjson(sink: BinaryIO, reader: pa.RecordBatchReader) -> int:
+    import msgspec
+
+    encoder = msgspec.json.Encoder(enc_hook=str, decimal_format="number")
+    rows = 0
+    for batch in reader:
+        sink.write(encoder.encode_lines(batch.to_pylist(maps_as_pydicts="lossy")))
+        rows += batch.num_rows
+    return rows
+
+
+def _write_json(sink: BinaryIO, reader: pa.RecordBatchReader) -> int:
+    """One array, one object per line: readable, and still one JSON document."""
+    import msgspec
+
+    encoder = msgspec.json.Encoder(enc_hook=str, decimal_format="number")
+    rows = 0
+    for batch in reader:
+        if batch.num_rows:
+            sink.write(b",\n" if rows else b"[\n")
+            sink.write(b",\n".join([encoder.encode(record) for record in batch.to_pylist(maps_as_pydicts="lossy")]))
+        rows += batch.num_rows
+    sink.write(b"\n]\n" if rows else b"[]\n")
+    return rows
+
+
+def _write_csv(sink: BinaryIO, reader: pa.RecordBatchReader, *, header: bool) -> int:
+    if header:
+        sink.write(_csv_line(reader.schema.names))
+    rows = 0
+    for batch in reader:
+        if batch.num_rows and batch.num_columns:
+            sink.write(_csv_lines(batch))
+        rows += batch.num_rows
+    return rows
+
+
+def _csv_lines(batch: pa.RecordBatch) -> bytes:
+    from pyarrow import compute
+
+    columns = [_csv_cells(column) for column in batch.columns]
+    lines = compute.binary_join_element_wise(*columns, ",")
+    return ("\n".join(lines.to_pylist()) + "\n").encode()
+
+
+def _csv_cells(column: pa.Array) -> pa.Array:
+    """Each value as CSV prints it: quoted where it holds a separator or is an empty text, empty for NULL."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    kind = _csv_type(column.type)
+    text = _csv_column(column, kind)
+    if kind != pa.string():
+        return compute.fill_null(text.cast(pa.string()), "")
+    special = compute.match_substring_regex(text, SPECIAL_IN_CSV)
+    doubled = compute.replace_substring(text, '"', '""')
+    quoted = compute.binary_join_element_wise('"', doubled, '"', "")
+    return compute.fill_null(compute.if_else(special, quoted, text), "")
+
+
+def _csv_line(values: list[str]) -> bytes:
+    import csv
+
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(values)
+    return line.getvalue().encode()
+
+
+def _csv_type(kind: pa.DataType) -> pa.DataType:
+    """The type under which a column is written: what the CSV writer of Arrow cannot print becomes text."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return _csv_type(kind.value_type)
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if _needs_encoding(kind) or pa.types.is_null(kind):
+        return pa.string()
+    return kind
+
+
+def _csv_column(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    if column.type == kind:
+        return column
+    if kind != pa.string() or not _needs_encoding(column.type):
+        return column.cast(kind)
+    return pa.array([_csv_text(value) for value in column.to_pylist(maps_as_pydicts="lossy")], kind)
+
+
+def _needs_encoding(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_interval(kind))
+
+
+def _csv_text(value: Any) -> str | None:
+    if value is None:
+        return None
+    return value.hex() if isinstance(value, bytes) else encode(value).decode()

@@ -1,0 +1,16 @@
+-- Launches and GPU time per `key` of `keyed`: the columns of `kernels`, and `key`.
+SELECT
+    key,
+    any_value(short_name) AS kernel,
+    any_value(category) AS category,
+    any_value(library) AS library,
+    any_value(op) AS op,
+    count(*) AS n,
+    sum(duration_ns)::BIGINT AS total_ns,
+    100 * sum(duration_ns) / sum(sum(duration_ns)) OVER () AS share_pct,
+    avg(duration_ns) AS mean_ns,
+    min(duration_ns) AS min_ns,
+    max(duration_ns) AS max_ns
+FROM keyed
+WHERE timing = 'timeline'
+GROUP BY key;

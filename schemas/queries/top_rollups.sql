@@ -1,0 +1,16 @@
+-- The same as top_launches, from rollups: `keyed` has the columns of `kernel_rollups`, and `key`.
+SELECT
+    key,
+    any_value(short_name) AS kernel,
+    any_value(category) AS category,
+    any_value(library) AS library,
+    any_value(op) AS op,
+    sum(n)::BIGINT AS n,
+    sum(total_ns)::BIGINT AS total_ns,
+    100 * sum(total_ns) / sum(sum(total_ns)) OVER () AS share_pct,
+    sum(total_ns) / sum(timed) AS mean_ns,
+    min(min_ns) AS min_ns,
+    max(max_ns) AS max_ns
+FROM keyed
+WHERE counted
+GROUP BY key;

@@ -1,0 +1,2 @@
+-- The ids of the traces $names.
+SELECT trace_id FROM traces WHERE list_contains($names, name);

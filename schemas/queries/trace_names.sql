@@ -1,0 +1,2 @@
+-- The names of all traces.
+SELECT name FROM traces ORDER BY name;

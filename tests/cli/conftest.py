@@ -1,0 +1,37 @@
+"""Fixtures of the command-line tests."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import kerneldb
+
+
+@pytest.fixture
+def runner() -> CliRunner:
+    """Runs commands in this process, with stdout and stderr apart."""
+    return CliRunner()
+
+
+@pytest.fixture(scope="session")
+def small_trace(root: Path) -> Path:
+    """A training step recorded on an H200."""
+    return root / "tests" / "fixtures" / "train-step-h200.json.gz"
+
+
+@pytest.fixture(scope="session")
+def shared_database(small_trace: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with one trace named `step`. Read only."""
+    path = tmp_path_factory.mktemp("database") / "k.duckdb"
+    kerneldb.open(path).ingest(small_trace, name="step", tags={"precision": "bf16"})
+    return path
+
+
+@pytest.fixture
+def database(shared_database: Path, tmp_path: Path) -> Path:
+    """A copy of the database, to change."""
+    return Path(shutil.copy(shared_database, tmp_path / "k.duckdb"))

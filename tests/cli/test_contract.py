@@ -1,0 +1,142 @@
+"""What every command keeps: help, exit codes, what goes to stdout and to stderr, and how fast the program starts."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from kerneldb.cli import COMMANDS, cli
+from kerneldb.cli.docs import page
+
+HEAVY = ("duckdb", "polars", "pyarrow", "textual", "msgspec", "importlib.metadata")
+NEEDS_DATABASE = (
+    ["query", "SELECT 1"],
+    ["top"],
+    ["show", "00"],
+    ["traces"],
+    ["export", "--csv"],
+    ["schema"],
+    ["refresh"],
+)
+
+
+def modules_after(*arguments: str) -> set[str]:
+    """The modules that a process has imported after running the command line with `arguments`."""
+    script = (
+        "import sys\n"
+        "from kerneldb.cli import cli\n"
+        "try:\n    cli(sys.argv[1:], prog_name='kerneldb')\n"
+        "except SystemExit:\n    pass\n"
+        "sys.stderr.write('\\n'.join(sys.modules))\n"
+    )
+    command = [sys.executable, "-c", script, *arguments]
+    return set(subprocess.run(command, capture_output=True, text=True, check=True).stderr.splitlines())
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["query", "--help"], ["completion", "bash"]])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    assert modules_after(*arguments).isdisjoint(HEAVY)
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    script = "import sys, kerneldb; dir(kerneldb); sys.stdout.write('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert set(done.stdout.splitlines()).isdisjoint({*HEAVY, "click"})
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: str(command.name))
+def test_every_command_and_option_has_help(command: click.Command) -> None:
+    assert command.help
+    assert command.short_help
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, f"{command.name} {parameter.opts}"
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: str(command.name))
+def test_every_command_takes_the_database_after_its_name(command: click.Command) -> None:
+    takes = any("--db" in parameter.opts for parameter in command.params)
+    assert takes or command.name == "completion"
+
+
+def test_docs_are_made_from_the_help(root: Path) -> None:
+    found = (root / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert found == page(), "run: python -m kerneldb.cli.docs docs/cli.md"
+
+
+def test_docs_name_every_command(root: Path) -> None:
+    found = re.findall(r"^## kerneldb (\w+)$", (root / "docs" / "cli.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert found == [command.name for command in COMMANDS]
+
+
+def test_no_command_prints_help_on_stderr_and_exits_2(runner: CliRunner) -> None:
+    done = runner.invoke(cli, [])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "Commands:" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["query"],
+        ["query", " "],
+        ["query", "SELECT 1", "-f", "-"],
+        ["query", "SELECT 1", "--csv", "--json"],
+        ["query", "SELECT 1", "--limit", "-1"],
+        ["query", "SELECT 1", "--timeout", "0"],
+        ["top", "--by", "moon"],
+        ["ingest"],
+        ["ingest", "x.json", "--set", "batch"],
+        ["traces", "--remove"],
+        ["traces", "--set", "a=b"],
+        ["show", "00", "--csv"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_calls_exit_2_with_empty_stdout(runner: CliRunner, arguments: list[str], tmp_path: Path) -> None:
+    done = runner.invoke(cli, ["--db", str(tmp_path / "none.duckdb"), *arguments])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "Error: " in done.stderr
+
+
+@pytest.mark.parametrize("arguments", NEEDS_DATABASE, ids=" ".join)
+def test_a_missing_database_exits_3_and_is_not_made(runner: CliRunner, arguments: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "none.duckdb"
+    done = runner.invoke(cli, [*arguments, "--db", str(path)])
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert str(path) in done.stderr
+    assert "ingest" in done.stderr
+    assert not path.exists()
+
+
+def test_the_database_may_stand_in_the_environment(runner: CliRunner, tmp_path: Path) -> None:
+    done = runner.invoke(cli, ["traces"], env={"KERNELDB_DB": str(tmp_path / "from-environment")})
+    assert "from-environment" in done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(runner: CliRunner, shell: str) -> None:
+    done = runner.invoke(cli, ["completion", shell])
+    assert done.exit_code == 0
+    assert f"_KERNELDB_COMPLETE={shell}_complete" in done.stdout
+
+
+def test_completion_offers_commands_and_choices() -> None:
+    def offered(words: str, at: int) -> str:
+        environment = {"COMP_WORDS": words, "COMP_CWORD": str(at), "_KERNELDB_COMPLETE": "bash_complete"}
+        command = [sys.executable, "-c", "from kerneldb.cli import main; main()"]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout
+
+    assert "plain,query" in offered("kerneldb qu", 1)
+    assert "plain,category" in offered("kerneldb top --by c", 3)
+
+
+def test_version(runner: CliRunner) -> None:
+    assert re.fullmatch(r"kerneldb \S+\n", runner.invoke(cli, ["--version"]).stdout)

@@ -1,0 +1,181 @@
+"""The order of an ingest: skip, convert beside the database, commit; and what a failure leaves."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import kerneldb
+from kerneldb.api import ingestion
+from kerneldb.api.ingestion import IngestOptions, Outcome
+from kerneldb.batch import Manifest
+from kerneldb.cli import cli
+from kerneldb.errors import UnreadableTraceError, UsageError, WarehouseLockedError
+
+
+class MemoryStore:
+    """A store that remembers what was committed, how the spool looked then, and what it was asked."""
+
+    def __init__(self) -> None:
+        self.committed: dict[str, Manifest] = {}
+        self.columns: list[str] = []
+        self.known: list[tuple[str, str]] = []
+        self.asked: list[Path] = []
+        self.tags: list[Mapping[str, str]] = []
+
+    def held(self, path: Path) -> list[tuple[str, str]]:
+        self.asked.append(path)
+        return self.known
+
+    def commit(self, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> tuple[bool, bool, str]:
+        self.tags.append(tags)
+        self.columns = pl.read_parquet(manifest.parts["kernel_names"]).columns
+        known = manifest.trace_id in self.committed
+        self.committed[manifest.trace_id] = manifest
+        return known, replace or not known, manifest.name
+
+
+def ingest(store: MemoryStore, folder: Path, *paths: Path, options: IngestOptions | None = None) -> list[Outcome]:
+    return list(ingestion.ingest_each(store, folder / "k.duckdb", paths, options or IngestOptions(), None))
+
+
+def test_a_trace_is_committed_with_derived_columns_and_no_spool_stays(small_trace: Path, tmp_path: Path) -> None:
+    store = MemoryStore()
+    (outcome,) = ingest(store, tmp_path, small_trace)
+    assert outcome.status == "ingested"
+    assert outcome.launches
+    assert outcome.bytes == len(gzip.decompress(small_trace.read_bytes()))
+    assert {"category", "deriver_version"} <= set(store.columns)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_trace_that_is_held_is_not_converted(small_trace: Path, tmp_path: Path) -> None:
+    store = MemoryStore()
+    store.known = [("id", "there")]
+    (outcome,) = ingest(store, tmp_path, small_trace)
+    assert (outcome.status, outcome.trace, outcome.trace_id) == ("unchanged", "there", "id")
+    assert store.committed == {}
+    assert store.asked == [small_trace]
+
+
+def test_the_same_content_under_another_name_is_unchanged(small_trace: Path, tmp_path: Path) -> None:
+    store = MemoryStore()
+    copy = tmp_path / "copies" / "other.json.gz"
+    copy.parent.mkdir()
+    shutil.copy(small_trace, copy)
+    assert [outcome.status for outcome in ingest(store, tmp_path, small_trace, copy)] == ["ingested", "unchanged"]
+
+
+def test_a_bad_file_does_not_stop_the_others(small_trace: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text("<html>")
+    store = MemoryStore()
+    outcomes = ingest(store, tmp_path, tmp_path / "missing.json", bad, small_trace)
+    assert [outcome.status for outcome in outcomes] == ["failed", "failed", "ingested"]
+    assert "missing.json" in str(outcomes[0].error)
+    assert "HTML" in str(outcomes[1].error)
+    assert list(tmp_path.iterdir()) == [bad]
+
+
+def test_an_error_of_the_database_ends_the_call(small_trace: Path, tmp_path: Path) -> None:
+    class Locked(MemoryStore):
+        def commit(self, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> tuple[bool, bool, str]:
+            message = f"{manifest.name} {replace} {tags}: held by 1"
+            raise WarehouseLockedError(message, 1)
+
+    with pytest.raises(WarehouseLockedError):
+        ingest(Locked(), tmp_path, small_trace)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_name_cannot_serve_several_files(small_trace: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--name"):
+        ingest(MemoryStore(), tmp_path, small_trace, small_trace, options=IngestOptions(name="x"))
+
+
+def test_spools_of_dead_processes_go_and_those_of_live_ones_stay(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    prefix = f"k.duckdb.spool-{socket.gethostname()}-"
+    names = {
+        "dead": f"{prefix}{ended.pid}-a",
+        "live": f"{prefix}{os.getpid()}-b",
+        "elsewhere": "k.duckdb.spool-other-1-c",
+    }
+    for name in names.values():
+        (tmp_path / name).mkdir()
+    removed = ingestion.remove_stale_spools(tmp_path / "k.duckdb")
+    assert [path.name for path in removed] == [names["dead"]]
+    assert {path.name for path in tmp_path.iterdir()} == {names["live"], names["elsewhere"]}
+
+
+def test_outcomes_become_rows() -> None:
+    error = UsageError("no")
+    table = ingestion.outcome_table(
+        [Outcome(Path("a"), "failed", error=error), Outcome(Path("b"), "ingested", "t", "1", 5)]
+    )
+    assert table.column("error").to_pylist() == ["no", None]
+    assert table.column("launches").to_pylist() == [None, 5]
+
+
+KILLED = """
+import os, signal, sys
+import kerneldb
+from kerneldb import derive
+from kerneldb.warehouse import commit
+
+place, path, trace = sys.argv[1:]
+
+def stop(*_arguments, **_options):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if place == "deriving":
+    derive.derive_names = stop
+else:
+    commit.set_tags = stop
+kerneldb.open(path).ingest(trace, replace=True, name="again")
+"""
+
+
+@pytest.mark.parametrize("place", ["deriving", "committing"])
+def test_a_killed_ingest_leaves_the_database_as_it_was(database: Path, small_trace: Path, place: str) -> None:
+    sql = "SELECT (SELECT count(*) FROM launches), (SELECT count(*) FROM rollups), name FROM traces"
+    before = kerneldb.open(database).sql(sql).rows()
+    done = subprocess.run([sys.executable, "-c", KILLED, place, str(database), str(small_trace)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert list(database.parent.glob("*.spool-*"))
+    assert kerneldb.open(database).sql(sql).rows() == before
+    assert [outcome.status for outcome in kerneldb.open(database).ingest(small_trace, replace=True)] == ["replaced"]
+    assert kerneldb.open(database).sql(sql).rows() == before
+    assert not list(database.parent.glob("*.spool-*"))
+
+
+def test_an_interrupted_ingest_exits_130_and_cleans_up(
+    small_trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_manifest: Manifest) -> Manifest:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ingestion, "derived", interrupted)
+    done = CliRunner().invoke(cli, ["--db", str(tmp_path / "k.duckdb"), "ingest", str(small_trace)])
+    assert done.exit_code == 130
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_all_errors_of_a_call_are_told(small_trace: Path, tmp_path: Path) -> None:
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    with pytest.raises(UnreadableTraceError, match=r"a\.json") as caught:
+        database.ingest([tmp_path / "a.json", tmp_path / "b.json", small_trace])
+    assert "b.json" in caught.value.__notes__[0]
+    assert len(database.traces()) == 1
