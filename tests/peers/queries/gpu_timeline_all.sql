@@ -1,0 +1,1 @@
+SELECT * FROM gpu_time WHERE trace = $trace;
