@@ -1,0 +1,142 @@
+"""Full ingest against `orjson.loads` and HTA on the same bytes, in one run, with peak memory.
+
+    python benchmarks/ingest.py TRACE.json.gz --megabytes 500 --hta /path/to/venv/bin/python
+
+The trace is grown first (see grow_trace.py). Every contender runs in a process of its own; memory is the sum of the
+resident sets of that process and all its children, sampled every 10 ms. `kerneldb` is the whole command: start, parse,
+link, names, DuckDB commit. `orjson.loads` is timed alone, as a user calls it: text in memory, garbage collector on. HTA
+is `TraceAnalysis(...)`: parse and its own tables (pip install traceinsight "pandas<2.4" into its own environment).
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import gzip
+import json
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+from grow_trace import grow
+
+ORJSON = """
+import sys, time, orjson
+text = open(sys.argv[1], 'rb').read()
+start = time.perf_counter()
+document = orjson.loads(text)
+print(time.perf_counter() - start)
+"""
+HTA = """
+import sys, time, logging
+logging.disable(logging.CRITICAL)
+from hta.trace_analysis import TraceAnalysis
+start = time.perf_counter()
+TraceAnalysis(trace_files={0: sys.argv[1]}, trace_dir='/')
+print(time.perf_counter() - start)
+"""
+SAMPLE_SECONDS = 0.01
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Seconds as the process reports them, or wall time where it reports none, and peak bytes of its tree."""
+
+    name: str
+    seconds: float
+    peak_bytes: int
+
+
+def resident(process: psutil.Process) -> int:
+    """Bytes resident in a process and its children; zero once it is gone."""
+    total = 0
+    try:
+        for one in (process, *process.children(recursive=True)):
+            total += one.memory_info().rss
+    except psutil.NoSuchProcess:
+        return total
+    return total
+
+
+def measure(name: str, command: Sequence[str], reports_seconds: bool) -> Run:
+    """Run a command to its end. Raises CalledProcessError with its output where it fails."""
+    start = time.perf_counter()
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        process = psutil.Popen(command, stdout=output, stderr=errors, text=True)
+        peak = 0
+        while process.poll() is None:
+            peak = max(peak, resident(process))
+            time.sleep(SAMPLE_SECONDS)
+        wall = time.perf_counter() - start
+        output.seek(0)
+        errors.seek(0)
+        text = output.read()
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, command, text, errors.read())
+    return Run(name, float(text.split()[-1]) if reports_seconds else wall, peak)
+
+
+def contenders(trace: Path, compressed: Path, folder: Path, hta: str | None, repeats: int) -> list[Run]:
+    """All runs, the best of `repeats` for each but HTA."""
+    kerneldb = [sys.executable, "-m", "kerneldb"]
+
+    def ingest(path: Path) -> Run:
+        database = folder / "bench.duckdb"
+        database.unlink(missing_ok=True)
+        name = "kerneldb ingest" + (" (.gz)" if path.suffix == ".gz" else "")
+        return measure(name, [*kerneldb, "--db", str(database), "ingest", str(path), "-q"], reports_seconds=False)
+
+    runs = [best([measure("orjson.loads", [sys.executable, "-c", ORJSON, str(trace)], True) for _ in range(repeats)])]
+    runs += [best([ingest(path) for _ in range(repeats)]) for path in (trace, compressed)]
+    if hta:
+        runs.append(measure("HTA TraceAnalysis", [hta, "-c", HTA, str(trace)], reports_seconds=True))
+    return runs
+
+
+def best(runs: Sequence[Run]) -> Run:
+    """The fastest run, with the highest peak of all."""
+    fastest = min(runs, key=lambda run: run.seconds)
+    return dataclasses.replace(fastest, peak_bytes=max(run.peak_bytes for run in runs))
+
+
+def report(runs: Sequence[Run], size: int) -> dict[str, object]:
+    """Print the table on stdout and return the figures."""
+    floor = runs[0].seconds
+    print(
+        f"{size / 1e6:,.0f} MB of JSON, {platform.machine()}, {psutil.cpu_count()} cores, Python {platform.python_version()}"
+    )
+    print(f"{'':24} {'seconds':>8} {'MB/s':>7} {'× orjson':>9} {'peak MB':>8}")
+    for run in runs:
+        rate = size / 1e6 / run.seconds
+        print(f"{run.name:24} {run.seconds:8.2f} {rate:7.0f} {run.seconds / floor:9.2f} {run.peak_bytes / 1e6:8.0f}")
+    return {"bytes": size, "runs": [dataclasses.asdict(run) for run in runs]}
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", type=Path)
+    parser.add_argument("--megabytes", type=int, default=500)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--hta", help="python of an environment that has HTA")
+    parser.add_argument("--json", type=Path, help="write the figures here too")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="kerneldb-bench-") as name:
+        folder = Path(name)
+        trace, compressed = folder / "trace.json", folder / "trace.json.gz"
+        size = grow(chosen.source, trace, chosen.megabytes)
+        with trace.open("rb") as plain, gzip.open(compressed, "wb", compresslevel=4) as packed:
+            shutil.copyfileobj(plain, packed, 1 << 22)
+        figures = report(contenders(trace, compressed, folder, chosen.hta, chosen.repeats), size)
+    if chosen.json:
+        chosen.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+"""Fills the derived columns of `kernel_names` and `signatures` from the facts in their other columns.
+
+Both tables hold distinct rows, so this costs little, and it can be done anew at any time (`kerneldb refresh`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from kerneldb import names as naming
+from kerneldb import work
+from kerneldb.ids import content_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kerneldb.names import Decoded
+
+Row = dict[str, Any]
+
+TEXT: Final = pl.String()
+NAME_SCHEMA: Final[dict[str, pl.DataType]] = {
+    "name_id": TEXT,
+    "name": TEXT,
+    "kind": TEXT,
+    "demangled": TEXT,
+    "short_name": TEXT,
+    "match_name": TEXT,
+    "category": TEXT,
+    "family": TEXT,
+    "library": TEXT,
+    "operation": TEXT,
+    "dtype": TEXT,
+    "dtypes": TEXT,
+    "name_arch": TEXT,
+    "tile_m": pl.Int32(),
+    "tile_n": pl.Int32(),
+    "tile_k": pl.Int32(),
+    "stages": pl.Int32(),
+    "cluster": TEXT,
+    "layout": TEXT,
+    "split_k": pl.Boolean(),
+    "epilogue": TEXT,
+    "vector_width": pl.Int32(),
+    "template": TEXT,
+    "head_dim": pl.Int32(),
+    "direction": TEXT,
+    "decoded": TEXT,
+    "deriver_version": pl.Int32(),
+}
+AS_DECODED: Final = frozenset(NAME_SCHEMA) - {
+    "name_id", "name", "kind", "dtypes", "name_arch", "decoded", "deriver_version"
+}  # fmt: skip
+
+FACTS: Final[dict[str, pl.DataType]] = {
+    "signature_id": TEXT,
+    "kind": TEXT,
+    "name_id": TEXT,
+    **{f"{shape}_{axis}": pl.Int32() for shape in ("grid", "block") for axis in "xyz"},
+    "bytes": pl.Int64(),
+    "copy_kind": TEXT,
+    "call_id": TEXT,
+    "op": TEXT,
+    "input_dims": TEXT,
+    "input_strides": TEXT,
+    "input_dtypes": TEXT,
+    "scalars": TEXT,
+    "total_blocks": pl.Int64(),
+    "threads_per_block": pl.Int32(),
+}
+"""The last two are facts where a profiler prints products only, and computed where it prints grid and block."""
+
+DERIVED: Final[dict[str, pl.DataType]] = {
+    "level": TEXT,
+    "launch_key": TEXT,
+    "gemm_m": pl.Int64(),
+    "gemm_n": pl.Int64(),
+    "gemm_k": pl.Int64(),
+    "gemm_batch": pl.Int64(),
+    "numel": pl.Int64(),
+    "dims_source": TEXT,
+    "flops": pl.Float64(),
+    "moved_bytes": pl.Float64(),
+    "work_method": TEXT,
+    "deriver_version": pl.Int32(),
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NameRow:
+    """What a row of `kernel_names` tells the work models."""
+
+    match_name: str | None = None
+    category: str | None = None
+    family: str | None = None
+    operation: str | None = None
+    dtype: str | None = None
+    vector_width: int | None = None
+    tile_m: int | None = None
+    tile_n: int | None = None
+    tile_k: int | None = None
+
+
+NAME_FIELDS: Final = tuple(field.name for field in dataclasses.fields(NameRow))
+UNKNOWN_NAME: Final = NameRow()
+
+
+def names_version() -> int:
+    """The version that rows of `kernel_names` are derived with."""
+    return naming.DERIVER_VERSION
+
+
+def signatures_version() -> int:
+    """The version that rows of `signatures` are derived with: a sum, so that it grows when either deriver's does."""
+    return naming.DERIVER_VERSION + work.DERIVER_VERSION
+
+
+def derive_names(facts: pl.DataFrame) -> pl.DataFrame:
+    """Whole rows of `kernel_names` for rows of (name_id, name, kind)."""
+    given = facts.select("name_id", "name", "kind").rows()
+    decoded = naming.decode_many([(name, kind) for _, name, kind in given])
+    rows = [_name_row(row, found) for row, found in zip(given, decoded, strict=True)]
+    return pl.DataFrame(rows, schema=NAME_SCHEMA)
+
+
+def _name_row(given: tuple[str, str, str], decoded: Decoded) -> Row:
+    name_id, name, kind = given
+    return {
+        "name_id": name_id,
+        "name": name,
+        "kind": kind,
+        **{column: getattr(decoded, column) for column in AS_DECODED},
+        "dtypes": ",".join(decoded.dtypes) or None,
+        "name_arch": decoded.arch,
+        "decoded": json.dumps(decoded.details, sort_keys=True, default=list) if decoded.details else None,
+        "deriver_version": names_version(),
+    }
+
+
+def derive_signatures(facts: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    """Whole rows of `signatures` from fact columns (missing ones count as NULL) and rows of `kernel_names`."""
+    known = {row.pop("name_id"): NameRow(**row) for row in names.select("name_id", *NAME_FIELDS).to_dicts()}
+    absent = [pl.lit(None, dtype=kind).alias(name) for name, kind in FACTS.items() if name not in facts.columns]
+    given = facts.with_columns(absent).select(*FACTS)
+    rows = [row | _derived(row, known.get(row["name_id"], UNKNOWN_NAME)) for row in given.iter_rows(named=True)]
+    return pl.DataFrame(rows, schema=FACTS | DERIVED)
+
+
+def _derived(row: Mapping[str, Any], name: NameRow) -> Row:
+    grid, block = _triple(row, "grid"), _triple(row, "block")
+    blocks = math.prod(grid) if grid else row["total_blocks"]
+    threads = math.prod(block) if block else row["threads_per_block"]
+    call = work.OpCall(row["op"], row["input_dims"], row["input_strides"], row["input_dtypes"], row["scalars"])
+    problem = work.problem(call, name, work.LaunchShape(row["kind"], grid, block, row["bytes"]))
+    return {
+        **dataclasses.asdict(problem),
+        "level": _level(row, has_grid=grid is not None, has_totals=blocks is not None or threads is not None),
+        "total_blocks": blocks,
+        "threads_per_block": threads,
+        "launch_key": _launch_key(name.match_name, blocks, threads),
+        "deriver_version": signatures_version(),
+    }
+
+
+def _triple(row: Mapping[str, Any], shape: str) -> tuple[int, int, int] | None:
+    x, y, z = (row[f"{shape}_{axis}"] for axis in "xyz")
+    return None if x is None or y is None or z is None else (x, y, z)
+
+
+def _level(row: Mapping[str, Any], *, has_grid: bool, has_totals: bool) -> str:
+    if row["call_id"] is not None and (row["input_dims"] or row["input_dtypes"]):
+        return "call"
+    if has_grid:
+        return "launch"
+    return "total" if has_totals else "name"
+
+
+def _launch_key(match_name: str | None, blocks: int | None, threads: int | None) -> str | None:
+    """One key for the same kernel launched with as many blocks and threads; None where one of them is not known."""
+    if match_name is None or blocks is None or threads is None:
+        return None
+    return content_id("k1", match_name, blocks, threads)

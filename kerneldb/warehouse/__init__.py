@@ -1,0 +1,193 @@
+"""The warehouse: one DuckDB file, held for one query or one commit at a time.
+
+>>> warehouse = Warehouse.create_or_open("kernels.duckdb")  # doctest: +SKIP
+>>> warehouse.query("FROM top_kernels LIMIT 10")  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kerneldb.errors import TraceExistsError, UsageError, WarehouseLockedError, WarehouseVersionError
+from kerneldb.schemas.loader import statement
+from kerneldb.warehouse import commit, execute, migrate
+from kerneldb.warehouse.attach import read_lease, store_errors, transaction, write_lease
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    import duckdb
+    import pyarrow as pa
+
+    from kerneldb.batch import Manifest
+
+LOCK_TIMEOUT_S = 30.0
+
+
+class Warehouse:
+    """A database file. Holds no connection: every method takes the file for as long as it runs.
+
+    Made by `Warehouse.open` and `Warehouse.create_or_open`, which bring the file to the current schema; the plain
+    constructor checks nothing. `lock_timeout` is how many seconds a writer waits for other holders of the file.
+    """
+
+    def __init__(self, path: str | Path, lock_timeout: float = LOCK_TIMEOUT_S) -> None:
+        self.path = Path(path)
+        self.lock_timeout = lock_timeout
+
+    @classmethod
+    def open(cls, path: str | Path, lock_timeout: float = LOCK_TIMEOUT_S) -> Warehouse:
+        """Open an existing file, migrating it where it is older.
+
+        Raises WarehouseMissingError, WarehouseLockedError, and WarehouseVersionError for a file that is newer than
+        this kerneldb or no warehouse.
+        """
+        warehouse = cls(path, lock_timeout)
+        with warehouse.lease() as con, store_errors(warehouse.path):
+            state = migrate.inspect(con, warehouse.path)
+        if state.version == 0:
+            message = f"{path} is an empty database; fill it with: kerneldb --db {path} ingest TRACE"
+            raise WarehouseVersionError(message)
+        if not state.is_current:
+            warehouse._catch_up(state)
+        return warehouse
+
+    @classmethod
+    def create_or_open(cls, path: str | Path, lock_timeout: float = LOCK_TIMEOUT_S) -> Warehouse:
+        """Open the file as `open` does; make it where it is missing, and finish it where making it was cut short."""
+        warehouse = cls(path, lock_timeout)
+        if warehouse.path.exists():
+            with warehouse.lease() as con, store_errors(warehouse.path):
+                if migrate.inspect(con, warehouse.path).is_current:
+                    return warehouse
+        warehouse._upgrade(lock_timeout)
+        return warehouse
+
+    def _catch_up(self, state: migrate.State) -> None:
+        """Upgrade; views and macros of another version are worth no waiting, and serve until the file is free."""
+        if state.version == migrate.newest():
+            with contextlib.suppress(WarehouseLockedError):
+                self._upgrade(0.0)
+        else:
+            self._upgrade(self.lock_timeout)
+
+    def _upgrade(self, timeout: float) -> None:
+        with write_lease(self.path, timeout, create=True) as con, store_errors(self.path):
+            migrate.upgrade(con, self.path)
+
+    @contextlib.contextmanager
+    def lease(self, *, read_only: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection with the file attached as `warehouse` and in use, and no access to other files.
+
+        Bind relations and frames by `con.register(name, object)`; Python variables are out of its reach. Keep it
+        short: a reader blocks all writers, and a writer everybody.
+        """
+        if read_only:
+            with read_lease(self.path, self.lock_timeout) as con:
+                yield con
+        else:
+            with write_lease(self.path, self.lock_timeout) as con:
+                yield con
+
+    def query(
+        self,
+        sql: str,
+        params: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        where: str | None = None,
+        timeout: float | None = None,
+        write: bool = False,
+    ) -> pa.Table:
+        """Run one statement and return all its rows.
+
+        With `where`, a condition over the view `kernels`, the statement may read what meets it as `selection`.
+        Raises QueryError, QueryTimeoutError after `timeout` seconds, SelectionError for a bad `where`.
+        """
+        from kerneldb.selection import Selection
+
+        with self.lease(read_only=not write) as con:
+            if where is not None:
+                Selection(where).bind(con)
+            return execute.run(con, sql, params, timeout)
+
+    def commit(self, manifest: Manifest, *, replace: bool = False, tags: Mapping[str, str] | None = None) -> bool:
+        """Add a converted trace; False where it was there already and `replace` is not set."""
+        with self._writing([manifest.folder]) as con:
+            return commit.commit(con, manifest, replace=replace, tags=tags or {})
+
+    def traces(self) -> pa.Table:
+        """One row per trace: the view `trace_overview`."""
+        return self.query(statement("traces", "all"))
+
+    def trace_name(self, trace_id: str) -> str | None:
+        """The name of a trace, or None where there is no such trace."""
+        names = self.query(statement("traces", "name_of"), {"trace_id": trace_id})["name"].to_pylist()
+        return names[0] if names else None
+
+    def remove(self, names: str | Iterable[str]) -> None:
+        """Remove the named traces with all their rows; annotations of signatures stay. Raises UsageError."""
+        with self._writing() as con:
+            commit.remove(con, _ids(con, names))
+
+    def tag(self, names: str | Iterable[str], tags: Mapping[str, str | None]) -> None:
+        """Set tags of the named traces; the value None takes a tag off. Raises UsageError."""
+        with self._writing() as con, transaction(con):
+            commit.set_tags(con, _ids(con, names), tags)
+
+    def set_run(self, names: str | Iterable[str], run: str | None) -> None:
+        """Put the named traces into a run (None: into none). Raises UsageError."""
+        with self._writing() as con, transaction(con):
+            for trace_id in _ids(con, names):
+                con.execute(statement("traces", "set_run"), {"trace_id": trace_id, "run": run})
+
+    def rename(self, old: str, new: str) -> None:
+        """Give the trace `old` the name `new`. Raises UsageError, and TraceExistsError where that name is taken."""
+        with self._writing() as con, transaction(con):
+            (trace_id,) = _ids(con, [old])
+            if new != old and new in _names(con):
+                message = f"there is a trace {new!r} already"
+                raise TraceExistsError(message)
+            con.execute(statement("traces", "rename"), {"trace_id": trace_id, "name": new})
+
+    def refresh(
+        self, progress: Callable[[str, int], None] | None = None, *, everything: bool = False
+    ) -> dict[str, int]:
+        """Derive anew what an older kerneldb derived (`everything`: all of it); rows per table.
+
+        `progress` is called with a table and how many of its rows are about to be derived.
+        """
+        from kerneldb.warehouse import refresh
+
+        with self._writing() as con:
+            migrate.upgrade(con, self.path)
+            return refresh.refresh(con, progress, everything=everything)
+
+    def version(self) -> str:
+        """The versions of the schema and of the storage format of the file."""
+        with self.lease() as con, store_errors(self.path):
+            state = migrate.inspect(con, self.path)
+            (storage,) = con.execute(statement("version", "storage")).fetchone() or ("?",)
+        return f"schema {state.version}, DuckDB storage {storage}"
+
+    @contextlib.contextmanager
+    def _writing(self, folders: Sequence[Path] = ()) -> Iterator[duckdb.DuckDBPyConnection]:
+        with write_lease(self.path, self.lock_timeout, folders) as con, store_errors(self.path):
+            yield con
+
+
+def _names(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    return dict(con.execute(statement("remove", "ids")).fetchall())
+
+
+def _ids(con: duckdb.DuckDBPyConnection, names: str | Iterable[str]) -> list[str]:
+    known = _names(con)
+    wanted = [names] if isinstance(names, str) else list(names)
+    for name in wanted:
+        if name not in known:
+            near = ", ".join(difflib.get_close_matches(name, known, 5, 0.4))
+            message = f"there is no trace {name!r}" + (f"; near: {near}" if near else "")
+            raise UsageError(message)
+    return [known[name] for name in wanted]

@@ -1,0 +1,110 @@
+"""Adds a converted trace, and takes traces out again. Each in one transaction of a connection that may write."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from kerneldb.errors import WarehouseError
+from kerneldb.schemas.loader import statement
+from kerneldb.warehouse.attach import transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    import duckdb
+
+    from kerneldb.batch import Manifest
+
+    Connection = duckdb.DuckDBPyConnection
+
+TABLES = (
+    "kernel_names",
+    "op_calls",
+    "signatures",
+    "trace_files",
+    "ingest_reports",
+    "devices",
+    "process_groups",
+    "launches",
+    "rollups",
+    "ops",
+    "api_calls",
+    "ranges",
+    "memory_events",
+    "samples",
+    "metrics",
+    "traces",
+)
+"""What a manifest may hold. The row of `traces` comes last: who sees it sees the whole trace."""
+
+
+def commit(con: Connection, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> bool:
+    """Add the trace of `manifest` with its rollups; whether anything was written.
+
+    A trace that is there already is left alone, or with `replace` written anew; then it keeps its name, its tags and
+    its run. A name that another trace has gets a number behind it.
+    """
+    trace_id = {"trace_id": manifest.trace_id}
+    with transaction(con):
+        previous = con.execute(statement("commit", "previous"), trace_id).fetchone()
+        if previous is not None and not replace:
+            return False
+        name, run, label, default_phase = previous or (_free_name(con, manifest), None, None, None)
+        if previous is not None:
+            execute_all(con, statement("remove", "rows"), trace_id)
+        _insert(con, manifest)
+        con.execute(statement("commit", "roll_up"), trace_id)
+        kept = {"name": name, "run": run, "label": label, "default_phase": default_phase}
+        con.execute(statement("commit", "finish_trace"), trace_id | kept)
+        set_tags(con, [manifest.trace_id], tags)
+        if previous is not None:
+            execute_all(con, statement("remove", "orphans"), {})
+    return True
+
+
+def _insert(con: Connection, manifest: Manifest) -> None:
+    unknown = set(manifest.parts) - set(TABLES)
+    if unknown or not manifest.parts.get("traces"):
+        problem = f"unknown tables {', '.join(sorted(unknown))}" if unknown else "no row of `traces`"
+        message = f"{manifest.folder}: not a conversion this version can commit: {problem}"
+        raise WarehouseError(message)
+    for table in TABLES:
+        if files := manifest.parts.get(table):
+            con.execute(statement("commit", table), {"files": [str(file.resolve()) for file in files]})
+
+
+def _free_name(con: Connection, manifest: Manifest) -> str:
+    rows = con.execute(statement("commit", "names"), {"trace_id": manifest.trace_id}).fetchall()
+    return free_name(manifest.name, {name for (name,) in rows})
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """`name`, or the first of `name (2)`, `name (3)`, … that is not taken."""
+    candidates = itertools.chain([name], (f"{name} ({number})" for number in itertools.count(2)))
+    return next(candidate for candidate in candidates if candidate not in taken)
+
+
+def remove(con: Connection, trace_ids: Iterable[str]) -> None:
+    """Remove the traces with all their rows, and the names, calls and signatures that no other trace uses."""
+    with transaction(con):
+        for trace_id in trace_ids:
+            execute_all(con, statement("remove", "rows"), {"trace_id": trace_id})
+            con.execute(statement("remove", "tags"), {"trace_id": trace_id})
+        execute_all(con, statement("remove", "orphans"), {})
+
+
+def set_tags(con: Connection, trace_ids: Iterable[str], tags: Mapping[str, str | None]) -> None:
+    """Set the tags of the traces; None takes a tag off. Runs inside the transaction of the caller."""
+    for trace_id in trace_ids:
+        for key, value in tags.items():
+            con.execute(statement("traces", "unset_tag"), {"trace_id": trace_id, "key": key})
+            if value is not None:
+                row = {"trace_id": trace_id, "key": key, "value": value}
+                con.execute(statement("traces", "set_tag"), row)
+
+
+def execute_all(con: Connection, sql: str, params: Mapping[str, object]) -> None:
+    """Run several statements with the same parameters: DuckDB binds them to the last one of a text only."""
+    for part in con.extract_statements(sql):
+        con.execute(part, dict(params))

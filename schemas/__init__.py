@@ -1,0 +1,1 @@
+"""The warehouse in SQL: tables, views, macros, migrations, statements and reference data, as files."""

@@ -1,0 +1,109 @@
+"""Reads the SQL files of this package. A few lines, so that the SQL stays SQL."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import functools
+import hashlib
+import importlib.resources
+import io
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+BLOCK: Final = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+DOC_COLUMNS: Final = ("object", "kind", "column_name", "type", "unit", "meaning")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Migration:
+    """A step from the version before to `version`: SQL that runs in one transaction with all other steps due."""
+
+    version: int
+    name: str
+    sql: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Doc:
+    """The meaning of an object (`column_name` is None) or of one of its columns.
+
+    `kind` is 'table', 'view', 'macro', or 'view, macro' for a view and a table macro of the same name and columns.
+    """
+
+    object: str
+    kind: str
+    column_name: str | None
+    type: str | None
+    unit: str | None
+    meaning: str
+
+
+def _folder(name: str) -> list[Traversable]:
+    files = importlib.resources.files("kerneldb.schemas").joinpath(name).iterdir()
+    return sorted((file for file in files if file.name.endswith(".sql")), key=lambda file: file.name)
+
+
+def _text(name: str) -> str:
+    return "\n".join(file.read_text(encoding="utf-8") for file in _folder(name))
+
+
+@functools.cache
+def migrations() -> tuple[Migration, ...]:
+    """All migrations, by version. Version 1 are the tables of `tables/`; later ones are files `NNNN_name.sql`."""
+    found = []
+    for file in _folder("migrations"):
+        number, _, name = file.name.removesuffix(".sql").partition("_")
+        sql = file.read_text(encoding="utf-8")
+        found.append(Migration(int(number), name, _text("tables") + sql if int(number) == 1 else sql))
+    return tuple(found)
+
+
+@functools.cache
+def objects() -> str:
+    """The SQL that makes all views and macros anew. Macros first: views bind when they are made, macros when used."""
+    return _text("macros") + "\n" + _text("views")
+
+
+@functools.cache
+def docs() -> tuple[Doc, ...]:
+    """The rows of reference/schema_docs.csv, in order."""
+    text = importlib.resources.files("kerneldb.schemas").joinpath("reference", "schema_docs.csv").read_text("utf-8")
+    rows = csv.DictReader(io.StringIO(text))
+    return tuple(
+        Doc(
+            row["object"],
+            row["kind"],
+            row["column_name"] or None,
+            row["type"] or None,
+            row["unit"] or None,
+            row["meaning"],
+        )
+        for row in rows
+    )
+
+
+@functools.cache
+def objects_hash() -> str:
+    """Tells whether the views, macros and docs of a file are those of this version."""
+    return hashlib.sha256((objects() + repr(docs())).encode()).hexdigest()[:16]
+
+
+@functools.cache
+def _blocks(file: str) -> dict[str, str]:
+    path = importlib.resources.files("kerneldb.schemas").joinpath("store", f"{file}.sql")
+    parts = BLOCK.split(path.read_text(encoding="utf-8"))
+    return dict(zip(parts[1::2], (part.strip() for part in parts[2::2]), strict=True))
+
+
+def statement(file: str, name: str) -> str:
+    """The block `-- name: <name>` of store/<file>.sql."""
+    return _blocks(file)[name]
+
+
+def statement_names(file: str) -> tuple[str, ...]:
+    """The names of the blocks of store/<file>.sql."""
+    return tuple(_blocks(file))

@@ -1,0 +1,14 @@
+CREATE OR REPLACE MACRO phases(source) AS TABLE
+SELECT
+    trace,
+    phase,
+    count(*) AS n,
+    sum(duration_ns)::BIGINT AS total_ns,
+    avg(duration_ns) AS mean_ns,
+    min(duration_ns) AS min_ns,
+    max(duration_ns) AS max_ns,
+    100 * sum(duration_ns) / sum(sum(duration_ns)) OVER (PARTITION BY trace) AS share_pct
+FROM query_table(source)
+WHERE timing = 'timeline'
+GROUP BY trace, phase
+ORDER BY total_ns DESC, trace, phase;

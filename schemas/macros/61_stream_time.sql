@@ -1,0 +1,23 @@
+-- gpu_time per stream. Activities of one stream rarely overlap, but graph launches and copies may.
+CREATE OR REPLACE MACRO stream_time(source) AS TABLE
+WITH preceded AS (
+    SELECT trace, device, stream, start_ns, end_ns, duration_ns, max(end_ns) OVER earlier AS last_end
+    FROM query_table(source)
+    WHERE timing = 'timeline' AND start_ns IS NOT NULL AND end_ns IS NOT NULL
+    WINDOW earlier AS (PARTITION BY trace, device, stream ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+)
+
+SELECT
+    trace,
+    device,
+    stream,
+    count(*) AS n,
+    min(start_ns) AS start_ns,
+    max(end_ns) AS end_ns,
+    max(end_ns) - min(start_ns) AS span_ns,
+    sum(greatest(0, end_ns - greatest(start_ns, coalesce(last_end, start_ns))))::BIGINT AS busy_ns,
+    max(end_ns) - min(start_ns) - sum(greatest(0, end_ns - greatest(start_ns, coalesce(last_end, start_ns))))::BIGINT AS idle_ns,
+    sum(duration_ns)::BIGINT AS total_ns
+FROM preceded
+GROUP BY trace, device, stream
+ORDER BY trace, device, stream;

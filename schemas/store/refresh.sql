@@ -1,0 +1,20 @@
+-- name: stale_names
+SELECT name_id, name, kind FROM kernel_names WHERE $everything OR deriver_version IS NULL OR deriver_version < $version;
+
+-- name: stale_signatures
+SELECT * FROM signatures WHERE $everything OR deriver_version IS NULL OR deriver_version < $version;
+
+-- name: names_of
+SELECT * FROM kernel_names WHERE name_id IN (SELECT name_id FROM signatures);
+
+-- name: delete_names
+DELETE FROM kernel_names WHERE name_id IN (SELECT name_id FROM derived);
+
+-- name: insert_names
+INSERT INTO kernel_names BY NAME SELECT * FROM derived;
+
+-- name: delete_signatures
+DELETE FROM signatures WHERE signature_id IN (SELECT signature_id FROM derived);
+
+-- name: insert_signatures
+INSERT INTO signatures BY NAME SELECT * FROM derived;

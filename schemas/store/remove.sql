@@ -1,0 +1,30 @@
+-- name: ids
+SELECT name, trace_id FROM traces ORDER BY name;
+
+-- name: rows
+-- Everything of one trace but its tags: they are the user's, and stay when the trace is read again.
+DELETE FROM metrics WHERE trace_id = $trace_id;
+DELETE FROM samples WHERE trace_id = $trace_id;
+DELETE FROM memory_events WHERE trace_id = $trace_id;
+DELETE FROM ranges WHERE trace_id = $trace_id;
+DELETE FROM api_calls WHERE trace_id = $trace_id;
+DELETE FROM ops WHERE trace_id = $trace_id;
+DELETE FROM rollups WHERE trace_id = $trace_id;
+DELETE FROM launches WHERE trace_id = $trace_id;
+DELETE FROM process_groups WHERE trace_id = $trace_id;
+DELETE FROM devices WHERE trace_id = $trace_id;
+DELETE FROM ingest_reports WHERE trace_id = $trace_id;
+DELETE FROM trace_files WHERE trace_id = $trace_id;
+DELETE FROM traces WHERE trace_id = $trace_id;
+
+-- name: tags
+DELETE FROM trace_tags WHERE trace_id = $trace_id;
+
+-- name: orphans
+-- Every launch and every line of a report is in some rollup, so what no rollup names is used by no trace. Annotations stay.
+DELETE FROM signatures WHERE signature_id NOT IN (SELECT signature_id FROM rollups);
+DELETE FROM kernel_names WHERE name_id NOT IN (SELECT name_id FROM signatures);
+DELETE FROM op_calls
+WHERE
+    call_id NOT IN (SELECT call_id FROM signatures WHERE call_id IS NOT NULL)
+    AND call_id NOT IN (SELECT call_id FROM ops WHERE call_id IS NOT NULL);

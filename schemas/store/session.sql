@@ -1,0 +1,34 @@
+-- name: attach
+-- {path} is a quoted literal: DuckDB 1.5 takes no parameter here.
+ATTACH {path} AS warehouse (READ_ONLY);
+
+-- name: attach_for_writing
+ATTACH {path} AS warehouse;
+
+-- name: create
+-- Files stay readable by DuckDB 1.5, whichever version writes them.
+ATTACH {path} AS warehouse (STORAGE_VERSION 'v1.5.0');
+
+-- name: use
+USE warehouse;
+
+-- name: time_zone
+SET GLOBAL TimeZone = 'UTC';
+
+-- name: no_aggregate_pushdown
+-- With it, DuckDB 2.0 joins launches with ops 3.5 times slower.
+SET GLOBAL disabled_optimizers = 'partial_aggregate_pushdown';
+
+-- name: allow_folders
+SET GLOBAL allowed_directories = {folders};
+
+-- name: bounded_memory
+-- A commit sorts whole tables of a trace; past this it spills beside the files that it reads.
+SET GLOBAL memory_limit = '1GB';
+SET GLOBAL temp_directory = {folder};
+
+-- name: no_external_access
+SET GLOBAL enable_external_access = false;
+
+-- name: lock
+SET GLOBAL lock_configuration = true;

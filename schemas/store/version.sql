@@ -1,0 +1,53 @@
+-- name: relations
+SELECT table_name FROM information_schema.tables WHERE table_catalog = 'warehouse' AND table_schema = 'main';
+
+-- name: schema
+SELECT max(version) FROM warehouse.main.schema_version;
+
+-- name: objects_hash
+SELECT value FROM warehouse.main.schema_info WHERE key = 'objects_hash';
+
+-- name: storage
+SELECT tags['storage_version'] FROM duckdb_databases() WHERE database_name = 'warehouse';
+
+-- name: record
+INSERT INTO schema_version VALUES ($version, $name, now() AT TIME ZONE 'UTC');
+
+-- name: forget_hash
+DELETE FROM schema_info WHERE key = 'objects_hash';
+
+-- name: store_hash
+INSERT INTO schema_info VALUES ('objects_hash', $hash);
+
+-- name: stale_objects
+-- Statements that drop the views and macros of another version that this one does not have. What users made is in no docs.
+SELECT DISTINCT
+    CASE WHEN v.view_name IS NOT NULL THEN 'DROP VIEW IF EXISTS "' || d.object || '";' ELSE '' END
+    || CASE WHEN contains(d.kind, 'macro') THEN 'DROP MACRO TABLE IF EXISTS "' || d.object || '";' ELSE '' END
+FROM schema_docs AS d
+LEFT JOIN duckdb_views() AS v ON v.database_name = 'warehouse' AND v.schema_name = 'main' AND v.view_name = d.object
+WHERE d.column_name IS NULL AND d.kind <> 'table' AND NOT list_contains($objects, d.object);
+
+-- name: clear_docs
+DELETE FROM schema_docs;
+
+-- name: insert_docs
+INSERT INTO schema_docs
+SELECT unnest($object), unnest($kind), unnest($column_name), unnest($type), unnest($unit), unnest($meaning);
+
+-- name: comments
+-- The docs as COMMENT statements, which take literals only.
+SELECT
+    'COMMENT ON '
+    || CASE
+        WHEN column_name IS NOT NULL THEN 'COLUMN "' || object || '"."' || column_name || '"'
+        WHEN kind = 'table' THEN 'TABLE "' || object || '"'
+        ELSE 'VIEW "' || object || '"'
+    END
+    || ' IS ''' || replace(meaning || coalesce(' [' || unit || ']', ''), '''', '''''') || ''';'
+FROM schema_docs
+WHERE kind LIKE 'table%' OR kind LIKE 'view%'
+UNION ALL
+SELECT 'COMMENT ON MACRO TABLE "' || object || '" IS ''' || replace(meaning, '''', '''''') || ''';'
+FROM schema_docs
+WHERE column_name IS NULL AND kind LIKE '%macro';

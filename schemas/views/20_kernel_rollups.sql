@@ -1,0 +1,63 @@
+-- The rollups with their dimensions: what `kernels` is for single launches. `counted` marks the rows that time sums may use: no
+-- profiled times, and no report of a run whose launches are here as well.
+CREATE OR REPLACE VIEW kernel_rollups AS
+SELECT
+    t.trace,
+    t.run,
+    t.source,
+    t.rank,
+    s.kind,
+    s.name,
+    s.short_name,
+    s.category,
+    s.family,
+    s.library,
+    s.operation,
+    s.dtype,
+    s.op,
+    r.device,
+    r.stream,
+    coalesce(r.phase, t.default_phase) AS phase,
+    r.timing,
+    r.origin,
+    r.timing = 'timeline' AND (r.origin = 'launches' OR NOT t.run_has_launches) AS counted,
+    r.n,
+    coalesce(r.timed, r.n) AS timed,
+    r.total_ns,
+    r.min_ns,
+    r.max_ns,
+    r.sum_squares_ns2,
+    r.median_ns,
+    r.histogram,
+    r.signature_id,
+    s.name_id,
+    r.trace_id
+FROM rollups AS r
+LEFT JOIN (
+    SELECT
+        traces.trace_id,
+        traces.name AS trace,
+        traces.run,
+        traces.source,
+        traces.rank,
+        traces.default_phase,
+        timed_runs.run IS NOT NULL AS run_has_launches
+    FROM traces
+    LEFT JOIN (SELECT DISTINCT run FROM traces WHERE kind = 'timeline' AND launches > 0) AS timed_runs USING (run)
+) AS t USING (trace_id)
+LEFT JOIN (
+    SELECT
+        signatures.signature_id,
+        signatures.kind,
+        signatures.op,
+        signatures.name_id,
+        kernel_names.name,
+        kernel_names.short_name,
+        kernel_names.category,
+        kernel_names.family,
+        kernel_names.library,
+        kernel_names.operation,
+        kernel_names.dtype
+    FROM signatures
+    LEFT JOIN kernel_names USING (name_id)
+) AS s USING (signature_id);

@@ -1,0 +1,14 @@
+CREATE OR REPLACE VIEW operators AS
+SELECT
+    trace,
+    op,
+    sum(n)::BIGINT AS n,
+    sum(total_ns)::BIGINT AS total_ns,
+    sum(total_ns) / sum(timed) AS mean_ns,
+    min(min_ns) AS min_ns,
+    max(max_ns) AS max_ns,
+    100 * sum(total_ns) / sum(sum(total_ns)) OVER (PARTITION BY trace) AS share_pct
+FROM kernel_rollups
+WHERE counted
+GROUP BY trace, op
+ORDER BY total_ns DESC, trace, op;

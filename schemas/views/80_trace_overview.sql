@@ -1,0 +1,25 @@
+CREATE OR REPLACE VIEW trace_overview AS
+SELECT
+    t.name AS trace,
+    t.run,
+    t.label,
+    t.kind,
+    t.source,
+    t.framework_version,
+    t.rank,
+    t.world_size,
+    d.device_names,
+    t.launches,
+    t.window_end_ns - t.window_start_ns AS window_ns,
+    noted.tags,
+    t.default_phase,
+    t.ingested_at,
+    t.trace_id
+FROM traces AS t
+LEFT JOIN (
+    SELECT trace_id, string_agg(DISTINCT name, ', ' ORDER BY name) AS device_names FROM devices GROUP BY trace_id
+) AS d USING (trace_id)
+LEFT JOIN (
+    SELECT trace_id, map_from_entries(list((key, value) ORDER BY key)) AS tags FROM trace_tags GROUP BY trace_id
+) AS noted USING (trace_id)
+ORDER BY t.ingested_at, t.name;

@@ -1,0 +1,238 @@
+"""Who may hold the file, what a lease can reach, and what queries say when they fail."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+
+from kerneldb.errors import (
+    QueryError,
+    QueryTimeoutError,
+    SelectionError,
+    WarehouseError,
+    WarehouseLockedError,
+    WarehouseMissingError,
+    WarehouseVersionError,
+)
+from kerneldb.warehouse import Warehouse
+from kerneldb.warehouse.attach import _problem
+
+HOLDER = """
+import sys, duckdb
+con = duckdb.connect(sys.argv[1], read_only=sys.argv[2] == "read")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def held(path: Path, mode: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has the file open."""
+    command = [sys.executable, "-c", HOLDER, str(path), mode]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.communicate()
+
+
+@pytest.mark.parametrize("write", [False, True])
+def test_lock_of_another_process_names_it(filled: Warehouse, write: bool) -> None:
+    with held(filled.path, "write") as process, pytest.raises(WarehouseLockedError, match=str(process.pid)) as caught:
+        filled.query("SELECT 1", write=write)
+    assert caught.value.pid == process.pid
+
+
+def test_readers_of_several_processes_go_together(filled: Warehouse) -> None:
+    with held(filled.path, "read") as process:
+        assert filled.traces().num_rows == 3
+        with pytest.raises(WarehouseLockedError, match=str(process.pid)):
+            filled.rename("one", "uno")
+
+
+def test_writer_waits_for_the_lock(filled: Warehouse) -> None:
+    patient = Warehouse(filled.path, lock_timeout=30)
+    with held(filled.path, "write") as process:
+        assert process.stdin is not None
+        threading.Timer(0.3, process.stdin.close).start()
+        patient.rename("one", "uno")
+        process.wait()
+        process.stdin = None
+    assert "uno" in patient.traces()["trace"].to_pylist()
+
+
+def test_read_leases_of_one_process_nest(filled: Warehouse) -> None:
+    with filled.lease() as outer, filled.lease() as inner:
+        assert (
+            outer.sql("SELECT count(*) FROM traces").fetchall() == inner.sql("SELECT count(*) FROM traces").fetchall()
+        )
+        outer.register("mine", pl.DataFrame({"a": [1]}).to_arrow())
+        with pytest.raises(duckdb.CatalogException):
+            inner.sql("FROM mine")
+    filled.rename("one", "uno")
+
+
+def test_writer_waits_for_leases_of_its_process(filled: Warehouse) -> None:
+    with filled.lease(), pytest.raises(WarehouseLockedError) as caught:
+        filled.rename("one", "uno")
+    assert caught.value.pid == os.getpid()
+    with filled.lease(read_only=False), pytest.raises(WarehouseLockedError):
+        filled.traces()
+    assert filled.traces().num_rows == 3
+
+
+def test_reader_waits_for_the_writer_in_another_thread(filled: Warehouse) -> None:
+    writing = threading.Event()
+
+    def write() -> None:
+        with filled.lease(read_only=False) as con:
+            writing.set()
+            time.sleep(0.2)
+            con.execute("UPDATE traces SET label = 'late'")
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    writing.wait()
+    assert set(filled.traces()["label"].to_pylist()) == {"late"}
+    thread.join()
+
+
+def test_threads_read_together(filled: Warehouse) -> None:
+    found: list[int] = []
+    threads = [threading.Thread(target=lambda: found.append(filled.query("FROM gpu_time").num_rows)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [3] * 8
+
+
+def test_file_open_in_the_same_process_is_a_lock(filled: Warehouse) -> None:
+    with duckdb.connect(str(filled.path)), pytest.raises(WarehouseLockedError, match="in this process") as caught:
+        filled.traces()
+    assert caught.value.pid == os.getpid()
+
+
+def test_file_that_vanished(filled: Warehouse) -> None:
+    filled.path.unlink()
+    for write in (False, True):
+        with pytest.raises(WarehouseMissingError):
+            filled.query("SELECT 1", write=write)
+    assert not filled.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (
+            "Trying to read a database file with version number 999, but we can only read 64 to 68",
+            WarehouseVersionError,
+        ),
+        ("Could not set lock on file: Resource temporarily unavailable", WarehouseLockedError),
+        ("Cannot open file: Permission denied", WarehouseError),
+    ],
+)
+def test_meaning_of_engine_errors(text: str, kind: type[WarehouseError]) -> None:
+    assert type(_problem(Path("k.duckdb"), duckdb.IOException(text))) is kind
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "FROM read_csv('{file}')",
+        "FROM read_text('{file}')",
+        "FROM '{file}'",
+        "COPY traces TO '{folder}/out.csv'",
+        "ATTACH '{folder}/new.duckdb' AS new",
+        "SET enable_external_access = true",
+        "LOAD sqlite_scanner",
+    ],
+)
+@pytest.mark.parametrize("write", [False, True])
+def test_queries_reach_no_other_file(filled: Warehouse, tmp_path: Path, sql: str, write: bool) -> None:
+    file = tmp_path / "secret.csv"
+    file.write_text("a,b\n1,2\n", encoding="utf-8")
+    with pytest.raises(QueryError):
+        filled.query(sql.format(file=file, folder=tmp_path), write=write)
+    assert sorted(path.name for path in tmp_path.glob("*.duckdb")) == ["kernels.duckdb"]
+
+
+def test_where_reaches_no_other_file(filled: Warehouse, tmp_path: Path) -> None:
+    file = tmp_path / "secret.txt"
+    file.write_text("x", encoding="utf-8")
+    with pytest.raises((SelectionError, QueryError), match=r"[Cc]annot access file"):
+        filled.query("FROM selection", where=f"EXISTS (FROM read_text('{file}'))")
+
+
+def test_python_variables_are_out_of_reach(filled: Warehouse) -> None:
+    params = pl.DataFrame({"a": [1]})
+    with pytest.raises(QueryError, match="params does not exist"):
+        filled.query("FROM params")
+    assert params.height == 1
+
+
+def test_query_reads_only_unless_asked(filled: Warehouse) -> None:
+    with pytest.raises(QueryError, match=r"read-only.*\n.*--write"):
+        filled.query("DELETE FROM traces")
+    filled.query("DELETE FROM traces WHERE name = 'one'", write=True)
+    assert filled.traces().num_rows == 2
+
+
+@pytest.mark.parametrize(("sql", "count"), [("SELECT 1; SELECT 2", 2), ("", 0), ("-- nothing", 0)])
+def test_one_statement(filled: Warehouse, sql: str, count: int) -> None:
+    with pytest.raises(QueryError, match=f"holds {count}"):
+        filled.query(sql)
+
+
+def test_error_shows_the_place(filled: Warehouse) -> None:
+    with pytest.raises(QueryError, match=r"(?s)nowhere.*LINE 1.*\^"):
+        filled.query("SELECT * FROM nowhere")
+    with pytest.raises(QueryError, match="syntax error"):
+        filled.query("SELEC 1")
+
+
+def test_parameters(filled: Warehouse) -> None:
+    assert filled.query("SELECT $a + $b AS c", {"a": 1, "b": 2}).to_pylist() == [{"c": 3}]
+    assert filled.query("SELECT ? AS c", [5]).to_pylist() == [{"c": 5}]
+    with pytest.raises(QueryError):
+        filled.query("SELECT $a")
+
+
+def test_statements_with_comments_and_without_rows(filled: Warehouse) -> None:
+    assert filled.query("-- a\nSELECT 1 AS a; -- b").to_pylist() == [{"a": 1}]
+    assert filled.query("SELECT 1 AS a WHERE false").column_names == ["a"]
+    assert filled.query("CREATE TABLE mine (a INTEGER)", write=True).num_rows == 0
+
+
+def test_timeout(filled: Warehouse) -> None:
+    began = time.monotonic()
+    with pytest.raises(QueryTimeoutError, match=r"0\.2 s"):
+        filled.query("SELECT sum(a.range * b.range) FROM range(10_000_000) AS a, range(10_000_000) AS b", timeout=0.2)
+    assert time.monotonic() - began < 10
+    assert filled.query("SELECT 1 AS a", timeout=30).num_rows == 1
+
+
+def test_times_are_utc(filled: Warehouse) -> None:
+    sql = "SELECT current_setting('TimeZone') AS zone, TIMESTAMPTZ '2026-01-01 00:00:00+00'::VARCHAR AS noon"
+    assert filled.query(sql).to_pylist() == [{"zone": "UTC", "noon": "2026-01-01 00:00:00+00"}]
+
+
+def test_sums_are_integers(filled: Warehouse) -> None:
+    hugeint = "SELECT table_name, column_name FROM duckdb_columns() WHERE data_type LIKE '%HUGEINT%' AND NOT internal"
+    assert filled.query(hugeint).to_pylist() == []
+
+
+@pytest.mark.skipif(duckdb.__version__.startswith("1."), reason="the optimizer pass came with DuckDB 2")
+def test_slow_optimizer_pass_is_off(filled: Warehouse) -> None:
+    setting = filled.query("SELECT current_setting('disabled_optimizers') AS off")
+    assert setting.to_pylist() == [{"off": "partial_aggregate_pushdown"}]

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import pytest
+
+from kerneldb.errors import SelectionError
+from kerneldb.selection import Selection
+from kerneldb.warehouse import Warehouse
+
+
+def starts(warehouse: Warehouse, selection: Selection) -> list[int]:
+    with warehouse.lease() as con:
+        found = selection.relation(con).select("start_ns").fetchall()
+    return sorted(start for (start,) in found)
+
+
+@pytest.mark.parametrize("where", [None, "", "  \n", "true"])
+def test_no_condition_selects_all(filled: Warehouse, where: str | None) -> None:
+    assert len(starts(filled, Selection(where))) == 23
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "name LIKE 'gemm%' AND trace = 'one' -- and no more",
+        "short_name = 'gemm' /* ; drop table traces */ AND trace = 'one'",
+        "signature_id IN (SELECT signature_id FROM signatures WHERE name_id = 'n:gemm') AND trace = 'one'",
+        "match_name = 'gemm' AND trace = 'one' AND label IS DISTINCT FROM 'a''b;--'",
+    ],
+)
+def test_any_expression(filled: Warehouse, where: str) -> None:
+    assert starts(filled, Selection(where)) == [0, 20, 130, 300]
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "true) UNION ALL (SELECT * FROM kernels WHERE (true",
+        "true; DROP TABLE traces",
+        "true LIMIT 3",
+        "true) -- ",
+        "true ORDER BY 1",
+        "SELECT 1",
+        "name =",
+        "-- nothing but a comment",
+    ],
+)
+def test_more_than_an_expression_is_refused(filled: Warehouse, where: str) -> None:
+    with filled.lease() as con, pytest.raises(SelectionError) as caught:
+        Selection(where).relation(con).fetchall()
+    assert repr(where) in str(caught.value)
+    assert filled.traces().num_rows == 3
+
+
+def test_unknown_column_names_near_ones(filled: Warehouse) -> None:
+    with filled.lease() as con, pytest.raises(SelectionError, match=r"near columns: .*duration_ns"):
+        Selection("durationns > 5").relation(con)
+    with filled.lease() as con, pytest.raises(SelectionError, match="kerneldb schema kernels"):
+        Selection("zzz > 5").relation(con)
+
+
+def test_wrong_types_are_a_selection_error(filled: Warehouse) -> None:
+    with filled.lease() as con, pytest.raises(SelectionError):
+        Selection("no_such_function(name)").relation(con)
+
+
+def test_traces_are_bound(filled: Warehouse) -> None:
+    assert starts(filled, Selection(traces=("three",))) == [5, 100]
+    assert len(starts(filled, Selection("kind = 'kernel'", ("one", "three")))) == 10
+    assert starts(filled, Selection(traces=("' OR true --",))) == []
+
+
+def test_bound_selection_feeds_every_macro(filled: Warehouse) -> None:
+    with filled.lease() as con:
+        Selection("category = 'GEMM'", ("one",)).bind(con)
+        assert con.sql("SELECT sum(total_ns)::BIGINT FROM top_kernels('selection')").fetchall() == [(300,)]
+        assert con.sql("SELECT busy_ns FROM gpu_time('selection')").fetchall() == [(300,)]
+        Selection("category = 'GEMM'", ("three",)).bind(con)
+        assert con.sql("SELECT count(*) FROM selection").fetchall() == [(2,)]
+
+
+def test_query_binds_where(filled: Warehouse) -> None:
+    table = filled.query("SELECT n FROM categories('selection') WHERE n > $n", {"n": 0}, where="trace = 'three'")
+    assert table.to_pylist() == [{"n": 2}]
+    with pytest.raises(SelectionError):
+        filled.query("FROM selection", where="nowhere = 1")
+
+
+def test_selection_reaches_the_scan(filled: Warehouse) -> None:
+    with filled.lease() as con:
+        Selection("trace = 'three'").bind(con)
+        plan = con.sql("EXPLAIN FROM top_kernels('selection')").fetchall()[0][1]
+    assert "name = 'three'" in plan or "name='three'" in plan

@@ -1,0 +1,249 @@
+"""What views and macros say, and that they are cheap to ask for one trace."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import duckdb
+import pytest
+
+from kerneldb.batch import Manifest
+from kerneldb.schemas import loader
+from kerneldb.warehouse import Warehouse
+
+Make = Callable[..., Manifest]
+Row = dict[str, Any]
+
+BOTH = [doc.object for doc in loader.docs() if doc.column_name is None and doc.kind == "view, macro"]
+PER_TRACE = [
+    doc.object
+    for doc in loader.docs()
+    if doc.kind.startswith("view") and (doc.column_name, doc.type) == ("trace", "VARCHAR")
+]
+OVER_LAUNCHES = ("kernels", "gpu_time", "stream_time")
+
+
+def rows(warehouse: Warehouse, sql: str, **options: Any) -> list[Row]:
+    return list(warehouse.query(sql, **options).to_pylist())
+
+
+def comparable(table: list[Row], columns: list[str]) -> list[tuple[Any, ...]]:
+    """Rows in a fixed order, floats to 9 digits."""
+    rounded = [tuple(f"{row[c]:.9g}" if isinstance(row[c], float) else row[c] for c in columns) for row in table]
+    return sorted(rounded, key=repr)
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_macro_and_view_agree(filled: Warehouse, name: str) -> None:
+    view = rows(filled, f"FROM {name}")
+    assert view
+    assert comparable(view, list(view[0])) == comparable(rows(filled, f"FROM {name}('kernels')"), list(view[0]))
+
+
+@pytest.mark.parametrize("name", [name for name in BOTH if name not in OVER_LAUNCHES])
+def test_sums_are_those_of_the_launches(filled: Warehouse, name: str) -> None:
+    expected = rows(
+        filled, "SELECT count(*) AS n, sum(duration_ns)::BIGINT AS ns FROM launches WHERE timing = 'timeline'"
+    )
+    for source in (name, f"{name}('kernels')"):
+        assert rows(filled, f"SELECT sum(n)::BIGINT AS n, sum(total_ns)::BIGINT AS ns FROM {source}") == expected
+        shares = rows(filled, f"SELECT trace, round(sum(share_pct), 9) AS pct FROM {source} GROUP BY trace ORDER BY 1")
+        assert [row["pct"] for row in shares] == [100, 100, 100]
+
+
+def test_kernels_has_every_launch_once(filled: Warehouse) -> None:
+    assert rows(filled, "SELECT count(*) AS n FROM kernels") == rows(filled, "SELECT count(*) AS n FROM launches")
+    found = rows(filled, "SELECT trace, name, arch, op, phase FROM selection", where="trace = 'one' AND start_ns = 410")
+    assert found == [
+        {"trace": "one", "name": "add<float>(int)", "arch": "sm_90", "op": "aten::add", "phase": "prefill"}
+    ]
+
+
+def test_devices_named_twice_do_not_double_launches(warehouse: Warehouse, make_trace: Make) -> None:
+    warehouse.commit(make_trace("one"))
+    warehouse.query("INSERT INTO devices BY NAME SELECT 't:one' AS trace_id, 0 AS device, 'gfx942' AS arch", write=True)
+    assert rows(warehouse, "SELECT count(*) AS n, count(arch) AS known FROM kernels") == [{"n": 11, "known": 0}]
+
+
+def test_launch_without_dimensions_stays(filled: Warehouse) -> None:
+    for table in ("signatures", "kernel_names", "devices", "traces"):
+        filled.query(f"DELETE FROM {table}", write=True)
+    assert rows(filled, "SELECT count(*) AS n FROM kernels") == rows(filled, "SELECT count(*) AS n FROM launches")
+
+
+def test_signature_stats_of_one_signature(filled: Warehouse) -> None:
+    (row,) = rows(filled, "FROM signature_stats WHERE trace = 'one' AND op = 'aten::mm'")
+    assert (row["n"], row["total_ns"], row["min_ns"], row["max_ns"]) == (2, 210, 100, 110)
+    assert row["stddev_ns"] == pytest.approx(50**0.5)
+    (exact,) = rows(filled, "FROM signature_stats('selection')", where="trace = 'one' AND op = 'aten::mm'")
+    assert (exact["median_ns"], exact["p95_ns"], exact["share_pct"]) == (105, 109.5, 100)
+
+
+def test_histogram_quantiles_are_close(warehouse: Warehouse, make_trace: Make, launch: type[Any]) -> None:
+    durations = [1000 + 37 * number % 977 + number**2 % 60_000 for number in range(4000)]
+    launches = tuple(
+        launch("gemm", number * 100_000, duration, stream=number % 3) for number, duration in enumerate(durations)
+    )
+    warehouse.commit(make_trace("one", launches))
+    (near,) = rows(warehouse, "FROM signature_quantiles")
+    (exact,) = rows(warehouse, "FROM signature_stats('kernels')")
+    for view, macro in (("p50_ns", "median_ns"), ("p95_ns", "p95_ns"), ("p99_ns", "p99_ns")):
+        assert near[view] == pytest.approx(exact[macro], rel=0.023)
+    assert near["n"] == 4000
+
+
+def union(intervals: list[tuple[int, int]]) -> set[int]:
+    return {tick for start, end in intervals for tick in range(start, end)}
+
+
+def test_gpu_time_against_counted_nanoseconds(filled: Warehouse) -> None:
+    launches = rows(filled, "FROM selection", where="trace = 'one' AND timing = 'timeline' AND end_ns IS NOT NULL")
+
+    def ticks(keep: Callable[[Row], bool]) -> set[int]:
+        return union([(row["start_ns"], row["end_ns"]) for row in launches if keep(row)])
+
+    copies = ticks(lambda row: row["kind"] == "memcpy")
+    talk = ticks(lambda row: row["category"] == "COMMUNICATION")
+    work = ticks(lambda row: row["kind"] != "memcpy" and row["category"] != "COMMUNICATION")
+    everything = copies | talk | work
+    total = sum(row["duration_ns"] for row in launches)
+    (row,) = rows(filled, "FROM gpu_time WHERE trace = 'one'")
+    assert row == {
+        "trace": "one",
+        "device": 0,
+        "n": 9,
+        "start_ns": 0,
+        "end_ns": 623,
+        "span_ns": 623,
+        "busy_ns": len(everything),
+        "idle_ns": 623 - len(everything),
+        "busy_pct": pytest.approx(100 * len(everything) / 623),
+        "total_ns": total,
+        "kernel_ns": sum(row["duration_ns"] for row in launches if row["kind"] == "kernel"),
+        "overlap_ns": total - len(everything),
+        "computation_ns": len(work),
+        "total_communication_ns": len(talk),
+        "exposed_communication_ns": len(talk - work),
+        "total_memcpy_ns": len(copies),
+        "exposed_memcpy_ns": len(copies - talk - work),
+    }
+
+
+def test_devices_have_their_own_time(warehouse: Warehouse, make_trace: Make, launch: type[Any]) -> None:
+    launches = (launch("gemm", 0, 10), launch("gemm", 0, 10, device=1), launch("gemm", 5, 10, device=1, stream=8))
+    warehouse.commit(make_trace("one", launches))
+    found = rows(warehouse, "SELECT device, busy_ns, overlap_ns FROM gpu_time")
+    assert found == [{"device": 0, "busy_ns": 10, "overlap_ns": 0}, {"device": 1, "busy_ns": 15, "overlap_ns": 5}]
+    assert [row["busy_ns"] for row in rows(warehouse, "FROM stream_time")] == [10, 10, 10]
+
+
+def test_report_counts_where_the_run_has_no_launches(warehouse: Warehouse, make_trace: Make) -> None:
+    report = {
+        "origin": "report",
+        "signature_id": "s:gemm:0:",
+        "timing": "timeline",
+        "n": 4,
+        "total_ns": 400,
+        "timed": 4,
+    }
+    make = {"launches": (), "reports": (report,), "kind": "summary"}
+    warehouse.commit(make_trace("alone", **make))
+    warehouse.commit(make_trace("export", **make, run="job"))
+    assert [row["trace"] for row in rows(warehouse, "FROM top_kernels ORDER BY trace")] == ["alone", "export"]
+    warehouse.commit(make_trace("timeline", run="job"))
+    assert {row["trace"] for row in rows(warehouse, "FROM top_kernels")} == {"alone", "timeline"}
+
+
+def test_matches_by_id_launch_and_name(warehouse: Warehouse, make_trace: Make, launch: type[Any]) -> None:
+    linked, bare = launch("gemm", 0, 5, op="aten::mm"), launch("gemm", 0, 5)
+    warehouse.commit(make_trace("pytorch", (linked, launch("add", 9, 5), launch("gemm", 20, 5, grid=2))))
+    assert rows(warehouse, "FROM signature_matches") == []
+    warehouse.commit(make_trace("nsys", (bare, launch("add", 9, 5))))
+    warehouse.commit(make_trace("other", (launch("gemm", 0, 5, grid=5),), arch="gfx942"))
+    found = rows(warehouse, "FROM signature_matches ORDER BY ALL")
+    assert [tuple(row.values()) for row in found] == [
+        ("s:add:1:", "s:add:1:", "signature", 1),
+        ("s:gemm:1:", "s:gemm:1:aten::mm", "launch_key", 1),
+        ("s:gemm:1:", "s:gemm:2:", "match_name", 1),
+        ("s:gemm:1:aten::mm", "s:gemm:1:", "launch_key", 1),
+        ("s:gemm:2:", "s:gemm:1:", "match_name", 1),
+    ]
+
+
+def test_unknown_architecture_matches(warehouse: Warehouse, make_trace: Make, launch: type[Any]) -> None:
+    warehouse.commit(make_trace("pytorch", (launch("gemm", 0, 5, op="aten::mm"),)))
+    warehouse.commit(make_trace("csv", (launch("gemm", 0, 5),), arch=None))
+    assert len(rows(warehouse, "FROM signature_matches")) == 2
+
+
+@pytest.fixture
+def plain(filled: Warehouse) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A plain client with relations of the same names, and the warehouse under another name."""
+    with duckdb.connect() as con:
+        for name in ("launches", "kernels", "traces", "rollups", "kernel_rollups", "signatures"):
+            con.execute(f"CREATE TABLE {name} (nothing INTEGER)")
+        con.execute(f"ATTACH '{filled.path}' AS other (READ_ONLY)")
+        yield con
+
+
+@pytest.mark.parametrize(
+    "name", [doc.object for doc in loader.docs() if doc.column_name is None and "view" in doc.kind]
+)
+def test_views_work_under_another_name(filled: Warehouse, plain: duckdb.DuckDBPyConnection, name: str) -> None:
+    theirs = plain.sql(f"FROM other.{name}").to_arrow_table().to_pylist()
+    plain.close()
+    ours = rows(filled, f"FROM {name}")
+    assert comparable(theirs, list(ours[0])) == comparable(ours, list(ours[0]))
+
+
+def test_macros_work_in_a_file_opened_directly(filled: Warehouse) -> None:
+    with duckdb.connect(str(filled.path), read_only=True) as con:
+        selected = con.sql("WITH s AS (FROM kernels WHERE trace = 'one' AND op = 'aten::mm') FROM top_kernels('s')")
+        assert [row[7] for row in selected.fetchall()] == [210]
+
+
+def test_macros_work_after_use(plain: duckdb.DuckDBPyConnection, mixed: tuple[Any, ...]) -> None:
+    plain.execute("USE other")
+    total = sum(launch.duration or 0 for launch in mixed if launch.timing == "timeline")
+    assert plain.sql("SELECT sum(total_ns) FROM categories('kernels') WHERE trace = 'one'").fetchall() == [(total,)]
+
+
+def operators(plan: Any) -> Iterator[Row]:
+    """All operators of a profile in JSON; the two DuckDB versions differ in how they nest it."""
+    if isinstance(plan, list):
+        for part in plan:
+            yield from operators(part)
+    elif isinstance(plan, dict):
+        yield plan
+        yield from operators(plan.get("children", []))
+        yield from operators(plan.get("operator", []))
+
+
+def rows_read(plan: str, table: str) -> list[int]:
+    """How many rows the scans of `table` hand on."""
+    scans = [part for part in operators(json.loads(plan)) if "Table" in part.get("extra_info", {})]
+    chosen = [part for part in scans if part["extra_info"]["Table"].rpartition(".")[2] == table]
+    keys = ("operator_cardinality", "intermediate_rows")
+    return [part[key] for part in chosen for key in keys if key in part]
+
+
+@pytest.mark.parametrize("name", PER_TRACE)
+def test_one_trace_reads_its_own_rows_only(filled: Warehouse, name: str) -> None:
+    tables = {"trace_overview": "traces", **dict.fromkeys(OVER_LAUNCHES, "launches")}
+    table = tables.get(name, "rollups")
+    (plan,) = rows(filled, f"EXPLAIN (ANALYZE, FORMAT json) FROM {name} WHERE trace = 'three'")
+    (expected,) = rows(filled, f"SELECT count(*) AS n FROM {table} WHERE trace_id = 't:three'")
+    assert rows_read(plan["explain_value"], table) == [expected["n"]]
+
+
+def test_optimizer_gives_the_same_quantiles_over_joins(filled: Warehouse) -> None:
+    sql = """
+        SELECT s.op, l.phase, median(l.duration_ns) AS m, quantile_cont(l.duration_ns, 0.9) AS q, count(*) AS n
+        FROM launches AS l JOIN signatures AS s USING (signature_id) GROUP BY ALL ORDER BY ALL
+    """
+    with duckdb.connect(str(filled.path), read_only=True) as con:
+        optimized = con.sql(sql).fetchall()
+        con.execute("PRAGMA disable_optimizer")
+        assert con.sql(sql).fetchall() == optimized
