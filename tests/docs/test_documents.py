@@ -1,0 +1,98 @@
+"""Every console block of the documents is run, in order, in one folder per document; it must print what stands there.
+
+A line `…` stands for any number of lines. Times and rates differ from run to run and are compared as `N`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+VARYING = (
+    (re.compile(r"\b\d+(?:\.\d+)? (?:s|ms)\b"), "N s"),
+    (re.compile(r"\b\d+(?:\.\d+)? MB/s"), "N MB/s"),
+    (re.compile(r" +"), " "),
+    (re.compile(r"[─-]{3,}"), "---"),
+)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A command and the lines that it is said to print."""
+
+    command: str
+    printed: list[str]
+
+
+def examples(document: Path) -> list[Example]:
+    """The commands of all console blocks; `> ` continues a command."""
+    found: list[Example] = []
+    for block in BLOCK.findall(document.read_text(encoding="utf-8")):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append(Example(line[2:], []))
+            elif line.startswith("> "):
+                found[-1] = Example(found[-1].command + "\n" + line[2:], [])
+            else:
+                found[-1].printed.append(line)
+    return found
+
+
+def normal(line: str) -> str:
+    """The line without what varies."""
+    for pattern, replacement in VARYING:
+        line = pattern.sub(replacement, line)
+    return line.strip()
+
+
+def agrees(expected: list[str], actual: list[str]) -> bool:
+    """Whether the lines are the same; `…` stands for any number of lines."""
+    if not expected:
+        return not actual
+    if expected[0] == "…":
+        return any(agrees(expected[1:], actual[skip:]) for skip in range(len(actual) + 1))
+    return bool(actual) and expected[0] == actual[0] and agrees(expected[1:], actual[1:])
+
+
+def run(command: str, folder: Path) -> list[str]:
+    """What `command` prints on stdout, with `kerneldb` being the one under test."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("KERNELDB")}
+    script = f'kerneldb() {{ "{sys.executable}" -m kerneldb "$@"; }}\n{command}'
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, f"{command}\n{done.stderr}"
+    return [normal(line) for line in done.stdout.splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize(
+    "document", [document for document in DOCUMENTS if examples(document)], ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_console_blocks_print_what_they_say(document: Path, tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for example in examples(document):
+        expected = [normal(line) for line in example.printed if line.strip()]
+        actual = run(example.command, tmp_path)
+        assert agrees(expected, actual), "\n".join(
+            [f"$ {example.command}", "expected:", *expected, "printed:", *actual]
+        )
+
+
+def test_the_readme_has_examples() -> None:
+    assert len(examples(ROOT / "README.md")) >= 3
+
+
+def test_a_wrong_line_is_noticed() -> None:
+    assert not agrees(["1 row"], ["2 rows"])
+    assert agrees(["a", "…", "z"], ["a", "b", "c", "z"])
+    assert not agrees(["a", "…", "z"], ["a", "b"])
+    assert normal("done in 0.31 s at 45 MB/s") == "done in N s at N MB/s"
