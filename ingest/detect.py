@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from kerneldb.errors import NotATraceError
+from kerneldb.errors import NotATraceError, UnreadableTraceError
 from kerneldb.ingest.source import Source
 
 HEAD_BYTES: Final = 1 << 18
 TRACE_MARK: Final = re.compile(rb'"traceEvents"\s*:')
 EVENT_ARRAY: Final = re.compile(rb'\s*\[\s*(?:\]|\{[^{}]*"ph"\s*:)')
-PRINTABLE: Final = frozenset(range(0x20, 0x7F)) | {9, 10, 13}
+CONTROLS: Final = frozenset(range(0x20)) - {9, 10, 12, 13, 27}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,6 +70,9 @@ def head_of(source: Source) -> bytes:
 def check(source: Source) -> None:
     """Raise NotATraceError where the first bytes show that `source` is something else."""
     head = head_of(source)
+    if not head and source.damage:
+        message = f"{source.label}: nothing can be read, {source.damage}. Copy or record the trace again."
+        raise UnreadableTraceError(message)
     if TRACE_MARK.search(head) or EVENT_ARRAY.match(head):
         return
     for impostor in IMPOSTORS:
@@ -87,5 +90,4 @@ def _describe(head: bytes) -> str:
     if head.lstrip()[:1] in (b"{", b"["):
         return "JSON without a `traceEvents` array"
     sample = head[:4096]
-    printable = sum(byte in PRINTABLE for byte in sample)
-    return "text" if sample and printable >= 0.9 * len(sample) else "binary data of an unknown kind"
+    return "binary data of an unknown kind" if CONTROLS.intersection(sample) else "text"

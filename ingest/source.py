@@ -6,11 +6,14 @@ Reading, decompressing and hashing happen on one background thread, so that pars
 from __future__ import annotations
 
 import codecs
+import contextlib
 import hashlib
 import queue
 import threading
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final, cast
@@ -20,7 +23,9 @@ from isal import isal_zlib
 from kerneldb.errors import NotATraceError, UnreadableTraceError
 
 BLOCK_BYTES: Final = 4 << 20
+SLICE_BYTES: Final = 1 << 12
 QUEUED_BLOCKS: Final = 4
+POLL_SECONDS: Final = 0.05
 IsalError = cast("type[Exception]", isal_zlib.error)
 GZIP_MAGIC: Final = b"\x1f\x8b"
 ZIP_MAGIC: Final = b"PK\x03\x04"
@@ -72,9 +77,12 @@ class Source:
             yield from self._as_utf8(first, stream)
 
     def _raw(self, file: IO[bytes]) -> Iterator[bytes]:
-        while block := file.read(BLOCK_BYTES):
-            self.read_bytes += len(block)
-            yield block
+        try:
+            while block := file.read(BLOCK_BYTES):
+                self.read_bytes += len(block)
+                yield block
+        except (zlib.error, zipfile.BadZipFile, EOFError) as error:
+            self.damage = f"the zip member is damaged ({error})"
 
     def _decompressed(self, raw: Iterator[bytes]) -> Iterator[bytes]:
         first = next(raw, b"")
@@ -89,8 +97,8 @@ class Source:
         """Decompress gzip members one after another; a cut or damaged end gives what precedes it and sets `damage`."""
         inflater, inside = isal_zlib.decompressobj(wbits=31), False
         try:
-            for block in raw:
-                rest = block
+            for piece in _slices(raw):
+                rest = piece
                 while rest and (inside or rest.startswith(GZIP_MAGIC[:1])):
                     yield inflater.decompress(rest)
                     inside = not inflater.eof
@@ -113,6 +121,13 @@ class Source:
             yield decoder.decode(block).encode()
 
 
+def _slices(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Small pieces of `blocks`: a damaged piece costs what it holds, and nothing before it."""
+    for block in blocks:
+        for start in range(0, len(block), SLICE_BYTES):
+            yield block[start : start + SLICE_BYTES]
+
+
 def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
     if first:
         yield first
@@ -121,37 +136,29 @@ def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
 
 def _read_ahead(produce: Callable[[], Iterator[bytes]]) -> Iterator[bytes]:
     """Run `produce` on a thread and yield its blocks; its exception is raised here, and leaving early stops it."""
-    blocks: queue.Queue[bytes | Exception | None] = queue.Queue(QUEUED_BLOCKS)
+    blocks: queue.Queue[bytes] = queue.Queue(QUEUED_BLOCKS)
     stop = threading.Event()
 
-    def offer(item: bytes | Exception | None) -> bool:
-        while not stop.is_set():
-            try:
-                blocks.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-            return True
-        return False
-
     def run() -> None:
-        try:
-            for block in produce():
-                if not offer(block):
-                    return
-            offer(None)
-        except (OSError, zipfile.BadZipFile, UnreadableTraceError) as error:
-            offer(error)
+        for block in produce():
+            while not stop.is_set():
+                try:
+                    blocks.put(block, timeout=POLL_SECONDS)
+                except queue.Full:
+                    continue
+                break
+            if stop.is_set():
+                return
 
-    thread = threading.Thread(target=run, name="kerneldb-read", daemon=True)
-    thread.start()
-    try:
-        while (item := blocks.get()) is not None:
-            if isinstance(item, Exception):
-                raise item
-            yield item
-    finally:
-        stop.set()
-        thread.join()
+    with ThreadPoolExecutor(1, thread_name_prefix="kerneldb-read") as pool:
+        reader = pool.submit(run)
+        try:
+            while not (reader.done() and blocks.empty()):
+                with contextlib.suppress(queue.Empty):
+                    yield blocks.get(timeout=POLL_SECONDS)
+            reader.result()
+        finally:
+            stop.set()
 
 
 @contextmanager

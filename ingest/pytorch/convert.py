@@ -18,7 +18,7 @@ from kerneldb.ids import content_id
 from kerneldb.ingest.options import Options, Progress
 from kerneldb.ingest.pytorch import repair, tables, trace
 from kerneldb.ingest.pytorch.collect import Collector
-from kerneldb.ingest.pytorch.decode import Chunk, decode, decode_tail, needs_exact
+from kerneldb.ingest.pytorch.decode import Chunk, decode, decode_tail
 from kerneldb.ingest.pytorch.host import Host, read_host
 from kerneldb.ingest.pytorch.identity import CallRow, call_row
 from kerneldb.ingest.pytorch.launch_rows import LaunchRows
@@ -106,11 +106,9 @@ def _watched(source: Source, progress: Progress | None) -> Iterator[bytes]:
 def _decoded(splitter: Splitter) -> Iterator[Chunk]:
     """Decode chunks on a pool, in order, with few in flight: memory stays at a few chunks whatever the file's size."""
     pending: deque[Future[Chunk]] = deque()
-    exact: bool | None = None
     with ThreadPoolExecutor(PARSERS, thread_name_prefix="kerneldb-parse") as pool:
         for ndjson in splitter:
-            exact = needs_exact(ndjson) if exact is None else exact
-            pending.append(pool.submit(decode, ndjson, exact))
+            pending.append(pool.submit(decode, ndjson))
             if len(pending) >= IN_FLIGHT:
                 yield pending.popleft().result()
         while pending:

@@ -21,6 +21,7 @@ from kerneldb.ingest.pytorch import fields, repair
 
 EXACT_FLOAT_LIMIT_US: Final = 2.0**43
 DECIMAL_TS: Final = re.compile(rb'("ts"\s*:\s*)(-?\d+(?:\.\d+)?)')
+DECIMALS: Final = re.compile(rb'"ts"\s*:\s*-?\d+\.\d*[1-9]')
 EXAMPLES: Final = 3
 
 
@@ -45,29 +46,20 @@ class Chunk:
     old_categories: bool = False
 
 
-def decode(ndjson: bytes, exact: bool = False) -> Chunk:
-    """Decode a chunk.
-
-    `exact` reads timestamps from their decimal text: needed where float64 cannot hold nanoseconds.
-    """
+def decode(ndjson: bytes) -> Chunk:
+    """Decode a chunk; times that float64 cannot hold to the nanosecond are read from their decimal text."""
     try:
-        return _fast(ndjson, exact)
+        return _fast(ndjson)
     except pl.exceptions.PolarsError:
         return _tolerant(ndjson)
 
 
-def needs_exact(ndjson: bytes) -> bool:
-    """True where the first timestamps of a chunk have decimals that float64 would round."""
-    sample = [match.group(2) for match in DECIMAL_TS.finditer(ndjson, 0, 1 << 16)]
-    return any(b"." in text and abs(float(text)) >= EXACT_FLOAT_LIMIT_US for text in sample)
-
-
-def _fast(ndjson: bytes, exact: bool) -> Chunk:
-    schema = dict(fields.EVENT)
-    if exact:
-        ndjson = DECIMAL_TS.sub(rb'\1"\2"', ndjson)
-        schema["ts"] = pl.String()
-    frame = pl.read_ndjson(io.BytesIO(ndjson), schema=schema)
+def _fast(ndjson: bytes) -> Chunk:
+    frame = pl.read_ndjson(io.BytesIO(ndjson), schema=fields.EVENT)
+    latest = frame["ts"].max()
+    if isinstance(latest, float) and latest >= EXACT_FLOAT_LIMIT_US and DECIMALS.search(ndjson):
+        texts = fields.EVENT | {"ts": pl.String()}
+        frame = pl.read_ndjson(io.BytesIO(DECIMAL_TS.sub(rb'\1"\2"', ndjson)), schema=texts)
     return _grouped(frame.with_columns(_nanoseconds(frame, "ts"), _nanoseconds(frame, "dur")))
 
 
@@ -206,6 +198,10 @@ class _TolerantReader:
             self.take([event], 0, None, line)
 
     def _retry(self, line: str) -> None:
+        parsed = repair.parse_event(line)
+        if parsed is not None:
+            self.take([parsed[0]], int(parsed[1]), None, line)
+            return
         events, repaired, lost, behind = repair.split_events(line)
         if not lost:
             self.take(events, repaired, behind, line)

@@ -42,6 +42,7 @@ class LaunchRows:
         self._kernels = _kernel_table(collected)
         self._apis = api_labels(collected)
         self._processes = [row[0] for row in collected.threads.rows()]
+        self._notes = collected.notes.rows()
         self._collectives = _collective_table(collected)
         self._signatures: dict[tuple[Any, ...], dict[str, Any]] = {}
         self.statuses: Counter[str] = Counter()
@@ -110,15 +111,31 @@ class LaunchRows:
         module = _first(host.apis["module"].gather(part["api"]), host.ops["module"].gather(part["op"]))
         python = _first(host.apis["python"].gather(part["api"]), host.ops["python"].gather(part["op"]))
         names = host.ranges["name"]
-        return part.hstack(
+        module_note, stack = self._noted(part["op"])
+        framed = part.hstack(
             [
                 host.ranges["phase"].gather(part["note"]).alias("phase"),
                 host.ranges["path"].gather(part["note"]).alias("path"),
                 names.gather(part["gpu_note"]).alias("gpu_phase"),
                 names.gather(module).str.strip_prefix(MODULE_PREFIX).alias("module_name"),
                 names.gather(python).alias("python_name"),
+                module_note,
+                stack,
             ]
         )
+        innermost = pl.col("stack_note").str.split(";").list.first()
+        return framed.with_columns(
+            module_name=pl.coalesce("module_name", "module_note"), python_name=pl.coalesce("python_name", innermost)
+        )
+
+    def _noted(self, ops: pl.Series) -> tuple[pl.Series, pl.Series]:
+        """Module and call stack that older torch wrote into the arguments of the operators."""
+        modules = pl.Series("module_note", [row[1] or None for row in self._notes], dtype=pl.String)
+        stacks = pl.Series("stack_note", [row[0] or None for row in self._notes], dtype=pl.String)
+        recorded = self._host.ops
+        empty = pl.repeat(None, ops.len(), dtype=pl.UInt32, eager=True)
+        codes = recorded["note"].gather(ops) if "note" in recorded.columns else empty
+        return modules.gather(codes), stacks.gather(codes)
 
 
 def _first(one: pl.Series, other: pl.Series) -> pl.Series:

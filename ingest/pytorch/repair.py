@@ -29,6 +29,7 @@ DECODER: Final = json.JSONDecoder(strict=False, parse_float=ExactFloat)
 STRICT: Final = json.JSONDecoder(parse_float=ExactFloat)
 LONE_BACKSLASH: Final = re.compile(r'\\(?!["\\/bfnrtu])')
 INNER_QUOTE: Final = re.compile(r'(?<!\\)"')
+SPARE_COMMA: Final = re.compile(r",(?=\s*[,}\]])")
 # The event's name ends where the next key of any known layout begins.
 EVENT_NAME: Final = re.compile(r'("name"\s*:\s*")(.*?)("\s*,\s*"(?:pid|ph|cat|tid|ts|args)"\s*:)', re.DOTALL)
 LINE_STRING: Final = re.compile(r'^(\s*"[^"\n]+"\s*:\s*")(.*)("\s*,?\s*)$', re.MULTILINE)
@@ -106,18 +107,21 @@ def _skip(text: str, position: int) -> int:
 
 def _candidates(text: str) -> Iterator[tuple[bool, str]]:
     yield False, text
-    yield True, text
-    backslashes = LONE_BACKSLASH.sub(r"\\\\", text)
-    yield True, backslashes
-    named = EVENT_NAME.sub(_escape_inner, backslashes)
+    named = EVENT_NAME.sub(_escape_inner, text)
     yield True, named
-    numbers = MISSING_QUOTE.sub(r'\1"\2"', BARE_NUMBER.sub(r"\1null", named))
-    yield True, numbers
+    backslashes = LONE_BACKSLASH.sub(r"\\\\", named)
+    yield True, backslashes
+    numbers = MISSING_QUOTE.sub(r'\1"\2"', BARE_NUMBER.sub(r"\1null", backslashes))
+    yield True, SPARE_COMMA.sub("", numbers)
     yield True, LINE_STRING.sub(_escape_inner, numbers.replace("\r", "\n"))
 
 
 def _escape_inner(match: re.Match[str]) -> str:
-    body = INNER_QUOTE.sub(r'\\"', CONTROL.sub(" ", match.group(2)))
+    body = CONTROL.sub(" ", match.group(2))
+    if LONE_BACKSLASH.search(body):  # a path: no backslash of it was meant as an escape
+        body = body.replace("\\", "\\\\").replace('"', '\\"')
+    else:
+        body = INNER_QUOTE.sub(r'\\"', body)
     return match.group(1) + body + match.group(3)
 
 

@@ -21,6 +21,8 @@ ARRAY_START: Final = re.compile(rb"\s*\[")
 EVENT_KEYS: Final = rb'"(?:ph|name|cat|pid|tid|ts|args|dur)"\s*:'
 FIRST_GAP: Final = re.compile(rb"(\n[ \t]*)?\}(\s*,\s*)\{(?=\s*" + EVENT_KEYS + rb")")
 CARRIAGE_RETURN: Final = b"\r"
+MARKS: Final = (0x00, 0x01, 0x02, 0x03, 0x1E, 0xFF)
+"""Bytes that no JSON text holds; a malformed one hardly holds all of them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,9 +57,10 @@ class Boundary:
         """`text` with one event a line. Raw newlines become carriage returns, which no string may hold either."""
         if self.exact:
             width = len(self.literal)
-            mark = self.literal[: self.literal.index(b"}") + 1] + b"\x00" + b" " * width
-            marked = text.replace(self.literal, mark[: width - 1] + b"{")
-            return marked.replace(b"\n", CARRIAGE_RETURN).replace(b"\x00", b"\n")
+            mark = next(bytes([value]) for value in MARKS if value not in text)
+            cut = self.literal[: self.literal.index(b"}") + 1] + mark + b" " * width
+            marked = text.replace(self.literal, cut[: width - 1] + b"{")
+            return marked.replace(b"\n", CARRIAGE_RETURN).replace(mark, b"\n")
         flat = text.replace(b"\n", CARRIAGE_RETURN)
         literal = self.literal.replace(b"\n", CARRIAGE_RETURN)
         return re.sub(re.escape(literal) + rb"(?=\s*" + EVENT_KEYS + rb")", b"}\n{", flat)

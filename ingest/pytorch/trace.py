@@ -12,11 +12,10 @@ import polars as pl
 from kerneldb import gpus
 
 READER_VERSION: Final = 1
-# Values a profiler or a user adds by hand are kept; what looks like an environment, an account or a path is not.
-PRIVATE: Final = re.compile(
-    r"env|user|passw|token|secret|key|path|file|traceName|cmd|command|argv|^tw_|^mast_|job|cluster|subtype|host|metadata|"
-    r"attribution|^(?:INFO|WARNING|ERROR)$|^deviceProperties$|^distributedInfo$|^traceEvents$",
-    re.IGNORECASE,
+# What the profiler itself writes. All else (environments, accounts, job names, notes of a program) may be private.
+PUBLIC: Final = re.compile(
+    r"^(?:schemaVersion|displayTimeUnit|baseTimeNanoseconds|trace_id|record_shapes|profile_memory|with_\w+|"
+    r"[\w-]+_version|DISABLE_CUPTI_LAZY_REINIT)$"
 )
 VALUE_LIMIT: Final = 200
 EPOCH_NS: Final = 10**18  # 2001: later than any relative time, earlier than any trace
@@ -107,7 +106,7 @@ def clock(metadata: Mapping[str, Any], start_ns: int | None) -> dict[str, Any]:
 
 def _public(key: str, value: object) -> bool:
     plain = isinstance(value, str | int | float | bool) and len(str(value)) <= VALUE_LIMIT
-    return plain and PRIVATE.search(key) is None
+    return plain and PUBLIC.match(key) is not None
 
 
 def _framework(metadata: Mapping[str, Any]) -> str | None:
