@@ -74,7 +74,7 @@ class Source:
         with _open(self.path, self.member) as raw:
             stream = self._decompressed(self._raw(raw))
             first = next(stream, b"")
-            yield from self._as_utf8(first, stream)
+            yield from _gathered(self._as_utf8(first, stream))
 
     def _raw(self, file: IO[bytes]) -> Iterator[bytes]:
         try:
@@ -128,6 +128,21 @@ def _slices(blocks: Iterator[bytes]) -> Iterator[bytes]:
             yield block[start : start + SLICE_BYTES]
 
 
+def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Blocks of at least BLOCK_BYTES: handing a block to another thread costs the same whatever its size."""
+    block = bytearray()
+    for piece in pieces:
+        if not block and len(piece) >= BLOCK_BYTES:
+            yield piece
+            continue
+        block += piece
+        if len(block) >= BLOCK_BYTES:
+            yield bytes(block)
+            block.clear()
+    if block:
+        yield bytes(block)
+
+
 def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
     if first:
         yield first
@@ -136,26 +151,29 @@ def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
 
 def _read_ahead(produce: Callable[[], Iterator[bytes]]) -> Iterator[bytes]:
     """Run `produce` on a thread and yield its blocks; its exception is raised here, and leaving early stops it."""
-    blocks: queue.Queue[bytes] = queue.Queue(QUEUED_BLOCKS)
+    blocks: queue.Queue[bytes | None] = queue.Queue(QUEUED_BLOCKS)
     stop = threading.Event()
 
-    def run() -> None:
-        for block in produce():
-            while not stop.is_set():
-                try:
-                    blocks.put(block, timeout=POLL_SECONDS)
-                except queue.Full:
-                    continue
-                break
-            if stop.is_set():
+    def offer(item: bytes | None) -> None:
+        while not stop.is_set():
+            with contextlib.suppress(queue.Full):
+                blocks.put(item, timeout=POLL_SECONDS)
                 return
+
+    def run() -> None:
+        try:
+            for block in produce():
+                offer(block)
+                if stop.is_set():
+                    return
+        finally:
+            offer(None)
 
     with ThreadPoolExecutor(1, thread_name_prefix="kerneldb-read") as pool:
         reader = pool.submit(run)
         try:
-            while not (reader.done() and blocks.empty()):
-                with contextlib.suppress(queue.Empty):
-                    yield blocks.get(timeout=POLL_SECONDS)
+            while (block := blocks.get()) is not None:
+                yield block
             reader.result()
         finally:
             stop.set()

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from typing import Final
 
 CHUNK_BYTES: Final = 8 << 20
+KEY_BYTES: Final = 256
+"""More than `"traceEvents": [` takes, blanks included: so much is searched again with the next block."""
 HEAD_LIMIT: Final = 256 << 20
 EVENTS_KEY: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
 ARRAY_START: Final = re.compile(rb"\s*\[")
@@ -88,14 +90,15 @@ class Splitter:
         self.head, self._rest = self._read_head()
 
     def _read_head(self) -> tuple[bytes | None, bytes]:
-        text = b""
+        text, searched = bytearray(), 0
         for block in self._blocks:
             text += block
-            if (found := _events_start(text)) is not None:
-                return text[: found[0]], text[found[1] :]
+            if (found := _events_start(text, searched)) is not None:
+                return bytes(text[: found[0]]), bytes(text[found[1] :])
             if len(text) > HEAD_LIMIT:
                 break
-        return None, text
+            searched = max(0, len(text) - KEY_BYTES)
+        return None, bytes(text)
 
     @property
     def beginning(self) -> bytes:
@@ -134,9 +137,9 @@ def _behind_comma(text: bytes, cut: int) -> bytes:
     return text[text.index(b",", cut) + 1 :]
 
 
-def _events_start(text: bytes) -> tuple[int, int] | None:
-    """(end of head, start of the first event), or None while the array has not begun."""
+def _events_start(text: bytearray, searched: int) -> tuple[int, int] | None:
+    """(end of head, start of the first event), or None while the array has not begun; `searched` bytes hold no key."""
     if (match := ARRAY_START.match(text)) is not None:
         return 0, match.end()
-    match = EVENTS_KEY.search(text)
+    match = EVENTS_KEY.search(text, searched)
     return (match.start(), match.end()) if match else None

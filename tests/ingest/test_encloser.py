@@ -1,0 +1,111 @@
+"""What encloses what: the one-pass stack against a plain definition."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kerneldb.ingest.pytorch import link
+
+Item = tuple[int, int, int, int, int]
+"""(thread, start, end, kind, index)"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Around:
+    """Innermost holders of one item; -1 for none."""
+
+    op: int
+    annotation: int
+    module: int
+    python: int
+    depth: int
+
+
+def ordered(items: list[tuple[int, int, int, int]]) -> list[Item]:
+    """Items as the reader sorts them, with an index each."""
+    indexed = [(thread, start, end, kind, index) for index, (thread, start, end, kind) in enumerate(items)]
+    return sorted(indexed, key=lambda item: (item[0], item[1], -item[2], item[3], item[4]))
+
+
+def by_definition(items: list[Item]) -> list[Around]:
+    """For each item, search all that precede it in order for the innermost one of each kind that contains it."""
+    found = []
+    for position, (thread, start, end, _, _) in enumerate(items):
+        holders = [
+            other
+            for other in items[:position]
+            if other[0] == thread and other[1] <= start < other[2] and end <= other[2] and other[3] != link.CALL
+        ]
+        inner = dict.fromkeys(range(4), -1)
+        for holder in holders:
+            inner[holder[3]] = holder[4]
+        frames = [holder[4] for holder in holders if holder[3] in {link.PYTHON, link.MODULE}]
+        depth = sum(holder[3] == link.OP for holder in holders)
+        found.append(
+            Around(inner[link.OP], inner[link.ANNOTATION], inner[link.MODULE], frames[-1] if frames else -1, depth)
+        )
+    return found
+
+
+def by_stack(items: list[Item], slice_length: int) -> list[Around]:
+    encloser = link.Encloser()
+    slices = [items[start : start + slice_length] for start in range(0, len(items), slice_length)]
+    return [Around(*entry[1:]) for part in slices for entry in encloser.feed(part)]
+
+
+@st.composite
+def nested(draw: st.DrawFn, low: int = 0, high: int = 10_000, depth: int = 4) -> list[tuple[int, int, int, int]]:
+    """Spans inside [low, high], each with spans inside it: no two overlap in part."""
+    items: list[tuple[int, int, int, int]] = []
+    at = low
+    for _ in range(draw(st.integers(0, 4))):
+        start = draw(st.integers(at, max(at, high - 1)))
+        end = draw(st.integers(start, high))
+        kind = draw(st.sampled_from([link.OP, link.OP, link.CALL, link.ANNOTATION, link.PYTHON, link.MODULE]))
+        items.append((0, start, end, kind))
+        if depth and kind != link.CALL:
+            items += draw(nested(start, end, depth - 1))
+        at = end
+    return items
+
+
+@settings(max_examples=80, deadline=None)
+@given(threads=st.lists(nested(), min_size=1, max_size=3), slice_length=st.integers(1, 40))
+def test_nested_spans(threads: list[list[tuple[int, int, int, int]]], slice_length: int) -> None:
+    items = ordered([(number, *item[1:]) for number, thread in enumerate(threads) for item in thread])
+    assert by_stack(items, slice_length) == by_definition(items)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), max_size=30))
+def test_a_call_gets_an_operator_that_contains_it(spans: list[tuple[int, int]]) -> None:
+    """With spans that overlap in part too, an answer is always a container on the same thread."""
+    items = ordered([(0, start, start + length, link.OP if length % 3 else link.CALL) for start, length in spans])
+    whole = {index: (start, end) for _, start, end, _, index in items}
+    for (_, start, end, _, index), around in zip(items, by_stack(items, 7), strict=True):
+        if around.op >= 0:
+            holder = whole[around.op]
+            assert holder[0] <= start
+            assert end <= holder[1]
+            assert around.op != index
+
+
+def test_a_call_that_outlasts_an_operator_by_rounding_has_the_one_around_both() -> None:
+    outer, inner, call = (0, 0, 100, link.OP), (0, 10, 20, link.OP), (0, 15, 21, link.CALL)
+    around = by_stack(ordered([outer, inner, call]), 10)[2]
+    assert (around.op, around.depth) == (0, 1)
+
+
+def test_equal_spans_nest_by_kind() -> None:
+    """An annotation and an operator of the same interval: the annotation is around the operator."""
+    items = ordered([(0, 0, 10, link.OP), (0, 0, 10, link.ANNOTATION), (0, 0, 10, link.CALL)])
+    assert [item[3] for item in items] == [link.ANNOTATION, link.OP, link.CALL]
+    assert by_stack(items, 10)[2] == Around(op=0, annotation=1, module=-1, python=-1, depth=1)
+
+
+def test_threads_do_not_mix() -> None:
+    items = ordered([(0, 0, 100, link.OP), (1, 10, 20, link.CALL)])
+    assert by_stack(items, 10)[1].op == -1

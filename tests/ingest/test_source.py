@@ -1,0 +1,201 @@
+"""Reading ahead: it stops with its reader, passes errors on, and takes gzip as files have it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import itertools
+import threading
+import time
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from kerneldb.errors import UnreadableTraceError
+from kerneldb.ingest import source
+from kerneldb.ingest.pytorch.split import Splitter
+from kerneldb.ingest.source import Source, sources
+from tests.ingest.conversion import outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+    from pathlib import Path
+
+
+def readers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("kerneldb-read")]
+
+
+def read_ahead(produce: Callable[[], Iterator[bytes]]) -> Generator[bytes, None, None]:
+    """The generator itself, which can be closed."""
+    return cast("Generator[bytes, None, None]", source._read_ahead(produce))
+
+
+def test_leaving_early_stops_the_thread() -> None:
+    produced = itertools.count()
+
+    def endless() -> Iterator[bytes]:
+        for _ in produced:
+            yield b"x"
+
+    blocks = read_ahead(endless)
+    assert next(blocks) == b"x"
+    assert len(readers()) == 1
+    blocks.close()
+    assert readers() == []
+    after = next(produced)
+    time.sleep(0.02)
+    assert next(produced) == after + 1, "nothing reads on"
+
+
+def test_reading_ahead_is_bounded() -> None:
+    produced = itertools.count()
+
+    def endless() -> Iterator[bytes]:
+        for _ in produced:
+            yield b"x"
+
+    blocks = read_ahead(endless)
+    next(blocks)
+    time.sleep(0.05)
+    blocks.close()
+    assert next(produced) <= source.QUEUED_BLOCKS + 3
+
+
+def test_a_consumer_that_fails_stops_the_thread(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(b"{}" * 100)
+
+    def consume() -> None:
+        for _ in Source(path).blocks():
+            message = "enough"
+            raise ValueError(message)
+
+    with pytest.raises(ValueError, match="enough"):
+        consume()
+    assert readers() == []
+
+
+@pytest.mark.parametrize("error", [OSError("disk gone"), UnreadableTraceError("no access")])
+def test_errors_reach_the_consumer_behind_the_blocks(error: Exception) -> None:
+    def failing() -> Iterator[bytes]:
+        yield b"one"
+        raise error
+
+    blocks = source._read_ahead(failing)
+    assert next(blocks) == b"one"
+    with pytest.raises(type(error), match=str(error)):
+        next(blocks)
+    assert readers() == []
+
+
+def test_unexpected_errors_reach_the_consumer_too() -> None:
+    """Else the consumer would wait for ever."""
+
+    def failing() -> Iterator[bytes]:
+        yield b"one"
+        message = "a bug"
+        raise RuntimeError(message)
+
+    assert isinstance(outcome(lambda: list(source._read_ahead(failing))), RuntimeError)
+
+
+def test_missing_file_while_reading(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(b"{}")
+    one = Source(path)
+    path.unlink()
+    with pytest.raises(UnreadableTraceError, match="cannot be read"):
+        list(one.blocks())
+
+
+def read(path: Path) -> tuple[bytes, Source]:
+    (one,) = sources(path)
+    return b"".join(one.blocks()), one
+
+
+@pytest.mark.parametrize("block", [7, 100, 1 << 20])
+@pytest.mark.parametrize("parts", [1, 2, 5])
+def test_gzip_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: int, block: int) -> None:
+    monkeypatch.setattr(source, "BLOCK_BYTES", block)
+    text = b"".join(b"%d," % number for number in range(400))
+    length = len(text) // parts + 1
+    path = tmp_path / "trace.json"
+    path.write_bytes(b"".join(gzip.compress(text[start : start + length]) for start in range(0, len(text), length)))
+    found, one = read(path)
+    assert found == text
+    assert one.damage is None
+    assert one.sha256 == hashlib.sha256(text).hexdigest()
+    assert (one.decompressed_bytes, one.read_bytes) == (len(text), path.stat().st_size)
+
+
+def test_cut_second_member(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json.gz"
+    path.write_bytes(gzip.compress(b"first") + gzip.compress(b"second" * 100)[:-12])
+    found, one = read(path)
+    assert found.startswith(b"first")
+    assert one.damage == "the gzip stream ends early"
+
+
+@pytest.mark.parametrize("length", [1, 5, 12])
+def test_cut_within_the_header(tmp_path: Path, length: int) -> None:
+    path = tmp_path / "trace.json.gz"
+    path.write_bytes(gzip.compress(b"text" * 100) + gzip.compress(b"more")[:length])
+    found, one = read(path)
+    assert found.startswith(b"text" * 100)
+    assert one.damage == "the gzip stream ends early"
+
+
+def test_a_plain_file_that_begins_like_no_archive(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json.gz"
+    path.write_bytes(b"PK is not an archive")
+    found, one = read(path)
+    assert (found, one.damage) == (b"PK is not an archive", None)
+
+
+def test_names_in_messages(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(b"{}")
+    assert sources(path)[0].label == str(path)
+
+
+def test_utf16_with_a_split_character(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "BLOCK_BYTES", 3)
+    path = tmp_path / "trace.json"
+    path.write_bytes('{"a": "模型🚀"}'.encode("utf-16"))
+    assert read(path)[0].decode() == '{"a": "模型🚀"}'
+
+
+def test_the_end_comes_at_once(tmp_path: Path) -> None:
+    """Small files are many: waiting out a poll at each end would cost more than reading them."""
+    path = tmp_path / "trace.json"
+    path.write_bytes(b"{}" * 1000)
+    started = time.perf_counter()
+    for _ in range(40):
+        assert len(list(Source(path).blocks())) == 1
+    assert time.perf_counter() - started < 0.4
+
+
+def test_a_long_head_in_small_blocks_is_searched_once() -> None:
+    """A big JSON file without events must not be searched from its start for every block of it."""
+    text = b'{"weights": [' + b"1234567," * (1 << 20)
+    started = time.perf_counter()
+    splitter = Splitter(iter([text[start : start + 4096] for start in range(0, len(text), 4096)]))
+    assert splitter.head is None
+    assert time.perf_counter() - started < 2.0
+
+
+def test_the_events_key_may_lie_across_blocks() -> None:
+    text = b'{"a": 1,\n "traceEvents"  :  [ {"ph": "X"} ]}'
+    for size in range(1, len(text)):
+        splitter = Splitter(iter([text[start : start + size] for start in range(0, len(text), size)]))
+        assert splitter.head == b'{"a": 1,\n '
+        assert list(splitter) == []
+        assert splitter.tail.strip() == b'{"ph": "X"} ]}'
+
+
+def test_progress_reaches_the_size_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(gzip.compress(b"text" * 10_000))
+    _, one = read(path)
+    assert one.read_bytes == one.stored_bytes == path.stat().st_size
