@@ -13,7 +13,8 @@ from kerneldb.ingest.pytorch.collect import CALL, COLLECTIVE, TRITON
 
 SAME_DTYPE: Final = re.compile(r'"(?:__int64|long long|long)"')
 FLOAT: Final = re.compile(r"(?<![\w.])[-+]?(?:(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|inf|nan)(?![\w.])")
-PLAIN: Final = (0.0, 1.0, -1.0)
+HALVES: Final = (0.5, -0.5)
+SMALL: Final = 16
 AXES: Final = 3
 EMPTY_LISTS: Final = frozenset(("", "[]"))
 
@@ -23,7 +24,8 @@ CallRow = dict[str, str | None]
 def call_row(values: Sequence[Any]) -> CallRow:
     """A row of `op_calls` from the recorded fields of a call, in the order of `collect.CALL`.
 
-    Floats count by class {0, ±1, inf, nan, other}; the recorded text stays in `scalars` as an example.
+    Floats count by class: small whole numbers, ±½, inf and nan as they are, since operators choose kernels by them
+    (`pow` has one for 2 and one for 3), all others alike; the recorded text stays in `scalars` as an example.
     """
     recorded = dict(zip(CALL, values, strict=True))
     op = recorded["name"] or ""
@@ -66,9 +68,8 @@ def _extra(recorded: dict[str, Any]) -> str | None:
 
 def _float_class(match: re.Match[str]) -> str:
     number = float(match.group())
-    if number in PLAIN or not math.isfinite(number):
-        return f"{number:g}"
-    return "other"
+    exact = not math.isfinite(number) or number in HALVES or (number.is_integer() and abs(number) <= SMALL)
+    return f"{number:g}" if exact else "other"
 
 
 def triple(text: str | None) -> tuple[int | None, int | None, int | None]:

@@ -18,10 +18,13 @@ from kerneldb.api.store import WarehouseStore
 from kerneldb.errors import KerneldbError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
+    from kerneldb.api.planning import Planned, Request
+    from kerneldb.api.replaying import Replayed
+    from kerneldb.replay.options import Options
     from kerneldb.warehouse import Warehouse
 
 DEFAULT_DATABASE = "kernels.duckdb"
@@ -125,6 +128,42 @@ class Database:
         """Launches and GPU time by `by` (kernel, signature, category, op, phase, …), largest `sort` first."""
         result = Result(queries.top(self._warehouse, by, where, tuple(traces), sort))
         return result if limit is None else result.head(limit)
+
+    def plan_replay(self, request: Request) -> Planned:
+        """The plan of a replay of the selected kernels, and the route of each signature or why there is none."""
+        from kerneldb.api import planning
+
+        return planning.make_plan(self._warehouse, request)
+
+    def replay(
+        self,
+        planned: Planned | None,
+        options: Options,
+        listen: Callable[[Mapping[str, Any]], None] | None = None,
+    ) -> Replayed:
+        """Replay a plan, or (None) go on with the run that was stopped; results are committed while it goes on.
+
+        `listen` is told of events (see `kerneldb.replay.supervisor`). Raises ReplayError without PyTorch or device.
+        """
+        from kerneldb.api import replaying
+
+        return replaying.run(self._warehouse, planned, replaying.Files.beside(self.path), options, listen)
+
+    def read_journal(self, plan: Path, journal: Path) -> str:
+        """Commit the journal of a plan that was replayed elsewhere; returns the id of the run."""
+        from kerneldb.api import replaying
+        from kerneldb.replay import journal as journals
+        from kerneldb.replay import plan as plans
+
+        found = journals.read(journal)
+        replaying.store(self._warehouse, plans.read(plan), found)
+        return found.run.run_id
+
+    def replay_results(self, run_id: str) -> Result:
+        """Coverage and predicted against recorded time of a run, by category and route."""
+        from kerneldb.api import replaying
+
+        return Result(replaying.results(self._warehouse, run_id))
 
     def show(self, prefix: str) -> SignaturePage:
         """Everything about the signature whose id starts with `prefix`. UsageError unless exactly one does."""

@@ -16,6 +16,7 @@ from kerneldb.cli.export import export
 from kerneldb.cli.ingest import ingest
 from kerneldb.cli.query import query
 from kerneldb.cli.refresh import refresh
+from kerneldb.cli.replay import replay
 from kerneldb.cli.root import DEFAULT_DATABASE, Root, Settings
 from kerneldb.cli.schema import schema
 from kerneldb.cli.show import show
@@ -23,7 +24,9 @@ from kerneldb.cli.top import top
 from kerneldb.cli.traces import traces
 
 HELP_OPTIONS = ["-h", "--help"]
-COMMANDS: tuple[click.Command, ...] = (ingest, query, top, show, traces, export, doctor, schema, refresh, completion)
+COMMANDS: tuple[click.Command, ...] = (
+    ingest, query, top, show, replay, traces, export, doctor, schema, refresh, completion,
+)  # fmt: skip
 
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldb.errors import TraceExistsError, UsageError, WarehouseLockedError, WarehouseVersionError
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import commit, execute, migrate
+from kerneldb.warehouse import commit, execute, migrate, replay
 from kerneldb.warehouse.attach import read_lease, store_errors, transaction, write_lease
 
 if TYPE_CHECKING:
@@ -117,6 +117,11 @@ class Warehouse:
         """Add a converted trace; False where it was there already and `replace` is not set."""
         with self._writing([manifest.folder]) as con:
             return commit.commit(con, manifest, replace=replace, tags=tags or {})
+
+    def store_replay(self, run_id: str, items: Sequence[str], rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        """Write rows of the replay tables, replacing those of the same run and items."""
+        with self._writing() as con:
+            replay.store(con, run_id, items, rows)
 
     def traces(self) -> pa.Table:
         """One row per trace: the view `trace_overview`."""

@@ -31,6 +31,8 @@ SELECT
     100 * sum(duration_ns) / sum(sum(duration_ns)) OVER (PARTITION BY trace) AS share_pct,
     any_value(flops) AS flops,
     any_value(moved_bytes) AS moved_bytes,
+    any_value(replay_grade) AS replay_grade,
+    any_value(replay_ns) AS replay_ns,
     quantile_cont(duration_ns, 0.5) AS median_ns,
     quantile_cont(duration_ns, 0.95) AS p95_ns,
     quantile_cont(duration_ns, 0.99) AS p99_ns

@@ -94,7 +94,9 @@ SELECT
     l.op_id,
     l.api_index,
     l.range_id,
-    t.tags
+    t.tags,
+    s.replay_grade,
+    s.replay_ns
 FROM launches AS l
 LEFT JOIN (
     SELECT
@@ -122,9 +124,20 @@ LEFT JOIN (
         kernel_names.family,
         kernel_names.library,
         kernel_names.operation,
-        kernel_names.dtype
+        kernel_names.dtype,
+        replayed.grade AS replay_grade,
+        replayed.replay_ns
     FROM signatures
     LEFT JOIN kernel_names USING (name_id)
+    LEFT JOIN (
+        -- The latest replay of a signature; of several in one run, that of the call which launched it most.
+        SELECT replays.signature_id, replays.grade, replays.replay_ns
+        FROM replays
+        LEFT JOIN replay_runs USING (run_id)
+        QUALIFY row_number() OVER (
+            PARTITION BY replays.signature_id ORDER BY replay_runs.started DESC, replays.launches DESC, replays.grade
+        ) = 1
+    ) AS replayed USING (signature_id)
 ) AS s USING (signature_id)
 LEFT JOIN (
     -- Processes number their devices on their own: where two of them disagree on a number, nothing is said about it.

@@ -31,7 +31,9 @@ SELECT
     g.stddev_ns,
     g.share_pct,
     s.flops,
-    s.moved_bytes
+    s.moved_bytes,
+    r.grade AS replay_grade,
+    r.replay_ns
 FROM (
     SELECT
         trace,
@@ -50,4 +52,12 @@ FROM (
 ) AS g
 LEFT JOIN signatures AS s USING (signature_id)
 LEFT JOIN kernel_names AS n USING (name_id)
+LEFT JOIN (
+    SELECT replays.signature_id, replays.grade, replays.replay_ns
+    FROM replays
+    LEFT JOIN replay_runs USING (run_id)
+    QUALIFY row_number() OVER (
+        PARTITION BY replays.signature_id ORDER BY replay_runs.started DESC, replays.launches DESC, replays.grade
+    ) = 1
+) AS r ON g.signature_id = r.signature_id
 ORDER BY g.total_ns DESC, g.trace, g.signature_id;

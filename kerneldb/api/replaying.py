@@ -1,0 +1,244 @@
+"""Runs a planned replay and writes its journal back, in short commits while it goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kerneldb.api import planning
+from kerneldb.api.planning import Planned
+from kerneldb.api.queries import statement
+from kerneldb.errors import UsageError
+from kerneldb.replay import journal, plan, supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    import pyarrow as pa
+
+    from kerneldb.replay.journal import CallResult, Journal, KernelResult, RunFacts
+    from kerneldb.replay.options import Options
+    from kerneldb.replay.plan import Item, Plan
+    from kerneldb.warehouse import Warehouse
+
+COMMIT_SECONDS: Final = 10.0
+NOT_ATTEMPTED: Final = "L4"
+Row = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Files:
+    """Where a run keeps its plan and journal until both are in the database."""
+
+    plan: Path
+    journal: Path
+
+    @classmethod
+    def beside(cls, database: Path) -> Files:
+        """The files of the database at `database`."""
+        return cls(database.with_name(f"{database.name}.replay-plan"), database.with_name(f"{database.name}.replay"))
+
+    def remove(self) -> None:
+        """Remove both, where they are."""
+        self.plan.unlink(missing_ok=True)
+        self.journal.unlink(missing_ok=True)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Replayed:
+    """How a replay ended. `finished` is false where a time limit or Ctrl-C stopped it: `--resume` goes on."""
+
+    run_id: str
+    finished: bool
+    interrupted: bool
+    by_grade: Mapping[str, int]
+    wall_s: float
+
+
+def run(
+    warehouse: Warehouse,
+    planned: Planned | None,
+    files: Files,
+    options: Options,
+    listen: Callable[[Mapping[str, Any]], None] | None = None,
+) -> Replayed:
+    """Replay `planned`, or, where it is None, go on with the run whose files are there.
+
+    Raises ReplayError where the run cannot take place (no PyTorch, no device), UsageError where there is nothing to
+    resume.
+    """
+    resume = planned is None
+    if planned is None:
+        if not files.plan.exists():
+            message = f"{files.plan}: no replay to resume; start one without --resume"
+            raise UsageError(message)
+    else:
+        files.remove()
+        plan.write(planned.plan, files.plan)
+    keeper = _Keeper(warehouse, files, planned, listen)
+    outcome = supervisor.run(files.plan, files.journal, options, resume=resume, listen=keeper.hear)
+    keeper.commit()
+    if outcome.finished:
+        files.remove()
+    return Replayed(outcome.run_id, outcome.finished, outcome.interrupted, outcome.by_grade, outcome.wall_s)
+
+
+class _Keeper:
+    """Passes events on, and commits what the journal holds now and then."""
+
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        files: Files,
+        planned: Planned | None,
+        listen: Callable[[Mapping[str, Any]], None] | None,
+    ) -> None:
+        self._warehouse = warehouse
+        self._files = files
+        self._planned = planned
+        self._listen = listen
+        self._due = time.monotonic() + COMMIT_SECONDS
+
+    def hear(self, event: Mapping[str, Any]) -> None:
+        if self._listen is not None:
+            self._listen(event)
+        if time.monotonic() >= self._due:
+            self.commit()
+            self._due = time.monotonic() + COMMIT_SECONDS
+
+    def commit(self) -> None:
+        if journal.exists(self._files.journal):
+            store(self._warehouse, plan.read(self._files.plan), journal.read(self._files.journal), self._planned)
+
+
+def store(warehouse: Warehouse, planned: Plan, found: Journal, request: Planned | None = None) -> None:
+    """Commit the results of a journal, replacing earlier ones of the same run and items, in one short transaction.
+
+    With `request`, signatures that no route replays get a row with the reason.
+    """
+    items = {item.id: item for item in planned.items}
+    calls = [call for call in found.calls if call.item in items]
+    rows = {
+        "replay_runs": [_run_row(found)],
+        "replay_calls": [_call_row(found.run.run_id, items[call.item], call) for call in calls],
+        "replays": [
+            *(row for call in calls for row in _kernel_rows(found.run.run_id, items[call.item], call)),
+            *(_unreplayed(found.run, request.routes) if request else ()),
+        ],
+    }
+    ids = sorted({row["item_id"] for row in rows["replays"]} | {call.item for call in calls})
+    warehouse.store_replay(found.run.run_id, ids, rows)
+
+
+def _run_row(found: Journal) -> Row:
+    run = found.run
+    same = ("run_id", "device", "device_index", "gpu", "vendor", "arch", "driver", "torch", "cuda", "cudnn", "cublas")
+    return {
+        **{name: getattr(run, name) for name in (*same, "kerneldb", "cache", "l2_bytes", "memory_bytes")},
+        "started": run.started,
+        "finished": found.finished,
+        "multiprocessors": run.sm_count,
+        "arguments": json.dumps(dict(run.arguments)),
+        "plan_notes": json.dumps(dict(run.plan_notes)),
+    }
+
+
+def _call_row(run_id: str, item: Item, call: CallResult) -> Row:
+    time_, loop, state = call.time, call.loop, call.state
+    return {
+        "run_id": run_id,
+        "item_id": call.item,
+        "op": item.spec.call.op if item.spec else None,
+        "route": call.route,
+        "cache": call.cache,
+        "status": call.status,
+        "grade": call.grade,
+        "reason": call.reason,
+        "overload": call.overload,
+        "notes": json.dumps(call.notes) if call.notes else None,
+        "tries": call.tries,
+        "warmup": call.warmup,
+        "runs": call.runs,
+        "wall_s": call.wall_s,
+        "time_ns": time_.median_ns if time_ else None,
+        "time_mad_ns": time_.mad_ns if time_ else None,
+        "time_low_ns": time_.low_ns if time_ else None,
+        "time_high_ns": time_.high_ns if time_ else None,
+        "loop_ns": loop.time.median_ns if loop else None,
+        "loop_low_ns": loop.time.low_ns if loop else None,
+        "loop_high_ns": loop.time.high_ns if loop else None,
+        "loop_calls": loop.calls if loop else None,
+        "loop_sets": loop.ring if loop else None,
+        "loop_note": call.loop_note,
+        "extra_kernels": json.dumps([one.name for one in call.extra]) if call.extra else None,
+        "missing_kernels": json.dumps(call.missing) if call.missing else None,
+        "clock_mhz": state.sm_mhz if state else None,
+        "temperature_c": state.temperature_c if state else None,
+        "power_w": state.power_w if state else None,
+        "throttle": json.dumps(state.throttle) if state and state.throttle else None,
+    }
+
+
+def _kernel_rows(run_id: str, item: Item, call: CallResult) -> Iterable[Row]:
+    recorded = {kernel.ordinal: kernel for kernel in item.kernels}
+    graded = {kernel.ordinal: kernel for kernel in call.kernels}
+    for ordinal, kernel in recorded.items():
+        common = {
+            "run_id": run_id,
+            "item_id": call.item,
+            "ordinal": ordinal,
+            "signature_id": kernel.signature_id,
+            "cache": call.cache,
+            "route": call.route,
+            "launches": kernel.launches,
+            "recorded_ns": kernel.median_ns,
+            "recorded_total_ns": kernel.total_ns,
+        }
+        result = graded.get(ordinal)
+        yield common | (_graded(result) if result else {"grade": NOT_ATTEMPTED, "reason": call.reason})
+
+
+def _graded(kernel: KernelResult) -> Row:
+    time_, came = kernel.time, kernel.replayed
+    return {
+        "grade": kernel.grade,
+        "reason": kernel.reason,
+        "share": kernel.share,
+        "runs": time_.n if time_ else None,
+        "replay_ns": time_.median_ns if time_ else None,
+        "mean_ns": time_.mean_ns if time_ else None,
+        "mad_ns": time_.mad_ns if time_ else None,
+        "low_ns": time_.low_ns if time_ else None,
+        "high_ns": time_.high_ns if time_ else None,
+        "replayed_name": came.name if came else None,
+        "replayed_grid": json.dumps(came.grid) if came and came.grid else None,
+        "replayed_block": json.dumps(came.block) if came and came.block else None,
+        "replayed_shared_bytes": came.shared_bytes if came else None,
+        "unknown_fields": json.dumps(kernel.unknown) if kernel.unknown else None,
+    }
+
+
+def _unreplayed(run: RunFacts, routes: pa.Table) -> Iterable[Row]:
+    """A row with the reason for every selected signature that no route replays."""
+    for row in routes.to_pylist():
+        if row["route"] not in planning.REPLAYABLE:
+            yield {
+                "run_id": run.run_id,
+                "item_id": row["signature_id"],
+                "ordinal": 0,
+                "signature_id": row["signature_id"],
+                "cache": run.cache,
+                "route": row["route"],
+                "grade": NOT_ATTEMPTED,
+                "reason": row["reason"],
+                "launches": row["n"],
+                "recorded_total_ns": row["total_ns"],
+            }
+
+
+def results(warehouse: Warehouse, run_id: str) -> pa.Table:
+    """What a run says by category and route: coverage, and predicted against recorded time."""
+    return warehouse.query(statement("replay_results"), {"run_id": run_id})

@@ -1,0 +1,147 @@
+"""`kerneldb replay`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kerneldb.cli.console import emit, note
+from kerneldb.cli.options import database_option, open_database, output_options, selection_options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kerneldb.api import Database
+    from kerneldb.api.planning import Request
+    from kerneldb.output import Output
+    from kerneldb.replay.options import Options
+
+CACHES = ("cold", "warm", "mixed")
+
+
+@click.command(short_help="Run kernels again, proven the same, and time them.")
+@selection_options
+@click.option("--signature", "signatures", multiple=True, metavar="ID", help="Only this signature (a prefix will do).")
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="The N signatures with most time.")
+@click.option("--until-time", metavar="SHARE", help="Signatures up to this share of the time, for example 95%.")
+@click.option("--device", default="cuda:0", show_default=True, metavar="DEVICE", help="cuda:N or cpu.")
+@click.option("--cache", type=click.Choice(CACHES), default="mixed", show_default=True, help="State of the L2.")
+@click.option("--runs", type=click.IntRange(min=1), default=12, show_default=True, help="Timed calls.")
+@click.option("--warmup", type=click.IntRange(min=1), default=3, show_default=True, help="Calls before them.")
+@click.option("--import", "modules", multiple=True, metavar="MODULE", help="Module that registers operators.")
+@click.option("--limit-seconds", type=click.FloatRange(min=0), metavar="S", help="Stop after so long.")
+@click.option("--resume", is_flag=True, help="Go on with the replay that was stopped.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and run nothing.")
+@click.option(
+    "--write-plan", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan for another machine."
+)
+@click.option("--read-journal", type=click.Path(exists=True, path_type=Path), help="Commit a journal made elsewhere.")
+@output_options
+@database_option
+def replay(
+    *,
+    where: str | None,
+    traces: tuple[str, ...],
+    signatures: tuple[str, ...],
+    top: int | None,
+    until_time: str | None,
+    device: str,
+    cache: str,
+    runs: int,
+    warmup: int,
+    modules: tuple[str, ...],
+    limit_seconds: float | None,
+    resume: bool,
+    dry_run: bool,
+    write_plan: Path | None,
+    read_journal: Path | None,
+    output: Output,
+) -> None:
+    """Run kernels again on this machine, alone, prove that the same kernel ran, and time it.
+
+    The selected signatures are replayed by rebuilding the operator call that launched each; the profiler says which
+    kernels came out. Grades: L0 same name, grid, block and shared memory; L1 same name, other launch; L2 same family;
+    L3 same operation; L4 failed or not attempted, with the reason. Only L0 and L1 enter predicted times. Results are
+    written back as they come (replays, replay_calls, replay_runs), and `kernels` shows replay_grade and replay_ns.
+
+    Prints the plan with --dry-run, else what came of it, by category and route. Needs PyTorch and, unless --device
+    cpu, a GPU. On a machine without DuckDB: --write-plan here, `python -m kerneldb.replay PLAN --journal JOURNAL`
+    there, --read-journal with --write-plan here.
+
+    \b
+      kerneldb replay --where "category = 'GEMM'" --dry-run
+      kerneldb replay --until-time 95%
+      kerneldb query "SELECT name, reason FROM kernels JOIN replays USING (signature_id) WHERE replay_grade = 'L4'"
+    """
+    from kerneldb.replay.options import Options
+
+    database = open_database()
+    if read_journal is not None:
+        _read(database, write_plan, read_journal, output)
+        return
+    request = _request(where, traces, signatures, top, until_time)
+    if dry_run or write_plan is not None:
+        _plan(database, request, write_plan, output)
+        return
+    chosen = Options(
+        device="cuda:0" if device == "cuda" else device,
+        cache=cache,
+        runs=runs,
+        warmup=warmup,
+        modules=modules,
+        limit_seconds=limit_seconds,
+    )
+    _run(database, None if resume else request, chosen, output)
+
+
+def _request(
+    where: str | None,
+    traces: tuple[str, ...],
+    signatures: tuple[str, ...],
+    top: int | None,
+    until_time: str | None,
+) -> Request:
+    from kerneldb.api.planning import Request, share_of
+
+    return Request(where, traces, signatures, top, share_of(until_time) if until_time else None)
+
+
+def _plan(database: Database, request: Request, path: Path | None, output: Output) -> None:
+    import pyarrow as pa
+
+    from kerneldb.api.planning import feasibility
+    from kerneldb.replay import plan
+
+    planned = database.plan_replay(request)
+    if path is not None:
+        plan.write(planned.plan, path)
+        note(f"{path}: {len(planned.plan.items):,} calls to replay")
+    emit(pa.Table.from_pylist(feasibility(planned.routes)).to_reader(), output)
+
+
+def _read(database: Database, plan: Path | None, journal: Path, output: Output) -> None:
+    if plan is None:
+        message = "--read-journal needs the plan that was replayed: --write-plan PLAN"
+        raise click.UsageError(message)
+    emit(database.replay_results(database.read_journal(plan, journal)).to_reader(), output)
+
+
+def _run(database: Database, request: Request | None, options: Options, output: Output) -> None:
+    planned = None if request is None else database.plan_replay(request)
+    done = database.replay(planned, options, _tell)
+    grades = ", ".join(f"{n:,} × {grade}" for grade, n in sorted(done.by_grade.items()))
+    state = "done" if done.finished else "stopped; go on with: kerneldb replay --resume"
+    note(f"replay {done.run_id}: {grades or 'nothing replayed'} in {done.wall_s:,.0f} s, {state}")
+    emit(database.replay_results(done.run_id).to_reader(), output)
+    if done.interrupted:
+        raise KeyboardInterrupt
+
+
+def _tell(event: Mapping[str, Any]) -> None:
+    if event.get("event") == "progress":
+        facts = (f"{name} {event[name]}" for name in ("eta_s", "sm_mhz", "power_w") if event.get(name) is not None)
+        note(f"{event.get('done')}/{event.get('total')} calls; {', '.join(facts)}")
+    elif event.get("event") == "worker":
+        note(f"a worker ended: {event.get('reason')}")

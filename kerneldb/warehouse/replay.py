@@ -1,0 +1,39 @@
+"""Stores what replays found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kerneldb.schemas.loader import statement
+from kerneldb.warehouse.attach import transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import duckdb
+
+    Connection = duckdb.DuckDBPyConnection
+
+TABLES = ("replay_runs", "replay_calls", "replays")
+
+
+def store(con: Connection, run_id: str, items: Sequence[str], rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    """Write rows of the replay tables, replacing those of the same run and items, in one transaction."""
+    with transaction(con):
+        con.execute(statement("replay", "forget_run"), {"run_id": run_id})
+        for name in ("forget_calls", "forget_replays"):
+            con.execute(statement("replay", name), {"run_id": run_id, "items": list(items)})
+        for table in TABLES:
+            if rows.get(table):
+                _insert(con, table, rows[table])
+
+
+def _insert(con: Connection, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    import pyarrow as pa
+
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    con.register("replay_rows", pa.table({name: [row.get(name) for row in rows] for name in columns}))
+    try:
+        con.execute(statement("replay", table))
+    finally:
+        con.unregister("replay_rows")

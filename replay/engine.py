@@ -1,0 +1,216 @@
+"""Works through the items of a plan: rehearse, judge, try again or time, report.
+
+Calls are rehearsed in batches, one profiler session each. What misses, or needs more runs, goes to the back of the
+queue, so that second tries share sessions too. Each item reports a result as soon as there is one; results that later
+tries may better are reported as not final.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import time
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from kerneldb.errors import KerneldbError
+from kerneldb.replay import results, routes
+from kerneldb.replay.bench import Bench, Ring, Timed
+from kerneldb.replay.grades import Grade
+from kerneldb.replay.journal import CallResult
+from kerneldb.replay.options import Options
+from kerneldb.replay.plan import Item
+from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
+from kerneldb.replay.results import Verdict
+from kerneldb.replay.timing.loops import CAP_NS
+
+TOP_UPS: Final = 2
+TOP_UP_FACTOR: Final = 3
+TRYING_SECONDS: Final = 10.0
+FAILURES: Final = (KerneldbError, RuntimeError, ValueError, TypeError, LookupError, MemoryError, AttributeError)
+NO_MEMORY: Final = ("OutOfMemoryError", "out of memory", "MemoryError")
+
+
+class Report(Protocol):
+    """Where the engine tells what it does."""
+
+    def begin(self, item: str | None, phase: str) -> None:
+        """Work on `item` begins (None: on no item in particular)."""
+        ...
+
+    def result(self, result: CallResult) -> None:
+        """There is a result."""
+        ...
+
+
+@dataclass(slots=True)
+class Task:
+    """An item on its way: which attempt is next, the best verdict so far, and why the last attempt failed."""
+
+    item: Item
+    attempt: int = 0
+    tries: int = 0
+    top_ups: int = 0
+    best: Verdict | None = None
+    failure: str | None = None
+    crowded_out: bool = False
+    spent_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Rehearsed:
+    """A call that ran in the session now open."""
+
+    task: Task
+    call: routes.Call
+    ring: Ring
+    label: str
+
+
+class Engine:
+    """Replays items on a bench."""
+
+    def __init__(self, bench: Bench, options: Options, report: Report) -> None:
+        self._bench = bench
+        self._options = options
+        self._report = report
+        self._labels = itertools.count()
+
+    def run(self, items: Iterable[Item]) -> None:
+        """Replay all of them. Raises BrokenDeviceError where the device context broke."""
+        queue = deque(Task(item) for item in items)
+        while queue:
+            self._batch(queue)
+
+    def _batch(self, queue: deque[Task]) -> None:
+        ready: list[Rehearsed] = []
+        with self._bench.session() as session:
+            while queue and len(ready) < self._options.batch and (not ready or self._bench.room()):
+                task = queue.popleft()
+                rehearsed = self._timed_rehearsal(task)
+                if rehearsed is not None:
+                    ready.append(rehearsed)
+                elif task.crowded_out and ready:
+                    queue.appendleft(task)
+                    break
+                else:
+                    self._give_up(task)
+            self._report.begin(ready[0].task.item.id if len(ready) == 1 else None, "collect")
+        for rehearsed in ready:
+            marked = session.seen.get(rehearsed.label, [])
+            task = rehearsed.task
+            verdict = self._bench.judge(task.item, rehearsed.call, task.attempt, marked)
+            verdict.cold_bytes, verdict.copies = rehearsed.ring.cold_bytes, rehearsed.ring.copies
+            self._decide(task, verdict, rehearsed.call, queue)
+
+    def _timed_rehearsal(self, task: Task) -> Rehearsed | None:
+        started = time.perf_counter()
+        self._report.begin(task.item.id, "rehearse")
+        rehearsed = self._rehearse(task)
+        task.spent_s += time.perf_counter() - started
+        return rehearsed
+
+    def _rehearse(self, task: Task) -> Rehearsed | None:
+        """Run the next attempt that runs at all; None where there is none left, or no memory beside the others."""
+        task.crowded_out = False
+        runs = self._options.runs * (TOP_UP_FACTOR if task.top_ups else 1)
+        while task.attempt < self._options.tries:
+            call, label = None, str(next(self._labels))
+            try:
+                call = self._call(task)
+                if call is None:
+                    return None
+                return Rehearsed(task, call, self._bench.rehearse(call, task.item, label, runs), label)
+            except FAILURES as error:
+                task.failure = _reason(error)
+            self._bench.check()
+            if any(sign in task.failure for sign in NO_MEMORY):
+                del call
+                self._bench.release()
+                task.crowded_out = True
+                return None
+            if task.top_ups or call is None:
+                return None
+            task.attempt += 1
+        return None
+
+    def _call(self, task: Task) -> routes.Call | None:
+        """The call of the next attempt; None where the route has no further one."""
+        task.tries = max(task.tries, task.attempt + 1)
+        prepared = routes.find(task.item.route).prepare(task.item, self._options.device)
+        return next(itertools.islice(prepared, task.attempt, None), None)
+
+    def _decide(self, task: Task, verdict: Verdict, call: routes.Call, queue: deque[Task]) -> None:
+        if task.best is not None and task.top_ups and task.best.attempt == verdict.attempt:
+            task.best.extend(verdict)
+        elif verdict.better_than(task.best):
+            task.best = verdict
+        assert task.best is not None  # noqa: S101 (for the type checker: one of the branches has set it)
+        if self._may_try_again(task):
+            self._report.result(self._result(task, final=False))
+            task.attempt += 1
+            queue.append(task)
+        elif self._needs_more_runs(task):
+            self._report.result(self._result(task, final=False))
+            task.top_ups += 1
+            task.attempt = task.best.attempt
+            queue.append(task)
+        else:
+            self._finish(task, call if task.best.attempt == verdict.attempt else None)
+
+    def _may_try_again(self, task: Task) -> bool:
+        missed = task.best is not None and task.best.grade is not Grade.L0
+        left = task.attempt + 1 < self._options.tries and task.spent_s < TRYING_SECONDS
+        return missed and left and not task.top_ups
+
+    def _needs_more_runs(self, task: Task) -> bool:
+        found = None if task.best is None else task.best.time
+        if found is None or task.top_ups >= TOP_UPS or found.settled():
+            return False
+        return found.n * found.mean_ns * (1 + TOP_UP_FACTOR) < CAP_NS
+
+    def _give_up(self, task: Task) -> None:
+        """No further attempt runs: the best one stands, if there is one."""
+        if task.best is not None:
+            self._finish(task, None)
+            return
+        reason = task.failure or str(UnresolvedCallError(Reason.NO_OVERLOAD, "no call to try"))
+        result = results.failure(task.item, self._options.cache, reason)
+        self._report.result(dataclasses.replace(result, tries=task.tries, wall_s=round(task.spent_s, 4)))
+
+    def _finish(self, task: Task, call: routes.Call | None) -> None:
+        """Time the best call outside of the profiler, and report the item."""
+        assert task.best is not None  # noqa: S101 (callers check)
+        self._report.result(self._result(task, final=False))
+        self._report.begin(task.item.id, "time")
+        started = time.perf_counter()
+        try:
+            if call is None:
+                task.attempt = task.best.attempt
+                call = self._call(task)
+            timed = None if call is None else self._bench.measure(call, task.item, task.best)
+            note = None if timed is None else timed.note
+        except FAILURES as error:
+            timed, note = None, _reason(error)
+            self._bench.check()
+        task.spent_s += time.perf_counter() - started
+        result = self._result(task, final=True)
+        timed = timed or Timed()
+        state = timed.state or self._bench.state()
+        wall = timed.time or result.time
+        self._report.result(dataclasses.replace(result, loop=timed.loop, loop_note=note, time=wall, state=state))
+
+    def _result(self, task: Task, *, final: bool) -> CallResult:
+        assert task.best is not None  # noqa: S101 (callers check)
+        result = results.success(task.item, self._options.cache, task.best)
+        spent = round(task.spent_s, 4)
+        return dataclasses.replace(result, tries=task.tries, warmup=self._options.warmup, wall_s=spent, final=final)
+
+
+def _reason(error: BaseException) -> str:
+    """One line for the journal: the resolver's reasons as they are, other errors with their class."""
+    lines = str(error).splitlines()
+    first = lines[0][:200] if lines else ""
+    return first if isinstance(error, KerneldbError) else f"{type(error).__name__}: {first}".removesuffix(": ")

@@ -1,0 +1,320 @@
+"""The journal of a replay run: what became of each planned item, written as soon as it is known.
+
+JSON Lines, UTF-8, append only, flushed line by line: a run that is killed loses at most the item it was working on.
+
+    {"kind": "run", "format": "kerneldb-replay-journal", "version": 1, "run": {…}}     the facts of the run
+    {"kind": "call", "call": {…}}      one item under one cache state, with its kernels. A later line replaces an
+                                       earlier one of the same item and cache; `final` false: still being worked on
+    {"kind": "resume", "run": {…}}     the run went on later, with these facts
+    {"kind": "end", "finished": true, "remaining": 0, "wall_s": 31.4}
+
+A last line without its line end was cut by a crash, and is dropped. Standard library only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from kerneldb.replay.activity import Activity
+from kerneldb.replay.errors import JournalError, JournalExistsError
+from kerneldb.replay.timing.spread import Spread
+
+FORMAT: Final = "kerneldb-replay-journal"
+VERSION: Final = 1
+OK: Final = "ok"
+FAILED: Final = "failed"
+SKIPPED: Final = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """Where and how a run was made. Fields are None where the machine does not say.
+
+    `started` is UTC, ISO 8601. `l2_bytes` and `memory_bytes` are of the device, clocks in MHz. `arguments` are the
+    options of the run, `plan_notes` the notes of its plan.
+    """
+
+    run_id: str
+    started: str
+    cache: str
+    device: str
+    device_index: int | None = None
+    gpu: str | None = None
+    vendor: str | None = None
+    arch: str | None = None
+    uuid: str | None = None
+    driver: str | None = None
+    torch: str | None = None
+    cuda: str | None = None
+    cudnn: str | None = None
+    cublas: str | None = None
+    kerneldb: str | None = None
+    host: str | None = None
+    python: str | None = None
+    l2_bytes: int | None = None
+    memory_bytes: int | None = None
+    sm_count: int | None = None
+    max_sm_mhz: int | None = None
+    max_memory_mhz: int | None = None
+    power_limit_w: float | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    plan_notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceState:
+    """A reading of the device: clocks in MHz, °C, watts, and the names of the reasons why clocks are held down."""
+
+    sm_mhz: int | None = None
+    memory_mhz: int | None = None
+    temperature_c: int | None = None
+    power_w: float | None = None
+    throttle: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LoopCost:
+    """Time per call in a CUDA-graph loop: `calls` calls per graph, over a ring of `ring` input sets."""
+
+    time: Spread
+    calls: int
+    ring: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelResult:
+    """A planned kernel and what came out in its place.
+
+    `replayed` is None where nothing did. `unknown` names the launch fields that neither side has, `share` is the
+    kernel's part of the call's GPU time (0–1), `time` its CUPTI durations.
+    """
+
+    ordinal: int
+    signature_id: str
+    name: str
+    grade: str
+    reason: str | None = None
+    replayed: Activity | None = None
+    unknown: tuple[str, ...] = ()
+    share: float | None = None
+    time: Spread | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """What became of one item under one cache state.
+
+    `status` is ok, failed or skipped (not attempted; a resumed run tries it). `time` is the GPU time of the call (all
+    activities, CUPTI), on a CPU its wall time; `loop` the CUDA-graph loop, with `loop_note` where there is none.
+    `extra` activities came out unplanned, `missing` names did not come out. `tries` counts rebuilt calls, `wall_s`
+    seconds spent.
+    """
+
+    item: str
+    route: str
+    cache: str
+    status: str
+    grade: str
+    reason: str | None = None
+    overload: str | None = None
+    notes: tuple[str, ...] = ()
+    tries: int = 0
+    warmup: int = 0
+    runs: int = 0
+    wall_s: float = 0.0
+    final: bool = True
+    kernels: tuple[KernelResult, ...] = ()
+    extra: tuple[Activity, ...] = ()
+    missing: tuple[str, ...] = ()
+    time: Spread | None = None
+    loop: LoopCost | None = None
+    loop_note: str | None = None
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    state: DeviceState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """A journal read back. `calls` holds the last line of each item and cache state, in the order of the file."""
+
+    run: RunFacts
+    calls: tuple[CallResult, ...] = ()
+    resumed: tuple[RunFacts, ...] = ()
+    finished: bool = False
+    cut: bool = False
+
+    def settled(self, cache: str) -> frozenset[str]:
+        """The items that a resumed run need not look at again: final, and not skipped."""
+        return frozenset(one.item for one in self.calls if one.cache == cache and one.final and one.status != SKIPPED)
+
+
+class Writer:
+    """Appends to a journal. A line is with the operating system when its method returns: it outlives this process.
+
+    Raises JournalExistsError where there is a journal at `path` and `resume` is not set. Resuming drops a cut last
+    line.
+    """
+
+    def __init__(self, path: Path, *, resume: bool = False) -> None:
+        begun = exists(path)
+        if begun and not resume:
+            msg = f"{path}: there is a journal already; resume it, or name another file"
+            raise JournalExistsError(msg)
+        if begun:
+            _drop_cut_line(path)
+        self._file = path.open("a", encoding="utf-8")
+        self._begun = exists(path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def run(self, facts: RunFacts) -> None:
+        """Write the facts of the run: the header of a new journal, a `resume` line of an old one."""
+        if self._begun:
+            self._line({"kind": "resume", "run": to_dict(facts)})
+        else:
+            self._line({"kind": "run", "format": FORMAT, "version": VERSION, "run": to_dict(facts)})
+        self._begun = True
+
+    def call(self, result: CallResult) -> None:
+        """Write the result of one item."""
+        self._line({"kind": "call", "call": to_dict(result)})
+
+    def end(self, *, finished: bool, remaining: int, wall_s: float) -> None:
+        """Write how the run ended."""
+        self._line({"kind": "end", "finished": finished, "remaining": remaining, "wall_s": round(wall_s, 3)})
+
+    def _line(self, data: Mapping[str, Any]) -> None:
+        self._file.write(json.dumps(data) + "\n")
+        self._file.flush()
+
+
+def exists(path: Path) -> bool:
+    """Whether there is anything at `path`."""
+    return path.exists() and path.stat().st_size > 0
+
+
+def read(path: Path) -> Journal:
+    """The journal at `path`. Raises JournalError, naming the line."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    lines = text.split("\n")
+    cut = lines.pop()
+    return _journal([_parse(line, number) for number, line in enumerate(lines, 1) if line], cut=bool(cut), path=path)
+
+
+def to_dict(value: Any) -> Any:
+    """A result as JSON-ready values, fields that hold their default left out."""
+    if isinstance(value, tuple | list):
+        return [to_dict(entry) for entry in value]
+    if not dataclasses.is_dataclass(value):
+        return value
+    pairs = ((entry, getattr(value, entry.name)) for entry in dataclasses.fields(value))
+    return {entry.name: to_dict(held) for entry, held in pairs if held != _default(entry)}
+
+
+def call_from_dict(data: Mapping[str, Any]) -> CallResult:
+    """The inverse of `to_dict` for the result of an item. Raises KeyError or TypeError on other data."""
+    loop = data.get("loop")
+    result: CallResult = _known(
+        CallResult,
+        data,
+        notes=tuple(data.get("notes", ())),
+        missing=tuple(data.get("missing", ())),
+        kernels=tuple(_kernel(one) for one in data.get("kernels", ())),
+        extra=tuple(_activity(one) for one in data.get("extra", ())),
+        time=_spread(data.get("time")),
+        loop=None if loop is None else LoopCost(Spread(**loop["time"]), loop["calls"], loop["ring"]),
+        state=None if data.get("state") is None else state_from_dict(data["state"]),
+    )
+    return result
+
+
+def state_from_dict(data: Mapping[str, Any]) -> DeviceState:
+    """The inverse of `to_dict` for a reading of the device."""
+    state: DeviceState = _known(DeviceState, data, throttle=tuple(data.get("throttle", ())))
+    return state
+
+
+def facts_from_dict(data: Mapping[str, Any]) -> RunFacts:
+    """The inverse of `to_dict` for the facts of a run."""
+    run: RunFacts = _known(RunFacts, data)
+    return run
+
+
+def _journal(lines: list[dict[str, Any]], *, cut: bool, path: Path) -> Journal:
+    header = lines[0] if lines else {}
+    if header.get("format") != FORMAT or int(header.get("version", VERSION + 1)) > VERSION:
+        msg = f"{path}: line 1 is no header of a replay journal that this kerneldb reads"
+        raise JournalError(msg)
+    try:
+        calls = [call_from_dict(line["call"]) for line in lines if line["kind"] == "call"]
+        resumed = tuple(facts_from_dict(line["run"]) for line in lines if line["kind"] == "resume")
+        run = facts_from_dict(header["run"])
+    except (KeyError, TypeError) as error:
+        msg = f"{path}: not the lines of a replay journal ({error!r})"
+        raise JournalError(msg) from error
+    last = {(call.item, call.cache): call for call in calls}
+    finished = lines[-1]["kind"] == "end" and bool(lines[-1]["finished"])
+    return Journal(run, tuple(last.values()), resumed, finished, cut)
+
+
+def _parse(line: str, number: int) -> dict[str, Any]:
+    try:
+        data = json.loads(line)
+    except ValueError as error:
+        msg = f"line {number}: not JSON ({error})"
+        raise JournalError(msg) from error
+    if not isinstance(data, dict) or "kind" not in data:
+        msg = f"line {number}: not a line of a replay journal"
+        raise JournalError(msg)
+    return data
+
+
+def _drop_cut_line(path: Path) -> None:
+    with path.open("rb+") as file:
+        whole = file.read()
+        file.truncate(whole.rfind(b"\n") + 1)
+
+
+def _default(entry: dataclasses.Field[Any]) -> Any:
+    if entry.default_factory is not dataclasses.MISSING:
+        return entry.default_factory()
+    return entry.default
+
+
+def _known(kind: type[Any], data: Mapping[str, Any], **parsed: Any) -> Any:
+    names = {entry.name for entry in dataclasses.fields(kind)}
+    return kind(**{**{name: value for name, value in data.items() if name in names}, **parsed})
+
+
+def _spread(data: Mapping[str, Any] | None) -> Spread | None:
+    return None if data is None else Spread(**data)
+
+
+def _activity(data: Mapping[str, Any]) -> Activity:
+    triples = {name: tuple(data[name]) for name in ("grid", "block") if data.get(name) is not None}
+    activity: Activity = _known(Activity, data, **triples)
+    return activity
+
+
+def _kernel(data: Mapping[str, Any]) -> KernelResult:
+    replayed = data.get("replayed")
+    kernel: KernelResult = _known(
+        KernelResult,
+        data,
+        unknown=tuple(data.get("unknown", ())),
+        replayed=None if replayed is None else _activity(replayed),
+        time=_spread(data.get("time")),
+    )
+    return kernel

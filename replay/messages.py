@@ -1,0 +1,120 @@
+"""What a worker tells its supervisor: JSON lines over a pipe of their own.
+
+    {"event": "ready", "facts": {…}}                 the device is open; facts are the fields of `RunFacts`
+    {"event": "unusable", "reason": "…"}             the run cannot take place here; the worker ends
+    {"event": "begin", "item": "…", "phase": "…"}    work begins on an item (null: on none in particular)
+    {"event": "result", "call": {…}}                 a `CallResult`
+    {"event": "state", "state": {…}}                 a `DeviceState`
+    {"event": "broken", "reason": "…"}               the device context broke in the current item; the worker ends
+    {"event": "done"}                                all items are done
+
+The job comes to the worker as one JSON text on standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kerneldb.replay import journal, options
+from kerneldb.replay.journal import CallResult, DeviceState
+from kerneldb.replay.options import Options
+
+READ_BYTES: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a worker is to do: items of the plan at `plan`, by id, in this order."""
+
+    plan: str
+    items: tuple[str, ...]
+    options: Options
+
+
+def job_to_text(job: Job) -> str:
+    """The job as one JSON text."""
+    return json.dumps({"plan": job.plan, "items": job.items, "options": options.to_dict(job.options)})
+
+
+def job_from_text(text: str) -> Job:
+    """The inverse of `job_to_text`."""
+    data = json.loads(text)
+    return Job(data["plan"], tuple(data["items"]), options.from_dict(data["options"]))
+
+
+class Sender:
+    """The worker's end of the pipe. Raises BrokenPipeError where the supervisor is gone."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._pipe = os.fdopen(descriptor, "w", encoding="utf-8")
+
+    def ready(self, facts: Mapping[str, Any]) -> None:
+        """The device is open."""
+        self._send("ready", facts=dict(facts))
+
+    def unusable(self, reason: str) -> None:
+        """The run cannot take place here."""
+        self._send("unusable", reason=reason)
+
+    def broken(self, reason: str) -> None:
+        """The device context broke."""
+        self._send("broken", reason=reason)
+
+    def begin(self, item: str | None, phase: str) -> None:
+        """Work begins on an item."""
+        self._send("begin", item=item, phase=phase)
+
+    def result(self, result: CallResult) -> None:
+        """There is a result."""
+        self._send("result", call=journal.to_dict(result))
+
+    def state(self, state: DeviceState | None) -> None:
+        """A reading of the device."""
+        if state is not None:
+            self._send("state", state=journal.to_dict(state))
+
+    def done(self) -> None:
+        """All items are done."""
+        self._send("done")
+
+    def _send(self, event: str, **fields: Any) -> None:
+        self._pipe.write(json.dumps({"event": event, **fields}) + "\n")
+        self._pipe.flush()
+
+
+class Receiver:
+    """The supervisor's end of the pipe."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._rest = b""
+        self._lines: list[dict[str, Any]] = []
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(descriptor, selectors.EVENT_READ)
+        self.ended = False
+
+    def next(self, seconds: float) -> dict[str, Any] | None:
+        """The next message; None after `seconds` without one, or where the worker has closed its end (`ended`)."""
+        deadline = time.monotonic() + seconds
+        while not self._lines and not self.ended:
+            left = deadline - time.monotonic()
+            if left <= 0 or not self._selector.select(left):
+                return None
+            self._take(os.read(self._descriptor, READ_BYTES))
+        return self._lines.pop(0) if self._lines else None
+
+    def close(self) -> None:
+        """Close the pipe."""
+        self._selector.close()
+        os.close(self._descriptor)
+
+    def _take(self, data: bytes) -> None:
+        self.ended = not data
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        self._lines.extend(json.loads(line) for line in whole if line)

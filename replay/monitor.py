@@ -1,0 +1,90 @@
+"""Readings of the device: clocks, temperature, power, and why clocks are held down. Reads only, changes nothing.
+
+NVIDIA through NVML (`pip install nvidia-ml-py`); on other devices, or without it, every reading is empty.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kerneldb.replay.journal import DeviceState
+
+# nvmlClocksEventReasons* of nvml.h
+REASONS: Final = {
+    0x0002: "applications clocks",
+    0x0004: "software power cap",
+    0x0008: "hardware slowdown",
+    0x0010: "sync boost",
+    0x0020: "software thermal slowdown",
+    0x0040: "hardware thermal slowdown",
+    0x0080: "hardware power brake",
+    0x0100: "display clocks",
+}
+
+
+class Monitor:
+    """Reads one NVIDIA device, named by its UUID (or index where there is none)."""
+
+    def __init__(self, uuid: str | None, index: int) -> None:
+        self._nvml, self._handle = _open(uuid, index)
+
+    def state(self) -> DeviceState | None:
+        """The device now; None where it cannot be read. Takes about a millisecond."""
+        if self._nvml is None:
+            return None
+        nvml, handle = self._nvml, self._handle
+        power = self._read("nvmlDeviceGetPowerUsage")
+        return DeviceState(
+            sm_mhz=self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
+            memory_mhz=self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM),
+            temperature_c=self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
+            power_w=None if power is None else power / 1000,
+            throttle=reasons(_asked(nvml, "nvmlDeviceGetCurrentClocksEventReasons", handle) or 0),
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Driver version, highest clocks (MHz) and power limit (W): the fields of `RunFacts` that NVML knows."""
+        if self._nvml is None:
+            return {}
+        nvml = self._nvml
+        limit = self._read("nvmlDeviceGetPowerManagementLimit")
+        driver = _asked(nvml, "nvmlSystemGetDriverVersion")
+        return {
+            "driver": driver.decode() if isinstance(driver, bytes) else driver,
+            "max_sm_mhz": self._read("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_SM),
+            "max_memory_mhz": self._read("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_MEM),
+            "power_limit_w": None if limit is None else limit / 1000,
+        }
+
+    def _read(self, function: str, *arguments: Any) -> Any:
+        return _asked(self._nvml, function, self._handle, *arguments)
+
+
+def reasons(mask: int) -> tuple[str, ...]:
+    """The names of the reasons in a mask of NVML; being idle is none."""
+    return tuple(name for bit, name in REASONS.items() if mask & bit)
+
+
+def _open(uuid: str | None, index: int) -> tuple[Any, Any]:
+    try:
+        import pynvml
+    except ImportError:
+        return None, None
+    try:
+        pynvml.nvmlInit()
+        if uuid is not None:
+            return pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        return pynvml, pynvml.nvmlDeviceGetHandleByIndex(index)
+    except pynvml.NVMLError:
+        return None, None
+
+
+def _asked(nvml: Any, function: str, *arguments: Any) -> Any:
+    """What NVML answers; None where this driver or device cannot."""
+    asked = getattr(nvml, function, None)
+    if asked is None:
+        return None
+    try:
+        return asked(*arguments)
+    except nvml.NVMLError:
+        return None

@@ -1,0 +1,113 @@
+"""The resolver: rebuilds a recorded operator call from what the profiler wrote of it.
+
+`candidates` gives the calls it may have been, the most likely first; the caller runs them and compares what came out
+(kernels on a GPU, child calls on a CPU) until one fits. A call that cannot be rebuilt raises UnresolvedCallError, whose
+`reason` is one of `Reason`; no error of torch leaves this package in another form.
+
+    recorded    the recorded texts, parsed           tensors    tensors of any strides, and how they are filled
+    schema      overloads of the torch here          values     what to fill them with
+    overload    which overload fits                  lists      tensor lists: dtypes, lengths
+    arguments   values for each argument             indices    index lists
+    hidden      what no trace records                texts      text arguments (equations: those of einsum)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Final
+
+from kerneldb.replay.plan import CallSpec, ChildCall
+from kerneldb.replay.resolve import hidden as hidden_variables
+from kerneldb.replay.resolve import overload, recorded, schema
+from kerneldb.replay.resolve.arguments import Option, Problem, options
+from kerneldb.replay.resolve.draft import BuiltCall, Draft, Input
+from kerneldb.replay.resolve.errors import CallFailedError, Reason, UnresolvedCallError
+from kerneldb.replay.resolve.schema import load_libraries
+
+__all__ = [
+    "BuiltCall",
+    "CallFailedError",
+    "CallSpec",
+    "ChildCall",
+    "Draft",
+    "Input",
+    "Reason",
+    "UnresolvedCallError",
+    "candidates",
+    "drafts",
+    "load_libraries",
+    "overload_name",
+]
+
+OVERLOAD_LIMIT: Final = 3
+COMBINATION_LIMIT: Final = 24
+
+
+def overload_name(spec: CallSpec) -> str:
+    """The overload that was called, as in `aten::add.Tensor`. Raises UnresolvedCallError."""
+    return _fitting(spec)[0].name
+
+
+def drafts(spec: CallSpec, device: str = "cuda", *, hidden: bool = True) -> Iterator[Draft]:
+    """The calls that `spec` may have been, on paper: plain ones, best first, then variants of the first by `hidden`.
+
+    `device` is a torch device text. Raises UnresolvedCallError before the first one where there is none.
+    """
+    best: Draft | None = None
+    failure: UnresolvedCallError | None = None
+    for fit in _fitting(spec)[:OVERLOAD_LIMIT]:
+        try:
+            plain = _combinations(Problem(spec, fit, recorded.arguments(spec.call), device))
+        except UnresolvedCallError as error:
+            failure = failure or error
+            continue
+        best = best or plain[0]
+        yield from plain
+    if best is None:
+        raise failure or UnresolvedCallError(Reason.NO_OVERLOAD, spec.call.op)
+    if hidden:
+        yield from hidden_variables.variants(best, spec, device)
+
+
+def candidates(spec: CallSpec, device: str = "cuda", *, hidden: bool = True, seed: int = 0) -> Iterator[BuiltCall]:
+    """The calls that `spec` may have been, with their inputs on `device`, best first; each is built when asked for.
+
+    Raises UnresolvedCallError where none can be built.
+    """
+    failure: UnresolvedCallError | None = None
+    built = False
+    for draft in drafts(spec, device, hidden=hidden):
+        try:
+            call = draft.build(device, seed)
+        except UnresolvedCallError as error:
+            failure = failure or error
+            continue
+        built = True
+        yield call
+    if not built and failure is not None:
+        raise failure
+
+
+def _fitting(spec: CallSpec) -> list[schema.Overload]:
+    known = schema.overloads(spec.call.op)
+    if not known:
+        raise UnresolvedCallError(Reason.NO_OPERATOR, spec.call.op)
+    fits = overload.ranked(known, recorded.arguments(spec.call))
+    if not fits:
+        raise UnresolvedCallError(Reason.NO_OVERLOAD, spec.call.op)
+    return fits
+
+
+def _combinations(problem: Problem) -> list[Draft]:
+    """One draft per combination of options; those with the fewest second choices first."""
+    count = min(len(problem.arguments), len(problem.overload.parameters))
+    ranked = [list(enumerate(options(problem, index))) for index in range(count)]
+    limited = itertools.islice(itertools.product(*ranked), COMBINATION_LIMIT * COMBINATION_LIMIT)
+    chosen = sorted(limited, key=lambda combination: sum(rank for rank, _ in combination))[:COMBINATION_LIMIT]
+    return [_draft(problem, [option for _, option in combination]) for combination in chosen]
+
+
+def _draft(problem: Problem, chosen: list[Option]) -> Draft:
+    notes = dict.fromkeys(note for option in chosen for note in option.notes)
+    return Draft(problem.overload, tuple(option.value for option in chosen), tuple(notes))

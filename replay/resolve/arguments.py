@@ -1,0 +1,261 @@
+"""From a recorded argument to the values it may have had, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kerneldb.replay.plan import CallSpec
+from kerneldb.replay.resolve import indices, lists, recorded, texts
+from kerneldb.replay.resolve.dtypes import WRAPPED, enum_value, torch_dtype, torch_name
+from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
+from kerneldb.replay.resolve.overload import ENUM_TYPES, INTS, NUMBERS, OPTIONAL_TENSORS, TENSORS
+from kerneldb.replay.resolve.recorded import Argument, Number
+from kerneldb.replay.resolve.schema import Overload, Parameter
+from kerneldb.replay.resolve.tensors import Shape, StorageSpec, TensorSpec, contiguous, span
+from kerneldb.replay.resolve.values import Known, fill_for
+
+# Binary operators whose Python binding wraps a number into a 0-dim tensor of its default dtype.
+WRAPPING: Final = frozenset({
+    "add", "add_", "sub", "sub_", "rsub", "mul", "mul_", "div", "div_", "true_divide", "floor_divide", "floor_divide_",
+    "pow", "pow_", "remainder", "remainder_", "fmod", "fmod_", "eq", "eq_", "ne", "ne_", "gt", "gt_", "ge", "ge_", "lt",
+    "lt_", "le", "le_", "where", "maximum", "minimum", "atan2", "bitwise_and", "bitwise_and_", "bitwise_or",
+    "bitwise_or_", "bitwise_xor", "bitwise_xor_", "bitwise_left_shift", "bitwise_right_shift", "__lshift__",
+    "__rshift__", "logical_and", "logical_or", "logical_xor", "xlogy", "logaddexp", "copysign", "heaviside", "hypot",
+})  # fmt: skip
+WRAPPED_VALUES: Final[dict[str, Number]] = {"float64": 1.5, "int64": 2, "bool": True, "complex128": 1 + 1j}
+VIEW_WITH_SPAN: Final = frozenset({"as_strided", "as_strided_", "as_strided_scatter", "as_strided_copy"})
+# Integers of the schema that name a dtype, a layout or a memory format where a wrapper lost their type.
+ENUM_NAMES: Final = {
+    "dtype": "ScalarType",
+    "out_dtype": "ScalarType",
+    "layout": "Layout",
+    "memory_format": "MemoryFormat",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A value to try, and what it assumes."""
+
+    value: Any
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A recorded call against one overload; `device` is a torch device text."""
+
+    spec: CallSpec
+    overload: Overload
+    arguments: tuple[Argument, ...]
+    device: str
+
+    @property
+    def op(self) -> str:
+        """Short name of the operator."""
+        return recorded.short_name(self.spec.call.op)
+
+    def known(self) -> Known:
+        """The recorded arguments by schema name."""
+        pairs = zip(self.overload.parameters, self.arguments, strict=False)
+        return Known(self.op, {parameter.name: argument for parameter, argument in pairs}, tuple(self.spec.direct()))
+
+    def has_tensors(self) -> bool:
+        """Whether any tensor or tensor list was passed."""
+        return any(one.is_tensor or one.kind == recorded.TENSOR_LIST for one in self.arguments)
+
+
+def options(problem: Problem, index: int) -> list[Option]:
+    """The values to try for the argument at `index`, best first. Raises UnresolvedCallError."""
+    parameter, argument = problem.overload.parameters[index], problem.arguments[index]
+    if argument.is_tensor:
+        return _tensor(problem, index)
+    if argument.kind in {recorded.TENSOR_LIST, recorded.GENERIC_LIST} or parameter.base == OPTIONAL_TENSORS:
+        return _tensor_list(problem, parameter, argument)
+    if argument.kind == recorded.SCALAR:
+        return [Option(_scalar(parameter, argument), () if argument.text else ("scalar-unknown",))]
+    if argument.kind == recorded.SCALAR_LIST:
+        return [Option([recorded.number(entry) for entry in recorded.split_list(argument.text)])]
+    if argument.kind == recorded.ABSENT:
+        return _absent(problem, parameter)
+    raise UnresolvedCallError(Reason.DTYPE, argument.kind)
+
+
+def strides_of(argument: Argument) -> Shape:
+    """Recorded strides; row-major ones where the trace has none."""
+    return argument.strides if len(argument.strides) == len(argument.dims) else contiguous(argument.dims)
+
+
+def _tensor(problem: Problem, index: int) -> list[Option]:
+    parameter, argument = problem.overload.parameters[index], problem.arguments[index]
+    dtype, dims = torch_name(argument.kind), argument.dims
+    fill, note = fill_for(problem.known(), parameter.name, dtype)
+    spec = TensorSpec(dims, strides_of(argument), dtype, fill, storage=_least_storage(problem, index))
+    tensor = Option(spec, (note,) if note else ())
+    if dims or dtype not in WRAPPED or parameter.written or problem.op not in WRAPPING:
+        return [tensor]
+    others = {one.kind for place, one in enumerate(problem.arguments) if place != index and one.is_tensor}
+    differs = any(torch_name(kind) != dtype for kind in others)
+    if index == 0 and not differs:
+        return [tensor]
+    number = Option(_wrapped_value(problem, index, dtype), ("wrapped-number",))
+    return [number, tensor] if differs else [tensor, number]
+
+
+def _wrapped_value(problem: Problem, index: int, dtype: str) -> Number:
+    """The number, if the call around this one recorded it (`div(x, 2)` around `div.Tensor`), else one of its type."""
+    around = recorded.or_none(problem.spec.parent)
+    if len(around) == len(problem.arguments) and around[index].kind == recorded.SCALAR and around[index].text:
+        return recorded.number(around[index].text)
+    return WRAPPED_VALUES[dtype]
+
+
+def _least_storage(problem: Problem, index: int) -> int:
+    """`as_strided` sees past its input: size, stride and offset are arguments of its own."""
+    if index or problem.op not in VIEW_WITH_SPAN:
+        return 0
+    named = problem.known().named
+    size, stride = (recorded.integers(named[name].text) for name in ("size", "stride"))
+    offset = problem.known().value("storage_offset", 0)
+    own = problem.arguments[0]
+    needed = span(size, stride) + offset
+    return needed if needed > span(own.dims, strides_of(own)) else 0
+
+
+def _tensor_list(problem: Problem, parameter: Parameter, argument: Argument) -> list[Option]:
+    if parameter.base == OPTIONAL_TENSORS:
+        return [Option(list(indices.indices(problem.spec, problem.arguments[0].dims)), ("indices-from-children",))]
+    if parameter.base != TENSORS:
+        raise UnresolvedCallError(Reason.OPAQUE, f"{parameter.name}: {parameter.base}")
+    found = lists.variants(problem.spec, argument, parameter.name)
+    return [Option(_entries(problem, parameter.name, one), one.notes) for one in found]
+
+
+def _entries(problem: Problem, name: str, found: lists.TensorList) -> list[TensorSpec]:
+    known, made = problem.known(), []
+    for entry in found.entries:
+        dtype = entry.dtype or "float32"
+        fill, _ = fill_for(known, name, dtype)
+        made.append(TensorSpec(entry.dims, entry.strides, dtype, fill))
+    return made
+
+
+def _scalar(parameter: Parameter, argument: Argument) -> Any:
+    """The recorded value in the type of the schema."""
+    if argument.text == "":
+        return _unknown_scalar(parameter)
+    value = recorded.number(argument.text)
+    enum = parameter.base if parameter.base in ENUM_TYPES else ENUM_NAMES.get(parameter.name)
+    if enum is not None and parameter.base in ENUM_TYPES | INTS and isinstance(value, int):
+        return enum_value(enum, value)
+    return float(value) if parameter.base == "float" and not isinstance(value, complex) else value
+
+
+def _unknown_scalar(parameter: Parameter) -> Any:
+    """Versions before 2.1 record no scalars: the default, or the plainest value of the type."""
+    if parameter.has_default or parameter.optional:
+        return parameter.default
+    if parameter.base == "ScalarType":
+        return torch_dtype("float32")
+    plain: dict[str, Number] = {"bool": False, "float": 1.0, "int": 0, "SymInt": 0}
+    return plain.get(parameter.base, 1)
+
+
+Absent = Callable[[Problem, Parameter], list[Option]]
+
+
+def _absent(problem: Problem, parameter: Parameter) -> list[Option]:
+    """`''`: None, or something that the profiler does not record."""
+    handler = ABSENT.get(parameter.base)
+    if handler is not None:
+        return handler(problem, parameter)
+    if parameter.optional or parameter.base == "Tensor":  # None for a required tensor is an undefined one
+        return [Option(None)]
+    if parameter.base.startswith("List["):
+        return _dropped_list(problem, parameter)
+    if parameter.has_default:
+        return [Option(parameter.default)]
+    raise UnresolvedCallError(Reason.OPAQUE, f"{parameter.name}: {parameter.base}")
+
+
+def _text(problem: Problem, parameter: Parameter) -> list[Option]:
+    found = texts.texts(parameter, problem.spec)
+    return [Option(text, (f"string={text}",)) for text in found]
+
+
+def _device(problem: Problem, parameter: Parameter) -> list[Option]:
+    """A factory without tensor inputs makes its result on the device; other calls stay where their input is."""
+    import torch
+
+    target = torch.device(problem.device)
+    factory = not problem.has_tensors()
+    if not parameter.optional or (factory and problem.device != "cpu"):
+        return [Option(target, ("device",)), *([Option(None)] if parameter.optional else [])]
+    return [Option(None)]
+
+
+def _storage(problem: Problem, _: Parameter) -> list[Option]:
+    """As large as the size, stride and offset passed beside it need; else as the tensor that takes it."""
+    named = problem.known()
+    own = problem.arguments[0]
+    size = recorded.integers(named.named["size"].text) if "size" in named.named else own.dims
+    stride = recorded.integers(named.named["stride"].text) if "stride" in named.named else ()
+    elements = span(size, stride if len(stride) == len(size) else contiguous(size)) + named.value("storage_offset", 0)
+    return [Option(StorageSpec(elements, torch_name(own.kind)))]
+
+
+def _generator(_: Problem, __: Parameter) -> list[Option]:
+    return [Option(None)]
+
+
+ABSENT: Final[dict[str, Absent]] = {
+    "str": _text,
+    "Device": _device,
+    "Storage": _storage,
+    "Generator": _generator,
+}
+
+
+def _dropped_list(problem: Problem, parameter: Parameter) -> list[Option]:
+    """A scalar list of more than 30 entries."""
+    element = parameter.base.removeprefix("List[").removesuffix("]")
+    if element in {*NUMBERS, "float"}:
+        return [Option([1.0] * count, ("scalar-list-guess",)) for count in _list_lengths(problem)]
+    sizes = _piece_sizes(problem) if problem.op.startswith("split_with_sizes") else []
+    if sizes:
+        return [Option(sizes, ("list-from-children",))]
+    result = _result_dims(problem) if element in INTS else None
+    if result is not None:
+        return [Option(list(result), ("list-from-children",))]
+    raise UnresolvedCallError(Reason.LIST_DROPPED, f"{parameter.name} of {problem.spec.call.op}")
+
+
+def _list_lengths(problem: Problem) -> list[int]:
+    """The lengths that the tensor lists beside it may have."""
+    for parameter, argument in zip(problem.overload.parameters, problem.arguments, strict=False):
+        if argument.kind == recorded.TENSOR_LIST:
+            return [len(found.entries) for found in lists.variants(problem.spec, argument, parameter.name)]
+    raise UnresolvedCallError(Reason.LIST_DROPPED, problem.spec.call.op)
+
+
+def _piece_sizes(problem: Problem) -> list[int]:
+    """Each piece is an as_strided (or narrow) of its own."""
+    axis = problem.known().value("dim", 0)
+    sizes: list[int] = []
+    for child in problem.spec.children:
+        arguments = recorded.or_none(child.call)
+        if child.call.op == "aten::as_strided" and len(arguments) > 1:
+            size = recorded.integers(arguments[1].text)
+            sizes.extend([size[axis]] * child.times if -len(size) <= axis < len(size) else [])
+    total = problem.known().size("self", axis)
+    return sizes if sum(sizes) == total else []
+
+
+def _result_dims(problem: Problem) -> Shape | None:
+    for call in problem.spec.below():
+        arguments = recorded.or_none(call)
+        if call.op == "aten::empty" and arguments and arguments[0].kind == recorded.SCALAR_LIST:
+            return recorded.integers(arguments[0].text)
+    return None

@@ -1,0 +1,180 @@
+"""A call on paper (`Draft`) and in memory (`BuiltCall`)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from kerneldb.replay.resolve.errors import CallFailedError, Reason, UnresolvedCallError
+from kerneldb.replay.resolve.schema import Overload
+from kerneldb.replay.resolve.tensors import StorageSpec, TensorSpec, distinct, make, refill
+
+# What torch raises for arguments that an operator does not take; out-of-memory is a RuntimeError.
+TORCH_ERRORS: Final = (
+    RuntimeError, TypeError, ValueError, IndexError, AttributeError, NotImplementedError, AssertionError,
+    ZeroDivisionError, OverflowError, LookupError,
+)  # fmt: skip
+DETAIL_LENGTH: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A call to be built: one value per schema argument (TensorSpec, lists of them, StorageSpec, or plain Python).
+
+    `notes` say what was assumed. With `grad`, float tensors that are only read require gradients and the call
+    runs with autograd on.
+    """
+
+    overload: Overload
+    values: tuple[Any, ...]
+    notes: tuple[str, ...] = ()
+    grad: bool = False
+
+    def tensors(self) -> Iterator[tuple[int, TensorSpec]]:
+        """The tensors passed directly (not in lists), with their argument index."""
+        return ((index, value) for index, value in enumerate(self.values) if isinstance(value, TensorSpec))
+
+    def with_value(self, index: int, value: Any) -> Draft:
+        """The same with another value of one argument."""
+        return replace(self, values=(*self.values[:index], value, *self.values[index + 1 :]))
+
+    def noted(self, *notes: str) -> Draft:
+        """The same with further notes."""
+        return replace(self, notes=tuple(dict.fromkeys((*self.notes, *notes))))
+
+    def name(self, index: int) -> str:
+        """Schema name of the argument at `index`."""
+        return self.overload.parameters[index].name
+
+    def build(self, device: str, seed: int = 0) -> BuiltCall:
+        """Make the tensors on `device`. Raises UnresolvedCallError: DTYPE, or REFUSED where torch cannot make one."""
+        maker = _Maker(device, seed)
+        try:
+            made = [maker.make(value, self.name(index)) for index, value in enumerate(self.values)]
+        except UnresolvedCallError:
+            raise
+        except TORCH_ERRORS as error:
+            raise UnresolvedCallError(Reason.REFUSED, f"making the inputs: {quoted(error)}") from error
+        pairs = list(zip(self.overload.parameters, made, strict=False))
+        if self.grad:
+            pairs = [(one, value if one.written else _requiring_grad(value)) for one, value in pairs]
+        return BuiltCall(
+            overload=self.overload.name,
+            function=self.overload.function,
+            args=tuple(value for parameter, value in pairs if not parameter.keyword),
+            kwargs={parameter.name: value for parameter, value in pairs if parameter.keyword},
+            inputs=tuple(maker.inputs),
+            notes=self.notes,
+            draft=self,
+            device=device,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A tensor input. `bytes` counts the elements that it really holds: broadcast dims once."""
+
+    name: str
+    tensor: Any
+    spec: TensorSpec
+    bytes: int
+
+
+@dataclass(slots=True)
+class BuiltCall:
+    """A call with its inputs in memory. `overload` as in `aten::add.Tensor`, `notes` what was assumed."""
+
+    overload: str
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    inputs: tuple[Input, ...]
+    notes: tuple[str, ...]
+    draft: Draft
+    device: str
+
+    @property
+    def input_bytes(self) -> int:
+        """Bytes of all inputs."""
+        return sum(one.bytes for one in self.inputs)
+
+    def call(self) -> Any:
+        """Run it once and return its result. Raises CallFailedError with the first line of torch's message."""
+        try:
+            with self._mode():
+                return self.function(*self.args, **self.kwargs)
+        except TORCH_ERRORS as error:
+            raise CallFailedError(Reason.REFUSED, f"{self.overload}: {quoted(error)}") from error
+
+    def fresh(self, seed: int) -> BuiltCall:
+        """The same call with another set of inputs: one more place of a ring."""
+        return self.draft.build(self.device, seed)
+
+    def refill(self, seed: int = 0) -> None:
+        """Draw all inputs anew: values of in-place calls drift, towards inf or denormals, when they run in a loop."""
+        for one in self.inputs:
+            refill(one.tensor, one.spec, generator(str(one.tensor.device), seed))
+
+    def _mode(self) -> contextlib.AbstractContextManager[Any]:
+        import torch
+
+        mode: contextlib.AbstractContextManager[Any] = torch.enable_grad() if self.draft.grad else torch.no_grad()
+        return mode
+
+
+def generator(device: str, seed: int) -> Any:
+    """A seeded random generator of `device`; None where it has none (meta)."""
+    import torch
+
+    if device == "meta":
+        return None
+    made = torch.Generator(device=device)
+    made.manual_seed(seed)
+    return made
+
+
+def quoted(error: BaseException) -> str:
+    """Class and first line of an error, shortened."""
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:DETAIL_LENGTH]
+
+
+class _Maker:
+    """Makes the values of one call; specs of one group share their tensor."""
+
+    def __init__(self, device: str, seed: int) -> None:
+        self.device = device
+        self.inputs: list[Input] = []
+        self._generators = {name: generator(name, seed) for name in {device, "cpu"}}
+        self._shared: dict[int, Any] = {}
+
+    def make(self, value: Any, name: str) -> Any:
+        if isinstance(value, TensorSpec):
+            return self._tensor(value, name)
+        if isinstance(value, StorageSpec):
+            held = TensorSpec((value.elements,), (1,), value.dtype)
+            return self._tensor(held, name).untyped_storage()
+        if isinstance(value, list):
+            return [self.make(entry, f"{name}[{index}]") for index, entry in enumerate(value)]
+        return value
+
+    def _tensor(self, spec: TensorSpec, name: str) -> Any:
+        if spec.group and spec.group in self._shared:
+            return self._shared[spec.group]
+        tensor = make(spec, self.device, self._generators["cpu" if spec.place else self.device])
+        self.inputs.append(Input(name, tensor, spec, distinct(spec.dims, spec.strides) * tensor.element_size()))
+        if spec.group:
+            self._shared[spec.group] = tensor
+        return tensor
+
+
+def _requiring_grad(value: Any) -> Any:
+    import torch
+
+    if isinstance(value, list):
+        return [_requiring_grad(entry) for entry in value]
+    if torch.is_tensor(value) and (value.is_floating_point() or value.is_complex()):
+        return value.requires_grad_()
+    return value

@@ -1,0 +1,55 @@
+"""The equation of an einsum, which is not recorded, from the permutes that einsum makes of its operands.
+
+aten/src/ATen/native/Linear.cpp gives every label a place (those of the output first, in its order) and permutes each
+operand to these places, with dims of size 1 for labels it lacks. Only how many places belong to the output stays open.
+"""
+
+from __future__ import annotations
+
+import string
+from typing import Final
+
+from kerneldb.replay.plan import CallSpec
+from kerneldb.replay.resolve import recorded
+from kerneldb.replay.resolve.recorded import Shape
+
+LETTERS: Final = string.ascii_lowercase
+
+
+def equations(spec: CallSpec) -> tuple[str, ...]:
+    """The equations that fit the permutes, most likely first; none where the permutes are missing."""
+    operands = next((one.dims for one in recorded.or_none(spec.call) if one.kind == recorded.TENSOR_LIST), ())
+    orders = _orders(spec, operands)
+    if not operands or len(orders) < len(operands):
+        return ()
+    sides = [_labels(order, len(dims)) for order, dims in zip(orders, operands, strict=True)]
+    counts = sorted(range(max(map(len, orders)) + 1), key=lambda count: _rank(sides, count))
+    return tuple(f"{','.join(sides)}->{LETTERS[:count]}" for count in counts)
+
+
+def _orders(spec: CallSpec, operands: tuple[Shape, ...]) -> list[Shape]:
+    """The permute of each operand, in order."""
+    permutes = [recorded.or_none(call) for call in spec.direct() if call.op == "aten::permute"]
+    found: list[Shape] = []
+    for dims in operands:
+        fits = (place for place, one in enumerate(permutes) if _widened(one[0].dims, dims))
+        place = next(fits, None)
+        if place is not None:
+            found.append(recorded.integers(permutes.pop(place)[1].text))
+    return found
+
+
+def _widened(wide: Shape, dims: Shape) -> bool:
+    return wide[: len(dims)] == dims and set(wide[len(dims) :]) <= {1}
+
+
+def _labels(order: Shape, dims: int) -> str:
+    """Letters of an operand: the place of each of its own dims."""
+    return "".join(LETTERS[order.index(axis)] for axis in range(dims))
+
+
+def _rank(sides: list[str], count: int) -> tuple[int, int]:
+    """Labels that two operands share are summed when they stand last; a label of one operand alone is rarely summed."""
+    summed = LETTERS[count : max(len(set("".join(sides))), count)]
+    alone = sum(1 for label in summed if sum(label in side for side in sides) == 1)
+    return alone if len(sides) > 1 else 0, -1 if summed and not alone else 0

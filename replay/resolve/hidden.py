@@ -1,0 +1,118 @@
+"""Variables that a trace does not record and that change the kernel: variants to try when the plain call misses.
+
+Frequencies in recorded models: inputs not aligned to 16 bytes 1.3 %, nonzero storage offset 4.4 %, the same tensor
+passed twice 1.5 %. Also: 0-dim tensors in host memory, copies between host and device, inputs that beta = 0 leaves
+unread, the order of index values (kernels whose grid depends on the data), autograd on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from kerneldb.replay.plan import CallSpec
+from kerneldb.replay.resolve import recorded
+from kerneldb.replay.resolve.draft import Draft
+from kerneldb.replay.resolve.dtypes import is_integer
+from kerneldb.replay.resolve.tensors import Fill, TensorSpec
+
+ALIGNED_OFFSET: Final = 64
+SINGLE_LIMIT: Final = 4
+COPIES: Final = frozenset({"copy_", "_to_copy", "to"})
+INDEX_PATTERNS: Final = ("range", "constant")
+
+
+def variants(draft: Draft, spec: CallSpec, device: str) -> Iterator[Draft]:
+    """Variants of `draft`, the most frequent first, each noted `hidden:…`."""
+    yield from _offsets(draft)
+    yield from _aliases(draft)
+    if device != "cpu":
+        yield from _host_scalars(draft)
+        yield from _transfers(draft, recorded.short_name(spec.call.op), device)
+    yield from _unread(draft)
+    yield from _index_orders(draft)
+    yield from _with_autograd(draft, spec)
+
+
+def _offsets(draft: Draft) -> Iterator[Draft]:
+    """Storage offsets: one element (misaligned for vector loads), then aligned ones; all tensors, then each alone."""
+    places = [index for index, spec in draft.tensors() if spec.dims and not draft.overload.parameters[index].out]
+    for offset, word in ((1, "misaligned"), (ALIGNED_OFFSET, "offset")):
+        if len(places) > 1:
+            yield _shifted(draft, places, offset).noted(f"hidden:{word}(all)")
+        for index in places[:SINGLE_LIMIT]:
+            yield _shifted(draft, [index], offset).noted(f"hidden:{word}({draft.name(index)})")
+
+
+def _shifted(draft: Draft, places: list[int], offset: int) -> Draft:
+    for index in places:
+        spec: TensorSpec = draft.values[index]
+        draft = draft.with_value(index, replace(spec, offset=offset, storage=spec.storage and spec.storage + offset))
+    return draft
+
+
+def _aliases(draft: Draft) -> Iterator[Draft]:
+    """Arguments of equal shape may have been one tensor (`mul(x, x)`, attention of x with itself)."""
+    groups: dict[TensorSpec, list[int]] = {}
+    for index, spec in draft.tensors():
+        groups.setdefault(replace(spec, fill=Fill("normal")), []).append(index)
+    shared = {number: places for number, places in enumerate(groups.values(), 1) if len(places) > 1}
+    for number, places in shared.items():
+        aliased = draft
+        for index in places:
+            aliased = aliased.with_value(index, replace(draft.values[places[0]], group=number))
+        yield aliased.noted(f"hidden:aliased({','.join(map(draft.name, places))})")
+
+
+def _host_scalars(draft: Draft) -> Iterator[Draft]:
+    for index, spec in draft.tensors():
+        if not spec.dims:
+            yield draft.with_value(index, replace(spec, place="cpu")).noted(f"hidden:host-scalar({draft.name(index)})")
+
+
+def _transfers(draft: Draft, op: str, device: str) -> Iterator[Draft]:
+    """Copies between host and device, pageable and pinned."""
+    if op not in COPIES:
+        return
+    places = [index for index, spec in draft.tensors() if spec.dims or op != "copy_"]
+    for place in ("cpu", "pinned"):
+        for index in places[:2]:
+            moved = draft.with_value(index, replace(draft.values[index], place=place))
+            moved = moved if op == "copy_" else _to_device(moved, device)
+            yield moved.noted(f"hidden:{place}({draft.name(index)})")
+    if op != "copy_":
+        yield _to_device(draft, "cpu").noted("hidden:to-host")
+
+
+def _to_device(draft: Draft, device: str) -> Draft:
+    import torch
+
+    places = (index for index, one in enumerate(draft.overload.parameters) if one.base == "Device")
+    index = next(places, None)
+    return draft if index is None or index >= len(draft.values) else draft.with_value(index, torch.device(device))
+
+
+def _unread(draft: Draft) -> Iterator[Draft]:
+    """With beta = 0 the added matrix is not read; `empty` ones are what callers pass."""
+    named = dict(zip((one.name for one in draft.overload.parameters), draft.values, strict=False))
+    beta: Any = named.get("beta")
+    if isinstance(beta, int | float) and beta == 0 and isinstance(draft.values[0], TensorSpec):
+        spec = replace(draft.values[0], fill=Fill("empty"))
+        yield draft.with_value(0, spec).noted("hidden:uninitialised(self)")
+
+
+def _index_orders(draft: Draft) -> Iterator[Draft]:
+    """Ascending and constant index values in place of random ones."""
+    for index, spec in draft.tensors():
+        if spec.fill.kind != "integers" or not is_integer(spec.dtype):
+            continue
+        for kind in INDEX_PATTERNS:
+            ordered = replace(spec, fill=Fill(kind, spec.fill.low, spec.fill.high))
+            yield draft.with_value(index, ordered).noted(f"hidden:{kind}({draft.name(index)})")
+
+
+def _with_autograd(draft: Draft, spec: CallSpec) -> Iterator[Draft]:
+    """Composite calls recorded under autograd may take another path."""
+    if spec.children and not draft.overload.has_out:
+        yield replace(draft, grad=True).noted("hidden:autograd")

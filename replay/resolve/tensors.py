@@ -1,0 +1,170 @@
+"""Tensors of recorded dims, strides and dtype, whatever the strides: transposed, expanded, overlapping, with gaps.
+
+A tensor is made by `empty_strided`, or by `set_` into a larger storage, never as a view of another one: `detach_` and
+friends refuse views. Its whole storage is filled, on its own device.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kerneldb.replay.resolve.dtypes import is_integer, torch_dtype
+
+CHUNK: Final = 1 << 24
+HOST: Final = "cpu"
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """How values are drawn; what `low` and `high` mean depends on `kind`.
+
+    normal        mean, standard deviation           uniform      bounds, high excluded
+    integers      bounds, high excluded              constant     the value (low)
+    ascending     first and last value, linear       cumulative   first and last of a rounded linear sequence
+    count         random mask with `high` true       empty        left uninitialised
+    range         0, 1, 2, … modulo high, from low    values       exactly `values`
+    """
+
+    kind: str
+    low: float = 0.0
+    high: float = 1.0
+    values: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """A tensor to be made. `dims`, `strides`, `offset` and `storage` (least size) in elements; dtype a torch name.
+
+    `place` None is the call's device, else "cpu" or "pinned". Specs of one call with the same `group` (not 0) become
+    the same tensor.
+    """
+
+    dims: Shape
+    strides: Shape
+    dtype: str
+    fill: Fill = field(default_factory=lambda: Fill("normal"))
+    offset: int = 0
+    storage: int = 0
+    place: str | None = None
+    group: int = 0
+
+    @property
+    def elements(self) -> int:
+        """Elements of the storage: offset and span, at least `storage`."""
+        return max(self.offset + span(self.dims, self.strides), self.storage)
+
+
+@dataclass(frozen=True, slots=True)
+class StorageSpec:
+    """A bare storage of `elements` of a torch dtype name, for `set_`."""
+
+    elements: int
+    dtype: str
+
+
+def numel(dims: Shape) -> int:
+    """Elements of a tensor of these dims; 1 for a 0-dim one."""
+    return math.prod(dims)
+
+
+def span(dims: Shape, strides: Shape) -> int:
+    """Elements between the first and the last one of a strided tensor, both included; 0 for an empty one."""
+    return 0 if 0 in dims else 1 + sum((size - 1) * stride for size, stride in zip(dims, strides, strict=True))
+
+
+def distinct(dims: Shape, strides: Shape) -> int:
+    """Elements that a strided tensor really holds: broadcast dims (stride 0) count once."""
+    kept = (size if stride else min(size, 1) for size, stride in zip(dims, strides, strict=True))
+    return min(math.prod(kept), span(dims, strides))
+
+
+def contiguous(dims: Shape) -> Shape:
+    """Row-major strides."""
+    strides: list[int] = []
+    step = 1
+    for size in reversed(dims):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def make(spec: TensorSpec, device: str, generator: Any = None) -> Any:
+    """The tensor of `spec`, filled."""
+    import torch
+
+    place = HOST if spec.place else device
+    dtype = torch_dtype(spec.dtype)
+    if spec.offset or spec.storage > span(spec.dims, spec.strides):
+        base = torch.empty(spec.elements, dtype=dtype, device=place)
+        tensor = torch.empty(0, dtype=dtype, device=place)
+        tensor.set_(base.untyped_storage(), spec.offset, spec.dims, spec.strides)
+    else:
+        tensor = torch.empty_strided(spec.dims, spec.strides, dtype=dtype, device=place)
+    if spec.place == "pinned":
+        tensor = tensor.pin_memory()
+    refill(tensor, spec, generator)
+    return tensor
+
+
+def refill(tensor: Any, spec: TensorSpec, generator: Any = None) -> None:
+    """Draw the values of `tensor` (made from `spec`) anew, in its whole storage."""
+    import torch
+
+    count = tensor.untyped_storage().nbytes() // max(tensor.element_size(), 1)
+    if not count or tensor.device.type == "meta" or spec.fill.kind == "empty":
+        return
+    flat = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    flat.set_(tensor.untyped_storage(), 0, (count,), (1,))
+    drawn = None if generator is None or generator.device.type != tensor.device.type else generator
+    with torch.no_grad():
+        if spec.dtype.startswith("float4"):
+            flat.view(torch.uint8).random_(0, 256, generator=drawn)
+        elif spec.fill.kind in {"normal", "uniform"}:
+            _fill_real(flat, spec, drawn)
+        else:
+            _fill_exact(flat, spec.fill, drawn)
+
+
+def _fill_real(flat: Any, spec: TensorSpec, generator: Any) -> None:
+    import torch
+
+    low, high = spec.fill.low, spec.fill.high
+    if spec.dtype == "bool":
+        flat.random_(0, 2, generator=generator)
+    elif is_integer(spec.dtype):
+        flat.random_(math.floor(low), max(math.ceil(high), math.floor(low) + 1), generator=generator)
+    elif spec.dtype.startswith("float8"):  # no random numbers in 8 bits: drawn in float32, chunk by chunk
+        for part in flat.split(CHUNK):
+            drawn = torch.empty(part.shape, dtype=torch.float32, device=flat.device)
+            _fill_real(drawn, TensorSpec((), (), "float32", spec.fill), generator)
+            part.copy_(drawn)
+    elif spec.fill.kind == "normal":
+        flat.normal_(low, high, generator=generator)
+    else:
+        flat.uniform_(low, high, generator=generator)
+
+
+def _fill_exact(flat: Any, fill: Fill, generator: Any) -> None:
+    import torch
+
+    count, device = flat.numel(), flat.device
+    low, high = fill.low, fill.high
+    if fill.kind == "constant":
+        flat.fill_(low)
+    elif fill.kind == "integers":
+        flat.random_(int(low), max(int(high), int(low) + 1), generator=generator)
+    elif fill.kind == "range":
+        flat.copy_(torch.arange(count, device=device).remainder_(max(int(high - low), 1)).add_(int(low)))
+    elif fill.kind == "count":
+        flat.zero_()
+        flat[torch.randperm(count, device=device, generator=generator)[: int(high)]] = 1
+    elif fill.kind == "values":
+        flat.copy_(torch.tensor(fill.values, device=device))
+    elif fill.kind == "ascending":
+        flat.copy_(torch.linspace(low, high, count, device=device))
+    else:
+        flat.copy_(torch.linspace(low, high, count, device=device, dtype=torch.float64).round())

@@ -1,0 +1,302 @@
+"""Values by meaning: indices in range, probabilities positive, offsets ascending; floats drawn, never zeros.
+
+Activations are drawn from N(0, 1), weights from N(0, 0.02), the gains of norms from N(1, 0.02). An integer tensor whose
+meaning is unknown holds the constant 1, or 0 where its name says index: an index out of range on CUDA poisons the
+context of the whole process. Such tensors are noted as `int-default`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kerneldb.replay.plan import OpCall
+from kerneldb.replay.resolve import recorded
+from kerneldb.replay.resolve.dtypes import is_integer
+from kerneldb.replay.resolve.recorded import Argument, Number
+from kerneldb.replay.resolve.tensors import Fill, Shape, numel
+
+ACTIVATION: Final = Fill("normal", 0.0, 1.0)
+WEIGHT: Final = Fill("normal", 0.0, 0.02)
+GAIN: Final = Fill("normal", 1.0, 0.02)
+POSITIVE: Final = Fill("uniform", 0.05, 0.95)
+NEAR_ONE: Final = Fill("uniform", 0.5, 1.5)
+SMALL: Final = Fill("normal", 0.0, 0.1)
+TRUE: Final = Fill("constant", 1)
+DIVISOR: Final = Fill("uniform", 1.0, 4.0)
+MASK: Final = Fill("uniform", 0.0, 2.0)
+SAFE_INDEX: Final = Fill("constant", 0)
+SAFE_INTEGER: Final = Fill("constant", 1)
+MATRIX: Final = 2
+PACKED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a rule may look at: the operator (short name), its recorded arguments by schema name, and its calls."""
+
+    op: str
+    named: Mapping[str, Argument]
+    calls: tuple[OpCall, ...] = ()
+
+    def dims(self, name: str) -> Shape:
+        """Recorded dims of a tensor argument; empty where there is none."""
+        argument = self.named.get(name)
+        return argument.dims if argument is not None and argument.is_tensor else ()
+
+    def size(self, name: str, axis: int) -> int:
+        """One of these dims; 1 where there is none."""
+        dims = self.dims(name)
+        return int(dims[axis]) if -len(dims) <= axis < len(dims) else 1
+
+    def value(self, name: str, default: int) -> int:
+        """A recorded integer argument."""
+        argument = self.named.get(name)
+        if argument is None or argument.kind != recorded.SCALAR or recorded.spelling(argument.text) is not int:
+            return default
+        return int(argument.text)
+
+    def number(self, name: str) -> Number | None:
+        """A recorded scalar argument."""
+        argument = self.named.get(name)
+        scalar = argument is not None and argument.kind == recorded.SCALAR and argument.text != ""
+        return recorded.number(argument.text) if argument is not None and scalar else None
+
+    def first(self, *names: str) -> Shape:
+        """The dims of the first of these tensor arguments that was recorded."""
+        return next((dims for dims in map(self.dims, names) if dims), ())
+
+
+Rule = Callable[[Known], Fill]
+
+
+def fill_for(known: Known, name: str, dtype: str) -> tuple[Fill, str | None]:
+    """How to fill the tensor argument `name` of torch dtype name `dtype`, and a note where its meaning is unknown."""
+    rule = OPERATOR_RULES.get(known.op, {}).get(name)
+    whole = is_integer(dtype)
+    if rule is None:
+        rule = (INTEGER_NAMES if whole else BOOL_NAMES if dtype == "bool" else REAL_NAMES).get(name)
+    if rule is not None:
+        return _fitting(rule(known), dtype), None
+    if dtype == "bool":
+        return MASK, None
+    if whole:
+        return (SAFE_INDEX if "ind" in name or "idx" in name or name.endswith("ids") else SAFE_INTEGER), "int-default"
+    return ACTIVATION, None
+
+
+def _fitting(fill: Fill, dtype: str) -> Fill:
+    """A rule may serve several dtypes: real draws become integers in the same range, integer draws stay in it."""
+    if is_integer(dtype) and fill.kind in {"uniform", "normal", "ascending"}:
+        return Fill("integers", max(math.ceil(fill.low), 1), max(math.ceil(fill.high), 2))
+    if not is_integer(dtype) and fill.kind in {"integers", "range"}:
+        return MASK if dtype == "bool" else POSITIVE
+    return fill
+
+
+def below(limit: Callable[[Known], int]) -> Rule:
+    """Indices in [0, limit)."""
+    return lambda known: Fill("integers", 0, max(limit(known), 1))
+
+
+def always(fill: Fill) -> Rule:
+    """The same fill whatever the arguments."""
+    return lambda _: fill
+
+
+def _each(names: Iterable[str], rules: dict[str, Rule]) -> dict[str, dict[str, Rule]]:
+    return dict.fromkeys(names, rules)
+
+
+def _along(name: str) -> Rule:
+    return below(lambda known: known.size(name, known.value("dim", 0)))
+
+
+def _classes(known: Known) -> int:
+    """Class axis of the scores: [N, C, …], or [C] for a single sample."""
+    dims = known.first("self", "input")
+    return dims[1] if len(dims) > 1 else dims[0] if dims else 1
+
+
+def _plane(known: Known) -> int:
+    return known.size("self", -1) * known.size("self", -2)
+
+
+def _group_ends(known: Known) -> Fill:
+    """Ends of the groups of a grouped GEMM: from its own GEMMs where it makes some (CPU), else even groups.
+
+    Grouped are the rows of self [M, K] beside mat2 [G, K, N], K of two matrices, the columns of mat2 beside [G, M, K].
+    """
+    batched = len(known.dims("self")) > MATRIX, len(known.dims("mat2")) > MATRIX
+    operand, axis = ("mat2", 1) if batched[0] else ("self", 0) if batched[1] else ("self", 1)
+    total, groups = known.size(operand, axis), max(numel(known.dims("offs")), 1)
+    pairs = [recorded.or_none(call)[:2] for call in known.calls if call.op == "aten::mm"]
+    sizes = [pair[operand == "mat2"].dims[axis] for pair in pairs]
+    if len(sizes) == groups and sum(sizes) == total:
+        return Fill("values", values=tuple(itertools.accumulate(sizes)))
+    return Fill("cumulative", total / groups, total)
+
+
+def _tokens(name: str) -> Callable[[Known], int]:
+    """Tokens of a packed batch: [total, heads, dim], or [1, total, heads, dim]."""
+    return lambda known: known.size(name, 0) * (known.size(name, 1) if len(known.dims(name)) > PACKED else 1)
+
+
+def _repeats(known: Known) -> Fill:
+    counts = numel(known.dims("repeats"))
+    return Fill("constant", max(known.value("output_size", counts) // max(counts, 1), 1))
+
+
+def _scatter_mask(known: Known) -> Fill:
+    """As many true entries as there are source values to take, mask broadcast included."""
+    copies = max(numel(known.dims("self")) // max(numel(known.dims("mask")), 1), 1)
+    return Fill("count", 0, min(numel(known.dims("source")) // copies, numel(known.dims("mask"))))
+
+
+def _dropout_mask(known: Known) -> Fill:
+    scale = known.number("scale")
+    kept = 1 / scale if isinstance(scale, float) and scale >= 1 else 0.5
+    return Fill("count", 0, round(kept * numel(known.dims("mask"))))
+
+
+def _power_base(known: Known) -> Fill:
+    exponent = known.number("exponent")
+    return POSITIVE if isinstance(exponent, float) and not exponent.is_integer() else ACTIVATION
+
+
+def _softmax_output(known: Known) -> Fill:
+    return Fill("uniform", 0.0, 2.0 / max(known.size("output", known.value("dim", -1)), 1))
+
+
+def _log_softmax_output(known: Known) -> Fill:
+    return Fill("normal", -math.log(max(known.size("output", known.value("dim", -1)), 1)) - 0.5, 1.0)
+
+
+def _log_sum_exp(known: Known) -> Fill:
+    """Log Σ exp of k scores from N(0, 1) is log k + 1/2: with it, backward sees probabilities of the right size."""
+    packed = known.op.startswith(("_flash", "_efficient"))
+    keys = known.size("key" if known.dims("key") else "k", 1 if packed else -2)
+    return Fill("normal", math.log(max(keys, 1)) + 0.5, 0.01)
+
+
+def _class_targets(known: Known) -> Fill:
+    return Fill("integers", 0, max(_classes(known), 1))
+
+
+def _mat2(known: Known) -> Fill:
+    """A weight is the second matrix and, in `linear`, a transposed one; batched or two activations are not."""
+    argument = known.named.get("mat2")
+    return WEIGHT if argument is not None and argument.strides[:1] == (1,) else ACTIVATION
+
+
+def _pages(known: Known) -> int:
+    return (known.first("key_cache", "k_cache", "kv_cache", "key", "k") or (1,))[0]
+
+
+def _slots(known: Known) -> Fill:
+    dims = known.first("key_cache", "k_cache", "kv_cache")
+    return Fill("range", 0, max(dims[0], 1)) if dims else SAFE_INDEX
+
+
+def _experts(known: Known) -> int:
+    return (known.first("w1", "w13", "w13_weight", "w2", "gating_output") or (1,))[0]
+
+
+ALONG_SELF: Final = (
+    "index_select", "gather", "index_add", "index_add_", "index_copy", "index_copy_", "index_fill", "index_fill_",
+    "index_reduce", "index_reduce_", "scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_reduce",
+    "scatter_reduce_", "gather_backward",
+)  # fmt: skip
+CLASS_LOSSES: Final = (
+    "nll_loss", "nll_loss_forward", "nll_loss_backward", "nll_loss_nd", "nll_loss2d", "nll_loss2d_forward",
+    "nll_loss2d_backward", "cross_entropy_loss", "multi_margin_loss",
+)  # fmt: skip
+POSITIVE_DOMAIN: Final = (
+    "log", "log_", "log2", "log10", "log1p", "sqrt", "sqrt_", "rsqrt", "rsqrt_", "multinomial", "bernoulli", "logit",
+    "_foreach_sqrt", "_foreach_sqrt_", "_foreach_log", "_foreach_rsqrt", "binary_cross_entropy",
+    "binary_cross_entropy_backward",
+)  # fmt: skip
+DIVISIONS: Final = (
+    "div", "div_", "true_divide", "remainder", "remainder_", "floor_divide", "floor_divide_", "fmod", "fmod_",
+    "_foreach_div", "_foreach_div_",
+)  # fmt: skip
+NORMS: Final = (
+    "native_layer_norm", "layer_norm", "native_layer_norm_backward", "rms_norm", "_fused_rms_norm",
+    "_fused_rms_norm_backward", "native_group_norm", "native_group_norm_backward", "group_norm", "batch_norm",
+    "native_batch_norm", "native_batch_norm_backward", "_native_batch_norm_legit", "cudnn_batch_norm",
+    "cudnn_batch_norm_backward", "miopen_batch_norm", "miopen_batch_norm_backward", "_batch_norm_impl_index",
+    "_batch_norm_with_update", "batch_norm_backward", "instance_norm",
+)  # fmt: skip
+GROUPED: Final = below(lambda known: known.size("weight", 0))
+
+OPERATOR_RULES: Final[dict[str, dict[str, Rule]]] = {
+    **_each(ALONG_SELF, {"index": _along("self")}),
+    **_each(CLASS_LOSSES, {"target": _class_targets, "total_weight": always(TRUE)}),
+    **_each(POSITIVE_DOMAIN, {"self": always(POSITIVE), "target": always(POSITIVE)}),
+    **_each(DIVISIONS, {"other": always(DIVISOR)}),
+    **_each(NORMS, {"weight": always(GAIN), "mean": always(SMALL)}),
+    **_each(("pow", "pow_", "_foreach_pow"), {"self": _power_base}),
+    **_each(("mm", "addmm", "_addmm_activation"), {"mat2": _mat2}),
+    **_each(("masked_scatter", "masked_scatter_"), {"mask": _scatter_mask}),
+    **_each(("native_dropout_backward", "_masked_scale"), {"mask": _dropout_mask}),
+    **_each(("embedding_backward", "embedding_dense_backward"), {
+        "indices": below(lambda known: known.value("num_weights", 1))}),
+    **_each(("_grouped_mm", "_scaled_grouped_mm"), {"offs": _group_ends}),
+    **_each(("_embedding_bag", "embedding_bag", "_embedding_bag_forward_only"), {
+        "indices": GROUPED, "offsets": lambda known: Fill("range", 0, numel(known.dims("indices")))}),
+    **_each(("max_pool2d_with_indices_backward", "adaptive_max_pool2d_backward", "max_unpool2d"), {
+        "indices": below(_plane)}),
+    **_each(("ctc_loss", "_ctc_loss"), {
+        "targets": lambda known: Fill("integers", 1, max(known.size("log_probs", -1), 2)),
+        "input_lengths": lambda known: Fill("constant", known.size("log_probs", 0)),
+        "target_lengths": lambda known: Fill("constant", max(numel(known.dims("targets"))
+                                                             // max(numel(known.dims("target_lengths")), 1), 1))}),
+    **_each(("take", "put_"), {"index": below(lambda known: numel(known.dims("self")))}),
+    "embedding": {"indices": GROUPED, "weight": always(WEIGHT)},
+    "embedding_renorm_": {"indices": below(lambda known: known.size("self", 0))},
+    "one_hot": {"self": below(lambda known: known.value("num_classes", 2))},
+    "bincount": {"self": below(lambda known: max(known.value("minlength", 2), 2))},
+    "repeat_interleave": {"repeats": _repeats},
+    "_assert_async": {"self": always(TRUE)},
+    "is_nonzero": {"self": always(TRUE)},
+    "searchsorted": {"sorted_sequence": always(Fill("ascending", -2.0, 2.0))},
+    "bucketize": {"boundaries": always(Fill("ascending", -2.0, 2.0))},
+    "grid_sampler": {"grid": always(Fill("uniform", -1.0, 1.0))},
+    "grid_sampler_2d": {"grid": always(Fill("uniform", -1.0, 1.0))},
+    "_softmax_backward_data": {"output": _softmax_output},
+    "_log_softmax_backward_data": {"output": _log_softmax_output},
+    "tanh_backward": {"output": always(Fill("uniform", -0.95, 0.95))},
+    "sigmoid_backward": {"output": always(POSITIVE)},
+    "_foreach_addcdiv_": {"tensor2": always(NEAR_ONE)},
+    "_foreach_addcdiv": {"tensor2": always(NEAR_ONE)},
+    "addcdiv": {"tensor2": always(NEAR_ONE)},
+    "addcdiv_": {"tensor2": always(NEAR_ONE)},
+    "_pack_padded_sequence": {"lengths": lambda known: Fill("constant", known.size("input", 0))},
+}  # fmt: skip
+
+REAL_NAMES: Final[dict[str, Rule]] = {
+    **dict.fromkeys(("weight", "w1", "w2", "w13", "w13_weight", "bias"), always(WEIGHT)),
+    **dict.fromkeys(("running_mean", "save_mean"), always(SMALL)),
+    **dict.fromkeys(("logsumexp", "softmax_lse"), _log_sum_exp),
+    **dict.fromkeys((
+        "running_var", "save_var", "save_invstd", "invstd", "rstd", "exp_avg_sqs", "max_exp_avg_sqs", "scale",
+        "scale_a", "scale_b", "scales", "inv_scale", "grad_scale", "state_steps"), always(NEAR_ONE)),
+    **dict.fromkeys(("found_inf",), always(Fill("constant", 0))),
+}  # fmt: skip
+BOOL_NAMES: Final[dict[str, Rule]] = dict.fromkeys(("attn_mask", "attn_bias", "key_padding_mask"), always(TRUE))
+INTEGER_NAMES: Final[dict[str, Rule]] = {
+    **dict.fromkeys(("cum_seq_q", "cu_seqlens_q", "cu_seqlens", "qo_indptr", "q_indptr"), lambda known: Fill(
+        "cumulative", 0, _tokens("query" if known.dims("query") else "q")(known))),
+    **dict.fromkeys(("cum_seq_k", "cu_seqlens_k", "kv_indptr", "paged_kv_indptr"), lambda known: Fill(
+        "cumulative", 0, _tokens("key" if known.dims("key") else "k")(known))),
+    **dict.fromkeys(("block_table", "block_tables", "page_table", "kv_indices"), below(_pages)),
+    "slot_mapping": _slots,
+    **dict.fromkeys(("seq_lens", "seqused_k", "context_lens", "cache_seqlens"), lambda known: Fill(
+        "constant", max(known.value("max_seqlen_k", known.value("max_seq_len", known.value("max_k", 1))), 1))),
+    **dict.fromkeys(("topk_ids", "expert_ids"), below(_experts)),
+    "positions": below(lambda known: known.size("cos_sin_cache", 0)),
+    **dict.fromkeys(("batch_sizes", "repeats"), always(SAFE_INTEGER)),
+}  # fmt: skip

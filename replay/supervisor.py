@@ -1,0 +1,328 @@
+"""Runs a plan: keeps a worker process going, journals what it reports, and takes the blame off its neighbours.
+
+A worker that dies (a signal, an illegal access, out of memory), breaks its device context, or is silent for too long,
+costs the item that it was working on, graded L4 with the reason; a new worker goes on with the rest. An item that had
+a result by then keeps it. Where a worker dies between items, the next takes fewer
+at a time, until the culprit is alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final
+
+from kerneldb.replay import facts, journal, options, plan, results
+from kerneldb.replay.errors import ReplayError
+from kerneldb.replay.journal import SKIPPED, CallResult, DeviceState, Journal, Writer
+from kerneldb.replay.messages import Job, Receiver, job_to_text
+from kerneldb.replay.options import Options
+from kerneldb.replay.plan import Item, Plan
+
+WORKER: Final = (sys.executable, "-m", "kerneldb.replay.worker")
+BARREN_WORKERS: Final = 4
+BATCH_DIVISOR: Final = 8
+EXIT_SECONDS: Final = 10
+TAIL_BYTES: Final = 4096
+REASON_LENGTH: Final = 300
+PROFILER_CHATTER: Final = "USDT:"
+INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
+
+Listener = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended: `finished` false where the time limit or the user stopped it."""
+
+    run_id: str
+    items: int
+    done: int
+    by_grade: Mapping[str, int]
+    finished: bool
+    interrupted: bool
+    wall_s: float
+
+
+@dataclass(slots=True)
+class _Ending:
+    """How a worker ended. `reason` None: it did all it was asked to."""
+
+    reason: str | None = None
+    item: str | None = None
+    progressed: bool = False
+    stopped: bool = False
+
+
+@dataclass(slots=True)
+class _Progress:
+    started: float
+    total: int
+    done: int = 0
+    by_grade: dict[str, int] = field(default_factory=dict)
+    state: DeviceState | None = None
+
+
+def run(
+    plan_path: Path,
+    journal_path: Path,
+    chosen: Options,
+    *,
+    resume: bool = False,
+    listen: Listener | None = None,
+    worker: Sequence[str] = WORKER,
+) -> Outcome:
+    """Replay the plan at `plan_path` into the journal at `journal_path`.
+
+    `listen` is told of events: `start`, `progress` (items done, ETA in seconds, clock, power, temperature), `worker`
+    (one died) and `end`. Raises ReplayError where the run cannot take place, PlanError, and JournalExistsError.
+    """
+    planned = plan.read(plan_path)
+    with Writer(journal_path, resume=resume) as writer:
+        before = journal.read(journal_path) if journal.exists(journal_path) else None
+        made = _Run(plan_path, planned, chosen, writer, listen or _nobody, worker)
+        return made.go(before)
+
+
+class _Run:
+    def __init__(
+        self,
+        plan_path: Path,
+        planned: Plan,
+        chosen: Options,
+        writer: Writer,
+        listen: Listener,
+        worker: Sequence[str],
+    ) -> None:
+        self._plan_path = plan_path
+        self._plan = planned
+        self._options = chosen
+        self._writer = writer
+        self._listen = listen
+        self._worker = worker
+        self._run_id = ""
+        self._provisional: dict[str, CallResult] = {}
+        self._pending: dict[str, Item] = {}
+        self._header_written = False
+        self._interrupted = False
+        self._progress = _Progress(time.monotonic(), 0)
+
+    def go(self, before: Journal | None) -> Outcome:
+        settled = frozenset() if before is None else before.settled(self._options.cache)
+        self._run_id = facts.new_run_id() if before is None else before.run.run_id
+        self._pending = {item.id: item for item in self._plan.items if item.id not in settled}
+        self._progress.total = len(self._pending)
+        self._listen({"event": "start", "items": len(self._pending), "settled": len(settled), "run": self._run_id})
+        finished = self._work()
+        wall = time.monotonic() - self._progress.started
+        if self._header_written:
+            self._writer.end(finished=finished, remaining=len(self._pending), wall_s=wall)
+        grades = dict(sorted(self._progress.by_grade.items()))
+        self._listen({"event": "end", "finished": finished, "wall_s": round(wall, 3), "grades": grades})
+        done = self._progress.done
+        return Outcome(self._run_id, self._progress.total, done, grades, finished, self._interrupted, wall)
+
+    def _work(self) -> bool:
+        """Start workers until nothing is left. Returns whether all items were attempted."""
+        barren = 0
+        chosen = self._options
+        while self._pending:
+            ending = self._one_worker(chosen)
+            if ending.stopped:
+                self._skip_rest(ending.reason or "stopped")
+                return False
+            if ending.reason is None:
+                break
+            self._listen({"event": "worker", "reason": ending.reason, "item": ending.item})
+            if ending.item is not None:
+                self._blame(ending.item, ending.reason)
+                chosen = self._options
+            else:
+                chosen = dataclasses.replace(chosen, batch=max(1, chosen.batch // BATCH_DIVISOR))
+            barren = 0 if ending.progressed or ending.item is not None else barren + 1
+            if barren >= BARREN_WORKERS:
+                msg = f"the worker died {barren} times without a result: {ending.reason}"
+                raise ReplayError(msg)
+        return True
+
+    def _one_worker(self, chosen: Options) -> _Ending:
+        ours, theirs = os.pipe()
+        receiver = Receiver(ours)
+        with tempfile.TemporaryFile() as output:
+            command = [*self._worker, str(theirs)]
+            process = subprocess.Popen(  # noqa: S603 (our own interpreter)
+                command,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                pass_fds=[theirs],
+                start_new_session=True,
+                env=_environment(),
+            )
+            os.close(theirs)
+            try:
+                _give_job(process, job_to_text(Job(str(self._plan_path), tuple(self._pending), chosen)))
+                return self._attend(process, receiver, output)
+            finally:
+                _kill(process)
+                receiver.close()
+
+    def _attend(self, process: subprocess.Popen[bytes], receiver: Receiver, output: IO[bytes]) -> _Ending:
+        """Follow one worker to its end."""
+        ending = _Ending()
+        silence = self._options.start_seconds
+        while True:
+            left = self._time_left()
+            try:
+                message = receiver.next(min(silence, left))
+            except KeyboardInterrupt:
+                self._interrupted = True
+                return dataclasses.replace(ending, stopped=True, reason="not attempted: interrupted")
+            if message is None and not receiver.ended:
+                if self._time_left() <= 0:
+                    reason = f"not attempted: the time limit of {self._options.limit_seconds:g} s was reached"
+                    return dataclasses.replace(ending, stopped=True, reason=reason)
+                return dataclasses.replace(ending, reason=f"hung: silent for {silence:g} s, killed")
+            if message is None:
+                return dataclasses.replace(ending, reason=_death(process, output))
+            silence = self._options.item_seconds
+            if message["event"] == "unusable":
+                raise ReplayError(message["reason"])
+            if message["event"] == "broken":
+                return dataclasses.replace(ending, reason=f"device context broken: {message['reason']}")
+            if message["event"] == "done":
+                return _Ending()
+            self._take(message, ending)
+
+    def _take(self, message: Mapping[str, Any], ending: _Ending) -> None:
+        event = message["event"]
+        if event == "ready":
+            self._write_header(message["facts"])
+        elif event == "begin":
+            ending.item = message["item"]
+        elif event == "state":
+            self._progress.state = journal.state_from_dict(message["state"])
+        elif event == "result":
+            result = journal.call_from_dict(message["call"])
+            ending.progressed = True
+            self._record(result)
+
+    def _write_header(self, found: Mapping[str, Any]) -> None:
+        if self._header_written:
+            return
+        wanted = str(self._plan.notes.get("vendor") or "")
+        if found.get("vendor") and wanted and wanted.lower() != str(found["vendor"]).lower():
+            msg = f"the plan is for {wanted} GPUs, and this one is of {found['vendor']}: run it there, or --device cpu"
+            raise ReplayError(msg)
+        header = {
+            "device": self._options.device,
+            **found,
+            "run_id": self._run_id,
+            "started": facts.now(),
+            "cache": self._options.cache,
+            "arguments": options.to_dict(self._options),
+            "plan_notes": dict(self._plan.notes),
+        }
+        self._writer.run(journal.facts_from_dict(header))
+        self._header_written = True
+
+    def _record(self, result: CallResult) -> None:
+        self._writer.call(result)
+        if not result.final:
+            self._provisional[result.item] = result
+            return
+        self._provisional.pop(result.item, None)
+        self._pending.pop(result.item, None)
+        progress = self._progress
+        progress.done += 1
+        progress.by_grade[result.grade] = progress.by_grade.get(result.grade, 0) + 1
+        self._tell(result)
+
+    def _tell(self, result: CallResult) -> None:
+        progress = self._progress
+        state = progress.state or DeviceState()
+        spent = time.monotonic() - progress.started
+        left = spent / max(progress.done, 1) * (progress.total - progress.done)
+        self._listen({
+            "event": "progress",
+            "item": result.item,
+            "grade": result.grade,
+            "done": progress.done,
+            "total": progress.total,
+            "elapsed_s": round(spent, 2),
+            "eta_s": round(left, 2),
+            "sm_mhz": state.sm_mhz,
+            "power_w": state.power_w,
+            "temperature_c": state.temperature_c,
+        })  # fmt: skip
+
+    def _blame(self, item: str, reason: str) -> None:
+        """Close an item that cost a worker: with the result it had, or L4."""
+        if item in self._pending:
+            self._record(self._last_word(self._pending[item], reason, journal.FAILED))
+
+    def _skip_rest(self, reason: str) -> None:
+        for item in list(self._pending.values()):
+            self._writer.call(self._last_word(item, reason, SKIPPED))
+
+    def _last_word(self, item: Item, reason: str, status: str) -> CallResult:
+        had = self._provisional.get(item.id)
+        if had is None:
+            return results.failure(item, self._options.cache, reason[:REASON_LENGTH], status)
+        return dataclasses.replace(had, final=True, loop_note=reason[:REASON_LENGTH])
+
+    def _time_left(self) -> float:
+        limit = self._options.limit_seconds
+        return float("inf") if limit is None else self._progress.started + limit - time.monotonic()
+
+
+def _environment() -> dict[str, str]:
+    """Our environment, in which the worker also finds a kerneldb that runs from its sources."""
+    sources = Path(str(sys.modules["kerneldb"].__file__)).parents[1]
+    if sources.name in INSTALLED:
+        return dict(os.environ)
+    paths = (str(sources), os.environ.get("PYTHONPATH"))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+
+
+def _give_job(process: subprocess.Popen[bytes], text: str) -> None:
+    """Write the job; a worker that died before reading it is noticed by its closed pipe."""
+    assert process.stdin is not None  # noqa: S101 (it was asked for)
+    try:
+        process.stdin.write(text.encode())
+        process.stdin.close()
+    except BrokenPipeError:
+        return
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _death(process: subprocess.Popen[bytes], output: IO[bytes]) -> str:
+    """Why a worker has closed its pipe: its signal or exit code, and the last line it wrote."""
+    try:
+        code = process.wait(EXIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        return "worker closed its pipe and did not end"
+    output.seek(0, os.SEEK_END)
+    output.seek(max(0, output.tell() - TAIL_BYTES))
+    written = output.read().decode("utf-8", "replace").splitlines()
+    lines = [line for line in written if line.strip() and not line.startswith(PROFILER_CHATTER)]
+    cause = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    return f"worker {cause}: {lines[-1].strip()}" if lines else f"worker {cause}"
+
+
+def _nobody(event: Mapping[str, Any]) -> None:
+    """Listens to nothing."""
+    del event

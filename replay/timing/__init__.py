@@ -1,0 +1,1 @@
+"""How long replayed calls take: cache states, statistics, CUDA-graph loops."""

@@ -1,0 +1,96 @@
+"""The worker process: opens the device, replays its items, and tells the supervisor. Dies with the supervisor.
+
+`python -m kerneldb.replay.worker DESCRIPTOR`, with a job (`kerneldb.replay.messages`) on standard input.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Final
+
+from kerneldb.errors import KerneldbError
+from kerneldb.replay import facts, plan, routes
+from kerneldb.replay.bench import Bench, BrokenDeviceError, CpuBench, GpuBench
+from kerneldb.replay.engine import Engine
+from kerneldb.replay.errors import ReplayError
+from kerneldb.replay.journal import CallResult
+from kerneldb.replay.messages import Job, Sender, job_from_text
+from kerneldb.replay.monitor import Monitor
+from kerneldb.replay.options import Options
+
+PR_SET_PDEATHSIG: Final = 1
+
+
+class _Report:
+    """Passes on what the engine tells, with a reading of the device after each final result."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def begin(self, item: str | None, phase: str) -> None:
+        self._sender.begin(item, phase)
+
+    def result(self, result: CallResult) -> None:
+        self._sender.result(result)
+        self._sender.state(result.state)
+
+
+def main() -> int:
+    """Do the job on standard input; the exit code is 0 unless the device broke or cannot be used."""
+    _die_with_parent()
+    sender = Sender(int(sys.argv[1]))
+    job = job_from_text(sys.stdin.read())
+    try:
+        bench = _open(job.options, sender)
+    except KerneldbError as error:
+        sender.unusable(str(error))
+        return 1
+    try:
+        Engine(bench, job.options, _Report(sender)).run(_items(job))
+    except BrokenDeviceError as error:
+        sender.broken(str(error))
+        return 1
+    sender.done()
+    return 0
+
+
+def _open(options: Options, sender: Sender) -> Bench:
+    # CUPTI must stay attached: CUDA graphs captured between two profiler sessions break where it is torn down.
+    os.environ.setdefault("TEARDOWN_CUPTI", "0")
+    facts.require(options.device)
+    routes.register_defaults()
+    for module in options.modules:
+        _import(module)
+    monitor = Monitor(facts.uuid(options.device), facts.index(options.device) or 0)
+    sender.ready(facts.gather(options.device, monitor))
+    gc.freeze()
+    return CpuBench(options) if options.on_cpu else GpuBench(options, monitor)
+
+
+def _import(module: str) -> None:
+    try:
+        importlib.import_module(module)
+    except (ImportError, OSError) as error:
+        msg = f"cannot import {module}: {error}"
+        raise ReplayError(msg) from error
+
+
+def _items(job: Job) -> list[plan.Item]:
+    items = {item.id: item for item in plan.read(Path(job.plan)).items}
+    return [items[name] for name in job.items]
+
+
+def _die_with_parent() -> None:
+    """Ask the kernel for SIGKILL when the supervisor dies: a hung call would otherwise hold the GPU for ever."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

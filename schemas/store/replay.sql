@@ -1,0 +1,19 @@
+-- One journal's results replace what was stored of the same run and items before.
+
+-- name: forget_run
+DELETE FROM replay_runs WHERE run_id = $run_id;
+
+-- name: forget_calls
+DELETE FROM replay_calls WHERE run_id = $run_id AND list_contains($items::VARCHAR[], item_id);
+
+-- name: forget_replays
+DELETE FROM replays WHERE run_id = $run_id AND list_contains($items::VARCHAR[], item_id);
+
+-- name: replay_runs
+INSERT INTO replay_runs BY NAME SELECT * FROM replay_rows;
+
+-- name: replay_calls
+INSERT INTO replay_calls BY NAME SELECT * FROM replay_rows;
+
+-- name: replays
+INSERT INTO replays BY NAME SELECT * FROM replay_rows;

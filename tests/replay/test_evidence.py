@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from kerneldb.replay.evidence import GRADIENT, Trace
+from kerneldb.replay.plan import OpCall
+from tests.replay.specs import op_call, scalar, tensor, tensors
+
+DROPPED = ([], [], "TensorList", "")
+
+
+def test_children_are_distinct_with_depth_and_count() -> None:
+    calls = [OpCall("a"), OpCall("b"), OpCall("c"), OpCall("b"), OpCall("d")]
+    spec = Trace(calls, [None, 0, 1, 0, None]).spec(0)
+    assert [(child.call.op, child.depth, child.times) for child in spec.children] == [("b", 1, 2), ("c", 2, 1)]
+
+
+def test_parent_is_the_call_around() -> None:
+    calls = [OpCall("outer"), OpCall("inner")]
+    trace = Trace(calls, [None, 0])
+    assert trace.spec(1).parent == calls[0]
+    assert trace.spec(0).parent is None
+
+
+def test_neighbour_has_the_dims_and_strides_of_a_list_entry() -> None:
+    near = op_call("aten::mul", tensor([2, 3], "c10::Half"))
+    nearer = op_call("aten::mul", tensor([2, 3], "double", [1, 2]))
+    cat = op_call("aten::cat", tensors([2, 3], [2, 3]), scalar(0))
+    assert [child.call for child in Trace([near, nearer, cat], [None] * 3).spec(2).neighbours] == [near]
+
+
+def test_neighbour_falls_back_to_equal_dims() -> None:
+    other = op_call("aten::mul", tensor([2, 3], "double", [1, 2]))
+    cat = op_call("aten::cat", tensors([2, 3]), scalar(0))
+    assert [child.call for child in Trace([other, cat], [None] * 2).spec(1).neighbours] == [other]
+
+
+def test_calls_without_lists_need_no_neighbours() -> None:
+    call = op_call("aten::mul", tensor([2]), tensor([2]))
+    assert Trace([call, call], [None, None]).spec(1).neighbours == ()
+
+
+def test_gradients_of_the_step_in_reverse() -> None:
+    old, weight, bias = (op_call(GRADIENT, tensor(dims)) for dims in ([9], [4, 4], [4]))
+    optimizer = op_call("aten::_foreach_add_", DROPPED, scalar(1))
+    spec = Trace([old, optimizer, bias, weight, weight, optimizer], [None] * 6).spec(5)
+    assert [(child.call, child.times) for child in spec.neighbours] == [(weight, 2), (bias, 1)]
+
+
+def test_concatenation_inside_a_stack_sees_its_unsqueezed_entries() -> None:
+    stack = op_call("aten::stack", DROPPED, scalar(0))
+    unsqueeze = op_call("aten::unsqueeze", tensor([3]), scalar(0))
+    cat = op_call("aten::cat", DROPPED, scalar(0))
+    spec = Trace([stack, unsqueeze, unsqueeze, cat], [None, 0, 0, 0]).spec(3)
+    assert [(child.call, child.times) for child in spec.neighbours] == [(unsqueeze, 2)]

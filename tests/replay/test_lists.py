@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import pytest
+
+from kerneldb.replay.evidence import GRADIENT
+from kerneldb.replay.plan import ChildCall
+from kerneldb.replay.resolve import lists, recorded
+from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
+from tests.replay.specs import ABSENT, Recorded, op_call, scalar, spec, tensor, tensors
+
+DROPPED: Recorded = ([], [], "TensorList", "")
+HALF = "c10::Half"
+
+
+def found(call: lists.CallSpec, name: str = "tensors", place: int = 0) -> list[lists.TensorList]:
+    return lists.variants(call, recorded.arguments(call.call)[place], name)
+
+
+def shapes(one: lists.TensorList) -> list[tuple[tuple[int, ...], str | None]]:
+    return [(entry.dims, entry.dtype) for entry in one.entries]
+
+
+def test_dtype_of_a_child_with_the_same_dims() -> None:
+    call = spec("aten::_foreach_neg", tensors([2, 3], [4]), below=[op_call("aten::neg", tensor([4], HALF))])
+    assert shapes(found(call)[0]) == [((2, 3), "float16"), ((4,), "float16")]
+
+
+def test_dtype_of_the_nearest_call_with_the_same_dims_and_strides() -> None:
+    transposed, plain = tensor([2, 3], "double", [1, 2]), tensor([2, 3], HALF)
+    call = spec(
+        "aten::cat", tensors([2, 3]), scalar(0), near=[op_call("aten::mul", transposed), op_call("aten::mul", plain)]
+    )
+    assert shapes(found(call)[0]) == [((2, 3), "float16")]
+
+
+def test_concatenation_has_one_dtype() -> None:
+    near = [op_call("aten::mul", tensor([2], HALF)), op_call("aten::mul", tensor([3], HALF)), op_call("a", tensor([4]))]
+    call = spec("aten::cat", tensors([2], [3], [4], [0]), scalar(0), near=near)
+    assert {entry.dtype for entry in found(call)[0].entries} == {"float16"}
+
+
+def test_neighbours_may_mislead_so_other_dtypes_follow() -> None:
+    options = found(spec("aten::cat", tensors([2]), scalar(0), near=[op_call("aten::mul", tensor([2], HALF))]))
+    assert [one.entries[0].dtype for one in options] == ["float16", "float32", "bfloat16", "int64", "bool"]
+    assert [bool(one.notes) for one in options] == [False, True, True, True, True]
+
+
+def test_without_evidence_each_guess_is_tried() -> None:
+    options = found(spec("aten::cat", tensors([2], [3]), scalar(0)))
+    assert [one.entries[0].dtype for one in options] == list(lists.GUESSES)
+    assert all("list-dtype-guess" in one.notes for one in options)
+
+
+def test_the_call_around_is_weak_evidence() -> None:
+    around = op_call("aten::repeat", tensor([1, 5], "long int"), scalar(1))
+    assert found(spec("aten::cat", tensors([2]), scalar(0), parent=around))[0].entries[0].dtype == "int64"
+
+
+def test_long_stack_from_its_children() -> None:
+    entry = ChildCall(op_call("aten::unsqueeze", tensor([2, 3], HALF), scalar(0)), times=31)
+    (option,) = found(spec("aten::stack", DROPPED, scalar(0), below=[entry]))
+    assert shapes(option) == [((2, 3), "float16")] * 31
+
+
+def test_long_concatenation_inside_a_stack() -> None:
+    near = [op_call("aten::unsqueeze", tensor([2, 3], HALF), scalar(axis)) for axis in (0, 1, 2, -1)]
+    around = op_call("aten::stack", DROPPED, scalar(0))
+    (option,) = found(spec("aten::cat", DROPPED, scalar(0), near=near, parent=around))
+    assert [(one.dims, one.strides) for one in option.entries] == [
+        ((1, 2, 3), (6, 3, 1)),
+        ((2, 1, 3), (3, 3, 1)),
+        ((2, 3, 1), (3, 1, 1)),
+        ((2, 3, 1), (3, 1, 1)),
+    ]
+
+
+def test_long_foreach_list_from_its_slow_path() -> None:
+    step = ChildCall(op_call("aten::add_", tensor([]), scalar(1), scalar(1)), times=40)
+    (option,) = found(spec("aten::_foreach_add_", DROPPED, scalar(1), below=[step]))
+    assert shapes(option) == [((), "float32")] * 40
+
+
+def test_long_foreach_list_from_the_gradients() -> None:
+    near = [op_call(GRADIENT, tensor(dims)) for dims in ([4, 4], [4], [2, 4])]
+    options = found(spec("aten::_foreach_mul_", DROPPED, scalar("0.9"), near=near))
+    assert [[entry.dims for entry in one.entries] for one in options] == [
+        [(4, 4), (4,), (2, 4)],
+        [(4, 4), (2, 4)],
+        [(4,)],
+    ]
+
+
+def test_fused_optimizer_lists() -> None:
+    near = [op_call(GRADIENT, tensor([4, 4], "c10::BFloat16"))]
+    rates = (
+        scalar("0.1"),
+        scalar("0.9"),
+        scalar("0.99"),
+        scalar("0."),
+        scalar("1e-8"),
+        scalar("False"),
+        scalar("False"),
+    )
+    call = spec("aten::_fused_adamw_", *[DROPPED] * 6, *rates, ABSENT, ABSENT, near=near)
+    assert shapes(found(call, "grads")[0]) == [((4, 4), "bfloat16")]
+    assert found(call, "max_exp_avg_sqs")[0].entries == ()
+    assert shapes(found(call, "state_steps")[0]) == [((), "float32")]
+
+
+def test_long_list_without_evidence() -> None:
+    with pytest.raises(UnresolvedCallError) as caught:
+        found(spec("aten::cat", DROPPED, scalar(0)))
+    assert caught.value.reason is Reason.LIST_DROPPED

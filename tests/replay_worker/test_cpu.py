@@ -1,0 +1,121 @@
+"""The whole engine on the CPU: plan in, journal out, verified by the operators that ran."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kerneldb.replay import journal
+from kerneldb.replay.journal import CallResult
+from kerneldb.replay.plan import CallSpec, Item, OpCall
+from tests.replay.specs import op_call, scalar, spec, tensor, tensors
+from tests.replay_worker.plans import copy, item, write
+
+pytest.importorskip("torch", reason="torch is not installed")
+
+ROOT = Path(__file__).parents[2]
+INDEX = tensor([5], "long int")
+CALLS = {
+    "mm": spec("aten::mm", tensor([64, 32]), tensor([32, 48], strides=[1, 32])),
+    "add": spec("aten::add", tensor([64, 32]), tensor([32]), scalar(1)),
+    "softmax": spec(
+        "aten::softmax", tensor([8, 32]), scalar(-1), ([], [], "", ""),
+        below=[op_call("aten::_softmax", tensor([8, 32]), scalar(-1), scalar("False"))],
+    ),
+    "cat": spec("aten::cat", tensors([2, 3], [4, 3]), scalar(0), near=[op_call("aten::relu", tensor([2, 3]))]),
+    "mul_": spec("aten::mul_", tensor([128]), tensor([128])),
+    "index_select": spec("aten::index_select", tensor([9, 4]), scalar(0), INDEX),
+}  # fmt: skip
+
+
+def replay(folder: Path, *items: Item, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    path = write(folder / "plan.jsonl", *items)
+    given = ["--journal", str(folder / "journal.jsonl"), "--device", "cpu", "--runs", "6", *options]
+    command = [sys.executable, "-m", "kerneldb.replay", str(path), *given]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=300)
+
+
+def results(folder: Path) -> dict[str, CallResult]:
+    return {one.item: one for one in journal.read(folder / "journal.jsonl").calls}
+
+
+def index_call() -> CallSpec:
+    """`x[i]` as recorded: the index tensor leaves its shape in a child call only."""
+    strided = op_call("aten::as_strided", tensor([9, 4]), ([], [], "ScalarList", "[5, 4]"),
+                      ([], [], "ScalarList", "[0, 1]"), ([], [], "", ""))  # fmt: skip
+    reshaped = op_call("aten::reshape", INDEX, ([], [], "ScalarList", "[5, 1]"))
+    return spec("aten::index", tensor([9, 4]), ([], [], "", ""), below=[strided, reshaped])
+
+
+def test_calls_run_again_with_the_same_operators(tmp_path: Path) -> None:
+    items = [item(name, "aten", call) for name, call in {**CALLS, "index": index_call()}.items()]
+    done = replay(tmp_path, *items, item("copy", "memory", None, copy(4096)))
+    assert done.returncode == 0, done.stderr
+    found = results(tmp_path)
+    assert {name: one.grade for name, one in found.items()} == dict.fromkeys([*CALLS, "index", "copy"], "L0")
+    for one in found.values():
+        assert one.time is not None
+        assert one.time.n >= 6
+        assert one.time.median_ns > 0
+    assert found["mm"].overload == "aten::mm.default"
+    events = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [event["event"] for event in events] == ["start", *["progress"] * 8, "end"]
+
+
+def test_another_operator_is_not_the_same(tmp_path: Path) -> None:
+    other = spec("aten::relu", tensor([8]), below=[op_call("aten::clamp_min", tensor([9]), scalar(0))])
+    missing = spec("aten::relu", tensor([8]), below=[op_call("aten::sigmoid", tensor([8]))])
+    assert replay(tmp_path, item("dims", "aten", other), item("op", "aten", missing)).returncode == 0
+    assert {name: one.grade for name, one in results(tmp_path).items()} == {"dims": "L1", "op": "L3"}
+
+
+def test_calls_that_cannot_run_have_their_reason(tmp_path: Path) -> None:
+    wrong = spec("aten::mm", tensor([4, 3]), tensor([4, 3]))
+    replay(tmp_path, item("wrong", "aten", wrong), item("none", "aten", CallSpec(OpCall("mine::op", "[]", "[]", "[]"))))
+    found = results(tmp_path)
+    assert {one.status for one in found.values()} == {"failed"}
+    assert "mat1 and mat2 shapes cannot be multiplied" in str(found["wrong"].reason)
+    assert found["none"].reason == "no such operator here: mine::op"
+
+
+def test_operators_that_break_their_worker_cost_one_item_each(tmp_path: Path) -> None:
+    broken = [item(name, "aten", spec(f"kerneldb_test::{name}", tensor([4]))) for name in ("kill", "hang", "exhaust")]
+    items = [item("before", "aten", CALLS["mm"]), *broken, item("after", "aten", CALLS["add"])]
+    done = replay(tmp_path, *items, options=("--import", "tests.replay_worker.breaking", "--item-seconds", "3"))
+    assert done.returncode == 0, done.stderr
+    found = results(tmp_path)
+    assert {name: (one.grade, one.reason) for name, one in found.items() if name not in {"before", "after"}} == {
+        "kill": ("L4", "worker killed by SIGKILL"),
+        "hang": ("L4", "hung: silent for 3 s, killed"),
+        "exhaust": ("L4", "MemoryError"),
+    }
+    assert (found["before"].grade, found["after"].grade) == ("L0", "L0")
+
+
+def test_resume_runs_only_what_is_missing(tmp_path: Path) -> None:
+    replay(tmp_path, item("mm", "aten", CALLS["mm"]))
+    done = replay(tmp_path, item("mm", "aten", CALLS["mm"]), item("add", "aten", CALLS["add"]), options=("--resume",))
+    events = [json.loads(line) for line in done.stderr.splitlines()]
+    assert (events[0]["items"], events[0]["settled"]) == (1, 1)
+    assert set(results(tmp_path)) == {"mm", "add"}
+
+
+def test_a_module_that_is_missing_is_named(tmp_path: Path) -> None:
+    done = replay(tmp_path, item("mm", "aten", CALLS["mm"]), options=("--import", "no_such_module"))
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "cannot import no_such_module: No module named 'no_such_module'"
+
+
+def test_a_machine_without_gpu_says_so_in_one_line(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    done = replay(tmp_path, item("mm", "aten", CALLS["mm"]), options=("--device", "cuda"))
+    assert done.returncode == 1
+    assert "--device cpu" in done.stderr.splitlines()[-1]

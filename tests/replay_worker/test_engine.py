@@ -1,0 +1,210 @@
+"""The engine's decisions, on a bench that plays back prepared kernels."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kerneldb.replay import grades, routes
+from kerneldb.replay.activity import Activity, Marked
+from kerneldb.replay.bench import BrokenDeviceError, Ring, Timed
+from kerneldb.replay.engine import Engine
+from kerneldb.replay.journal import CallResult, DeviceState, LoopCost
+from kerneldb.replay.options import Options
+from kerneldb.replay.plan import Item
+from kerneldb.replay.results import Verdict
+from kerneldb.replay.timing.spread import spread
+from tests.replay_worker.plans import ADD, GEMM, OTHER_TILE, item, kernel
+
+LOOP = spread([1000.0] * 9)
+
+
+@dataclass
+class Played:
+    """A call that brings out a kernel of this name, or fails; `spread_ns` makes its durations wander."""
+
+    name: str = GEMM
+    error: Exception | None = None
+    spread_ns: float = 0.0
+    overload: str = "aten::mm.default"
+    inputs: tuple[Any, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def call(self) -> None: ...
+    def refill(self, seed: int = 0) -> None: ...
+
+
+@dataclass
+class PlayRoute:
+    """Gives each item its prepared calls."""
+
+    calls: dict[str, list[Played]]
+    name: str = "played"
+
+    def prepare(self, item: Item, device: str) -> Iterator[Any]:
+        del device
+        return iter(self.calls[item.id])
+
+
+@dataclass
+class PlayBench:
+    """Sees what calls play; `crowded` items find no memory while others are held."""
+
+    broken: bool = False
+    crowded: frozenset[str] = frozenset()
+    sessions: list[list[str]] = field(default_factory=list)
+    measured: list[str] = field(default_factory=list)
+    seen: dict[str, list[Marked]] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[Any]:
+        self.seen = {}
+        self.sessions.append([])
+        yield SimpleNamespace(seen=self.seen)
+
+    def room(self) -> bool:
+        return True
+
+    def rehearse(self, call: Any, item: Item, label: str, runs: int) -> Ring:
+        if item.id in self.crowded and self.sessions[-1]:
+            msg = "CUDA out of memory"
+            raise RuntimeError(msg)
+        if call.error is not None:
+            raise call.error
+        self.sessions[-1].append(item.id)
+        durations = (2000.0 + call.spread_ns * (number % 7) for number in range(runs))
+        self.seen[label] = [
+            Marked([Activity("kernel", call.name, one, (4, 1, 1), (128, 1, 1), 1024)]) for one in durations
+        ]
+        return Ring(10, 2)
+
+    def judge(self, item: Item, call: Any, attempt: int, marked: Sequence[Marked]) -> Verdict:
+        activities = marked[0].activities
+        durations = [[run.activities[0].duration_ns for run in marked]]
+        match = grades.compare(item.kernels, activities)
+        return Verdict(attempt, match, call.overload, call.notes, tuple(activities), durations)
+
+    def measure(self, call: Any, item: Item, verdict: Verdict) -> Timed:
+        del item, verdict
+        self.measured.append(call.name)
+        assert LOOP is not None
+        return Timed(loop=LoopCost(LOOP, 100, 2))
+
+    def check(self) -> None:
+        if self.broken:
+            msg = "illegal memory access"
+            raise BrokenDeviceError(msg)
+
+    def release(self) -> None: ...
+
+    def state(self) -> DeviceState | None:
+        return DeviceState(sm_mhz=1980)
+
+
+@dataclass
+class Notes:
+    """What the engine reported."""
+
+    results: list[CallResult] = field(default_factory=list)
+    begun: list[tuple[str | None, str]] = field(default_factory=list)
+
+    def begin(self, item: str | None, phase: str) -> None:
+        self.begun.append((item, phase))
+
+    def result(self, result: CallResult) -> None:
+        self.results.append(result)
+
+    @property
+    def last(self) -> dict[str, CallResult]:
+        return {one.item: one for one in self.results}
+
+
+def replay(calls: dict[str, list[Played]], bench: PlayBench | None = None, **options: Any) -> tuple[Notes, PlayBench]:
+    routes.register(PlayRoute(calls))
+    bench = bench or PlayBench()
+    notes = Notes()
+    items = [item(name, "played", None, kernel()) for name in calls]
+    Engine(bench, Options(**options), notes).run(items)
+    return notes, bench
+
+
+def test_the_first_call_that_matches_is_timed() -> None:
+    notes, bench = replay({"a": [Played()]})
+    result = notes.last["a"]
+    assert (result.grade, result.status, result.tries, result.runs, result.final) == ("L0", "ok", 1, 12, True)
+    assert result.loop is not None
+    assert (result.kernels[0].grade, result.kernels[0].share, result.inputs["ring"]) == ("L0", 1.0, 2)
+    assert bench.measured == [GEMM]
+    assert result.state == DeviceState(sm_mhz=1980)
+
+
+def test_misses_are_tried_again_after_all_first_tries_in_shared_sessions() -> None:
+    missing = [Played(OTHER_TILE), Played(GEMM)]
+    notes, bench = replay({"a": missing, "b": [Played()], "c": missing})
+    assert bench.sessions == [["a", "b", "c"], ["a", "c"]]
+    assert [(one.grade, one.tries) for one in notes.last.values()] == [("L0", 2), ("L0", 1), ("L0", 2)]
+
+
+def test_a_miss_is_reported_at_once_and_not_final() -> None:
+    notes, _ = replay({"a": [Played(OTHER_TILE), Played(GEMM)]})
+    assert [(one.grade, one.final) for one in notes.results] == [("L2", False), ("L0", False), ("L0", True)]
+
+
+def test_the_best_call_is_kept_and_timed() -> None:
+    notes, bench = replay({"a": [Played(ADD), Played(OTHER_TILE), Played(ADD)]})
+    result = notes.last["a"]
+    assert (result.grade, result.tries, result.reason) == ("L2", 4, "other kernel")
+    assert bench.measured == [OTHER_TILE]
+
+
+def test_tries_are_limited() -> None:
+    notes, bench = replay({"a": [Played(ADD)] * 30}, tries=4)
+    assert len(bench.sessions) == 4
+    assert notes.last["a"].tries == 4
+
+
+def test_calls_that_fail_make_way_for_the_next_in_the_same_session() -> None:
+    refused = Played(error=ValueError("no such shape"))
+    notes, bench = replay({"a": [refused, Played()], "b": [refused]})
+    assert notes.last["a"].grade == "L0"
+    assert (notes.last["b"].status, notes.last["b"].grade) == ("failed", "L4")
+    assert notes.last["b"].reason == "ValueError: no such shape"
+    assert bench.sessions[0] == ["a"]
+
+
+def test_memory_errors_cost_one_item() -> None:
+    notes, _ = replay({"a": [Played(error=MemoryError())], "b": [Played()]})
+    assert [(one.grade, one.reason) for one in notes.last.values()] == [("L4", "MemoryError"), ("L0", None)]
+
+
+def test_an_item_without_memory_beside_others_runs_alone() -> None:
+    notes, bench = replay({"a": [Played()], "b": [Played()]}, PlayBench(crowded=frozenset({"b"})))
+    assert bench.sessions == [["a"], ["b"]]
+    assert notes.last["b"].grade == "L0"
+
+
+def test_a_broken_context_ends_the_worker_at_the_item() -> None:
+    with pytest.raises(BrokenDeviceError):
+        replay({"a": [Played(error=RuntimeError("CUDA error"))]}, PlayBench(broken=True))
+
+
+def test_wandering_durations_get_more_runs() -> None:
+    notes, bench = replay({"a": [Played(spread_ns=90.0)], "b": [Played()]})
+    assert bench.sessions == [["a", "b"], ["a"], ["a"]]
+    assert notes.last["a"].runs == 12 + 36 + 36
+
+
+def test_batches_have_their_limit() -> None:
+    _, bench = replay({name: [Played()] for name in "abcde"}, batch=2)
+    assert bench.sessions == [["a", "b"], ["c", "d"], ["e"]]
+
+
+def test_unknown_routes_say_what_there_is() -> None:
+    notes = Notes()
+    Engine(PlayBench(), Options(), notes).run([item("a", "triton", None, kernel())])
+    assert "no route 'triton'" in str(notes.last["a"].reason)

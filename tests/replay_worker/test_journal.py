@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kerneldb.replay import journal
+from kerneldb.replay.activity import Activity
+from kerneldb.replay.errors import JournalError, JournalExistsError
+from kerneldb.replay.journal import CallResult, DeviceState, KernelResult, LoopCost, RunFacts, Writer
+from kerneldb.replay.timing.spread import Spread
+
+RUN = RunFacts("r1", "2026-01-01T00:00:00+00:00", "mixed", "cuda:0", gpu="NVIDIA H200", arguments={"runs": 12})
+SPREAD = Spread(12, 2048.0, 32.0, 2016.0, 2080.0, 2050.5, 1984.0)
+FULL = CallResult(
+    item="i1",
+    route="aten",
+    cache="mixed",
+    status=journal.OK,
+    grade="L1",
+    reason="other grid",
+    overload="aten::mm.default",
+    notes=("hidden:offset(self)",),
+    tries=2,
+    warmup=3,
+    runs=12,
+    wall_s=0.25,
+    kernels=(
+        KernelResult(0, "s1", "gemm", "L1", "other grid", Activity("kernel", "gemm", 2048, (1, 2, 3), (128, 1, 1), 64),
+                     ("shared_bytes",), 1.0, SPREAD),
+    ),
+    extra=(Activity("memset", "Memset (Device)", 700, bytes=4),),
+    missing=("splitK",),
+    time=SPREAD,
+    loop=LoopCost(SPREAD, 256, 6),
+    inputs={"cold_bytes": 10, "ring": 6},
+    state=DeviceState(1980, 3201, 41, 310.5, ("software power cap",)),
+)  # fmt: skip
+
+
+def call(item: str, status: str = journal.OK, *, final: bool = True, grade: str = "L0") -> CallResult:
+    return CallResult(item, "aten", "mixed", status, grade, final=final)
+
+
+def written(path: Path, *results: CallResult) -> Path:
+    with Writer(path) as writer:
+        writer.run(RUN)
+        for result in results:
+            writer.call(result)
+    return path
+
+
+def test_a_result_comes_back_as_it_went(tmp_path: Path) -> None:
+    path = written(tmp_path / "j", FULL, call("i2"))
+    read = journal.read(path)
+    assert read.run == RUN
+    assert read.calls == (FULL, call("i2"))
+    assert (read.finished, read.cut) == (False, False)
+
+
+def test_the_end_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    with Writer(path) as writer:
+        writer.run(RUN)
+        writer.end(finished=True, remaining=0, wall_s=1.0)
+    assert journal.read(path).finished
+
+
+def test_each_line_is_there_before_the_journal_is_closed(tmp_path: Path) -> None:
+    with Writer(tmp_path / "j") as writer:
+        writer.run(RUN)
+        writer.call(FULL)
+        assert journal.read(tmp_path / "j").calls == (FULL,)
+
+
+@pytest.mark.parametrize("cut", [1, 7, 40])
+def test_a_cut_last_line_is_dropped(tmp_path: Path, cut: int) -> None:
+    path = written(tmp_path / "j", call("i1"), FULL)
+    path.write_bytes(path.read_bytes()[:-cut])
+    read = journal.read(path)
+    assert [one.item for one in read.calls] == ["i1"]
+    assert read.cut
+
+
+def test_resuming_goes_on_behind_a_cut_line(tmp_path: Path) -> None:
+    path = written(tmp_path / "j", call("i1"), FULL)
+    path.write_bytes(path.read_bytes()[:-5])
+    with Writer(path, resume=True) as writer:
+        writer.run(RUN)
+        writer.call(call("i2"))
+    read = journal.read(path)
+    assert [one.item for one in read.calls] == ["i1", "i2"]
+    assert read.resumed == (RUN,)
+
+
+def test_the_last_line_of_an_item_counts(tmp_path: Path) -> None:
+    path = written(tmp_path / "j", call("i1", final=False, grade="L3"), call("i1", grade="L0"))
+    assert [(one.item, one.grade, one.final) for one in journal.read(path).calls] == [("i1", "L0", True)]
+
+
+def test_skipped_and_unfinished_items_are_not_settled(tmp_path: Path) -> None:
+    results = (call("i1"), call("i2", journal.FAILED), call("i3", journal.SKIPPED), call("i4", final=False))
+    read = journal.read(written(tmp_path / "j", *results))
+    assert read.settled("mixed") == {"i1", "i2"}
+    assert read.settled("cold") == frozenset()
+
+
+def test_a_journal_is_not_overwritten(tmp_path: Path) -> None:
+    path = written(tmp_path / "j")
+    with pytest.raises(JournalExistsError, match="resume"):
+        Writer(path)
+
+
+@pytest.mark.parametrize("text", ["", "{}\n", '{"kind": "run", "format": "other"}\n', "no json\n"])
+def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "j"
+    path.write_text(text)
+    with pytest.raises(JournalError):
+        journal.read(path)
+
+
+def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path / "j", call("i1"), call("i2"))
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text(lines[0] + lines[1][:20] + "\n" + lines[2])
+    with pytest.raises(JournalError, match="line 2"):
+        journal.read(path)

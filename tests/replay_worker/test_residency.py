@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kerneldb.replay.plan import CallSpec, Item, OpCall
+from kerneldb.replay.timing.residency import Role, roles
+
+L2 = 50 << 20
+
+
+@dataclass(frozen=True)
+class Argument:
+    name: str
+    bytes: int
+    tensor: Any
+
+
+def argument(name: str, *shape: int, size: int = 1 << 20) -> Argument:
+    return Argument(name, size, SimpleNamespace(shape=shape))
+
+
+def given(op: str, *arguments: Argument, cache: str = "mixed") -> list[str]:
+    item = Item("i", "aten", CallSpec(OpCall(op)))
+    return [role.value for role in roles(item, arguments, cache, L2)]
+
+
+@pytest.mark.parametrize(
+    ("op", "arguments", "expected"),
+    [
+        ("aten::addmm", [("self", 8), ("mat1", 4, 8), ("mat2", 8, 8)], ["cold", "fresh", "cold"]),
+        ("aten::mm", [("self", 4, 8), ("mat2", 8, 8)], ["fresh", "cold"]),
+        ("aten::bmm", [("self", 2, 4, 8), ("mat2", 2, 8, 8)], ["fresh", "fresh"]),
+        ("aten::native_layer_norm", [("input", 4, 8), ("weight", 8), ("bias", 8)], ["fresh", "cold", "cold"]),
+        ("aten::embedding", [("weight", 99, 8), ("indices", 4)], ["cold", "fresh"]),
+        ("aten::add", [("self", 4, 8), ("other", 4, 8)], ["fresh", "fresh"]),
+        ("aten::gelu_backward", [("grad_output", 4), ("self", 4)], ["fresh", "cold"]),
+        ("aten::cat", [("tensors[0]", 4), ("tensors[1]", 4)], ["fresh", "fresh"]),
+    ],
+)
+def test_mixed_goes_by_the_meaning_of_arguments(op: str, arguments: list[Any], expected: list[str]) -> None:
+    assert given(op, *(argument(name, *shape) for name, *shape in arguments)) == expected
+
+
+def test_optimizer_lists_are_cold_unless_all_fit_into_half_of_the_cache() -> None:
+    lists = [argument("self[0]", 9, size=20 << 20), argument("grads[0]", 9, size=20 << 20)]
+    assert given("aten::_fused_adamw_", *lists) == ["cold", "cold"]
+    assert given("aten::_fused_adamw_", *lists[:1]) == ["fresh"]
+
+
+@pytest.mark.parametrize(("cache", "role"), [("cold", Role.COLD), ("warm", Role.WARM)])
+def test_cold_and_warm_are_one_for_all(cache: str, role: Role) -> None:
+    assert given("aten::mm", argument("self", 4, 8), argument("mat2", 8, 8), cache=cache) == [role.value] * 2

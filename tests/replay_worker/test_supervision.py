@@ -1,0 +1,138 @@
+"""A worker that dies or hangs costs one item; every item ends in the journal with its reason. No torch needed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kerneldb.replay import journal, supervisor
+from kerneldb.replay.errors import JournalExistsError, ReplayError
+from kerneldb.replay.options import Options
+from kerneldb.replay.supervisor import Outcome
+from tests.replay_worker.plans import item, kernel, write
+
+WORKER = Path(__file__).with_name("fake_worker.py")
+
+
+class Run:
+    """Runs plans of items whose route says what the worker does with them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.journal = folder / "journal.jsonl"
+        self.events: list[Mapping[str, Any]] = []
+
+    def __call__(self, *routes: str, resume: bool = False, **options: Any) -> Outcome:
+        items = [item(f"{number}-{route}", route, None, kernel()) for number, route in enumerate(routes)]
+        path = write(self.folder / "plan.jsonl", *items)
+        chosen = Options(device="cpu", **{"item_seconds": 1.0, **options})
+        worker = (sys.executable, str(WORKER), str(self.folder))
+        return supervisor.run(
+            path, self.journal, chosen, resume=resume, listen=self.events.append, worker=worker
+        )  # fmt: skip
+
+    @property
+    def grades(self) -> dict[str, tuple[str, str | None]]:
+        return {one.item.split("-")[1]: (one.grade, one.reason) for one in journal.read(self.journal).calls}
+
+    @property
+    def attempts(self) -> list[str]:
+        """Items in the order in which workers began them."""
+        return (self.folder / "log").read_text().split()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(tmp_path)
+
+
+def test_a_killed_worker_costs_one_item(run: Run) -> None:
+    outcome = run("ok", "kill", "fine")
+    assert run.grades == {"ok": ("L0", None), "kill": ("L4", "worker killed by SIGKILL"), "fine": ("L0", None)}
+    assert (outcome.finished, outcome.done, outcome.by_grade) == (True, 3, {"L0": 2, "L4": 1})
+    assert run.attempts == ["0-ok", "1-kill", "2-fine"]
+    assert journal.read(run.journal).finished
+
+
+def test_an_exception_is_quoted(run: Run) -> None:
+    run("raise", "ok")
+    assert run.grades == {"raise": ("L4", "worker exit code 1: KeyError: 'lost'"), "ok": ("L0", None)}
+
+
+def test_a_broken_device_context_costs_one_item(run: Run) -> None:
+    run("broken", "ok")
+    assert run.grades["broken"] == ("L4", "device context broken: an illegal memory access")
+    assert run.grades["ok"] == ("L0", None)
+
+
+def test_a_hang_is_killed_after_the_stated_time(run: Run) -> None:
+    run("hang", "ok")
+    assert run.grades == {"hang": ("L4", "hung: silent for 1 s, killed"), "ok": ("L0", None)}
+
+
+def test_an_item_that_had_a_result_keeps_it(run: Run) -> None:
+    run("late", "ok")
+    read = journal.read(run.journal)
+    late = read.calls[0]
+    assert (late.item, late.grade, late.final, late.loop_note) == ("0-late", "L1", True, "worker killed by SIGKILL")
+
+
+def test_death_between_items_makes_batches_smaller_until_the_culprit_is_alone(run: Run) -> None:
+    run("ok", "silent", "fine", batch=16)
+    assert run.grades["silent"] == ("L4", "worker killed by SIGKILL")
+    assert [run.grades[name][0] for name in ("ok", "fine")] == ["L0", "L0"]
+
+
+def test_what_failed_is_not_tried_again_on_resume(run: Run) -> None:
+    run("ok", "kill")
+    first = journal.read(run.journal)
+    outcome = run("ok", "kill", "new", resume=True)
+    second = journal.read(run.journal)
+    assert run.attempts == ["0-ok", "1-kill", "2-new"]
+    assert (outcome.items, outcome.run_id, len(second.calls)) == (1, first.run.run_id, 3)
+
+
+def test_resume_goes_on_behind_a_cut_line(run: Run) -> None:
+    run("ok", "fine")
+    lines = run.journal.read_bytes().splitlines(keepends=True)
+    run.journal.write_bytes(b"".join(lines[:2]) + lines[2][:-9])
+    run("ok", "fine", resume=True)
+    assert run.attempts == ["0-ok", "1-fine", "1-fine"]
+    assert run.grades == {"ok": ("L0", None), "fine": ("L0", None)}
+
+
+def test_a_journal_is_not_mixed_up_with_another(run: Run) -> None:
+    run("ok")
+    with pytest.raises(JournalExistsError):
+        run("ok")
+
+
+def test_the_time_limit_skips_the_rest_and_resume_takes_it_up(run: Run) -> None:
+    outcome = run("ok", "slow", "fine", limit_seconds=1.0, item_seconds=30.0)
+    assert not outcome.finished
+    assert run.grades["fine"] == ("L4", "not attempted: the time limit of 1 s was reached")
+    assert {one.status for one in journal.read(run.journal).calls} == {"ok", "skipped"}
+    assert run("ok", "fine", "fine", resume=True, limit_seconds=None).done == 2
+
+
+def test_what_is_missing_is_said_in_one_line(run: Run) -> None:
+    with pytest.raises(ReplayError, match=r"^no GPU here$"):
+        run("unusable")
+    assert not journal.exists(run.journal)
+
+
+def test_workers_that_never_get_anywhere_end_the_run(run: Run) -> None:
+    with pytest.raises(ReplayError, match="died 4 times without a result: worker exit code 3"):
+        run("stillborn")
+
+
+def test_progress_has_count_time_and_device(run: Run) -> None:
+    run("ok", "fine")
+    told = [event for event in run.events if event["event"] == "progress"]
+    assert [(event["done"], event["total"]) for event in told] == [(1, 2), (2, 2)]
+    assert told[-1]["eta_s"] == 0.0
+    assert [event["sm_mhz"] for event in told] == [None, 1980]
