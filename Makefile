@@ -7,7 +7,7 @@ PIP_INSTALL := bin/python -m pip install --quiet --disable-pip-version-check
 
 PYTEST := $(BIN)/python -m pytest
 SCHEMA_DOCS ?= kerneldb.schemas.docs
-BENCHMARKS ?= $(wildcard benchmarks/run.py)
+BENCHMARK_TRACE ?= examples/decoder-h200.json.gz
 
 .DEFAULT_GOAL := help
 .PHONY: help demo environment test lint types imports coverage check check-duckdb15 docs bench clean
@@ -45,7 +45,7 @@ docs: .venv/.stamp  ## write docs/schema.md from the schema
 	$(BIN)/python -m $(SCHEMA_DOCS)
 
 bench: .venv/.stamp  ## run the benchmarks; takes minutes
-	$(BIN)/python $(or $(BENCHMARKS),$(error no benchmarks/run.py))
+	$(BIN)/python benchmarks/ingest.py $(BENCHMARK_TRACE) --repeats 1
 
 clean:  ## remove environments, builds and caches
 	rm -rf .venv .venv-demo .venv-duckdb15 build dist *.egg-info htmlcov .coverage

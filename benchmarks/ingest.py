@@ -108,9 +108,8 @@ def best(runs: Sequence[Run]) -> Run:
 def report(runs: Sequence[Run], size: int) -> dict[str, object]:
     """Print the table on stdout and return the figures."""
     floor = runs[0].seconds
-    print(
-        f"{size / 1e6:,.0f} MB of JSON, {platform.machine()}, {psutil.cpu_count()} cores, Python {platform.python_version()}"
-    )
+    machine = f"{platform.machine()}, {psutil.cpu_count()} cores, Python {platform.python_version()}"
+    print(f"{size / 1e6:,.0f} MB of JSON, {machine}")
     print(f"{'':24} {'seconds':>8} {'MB/s':>7} {'× orjson':>9} {'peak MB':>8}")
     for run in runs:
         rate = size / 1e6 / run.seconds

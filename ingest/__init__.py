@@ -6,8 +6,9 @@ a trace lacks. Heavy libraries are imported when a file is really read.
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -65,8 +66,25 @@ def convert(path: Path, folder: Path, options: Options, progress: Progress | Non
     manifests = []
     for number, one in enumerate(source.sources(path)):
         detect.check(source.Source(one.path, one.member))
-        manifests.append(pytorch.convert(one, folder / f"{number:03d}", options, progress))
+        with _translated(one.label):
+            manifests.append(pytorch.convert(one, folder / f"{number:03d}", options, progress))
     return manifests
+
+
+@contextlib.contextmanager
+def _translated(label: str) -> Iterator[None]:
+    """A value that no reader expected costs its own file only; lack of memory and interrupts pass."""
+    from polars.exceptions import PolarsError
+
+    odd = (PolarsError, ValueError, OverflowError, AttributeError, TypeError, KeyError, RecursionError)
+    try:
+        yield
+    except odd as error:
+        message = (
+            f"{label}: cannot be read ({type(error).__name__}: {error}). "
+            "Please report it with what `kerneldb doctor` prints for the file."
+        )
+        raise UnreadableTraceError(message) from error
 
 
 def trace_keys(path: Path) -> list[str]:
@@ -76,8 +94,9 @@ def trace_keys(path: Path) -> list[str]:
 
     keys = []
     for one in source.sources(path):
-        for _ in one.blocks():
-            pass
+        with contextlib.closing(one.blocks()) as blocks:
+            for _ in blocks:
+                pass
         keys.append(content_id("t1", one.sha256))
     return keys
 

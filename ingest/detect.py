@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 from collections.abc import Callable
@@ -60,10 +61,11 @@ IMPOSTORS: Final = (
 def head_of(source: Source) -> bytes:
     """The first bytes of a source, decompressed."""
     parts: list[bytes] = []
-    for block in source.blocks():
-        parts.append(block)
-        if sum(map(len, parts)) >= HEAD_BYTES:
-            break
+    with contextlib.closing(source.blocks()) as blocks:
+        for block in blocks:
+            parts.append(block)
+            if sum(map(len, parts)) >= HEAD_BYTES:
+                break
     return b"".join(parts)[:HEAD_BYTES]
 
 

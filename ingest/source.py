@@ -12,7 +12,7 @@ import queue
 import threading
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,8 +66,11 @@ class Source:
         """SHA-256 of the decompressed bytes read so far, in hex."""
         return self._hash.hexdigest()
 
-    def blocks(self) -> Iterator[bytes]:
-        """Yield the decompressed bytes as UTF-8, read ahead on a background thread."""
+    def blocks(self) -> Generator[bytes, None, None]:
+        """Yield the decompressed bytes as UTF-8, read ahead on a background thread.
+
+        Close it when leaving early (`contextlib.closing`): the thread would wait for a reader for ever.
+        """
         return _read_ahead(self._decoded)
 
     def _decoded(self) -> Iterator[bytes]:
@@ -149,7 +152,7 @@ def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-def _read_ahead(produce: Callable[[], Iterator[bytes]]) -> Iterator[bytes]:
+def _read_ahead(produce: Callable[[], Iterator[bytes]]) -> Generator[bytes, None, None]:
     """Run `produce` on a thread and yield its blocks; its exception is raised here, and leaving early stops it."""
     blocks: queue.Queue[bytes | None] = queue.Queue(QUEUED_BLOCKS)
     stop = threading.Event()
@@ -205,6 +208,12 @@ def stored_size(path: Path, member: str | None = None) -> int:
         raise UnreadableTraceError(message) from error
 
 
+def _is_trace(member: str) -> bool:
+    """Whether a member of an archive may be a trace: JSON, and no shadow file that macOS or an editor left there."""
+    hidden = any(part.startswith((".", "__MACOSX")) for part in member.split("/"))
+    return member.endswith((".json", ".json.gz")) and not hidden
+
+
 def sources(path: Path) -> list[Source]:
     """The logical files behind `path`: one, or the JSON members of a zip archive.
 
@@ -219,7 +228,7 @@ def sources(path: Path) -> list[Source]:
         return [Source(path)]
     try:
         with zipfile.ZipFile(path) as archive:
-            members = [name for name in archive.namelist() if name.endswith((".json", ".json.gz"))]
+            members = [name for name in archive.namelist() if _is_trace(name)]
     except zipfile.BadZipFile as error:
         message = f"{path}: a damaged zip archive ({error})."
         raise UnreadableTraceError(message) from error

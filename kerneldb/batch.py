@@ -1,9 +1,8 @@
 """What a reader hands over: Parquet parts per warehouse table, and a manifest that names them.
 
 A reader writes frames with `Spool.write` while it still parses, so memory stays flat, and closes with `Spool.finish`.
-The
-warehouse commits a finished manifest in one transaction. No database is involved before that, so readers run anywhere
-and in parallel; a spool folder left behind by a killed process holds nothing that anyone else needs.
+The warehouse commits a finished manifest in one transaction. No database is involved before that, so readers run
+anywhere and in parallel; a spool folder left behind by a killed process holds nothing that anyone else needs.
 """
 
 from __future__ import annotations

@@ -153,8 +153,8 @@ def derive_signatures(facts: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
 
 def _derived(row: Mapping[str, Any], name: NameRow) -> Row:
     grid, block = _triple(row, "grid"), _triple(row, "block")
-    blocks = math.prod(grid) if grid else row["total_blocks"]
-    threads = math.prod(block) if block else row["threads_per_block"]
+    blocks = _product(grid, 63) if grid else row["total_blocks"]
+    threads = _product(block, 31) if block else row["threads_per_block"]
     call = work.OpCall(row["op"], row["input_dims"], row["input_strides"], row["input_dtypes"], row["scalars"])
     problem = work.problem(call, name, work.LaunchShape(row["kind"], grid, block, row["bytes"]))
     return {
@@ -165,6 +165,12 @@ def _derived(row: Mapping[str, Any], name: NameRow) -> Row:
         "launch_key": _launch_key(name.match_name, blocks, threads),
         "deriver_version": signatures_version(),
     }
+
+
+def _product(shape: tuple[int, int, int], bits: int) -> int | None:
+    """The product of the axes, None where a signed column with `bits` digits cannot hold it."""
+    product = math.prod(shape)
+    return product if product < 1 << bits else None
 
 
 def _triple(row: Mapping[str, Any], shape: str) -> tuple[int, int, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections import Counter, deque
@@ -40,6 +41,7 @@ class Parsed:
     metadata: dict[str, Any]
     metadata_repairs: int
     truncated: bool
+    trailing: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,28 +78,37 @@ def convert(source: Source, folder: Path, options: Options, progress: Progress |
 
 def parse(source: Source, progress: Progress | None = None) -> Parsed:
     """Read all events of `source`, chunk by chunk, on two threads."""
-    splitter = Splitter(_watched(source, progress))
+    with contextlib.closing(source.blocks()) as blocks:
+        return _parse(source, Splitter(_watched(blocks, source, progress)))
+
+
+def _parse(source: Source, splitter: Splitter) -> Parsed:
     if splitter.head is None:
         message = f"{source.label}: no `traceEvents` array, so this is not a PyTorch profiler trace."
         raise NotATraceError(message)
     collected = Collector()
     behind: str | None = None
+    in_object, trailing = bool(splitter.head.strip()), ""
     for chunk in _decoded(splitter):
+        if trailing:
+            continue  # another document, read for the check sum only
         collected.add(chunk)
         behind = chunk.behind
+        trailing = repair.split_end(behind, in_object)[1] if behind is not None else ""
     tail = decode_tail(splitter.tail)
     if behind is None:
         collected.add(tail)
         behind = tail.behind
     else:
         behind += "," + splitter.tail.decode("utf-8", errors="replace")
-    closed = behind is not None and (behind.rstrip().endswith("}") or not splitter.head.strip())
-    metadata, repairs = _metadata(splitter.head, behind)
-    return Parsed(collected, metadata, repairs, not closed)
+    rest, trailing = repair.split_end(behind or "", in_object)
+    closed = behind is not None and (rest.endswith("}") or not in_object)
+    metadata, repairs = _metadata(splitter.head, rest)
+    return Parsed(collected, metadata, repairs, not closed, bool(trailing))
 
 
-def _watched(source: Source, progress: Progress | None) -> Iterator[bytes]:
-    for block in source.blocks():
+def _watched(blocks: Iterator[bytes], source: Source, progress: Progress | None) -> Iterator[bytes]:
+    for block in blocks:
         yield block
         if progress is not None:
             progress(source.read_bytes, source.stored_bytes)
@@ -115,14 +126,14 @@ def _decoded(splitter: Splitter) -> Iterator[Chunk]:
             yield pending.popleft().result()
 
 
-def _metadata(head: bytes, behind: str | None) -> tuple[dict[str, Any], int]:
+def _metadata(head: bytes, behind: str) -> tuple[dict[str, Any], int]:
     """Metadata before and behind the events, and how many strings of it were repaired.
 
     torch 2.4-2.7 wrote the base time behind.
     """
     before = head.decode("utf-8", errors="replace").strip().rstrip(",")
     first, repaired = repair.parse_object(before + "}") if before else ({}, 0)
-    rest = (behind or "").strip().removeprefix(",").strip() if before else ""
+    rest = behind if before else ""
     if not rest or rest == "}":
         return first, repaired
     second, more = repair.parse_object("{" + rest)
@@ -222,6 +233,7 @@ def _write_trace(spool: Spool, row: dict[str, Any], source: Source, linked: Link
     parsed, trace_id = linked.parsed, row["trace_id"]
     report = Report.of(parsed.collected, linked.host, statuses)
     report.add("repaired", "metadata string", parsed.metadata_repairs)
+    report.add("lost", "text behind the end of the trace", int(parsed.trailing))
     cut = parsed.truncated or source.damage is not None
     report.add("truncated", source.damage or "the text ends before the trace does", int(cut))
     file = {

@@ -1,8 +1,8 @@
 """Turns a chunk of events into one frame per group of events.
 
 Valid JSON of the usual types goes through polars' NDJSON reader. A chunk that it refuses (malformed events, numbers
-written as
-strings, backslashes in nested lists) is read event by event in Python: slower, tolerant, with every repair counted.
+written as strings, backslashes in nested lists) is read event by event in Python: slower, tolerant, with every repair
+counted.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ EXACT_FLOAT_LIMIT_US: Final = 2.0**43
 DECIMAL_TS: Final = re.compile(rb'("ts"\s*:\s*)(-?\d+(?:\.\d+)?)')
 DECIMALS: Final = re.compile(rb'"ts"\s*:\s*-?\d+\.\d*[1-9]')
 EXAMPLES: Final = 3
+EXAMPLE_CHARS: Final = 60
 
 
 @dataclasses.dataclass(slots=True)
@@ -30,9 +31,8 @@ class Chunk:
     """Events of one chunk by group, with what reading them took.
 
     Frames carry `cat`, `name`, `pid`, `tid`, `ts` (ns, Int64), `dur` (ns, Int64, NULL where absent), and the
-    arguments of
-    their group. `meta` holds names, counters and marks; `skipped` counts what has no table. `behind` is the text
-    after the array's closing bracket, once that was seen.
+    arguments of their group. `meta` holds names, counters and marks; `skipped` counts what has no table. `behind` is
+    the text after the array's closing bracket, once that was seen.
     """
 
     groups: dict[str, pl.DataFrame]
@@ -176,6 +176,12 @@ def decode_tail(tail: bytes) -> Chunk:
     return reader.chunk()
 
 
+def _example(line: str) -> str:
+    """The event from its name on, short: arguments behind it may be private."""
+    start = max(line.find('"name"'), 0)
+    return line[start : start + EXAMPLE_CHARS]
+
+
 class _TolerantReader:
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
@@ -192,7 +198,7 @@ class _TolerantReader:
             return
         try:
             event = repair.STRICT.decode(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             self._retry(line)
         else:
             self.take([event], 0, None, line)
@@ -223,13 +229,13 @@ class _TolerantReader:
         self.repaired += repaired
         self.behind = behind
         if repaired and len(self.examples) < EXAMPLES:
-            self.examples.append(line[:200])
+            self.examples.append(_example(line))
 
     def flush(self) -> None:
         """Give up a line that is still pending."""
         if self._pending is not None:
             self.lost += 1
-            self.examples.append(self._pending[:200])
+            self.examples.append(_example(self._pending))
             self._pending = None
 
     def chunk(self, invalid_utf8: bool = False) -> Chunk:
@@ -251,7 +257,12 @@ def _from_events(events: list[dict[str, Any]]) -> Chunk:
 def _scalar(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    return value.text if isinstance(value, repair.ExactFloat) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, repair.ExactFloat):
+        return value.text
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return None
 
 
 def _grouped_tolerant(frame: pl.DataFrame) -> Chunk:
@@ -271,7 +282,7 @@ def _loose_args(group: str, frame: pl.DataFrame) -> pl.DataFrame:
     schema = dict(required)
     for columns in optional.values():
         schema.update(columns)
-    parsed = [_arguments(text) for text in frame["text"].to_list()]
+    parsed = [arguments_of(text) for text in frame["text"].to_list()]
     made = [
         pl.Series(name, [_scalar(row.get(name)) for row in parsed], dtype=pl.String).cast(kind, strict=False)
         for name, kind in schema.items()
@@ -282,6 +293,10 @@ def _loose_args(group: str, frame: pl.DataFrame) -> pl.DataFrame:
     return kept.drop("text").hstack(made)
 
 
-def _arguments(text: str | None) -> dict[str, Any]:
-    value = json.loads(text) if text else {}
+def arguments_of(text: str | None) -> dict[str, Any]:
+    """The arguments of an event from their JSON; empty where they are no object."""
+    try:
+        value = json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        return {}
     return value if isinstance(value, dict) else {}

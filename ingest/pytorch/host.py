@@ -144,7 +144,7 @@ def _paths(ranges: pl.DataFrame) -> pl.DataFrame:
     """Path and phase of each annotation. The phase is the outermost annotation below the profiler's step."""
     paths: dict[int, tuple[str, str | None]] = {}
     notes = ranges.filter(pl.col("kind") == link.ANNOTATION).sort("ts", -pl.col("dur").fill_null(0))
-    for order, name, parent in notes.select("order", "name", "annotation").iter_rows():
+    for order, name, parent in notes.select("order", pl.col("name").fill_null(""), "annotation").iter_rows():
         above, phase = paths.get(parent, ("", None))
         step = name.startswith(STEP_PREFIX)
         paths[order] = (f"{above}/{name}" if above else name, phase or (None if step else name))

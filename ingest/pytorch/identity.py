@@ -15,6 +15,7 @@ SAME_DTYPE: Final = re.compile(r'"(?:__int64|long long|long)"')
 FLOAT: Final = re.compile(r"(?<![\w.])[-+]?(?:(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|inf|nan)(?![\w.])")
 HALVES: Final = (0.5, -0.5)
 SMALL: Final = 16
+INT32_MAX: Final = 2**31 - 1
 AXES: Final = 3
 EMPTY_LISTS: Final = frozenset(("", "[]"))
 
@@ -69,15 +70,16 @@ def _extra(recorded: dict[str, Any]) -> str | None:
 def _float_class(match: re.Match[str]) -> str:
     number = float(match.group())
     exact = not math.isfinite(number) or number in HALVES or (number.is_integer() and abs(number) <= SMALL)
-    return f"{number:g}" if exact else "other"
+    return repr(number) if exact else "other"
 
 
 def triple(text: str | None) -> tuple[int | None, int | None, int | None]:
-    """`[64, 1, 1]` as three integers; NULLs where the text is absent or something else."""
+    """`[64, 1, 1]` as three integers; NULLs where the text is absent, something else or beyond int32."""
     numbers = re.findall(r"\d+", text) if text else []
-    if len(numbers) != AXES:
+    if len(numbers) != AXES or any(len(digits) > len(str(INT32_MAX)) for digits in numbers):
         return None, None, None
-    return int(numbers[0]), int(numbers[1]), int(numbers[2])
+    x, y, z = map(int, numbers)
+    return (x, y, z) if max(x, y, z) <= INT32_MAX else (None, None, None)
 
 
 def signature_row(

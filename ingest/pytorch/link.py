@@ -1,9 +1,8 @@
 """Which operator, annotation and Python frame encloses what, and which call launched which GPU activity.
 
 Rule (measured on 89 GPU traces of torch 1.8-2.13): activity → runtime or driver event of the same correlation →
-innermost
-operator on that thread whose interval contains the call. `External id` is a fallback only, and only where it is not a
-copy of the correlation, as torch 2.0-2.3 wrote it.
+innermost operator on that thread whose interval contains the call. `External id` is a fallback only, and only where
+it is not a copy of the correlation, as torch 2.0-2.3 wrote it.
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ EVENT_NAME: Final = re.compile(r'("name"\s*:\s*")(.*?)("\s*,\s*"(?:pid|ph|cat|ti
 LINE_STRING: Final = re.compile(r'^(\s*"[^"\n]+"\s*:\s*")(.*)("\s*,?\s*)$', re.MULTILINE)
 BARE_NUMBER: Final = re.compile(r"(?<=[:\[,])(\s*)(-?)(?:inf|nan|-nan)(?=\s*[,\]}])", re.IGNORECASE)
 MISSING_QUOTE: Final = re.compile(r'(?<=[{,])(\s*)([A-Za-z]\w*)"(?=\s*:)')
+PADDING: Final = " \r\n\t\0"
 CONTROL: Final = re.compile(r"[\x00-\x1f]+")
 
 
@@ -43,7 +44,7 @@ def parse_event(text: str) -> tuple[dict[str, Any], bool] | None:
     for repaired, candidate in _candidates(text):
         try:
             event = (DECODER if repaired else STRICT).decode(candidate)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         return (event, repaired) if isinstance(event, dict) else None
     return None
@@ -54,11 +55,26 @@ def parse_object(text: str) -> tuple[dict[str, Any], int]:
     for repaired, candidate in _candidates(text):
         try:
             value = json.loads(candidate, strict=not repaired)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(value, dict):
             return value, int(repaired)
     return _members(text), 1
+
+
+def split_end(behind: str, in_object: bool) -> tuple[str, str]:
+    """What stands behind the events: the rest of the document, and text behind its end (padding does not count).
+
+    A rest that does not parse as it stands is returned whole: only a repair can tell where it ends.
+    """
+    rest = behind.strip(PADDING + ",")
+    if not in_object:
+        return "", rest
+    try:
+        _, end = DECODER.raw_decode("{" + rest)
+    except (ValueError, RecursionError):
+        return rest, ""
+    return rest[: end - 1], rest[end - 1 :].strip(PADDING + ",")
 
 
 def split_events(text: str) -> tuple[list[dict[str, Any]], int, int, str | None]:
@@ -77,7 +93,7 @@ def split_events(text: str) -> tuple[list[dict[str, Any]], int, int, str | None]
             return events, 0, 0, text[position + 1 :]
         try:
             event, position = DECODER.raw_decode(text, position)
-        except ValueError:
+        except (ValueError, RecursionError):
             return _repair_rest(events, text[position:])
         events.append(event)
     return events, 0, 0, None
@@ -131,6 +147,6 @@ def _members(text: str) -> dict[str, Any]:
     for match in re.finditer(r'^\s*"(?P<key>[^"\n]+)"\s*:\s*', text, re.MULTILINE):
         try:
             found[match["key"]] = DECODER.raw_decode(text, match.end())[0]
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
     return found

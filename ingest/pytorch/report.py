@@ -38,6 +38,7 @@ class Report:
         for table, frame in {**stored, "memory_events": host.memory}.items():
             report.add("stored", table, frame.height)
         report._events(collected)
+        report.add("note", "no GPU activity", int(not statuses.total()))
         for status, n in sorted(statuses.items()):
             report.add("note", f"launch status {status}", n)
         return report

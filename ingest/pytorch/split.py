@@ -57,9 +57,9 @@ class Boundary:
 
     def lines(self, text: bytes) -> bytes:
         """`text` with one event a line. Raw newlines become carriage returns, which no string may hold either."""
-        if self.exact:
+        mark = next((bytes([value]) for value in MARKS if value not in text), None)
+        if self.exact and mark is not None:
             width = len(self.literal)
-            mark = next(bytes([value]) for value in MARKS if value not in text)
             cut = self.literal[: self.literal.index(b"}") + 1] + mark + b" " * width
             marked = text.replace(self.literal, cut[: width - 1] + b"{")
             return marked.replace(b"\n", CARRIAGE_RETURN).replace(mark, b"\n")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import polars as pl
 
 from kerneldb.ingest.pytorch.collect import Collector, CounterEvent
+from kerneldb.ingest.pytorch.decode import arguments_of
 from kerneldb.ingest.pytorch.host import MODULE_PREFIX, api_labels
 from kerneldb.ingest.pytorch.identity import CallRow
 
+FLOAT_MAX: Final = sys.float_info.max
 # c10::DeviceType, c10/core/DeviceType.h
 DEVICE_TYPES: Final = {0: "cpu", 1: "cuda", 6: "hip", 12: "xpu", 18: "hpu", 19: "mtia", 20: "privateuse1"}
 
@@ -155,20 +157,27 @@ def memory_rows(memory: pl.DataFrame, collected: Collector) -> pl.DataFrame:
         total_allocated_bytes=_column(memory, "Total Allocated"),
         total_reserved_bytes=_column(memory, "Total Reserved"),
         device_type=kind.replace_strict(DEVICE_TYPES, default=kind.cast(pl.String), return_dtype=pl.String),
-        device=pl.when(_column(memory, "Device Id") >= 0).then(_column(memory, "Device Id")).cast(pl.Int32),
+        device=pl.when(_column(memory, "Device Id") >= 0)
+        .then(_column(memory, "Device Id"))
+        .cast(pl.Int32, strict=False),
         op_id=pl.col("op").cast(pl.Int64),
     )
+
+
+def _numbers(text: str | None) -> Iterator[tuple[str, float]]:
+    """The arguments that are numbers which float64 holds."""
+    for key, value in arguments_of(text).items():
+        if isinstance(value, float) or (isinstance(value, int) and abs(value) <= FLOAT_MAX):
+            yield key, float(value)
 
 
 def sample_rows(counters: Sequence[CounterEvent]) -> pl.DataFrame:
     """Rows of `samples` from counter events; a counter named by the empty string takes the event's name alone."""
     rows: list[dict[str, Any]] = []
     for name, pid, ts, text in counters:
-        values = json.loads(text) if text else {}
         rows += [
-            {"counter": f"{name}.{key}" if key else name, "process": pid, "ts_ns": ts, "value": float(value)}
-            for key, value in values.items()
-            if isinstance(value, int | float)
+            {"counter": f"{name}.{key}" if key else name, "process": pid, "ts_ns": ts, "value": value}
+            for key, value in _numbers(text)
         ]
     return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -179,9 +188,8 @@ def metric_rows(ranges: pl.DataFrame) -> pl.DataFrame:
         return pl.DataFrame()
     measured = ranges.filter((pl.col("cat") == "cuda_profiler_range") & pl.col("args").is_not_null())
     rows = [
-        {"range_id": order, "metric": key, "value": float(value)}
+        {"range_id": order, "metric": key, "value": value}
         for order, text in measured.select("order", "args").iter_rows()
-        for key, value in json.loads(text).items()
-        if isinstance(value, int | float)
+        for key, value in _numbers(text)
     ]
     return pl.DataFrame(rows, infer_schema_length=None)

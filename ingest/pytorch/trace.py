@@ -18,6 +18,7 @@ PUBLIC: Final = re.compile(
     r"[\w-]+_version|DISABLE_CUPTI_LAZY_REINIT)$"
 )
 VALUE_LIMIT: Final = 200
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 EPOCH_NS: Final = 10**18  # 2001: later than any relative time, earlier than any trace
 TOOLS: Final = (
     ("cupti_version", "CUPTI"),
@@ -117,10 +118,14 @@ def _framework(metadata: Mapping[str, Any]) -> str | None:
 def era(metadata: Mapping[str, Any], seen: Mapping[str, bool]) -> str | None:
     """The torch versions that write such a file, inferred from what it holds; torch itself does not write its version.
 
+    None where neither metadata nor a mark says anything.
+
     `seen` says which marks the events carry: old_categories, record_function_id, copied_external_ids, strides.
     """
     if seen["old_categories"]:
         return "torch 1.8-1.10"
+    if not metadata and not any(seen.values()):
+        return None
     if "baseTimeNanoseconds" in metadata:
         return "torch >=2.4"
     if seen["copied_external_ids"]:
@@ -137,13 +142,17 @@ def _integer(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        return int(value)
+        number = int(value)
     except (ValueError, OverflowError):
         return None
+    return number if INT64_MIN <= number <= INT64_MAX else None
 
 
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+    try:
+        return float(value) if isinstance(value, int | float) else None
+    except OverflowError:
+        return None
 
 
 def _string(value: object) -> str | None:

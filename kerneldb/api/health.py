@@ -18,6 +18,10 @@ REQUIRED = ("duckdb", "polars", "pyarrow", "msgspec", "click", "textual")
 OPTIONAL = {"torch": "replay and record"}
 
 
+QUICK_S = 3.0
+"""How long a check waits for another process."""
+
+
 class Check(NamedTuple):
     """One finding. `level` is ok, note, warning or problem; `remedy` says what to do, where something can be done."""
 
@@ -79,7 +83,7 @@ def _database(path: Path) -> Iterator[Check]:
     from kerneldb import api
 
     try:
-        database = api.open(path, create=False)
+        database = api.open(path, create=False, lock_timeout=QUICK_S)
         version = database.version()
         traces = len(database.traces())
     except WarehouseMissingError:
@@ -100,7 +104,7 @@ def _files_of(name: str, database: Path) -> list[Path]:
     if not database.exists():
         message = f"{name}: no such file, and no database {database} with a trace of that name"
         raise UsageError(message)
-    paths = [Path(path) for path in api.open(database, create=False).files(name)]
+    paths = [Path(path) for path in api.open(database, create=False, lock_timeout=QUICK_S).files(name)]
     missing = [path for path in paths if not path.exists()]
     if missing:
         message = f"the file of trace {name} is not there any more: {missing[0]}"

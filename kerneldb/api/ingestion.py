@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from kerneldb.errors import KerneldbError, TraceError, UsageError
+from kerneldb.errors import KerneldbError, TraceError, UsageError, WarehouseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -101,8 +101,10 @@ def ingest_each(
     """Ingest the files behind `paths` one after the other, yielding what became of each trace as it is known.
 
     A file that fails yields an outcome with its error; the others go on. Errors of the database end the call. Raises
-    UsageError where one `options.name` would have to serve several files.
+    UsageError where one `options.name` would have to serve several files, WarehouseError where the database has no
+    folder to be in.
     """
+    _check_folder(database)
     remove_stale_spools(database)
     for path in paths:
         try:
@@ -115,6 +117,14 @@ def ingest_each(
             raise UsageError(message)
         for file in files:
             yield from _ingest_file(store, database, file, options, progress)
+
+
+def _check_folder(database: Path) -> None:
+    folder = database.parent
+    if not folder.is_dir():
+        state = "is not a folder" if folder.exists() else "does not exist"
+        message = f"{database}: the folder {folder} {state}. Create it (mkdir -p {folder}) or give another path."
+        raise WarehouseError(message)
 
 
 def _files(path: Path) -> list[Path]:

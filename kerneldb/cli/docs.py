@@ -16,10 +16,11 @@ HEAD = """\
 
 Made from the help texts by `python -m kerneldb.cli.docs docs/cli.md`.
 
-- stdout carries data only; progress, notes and errors go to stderr. - `--db FILE` stands before or after the command;
-without it, `KERNELDB_DB`, else `kernels.duckdb` in the current folder. - `--format
-table|csv|json|ndjson|parquet|arrow`; without it, the suffix of `-o FILE` decides, else `table`. Tables are for
-  people: they show a limited number of rows and, on a terminal, shorten long text (`--wide` does not). All other
+- stdout carries data only; progress, notes and errors go to stderr.
+- `--db FILE` stands before or after the command; without it, `KERNELDB_DB`, else `kernels.duckdb` in the current
+  folder.
+- `--format table|csv|json|ndjson|parquet|arrow`; without it, the suffix of `-o FILE` decides, else `table`. Tables are
+  for people: they show a limited number of rows and, on a terminal, shorten long text (`--wide` does not). All other
   formats carry every row. `arrow` is the Arrow IPC file format (Feather 2). NaN and infinities are `null` in JSON.
 - `-o FILE` appears under its name when it is complete. Binary formats refuse a terminal.
 - No colours, so NO_COLOR has nothing to switch off.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
     from kerneldb.api.health import Check
     from kerneldb.output import Output
+
+TRACE_SUFFIXES = {".json", ".gz", ".zst", ".zip", ".nsys-rep", ".sqlite", ".db", ".csv", ".pftrace", ".ncu-rep"}
+"""Texts that end so mean a file, not the name of a trace: names have their suffixes taken off."""
 
 MARKS = {"ok": "ok", "note": "note", "warning": "WARNING", "problem": "PROBLEM"}
 
@@ -35,6 +39,8 @@ def doctor(trace: str | None, *, output: Output) -> None:
     from kerneldb.api import health
 
     database = click.get_current_context().ensure_object(Settings).database
+    if trace is not None:
+        _require_file(trace)
     checks = health.environment(database) if trace is None else health.trace(trace, database)
     if output.format == "table":
         emit_text("".join(line + "\n" for line in page(checks)), output)
@@ -42,6 +48,17 @@ def doctor(trace: str | None, *, output: Output) -> None:
         emit(health.check_table(checks).to_reader(), output)
     if any(check.level == "problem" for check in checks):
         click.get_current_context().exit(1)
+
+
+def _require_file(text: str) -> None:
+    """Refuse folders, and paths of files that do not exist; any other text may be the name of a trace."""
+    path = Path(text)
+    if path.is_dir():
+        message = f"{text} is a folder; give one trace file of it"
+        raise click.UsageError(message)
+    if not path.exists() and (len(path.parts) > 1 or path.suffix in TRACE_SUFFIXES):
+        message = f"{text}: no such file"
+        raise click.UsageError(message)
 
 
 def page(checks: Sequence[Check]) -> Iterator[str]:

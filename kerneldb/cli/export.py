@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from kerneldb.cli.console import note, plural
-from kerneldb.cli.options import database_option, format_given, open_database, output_options, selection_options
+from kerneldb.cli.options import (
+    READ_WAIT_S,
+    database_option,
+    format_given,
+    open_database,
+    output_options,
+    selection_options,
+)
 from kerneldb.output import write
 
 if TYPE_CHECKING:
@@ -35,7 +42,7 @@ def export(table: str, *, where: str | None, traces: tuple[str, ...], output: Ou
     """
     if not format_given():
         output = dataclasses.replace(output, format="parquet")
-    with open_database().stream(table, where=where, traces=traces) as reader:
+    with open_database(lock_timeout=READ_WAIT_S).stream(table, where=where, traces=traces) as reader:
         written = write(reader, output)
     if output.path is not None:
         note(f"wrote {plural(written.shown, 'row')} to {output.path}")

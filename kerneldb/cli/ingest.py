@@ -13,7 +13,7 @@ from kerneldb.cli.options import database_option, lock_timeout_option, open_data
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kerneldb.api import Outcome
+    from kerneldb.api import IngestOptions, Outcome
     from kerneldb.output import Output
 
 WORTH_A_LINE = ("repaired", "lost", "truncated")
@@ -68,7 +68,7 @@ def ingest(
     with Progress(quiet=quiet) as progress:
         for outcome in database.ingest_each(paths, wanted, progress):
             progress.clear()
-            _report(outcome, quiet=quiet)
+            _report(outcome, wanted, quiet=quiet)
             outcomes.append(outcome)
     if not quiet or output.path is not None:
         emit(outcome_table(outcomes).to_reader(), output)
@@ -76,11 +76,45 @@ def ingest(
         click.get_current_context().exit(1)
 
 
-def _report(outcome: Outcome, *, quiet: bool) -> None:
+def _report(outcome: Outcome, wanted: IngestOptions, *, quiet: bool) -> None:
     if outcome.error is not None:
         note(f"Error: {outcome.error}")
     elif not quiet:
         note(summary(outcome))
+        for line in warnings(outcome, wanted):
+            note(line)
+
+
+def warnings(outcome: Outcome, wanted: IngestOptions) -> Iterator[str]:
+    """What the user may have expected of a trace and did not get, one line each."""
+    ignored = _ignored(outcome, wanted)
+    if ignored:
+        yield f"{outcome.trace}: {', '.join(ignored)} not applied, the trace keeps what it has; {_remedy(ignored)}"
+    if outcome.launches == 0:
+        yield f"{outcome.trace}: no GPU activity in it; see: kerneldb doctor {outcome.path}"
+
+
+def _ignored(outcome: Outcome, wanted: IngestOptions) -> list[str]:
+    """The given options that a trace which is there already does not take over."""
+    named = wanted.name is not None and wanted.name != outcome.trace
+    given = {
+        "--name": named,
+        "--run": wanted.run is not None,
+        "--label": wanted.label is not None,
+        "--phase": wanted.phase is not None,
+        "--set": bool(wanted.tags),
+    }
+    kept = {"unchanged": tuple(given), "replaced": ("--name",)}.get(outcome.status, ())
+    return [option for option in kept if given[option]]
+
+
+def _remedy(ignored: list[str]) -> str:
+    ways = {
+        "--name": "kerneldb traces --rename OLD NEW",
+        "--run": "kerneldb traces NAME --run RUN",
+        "--set": "kerneldb traces NAME --set KEY=VALUE",
+    }
+    return "use: " + ", or ".join(dict.fromkeys(ways.get(option, "kerneldb ingest --replace") for option in ignored))
 
 
 def summary(outcome: Outcome) -> str:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., None])
 
 LOCK_TIMEOUT_S = 30.0
+READ_WAIT_S = 3.0
+"""How long commands that only read, and have no --lock-timeout, wait for a writer; a commit rarely takes longer."""
 
 
 def database_option(command: Command) -> Command:
@@ -47,7 +49,7 @@ def open_database(*, create: bool = False, lock_timeout: float = LOCK_TIMEOUT_S)
 
 
 def lock_timeout_option(command: Command) -> Command:
-    """`--lock-timeout` of commands that write."""
+    """`--lock-timeout` of commands that write, or may."""
     return click.option(
         "--lock-timeout",
         type=click.FloatRange(min=0),

@@ -40,25 +40,7 @@ CACHES = ("cold", "warm", "mixed")
 @click.option("--read-journal", type=click.Path(exists=True, path_type=Path), help="Commit a journal made elsewhere.")
 @output_options
 @database_option
-def replay(
-    *,
-    where: str | None,
-    traces: tuple[str, ...],
-    signatures: tuple[str, ...],
-    top: int | None,
-    until_time: str | None,
-    device: str,
-    cache: str,
-    runs: int,
-    warmup: int,
-    modules: tuple[str, ...],
-    limit_seconds: float | None,
-    resume: bool,
-    dry_run: bool,
-    write_plan: Path | None,
-    read_journal: Path | None,
-    output: Output,
-) -> None:
+def replay(*, output: Output, **given: Any) -> None:
     """Run kernels again on this machine, alone, prove that the same kernel ran, and time it.
 
     The selected signatures are replayed by rebuilding the operator call that launched each; the profiler says which
@@ -75,37 +57,28 @@ def replay(
       kerneldb replay --until-time 95%
       kerneldb query "SELECT name, reason FROM kernels JOIN replays USING (signature_id) WHERE replay_grade = 'L4'"
     """
-    from kerneldb.replay.options import Options
-
     database = open_database()
-    if read_journal is not None:
-        _read(database, write_plan, read_journal, output)
-        return
-    request = _request(where, traces, signatures, top, until_time)
-    if dry_run or write_plan is not None:
-        _plan(database, request, write_plan, output)
-        return
-    chosen = Options(
-        device="cuda:0" if device == "cuda" else device,
-        cache=cache,
-        runs=runs,
-        warmup=warmup,
-        modules=modules,
-        limit_seconds=limit_seconds,
-    )
-    _run(database, None if resume else request, chosen, output)
+    if given["read_journal"] is not None:
+        _read(database, given["write_plan"], given["read_journal"], output)
+    elif given["dry_run"] or given["write_plan"] is not None:
+        _plan(database, _request(given), given["write_plan"], output)
+    else:
+        _run(database, None if given["resume"] else _request(given), _options(given), output)
 
 
-def _request(
-    where: str | None,
-    traces: tuple[str, ...],
-    signatures: tuple[str, ...],
-    top: int | None,
-    until_time: str | None,
-) -> Request:
+def _request(given: Mapping[str, Any]) -> Request:
     from kerneldb.api.planning import Request, share_of
 
-    return Request(where, traces, signatures, top, share_of(until_time) if until_time else None)
+    share = share_of(given["until_time"]) if given["until_time"] else None
+    return Request(given["where"], given["traces"], given["signatures"], given["top"], share)
+
+
+def _options(given: Mapping[str, Any]) -> Options:
+    from kerneldb.replay.options import Options
+
+    device = "cuda:0" if given["device"] == "cuda" else given["device"]
+    same = {name: given[name] for name in ("cache", "runs", "warmup", "modules", "limit_seconds")}
+    return Options(device=device, **same)
 
 
 def _plan(database: Database, request: Request, path: Path | None, output: Output) -> None:

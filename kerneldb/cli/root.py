@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import errno
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,11 @@ class Interrupted(click.ClickException):
         super().__init__("interrupted; the database is as it was before the unfinished step")
 
 
+def _close_quietly() -> None:
+    """Let what is left go nowhere: the reader of stdout (`| head`) has what it wants, which is no failure."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 class Root(click.Group):
     """The group `kerneldb`; every command runs inside its error boundary."""
 
@@ -56,8 +62,11 @@ class Root(click.Group):
             raise Failure(error) from error
         except KeyboardInterrupt as error:
             raise Interrupted from error
+        except BrokenPipeError:
+            _close_quietly()
+            ctx.exit()
         except OSError as error:
-            if error.errno in {None, errno.EPIPE} or error.strerror is None:
+            if error.errno is None or error.strerror is None:
                 raise
             message = f"{error.filename or 'output'}: {error.strerror}"
             raise click.ClickException(message) from error

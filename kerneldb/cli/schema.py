@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kerneldb.cli.console import emit
-from kerneldb.cli.options import database_option, open_database, output_options
+from kerneldb.cli.options import READ_WAIT_S, database_option, open_database, output_options
 
 if TYPE_CHECKING:
     from kerneldb.output import Output
@@ -24,4 +24,4 @@ def schema(name: str | None, *, output: Output) -> None:
       kerneldb schema
       kerneldb schema kernels
     """
-    emit(open_database().schema(name).to_reader(), output)
+    emit(open_database(lock_timeout=READ_WAIT_S).schema(name).to_reader(), output)

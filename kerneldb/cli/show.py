@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kerneldb.cli.console import emit_text
-from kerneldb.cli.options import database_option, open_database, output_options
+from kerneldb.cli.options import READ_WAIT_S, database_option, open_database, output_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ def show(signature: str, *, output: Output) -> None:
     if output.format not in LAYOUTS:
         message = f"show prints {' or '.join(LAYOUTS)}"
         raise click.UsageError(message)
-    page = open_database().show(signature)
+    page = open_database(lock_timeout=READ_WAIT_S).show(signature)
     if output.format == "json":
         from kerneldb.output.records import encode
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kerneldb.cli.console import emit
-from kerneldb.cli.options import database_option, limited, open_database, output_options, selection_options
+from kerneldb.cli.options import READ_WAIT_S, database_option, limited, open_database, output_options, selection_options
 
 if TYPE_CHECKING:
     from kerneldb.output import Output
@@ -39,7 +39,7 @@ def top(by: str, *, where: str | None, traces: tuple[str, ...], sort: str, limit
       kerneldb top --by category --trace bloom
       kerneldb top --by op --where "phase = 'decode'" --sort n
     """
-    result = open_database().top(by, where=where, traces=traces, sort=sort)
+    result = open_database(lock_timeout=READ_WAIT_S).top(by, where=where, traces=traces, sort=sort)
     if output.format == "table":
         result = result.without("name_id")
     elif limit:

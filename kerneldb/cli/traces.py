@@ -54,7 +54,12 @@ def traces(
       kerneldb traces bloom --report
     """
     changes = pairs(settings)
-    _check(names, needs_names=bool(changes or unset or run is not None or remove))
+    noted = bool(changes or unset or run is not None)
+    _check(names, needs_names=noted or remove)
+    _exclusive({"--remove": remove, "--rename": rename is not None, "--set/--unset/--run": noted, "--report": report})
+    if rename is not None and names:
+        message = f"--rename OLD NEW names its trace itself; leave {' '.join(names)} out"
+        raise click.UsageError(message)
     database = open_database(lock_timeout=lock_timeout)
     if remove:
         _remove(database, names, yes=yes)
@@ -72,6 +77,13 @@ def traces(
 def _check(names: tuple[str, ...], *, needs_names: bool) -> None:
     if needs_names and not names:
         message = "name the traces to change: kerneldb traces NAME... (kerneldb traces lists them)"
+        raise click.UsageError(message)
+
+
+def _exclusive(actions: dict[str, bool]) -> None:
+    wanted = [name for name, given in actions.items() if given]
+    if len(wanted) > 1:
+        message = f"one thing at a time: {' or '.join(wanted)}"
         raise click.UsageError(message)
 
 

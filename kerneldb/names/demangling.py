@@ -48,7 +48,7 @@ def _runtime_demangler() -> Callable[[str], str] | None:
 def _pure_demangler() -> Callable[[str], str] | None:
     """Return ``itanium-demangler``'s parser as a function of one symbol, or None where it is not installed."""
     try:
-        from itanium_demangler import parse  # type: ignore[import-untyped]
+        from itanium_demangler import parse
     except ImportError:
         return None
 

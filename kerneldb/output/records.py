@@ -11,18 +11,43 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from kerneldb.errors import UsageError
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
 
+
+BATCH_ROWS = 4_096
+"""Rows that are turned into text at once: Python objects take far more memory than the Arrow rows they come from."""
 
 SPECIAL_IN_CSV = r'[",\r\n]|^$'
 
 
 def write(sink: BinaryIO, reader: pa.RecordBatchReader, layout: str, *, header: bool = True) -> int:
-    """Write all rows in `layout` (csv, json, ndjson); returns their number. `header` concerns csv only."""
+    """Write all rows in `layout` (csv, json, ndjson); returns their number. `header` concerns csv only.
+
+    Raises UsageError for JSON where two columns have one name: an object can hold only one of them.
+    """
+    if layout != "csv":
+        _require_distinct(reader.schema.names)
     if layout == "csv":
         return _write_csv(sink, reader, header=header)
     return _write_json(sink, reader) if layout == "json" else _write_ndjson(sink, reader)
+
+
+def _require_distinct(names: list[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        message = f"JSON cannot hold two columns of one name; rename with AS: {', '.join(twice)}"
+        raise UsageError(message)
+
+
+def _portions(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    for batch in reader:
+        for start in range(0, batch.num_rows, BATCH_ROWS):
+            yield batch.slice(start, BATCH_ROWS)
 
 
 def encode(value: object) -> bytes:
@@ -37,7 +62,7 @@ def _write_ndjson(sink: BinaryIO, reader: pa.RecordBatchReader) -> int:
 
     encoder = msgspec.json.Encoder(enc_hook=str, decimal_format="number")
     rows = 0
-    for batch in reader:
+    for batch in _portions(reader):
         sink.write(encoder.encode_lines(batch.to_pylist(maps_as_pydicts="lossy")))
         rows += batch.num_rows
     return rows
@@ -49,7 +74,7 @@ def _write_json(sink: BinaryIO, reader: pa.RecordBatchReader) -> int:
 
     encoder = msgspec.json.Encoder(enc_hook=str, decimal_format="number")
     rows = 0
-    for batch in reader:
+    for batch in _portions(reader):
         if batch.num_rows:
             sink.write(b",\n" if rows else b"[\n")
             sink.write(b",\n".join([encoder.encode(record) for record in batch.to_pylist(maps_as_pydicts="lossy")]))
@@ -62,7 +87,7 @@ def _write_csv(sink: BinaryIO, reader: pa.RecordBatchReader, *, header: bool) ->
     if header:
         sink.write(_csv_line(reader.schema.names))
     rows = 0
-    for batch in reader:
+    for batch in _portions(reader):
         if batch.num_rows and batch.num_columns:
             sink.write(_csv_lines(batch))
         rows += batch.num_rows
@@ -114,19 +139,22 @@ def _csv_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _csv_column(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    import pyarrow as pa
-
     if column.type == kind:
         return column
-    if kind != pa.string() or not _needs_encoding(column.type):
-        return column.cast(kind)
-    return pa.array([_csv_text(value) for value in column.to_pylist(maps_as_pydicts="lossy")], kind)
+    return as_text(column) if _needs_encoding(column.type) else column.cast(kind)
 
 
 def _needs_encoding(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_interval(kind))
+
+
+def as_text(column: pa.Array) -> pa.Array:
+    """`column` as JSON text (binary as hex): for values that a format cannot hold."""
+    import pyarrow as pa
+
+    return pa.array([_csv_text(value) for value in column.to_pylist(maps_as_pydicts="lossy")], pa.string())
 
 
 def _csv_text(value: Any) -> str | None:

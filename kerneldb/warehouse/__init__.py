@@ -31,7 +31,7 @@ class Warehouse:
     """A database file. Holds no connection: every method takes the file for as long as it runs.
 
     Made by `Warehouse.open` and `Warehouse.create_or_open`, which bring the file to the current schema; the plain
-    constructor checks nothing. `lock_timeout` is how many seconds a writer waits for other holders of the file.
+    constructor checks nothing. `lock_timeout` is how many seconds a reader or writer waits for other holders.
     """
 
     def __init__(self, path: str | Path, lock_timeout: float = LOCK_TIMEOUT_S) -> None:
@@ -111,7 +111,7 @@ class Warehouse:
         with self.lease(read_only=not write) as con:
             if where is not None:
                 Selection(where).bind(con)
-            return execute.run(con, sql, params, timeout)
+            return execute.run(con, sql, params, timeout, None if where is None else "selection")
 
     def commit(self, manifest: Manifest, *, replace: bool = False, tags: Mapping[str, str] | None = None) -> bool:
         """Add a converted trace; False where it was there already and `replace` is not set."""

@@ -27,11 +27,9 @@ if TYPE_CHECKING:
 
     Connection = duckdb.DuckDBPyConnection
 
-READ_WAIT_S: Final = 3.0
-"""How long a reader waits at most for a writer, which holds the file for one commit."""
-
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 1.0
+INTERRUPTED: Final = "Query interrupted"
 HOLDER: Final = re.compile(r"\(PID (\d+)\)")
 
 
@@ -57,16 +55,16 @@ def literal(value: str | Path) -> str:
 def read_lease(path: Path, timeout: float) -> Iterator[Connection]:
     """A read-only connection with the file attached as `warehouse` and in use; it can reach no other file.
 
+    Waits up to `timeout` seconds for a writer, which holds the file for one commit.
     Python variables are out of reach too (DuckDB's replacement scans need external access): pass relations and frames
     by `con.register(name, object)`. Raises WarehouseMissingError, WarehouseLockedError, WarehouseVersionError.
     """
     door = _DOORS[path.resolve()]
-    wait = min(timeout, READ_WAIT_S)
     with door.changed:
-        if not door.changed.wait_for(lambda: not door.writing, wait):
+        if not door.changed.wait_for(lambda: not door.writing, timeout):
             raise _held_here(path)
         if door.shared is None:
-            door.shared = _connected(path, "attach", wait, ())
+            door.shared = _connected(path, "attach", timeout, ())
         door.readers += 1
         con = door.shared.cursor()
     try:
@@ -130,7 +128,8 @@ def _connected(path: Path, attach: str, timeout: float, folders: Sequence[Path])
 def _configured(path: Path, attach: str, folders: Sequence[Path]) -> Connection:
     con = duckdb.connect()
     try:
-        con.execute(statement("session", attach).format(path=literal(path)))
+        con.execute(statement("session", "no_extensions"))
+        con.execute(statement("session", attach).format(path=literal(path.absolute())))
         con.execute(statement("session", "time_zone"))
         if not duckdb.__version__.startswith("1."):
             con.execute(statement("session", "no_aggregate_pushdown"))
@@ -158,7 +157,8 @@ def _problem(path: Path, error: duckdb.Error) -> WarehouseError:
     if "Could not set lock" in text:
         return WarehouseLockedError(f"{path} is in use by another process: {text}")
     if "not a valid DuckDB database" in text:
-        message = f"{path} is no DuckDB database; give the path of another one, or of a new file, with --db"
+        kind = "empty, no DuckDB database" if path.stat().st_size == 0 else "no DuckDB database"
+        message = f"{path} is {kind}; give the path of another one, or of a new file, with --db"
         return WarehouseVersionError(message)
     if "version number" in text or "newer version" in text:
         message = (
@@ -175,22 +175,40 @@ def _held_here(path: Path) -> WarehouseLockedError:
 
 @contextlib.contextmanager
 def transaction(con: Connection) -> Iterator[None]:
-    """All or nothing, also for Ctrl-C."""
-    con.begin()
+    """All or nothing, also for Ctrl-C, which ends in KeyboardInterrupt wherever it meets the engine."""
+    with interrupts():
+        con.begin()
+        try:
+            yield
+            con.commit()
+        except BaseException:
+            with contextlib.suppress(duckdb.Error):
+                con.rollback()
+            raise
+
+
+@contextlib.contextmanager
+def interrupts() -> Iterator[None]:
+    """Raise KeyboardInterrupt where Ctrl-C cut a statement short.
+
+    DuckDB checks for signals while it executes and then raises RuntimeError (or InterruptException) in its place.
+    """
     try:
         yield
-        con.commit()
-    except BaseException:
-        with contextlib.suppress(duckdb.Error):
-            con.rollback()
-        raise
+    except duckdb.InterruptException as error:
+        raise KeyboardInterrupt from error
+    except RuntimeError as error:
+        if INTERRUPTED not in str(error):
+            raise
+        raise KeyboardInterrupt from error
 
 
 @contextlib.contextmanager
 def store_errors(path: Path) -> Iterator[None]:
     """Turn errors of the engine in our own statements (disk full, file damaged) into WarehouseError."""
     try:
-        yield
+        with interrupts():
+            yield
     except duckdb.Error as error:
         message = f"{path}: {error}"
         raise WarehouseError(message) from error

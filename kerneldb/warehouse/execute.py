@@ -4,31 +4,103 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import duckdb
 
-from kerneldb.errors import QueryError, QueryTimeoutError
+from kerneldb.errors import QueryError, QueryTimeoutError, SelectionError
+from kerneldb.warehouse.attach import interrupts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
     Connection = duckdb.DuckDBPyConnection
     Params = Mapping[str, Any] | Sequence[Any]
 
+T = TypeVar("T")
 
-def run(con: Connection, sql: str, params: Params | None, timeout: float | None) -> pa.Table:
+POLL_S: Final = 0.05
+"""How often a waiting main thread looks for signals."""
+
+OF_VALUES: Final = (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.InvalidInputException)
+"""What a bound expression raises at some row: a text that is no number, an overflow, a bad pattern."""
+
+
+def run(
+    con: Connection, sql: str, params: Params | None, timeout: float | None, selection: str | None = None
+) -> pa.Table:
     """The rows of the one statement `sql`; a table without columns where the engine returns nothing.
 
-    Raises QueryError with the engine's message (which marks the place), QueryTimeoutError after `timeout` seconds.
+    `selection` names the relation of a WHERE text that the statement may read. Raises QueryError with the engine's
+    message (which marks the place), QueryTimeoutError after `timeout` seconds, SelectionError where that WHERE text
+    fails at some row, KeyboardInterrupt soon after Ctrl-C.
     """
-    with query_errors(), time_limit(con, timeout):
-        _require_one(con, sql)
-        # The stubs say that there always is one, but DuckDB 1.5 returns None for statements without rows.
-        relation: duckdb.DuckDBPyRelation | None = _bound(con, sql, params)
-        return _nothing() if relation is None else relation.to_arrow_table()
+    with _statement_errors():
+        try:
+            with time_limit(con, timeout):
+                return interruptible(con, lambda: _rows(con, sql, params))
+        except OF_VALUES as error:
+            if selection is not None and _fails(con, selection):
+                raise _of_condition(error) from error
+            raise
+
+
+def _rows(con: Connection, sql: str, params: Params | None) -> pa.Table:
+    _require_one(con, sql)
+    # The stubs say that there always is one, but DuckDB 1.5 returns None for statements without rows.
+    relation: duckdb.DuckDBPyRelation | None = _bound(con, sql, params)
+    return _nothing() if relation is None else relation.to_arrow_table()
+
+
+def _fails(con: Connection, selection: str) -> bool:
+    """Whether the rows of `selection` cannot be read: the condition fails, not the statement around it."""
+    try:
+        interruptible(con, lambda: con.table(selection).count("*").fetchall())
+    except OF_VALUES:
+        return True
+    return False
+
+
+def interruptible(con: Connection, work: Callable[[], T]) -> T:
+    """The result of `work`, which uses `con`. On Ctrl-C the statement is cancelled, then KeyboardInterrupt is raised.
+
+    Signals reach the main thread only, and not while it is inside the engine, so `work` runs in a thread of its own.
+    Threads other than the main one get no signals and run it themselves.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    results: list[T] = []
+    errors: list[BaseException] = []
+    done = threading.Event()
+
+    def worker() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:  # noqa: BLE001 (handed to the waiting thread, which raises it)
+            errors.append(error)
+        finally:
+            done.set()
+
+    threading.Thread(target=worker, daemon=True).start()
+    _await(con, done)
+    if errors:
+        raise errors.pop()  # held nowhere else: its traceback holds this frame
+    return results[0]
+
+
+def _await(con: Connection, done: threading.Event) -> None:
+    """Wait for `done`. An Event, not Thread.join: that one is not to be used again after Ctrl-C (Python 3.11)."""
+    try:
+        while not done.wait(POLL_S):
+            pass
+    except KeyboardInterrupt:
+        # Once is not enough: an interrupt between two statements is forgotten.
+        con.interrupt()
+        while not done.wait(POLL_S):
+            con.interrupt()
+        raise
 
 
 def _bound(con: Connection, sql: str, params: Params | None) -> duckdb.DuckDBPyRelation:
@@ -55,9 +127,27 @@ def _require_one(con: Connection, sql: str) -> None:
 
 @contextlib.contextmanager
 def query_errors() -> Iterator[None]:
+    """Turn errors of the engine in our own statements over a WHERE text into ours.
+
+    What fails at some row is the fault of the WHERE text, and a SelectionError; all else is a QueryError.
+    """
+    with _statement_errors():
+        try:
+            yield
+        except OF_VALUES as error:
+            raise _of_condition(error) from error
+
+
+def _of_condition(error: duckdb.Error) -> SelectionError:
+    return SelectionError(f"the condition does not work on all rows: {error}")
+
+
+@contextlib.contextmanager
+def _statement_errors() -> Iterator[None]:
     """Turn errors of the engine into QueryError, with a hint where the database was only opened for reading."""
     try:
-        yield
+        with interrupts():
+            yield
     except duckdb.Error as error:
         text = str(error)
         hint = "\nThe database is opened read-only; --write (write=True) allows changes." if "read-only" in text else ""

@@ -1,13 +1,19 @@
+-- name: no_extensions
+-- Nothing is fetched from the network, whatever a path or a statement looks like.
+SET GLOBAL autoinstall_known_extensions = false;
+SET GLOBAL autoload_known_extensions = false;
+
 -- name: attach
--- {path} is a quoted literal: DuckDB 1.5 takes no parameter here.
-ATTACH {path} AS warehouse (READ_ONLY);
+-- {path} is a quoted literal: DuckDB 1.5 takes no parameter here. Without TYPE, the name and the content of the file
+-- choose the extension that reads it (sqlite:…, md:…, a CSV file).
+ATTACH {path} AS warehouse (TYPE duckdb, READ_ONLY);
 
 -- name: attach_for_writing
-ATTACH {path} AS warehouse;
+ATTACH {path} AS warehouse (TYPE duckdb);
 
 -- name: create
 -- Files stay readable by DuckDB 1.5, whichever version writes them.
-ATTACH {path} AS warehouse (STORAGE_VERSION 'v1.5.0');
+ATTACH {path} AS warehouse (TYPE duckdb, STORAGE_VERSION 'v1.5.0');
 
 -- name: use
 USE warehouse;

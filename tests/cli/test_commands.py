@@ -341,10 +341,20 @@ class TestExport:
         call(shared_database, "export", *arguments, "-o", str(tmp_path / "x.csv"), exit_code=2)
         assert list(tmp_path.iterdir()) == []
 
-    def test_an_error_while_reading_exits_1_and_leaves_no_file(self, shared_database: Path, tmp_path: Path) -> None:
+    def test_a_condition_failing_at_a_row_exits_2_and_leaves_no_file(
+        self, shared_database: Path, tmp_path: Path
+    ) -> None:
         arguments = ["--where", "error(name) IS NULL", "-o", str(tmp_path / "x.csv")]
-        assert "Traceback" not in call(shared_database, "export", *arguments, exit_code=1).output
+        assert "Traceback" not in call(shared_database, "export", *arguments, exit_code=2).output
         assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("command", [["top"], ["export", "--csv"], ["query", "SELECT count(*) FROM selection"]])
+    def test_conditions_on_values_exit_2(self, shared_database: Path, command: list[str]) -> None:
+        done = call(shared_database, *command, "--where", "name::INTEGER = 1", exit_code=2)
+        assert "the condition does not work on all rows" in done.stderr
+
+    def test_a_failing_statement_over_a_good_condition_exits_1(self, shared_database: Path) -> None:
+        call(shared_database, "query", "SELECT name::INTEGER FROM selection", "--where", "true", exit_code=1)
 
 
 class TestDoctorAndSchema:
@@ -365,6 +375,10 @@ class TestDoctorAndSchema:
         assert "HTML" in call(shared_database, "doctor", str(tmp_path / "x.json"), exit_code=1).stderr
         call(shared_database, "doctor", "no-such-trace", exit_code=2)
         call(tmp_path / "none", "doctor", "no-such-trace", exit_code=2)
+
+    def test_what_is_no_file(self, shared_database: Path, tmp_path: Path) -> None:
+        assert "no such file" in call(shared_database, "doctor", "nope.json", exit_code=2).stderr.lower()
+        assert "is a folder" in call(shared_database, "doctor", str(tmp_path), exit_code=2).stderr
 
     def test_broken_database_exits_1(self, tmp_path: Path) -> None:
         (tmp_path / "k").write_text("x" * 10_000)

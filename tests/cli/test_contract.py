@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -96,6 +98,9 @@ def test_no_command_prints_help_on_stderr_and_exits_2(runner: CliRunner) -> None
         ["ingest", "x.json", "--set", "batch"],
         ["traces", "--remove"],
         ["traces", "--set", "a=b"],
+        ["traces", "a", "--remove", "--set", "a=b"],
+        ["traces", "a", "--rename", "a", "b"],
+        ["traces", "--rename", "a", "b", "--report"],
         ["show", "00", "--csv"],
     ],
     ids=" ".join,
@@ -114,6 +119,30 @@ def test_a_missing_database_exits_3_and_is_not_made(runner: CliRunner, arguments
     assert str(path) in done.stderr
     assert "ingest" in done.stderr
     assert not path.exists()
+
+
+CROSS_JOIN = "SELECT sum(a.range * b.range) FROM range(10_000_000) AS a, range(10_000_000) AS b"
+
+
+def test_ctrl_c_ends_a_query_with_130_and_one_line(shared_database: Path) -> None:
+    command = [sys.executable, "-m", "kerneldb", "--db", str(shared_database), "query", CROSS_JOIN]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        out, problem = process.communicate(timeout=20)
+    assert (process.returncode, out) == (130, "")
+    assert re.fullmatch(r"\s*Error: interrupted.*\n", problem)
+
+
+def test_a_reader_that_has_enough_is_no_failure(shared_database: Path) -> None:
+    command = [sys.executable, "-m", "kerneldb", "--db", str(shared_database), "query", "FROM range(500000)", "--csv"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"range\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
 
 
 def test_the_database_may_stand_in_the_environment(runner: CliRunner, tmp_path: Path) -> None:

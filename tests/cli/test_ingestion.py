@@ -21,7 +21,8 @@ from kerneldb.api import ingestion
 from kerneldb.api.ingestion import IngestOptions, Outcome
 from kerneldb.batch import Manifest
 from kerneldb.cli import cli
-from kerneldb.errors import UnreadableTraceError, UsageError, WarehouseLockedError
+from kerneldb.cli.ingest import warnings
+from kerneldb.errors import UnreadableTraceError, UsageError, WarehouseError, WarehouseLockedError
 
 
 class MemoryStore:
@@ -179,3 +180,28 @@ def test_all_errors_of_a_call_are_told(small_trace: Path, tmp_path: Path) -> Non
         database.ingest([tmp_path / "a.json", tmp_path / "b.json", small_trace])
     assert "b.json" in caught.value.__notes__[0]
     assert len(database.traces()) == 1
+
+
+def test_options_that_a_known_trace_does_not_take_are_told(database: Path, small_trace: Path) -> None:
+    def told(*arguments: str) -> str:
+        return CliRunner().invoke(cli, ["--db", str(database), "ingest", str(small_trace), *arguments]).stderr
+
+    assert "not applied" not in told()
+    unchanged = told("--phase", "decode", "--set", "a=b")
+    assert "step: --phase, --set not applied" in unchanged
+    assert "kerneldb traces NAME --set KEY=VALUE" in unchanged
+    assert "step: --name not applied" in told("--replace", "--name", "other", "--set", "a=b")
+
+
+def test_a_trace_without_gpu_activity_is_told() -> None:
+    outcome = Outcome(Path("cpu.json"), "ingested", "cpu", "1", 0)
+    lines = list(warnings(outcome, IngestOptions()))
+    assert lines == ["cpu: no GPU activity in it; see: kerneldb doctor cpu.json"]
+
+
+def test_a_database_without_a_folder_is_not_the_traces_fault(small_trace: Path, tmp_path: Path) -> None:
+    missing = tmp_path / "nodir"
+    with pytest.raises(WarehouseError, match=r"nodir does not exist.*mkdir") as caught:
+        list(ingestion.ingest_each(MemoryStore(), missing / "x.duckdb", [small_trace], IngestOptions(), None))
+    assert caught.value.exit_code == 3
+    assert not missing.exists()

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kerneldb.errors import UsageError
-from kerneldb.output import FORMATS, Format, Output, destination, format_of, text, write
+from kerneldb.output import FORMATS, Format, Output, destination, format_of, records, text, write
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -191,3 +191,30 @@ def test_a_link_is_followed_and_devices_are_written_directly(tmp_path: Path) -> 
 )
 def test_the_suffix_names_the_format(name: str, layout: str | None) -> None:
     assert format_of(Path(name)) == layout
+
+
+@pytest.mark.parametrize("layout", ["json", "ndjson"])
+def test_json_refuses_two_columns_of_one_name(layout: Format, tmp_path: Path) -> None:
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    with pytest.raises(UsageError, match="rename with AS: a"):
+        write(table.to_reader(), Output(layout, tmp_path / "out"))
+    assert list(tmp_path.iterdir()) == []
+    assert written(table, Output("csv"), tmp_path) == b"a,a\n1,2\n"
+
+
+def test_parquet_holds_intervals_as_text(tmp_path: Path) -> None:
+    day = pa.MonthDayNano([0, 1, 5])
+    columns = {"n": pa.array([1, 2]), "pause": pa.array([day, None]), "pauses": pa.array([[day], []])}
+    written(pa.table(columns), Output("parquet"), tmp_path)
+    found = pq.read_table(tmp_path / "out").to_pylist()
+    assert found[0] == {"n": 1, "pause": "[0,1,5]", "pauses": "[[0,1,5]]"}
+    assert found[1] == {"n": 2, "pause": None, "pauses": "[]"}
+
+
+@pytest.mark.parametrize("layout", ["csv", "json", "ndjson"])
+def test_text_is_made_of_few_rows_at_a_time(layout: Format, tmp_path: Path) -> None:
+    rows = 2 * records.BATCH_ROWS + 1
+    lines = written(pa.table({"a": range(rows)}), Output(layout), tmp_path).decode().splitlines()
+    assert len([line for line in lines if line.strip("[]")]) == rows + (layout == "csv")
+    batches = records._portions(pa.table({"a": range(rows)}).to_reader())
+    assert max(batch.num_rows for batch in batches) == records.BATCH_ROWS

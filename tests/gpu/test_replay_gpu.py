@@ -17,7 +17,7 @@ from tests.replay.specs import scalar, spec, tensor
 from tests.replay_worker.plans import copy, item, write
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:Warning. Profiler clears events:UserWarning")]
 
 ROOT = Path(__file__).parents[2]
 HALF = "c10::Half"

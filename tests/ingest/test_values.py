@@ -81,8 +81,9 @@ def test_long_double_is_not_int64(convert: Convert) -> None:
 @pytest.mark.parametrize(
     ("one", "two", "same"),
     [
-        ("0.5", "0.25", True),
-        ("0.5", "1e-05", True),
+        ("0.1", "0.25", True),
+        ("2.", "3.", False),
+        ("0.1", "1e-05", True),
         ("1.", "1.0", True),
         ("0.5", "0.", False),
         ("0.5", "1.", False),

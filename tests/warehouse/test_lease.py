@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -25,7 +26,7 @@ from kerneldb.errors import (
     WarehouseVersionError,
 )
 from kerneldb.warehouse import Warehouse
-from kerneldb.warehouse.attach import _problem
+from kerneldb.warehouse.attach import _problem, transaction
 
 HOLDER = """
 import sys, duckdb
@@ -236,3 +237,43 @@ def test_sums_are_integers(filled: Warehouse) -> None:
 def test_slow_optimizer_pass_is_off(filled: Warehouse) -> None:
     setting = filled.query("SELECT current_setting('disabled_optimizers') AS off")
     assert setting.to_pylist() == [{"off": "partial_aggregate_pushdown"}]
+
+
+def test_reader_waits_as_long_as_asked(filled: Warehouse) -> None:
+    began = time.monotonic()
+    with held(filled.path, "write"), pytest.raises(WarehouseLockedError):
+        Warehouse(filled.path, lock_timeout=4).traces()
+    assert time.monotonic() - began > 3.1
+
+
+@pytest.mark.parametrize("error", [RuntimeError("Query interrupted"), duckdb.InterruptException("Interrupted")])
+def test_an_interrupted_transaction_is_rolled_back(filled: Warehouse, error: Exception) -> None:
+    def change() -> None:
+        with filled.lease(read_only=False) as con, transaction(con):
+            con.execute("DELETE FROM traces")
+            raise error
+
+    with pytest.raises(KeyboardInterrupt):
+        change()
+    assert filled.traces().num_rows == 3
+
+
+def test_ctrl_c_cancels_the_statement(filled: Warehouse) -> None:
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        filled.query("SELECT sum(a.range * b.range) FROM range(10_000_000) AS a, range(10_000_000) AS b")
+    assert time.monotonic() - began < 10
+    assert filled.query("SELECT 1 AS a").num_rows == 1
+
+
+@pytest.mark.parametrize("name", ["x.sqlite", "sqlite:x", "md:x", "x.csv"])
+def test_names_choose_no_extension(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Warehouse.create_or_open(name)
+    assert Warehouse.open(name).traces().num_rows == 0
+    other = Path("other-" + name.replace(":", "-"))
+    other.write_bytes(b"SQLite format 3\0" + bytes(4080) if "sql" in name else b"a,b\n1,2\n")
+    with pytest.raises(WarehouseVersionError, match="no DuckDB database"):
+        Warehouse.open(other)

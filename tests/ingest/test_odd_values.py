@@ -1,0 +1,130 @@
+"""One odd value costs itself, never the file or the folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kerneldb.derive import derive_names, derive_signatures
+from kerneldb.errors import UnreadableTraceError
+from kerneldb.ingest.pytorch import convert as pytorch
+from kerneldb.ingest.pytorch.identity import triple
+from tests.ingest.traces import T0, Raw, Trace, compact, kineto
+
+if TYPE_CHECKING:
+    from tests.ingest.conftest import Convert
+
+LAUNCHES = 2
+
+
+def two(**kernel_args: Any) -> Trace:
+    """Two launches; the second one's kernel has `kernel_args`."""
+    trace = Trace(metadata={"record_shapes": 1})
+    trace.launch("one", "kernel1", T0, 5)
+    trace.launch("two", "kernel2", T0 + 100_000, 6, None, **kernel_args)
+    return trace
+
+
+@pytest.mark.parametrize("text", ["[2147483648, 1, 1]", "[1, " + "9" * 5000 + ", 1]"])
+def test_shapes_beyond_int32(text: str) -> None:
+    assert triple(text) == (None, None, None)
+    assert triple("[2147483647, 1, 1]") == (2**31 - 1, 1, 1)
+
+
+def test_products_beyond_their_columns(convert: Convert) -> None:
+    found = convert(two(grid=[2**31 - 1] * 3, block=[2**16, 2**16, 1]))
+    names = derive_names(found.table("kernel_names"))
+    rows = derive_signatures(found.table("signatures"), names)
+    assert set(rows.select("total_blocks", "threads_per_block").rows()) == {(64, 128), (None, None)}
+
+
+def test_device_beyond_int32(convert: Convert) -> None:
+    assert convert(two(device=2**40)).launch("kernel2")["device"] is None
+
+
+@pytest.mark.parametrize(
+    "args", [Raw("[1]"), Raw('"\\\\"'), Raw("[" * 5000 + "]" * 5000)], ids=["list", "text", "deep"]
+)
+@pytest.mark.parametrize("phase", ["C", "X"])
+def test_odd_arguments(convert: Convert, phase: str, args: Raw) -> None:
+    trace = two()
+    trace.add(phase, "cpu_op", "odd", T0 + 1, dur=1, args=args)
+    trace.launch("three", "kernel3", T0 + 200_000, 7)
+    found = convert(compact(trace))
+    assert found.launches.height == LAUNCHES + 1
+    assert found.table("samples").is_empty()
+
+
+def test_annotation_without_a_name(convert: Convert) -> None:
+    trace = two()
+    trace.span("user_annotation", Raw("null"), T0 - 10, 500_000, {"Ev Idx": 0})
+    assert convert(trace).launches.height == LAUNCHES
+
+
+def test_metadata_beyond_int64(convert: Convert) -> None:
+    trace = two()
+    trace.metadata["baseTimeNanoseconds"] = -1e300
+    trace.metadata["deviceProperties"] = [{"id": 0, "name": "NVIDIA H200", "totalGlobalMem": 1e300}]
+    found = convert(trace)
+    assert found.trace["base_ns"] is None
+    assert found.rows("devices", "device", "memory_bytes") == [(0, None)]
+
+
+def test_text_with_every_mark(convert: Convert) -> None:
+    found = convert(kineto(two()).encode().replace(b'"two"', b'"\x00\x01\x02\x03\x1e\xff"'))
+    assert found.launches.height == LAUNCHES
+
+
+@pytest.mark.parametrize("error", [ValueError("odd"), RecursionError("odd"), KeyError("odd")])
+def test_unexpected_errors_name_the_file(convert: Convert, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(pytorch, "link", fail)
+    with pytest.raises(UnreadableTraceError, match=rf"trace\.json: cannot be read \({type(error).__name__}: .*odd"):
+        convert(two())
+
+
+def test_lack_of_memory_passes(convert: Convert, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(pytorch, "link", fail)
+    with pytest.raises(MemoryError):
+        convert(two())
+
+
+@pytest.mark.parametrize("printer", [kineto, compact])
+def test_two_traces_in_one_text(convert: Convert, printer: Any) -> None:
+    found = convert(printer(two()) * 2)
+    assert found.launches.height == LAUNCHES
+    assert found.report("lost") == {"text behind the end of the trace": 1}
+    assert (found.repaired, found.total("truncated")) == (0, 0)
+
+
+@pytest.mark.parametrize("padding", ["\0" * 64, "\n \n", "\0\n"])
+def test_padding_is_no_cut(convert: Convert, padding: str) -> None:
+    found = convert(kineto(two()) + padding)
+    assert (found.total("truncated"), found.total("lost"), found.repaired) == (0, 0, 0)
+
+
+def test_era_needs_evidence(convert: Convert) -> None:
+    assert (
+        convert('[{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 1}]').trace["era"]
+        is None
+    )
+
+
+def test_no_gpu_activity_is_noted(convert: Convert) -> None:
+    trace = Trace()
+    trace.op("one", T0, 5)
+    assert convert(trace).report("note") == {"no GPU activity": 1}
+    assert "no GPU activity" not in convert(two()).report("note")
+
+
+def test_examples_are_short(convert: Convert) -> None:
+    found = convert(kineto(two()).replace('"two"', '"say "hi" ' + "x" * 100 + '"'))
+    (example,) = found.table("ingest_reports").filter(outcome="repaired")["example"]
+    assert example.startswith('"name": "say "hi"')
+    assert len(example) == 60
