@@ -74,7 +74,10 @@ def make_plan(warehouse: Warehouse, request: Request) -> Planned:
         covered = {kernel.signature_id for item in calls for kernel in item.kernels}
         copies = [item for item in _copy_items(con, wanted) if item.kernels[0].signature_id not in covered]
         routes = _settled(routes, covered)
-    notes = {"where": request.where, "traces": list(request.traces), "signatures": len(wanted["signatures"])}
+        vendors = [row["vendor"] for row in _rows(con, "replay_vendors")]
+    notes: dict[str, Any] = {"where": request.where, "traces": list(request.traces)}
+    if len(vendors) == 1:
+        notes["vendor"] = vendors[0]
     return Planned(Plan((*calls, *copies), notes), routes)
 
 

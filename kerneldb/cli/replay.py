@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from kerneldb.output import Output
     from kerneldb.replay.options import Options
 
+PROGRESS_SECONDS = 2.0
 CACHES = ("cold", "warm", "mixed")
 
 
@@ -103,13 +105,27 @@ def _read(database: Database, plan: Path | None, journal: Path, output: Output) 
 
 def _run(database: Database, request: Request | None, options: Options, output: Output) -> None:
     planned = None if request is None else database.plan_replay(request)
-    done = database.replay(planned, options, _tell)
+    done = database.replay(planned, options, _Teller().hear)
     grades = ", ".join(f"{n:,} × {grade}" for grade, n in sorted(done.by_grade.items()))
     state = "done" if done.finished else "stopped; go on with: kerneldb replay --resume"
     note(f"replay {done.run_id}: {grades or 'nothing replayed'} in {done.wall_s:,.0f} s, {state}")
     emit(database.replay_results(done.run_id).to_reader(), output)
     if done.interrupted:
         raise KeyboardInterrupt
+
+
+class _Teller:
+    """Says on stderr how far the run is, every few seconds."""
+
+    def __init__(self) -> None:
+        self._due = 0.0
+
+    def hear(self, event: Mapping[str, Any]) -> None:
+        """Take an event of the run."""
+        if event.get("event") == "progress" and time.monotonic() < self._due and event["done"] != event["total"]:
+            return
+        self._due = time.monotonic() + PROGRESS_SECONDS
+        _tell(event)
 
 
 def _tell(event: Mapping[str, Any]) -> None:

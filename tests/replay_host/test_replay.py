@@ -124,3 +124,7 @@ def test_a_journal_made_elsewhere_is_committed(database: kerneldb.Database, tmp_
     assert result.exit_code == 0, result.stderr
     launches = sum(kernel.launches for item in plan.read(planned).items for kernel in item.kernels)
     assert json.loads(result.stdout)[-1]["launches"] == launches
+
+
+def test_a_plan_says_whose_gpu_it_is_for(database: kerneldb.Database) -> None:
+    assert database.plan_replay(Request(traces=("decoder-h200",))).plan.notes["vendor"] == "NVIDIA"
