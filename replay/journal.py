@@ -187,6 +187,11 @@ class Writer:
             self._line({"kind": "run", "format": FORMAT, "version": VERSION, "run": to_dict(facts)})
         self._begun = True
 
+    @property
+    def begun(self) -> bool:
+        """Whether the journal has its header: before, nothing else may be written."""
+        return self._begun
+
     def call(self, result: CallResult) -> None:
         """Write the result of one item."""
         self._line({"kind": "call", "call": to_dict(result)})

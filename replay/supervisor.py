@@ -270,6 +270,8 @@ class _Run:
             self._record(self._last_word(self._pending[item], reason, journal.FAILED))
 
     def _skip_rest(self, reason: str) -> None:
+        if not self._writer.begun:  # stopped before a worker said where it runs: there is no run yet
+            return
         for item in list(self._pending.values()):
             self._writer.call(self._last_word(item, reason, SKIPPED))
 

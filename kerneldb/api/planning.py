@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 CALL_FIELDS: Final = ("op", "input_dims", "input_strides", "input_dtypes", "scalars", "extra")
 SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*%?")
+SMALLEST_SHARE: Final = 0.01
 KERNEL: Final = "kernel"
 REPLAYABLE: Final = ("aten", "memory")
 
@@ -57,7 +58,7 @@ def share_of(text: str) -> float:
     """`95%` or `95` as 0.95. Raises UsageError for anything else."""
     match = SHARE.fullmatch(text.strip())
     share = float(match.group(1)) / 100 if match else 0.0
-    if not 0 < share <= 1:
+    if not 0 < share <= 1 or ("%" not in text and share < SMALLEST_SHARE):  # 0.95 would be 0.95 %
         message = f"{text!r} is no share of time; give a percentage such as 95%"
         raise UsageError(message)
     return share

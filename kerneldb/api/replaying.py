@@ -13,6 +13,7 @@ from kerneldb.api.planning import Planned
 from kerneldb.api.queries import statement
 from kerneldb.errors import UsageError
 from kerneldb.replay import journal, plan, supervisor
+from kerneldb.replay.errors import ReplayError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -79,7 +80,12 @@ def run(
         files.remove()
         plan.write(planned.plan, files.plan)
     keeper = _Keeper(warehouse, files, planned, listen)
-    outcome = supervisor.run(files.plan, files.journal, options, resume=resume, listen=keeper.hear)
+    try:
+        outcome = supervisor.run(files.plan, files.journal, options, resume=resume, listen=keeper.hear)
+    except ReplayError:
+        if not resume:  # no run began: there is nothing to resume
+            files.remove()
+        raise
     keeper.commit()
     if outcome.finished:
         files.remove()
@@ -183,6 +189,8 @@ def _call_row(run_id: str, item: Item, call: CallResult) -> Row:
 
 
 def _kernel_rows(run_id: str, item: Item, call: CallResult) -> Iterable[Row]:
+    if call.status == journal.SKIPPED:  # a resumed run tries it; an older result stays the latest
+        return
     recorded = {kernel.ordinal: kernel for kernel in item.kernels}
     graded = {kernel.ordinal: kernel for kernel in call.kernels}
     for ordinal, kernel in recorded.items():

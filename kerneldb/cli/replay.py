@@ -107,7 +107,8 @@ def _run(database: Database, request: Request | None, options: Options, output: 
     planned = None if request is None else database.plan_replay(request)
     done = database.replay(planned, options, _Teller().hear)
     grades = ", ".join(f"{n:,} × {grade}" for grade, n in sorted(done.by_grade.items()))
-    state = "done" if done.finished else "stopped; go on with: kerneldb replay --resume"
+    where = "" if options.device == "cuda:0" else f" --device {options.device}"
+    state = "done" if done.finished else f"stopped; go on with: kerneldb replay --resume{where}"
     note(f"replay {done.run_id}: {grades or 'nothing replayed'} in {done.wall_s:,.0f} s, {state}")
     emit(database.replay_results(done.run_id).to_reader(), output)
     if done.interrupted:

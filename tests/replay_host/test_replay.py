@@ -71,7 +71,7 @@ def test_shares_of_time(text: str, share: float) -> None:
     assert planning.share_of(text) == pytest.approx(share)
 
 
-@pytest.mark.parametrize("text", ["", "0", "101%", "most", "-5%"])
+@pytest.mark.parametrize("text", ["", "0", "0.95", "101%", "most", "-5%"])
 def test_what_is_no_share_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="share"):
         planning.share_of(text)
@@ -128,3 +128,13 @@ def test_a_journal_made_elsewhere_is_committed(database: kerneldb.Database, tmp_
 
 def test_a_plan_says_whose_gpu_it_is_for(database: kerneldb.Database) -> None:
     assert database.plan_replay(Request(traces=("decoder-h200",))).plan.notes["vendor"] == "NVIDIA"
+
+
+@needs_torch
+def test_a_run_stopped_before_it_began_leaves_nothing_broken(database: kerneldb.Database) -> None:
+    stopped = run(database, "--trace", "stacks-memory-h200", "--top", "1", "--device", "cpu", "--limit-seconds", "0")
+    assert stopped.exit_code == 0, stopped.stderr
+    assert "--resume --device cpu" in stopped.stderr
+    resumed = run(database, "--resume", "--device", "cpu", "--json")
+    assert resumed.exit_code == 0, resumed.stderr
+    assert json.loads(resumed.stdout)[-1]["launches"] > 0
