@@ -1,7 +1,7 @@
-"""Readers: one per format, from a file to a spool of Parquet parts. They know no database.
+"""Readers: one per family of formats, from files to a spool of Parquet parts. They know no database.
 
-`expand` turns what a user typed into files, `convert` turns a file into finished manifests, `diagnose` explains what
-a trace lacks. Heavy libraries are imported when a file is really read.
+`expand` turns what a user typed into files, `plan` files into units of one trace each, `convert` a unit into finished
+manifests, `diagnose` explains what a trace lacks. Heavy libraries are imported when a file is really read.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kerneldb.errors import NotATraceError, UnreadableTraceError
+from kerneldb.ingest import readers
 from kerneldb.ingest.options import Options, Progress
+from kerneldb.ingest.readers import Unit
 
 if TYPE_CHECKING:
     from kerneldb.batch import Manifest
     from kerneldb.ingest.doctor import Diagnosis
 
-__all__ = ["Options", "Progress", "convert", "diagnose", "expand", "trace_keys"]
+__all__ = ["Options", "Progress", "Unit", "convert", "diagnose", "expand", "plan", "trace_keys"]
 
 ENDINGS: Final = (".json", ".json.gz", ".json.tmp", ".zip")
 
@@ -27,12 +29,37 @@ ENDINGS: Final = (".json", ".json.gz", ".json.tmp", ".zip")
 def expand(paths: Iterable[Path]) -> list[Path]:
     """The files behind `paths`: files as given, folders searched for traces in order of name, each file once.
 
-    Raises UnreadableTraceError for a path that is not there, NotATraceError for a folder without any candidate.
+    A folder that is one trace as a whole stands for itself. Raises UnreadableTraceError for a path that is not there,
+    NotATraceError for a folder without any candidate.
     """
     found: dict[Path, None] = {}
     for path in paths:
         found.update(dict.fromkeys(_folder(path) if path.is_dir() else [_file(path)]))
     return list(found)
+
+
+def plan(files: Iterable[Path]) -> list[Unit]:
+    """What makes one trace each, in the order of its first file. What cannot be opened is a unit of its own."""
+    units: dict[tuple[str, str], Unit] = {}
+    for file in files:
+        key, unit = _unit(file)
+        before = units.get(key)
+        units[key] = unit if before is None else Unit((*before.files, *unit.files), unit.reader)
+    return list(units.values())
+
+
+def _unit(path: Path) -> tuple[tuple[str, str], Unit]:
+    alone = ("", str(path))
+    if path.is_dir():
+        inside = tuple(file for file in sorted(path.rglob("*")) if file.is_file() and not file.name.startswith("."))
+        return alone, Unit(inside, readers.of_folder(path))
+    try:
+        head = readers.head_of(path)
+    except UnreadableTraceError:
+        return alone, Unit((path,))
+    reader = readers.find(head)
+    capture = None if reader is None or reader.capture is None else reader.capture(head)
+    return alone if reader is None or capture is None else (reader.name, capture), Unit((path,), reader)
 
 
 def _file(path: Path) -> Path:
@@ -43,32 +70,46 @@ def _file(path: Path) -> Path:
 
 
 def _folder(folder: Path) -> list[Path]:
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and _is_candidate(path)]
+    looked_for = tuple(dict.fromkeys((*ENDINGS, *readers.endings())))
+    files = list(_walk(folder, looked_for))
     if not files:
-        message = f"{folder}: no trace in this folder (looked for {', '.join(ENDINGS)})."
+        message = f"{folder}: no trace in this folder (looked for {', '.join(looked_for)})."
         raise NotATraceError(message)
     return files
 
 
-def _is_candidate(path: Path) -> bool:
-    return path.name.endswith(ENDINGS) and not path.name.startswith(".")
+def _walk(folder: Path, looked_for: tuple[str, ...]) -> Iterator[Path]:
+    if readers.of_folder(folder) is not None:
+        yield folder
+        return
+    for path in sorted(folder.iterdir()):
+        if path.is_dir():
+            yield from _walk(path, looked_for)
+        elif path.is_file() and path.name.endswith(looked_for) and not path.name.startswith("."):
+            yield path
 
 
-def convert(path: Path, folder: Path, options: Options, progress: Progress | None = None) -> list[Manifest]:
-    """Convert the trace in `path` (each trace of a zip archive) into spools below `folder`.
+def convert(what: Path | Unit, folder: Path, options: Options, progress: Progress | None = None) -> list[Manifest]:
+    """Convert the trace of a unit (each trace of a zip archive) into spools below `folder`.
 
-    `progress` is called with (bytes read, bytes of the file). Raises NotATraceError, saying what the file is instead,
+    `progress` is called with (bytes read, bytes of the files). Raises NotATraceError, saying what the file is instead,
     or UnreadableTraceError; nothing but `folder` is written.
     """
+    unit = what if isinstance(what, Unit) else _unit(what)[1]
+    if unit.reader is None:
+        return list(_pytorch(unit.files[0], folder, options, progress))
+    with _translated(str(unit.path)):
+        return [unit.reader.convert(unit, folder / "000", options, progress)]
+
+
+def _pytorch(path: Path, folder: Path, options: Options, progress: Progress | None) -> Iterator[Manifest]:
     from kerneldb.ingest import detect, source
     from kerneldb.ingest.pytorch import convert as pytorch
 
-    manifests = []
     for number, one in enumerate(source.sources(path)):
         detect.check(source.Source(one.path, one.member))
         with _translated(one.label):
-            manifests.append(pytorch.convert(one, folder / f"{number:03d}", options, progress))
-    return manifests
+            yield pytorch.convert(one, folder / f"{number:03d}", options, progress)
 
 
 @contextlib.contextmanager
@@ -87,23 +128,22 @@ def _translated(label: str) -> Iterator[None]:
         raise UnreadableTraceError(message) from error
 
 
-def trace_keys(path: Path) -> list[str]:
-    """The trace ids that `path` would get, from its decompressed bytes alone."""
+def trace_keys(what: Path | Unit) -> list[str]:
+    """The trace ids that a unit would get, from its decompressed bytes alone."""
     from kerneldb.ids import content_id
     from kerneldb.ingest import source
 
-    keys = []
-    for one in source.sources(path):
-        with contextlib.closing(one.blocks()) as blocks:
-            for _ in blocks:
-                pass
-        keys.append(content_id("t1", one.sha256))
-    return keys
+    unit = what if isinstance(what, Unit) else _unit(what)[1]
+    if unit.reader is None:
+        return [content_id("t1", source.digest(one)) for one in source.sources(unit.files[0])]
+    return [content_id("t1", *sorted(source.digest(source.Source(file)) for file in unit.files))]
 
 
 def diagnose(path: Path) -> list[Diagnosis]:
     """What each trace in `path` lacks and how to record a better one. Raises what `convert` raises."""
     from kerneldb.ingest.doctor import diagnose_manifest
 
+    unit = _unit(path)[1]
+    extra = None if unit.reader is None else unit.reader.findings
     with tempfile.TemporaryDirectory(prefix="kerneldb-doctor-") as folder:
-        return [diagnose_manifest(manifest) for manifest in convert(path, Path(folder), Options())]
+        return [diagnose_manifest(manifest, extra) for manifest in convert(unit, Path(folder), Options())]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, Literal
 
 import polars as pl
@@ -42,17 +42,15 @@ NO_PHASES: Final = 'Wrap stages in `torch.profiler.record_function("prefill")`, 
 CUT: Final = "The profiler was killed while writing, or the copy broke off; record or copy again."
 
 
-def diagnose_manifest(manifest: Manifest) -> Diagnosis:
-    """Judge a converted trace by its tables."""
+def diagnose_manifest(manifest: Manifest, extra: Callable[[Manifest], Iterator[Finding]] | None = None) -> Diagnosis:
+    """Judge a converted trace by its tables. `extra` are the findings of a reader other than that of PyTorch traces."""
     launches = _read(manifest, "launches")
-    found = [
-        *_damage(manifest),
-        *_gpu(manifest, launches),
-        *_links(launches),
-        *_shapes(manifest),
-        *_context(manifest),
-    ]
+    found = [*_damage(manifest), *(_of_pytorch(manifest, launches) if extra is None else extra(manifest))]
     return Diagnosis(manifest.name, sorted(found, key=lambda finding: ORDER[finding.level]))
+
+
+def _of_pytorch(manifest: Manifest, launches: pl.DataFrame) -> list[Finding]:
+    return [*_gpu(manifest, launches), *_links(launches), *_shapes(manifest), *_context(manifest)]
 
 
 def _read(manifest: Manifest, table: str) -> pl.DataFrame:

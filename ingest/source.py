@@ -12,7 +12,7 @@ import queue
 import threading
 import zipfile
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import IO, Final, cast
 from isal import isal_zlib
 
 from kerneldb.errors import NotATraceError, UnreadableTraceError
+from kerneldb.ids import content_id
 
 BLOCK_BYTES: Final = 4 << 20
 SLICE_BYTES: Final = 1 << 12
@@ -236,3 +237,41 @@ def sources(path: Path) -> list[Source]:
         message = f"{path}: a zip archive without a .json member."
         raise NotATraceError(message)
     return [Source(path, name) for name in members]
+
+
+def stored_sizes(path: Path) -> list[int]:
+    """Bytes on disk of each logical file behind `path`."""
+    return [one.stored_bytes for one in sources(path)]
+
+
+def digest(one: Source) -> str:
+    """SHA-256 of all decompressed bytes of a source that was not read yet, in hex."""
+    with contextlib.closing(one.blocks()) as blocks:
+        for _ in blocks:
+            pass
+    return one.sha256
+
+
+def trace_id_of(read: Sequence[Source]) -> str:
+    """The trace id of files that were read to their ends: the same whatever their names, order and compression."""
+    return content_id("t1", *sorted(one.sha256 for one in read))
+
+
+def local_file(one: Source, folder: Path) -> Path:
+    """A path with the decompressed bytes, for readers that need a file: the file itself, or a copy in `folder`.
+
+    Reads the source to its end, so that its check sum is known. Raises UnreadableTraceError for a damaged archive.
+    """
+    with one.path.open("rb") as file:
+        packed = one.member is not None or file.read(2) == GZIP_MAGIC
+    if not packed:
+        digest(one)
+        return one.path
+    target = folder / one.stem
+    with contextlib.closing(one.blocks()) as blocks, target.open("wb") as out:
+        for block in blocks:
+            out.write(block)
+    if one.damage:
+        message = f"{one.label}: {one.damage}. Copy the file again."
+        raise UnreadableTraceError(message)
+    return target

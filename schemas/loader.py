@@ -70,9 +70,7 @@ def objects() -> str:
 
 @functools.cache
 def docs() -> tuple[Doc, ...]:
-    """The rows of reference/schema_docs.csv, in order."""
-    text = importlib.resources.files("kerneldb.schemas").joinpath("reference", "schema_docs.csv").read_text("utf-8")
-    rows = csv.DictReader(io.StringIO(text))
+    """The rows of reference/schema_docs*.csv, file by file in the order of their names."""
     return tuple(
         Doc(
             row["object"],
@@ -82,14 +80,36 @@ def docs() -> tuple[Doc, ...]:
             row["unit"] or None,
             row["meaning"],
         )
-        for row in rows
+        for file in _reference("schema_docs")
+        for row in _rows(file)
     )
 
 
 @functools.cache
+def reference() -> dict[str, dict[str, list[str | None]]]:
+    """The reference tables of reference/<table>.csv: table → column → values, '' as NULL."""
+    tables = {}
+    for file in _reference(""):
+        if not file.name.startswith("schema_docs"):
+            rows = _rows(file)
+            tables[file.name.removesuffix(".csv")] = {name: [row[name] or None for row in rows] for name in rows[0]}
+    return tables
+
+
+def _reference(prefix: str) -> list[Traversable]:
+    files = importlib.resources.files("kerneldb.schemas").joinpath("reference").iterdir()
+    found = (file for file in files if file.name.startswith(prefix) and file.name.endswith(".csv"))
+    return sorted(found, key=lambda file: file.name)
+
+
+def _rows(file: Traversable) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(file.read_text("utf-8"))))
+
+
+@functools.cache
 def objects_hash() -> str:
-    """Tells whether the views, macros and docs of a file are those of this version."""
-    return hashlib.sha256((objects() + repr(docs())).encode()).hexdigest()[:16]
+    """Tells whether the views, macros, docs and reference tables of a file are those of this version."""
+    return hashlib.sha256((objects() + repr(docs()) + repr(reference())).encode()).hexdigest()[:16]
 
 
 @functools.cache

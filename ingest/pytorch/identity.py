@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from kerneldb.ids import content_id
 from kerneldb.ingest.pytorch.collect import CALL, COLLECTIVE, TRITON
+from kerneldb.ingest.signing import name_id
 
 SAME_DTYPE: Final = re.compile(r'"(?:__int64|long long|long)"')
 FLOAT: Final = re.compile(r"(?<![\w.])[-+]?(?:(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|inf|nan)(?![\w.])")
@@ -111,8 +112,3 @@ def signature_row(
             for name in ("op", "input_dims", "input_strides", "input_dtypes", "scalars")
         },
     }
-
-
-def name_id(name: str) -> str:
-    """Identity of a kernel name as printed."""
-    return content_id("n1", name)

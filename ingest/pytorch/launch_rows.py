@@ -12,8 +12,9 @@ import polars as pl
 from kerneldb.ingest.pytorch import fields
 from kerneldb.ingest.pytorch.collect import GPU_TEXT, Collector
 from kerneldb.ingest.pytorch.host import MODULE_PREFIX, STEP_PREFIX, Host, api_labels
-from kerneldb.ingest.pytorch.identity import CallRow, name_id, signature_row
+from kerneldb.ingest.pytorch.identity import CallRow, signature_row
 from kerneldb.ingest.pytorch.launches import Activities
+from kerneldb.ingest.signing import name_id
 
 SLICE_ROWS: Final = 1 << 17
 COPY_KIND: Final = re.compile(r"([HDP]to[HDP])|Copy(Host|Device)To(Host|Device)", re.IGNORECASE)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kerneldb.batch import Manifest
-    from kerneldb.ingest import Options
+    from kerneldb.ingest import Options, Unit
 
 Status = Literal["ingested", "unchanged", "replaced", "failed"]
 
@@ -40,8 +40,8 @@ class ProgressCallback(Protocol):
 class Store(Protocol):
     """What ingest needs of the warehouse."""
 
-    def held(self, path: Path) -> list[tuple[str, str]]:
-        """(trace id, name) of each trace in `path` where all of them are there already, by content; else nothing."""
+    def held(self, unit: Unit) -> list[tuple[str, str]]:
+        """(trace id, name) of each trace in `unit` where all of them are there already, by content; else nothing."""
 
     def commit(self, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> tuple[bool, bool, str]:
         """Add the trace: whether it was there before, whether rows were written, and its name in the database."""
@@ -106,17 +106,18 @@ def ingest_each(
     """
     _check_folder(database)
     remove_stale_spools(database)
+    files: list[Path] = []
     for path in paths:
         try:
-            files = _files(path)
+            files += _files(path)
         except (TraceError, OSError) as error:
             yield _failed(path, error)
-            continue
-        if options.name is not None and len(files) * len(paths) > 1:
-            message = f"--name names one trace, but there are several files: {options.name}"
-            raise UsageError(message)
-        for file in files:
-            yield from _ingest_file(store, database, file, options, progress)
+    units = _units(files)
+    if options.name is not None and len(units) > 1:
+        message = f"--name names one trace, but there are several: {options.name}"
+        raise UsageError(message)
+    for unit in units:
+        yield from _ingest_unit(store, database, unit, options, progress)
 
 
 def _check_folder(database: Path) -> None:
@@ -133,6 +134,12 @@ def _files(path: Path) -> list[Path]:
     return ingest.expand([path])
 
 
+def _units(files: Sequence[Path]) -> list[Unit]:
+    from kerneldb import ingest
+
+    return ingest.plan(dict.fromkeys(files))
+
+
 def _failed(path: Path, error: TraceError | OSError, seconds: float = 0.0) -> Outcome:
     if isinstance(error, OSError):
         reason = TraceError(f"{path}: {error.strerror or error}")
@@ -141,25 +148,25 @@ def _failed(path: Path, error: TraceError | OSError, seconds: float = 0.0) -> Ou
     return Outcome(path, "failed", seconds=seconds, error=error)
 
 
-def _ingest_file(
-    store: Store, database: Path, file: Path, options: IngestOptions, progress: ProgressCallback | None
+def _ingest_unit(
+    store: Store, database: Path, unit: Unit, options: IngestOptions, progress: ProgressCallback | None
 ) -> Iterator[Outcome]:
     began = time.monotonic()
     try:
-        held = [] if options.replace else store.held(file)
+        held = [] if options.replace else store.held(unit)
         for trace_id, name in held:
-            yield Outcome(file, "unchanged", name, trace_id, seconds=time.monotonic() - began)
+            yield Outcome(unit.path, "unchanged", name, trace_id, seconds=time.monotonic() - began)
         if held:
             return
         with spool_folder(database) as folder:
-            for manifest in _convert(file, folder, options, progress):
-                yield _commit(store, derived(manifest), file, options, began)
+            for manifest in _convert(unit, folder, options, progress):
+                yield _commit(store, derived(manifest), unit.path, options, began)
                 began = time.monotonic()
     except (TraceError, OSError) as error:
-        yield _failed(file, error, time.monotonic() - began)
+        yield _failed(unit.path, error, time.monotonic() - began)
 
 
-def _convert(file: Path, folder: Path, options: IngestOptions, progress: ProgressCallback | None) -> list[Manifest]:
+def _convert(unit: Unit, folder: Path, options: IngestOptions, progress: ProgressCallback | None) -> list[Manifest]:
     from kerneldb import ingest
 
     follow: Callable[[int, int], None] | None = None
@@ -167,9 +174,9 @@ def _convert(file: Path, folder: Path, options: IngestOptions, progress: Progres
         watcher = progress
 
         def follow(done: int, total: int) -> None:
-            watcher(file.name, done, total)
+            watcher(unit.path.name, done, total)
 
-    return ingest.convert(file, folder, options.for_reader(), follow)
+    return ingest.convert(unit, folder, options.for_reader(), follow)
 
 
 def _commit(store: Store, manifest: Manifest, file: Path, options: IngestOptions, began: float) -> Outcome:

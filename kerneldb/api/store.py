@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kerneldb.batch import Manifest
+    from kerneldb.ingest import Unit
     from kerneldb.warehouse import Warehouse
 
 
@@ -42,22 +43,22 @@ class WarehouseStore:
             self._opened = Warehouse.create_or_open(self.path, self._lock_timeout)
         return self._opened
 
-    def held(self, path: Path) -> list[tuple[str, str]]:
-        """(trace id, name) of each trace in `path` where all of them are there already, by content; else nothing.
+    def held(self, unit: Unit) -> list[tuple[str, str]]:
+        """(trace id, name) of each trace in `unit` where all of them are there already, by content; else nothing.
 
-        The file is hashed only where a trace of the same stored size is there.
+        The files are hashed only where files of the same stored size are there.
         """
         if not self.path.exists():
             return []
         from kerneldb import ingest
-        from kerneldb.ingest.source import sources
+        from kerneldb.ingest.source import stored_sizes
 
         known = rows(self.made(), "trace_files")
         sizes = {row["compressed_bytes"] for row in known}
-        if any(source.stored_bytes not in sizes for source in sources(path)):
+        if any(size not in sizes for file in unit.files for size in stored_sizes(file)):
             return []
         names = {row["trace_id"]: row["name"] for row in known}
-        keys = ingest.trace_keys(path)
+        keys = ingest.trace_keys(unit)
         return [(key, names[key]) for key in keys] if all(key in names for key in keys) else []
 
     def commit(self, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> tuple[bool, bool, str]:

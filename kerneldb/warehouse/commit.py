@@ -34,6 +34,9 @@ TABLES = (
     "memory_events",
     "samples",
     "metrics",
+    "kernel_symbols",
+    "power_samples",
+    "measurements",
     "traces",
 )
 """What a manifest may hold. The row of `traces` comes last: who sees it sees the whole trace."""

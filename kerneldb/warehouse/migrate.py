@@ -79,6 +79,9 @@ def _renew_objects(con: Connection) -> None:
     for (drop,) in con.execute(statement("version", "stale_objects"), kept).fetchall():
         con.execute(drop)
     con.execute(loader.objects())
+    for table, columns in loader.reference().items():
+        con.execute(statement("reference", f"clear_{table}"))
+        con.execute(statement("reference", f"fill_{table}"), columns)
     con.execute(statement("version", "clear_docs"))
     columns = {name: [getattr(doc, name) for doc in docs] for name in loader.DOC_COLUMNS}
     con.execute(statement("version", "insert_docs"), columns)

@@ -71,6 +71,18 @@ SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY ts_ns;
 INSERT INTO metrics BY NAME
 SELECT * FROM read_parquet($files, union_by_name = true);
 
+-- name: kernel_symbols
+INSERT INTO kernel_symbols BY NAME
+SELECT * FROM read_parquet($files, union_by_name = true);
+
+-- name: power_samples
+INSERT INTO power_samples BY NAME
+SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY epoch_ns, ts_ns;
+
+-- name: measurements
+INSERT INTO measurements BY NAME
+SELECT * FROM read_parquet($files, union_by_name = true);
+
 -- name: present
 SELECT name FROM traces WHERE trace_id = $trace_id;
 

@@ -96,7 +96,24 @@ SELECT
     l.range_id,
     t.tags,
     s.replay_grade,
-    s.replay_ns
+    s.replay_ns,
+    l.reported_grid_x,
+    l.reported_grid_y,
+    l.reported_grid_z,
+    l.reported_grid_unit,
+    l.registers_reported,
+    l.agprs_reported,
+    l.sgprs_reported,
+    l.scratch_bytes,
+    l.theoretical_occupancy,
+    l.theoretical_occupancy_cu,
+    l.theoretical_limiter,
+    l.queue,
+    l.quality,
+    s.energy_mj,
+    s.above_gap_mj,
+    s.energy_reason,
+    t.counted
 FROM launches AS l
 LEFT JOIN (
     SELECT
@@ -107,6 +124,7 @@ LEFT JOIN (
         traces.rank,
         traces.label,
         traces.default_phase,
+        coalesce(traces.counted, true) AS counted,
         noted.tags
     FROM traces
     LEFT JOIN (
@@ -126,12 +144,21 @@ LEFT JOIN (
         kernel_names.operation,
         kernel_names.dtype,
         replayed.grade AS replay_grade,
-        replayed.replay_ns
+        replayed.replay_ns,
+        replayed.energy_mj,
+        replayed.above_gap_mj,
+        replayed.energy_reason
     FROM signatures
     LEFT JOIN kernel_names USING (name_id)
     LEFT JOIN (
         -- The latest replay of a signature; of several in one run, that of the call which launched it most.
-        SELECT replays.signature_id, replays.grade, replays.replay_ns
+        SELECT
+            replays.signature_id,
+            replays.grade,
+            replays.replay_ns,
+            replays.energy_mj,
+            replays.above_gap_mj,
+            replays.energy_reason
         FROM replays
         LEFT JOIN replay_runs USING (run_id)
         QUALIFY row_number() OVER (

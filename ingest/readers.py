@@ -1,0 +1,100 @@
+"""The readers, in the order in which they are asked, and what makes one trace: a file, or several files of a capture.
+
+A reader package has a constant `READER` in its `__init__`, which imports nothing heavy: what `fits` needs to tell a
+file from its first bytes, and functions that import the rest when they run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kerneldb.ingest import detect, source
+from kerneldb.ingest.options import Options, Progress
+
+if TYPE_CHECKING:
+    from kerneldb.batch import Manifest
+    from kerneldb.ingest.doctor import Finding
+
+PACKAGES: Final[tuple[str, ...]] = ()
+"""Modules with a READER. What none of them takes is a PyTorch trace, or is refused as what it is."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Head:
+    """A file and its first bytes: up to 256 KiB, decompressed, as UTF-8 without a byte order mark."""
+
+    path: Path
+    data: bytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unit:
+    """The files of one trace, and the reader that takes them (None: PyTorch, or nothing that is known)."""
+
+    files: tuple[Path, ...]
+    reader: Reader | None = None
+
+    @property
+    def path(self) -> Path:
+        """The file or folder that stands for the trace in messages."""
+        return self.files[0] if len(self.files) == 1 else _common(self.files)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes on disk, all files together."""
+        return sum(file.stat().st_size for file in self.files)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reader:
+    """How one family of formats is told and read.
+
+    `name`: as in `traces.source`. `endings`: files looked for in folders. `fits`: whether the reader takes a file.
+    `convert`: writes the spool (a new folder below the given one); raises NotATraceError or UnreadableTraceError.
+    `capture`: files with an equal key make one trace (None: alone). `whole_folder`: whether a folder is one trace.
+    `findings`: what `kerneldb doctor` says beyond what it says of every trace.
+    """
+
+    name: str
+    endings: tuple[str, ...]
+    fits: Callable[[Head], bool]
+    convert: Callable[[Unit, Path, Options, Progress | None], Manifest]
+    capture: Callable[[Head], str | None] | None = None
+    whole_folder: Callable[[Path], bool] | None = None
+    findings: Callable[[Manifest], Iterator[Finding]] | None = None
+
+
+@functools.cache
+def readers() -> tuple[Reader, ...]:
+    """All readers beside that of PyTorch traces."""
+    return tuple(importlib.import_module(name).READER for name in PACKAGES)
+
+
+def head_of(path: Path) -> Head:
+    """The head of the file. Raises UnreadableTraceError where it cannot be opened."""
+    return Head(path, detect.head_of(source.Source(path)))
+
+
+def find(head: Head) -> Reader | None:
+    """The first reader that takes the file."""
+    return next((reader for reader in readers() if reader.fits(head)), None)
+
+
+def of_folder(folder: Path) -> Reader | None:
+    """The reader for which the folder as a whole is one trace."""
+    return next((one for one in readers() if one.whole_folder is not None and one.whole_folder(folder)), None)
+
+
+def endings() -> tuple[str, ...]:
+    """Endings of files that some reader looks for in folders."""
+    return tuple(dict.fromkeys(ending for reader in readers() for ending in reader.endings))
+
+
+def _common(files: tuple[Path, ...]) -> Path:
+    parents = {file.parent for file in files}
+    return parents.pop() if len(parents) == 1 else files[0]
