@@ -17,7 +17,7 @@ from kerneldb.gpus.model import Gpu
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["GPUS", "Gpu", "arch_of", "find", "vendor_of"]
+__all__ = ["GPUS", "Gpu", "arch_of", "find", "printed_names", "vendor_of"]
 
 GPUS: tuple[Gpu, ...] = (*nvidia.GPUS, *amd.GPUS)
 """All rows."""
@@ -49,7 +49,18 @@ _ALIASES: dict[str, str] = {
     "v100 sxm 32gb": "v100 sxm2 32gb",
     "7900 xtx": "rx 7900 xtx",
     "ryzen ai max 395 w 8060s": "8060s",
+    "ryzen ai max pro 395 w 8060s": "8060s",
+    "ryzen ai max 390 w 8050s": "8050s",
+    "ryzen ai max pro 390 w 8050s": "8050s",
 }
+
+_ONLY_PRODUCT: dict[tuple[str, int], str] = {
+    ("gfx908", 120): "mi100",
+    ("gfx90a", 110): "mi250x",
+    ("gfx1151", 32): "8050s",
+    ("gfx1151", 40): "8060s",
+}
+"""Where ROCm prints a name that says nothing ("AMD Radeon Graphics"): target and compute units that one product has."""
 
 
 def _words(name: str) -> str:
@@ -64,6 +75,16 @@ def _product(name: str) -> str:
 
 
 _BY_PRODUCT = {_product(gpu.name): gpu for gpu in GPUS}
+
+
+def printed_names() -> dict[str, str]:
+    """Names of products as `find` compares them (vendor words, case and punctuation dropped), and the row they mean.
+
+    "gfx1151 40" stands for a device of 40 compute units without a name of its own.
+    """
+    own = {product: gpu.name for product, gpu in _BY_PRODUCT.items()}
+    by_target = {f"{arch} {units}": product for (arch, units), product in _ONLY_PRODUCT.items()}
+    return own | {alias: _BY_PRODUCT[product].name for alias, product in (_ALIASES | by_target).items()}
 
 
 @functools.lru_cache(maxsize=256)

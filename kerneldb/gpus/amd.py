@@ -25,8 +25,17 @@ _CDNA3 = {
     **{"bf16_tflops": 1307.4, "fp8_tflops": 2614.9, "int8_tops": 2614.9},
 }
 _CDNA2 = {**_CDNA, "shared_bytes_per_multiprocessor": 64 * _KIB, "l2_bytes": 8 * _MIB, "bandwidth_gbs": 1638.4}
+_RDNA2 = {"registers_per_multiprocessor": 65536, "shared_bytes_per_multiprocessor": 64 * _KIB}
 _RDNA3 = {"registers_per_multiprocessor": 98304, "shared_bytes_per_multiprocessor": 64 * _KIB}
+_CDNA4 = {
+    **{**_CDNA, "multiprocessors": 256, "memory_gib": 288, "bandwidth_gbs": 8000.0, "l2_bytes": 32 * _MIB},
+    "shared_bytes_per_multiprocessor": 160 * _KIB,
+}
+_NAVI21 = {**_RDNA2, "memory_gib": 16, "bandwidth_gbs": 512.0, "l2_bytes": 4 * _MIB}
+_STRIX_HALO = {**_RDNA3, "bandwidth_gbs": 256.0, "l2_bytes": 2 * _MIB}
+_NAVI48 = {**_RDNA3, "memory_gib": 16, "bandwidth_gbs": 640.0, "l2_bytes": 8 * _MIB}
 _WMMA = "GPUOpen 'WMMA on RDNA 3' (512 FLOP per clock and CU)"
+_WMMA4 = "GPUOpen 'Using the matrix cores of AMD RDNA 4' (1,024 FLOP of fp16, 2,048 of fp8 per clock and CU)"
 
 
 def _gpu(name: str, arch: str, source: str, *facts: Mapping[str, float]) -> Gpu:
@@ -70,26 +79,76 @@ GPUS: tuple[Gpu, ...] = (
     _gpu("MI300X", "gfx942", "AMD Instinct MI300X data sheet", {"memory_gib": 192, "bandwidth_gbs": 5300.0}, _CDNA3),
     _gpu("MI325X", "gfx942", "AMD Instinct MI325X data sheet", {"memory_gib": 256, "bandwidth_gbs": 6000.0}, _CDNA3),
     _gpu(
+        "MI300A",
+        "gfx942",
+        "AMD Instinct MI300A data sheet",
+        _CDNA3,
+        {"multiprocessors": 228, "memory_gib": 128, "bandwidth_gbs": 5300.0, "l2_bytes": 24 * _MIB},
+        {"fp64_tflops": 122.6, "fp32_tflops": 122.6, "tf32_tflops": 490.3, "fp16_tflops": 980.6, "bf16_tflops": 980.6},
+        {"fp8_tflops": 1961.2, "int8_tops": 1961.2},
+    ),
+    _gpu(
+        "MI350X",
+        "gfx950",
+        "AMD Instinct MI350X data sheet",
+        _CDNA4,
+        {"fp64_tflops": 72.1, "fp32_tflops": 144.2, "fp16_tflops": 2306.9, "bf16_tflops": 2306.9},
+        {"fp8_tflops": 4613.7, "int8_tops": 4613.7, "fp4_tflops": 9227.5},
+    ),
+    _gpu(
         "MI355X",
         "gfx950",
         "AMD Instinct MI355X data sheet",
-        {**_CDNA, "multiprocessors": 256, "memory_gib": 288, "bandwidth_gbs": 8000.0, "l2_bytes": 32 * _MIB},
+        _CDNA4,
         {"fp64_tflops": 78.6, "fp32_tflops": 157.3, "fp16_tflops": 2516.6, "bf16_tflops": 2516.6},
-        {"fp8_tflops": 5033.2, "int8_tops": 5033.2, "shared_bytes_per_multiprocessor": 160 * _KIB},
+        {"fp8_tflops": 5033.2, "int8_tops": 5033.2, "fp4_tflops": 10066.3},
     ),
     _gpu(
-        "Radeon 8060S",
-        "gfx1151",
-        f"AMD Ryzen AI Max+ 395 product page (40 CUs, 2.9 GHz, 256-bit LPDDR5X-8000); {_WMMA}",
-        {**_RDNA3, "multiprocessors": 40, "bandwidth_gbs": 256.0, "l2_bytes": 2 * _MIB},
-        {"fp32_tflops": 29.7, "fp16_tflops": 59.4, "bf16_tflops": 59.4, "int8_tops": 59.4},
+        "RX 6800 XT",
+        "gfx1030",
+        "AMD Radeon RX 6800 XT product page (72 CUs, 2.25 GHz; no matrix units)",
+        {**_NAVI21, "multiprocessors": 72, "fp64_tflops": 1.3, "fp32_tflops": 20.7, "fp16_tflops": 41.5},
+    ),
+    _gpu(
+        "RX 6900 XT",
+        "gfx1030",
+        "AMD Radeon RX 6900 XT product page (80 CUs, 2.25 GHz; no matrix units)",
+        {**_NAVI21, "multiprocessors": 80, "fp64_tflops": 1.4, "fp32_tflops": 23.0, "fp16_tflops": 46.1},
     ),
     _gpu(
         "RX 7900 XTX",
         "gfx1100",
         f"AMD Radeon RX 7900 XTX product page (96 CUs, 2.5 GHz); {_WMMA}",
         {**_RDNA3, "multiprocessors": 96, "memory_gib": 24, "bandwidth_gbs": 960.0, "l2_bytes": 6 * _MIB},
-        {"fp32_tflops": 61.4, "fp16_tflops": 122.8, "bf16_tflops": 122.8, "int8_tops": 122.8},
+        {"fp64_tflops": 1.9, "fp32_tflops": 61.4, "fp16_tflops": 122.8, "bf16_tflops": 122.8, "int8_tops": 122.8},
+    ),
+    _gpu(
+        "Radeon 8050S",
+        "gfx1151",
+        f"AMD Ryzen AI Max 390 product page (32 CUs, 2.8 GHz, 256-bit LPDDR5X-8000); {_WMMA}",
+        {**_STRIX_HALO, "multiprocessors": 32},
+        {"fp32_tflops": 22.9, "fp16_tflops": 45.9, "bf16_tflops": 45.9, "int8_tops": 45.9},
+    ),
+    _gpu(
+        "Radeon 8060S",
+        "gfx1151",
+        f"AMD Ryzen AI Max+ 395 product page (40 CUs, 2.9 GHz, 256-bit LPDDR5X-8000); {_WMMA}",
+        {**_STRIX_HALO, "multiprocessors": 40},
+        {"fp32_tflops": 29.7, "fp16_tflops": 59.4, "bf16_tflops": 59.4, "int8_tops": 59.4},
+    ),
+    _gpu(
+        "RX 9070",
+        "gfx1201",
+        f"AMD Radeon RX 9070 product page (56 CUs, 2.52 GHz); {_WMMA4}",
+        {**_NAVI48, "multiprocessors": 56, "fp32_tflops": 36.1, "fp16_tflops": 144.5, "bf16_tflops": 144.5},
+        {"fp8_tflops": 289.0, "int8_tops": 289.0},
+    ),
+    _gpu(
+        "RX 9070 XT",
+        "gfx1201",
+        f"AMD Radeon RX 9070 XT product page (64 CUs, 2.97 GHz); {_WMMA4}",
+        {**_NAVI48, "multiprocessors": 64, "fp32_tflops": 48.7, "fp16_tflops": 194.6, "bf16_tflops": 194.6},
+        {"fp8_tflops": 389.3, "int8_tops": 389.3},
     ),
 )
 """All AMD rows, oldest architecture first."""

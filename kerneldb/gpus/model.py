@@ -29,6 +29,7 @@ class Gpu:
     fp16_tflops: float | None = None
     bf16_tflops: float | None = None
     fp8_tflops: float | None = None
+    fp4_tflops: float | None = None
     int8_tops: float | None = None
     l2_bytes: int | None = None
     max_threads_per_multiprocessor: int | None = None
@@ -46,7 +47,7 @@ class Gpu:
         return None if self.bandwidth_gbs is None else self.bandwidth_gbs * 1e9
 
     def peak_flops(self, dtype: str) -> float | None:
-        """Peak operations per second for 'fp64', 'fp32', 'tf32', 'fp16', 'bf16', 'fp8' or 'int8'; None if unknown."""
+        """Peak operations per second for 'fp64', 'fp32', 'tf32', 'fp16', 'bf16', 'fp8', 'fp4', 'int8', if known."""
         peaks = {
             "fp64": self.fp64_tflops,
             "fp32": self.fp32_tflops,
@@ -54,6 +55,7 @@ class Gpu:
             "fp16": self.fp16_tflops,
             "bf16": self.bf16_tflops,
             "fp8": self.fp8_tflops,
+            "fp4": self.fp4_tflops,
             "int8": self.int8_tops,
         }
         peak = peaks.get(dtype)

@@ -155,6 +155,7 @@ GPUS: tuple[Gpu, ...] = (
         _RTX50_SHEET,
         {"multiprocessors": 170, "memory_gib": 32, "bandwidth_gbs": 1792.0, "l2_bytes": 96 * _MIB},
         {"fp32_tflops": 104.8, "tf32_tflops": 104.8, **_half(209.5), "fp8_tflops": 419.0, "int8_tops": 838.0},
+        {"fp4_tflops": 1676.0},
     ),
     _gpu(
         "RTX 5070",
@@ -162,6 +163,7 @@ GPUS: tuple[Gpu, ...] = (
         _RTX50_SHEET,
         {"multiprocessors": 48, "memory_gib": 12, "bandwidth_gbs": 672.0, "l2_bytes": 48 * _MIB},
         {"fp32_tflops": 30.9, "tf32_tflops": 30.9, **_half(61.7), "fp8_tflops": 123.5, "int8_tops": 246.9},
+        {"fp4_tflops": 493.9},
     ),
     _gpu(
         "H100 SXM", "sm_90", _H100_SHEET, {"memory_gib": 80, "bandwidth_gbs": 3350.0, "l2_bytes": 50 * _MIB}, _H100_SXM
@@ -190,12 +192,14 @@ GPUS: tuple[Gpu, ...] = (
         "NVIDIA Blackwell architecture technical brief (HGX B200, 1000 W)",
         {"multiprocessors": 148, "memory_gib": 180, "bandwidth_gbs": 8000.0},
         {"fp64_tflops": 40.0, "fp32_tflops": 80.0, "tf32_tflops": 1100.0, **_half(2250.0), **_eight(4500.0)},
+        {"fp4_tflops": 9000.0},
     ),
     _gpu(
         "GB200",
         "sm_100",
         "NVIDIA GB200 NVL72 datasheet, per GPU; its releases disagree on fp64 and fp32",
         {"memory_gib": 186, "bandwidth_gbs": 8000.0, "tf32_tflops": 1250.0, **_half(2500.0), **_eight(5000.0)},
+        {"fp4_tflops": 10000.0},
     ),
 )
 """All NVIDIA rows, oldest architecture first."""

@@ -223,7 +223,8 @@ def read_scan(name: Structure) -> Facts:
     types = tuple(dtype for dtype in inner if dtype != "uint32") or inner
     facts: Facts = {"dtypes": types, "dtype": types[0] if types else None}
     facts["operation"] = next((op for key, op in _ALGORITHMS if key in name.canonical), None)
-    if "educe" in name.base:
+    # rocPRIM starts everything by `trampoline_kernel<wrapped_reduce_config<...>>`: the configuration tells.
+    if "educe" in name.base or "wrapped_reduce_config" in name.canonical:
         facts["category"] = "REDUCTION"
     return facts
 

@@ -161,6 +161,7 @@ RULES = (
     ),
     rule(r"im2col|col2im|vol2col", "CONVOLUTION", _ATEN, "im2col", "im2col", aten.read_types),
     rule(r"triu_tril", "ELEMENTWISE", _ATEN, "triu_tril", "tril", aten.read_types),
+    rule(r"hipcub::", "SCAN_SORT", "hipCUB", "hipcub", None, aten.read_scan),
     rule(
         r"cub::.*Device(?:Scan|RadixSort|Reduce|Select|Segmented|RunLength|Merge|Histogram|Partition|Compact|Unique|For|Transform|Batch|Topk)|^cub::|cub::",
         "SCAN_SORT",

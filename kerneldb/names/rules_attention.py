@@ -192,7 +192,7 @@ RULES = (
         read_attention,
     ),
     rule(
-        r"^attn_fwd$|^attn_bwd|^bwd_kernel_d|^bwd_preprocess|^debug_simulate_encoded_softmax",
+        r"^attn_fwd$|^attn_bwd|^bwd_kernel_d|^bwd_kernel_fuse|^bwd_preprocess|^debug_simulate_encoded_softmax",
         "ATTENTION",
         "AOTriton",
         "attn",

@@ -105,7 +105,7 @@ RULES = (
         read_layout,
     ),
     rule(r"^SubTensorOpWithCast", "CONVOLUTION", "MIOpen", "conv_layout", "cast"),
-    rule(r"^SubTensorOpWith|^SubTensorOp", "CONVOLUTION", "MIOpen", "conv_layout", "fill"),
+    rule(r"^SubTensorOpWith|^SubTensorOp", "ELEMENTWISE", "MIOpen", "op_tensor", "fill"),
     rule(r"^Op[1-5]dTensor|^OpTensor", "ELEMENTWISE", "MIOpen", "op_tensor", "add", read_types),
     rule(r"cask_cudnn\w*::|compute\w*OffsetsKernel", "CONVOLUTION", _CUDNN, "conv_offsets", "offsets"),
     rule(r"cudnn::.*im2col|^im2col4d", "CONVOLUTION", _CUDNN, "im2col", "im2col", read_types),
@@ -135,7 +135,8 @@ RULES = (
     rule(r"^igemm_", "CONVOLUTION", "MIOpen", "igemm", None, read_igemm),
     rule(r"^MIOpenBatchNorm|^MIOpen\w*Norm", "NORMALIZATION", "MIOpen", "miopen_norm", None, read_norm),
     rule(r"^MIOpenSoftmax|^Softmax", "SOFTMAX", "MIOpen", "miopen_softmax", "softmax"),
-    rule(r"^mloPooling", "REDUCTION", "MIOpen", "miopen_pool", "max_pool"),
+    rule(r"^mloPooling|^MIOpenPool", "REDUCTION", "MIOpen", "miopen_pool", "max_pool"),
+    rule(r"^MIOpen(?:Neuron|Activ)", "ELEMENTWISE", "MIOpen", "miopen_activation", "activation"),
     rule(r"^Im2Col|^Im2d2Col|^Col2Im|^Im3d2Col", "CONVOLUTION", "MIOpen", "im2col", "im2col"),
     rule(
         r"^miopen|^MIOpen|gridwise_convolution|naive_conv|sp3AsmConv|miopenSp3|^mlo|gcnAsmConv|xdlops_bwd",

@@ -150,7 +150,7 @@ RULES = (
     rule(r"^_p?_?matmul_ogs", "GEMM", "Triton", "matmul_ogs", "gemm", read_matmul_ogs),
     rule(r"^_finalize_matmul", "GEMM", "Triton", "gemm_epilogue", "scatter", read_template_product),
     rule(
-        r"fused_moe_kernel|marlin|Marlin|awq_gemm|gptq|exllama|machete|qserve|_w8a8|scaled_mm|wvSplitK|LLGemm1|LLMM1",
+        r"fused_moe_kernel|marlin|Marlin|awq_gemm|gptq|exllama|machete|qserve|_w8a8|scaled_mm|wvSpl(?:i)?tK|LLGemm1|LLMM1",
         "GEMM",
         "vLLM",
         "quantised_gemm",
@@ -168,6 +168,7 @@ RULES = (
         read_cutlass,
     ),
     rule(r"aiter::.*gemm|^(?:f4|bf16|fp8|i8)gemm_", "GEMM", "AITER", "aiter_gemm", "gemm", read_template_product),
+    rule(r"^(?:aiter::)?fmoe_", "GEMM", "AITER", "aiter_fused_moe", "gemm", read_template_product),
     rule(
         r"ck_tile::.*[Gg]emm|^ck::.*gemm|kernel_(?:batched_|grouped_)?gemm|GridwiseGemm",
         "GEMM",

@@ -66,7 +66,14 @@ def read_ck_tile(name: Structure) -> Facts:
     facts["dtypes"], facts["dtype"] = types, types[0] if types else None
     if "Fwd" in text:
         facts["direction"] = "forward"
+    tile = _CK_TILE.search(text)
+    if tile is not None:
+        facts["tile_m"], facts["tile_n"], facts["tile_k"] = (int(size) for size in tile.groups())
     return facts
+
+
+# What a block computes: `TileGemmShape<sequence<M, N, K>, ...>`.
+_CK_TILE = re.compile(r"TileGemmShape<sequence<(\d+),(\d+),(\d+)>")
 
 
 def read_ggml(name: Structure) -> Facts:

@@ -92,7 +92,8 @@ RULES = (
     rule(r"^MEMORY_COPY|^__amd_rocclr_copy|^hipMemcpy|^CopyBuffer", "MEMCPY", "ROCm", "memcpy", None, read_copy),
     rule(r"^__amd_rocclr_(?:fill|initHeap|streamOps)|^hipMemset", "MEMSET", "ROCm", "memset", "memset"),
     rule(r"^__amd_rocclr_", "OTHER", "ROCm", "rocclr", None),
-    rule(r"rccl", "COMMUNICATION", "RCCL", "rccl", None, read_nccl),
+    # NCCL has one generic kernel; the numbered ones (by unrolling) and those of MSCCL are RCCL's.
+    rule(r"rccl|^ncclDevKernel_Generic_\d|^mscclKernel|^mscclpp", "COMMUNICATION", "RCCL", "rccl", None, read_nccl),
     rule(r"nccl(?:Dev)?Kernel|^nccl[A-Z:_]|ncclSymk", "COMMUNICATION", "NCCL", "nccl", None, read_nccl),
     rule(r"deep_ep::|(?:inter|intra)node(?:_ll)?::", "COMMUNICATION", "DeepEP", "deep_ep", None, read_collective),
     rule(r"nvshmem", "COMMUNICATION", "NVSHMEM", "nvshmem", None, read_collective),

@@ -1,0 +1,136 @@
+"""What users know about kernels: FLOPs and bytes per launch, and the role of a kernel in its program."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from typing import TYPE_CHECKING, Final
+
+from kerneldb.api.queries import require_traces, statement
+from kerneldb.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from kerneldb.warehouse import Warehouse
+
+KEYS: Final = ("flops", "bytes", "role")
+NUMBERS: Final = ("flops", "bytes")
+LONGEST: Final = 200
+ALLOWED: Final = f"Allowed: numbers, + - * / ^ and parentheses, up to {LONGEST} characters."
+_ALLOWED: Final = re.compile(r"[0-9eE_.+\-*/^()\s]+")
+_OPERATORS: Final[dict[type[ast.operator], Callable[[float, float], float]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: math.pow,
+}
+
+
+def number(text: str) -> float:
+    """The value of arithmetic over numbers: + - * / ^ (or **) and parentheses, such as "2*8192^3".
+
+    Everything is computed in floating point, so no exponent takes long. Raises UsageError for anything else, and for
+    values that are negative or not finite.
+    """
+    if len(text) > LONGEST or not _ALLOWED.fullmatch(text):
+        message = f"{text[:40]!r} is no number. {ALLOWED}"
+        raise UsageError(message)
+    try:
+        value = _value(ast.parse(text.strip().replace("^", "**"), mode="eval").body)
+    except (SyntaxError, ArithmeticError, ValueError, RecursionError, MemoryError) as error:
+        message = f"{text!r} is no number: {error}. {ALLOWED}"
+        raise UsageError(message) from error
+    if not 0 <= value < math.inf:
+        message = f"{text!r} is {value:g}, and cannot be an amount of work"
+        raise UsageError(message)
+    return value
+
+
+def _value(node: ast.expr) -> float:
+    match node:
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            return float(value)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_value(left), _value(right))
+    message = f"{ast.unparse(node)} is not allowed"
+    raise ValueError(message)
+
+
+def annotate(
+    warehouse: Warehouse,
+    where: str | None,
+    traces: Sequence[str],
+    notes: Mapping[str, str | None],
+    author: str | None,
+) -> int:
+    """Note facts (`flops`, `bytes`, `role`; None takes one off) about the signatures of the selected launches.
+
+    Returns how many signatures. A note holds for its signature in every trace, and replaces the same author's; of
+    several authors' notes the latest counts. Raises UsageError for an unknown key, for a text that is no arithmetic,
+    and where nothing is selected.
+    """
+    _check(notes)
+    require_traces(warehouse, traces)
+    from kerneldb.schemas import loader
+    from kerneldb.selection import Selection
+    from kerneldb.warehouse.attach import transaction
+    from kerneldb.warehouse.execute import query_errors
+
+    with warehouse.lease(read_only=False) as con, query_errors():
+        Selection(where, tuple(traces)).bind(con)
+        ids = [identity for (identity,) in con.execute(loader.statement("annotate", "chosen")).fetchall()]
+        if not ids:
+            message = "no launch meets the condition; nothing is noted"
+            raise UsageError(message)
+        with transaction(con):
+            for key, text in notes.items():
+                wanted = {"ids": ids, "key": key}
+                con.execute(loader.statement("annotate", "forget"), wanted | {"author": author if text else None})
+                if text is not None:
+                    value = number(text) if key in NUMBERS else None
+                    row = wanted | {"value": text, "author": author, "number": value}
+                    con.execute(loader.statement("annotate", "note"), row)
+    return len(ids)
+
+
+def _check(notes: Mapping[str, str | None]) -> None:
+    for key, text in notes.items():
+        if key not in KEYS:
+            message = f"there is no note {key!r}; there are {', '.join(KEYS)}"
+            raise UsageError(message)
+        if text is not None and key in NUMBERS:
+            number(text)
+        elif text is not None and not text.strip():
+            message = f"the {key} is empty"
+            raise UsageError(message)
+
+
+def listed(warehouse: Warehouse, where: str | None, traces: Sequence[str]) -> pa.Table:
+    """What is noted about the signatures of the selected launches."""
+    require_traces(warehouse, traces)
+    from kerneldb.selection import Selection
+    from kerneldb.warehouse.execute import query_errors
+
+    with warehouse.lease() as con, query_errors():
+        Selection(where, tuple(traces)).bind(con)
+        return con.sql(statement("annotate_list")).to_arrow_table()
+
+
+def author_of(given: str | None) -> str | None:
+    """Who notes: as given, else the user's login name, where the system knows one."""
+    import getpass
+
+    if given is not None:
+        return given
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # no login name, as in some containers
+        return None

@@ -1,0 +1,70 @@
+"""`kerneldb annotate`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kerneldb.cli.console import emit, note, plural
+from kerneldb.cli.options import (
+    database_option,
+    lock_timeout_option,
+    open_database,
+    output_options,
+    selection_options,
+)
+
+if TYPE_CHECKING:
+    from kerneldb.output import Output
+
+NOTES = ("flops", "bytes", "role")
+
+
+@click.command(short_help="Note FLOPs, bytes and roles of kernels.")
+@selection_options
+@click.option("--flops", metavar="EXPRESSION", help='Floating-point operations of one launch, such as "2*8192^3".')
+@click.option("--bytes", "moved", metavar="EXPRESSION", help="Bytes that one launch has to move.")
+@click.option("--role", metavar="LABEL", help="What the kernel does in its program; `compare` pairs equal roles.")
+@click.option("--unset", multiple=True, type=click.Choice(NOTES), help="Take a note off, whoever made it.")
+@click.option("--author", metavar="NAME", help="Who says so (default: the login name).")
+@lock_timeout_option
+@output_options
+@database_option
+def annotate(
+    *,
+    where: str | None,
+    traces: tuple[str, ...],
+    flops: str | None,
+    moved: str | None,
+    role: str | None,
+    unset: tuple[str, ...],
+    author: str | None,
+    lock_timeout: float,
+    output: Output,
+) -> None:
+    """Note what one launch of the selected kernels computes and moves, or list what is noted.
+
+    Notes belong to signatures, go before what kerneldb works out itself, and give the columns flops, moved_bytes,
+    tflops, gbs and the shares of the peaks of the view `kernels`. Expressions know numbers, + - * / ^ and parentheses.
+
+    \b
+      kerneldb annotate --where "name LIKE 'Cijk%'" --flops "2*8192^3" --role gemm
+      kerneldb annotate --where "name = 'triton_poi_fused__to_copy_0'" --bytes "3*8192^2"
+      kerneldb annotate
+    """
+    given = {"flops": flops, "bytes": moved, "role": role}
+    notes: dict[str, str | None] = {key: text for key, text in given.items() if text is not None}
+    if both := [key for key in unset if key in notes]:
+        message = f"--unset {both[0]} and --{both[0]} contradict each other"
+        raise click.UsageError(message)
+    notes |= dict.fromkeys(unset)
+    database = open_database(lock_timeout=lock_timeout)
+    if not notes:
+        emit(database.annotations(where=where, traces=traces).to_reader(), output)
+        return
+    if where is None and not traces:
+        message = "say which kernels: --where TEXT or --trace NAME"
+        raise click.UsageError(message)
+    count = database.annotate(where, notes, traces=traces, author=author)
+    note(f"noted {', '.join(notes)} of {plural(count, 'signature')}")

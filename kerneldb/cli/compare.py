@@ -1,0 +1,91 @@
+"""`kerneldb compare` and `kerneldb variants`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kerneldb.cli.console import emit
+from kerneldb.cli.options import READ_WAIT_S, database_option, limited, open_database, output_options
+
+if TYPE_CHECKING:
+    from kerneldb.api import Result
+    from kerneldb.output import Output
+
+SHOWN: Final = (
+    "kernel", "short_name", "trace", "n", "mean_ns", "min_ns", "max_ns", "iteration_ns", "ratio", "registers",
+    "shared_bytes", "grid", "work_items", "block", "theoretical_occupancy", "tflops", "pct_peak_flops", "gbs",
+    "pct_peak_bandwidth",
+)  # fmt: skip
+SHOWN_VARIANTS: Final = ("launches", "n_differences", "differences", "registers_reported", "static_shared_bytes")
+ROWS: Final = 40
+
+
+@click.command(short_help="Kernels of several traces side by side.")
+@click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
+@click.option("--where", metavar="TEXT", help="Compare only launches that meet this condition.")
+@click.option("--match", "matches", multiple=True, metavar="A=B", help="Kernels named with A or with B are the same.")
+@click.option("--iterations", type=click.IntRange(min=1), metavar="N", help="Iterations that each trace holds.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help=f"Rows of a table (default {ROWS}; 0: all).")
+@output_options
+@database_option
+def compare(
+    traces: tuple[str, ...],
+    *,
+    where: str | None,
+    matches: tuple[str, ...],
+    iterations: int | None,
+    limit: int | None,
+    output: Output,
+) -> None:
+    """Compare time, resources and throughput of kernels over any number of traces.
+
+    Kernels are the same that have the same role (kerneldb annotate --role) or the same name; --match pairs names that
+    differ. Matched kernels come first, then the others, then the sums of one iteration: of the matched kernels and of
+    all. Iterations are counted by the launches (greatest common divisor) unless --iterations says. ratio is to the
+    first trace of the row's kernel; sums count the operations that are known.
+
+    \b
+      kerneldb compare torch8192
+      kerneldb compare torch8192 hip8192 --match Cijk_=scaled_mm
+    """
+    result = open_database(lock_timeout=READ_WAIT_S).compare(
+        traces, where=where, matches=matches, iterations=iterations
+    )
+    if output.format == "table":
+        result = result.without(*(name for name in result.columns if name not in SHOWN), *_empty(result))
+    elif limit:
+        result = result.head(limit)
+    emit(result.to_reader(), limited(output, limit, ROWS))
+
+
+@click.command(short_help="Other kernels of the same code object.")
+@click.argument("signature")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help=f"Rows of a table (default {ROWS}; 0: all).")
+@output_options
+@database_option
+def variants(signature: str, *, limit: int | None, output: Output) -> None:
+    """Show the kernels that were loaded with the kernel of a signature, launched or not, nearest first.
+
+    SIGNATURE is the beginning of a signature's id (kerneldb top --by signature). differences lists the tokens of a
+    Tensile name with the value in that kernel and the value in the other one.
+
+    \b
+      kerneldb variants 3f9a
+    """
+    result = open_database(lock_timeout=READ_WAIT_S).variants(signature)
+    if output.format == "table":
+        shown = (*SHOWN_VARIANTS, "symbol")
+        result = result.without(*(name for name in result.columns if name not in shown))
+    elif limit:
+        result = result.head(limit)
+    emit(result.to_reader(), limited(output, limit, ROWS))
+
+
+def _empty(result: Result) -> list[str]:
+    """Columns that say nothing: without any value, or names that are there already."""
+    table = result.to_arrow()
+    empty = [name for name in table.column_names if table[name].null_count == table.num_rows]
+    told = all(row["short_name"] in (None, row["kernel"]) for row in result)
+    return [*empty, "short_name"] if told else empty

@@ -1,0 +1,1 @@
+SELECT * EXCLUDE (name_id) FROM variants($signature_id);

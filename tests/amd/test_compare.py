@@ -1,0 +1,124 @@
+"""Comparison of traces: pairing, sums of an iteration, and what is left unknown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kerneldb.api import Database
+from kerneldb.cli import cli
+from kerneldb.errors import UsageError
+from tests.rocprof import databases
+
+
+def kinds(rows: list[dict[str, Any]]) -> list[tuple[str, str, bool]]:
+    return [(row["row_kind"], row["trace"], row["matched"]) for row in rows]
+
+
+def test_names_that_differ_do_not_match_by_themselves(database: Database) -> None:
+    rows = database.compare(["torch", "hip"]).rows()
+    assert kinds(rows) == [
+        ("kernel", "hip", False),
+        ("kernel", "torch", False),
+        ("kernel", "torch", False),
+        ("kernel", "torch", False),
+        ("iteration", "torch", False),
+        ("iteration", "hip", False),
+    ]
+
+
+def test_match_pairs_names(database: Database) -> None:
+    rows = database.compare(["torch", "hip"], matches=["Cijk_=scaled_mm"]).rows()
+    assert kinds(rows)[:2] == [("kernel", "torch", True), ("kernel", "hip", True)]
+    assert {row["kernel"] for row in rows[:2]} == {"Cijk_"}
+    assert [row["short_name"] for row in rows[:2]] == [
+        "Cijk_Ailk_Bljk_HHS_BH_MT128x128x32_MI16x16x16x1",
+        "scaled_mm_kernel<128, 128, 32>",
+    ]
+    assert rows[1]["ratio"] == pytest.approx(40_272_000 / 40_185_627)
+    assert [row["row_kind"] for row in rows[4:]] == ["matched", "matched", "iteration", "iteration"]
+
+
+def test_the_same_kernel_in_two_traces_matches_by_name(database: Database) -> None:
+    rows = database.compare(["hip", "hip_matched"]).rows()
+    assert kinds(rows) == [
+        ("kernel", "hip", True),
+        ("kernel", "hip_matched", True),
+        ("iteration", "hip", False),
+        ("iteration", "hip_matched", False),
+    ]
+
+
+def test_order_is_that_of_the_traces_given(database: Database) -> None:
+    rows = database.compare(["hip_matched", "hip"]).rows()
+    assert [row["trace"] for row in rows] == ["hip_matched", "hip"] * 2
+    assert rows[1]["ratio"] < 1
+
+
+def test_where_leaves_kernels_out(database: Database) -> None:
+    rows = database.compare(["torch"], where="name NOT LIKE 'Cijk%'").rows()
+    assert rows[-1]["iteration_ns"] == 951_516 + 1_039_385
+
+
+def test_iterations_may_be_told(database: Database) -> None:
+    (row,) = [row for row in database.compare(["hip"], iterations=1).rows() if row["row_kind"] == "iteration"]
+    assert (row["iterations"], row["iteration_ns"]) == (1, 23 * 40_272_000)
+
+
+def test_iterations_are_the_common_divisor_of_launches(database: Database, tmp_path: Any) -> None:
+    twice = databases.Kernel("twice", (256, 1, 1), (64, 1, 1), [100] * 6)
+    once = databases.Kernel("once", (256, 1, 1), (64, 1, 1), [50] * 3)
+    database.ingest(databases.write_rocpd(tmp_path / "loop.db", [twice, once]), name="loop")
+    rows = database.compare(["loop"]).rows()
+    assert [(row["kernel"], row["iteration_ns"]) for row in rows] == [
+        ("twice", 200),
+        ("once", 50),
+        ("one iteration", 250),
+    ]
+
+
+def test_resources_that_differ_between_launches_are_unknown(database: Database, tmp_path: Any) -> None:
+    small, large = (databases.Kernel("k", (size, 1, 1), (64, 1, 1), [100], lds=size) for size in (256, 512))
+    database.ingest(databases.write_rocpd(tmp_path / "two.db", [small, large]), name="two")
+    (row,) = [row for row in database.compare(["two"]).rows() if row["row_kind"] == "kernel"]
+    assert (row["n"], row["grid"], row["shared_bytes"], row["block"]) == (2, None, None, "64x1x1")
+
+
+def test_unknown_work_is_no_zero(database: Database) -> None:
+    rows = database.compare(["torch"]).rows()
+    assert [row["tflops"] for row in rows] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"matches": ["Cijk_=nothing like it"]}, "no selected kernel has 'nothing like it' in its name"),
+        ({"matches": ["Cijk_"]}, "is not A=B"),
+        ({"matches": ["=x"]}, "is not A=B"),
+    ],
+)
+def test_pairs_must_be_there(database: Database, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        database.compare(["torch", "hip"], **options)
+
+
+def test_unknown_traces_are_refused(database: Database) -> None:
+    with pytest.raises(UsageError, match="no trace 'tor'; near: torch"):
+        database.compare(["tor"])
+
+
+def test_commands(database: Database) -> None:
+    runner = CliRunner()
+    call = ["--db", str(database.path), "compare", "torch", "hip", "--match", "Cijk_=scaled_mm"]
+    table = runner.invoke(cli, call).stdout
+    assert "one iteration, matched kernels" in table
+    assert "tflops" not in table
+    assert "row_kind" in runner.invoke(cli, [*call, "--csv"]).stdout
+    assert runner.invoke(cli, [*call, "--csv", "--limit", "2"]).stdout.count("\n") == 3
+    signature = next(iter(database.sql("SELECT signature_id FROM kernels WHERE name LIKE 'Cijk%'")))["signature_id"]
+    shown = runner.invoke(cli, ["--db", str(database.path), "variants", signature[:10]])
+    assert shown.exit_code == 0
+    assert shown.stdout.count("triton_poi_fused__to_copy") == 2
+    assert "n_differences" in shown.stdout
