@@ -82,6 +82,10 @@ def _walk(folder: Path, looked_for: tuple[str, ...]) -> Iterator[Path]:
     if readers.of_folder(folder) is not None:
         yield folder
         return
+    known = readers.inside(folder)
+    if known is not None:
+        yield from known
+        return
     for path in sorted(folder.iterdir()):
         if path.is_dir():
             yield from _walk(path, looked_for)

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from typing import Final
 
 from kerneldb.errors import NotATraceError, UnreadableTraceError
+from kerneldb.ingest import sqlite
 from kerneldb.ingest.source import Source
 
 HEAD_BYTES: Final = 1 << 18
+TABLES_SHOWN: Final = 4
 TRACE_MARK: Final = re.compile(rb'"traceEvents"\s*:')
 EVENT_ARRAY: Final = re.compile(rb'\s*\[\s*(?:\]|\{[^{}]*"ph"\s*:)')
 CONTROLS: Final = frozenset(range(0x20)) - {9, 10, 12, 13, 27}
@@ -40,17 +42,21 @@ PICKLES: Final = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 MARKUP: Final = (b"<!doctype", b"<!DOCTYPE", b"<html", b"<HTML", b"<?xml")
 EXECUTION_TRACE: Final = rb'\s*\{[^\[]{0,400}"schema"\s*:\s*"\d[\w.\- ]*"'
 MEMORY_TIMELINE: Final = rb"\s*\[\s*\[\s*[-\d\[]"
+PARQUET: Final = (
+    "Give the whole folder of `nsys export --type parquetdir`; query other Parquet files with DuckDB directly."
+)
 RECORD_AGAIN: Final = "The profiler did not finish writing it; record again."
+PROFILER_EXPORT: Final = (
+    "Give one that `nsys export --type sqlite`, `rocprofv3 --output-format rocpd`, `rpd` or `nvprof -o` wrote."
+)
 SAVED_PAGE: Final = "Perhaps a login page was saved instead of the download."
 IMPOSTORS: Final = (
     Impostor(lambda head: not head.strip(), "an empty file", RECORD_AGAIN),
-    Impostor(
-        _starts(b"SQLite format 3\x00"), "an SQLite database", "This version reads PyTorch profiler traces (JSON)."
-    ),
+    Impostor(sqlite.is_database, "an SQLite database that is no export of a profiler", PROFILER_EXPORT),
     Impostor(_starts(*MARKUP), "an HTML or XML page", SAVED_PAGE),
     Impostor(_starts(b"\x28\xb5\x2f\xfd"), "a zstd archive", "Unpack it first: `unzstd FILE`."),
     Impostor(_starts(b"BZh", b"\xfd7zXZ"), "a bz2 or xz archive", "Unpack it first."),
-    Impostor(_starts(b"PAR1"), "a Parquet file", "Query it with DuckDB directly."),
+    Impostor(_starts(b"PAR1"), "a Parquet file", PARQUET),
     Impostor(_starts(*PICKLES), "a Python pickle (perhaps a memory snapshot)", EXPORT),
     Impostor(_starts(b"\x7fELF"), "an ELF binary", EXPORT),
     Impostor(_matches(EXECUTION_TRACE), "a PyTorch execution trace (ET)", f"It holds no times. {EXPORT}"),
@@ -79,12 +85,19 @@ def check(source: Source) -> None:
         return
     for impostor in IMPOSTORS:
         if impostor.fits(head):
-            message = f"{source.label}: this is {impostor.what}, not a trace. {impostor.remedy}"
+            message = f"{source.label}: this is {impostor.what}{_tables(source, head)}, not a trace. {impostor.remedy}"
             raise NotATraceError(message)
     if head.lstrip()[:1] == b"{" and len(head) >= HEAD_BYTES:
         return
     message = f"{source.label}: this is {_describe(head)}, not a trace. {EXPORT}"
     raise NotATraceError(message)
+
+
+def _tables(source: Source, head: bytes) -> str:
+    """The first tables of a database, for people to recognise it by."""
+    names = sorted(sqlite.names_in(source.path, head))
+    shown = ", ".join(names[:TABLES_SHOWN]) + (", …" if len(names) > TABLES_SHOWN else "")
+    return f" (tables {shown})" if names else ""
 
 
 def _describe(head: bytes) -> str:

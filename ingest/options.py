@@ -11,10 +11,15 @@ Progress = Callable[[int, int], None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Options:
-    """`phase` names the stage of a one-stage file; `run` groups the traces of one program run."""
+    """`phase` names the stage of a one-stage file; `run` groups the traces of one program run.
+
+    `time_zone` is that of local times in logs (None: of this machine), `date` the day of logs that lack it.
+    """
 
     label: str | None = None
     phase: str | None = None
     name: str | None = None
     run: str | None = None
     keep_environment: bool = False
+    time_zone: str | None = None
+    date: str | None = None

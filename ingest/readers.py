@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from kerneldb.batch import Manifest
     from kerneldb.ingest.doctor import Finding
 
-PACKAGES: Final[tuple[str, ...]] = ()
+PACKAGES: Final[tuple[str, ...]] = (
+    "kerneldb.ingest.bundle",
+    "kerneldb.ingest.nsys",
+    "kerneldb.ingest.nvprof",
+    "kerneldb.ingest.rocpd",
+    "kerneldb.ingest.rocprof_csv",
+    "kerneldb.ingest.rocprof_json",
+    "kerneldb.ingest.rocprof_v1",
+    "kerneldb.ingest.rpd",
+    "kerneldb.ingest.ncu",
+    "kerneldb.ingest.power",
+)
 """Modules with a READER. What none of them takes is a PyTorch trace, or is refused as what it is."""
 
 
@@ -57,7 +68,8 @@ class Reader:
     `name`: as in `traces.source`. `endings`: files looked for in folders. `fits`: whether the reader takes a file.
     `convert`: writes the spool (a new folder below the given one); raises NotATraceError or UnreadableTraceError.
     `capture`: files with an equal key make one trace (None: alone). `whole_folder`: whether a folder is one trace.
-    `findings`: what `kerneldb doctor` says beyond what it says of every trace.
+    `findings`: what `kerneldb doctor` says beyond what it says of every trace. `inside`: the files of a folder that it
+    takes as they are, each a trace, where the folder is its own (None: it is not).
     """
 
     name: str
@@ -67,6 +79,7 @@ class Reader:
     capture: Callable[[Head], str | None] | None = None
     whole_folder: Callable[[Path], bool] | None = None
     findings: Callable[[Manifest], Iterator[Finding]] | None = None
+    inside: Callable[[Path], list[Path] | None] | None = None
 
 
 @functools.cache
@@ -88,6 +101,12 @@ def find(head: Head) -> Reader | None:
 def of_folder(folder: Path) -> Reader | None:
     """The reader for which the folder as a whole is one trace."""
     return next((one for one in readers() if one.whole_folder is not None and one.whole_folder(folder)), None)
+
+
+def inside(folder: Path) -> list[Path] | None:
+    """The traces of a folder that some reader knows; None where it is to be searched."""
+    found = (one.inside(folder) for one in readers() if one.inside is not None)
+    return next((files for files in found if files is not None), None)
 
 
 def endings() -> tuple[str, ...]:

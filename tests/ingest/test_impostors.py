@@ -31,9 +31,9 @@ EXECUTION_TRACE = {
 MEMORY_TIMELINE = [[0, 1, 2, 3], [[10, 20], [30, 40]]]
 
 
-def sqlite_file() -> bytes:
+def sqlite_file(statement: str = "CREATE TABLE contacts (x)") -> bytes:
     connection = sqlite3.connect(":memory:")
-    connection.execute("CREATE TABLE t (x)")
+    connection.execute(statement or "VACUUM")
     content = connection.serialize()
     connection.close()
     return content
@@ -65,9 +65,12 @@ IMPOSTORS: dict[str, tuple[bytes, str]] = {
     "indented execution trace": (json.dumps(EXECUTION_TRACE, indent=2).encode(), "execution trace"),
     "memory timeline": (json.dumps(MEMORY_TIMELINE).encode(), "memory timeline"),
     "gzip of a memory timeline": (gzip.compress(json.dumps(MEMORY_TIMELINE).encode()), "memory timeline"),
-    "sqlite": (sqlite_file(), "SQLite"),
+    "sqlite": (sqlite_file(), "(tables contacts)"),
+    "gzip of sqlite": (gzip.compress(sqlite_file()), "(tables contacts)"),
     "parquet": (parquet_file(), "Parquet"),
     "text": (b"Name,Calls,Time\nkernel,3,12\n", "text"),
+    "a table of another program": (b"Start,End,Name\n1,2,lunch\n", "text"),
+    "a database without tables": (sqlite_file(""), "SQLite"),
     "german text": ("Größe der Läufe: 3 µs\n".encode() * 20, "text"),
     "other object": (b'{"loss": [1, 2, 3]}', "traceEvents"),
     "other array": (b"[1, 2, 3]", "traceEvents"),

@@ -1,0 +1,134 @@
+"""Full ingest of an Nsight Systems export against a bare ADBC read of the same columns, in one run, with peak memory.
+
+    python benchmarks/ingest_sqlite.py EXPORT.sqlite --kernels 2000000
+
+The export (`nsys export --type sqlite`) is grown first: its kernels, copies, fills and calls are repeated with times
+and correlation ids moved on, in the schema of its own version. `bare ADBC read` fetches the columns that the reader
+uses, table by table and without any join, and does nothing with them. `reader` is the conversion to Parquet parts:
+read, link, NVTX ranges, signatures, occupancy. `whole` is the command `kerneldb ingest`, with start and DuckDB commit.
+`ingest_rocpd.py` does the same for rocprofv3.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import shutil
+import sqlite3
+import sys
+import tempfile
+from pathlib import Path
+
+import psutil
+
+from ingest import best, measure  # noqa: TID251 - the script beside this one
+from kerneldb.ingest.nsys import activities, calls
+from kerneldb.ingest.sqlite import quoted
+
+READ = {
+    **{table: list(schema) for table, (_, schema) in activities.TABLES.items()},
+    **{table: list(calls.SCHEMA) for table in calls.TABLES},
+}
+MOVED = {"start": "period", "end": "period", "correlationId": "span"}
+ADBC = """
+import sys, time, json
+from adbc_driver_sqlite import dbapi
+tables = json.loads(sys.argv[2])
+start = time.perf_counter()
+with dbapi.connect(sys.argv[1]) as connection, connection.cursor() as cursor:
+    for table, columns in tables.items():
+        cursor.execute("SELECT " + ", ".join('"%s"' % name for name in columns) + ' FROM "%s"' % table)
+        for batch in cursor.fetch_record_batch():
+            pass
+print(time.perf_counter() - start)
+"""
+READER = """
+import sys, time, tempfile
+from pathlib import Path
+from kerneldb.ingest import Options, convert
+start = time.perf_counter()
+with tempfile.TemporaryDirectory(dir=Path(sys.argv[1]).parent) as folder:
+    convert(Path(sys.argv[1]), Path(folder) / "spool", Options())
+    print(time.perf_counter() - start)
+"""
+
+
+def present(connection: sqlite3.Connection) -> dict[str, list[str]]:
+    """The tables that the reader uses, as far as this export has them, with the columns that it reads."""
+    found = {}
+    for table, columns in READ.items():
+        known = {row[0] for row in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))}
+        if known:
+            found[table] = [column for column in columns if column in known]
+    return found
+
+
+def grow(path: Path, kernels: int) -> dict[str, list[str]]:
+    """Repeat the rows of an export in place until it has so many kernels; returns what the reader reads of it."""
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode = OFF")
+    connection.execute("PRAGMA synchronous = OFF")
+    tables = present(connection)
+    columns = {table: [row[1] for row in connection.execute(f"PRAGMA table_info({quoted(table)})")] for table in tables}
+    (have,) = connection.execute("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL").fetchone()
+    (period,) = connection.execute('SELECT max("end") - min(start) FROM CUPTI_ACTIVITY_KIND_KERNEL').fetchone()
+    (span,) = connection.execute("SELECT max(correlationId) FROM CUPTI_ACTIVITY_KIND_KERNEL").fetchone()
+    moved = {"period": 2 * period, "span": span + 1}
+    for table, names in columns.items():
+        _repeat(connection, table, names, moved, -(-kernels // have) - 1)
+    connection.commit()
+    connection.close()
+    return tables
+
+
+def _repeat(connection: sqlite3.Connection, table: str, names: list[str], moved: dict[str, int], times: int) -> None:
+    chosen = ", ".join(
+        f"{quoted(name)} + n * {moved[MOVED[name]]}" if name in MOVED else quoted(name) for name in names
+    )
+    connection.execute(" ".join(("CREATE TEMP TABLE original AS SELECT * FROM", quoted(table))))
+    numbers = "WITH RECURSIVE copies(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM copies WHERE n < ?)"
+    parts = ("INSERT INTO", quoted(table), numbers, "SELECT", chosen, "FROM copies CROSS JOIN original")
+    connection.execute(" ".join(parts), (times,))
+    connection.execute("DROP TABLE original")
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("export", type=Path, help="an export of Nsight Systems with kernels, as SQLite")
+    parser.add_argument("--kernels", type=int, default=2_000_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="write the figures here too")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="kerneldb-bench-") as name:
+        path = Path(name) / "grown.sqlite"
+        shutil.copyfile(chosen.export, path)
+        tables = grow(path, chosen.kernels)
+        database = Path(name) / "bench.duckdb"
+
+        def ingest() -> list[str]:
+            database.unlink(missing_ok=True)
+            return [sys.executable, "-m", "kerneldb", "--db", str(database), "ingest", str(path), "-q"]
+
+        bare = [sys.executable, "-c", ADBC, str(path), json.dumps(tables)]
+        reader = [sys.executable, "-c", READER, str(path)]
+        rounds = [
+            (measure("bare ADBC read", bare, True), measure("reader", reader, True), measure("whole", ingest(), False))
+            for _ in range(chosen.repeats)
+        ]
+        runs = [best(list(runs)) for runs in zip(*rounds, strict=True)]
+        size = path.stat().st_size
+    machine = f"{platform.machine()}, {psutil.cpu_count()} cores, Python {platform.python_version()}"
+    print(f"{chosen.kernels:,} kernels, {size / 1e6:,.0f} MB, {machine}")
+    for run in runs:
+        print(
+            f"{run.name:16} {run.seconds:8.2f} s {run.seconds / runs[0].seconds:6.2f} × {run.peak_bytes / 1e6:8.0f} MB"
+        )
+    if chosen.json:
+        rows = [{"name": run.name, "seconds": run.seconds, "peak_bytes": run.peak_bytes} for run in runs]
+        chosen.json.write_text(json.dumps({"bytes": size, "runs": rows}, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""Agents of the HSA runtime as rows of `devices`.
+
+The same facts stand in rocpd (`rocpd_info_agent.extdata`), in JSON (`agents`) and in `agent_info.csv`, where the names
+are capitalised. GPUs are numbered among themselves, as HIP does (`logical_node_type_id`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import polars as pl
+
+KIB: Final = 1024
+GPU_TYPES: Final = ("GPU", "2", "ROCPROFILER_AGENT_TYPE_GPU")
+DEVICE_SCHEMA: Final[dict[str, type[pl.DataType]]] = {
+    "process": pl.String,
+    "device": pl.Int32,
+    "vendor": pl.String,
+    "name": pl.String,
+    "arch": pl.String,
+    "multiprocessors": pl.Int32,
+    "memory_bytes": pl.Int64,
+    "warp_size": pl.Int32,
+    "max_threads_per_multiprocessor": pl.Int32,
+    "shared_bytes_per_multiprocessor": pl.Int64,
+    "shared_bytes_per_block_optin": pl.Int64,
+    "clock_mhz": pl.Float64,
+    "memory_clock_mhz": pl.Float64,
+    "properties": pl.String,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Agent:
+    """One agent: whether it is a GPU, its number among GPUs (or among all agents), and what the file says of it."""
+
+    is_gpu: bool
+    device: int | None
+    arch: str | None
+    facts: Mapping[str, Any]
+
+
+def agent_of(facts: Mapping[str, Any]) -> Agent:
+    """An agent from its facts, with keys in any case."""
+    lower = {str(key).lower(): value for key, value in facts.items()}
+    kind = str(lower.get("agent_type", lower.get("type", "")))
+    name = lower.get("name")
+    is_gpu = kind.upper() in GPU_TYPES or (not kind and str(name).startswith("gfx"))
+    number = next((lower[key] for key in NUMBERS if lower.get(key) not in (None, "")), None)
+    return Agent(is_gpu, _integer(number), str(name) if is_gpu and name else None, lower)
+
+
+NUMBERS: Final = ("type_index", "logical_node_type_id", "gpu_index", "logical_index", "logical_node_id", "node_id")
+
+
+def device_rows(agents: Iterable[Agent], process: str | None) -> pl.DataFrame:
+    """Rows of `devices` without trace_id, for the GPUs among the agents."""
+    rows = [_row(agent, process) for agent in agents if agent.is_gpu and agent.device is not None]
+    return pl.DataFrame(rows, schema=DEVICE_SCHEMA, strict=False)
+
+
+def archs(agents: Iterable[Agent]) -> dict[int, str | None]:
+    """Device number → architecture, of GPUs."""
+    return {agent.device: agent.arch for agent in agents if agent.is_gpu and agent.device is not None}
+
+
+def _row(agent: Agent, process: str | None) -> dict[str, Any]:
+    facts = agent.facts
+    waves, wave, lds = (_integer(facts.get(name)) for name in ("max_waves_per_cu", "wave_front_size", "lds_size_in_kb"))
+    if not waves:
+        waves = (_integer(facts.get("max_waves_per_simd")) or 0) * (_integer(facts.get("simd_per_cu")) or 0)
+    return {
+        "process": process,
+        "device": agent.device,
+        "vendor": "AMD",
+        "name": str(facts.get("product_name") or facts.get("name") or "") or None,
+        "arch": agent.arch,
+        "multiprocessors": _integer(facts.get("cu_count")),
+        "memory_bytes": _memory(facts),
+        "warp_size": wave or None,
+        "max_threads_per_multiprocessor": waves * wave if waves and wave else None,
+        "shared_bytes_per_multiprocessor": lds * KIB if lds else None,
+        "shared_bytes_per_block_optin": lds * KIB if lds else None,
+        "clock_mhz": _integer(facts.get("max_engine_clk_fcompute")) or None,
+        "memory_clock_mhz": max((_integer(bank.get("mem_clk_max")) or 0 for bank in _banks(facts)), default=0) or None,
+        "properties": json.dumps({key: value for key, value in sorted(facts.items()) if _is_plain(value)}),
+    }
+
+
+def _memory(facts: Mapping[str, Any]) -> int | None:
+    """Bytes of the memory banks; `local_mem_size` is zero where the driver does not say."""
+    banks = sum(_integer(bank.get("size_in_bytes")) or 0 for bank in _banks(facts))
+    return banks or _integer(facts.get("local_mem_size")) or None
+
+
+def _banks(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    banks = facts.get("mem_banks")
+    return [bank for bank in banks if isinstance(bank, dict)] if isinstance(banks, list) else []
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, int | float | str) and value != ""
+
+
+def _integer(value: object) -> int | None:
+    try:
+        return int(float(str(value))) if value not in (None, "") else None
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,51 @@
+"""What files of one run have in common: `<folder>/<prefix>_kernel_trace.csv`, `<prefix>_results.db`, `pass_2/…`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+WRAPPINGS: Final = (".gz", ".csv", ".json", ".db", ".rpd")
+KINDS: Final = re.compile(
+    r"_?(results?|(agent_info|kernel_trace|kernel_stats|counter_collection|memory_copy_(trace|stats)|"
+    r"memory_allocation_(trace|stats)|scratch_memory_(trace|stats)|domain_stats|"
+    r"(hip|hip_api|hip_runtime_api|hip_compiler_api|hsa|hsa_api|marker|marker_api|rccl|rccl_api|rocdecode_api|"
+    r"rocjpeg_api|ompt|kfd)_(trace|stats|domain_stats)|pc_sampling_\w+|regions|kernels|markers|counters))$"
+)
+PASS: Final = re.compile(r"pass_(\d+)")
+
+
+def prefix_of(path: Path) -> str:
+    """The part of a file's name that all files of the run share: `24228` of `24228_kernel_trace.csv`."""
+    name = path.name
+    for ending in WRAPPINGS:
+        name = name.removesuffix(ending)
+    return KINDS.sub("", name)
+
+
+def run_of(path: Path) -> str:
+    """A name for the run: `<folder>/<prefix>`. Passes over counters (`pass_1/…`, `pass_2/…`) are of one run."""
+    folder = path.resolve().parent
+    if PASS.fullmatch(folder.name):
+        return folder.parent.name
+    prefix = prefix_of(path)
+    return f"{folder.name}/{prefix}" if prefix else folder.name
+
+
+def pass_of(path: Path) -> int | None:
+    """The number of the pass, from the folder `pass_<n>`."""
+    found = PASS.fullmatch(path.resolve().parent.name)
+    return int(found.group(1)) if found else None
+
+
+def process_of(path: Path) -> str | None:
+    """The process id that rocprofv3 puts in front of file names unless told otherwise."""
+    prefix = prefix_of(path)
+    return prefix if prefix.isdecimal() else None
+
+
+def era_of(form: str, path: Path) -> str:
+    """`form`, with the pass behind it: passes of one run repeat its launches, so only one of them may count."""
+    number = pass_of(path)
+    return form if number is None else f"{form}, pass {number}"

@@ -1,0 +1,188 @@
+"""Launches of ncu as rows of `launches` and `devices`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import polars as pl
+
+from kerneldb.ingest.ncu import nvtx
+from kerneldb.ingest.ncu.kernels import Kernel, Key
+from kerneldb.ingest.ncu.measures import Measure
+
+SHAPE: Final = re.compile(r"\(\s*(\d+),\s*(\d+),\s*(\d+)\s*\)")
+DURATION: Final = "gpu__time_duration.sum"
+WHOLE: Final[Mapping[str, str]] = {
+    "launch__registers_per_thread": "registers",
+    "launch__shared_mem_per_block_static": "static_shared_bytes",
+    "launch__shared_mem_per_block_dynamic": "dynamic_shared_bytes",
+    "launch__grid_size": "total_blocks",
+    "launch__block_size": "threads_per_block",
+    **{f"launch__{shape}_dim_{axis}": f"{shape}_{axis}" for shape in ("grid", "block") for axis in "xyz"},
+}
+SHARES: Final[Mapping[str, str]] = {
+    "sm__warps_active.avg.pct_of_peak_sustained_active": "occupancy",
+    "sm__maximum_warps_per_active_cycle_pct": "theoretical_occupancy",
+}
+EXACT: Final = 0.5
+AXES: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+SCHEMA: Final[dict[str, type[pl.DataType]]] = {
+    "launch_index": pl.Int64,
+    "kind": pl.String,
+    "timing": pl.String,
+    "launch_status": pl.String,
+    "name": pl.String,
+    "process": pl.String,
+    "device": pl.Int32,
+    "context": pl.Int64,
+    "stream": pl.Int64,
+    "correlation_id": pl.Int64,
+    "duration_ns": pl.Int64,
+    **dict.fromkeys(AXES, pl.Int64),
+    "total_blocks": pl.Int64,
+    "threads_per_block": pl.Int64,
+    "registers": pl.Int32,
+    "static_shared_bytes": pl.Int64,
+    "dynamic_shared_bytes": pl.Int64,
+    "shared_bytes": pl.Int64,
+    "occupancy": pl.Float64,
+    "theoretical_occupancy": pl.Float64,
+    "phase": pl.String,
+    "range_path": pl.String,
+    "quality": pl.String,
+}
+DEVICES: Final[dict[str, type[pl.DataType]]] = {
+    "process": pl.String,
+    "device": pl.Int32,
+    "vendor": pl.String,
+    "name": pl.String,
+    "arch": pl.String,
+    "multiprocessors": pl.Int32,
+    "memory_bytes": pl.Int64,
+    "warp_size": pl.Int32,
+    "max_threads_per_multiprocessor": pl.Int32,
+    "registers_per_multiprocessor": pl.Int32,
+    "shared_bytes_per_multiprocessor": pl.Int64,
+    "shared_bytes_per_block_optin": pl.Int64,
+    "clock_mhz": pl.Float64,
+    "memory_clock_mhz": pl.Float64,
+    "properties": pl.String,
+}
+
+
+@dataclasses.dataclass(slots=True)
+class Launch:
+    """What all pages tell of a launch. `shared_rounded`: shared memory is printed coarser than a byte."""
+
+    key: Key
+    row: dict[str, Any]
+    shared_rounded: bool = False
+
+
+def launch_of(kernel: Kernel, index: int) -> Launch:
+    """A launch from the first columns of a page."""
+    told = kernel.identity
+    path = [name for column, cell in told.items() if nvtx.PUSH_POP in column for name in nvtx.stack(cell)]
+    path += [name for column, cell in told.items() if nvtx.START_STOP in column for name in nvtx.started(cell)]
+    row = {
+        "launch_index": index,
+        "kind": "kernel",
+        "timing": "profiled",
+        "launch_status": "no_launch",
+        "name": told["Kernel Name"],
+        "process": told.get("Process ID") or None,
+        "device": _integer(told.get("Device")),
+        "context": _integer(told.get("Context")),
+        "stream": _integer(told.get("Stream")),
+        "correlation_id": _integer(told.get("ID")),
+        "phase": nvtx.phase_of(path),
+        "range_path": "/".join(path) or None,
+        **_shape("grid", told.get("Grid Size")),
+        **_shape("block", told.get("Block Size")),
+    }
+    return Launch(kernel.key, row)
+
+
+def join(launch: Launch, kernel: Kernel, found: Iterable[Measure]) -> None:
+    """Add what a page tells to a launch. Raises ValueError where page and launch cannot be the same one."""
+    other = launch_of(kernel, launch.row["launch_index"]).row
+    for name in (*AXES, "device"):
+        if launch.row[name] is not None and other[name] is not None and launch.row[name] != other[name]:
+            message = f"launch {kernel.key[1]} has {name} {launch.row[name]} on one page and {other[name]} on another"
+            raise ValueError(message)
+    launch.row |= {name: value for name, value in other.items() if launch.row.get(name) is None and value is not None}
+    for one in found:
+        if one.instance is None and one.value is not None:
+            _fact(launch, one.metric, one.value, one.precision or 0.0)
+
+
+def _fact(launch: Launch, metric: str, value: float, precision: float) -> None:
+    row = launch.row
+    if metric == DURATION:
+        # The finest print of the duration counts, whatever page or section it stands on.
+        if precision < row.get("duration_precision", float("inf")):
+            row |= {"duration_ns": round(value), "duration_precision": precision}
+    elif metric in SHARES:
+        row[SHARES[metric]] = value / 100
+    elif metric in WHOLE and row.get(WHOLE[metric]) is None:
+        if precision <= EXACT and value == int(value):
+            row[WHOLE[metric]] = int(value)
+        elif "shared" in metric:
+            launch.shared_rounded = True
+
+
+def frame(launches: Iterable[Launch]) -> pl.DataFrame:
+    """Rows of `launches` with `name` in place of a signature. Shared memory that is rounded is left out, and marked."""
+    rows = []
+    for one in launches:
+        row = one.row
+        parts = (row.get("static_shared_bytes"), row.get("dynamic_shared_bytes"))
+        row["shared_bytes"] = None if None in parts else sum(part or 0 for part in parts)
+        row["quality"] = "shared memory rounded" if one.shared_rounded and row["shared_bytes"] is None else None
+        rows.append({name: row.get(name) for name in SCHEMA})
+    return pl.DataFrame(rows, schema=SCHEMA)
+
+
+def device_row(kernel: Kernel, attributes: dict[str, Any]) -> dict[str, Any]:
+    """A row of `devices`, from the columns Device and CC and from the attributes on a raw page."""
+    return {
+        "process": kernel.identity.get("Process ID") or None,
+        "device": _integer(kernel.identity.get("Device")) or 0,
+        "vendor": "nvidia",
+        "name": attributes.get("display_name"),
+        "arch": _arch(kernel.identity.get("CC"), attributes),
+        "multiprocessors": attributes.get("multiprocessor_count"),
+        "memory_bytes": attributes.get("total_memory"),
+        "warp_size": attributes.get("warp_size"),
+        "max_threads_per_multiprocessor": attributes.get("max_threads_per_multiprocessor"),
+        "registers_per_multiprocessor": attributes.get("max_registers_per_multiprocessor"),
+        "shared_bytes_per_multiprocessor": attributes.get("max_shared_memory_per_multiprocessor"),
+        "shared_bytes_per_block_optin": attributes.get("max_shared_memory_per_block_optin"),
+        "clock_mhz": _megahertz(attributes.get("clock_rate")),
+        "memory_clock_mhz": _megahertz(attributes.get("memory_clock_rate")),
+        "properties": json.dumps(attributes) if attributes else None,
+    }
+
+
+def _arch(capability: str | None, attributes: dict[str, Any]) -> str | None:
+    major, minor = attributes.get("compute_capability_major"), attributes.get("compute_capability_minor")
+    text = capability or (f"{major}.{minor}" if major is not None else "")
+    return f"sm_{text.replace('.', '')}" if re.fullmatch(r"\d+\.\d+", text) else None
+
+
+def _megahertz(kilohertz: float | None) -> float | None:
+    return None if kilohertz is None else kilohertz / 1000
+
+
+def _shape(name: str, text: str | None) -> dict[str, int | None]:
+    found = SHAPE.fullmatch(text or "")
+    return {f"{name}_{axis}": int(found[place]) if found else None for place, axis in enumerate("xyz", 1)}
+
+
+def _integer(text: str | None) -> int | None:
+    """Ids are printed plainly, also in locales that group digits; other text is no id."""
+    return int(text) if text and text.isdigit() else None

@@ -1,0 +1,176 @@
+"""Reports in ncu's own format (`.ncu-rep`), through NVIDIA's package `ncu_report` (extra `ncu-report`).
+
+Values there are whole doubles in base units; neither ncu nor a GPU is needed. API: Nsight Compute Customization Guide,
+Python Report Interface.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from kerneldb.batch import Manifest, Spool
+from kerneldb.errors import UnreadableTraceError
+from kerneldb.ingest.ncu.convert import Capture, File, close
+from kerneldb.ingest.ncu.kernels import Kernel
+from kerneldb.ingest.ncu.log import Log
+from kerneldb.ingest.ncu.measures import DEVICE, RULE, Measure
+from kerneldb.ingest.ncu.names import canonical
+from kerneldb.ingest.ncu.numbers import Style
+from kerneldb.ingest.ncu.units import base_unit
+from kerneldb.ingest.options import Options, Progress
+from kerneldb.ingest.readers import Unit
+from kerneldb.ingest.report import Report
+from kerneldb.ingest.source import Source, digest
+
+MODULE: Final = "ncu_report"
+MOST_INSTANCES: Final = 256
+"""A metric with more instances is one per instruction of the program; only its aggregate is kept."""
+TYPES: Final = {"MsgType_OPTIMIZATION": "OPT", "MsgType_WARNING": "WRN", "MsgType_ERR": "ERR"}
+SPEEDUPS: Final = {"SpeedupType_LOCAL": "local", "SpeedupType_GLOBAL": "global"}
+KERNEL: Final = "WorkloadType_KERNEL"
+
+
+def convert(unit: Unit, folder: Path, options: Options, progress: Progress | None = None) -> Manifest:
+    """The spool of a report. Raises UnreadableTraceError where the package is missing or the report cannot be read."""
+    path = unit.files[0]
+    module = _module(path)
+    source = Source(path)
+    digest(source)
+    report, capture = Report(), Capture(Spool(folder))
+    for kernel, found, told in _actions(module, path, report):
+        capture.add(kernel, found, told, (path, "report"))
+    if not capture.known:
+        message = (
+            f"{path}: no profiled kernel in this report. It is damaged, empty, or newer than the installed {MODULE}: "
+            "try `pip install --upgrade ncu-report`."
+        )
+        raise UnreadableTraceError(message)
+    capture.flush()
+    if progress is not None:
+        progress(source.read_bytes, unit.stored_bytes)
+    report.add("read", "workloads", len(capture.known))
+    file = File(source, Log(), Style(), ("report",), len(capture.known), 0, report)
+    return close(capture, [file], options, "ncu-rep")
+
+
+def _module(path: Path) -> Any:
+    try:
+        return importlib.import_module(MODULE)
+    except ImportError as error:
+        message = (
+            f"{path}: a report of Nsight Compute is read through `pip install ncu-report`. Without it, "
+            f"print the report: `ncu --import {path.name} --page raw --csv > {path.stem}.raw.csv`."
+        )
+        raise UnreadableTraceError(message) from error
+
+
+def _actions(module: Any, path: Path, report: Report) -> Iterator[tuple[Kernel, list[Measure], dict[str, Any]]]:
+    context = _loaded(module, path)
+    number = itertools.count()
+    for index in range(context.num_ranges()):
+        part = context.range_by_idx(index)
+        for at in range(part.num_actions()):
+            action = part.action_by_idx(at)
+            if _is_kernel(module, action):
+                yield _action(module, action, next(number), report)
+            else:
+                report.add("skipped", "workloads that are no kernels (ranges, graphs)", 1)
+
+
+def _loaded(module: Any, path: Path) -> Any:
+    # The package raises RuntimeError, ValueError or a SWIG type of its own for what it cannot read.
+    try:
+        return module.load_report(str(path))
+    except (OSError, RuntimeError, ValueError, TypeError, SystemError) as error:
+        message = f"{path}: {MODULE} cannot read this report ({error}). Try `pip install --upgrade ncu-report`."
+        raise UnreadableTraceError(message) from error
+
+
+def _is_kernel(module: Any, action: Any) -> bool:
+    kind = getattr(module.IAction, KERNEL, None)
+    return kind is None or not hasattr(action, "workload_type") or action.workload_type() == kind
+
+
+def _action(module: Any, action: Any, number: int, report: Report) -> tuple[Kernel, list[Measure], dict[str, Any]]:
+    values = {name: action.metric_by_name(name) for name in action.metric_names()}
+    told = {
+        name.removeprefix(DEVICE): metric.value()
+        for name, metric in values.items()
+        if name.startswith(DEVICE) and metric.value() is not None
+    }
+    found = [
+        one for name, metric in values.items() if not name.startswith(DEVICE) for one in _metric(name, metric, report)
+    ]
+    found += [_rule(module, rule) for rule in action.rule_results_as_dicts()]
+    identity = {"ID": str(number), "Kernel Name": action.name(module.IAction.NameBase_DEMANGLED)}
+    identity |= _identity(values, told) | _ranges(action)
+    return Kernel(identity, "report"), found, told
+
+
+def _identity(values: dict[str, Any], told: dict[str, Any]) -> dict[str, str]:
+    """The columns that pages print first, from the metrics that hold them here."""
+    identity = {}
+    for column, name in (("Context", "context_id"), ("Stream", "stream_id"), ("Device", "device_id")):
+        metric = values.get(f"launch__{name}")
+        if metric is not None and metric.value() is not None:
+            identity[column] = str(int(metric.value()))
+    for column, shape in (("Grid Size", "grid"), ("Block Size", "block")):
+        axes = [values[name] for axis in "xyz" if (name := f"launch__{shape}_dim_{axis}") in values]
+        if len(axes) == len("xyz"):
+            identity[column] = f"({', '.join(str(int(axis.value())) for axis in axes)})"
+    major, minor = told.get("compute_capability_major"), told.get("compute_capability_minor")
+    return identity | ({"CC": f"{int(major)}.{int(minor or 0)}"} if major is not None else {})
+
+
+def _ranges(action: Any) -> dict[str, str]:
+    """NVTX ranges of all domains, in the form of the printed columns."""
+    state = action.nvtx_state()
+    if state is None:
+        return {}
+    domains = [state.domain_by_id(identity) for identity in state.domains()]
+    pushed = [_printed(name) for domain in domains for name in domain.push_pop_ranges()]
+    started = [_printed(name) for domain in domains for name in domain.start_end_ranges()]
+    return {"thread Domain:Push/Pop_Range": " ".join(pushed), "Id:Domain:Start/Stop_Range": " ".join(started)}
+
+
+def _printed(name: str) -> str:
+    return f'"domain:{name}:none:none:none:none:none:none"'
+
+
+def _metric(name: str, metric: Any, report: Report) -> Iterator[Measure]:
+    exponent, unit = base_unit(metric.unit() or "")
+    scale = 10.0**exponent
+    printed = canonical(name)
+    yield _measure(printed, name, metric.value(), scale, unit, None)
+    instances = metric.num_instances()
+    if instances > MOST_INSTANCES:
+        report.add("skipped", "instances of metrics per instruction", instances)
+        return
+    for index in range(instances):
+        yield _measure(printed, name, metric.value(index), scale, unit, str(index))
+
+
+def _measure(metric: str, name: str, value: Any, scale: float, unit: str | None, instance: str | None) -> Measure:
+    if isinstance(value, int | float) and math.isfinite(value):
+        return Measure(metric, float(value) * scale, None, unit, 0.0, instance, name, None)
+    return Measure(metric, None, "n/a" if value is None else str(value), unit, None, instance, name, None)
+
+
+def _rule(module: Any, rule: dict[str, Any]) -> Measure:
+    message = rule.get("rule_message") or {}
+    speedup = rule.get("speedup_estimation") or {}
+    kind = _constant(module, TYPES, message.get("type")) or "INF"
+    value = speedup.get("speedup")
+    unit = f"% {_constant(module, SPEEDUPS, speedup.get('type'))}" if value is not None else None
+    name = rule.get("rule_identifier") or rule.get("name") or ""
+    return Measure(RULE + name, value, message.get("message"), unit, 0.0, kind, name, rule.get("section_identifier"))
+
+
+def _constant(module: Any, known: dict[str, str], value: Any) -> str:
+    """The short name of a value of an enumeration of the package; '' for others."""
+    return next((short for name, short in known.items() if getattr(module, name, None) == value), "")

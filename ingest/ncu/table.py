@@ -1,0 +1,148 @@
+"""Finds the CSV tables of ncu in a text: between lines of the profiled application, of ncu itself and of other tools.
+
+A table begins with a line that names its columns; records are lines that begin with a quoted number. What stands
+between them is the application's (a line of it may even share a line with a record, where it wrote no line end).
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from kerneldb.errors import UnreadableTraceError
+from kerneldb.ingest.ncu.log import Log
+
+HEADER: Final = re.compile(
+    r'"?(?:ID"?,"?(?:Process ID|Kernel Name)|Process ID"?,"?(?:Process Name|Host Name|Kernel Name)|Domain"?,"?Range:)'
+)
+RECORD: Final = re.compile(r'"?\d*"?,')
+NAMED: Final = re.compile(r'"[^"]*","')
+INSIDE: Final = re.compile(r'"\d+","\d+","')
+FIELD_LIMIT: Final = 1 << 26
+NAMES: Final = {"name": "Kernel Name", "metric": "Metric Name", "value": "Metric Value", "average": "Average"}
+CUT: Final = (
+    "Copy the file again, or print it again: `ncu --import REPORT.ncu-rep --page {page} --csv > FILE` "
+    "(without a report: profile again with `ncu --csv --log-file FILE`)."
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Header:
+    """The columns of a table. `page` is raw, details or summary."""
+
+    columns: tuple[str, ...]
+    page: str
+
+    @classmethod
+    def of(cls, columns: Iterable[str]) -> Header | None:
+        """None where these are no columns of ncu."""
+        names = tuple(columns)
+        if NAMES["name"] not in names:
+            return None
+        if NAMES["metric"] not in names:
+            return cls(names, "raw") if "ID" in names else None
+        if NAMES["value"] in names:
+            return cls(names, "details") if "ID" in names else None
+        return cls(names, "summary") if NAMES["average"] in names else None
+
+    def at(self, name: str) -> int | None:
+        """Position of a column."""
+        return self.columns.index(name) if name in self.columns else None
+
+    @property
+    def least(self) -> int:
+        """Fields that a record has at least: rows without a rule end after the value."""
+        last = {"details": NAMES["value"], "summary": NAMES["average"]}.get(self.page)
+        return len(self.columns) if last is None else self.columns.index(last) + 1
+
+
+Row = tuple[Header, list[str]]
+
+
+def lines(blocks: Iterable[bytes]) -> Iterator[str]:
+    """Lines of a text in blocks, without their ends."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    rest = ""
+    for block in blocks:
+        *whole, rest = (rest + decoder.decode(block)).split("\n")
+        yield from (line.rstrip("\r") for line in whole)
+    if rest:
+        yield rest
+
+
+def rows(texts: Iterable[str], log: Log, label: str) -> Iterator[Row]:
+    """Records of all tables, each with its header. Other lines go to `log`.
+
+    Raises UnreadableTraceError where a record is cut.
+    """
+    csv.field_size_limit(FIELD_LIMIT)
+    header: Header | None = None
+    stream = _Pushed(iter(texts))
+    for line in stream:
+        found = _header(line)
+        if found is not None:
+            header = found
+        elif header is None:
+            log.see(line)
+        else:
+            record = _record(line, stream, log, NAMED if header.columns[0] == "Domain" else RECORD)
+            if record is not None:
+                yield header, _checked(record, header, stream.number, label)
+
+
+class _Pushed:
+    """Lines, of which one can be given back; counts them."""
+
+    def __init__(self, texts: Iterator[str]) -> None:
+        self._texts = texts
+        self._back: list[str] = []
+        self.number = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._back.pop() if self._back else next(self._texts)
+        self.number += 1
+        return line
+
+    def push(self, line: str) -> None:
+        self._back.append(line)
+        self.number -= 1
+
+
+def _header(line: str) -> Header | None:
+    text = line.removeprefix("\ufeff")
+    return Header.of(next(csv.reader([text]))) if HEADER.match(text) else None
+
+
+def _record(line: str, stream: _Pushed, log: Log, begins: re.Pattern[str]) -> str | None:
+    """The text of the record that begins in `line`, with the lines that its quotes span; None where none does."""
+    if not begins.match(line):
+        inside = INSIDE.search(line)
+        log.see(line[: inside.start()] if inside else line)
+        if inside is None:
+            return None
+        line = line[inside.start() :]
+    while line.count('"') % 2:
+        following = next(stream, None)
+        if following is None or INSIDE.match(following) or following.startswith("=="):
+            if following is not None:
+                stream.push(following)
+            break
+        line += "\n" + following
+    return line
+
+
+def _checked(record: str, header: Header, number: int, label: str) -> list[str]:
+    fields = next(csv.reader([record], strict=False))
+    cut = record.count('"') % 2 or len(fields) < header.least
+    if cut or len(fields) > len(header.columns) + 1:
+        what = "is cut" if cut else f"has {len(fields)} fields under {len(header.columns)} columns"
+        message = f"{label}: line {number} {what}. {CUT.format(page='raw' if header.page == 'raw' else 'details')}"
+        raise UnreadableTraceError(message)
+    return fields

@@ -1,0 +1,220 @@
+"""GPU activities of an export as rows of `launches`: kernels, copies, fills, and graphs that hide their kernels."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import polars as pl
+
+from kerneldb.ingest.nsys import values
+from kerneldb.ingest.nsys.calls import Calls, Window, widened
+from kerneldb.ingest.nsys.ranges import THREAD, Ranges
+from kerneldb.ingest.nsys.store import Schema, Store, frame
+from kerneldb.ingest.occupancy import with_occupancy
+from kerneldb.ingest.signing import Signer, name_id
+
+COMMON: Final[Schema] = {
+    "start": pl.Int64,
+    "end": pl.Int64,
+    "deviceId": pl.Int64,
+    "contextId": pl.Int64,
+    "streamId": pl.Int64,
+    "correlationId": pl.Int64,
+    "globalPid": pl.Int64,
+    "graphNodeId": pl.Int64,
+    "graphId": pl.Int64,
+}
+AXES: Final = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
+NAMES: Final = ("demangledName", "shortName", "mangledName")
+MEMORY: Final = ("staticSharedMemory", "dynamicSharedMemory", "sharedMemoryExecuted", "localMemoryPerThread")
+KERNEL: Final[Schema] = {
+    **COMMON,
+    **dict.fromkeys((*NAMES, *AXES, *MEMORY, "registersPerThread"), pl.Int64),
+}
+TABLES: Final[Mapping[str, tuple[str, Schema]]] = {
+    "CUPTI_ACTIVITY_KIND_KERNEL": ("kernel", KERNEL),
+    "CUPTI_ACTIVITY_KIND_MEMCPY": ("memcpy", {**COMMON, "bytes": pl.Int64, "copyKind": pl.Int64}),
+    "CUPTI_ACTIVITY_KIND_MEMSET": ("memset", {**COMMON, "bytes": pl.Int64}),
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": ("graph", COMMON),
+}
+GRAPH_NAME: Final = "[CUDA graph]"
+COPY_LABELS: Final = (
+    *("Unknown", "Host-to-Device", "Device-to-Host", "Host-to-Array", "Array-to-Host", "Array-to-Array"),
+    *("Array-to-Device", "Device-to-Array", "Device-to-Device", "Host-to-Host", "Peer-to-Peer"),
+    *("Unified Host-to-Device", "Unified Device-to-Host", "Unified Device-to-Device"),
+)
+"""ENUM_CUDA_MEMCPY_OPER.label by id, for exports of 2021 and before, which lack the table."""
+SIGNED: Final = ("kind", "name", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "bytes", "copy_kind")
+
+
+@dataclasses.dataclass(slots=True)
+class Seen:
+    """What went through: rows per kind, launches with their call, launches of graphs, and the time they span."""
+
+    kinds: dict[str, int] = dataclasses.field(default_factory=dict)
+    statuses: dict[str, int] = dataclasses.field(default_factory=dict)
+    window: Window = (None, None)
+
+
+class Activities:
+    """Iterate `slices()` to its end; `seen`, `signer` and `symbols` are complete afterwards."""
+
+    def __init__(
+        self,
+        store: Store,
+        strings: pl.DataFrame,
+        calls: Calls,
+        ranges: Ranges,
+        arch_of_device: Mapping[int, str | None],
+    ) -> None:
+        self._store = store
+        self._arch_of_device = arch_of_device
+        self._calls = calls
+        self._strings = strings
+        self._phases = ranges.names
+        self._copies = _copy_names(store)
+        self._order = _order(store)
+        self._symbols: list[pl.DataFrame] = []
+        self.signer = Signer()
+        self.seen = Seen()
+
+    def slices(self) -> Iterator[pl.DataFrame]:
+        """Rows of `launches` without trace_id. The index is the place in order of time, whatever the export's order."""
+        done = 0
+        for table, (kind, schema) in TABLES.items():
+            for part in self._store.frames(table, schema):
+                index = self._order.slice(done, part.height).alias("launch_index")
+                done += part.height
+                yield self._rows(part.hstack([index]), kind)
+
+    def symbols(self) -> pl.DataFrame:
+        """Rows of `kernel_symbols` without trace_id: the mangled name of each kernel, where it differs."""
+        schema: Schema = {"demangledName": pl.Int64, "mangledName": pl.Int64, "launches": pl.Int64}
+        pairs = pl.concat([pl.DataFrame(schema=schema), *self._symbols])
+        counted = pairs.group_by("demangledName", "mangledName", maintain_order=True).agg(pl.col("launches").sum())
+        texts = self._strings.select("id", "value")
+        named = counted.join(texts.rename({"id": "demangledName", "value": "name"}), on="demangledName")
+        named = named.join(texts.rename({"id": "mangledName", "value": "symbol"}), on="mangledName")
+        differing = named.filter(pl.col("symbol") != pl.col("name"))
+        ids = pl.Series("name_id", [name_id(name) for name in differing["name"]], dtype=pl.String)
+        return differing.select(ids, "symbol", "launches")
+
+    def _rows(self, part: pl.DataFrame, kind: str) -> pl.DataFrame:
+        part = part.with_columns(pid=pl.col("globalPid") // THREAD)
+        behind = self._calls.behind(part["pid"], part["correlationId"])
+        framed = behind.hstack(self._phases.select(pl.all().gather(behind["range_id"])))
+        rows = self._signed(part.hstack(framed), kind)
+        if kind == "kernel":
+            pairs = part.group_by("demangledName", "mangledName").len("launches")
+            self._symbols.append(pairs.cast({"launches": pl.Int64}).drop_nulls())
+        made = _columns(rows, kind)
+        self._count(made, kind)
+        return self._occupied(made, rows)
+
+    def _occupied(self, made: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+        if "blockX" not in rows.columns:
+            return with_occupancy(made, {})
+        blocks = {f"block_{axis.lower()}": rows[f"block{axis}"] for axis in "XYZ"}
+        return with_occupancy(made.with_columns(**blocks), self._arch_of_device).drop(*blocks)
+
+    def _count(self, made: pl.DataFrame, kind: str) -> None:
+        self.seen.kinds[kind] = self.seen.kinds.get(kind, 0) + made.height
+        for status, number in made.group_by("launch_status").len().iter_rows():
+            self.seen.statuses[status] = self.seen.statuses.get(status, 0) + number
+        self.seen.window = widened(
+            self.seen.window, made.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
+        )
+
+    def _signed(self, part: pl.DataFrame, kind: str) -> pl.DataFrame:
+        """Add `signature_id`, from the distinct facts as they are stored, so that long names are read once each."""
+        facts = {"kernel": (*NAMES[:2], *AXES), "memcpy": ("bytes", "copyKind"), "memset": ("bytes",)}.get(kind, ())
+        if not facts:
+            return part.with_columns(
+                self.signer.sign(pl.DataFrame({"kind": [kind], "name": [GRAPH_NAME]}))["signature_id"]
+            )
+        distinct = part.select(facts).unique(maintain_order=True)
+        described = self._described(distinct, kind).with_columns(kind=pl.lit(kind))
+        signed = self.signer.sign(described.select(name for name in SIGNED if name in described.columns))
+        ids = distinct.hstack([signed["signature_id"]])
+        return part.join(ids, on=list(facts), how="left", nulls_equal=True, maintain_order="left")
+
+    def _described(self, distinct: pl.DataFrame, kind: str) -> pl.DataFrame:
+        if kind == "memset":
+            return distinct.with_columns(name=pl.lit("[CUDA memset]"))
+        if kind == "memcpy":
+            named = distinct.join(self._copies, on="copyKind", how="left", maintain_order="left")
+            return named.with_columns(pl.col("name").fill_null("[CUDA memcpy Unknown]")).with_columns(
+                copy_kind=values.copy_kind(pl.col("name"))
+            )
+        texts = self._strings.rename({"id": "demangledName", "value": "full"})
+        shorts = self._strings.rename({"id": "shortName", "value": "short"})
+        named = distinct.join(texts, on="demangledName", how="left", maintain_order="left")
+        named = named.join(shorts, on="shortName", how="left", maintain_order="left")
+        shape = {f"{axis[:-1]}_{axis[-1].lower()}": pl.col(axis).cast(pl.Int32) for axis in AXES}
+        return named.select(name=pl.coalesce("full", "short", pl.lit("")), **shape)
+
+
+def _order(store: Store) -> pl.Series:
+    """Place of each activity in order of start, for the tables one after the other."""
+    starts = [part for table in TABLES for part in store.frames(table, {"start": pl.Int64})]
+    column = pl.concat([pl.DataFrame(schema={"start": pl.Int64}), *starts])["start"]
+    places = pl.int_range(column.len(), dtype=pl.Int64, eager=True)
+    if column.is_sorted():
+        return places
+    ordered = pl.DataFrame({"row": column.arg_sort(nulls_last=True), "place": places})
+    return ordered.sort("row")["place"]
+
+
+def _copy_names(store: Store) -> pl.DataFrame:
+    labels = frame(store, "ENUM_CUDA_MEMCPY_OPER", {"id": pl.Int64, "label": pl.String}).drop_nulls()
+    if labels.is_empty():
+        labels = pl.DataFrame({"id": range(len(COPY_LABELS)), "label": COPY_LABELS})
+    name = pl.concat_str(pl.lit("[CUDA memcpy "), "label", pl.lit("]"))
+    return labels.select(copyKind=pl.col("id").cast(pl.Int64), name=name)
+
+
+RESOURCES: Final[Mapping[str, tuple[str, type[pl.DataType]]]] = {
+    "registers": ("registersPerThread", pl.Int32),
+    "static_shared_bytes": ("staticSharedMemory", pl.Int64),
+    "dynamic_shared_bytes": ("dynamicSharedMemory", pl.Int64),
+    "shared_config_bytes": ("sharedMemoryExecuted", pl.Int64),
+    "scratch_bytes": ("localMemoryPerThread", pl.Int64),
+}
+
+
+def _columns(rows: pl.DataFrame, kind: str) -> pl.DataFrame:
+    """The same columns for every kind: parts of one table are read together."""
+    in_graph = pl.col("graphNodeId").is_not_null() | pl.lit(kind == "graph")
+    called = pl.when(pl.col("api_index").is_not_null()).then(pl.lit("no_op")).otherwise(pl.lit("no_launch"))
+    resources = [
+        (pl.col(stored) if stored in rows.columns else pl.lit(None)).cast(as_type).alias(name)
+        for name, (stored, as_type) in RESOURCES.items()
+    ]
+    made = rows.select(
+        "launch_index",
+        "signature_id",
+        "api_index",
+        "api_call",
+        "launch_start_ns",
+        "launch_duration_ns",
+        "range_id",
+        "phase",
+        "range_path",
+        *resources,
+        kind=pl.lit(kind),
+        timing=pl.lit("timeline"),
+        process=(pl.col("pid") % THREAD).cast(pl.String),
+        device=pl.col("deviceId").cast(pl.Int32),
+        context="contextId",
+        stream="streamId",
+        start_ns="start",
+        end_ns="end",
+        duration_ns=pl.col("end") - pl.col("start"),
+        correlation_id="correlationId",
+        launch_status=pl.when(in_graph).then(pl.lit("graph")).otherwise(called),
+        graph_id="graphId",
+        graph_node_id="graphNodeId",
+    )
+    return made.with_columns(shared_bytes=pl.col("static_shared_bytes") + pl.col("dynamic_shared_bytes"))

@@ -1,0 +1,164 @@
+"""Columns of the reports of `nsys stats`: names of all eras, and units out of the header, never by position.
+
+Names and units were observed by running nsys 2020.4, 2022.4 and 2023.4 on one export, and in public files of 2021 to
+2026. The unit stands in parentheses behind the name (`Start (us)`, `StcSMem (MB)`, 2020: `Duration(nsec)`) and follows
+`--timeunit` and `--format csv:mem=B:dur=us`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+HEADER: Final = re.compile(r"\s*(.*?)\s*(?:\(([^()]*)\))?\s*$")
+TIME_NS: Final = {
+    "ns": 1.0,
+    "nsec": 1.0,
+    "us": 1e3,
+    "usec": 1e3,
+    "ms": 1e6,
+    "msec": 1e6,
+    "s": 1e9,
+    "sec": 1e9,
+}
+"""Unit of time → nanoseconds."""
+BYTES: Final = {
+    "B": 1.0,
+    "KB": 1e3,
+    "MB": 1e6,
+    "GB": 1e9,
+    "TB": 1e12,
+    "KiB": 1024.0,
+    "MiB": 1024.0**2,
+    "GiB": 1024.0**3,
+    "TiB": 1024.0**4,
+}
+"""Unit of memory → bytes."""
+KIBIBYTES_2020: Final = 1024.0
+"""gpumemsizesum of 2020 divides bytes by 1024 and prints no unit."""
+PER_SECOND: Final = re.compile(r"(\w+?)(?:/s|ps)$")
+
+ALIASES: Final[Mapping[str, str]] = {
+    "Start Time": "Start",
+    "CorrID": "CorrId",
+    "Thru": "Throughput",
+    "Average": "Avg",
+    "Minimum": "Min",
+    "Maximum": "Max",
+    "Operations": "Count",
+    "Pid": "PID",
+    "Tid": "TID",
+    "API Name": "API Function",
+}
+"""Older name of a column → the name of today."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a report. `unit` is as printed, None where none is."""
+
+    printed: str
+    name: str
+    unit: str | None
+
+    @property
+    def factor(self) -> float | None:
+        """Base units (ns, bytes, bytes/s) per printed unit; None where the unit is missing or unknown."""
+        rate = PER_SECOND.match(self.unit or "")
+        unit = rate.group(1) if rate else self.unit
+        return TIME_NS.get(unit or "", BYTES.get(unit or ""))
+
+
+def column(printed: str) -> Column:
+    """Take name and unit apart: `Total Time (ns)`, `Time(%)`, `Start(sec)`, `GrdX`."""
+    match = HEADER.match(printed)
+    name, unit = match.groups() if match else (printed, None)
+    return Column(printed, ALIASES.get(name, name), unit)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kind:
+    """A report: its name of today, the columns it is told by, and those that it never has."""
+
+    name: str
+    needed: frozenset[str]
+    absent: frozenset[str] = frozenset()
+
+
+def _kind(name: str, needed: str, absent: str = "") -> Kind:
+    return Kind(name, frozenset(needed.split("|")), frozenset(absent.split("|")) - {""})
+
+
+KINDS: Final = (
+    _kind("cuda_gpu_trace", "Start|Duration|CorrId|GrdX|BlkX|Device|Strm|Name"),
+    _kind("cuda_kern_exec_trace", "API Start|API Dur|Kernel Start|Kernel Dur|Kernel Name"),
+    _kind("cuda_kern_exec_sum", "PID|TID|DevId|Count|QCount|Kernel Name"),
+    _kind("cuda_gpu_kern_gb_sum", "Total Time|Instances|Avg|Min|Max|GridXYZ|BlockXYZ|Name"),
+    _kind("cuda_gpu_kern_sum", "Time|Total Time|Instances|Avg|Min|Max|Name", "GridXYZ|Category|Style|Range"),
+    _kind("cuda_gpu_sum", "Time|Total Time|Instances|Avg|Min|Max|Category|Operation"),
+    _kind("cuda_gpu_mem_time_sum", "Time|Total Time|Count|Avg|Min|Max|Operation", "Category"),
+    _kind("cuda_gpu_mem_size_sum", "Total|Count|Avg|Min|Max|Operation"),
+    _kind("nvtx_kern_sum", "NVTX Range|Kern Inst|Total Time|Avg|Kernel Name"),
+    _kind("nvtx_gpu_proj_trace", "Name|Projected Start|Projected Duration|Orig Start|Style|RangeStack"),
+    _kind("nvtx_gpu_proj_sum", "Range|Style|Total Proj Time"),
+    _kind("cuda_api_trace", "Start|Duration|Name|Result|CorrId", "GrdX"),
+    _kind("nvtx_sum", "Total Time|Instances|Style|Range"),
+    _kind("api_sum", "Time|Total Time|Num Calls|Avg|Min|Max|Name"),
+)
+"""Reports by their columns; the first that fits. `api_sum` is that of the CUDA API, the OS runtime and others."""
+
+OLD_NAMES: Final[Mapping[str, str]] = {
+    "gputrace": "cuda_gpu_trace",
+    "gpukernsum": "cuda_gpu_kern_sum",
+    "gpukerngbsum": "cuda_gpu_kern_gb_sum",
+    "kernexectrace": "cuda_kern_exec_trace",
+    "kernexecsum": "cuda_kern_exec_sum",
+    "gpumemtimesum": "cuda_gpu_mem_time_sum",
+    "gpumemsizesum": "cuda_gpu_mem_size_sum",
+    "gpusum": "cuda_gpu_sum",
+    "apigpusum": "cuda_api_gpu_sum",
+    "cudaapitrace": "cuda_api_trace",
+    "cudaapisum": "cuda_api_sum",
+    "nvtxsum": "nvtx_sum",
+    "nvtxkernsum": "nvtx_kern_sum",
+    "nvtxgpuproj": "nvtx_gpu_proj_trace",
+    "nvtxppsum": "nvtx_pushpop_sum",
+    "nvtxpptrace": "nvtx_pushpop_trace",
+    "osrtsum": "osrt_sum",
+    "openaccsum": "openacc_sum",
+    "openmpevtsum": "openmp_sum",
+}
+"""Name of a report until 2023 → its name of today."""
+
+NAMES: Final = (
+    *("cuda_gpu_trace", "cuda_gpu_kern_sum", "cuda_gpu_kern_gb_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum"),
+    *("cuda_gpu_sum", "cuda_kern_exec_trace", "cuda_kern_exec_sum", "cuda_api_sum", "cuda_api_trace"),
+    *("cuda_api_gpu_sum", "nvtx_sum", "nvtx_kern_sum", "nvtx_gpu_proj_trace", "nvtx_gpu_proj_sum"),
+    *("nvtx_pushpop_sum", "nvtx_pushpop_trace", "nvtx_startend_sum", "osrt_sum", "openmp_sum", "openacc_sum"),
+    *("mpi_event_sum", "mpi_event_trace", "um_sum", "um_total_sum", "um_cpu_page_faults_sum"),
+)
+"""Names of reports since 2023, as they stand in the names of files."""
+SUFFIX: Final = re.compile(
+    "(?:^|[_.-])(" + "|".join((*OLD_NAMES, *NAMES)) + r")((?:[_-](?:nvtx-name|base|mangled))*)$", re.IGNORECASE
+)
+
+
+def kind_of(columns: Sequence[Column]) -> str | None:
+    """Name of the report with these columns, None where no report has them."""
+    names = {one.name for one in columns}
+    return next((kind.name for kind in KINDS if kind.needed <= names and not kind.absent & names), None)
+
+
+def from_file_name(stem: str) -> tuple[str, str | None, frozenset[str]]:
+    """`(capture, report, arguments)` of a file that `nsys stats -o` named, such as `x_cuda_gpu_trace_base`.
+
+    The capture is empty where the file has the name of the report alone.
+    """
+    found = SUFFIX.search(stem)
+    if found is None:
+        return stem, None, frozenset()
+    report = found.group(1).lower()
+    arguments = frozenset(re.findall(r"nvtx-name|base|mangled", found.group(2)))
+    return stem[: found.start()], OLD_NAMES.get(report, report), arguments

@@ -1,0 +1,221 @@
+"""Converts a text that `nsys stats` printed: first a survey of its reports, then those that tell most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+from polars.exceptions import PolarsError
+
+from kerneldb.batch import Manifest, Spool
+from kerneldb.errors import NotATraceError, UnreadableTraceError
+from kerneldb.ingest import finishing
+from kerneldb.ingest.nsys import columns, facts, heads, sums, traces
+from kerneldb.ingest.nsys.text import PRINT_AGAIN, Reader, Table
+from kerneldb.ingest.occupancy import with_occupancy
+from kerneldb.ingest.options import Options, Progress
+from kerneldb.ingest.report import Report
+from kerneldb.ingest.signing import IDENTITY, Signer
+from kerneldb.ingest.source import Source, trace_id_of
+
+READER_VERSION: Final = 1
+VENDOR: Final = "NVIDIA"
+EXPORT: Final = (
+    "Export it: `nsys export --type sqlite --output {stem}.sqlite {stem}.nsys-rep`, or print a report of kernels."
+)
+OTHERS: Final[dict[str, str]] = {"cuda_api_trace": "api_calls", "nvtx_gpu_proj_trace": "ranges"}
+DETAILED: Final = "the same work stands in {better}, which tells more"
+
+
+def convert(path: Path, folder: Path, options: Options, progress: Progress | None) -> Manifest:
+    """Convert one text. Raises NotATraceError where no report in it tells of GPU work."""
+    survey = Reader(Source(path))
+    for _ in survey.raw():
+        pass
+    report = Report()
+    wanted = choose(survey.tables, report)
+    if not wanted:
+        raise _nothing(survey)
+    return _Conversion(path, folder, options, survey, report).run(wanted, progress)
+
+
+def choose(tables: Sequence[Table], report: Report) -> dict[int, Table]:
+    """The reports to read by number: of several that list or sum the same events, the one that tells most.
+
+    Variants of one report differ in the names (arguments `base`, `mangled`, `nvtx-name`); the one with the fewest
+    arguments has the full names. What is left out is counted in `report`.
+    """
+    best: dict[str, Table] = {}
+    for table in sorted(tables, key=lambda one: (len(one.arguments), one.number)):
+        first = best.setdefault(table.report, table)
+        if first is not table:
+            report.add("skipped", f"report {table.report} once more", 1)
+    _drop(best, list(traces.LAUNCHES), report)
+    _drop(best, ["cuda_gpu_kern_sum", "cuda_gpu_sum"], report)
+    useful = {*traces.LAUNCHES, *sums.ORIGINS, *OTHERS, sums.SIZES}
+    for name in best.keys() - useful:
+        report.add("skipped", f"report {name}, which lists no GPU work", 1)
+    return {table.number: table for name, table in sorted(best.items()) if name in useful}
+
+
+def _drop(best: dict[str, Table], names: Sequence[str], report: Report) -> None:
+    present = [name for name in names if name in best]
+    for name in present[1:]:
+        del best[name]
+        report.add("skipped", f"report {name}: {DETAILED.format(better=present[0])}", 1)
+
+
+def _nothing(survey: Reader) -> NotATraceError:
+    label, stem = survey.source.label, heads.stem_of(survey.source.path)
+    capture, named, _ = columns.from_file_name(stem)
+    export = EXPORT.format(stem=capture or "FILE")
+    if survey.source.decompressed_bytes == 0:
+        message = f"{label}: an empty report: nsys writes one where the recording has no such data. {export}"
+    elif survey.notes.skipped and not survey.tables:
+        name, reason = next(iter(survey.notes.skipped.items()))
+        message = f"{label}: nsys skipped the report {name} ({reason}). {export}"
+    elif survey.tables:
+        names = ", ".join(dict.fromkeys(table.report for table in survey.tables))
+        message = f"{label}: the report {names} of nsys, which lists no GPU work. {export}"
+    else:
+        message = (
+            f"{label}: no header line of the report {named or 'of nsys'}. Print it again without `nohdr`. {export}"
+        )
+    return NotATraceError(message)
+
+
+def _no_row(label: str, table: Table, error: PolarsError) -> UnreadableTraceError:
+    reason = str(error).splitlines()[0]
+    again = PRINT_AGAIN.format(report=table.report)
+    return UnreadableTraceError(f"{label}: the report {table.report} holds a row that is none ({reason}). {again}")
+
+
+class _Conversion:
+    """One text on its way into a spool."""
+
+    def __init__(self, path: Path, folder: Path, options: Options, survey: Reader, report: Report) -> None:
+        self._source = Source(path)
+        self._spool = Spool(folder)
+        self._options = options
+        self._survey = survey
+        self._report = report
+        self._trace_id = trace_id_of([survey.source])
+        self._signer = Signer()
+        self._counts: dict[str, int] = {}
+        self._devices: dict[int, str | None] = {}
+        self._window: tuple[int | None, int | None] = (None, None)
+
+    def run(self, wanted: dict[int, Table], progress: Progress | None) -> Manifest:
+        """Read the wanted reports and finish the spool."""
+        for table, rows in Reader(self._source).frames(frozenset(wanted)):
+            try:
+                self._take(table, rows)
+            except PolarsError as error:
+                raise _no_row(self._source.label, table, error) from error
+            self._report.add("stored", f"row of {table.report}", rows.height)
+            if progress is not None:
+                progress(self._source.read_bytes, self._source.stored_bytes)
+        for name, reason in self._survey.notes.skipped.items():
+            self._report.add("note", f"nsys skipped the report {name}: {reason}", 1)
+        self._report.add("skipped", "line of other programs", self._survey.notes.other_lines)
+        return self._finish(wanted)
+
+    def _take(self, table: Table, rows: pl.DataFrame) -> None:
+        if table.report in traces.LAUNCHES:
+            self._launches(traces.LAUNCHES[table.report](table, rows))
+        elif table.report in sums.ORIGINS:
+            made = sums.rollups(table, rows)
+            if table.report == "cuda_gpu_sum" and self._sums_copies():
+                made = made.filter(pl.col("kind") == "kernel")
+            self._write("rollups", self._signed(made))
+        elif table.report == sums.SIZES:
+            self._write("metrics", self._signed(sums.sizes(table, rows)))
+        elif table.report == "cuda_api_trace":
+            self._numbered("api_calls", "api_index", traces.api_trace(table, rows))
+        else:
+            self._write("ranges", traces.projected_ranges(table, rows))
+
+    def _sums_copies(self) -> bool:
+        return any(table.report == "cuda_gpu_mem_time_sum" for table in self._survey.tables)
+
+    def _launches(self, made: pl.DataFrame) -> None:
+        starts, ends = made["start_ns"].min(), made["end_ns"].max()
+        before = self._window
+        self._window = (
+            min((one for one in (before[0], starts) if isinstance(one, int)), default=None),
+            max((one for one in (before[1], ends) if isinstance(one, int)), default=None),
+        )
+        if "device_name" in made.columns:
+            for number, name in made.select("device", "device_name").unique().drop_nulls("device").iter_rows():
+                self._devices[number] = name
+            made = with_occupancy(made.drop("device_name"), facts.arch_of_device(device_rows(self._devices)))
+        self._numbered("launches", "launch_index", self._signed(made).with_columns(timing=pl.lit("timeline")))
+
+    def _signed(self, made: pl.DataFrame) -> pl.DataFrame:
+        kept = [name for name in made.columns if name not in IDENTITY or name == "kind"]
+        signed = self._signer.sign(made).select(*kept, "signature_id")
+        return signed if "launch_status" in signed.columns else signed.drop("kind")
+
+    def _numbered(self, table: str, column: str, made: pl.DataFrame) -> None:
+        first = self._counts.get(table, 0)
+        index = pl.int_range(first, first + made.height, dtype=pl.Int64, eager=True).alias(column)
+        self._write(table, made.with_columns(index))
+
+    def _write(self, table: str, made: pl.DataFrame) -> None:
+        self._counts[table] = self._counts.get(table, 0) + made.height
+        self._spool.write(table, made.with_columns(trace_id=pl.lit(self._trace_id)))
+
+    def _finish(self, wanted: dict[int, Table]) -> Manifest:
+        self._spool.write("signatures", self._signer.signatures())
+        self._spool.write("kernel_names", self._signer.names())
+        if self._devices:
+            self._write("devices", device_rows(self._devices))
+        row = finishing.trace_row(
+            [self._source], self._options, heads.stem_of(self._source.path), **self._facts(wanted)
+        )
+        events = sum(count for table, count in self._counts.items() if table != "devices")
+        return finishing.finish(self._spool, row, [finishing.file_row(self._source, "report", events)], [self._report])
+
+    def _facts(self, wanted: dict[int, Table]) -> dict[str, Any]:
+        timeline = any(self._counts.get(table) for table in ("launches", "ranges", "api_calls"))
+        reports = ", ".join(sorted(table.report for table in wanted.values()))
+        return {
+            "kind": "timeline" if timeline else "summary",
+            "source": "nsys",
+            "tool": "Nsight Systems",
+            "era": f"{reports} {_form(wanted)}",
+            "clock": "capture" if timeline else None,
+            "window_start_ns": self._window[0],
+            "window_end_ns": self._window[1],
+            "has_shapes": False,
+            "has_stacks": False,
+            "launches": self._counts.get("launches", 0),
+            "reader_version": READER_VERSION,
+            "run": run_of(self._source.path),
+        }
+
+
+def run_of(path: Path) -> str:
+    """The capture that a file belongs to: `<folder>/<name without report and endings>`."""
+    capture, _, _ = columns.from_file_name(heads.stem_of(path))
+    folder = path.resolve().parent.name
+    return f"{folder}/{capture}" if capture else folder
+
+
+def _form(wanted: dict[int, Table]) -> str:
+    table = next(iter(wanted.values()))
+    return "json" if table.line == "[" else "tsv" if table.separator == "\t" else "csv"
+
+
+def device_rows(found: Mapping[int, str | None]) -> pl.DataFrame:
+    """Rows of `devices` without trace_id, from the names that a report prints (number → name)."""
+    from kerneldb import gpus
+
+    rows = [
+        {"device": number, "vendor": VENDOR, "name": name, "arch": gpus.arch_of(VENDOR, name or "")}
+        for number, name in sorted(found.items())
+    ]
+    schema = {"device": pl.Int32, "vendor": pl.String, "name": pl.String, "arch": pl.String}
+    return pl.DataFrame(rows, schema=schema)

@@ -1,0 +1,250 @@
+"""Cuts the text of `nsys stats` into reports: one clean file, or a console capture with several of them.
+
+Inside a report, rows go to the CSV parser in large pieces; between reports, lines are read one by one. On the console
+a line `Processing […/cuda_gpu_trace.py]... ` (2022 and later) or `Exporting […/gputrace.py …] to console...` (2020)
+precedes each report and a blank line follows it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+import polars as pl
+
+from kerneldb.errors import NotATraceError, UnreadableTraceError
+from kerneldb.ingest.nsys import columns, heads
+from kerneldb.ingest.source import Source
+
+PIECE_BYTES: Final = 8 << 20
+OBJECT_BYTES: Final = 1 << 16
+ENDS: Final = re.compile(rb"\n(?=\n|Processing \[|Exporting \[|Using |Generating |SKIPPED)")
+JSON_END: Final = re.compile(rb"\n\](?=\n|$)|\}\](?=\n|$)")
+SKIPPED: Final = re.compile(r"SKIPPED: (.*)")
+NOISE: Final = re.compile(r"^(?:Using |Generating |NOTICE|WARNING|\[\d+/\d+\]|\s*$)")
+PRINT_AGAIN: Final = "Print it again: `nsys stats --format csv --output . --report {report} FILE.nsys-rep`."
+RANGE: Final = "NVTX Range"
+NAMES: Final = frozenset({"Name", "Operation", "Kernel Name", RANGE, "Range"})
+"""Columns that may hold any text; in the others, `None` is what nsys of 2021 and 2022 printed for NULL."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Table:
+    """One report of a file. `number` counts the reports of the file from 0; `arguments` are those of the report."""
+
+    number: int
+    report: str
+    arguments: frozenset[str]
+    columns: tuple[columns.Column, ...]
+    line: str
+
+    @property
+    def separator(self) -> str:
+        """Between the fields of a row."""
+        return "\t" if "\t" in self.line else ","
+
+
+@dataclasses.dataclass(slots=True)
+class Notes:
+    """What stood between the reports: reports that nsys skipped, with its reason, and lines of other programs."""
+
+    skipped: dict[str, str] = dataclasses.field(default_factory=dict)
+    other_lines: int = 0
+
+
+class Reader:
+    """Reads a file as (report, rows as text), pieces of one report one after the other; empty reports give no rows.
+
+    Columns of a piece have the names of `columns.ALIASES`; empty fields are NULL. Raises NotATraceError for reports
+    without header and for tables made for reading, UnreadableTraceError where the text is cut or is no table.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.notes = Notes()
+        self.tables: list[Table] = []
+        self._named = columns.from_file_name(heads.stem_of(source.path))
+        self._announced: tuple[str, frozenset[str]] | None = None
+        self._table: Table | None = None
+        self._buffer = bytearray()
+
+    def raw(self) -> Iterator[tuple[Table, bytes]]:
+        """Each report with its rows as bytes, in pieces that end at the end of a row."""
+        with contextlib.closing(self.source.blocks()) as blocks:
+            for block in blocks:
+                self._buffer += block.replace(b"\r", b"")
+                yield from self._consume(final=False)
+        if self.source.damage:
+            message = f"{self.source.label}: {self.source.damage}. Copy the file again."
+            raise UnreadableTraceError(message)
+        yield from self._consume(final=True)
+        if self._announced is not None:
+            message = f"{self.source.label}: the text ends before the report {self._announced[0]}, so it is cut. "
+            raise UnreadableTraceError(message + PRINT_AGAIN.format(report=self._announced[0]))
+
+    def frames(self, wanted: frozenset[int]) -> Iterator[tuple[Table, pl.DataFrame]]:
+        """The rows of the reports with these numbers, parsed."""
+        for table, rows in self.raw():
+            if table.number in wanted and rows.strip():
+                yield table, self._parsed(table, rows)
+
+    def _consume(self, *, final: bool) -> Iterator[tuple[Table, bytes]]:
+        while True:
+            if self._table is None:
+                if not self._between(final=final):
+                    return
+                continue
+            rows = self._rows(final=final)
+            if rows is None:
+                return
+            yield rows
+
+    def _between(self, *, final: bool) -> bool:
+        """Take a line between reports; whether there was one."""
+        end = self._buffer.find(b"\n")
+        if end < 0 and not (final and self._buffer):
+            return False
+        end = len(self._buffer) if end < 0 else end
+        line = bytes(self._buffer[:end]).decode("utf-8", errors="replace")
+        if line.startswith("[") and self._starts_json():
+            return True
+        del self._buffer[: end + 1]
+        self._line(line)
+        return True
+
+    def _starts_json(self) -> bool:
+        found = heads.first_object(bytes(self._buffer[:OBJECT_BYTES]).decode("utf-8", errors="replace"))
+        if found is None:
+            return False
+        self._begin(found[0], found[1], "[")
+        return True
+
+    def _line(self, line: str) -> None:
+        announced = heads.report_of(line)
+        if announced is not None:
+            self._announced = announced
+        skipped = SKIPPED.search(line)
+        if skipped is not None and self._announced is not None:
+            self.notes.skipped[self._announced[0]] = skipped.group(1)
+            self._announced = None
+        if announced is not None or skipped is not None or NOISE.match(line):
+            return
+        found = heads.header(line)
+        if found is not None:
+            self._begin(found[0], found[1], line)
+            return
+        self._refuse(line)
+        self.notes.other_lines += 1
+
+    def _begin(self, kind: str, described: list[columns.Column], line: str) -> None:
+        report, arguments = self._announced or self._named[1:]
+        name = report if kind == "api_sum" and report else kind
+        self._table = Table(len(self.tables), name, arguments, tuple(described), line)
+        self.tables.append(self._table)
+        self._announced = None
+
+    def _refuse(self, line: str) -> None:
+        """Raise where a line belongs to a report that cannot be read as it is."""
+        if heads.PASTED.search(line):
+            report = self._announced[0] if self._announced else self._named[1] or "cuda_gpu_kern_sum"
+            message = (
+                f"{self.source.label}: a table made for reading, where names are cut and numbers follow the system's "
+                f"language. {PRINT_AGAIN.format(report=report)}"
+            )
+            raise NotATraceError(message)
+        if self._announced is not None and line.count(",") + line.count("\t") > 1:
+            message = (
+                f"{self.source.label}: the report {self._announced[0]} has no header line, so its columns and units "
+                f"are unknown. Print it again without `nohdr`."
+            )
+            raise NotATraceError(message)
+
+    def _rows(self, *, final: bool) -> tuple[Table, bytes] | None:
+        """The next piece of the report being read, None where more text is needed for one."""
+        table = self._table
+        if table is None:
+            return None
+        if table.line == "[":
+            return self._json_rows(table, final=final)
+        end = ENDS.search(self._buffer) if not self._buffer.startswith(b"\n") else None
+        empty = self._buffer.startswith((b"\n", b"Processing [", b"Exporting ["))
+        if end is not None or empty:
+            return table, self._take(end.start() + 1 if end is not None else 0, over=True)
+        if final:
+            self._check_end(table)
+            return table, self._take(len(self._buffer), over=True)
+        if len(self._buffer) < PIECE_BYTES:
+            return None
+        return table, self._take(self._whole_rows(), over=False)
+
+    def _whole_rows(self) -> int:
+        """Bytes up to the end of the last row: a line feed between quotes ends none."""
+        end = self._buffer.rfind(b"\n") + 1
+        while end and self._buffer.count(b'"', 0, end) % 2:
+            end = self._buffer.rfind(b"\n", 0, end - 1) + 1
+        return end
+
+    def _json_rows(self, table: Table, *, final: bool) -> tuple[Table, bytes] | None:
+        end = JSON_END.search(self._buffer)
+        if end is None and not final:
+            return None
+        if end is None:
+            raise self._cut(table)
+        return table, self._take(end.end(), over=True)
+
+    def _take(self, size: int, *, over: bool) -> bytes:
+        rows = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        if over:
+            self._table = None
+        return rows
+
+    def _check_end(self, table: Table) -> None:
+        """A row of nsys ends with a line feed; without one, the last name may lack its end."""
+        if self._buffer and not self._buffer.endswith(b"\n"):
+            raise self._cut(table)
+
+    def _cut(self, table: Table) -> UnreadableTraceError:
+        message = f"{self.source.label}: the text ends inside a row of the report {table.report}, so it is cut. "
+        return UnreadableTraceError(message + PRINT_AGAIN.format(report=table.report))
+
+    def _parsed(self, table: Table, rows: bytes) -> pl.DataFrame:
+        names = [one.name for one in table.columns]
+        try:
+            frame = _json(rows, table) if table.line == "[" else _csv(rows, table.separator, names)
+        except (pl.exceptions.PolarsError, msgspec.DecodeError) as error:
+            reason = str(error).splitlines()[0]
+            message = f"{self.source.label}: the report {table.report} holds a row that is none ({reason}). "
+            raise UnreadableTraceError(message + PRINT_AGAIN.format(report=table.report)) from error
+        values = [name for name in frame.columns if name not in NAMES]
+        cleaned = frame.with_columns(pl.col(values).replace({"None": None, "": None}))
+        if RANGE not in frame.columns:
+            return cleaned
+        return cleaned.with_columns(pl.when(pl.col("Style").is_not_null()).then(RANGE).alias(RANGE))
+
+
+def _csv(rows: bytes, separator: str, names: list[str]) -> pl.DataFrame:
+    return pl.read_csv(
+        io.BytesIO(rows),
+        has_header=False,
+        new_columns=names,
+        schema_overrides=[pl.String] * len(names),
+        separator=separator,
+        quote_char='"' if separator == "," else None,
+        infer_schema=False,
+    )
+
+
+def _json(rows: bytes, table: Table) -> pl.DataFrame:
+    objects = msgspec.json.decode(rows, type=list[dict[str, Any]])
+    found = {one.name: [_text(row.get(one.printed)) for row in objects] for one in table.columns}
+    return pl.DataFrame(found, schema=dict.fromkeys(found, pl.String))
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

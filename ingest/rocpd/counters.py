@@ -1,0 +1,151 @@
+"""Counters of dispatches, and samples over time (power, temperature, …) of rocprof-sys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from kerneldb.ingest.amd.counters import metric_rows
+from kerneldb.ingest.amd.output import Output
+from kerneldb.ingest.rocpd.dimensions import Dimensions
+from kerneldb.ingest.sqlite import quoted
+
+VALUES: Final[dict[str, type[pl.DataType]]] = {
+    "event_id": pl.Int64,
+    "pmc_id": pl.Int64,
+    "value": pl.Float64,
+    "n": pl.Int64,
+    "ordinal": pl.Int64,
+}
+SAMPLED: Final[dict[str, type[pl.DataType]]] = {"ts_ns": pl.Int64, "pmc_id": pl.Int64, "value": pl.Float64}
+INFO: Final = ("id", "name", "symbol", "units", "is_derived", "agent_id")
+POWER_COLUMNS: Final = {"power_w": ("w", "watt", "watts"), "temperature_c": ("°c", "c", "celsius")}
+
+
+def read_counters(dimensions: Dimensions, by_event: pl.DataFrame, output: Output, run_pass: int | None) -> int:
+    """Write the counters of dispatches; returns how many values were read.
+
+    A counter with several instances (XCCs, shader engines) gives a row each, and where they are counts their sum
+    besides, with instance NULL. Percentages are not added up.
+    """
+    part = dimensions.part
+    if not part.has("rocpd_pmc_event"):
+        return 0
+    info = _info(dimensions).select("pmc_id", "counter", "is_derived")
+    read = 0
+    for frame in _values(dimensions):
+        read += frame.height
+        rows = frame.join(info, on="pmc_id", how="left", maintain_order="left")
+        rows = rows.join(by_event, on="event_id", how="left", maintain_order="left")
+        lost = rows.filter(pl.col("launch_index").is_null()).height
+        output.report.add("note", "counter value of no dispatch", lost)
+        output.write("metrics", _as_metrics(rows, run_pass))
+    output.report.add("stored", "counter values", read)
+    return read + _skip_streamed(dimensions, output)
+
+
+def _skip_streamed(dimensions: Dimensions, output: Output) -> int:
+    """Count the streaming counters (SPM) of schema 3.0.3: they belong to moments, not to dispatches."""
+    part = dimensions.part
+    if "sample_id" not in part.columns["rocpd_pmc_event"]:
+        return 0
+    sql = " ".join(("SELECT count(sample_id) FROM", quoted(part.tables["rocpd_pmc_event"])))
+    streamed = int(part.database.rows(sql)[0][0])
+    output.report.add("skipped", "value of a streaming counter (SPM)", streamed)
+    return streamed
+
+
+def read_samples(dimensions: Dimensions, output: Output) -> int:
+    """Write what was sampled over time as `samples`, and power and temperature as `power_samples` too."""
+    part = dimensions.part
+    if not (part.has("rocpd_sample") and part.has("rocpd_pmc_event")):
+        return 0
+    pmc, sample = (quoted(part.tables[name]) for name in ("rocpd_pmc_event", "rocpd_sample"))
+    times = " ".join(("SELECT event_id, min(timestamp) AS ts FROM", sample, "GROUP BY event_id"))
+    joined = f"AS P JOIN ({times}) AS S ON S.event_id = P.event_id ORDER BY S.ts, P.id"
+    sql = " ".join(("SELECT S.ts, P.pmc_id, P.value FROM", pmc, joined))
+    info, read = _info(dimensions), 0
+    for frame in part.database.frames(sql, SAMPLED):
+        rows = frame.join(info, on="pmc_id", how="left", maintain_order="left")
+        rows = rows.with_columns(process=pl.lit(dimensions.process_label, dtype=pl.String))
+        read += frame.height
+        output.saw(rows.select(start_ns="ts_ns", end_ns="ts_ns"))
+        output.write("samples", rows.select("counter", "process", "device", "ts_ns", "value", unit="units"))
+        output.write("power_samples", _power(rows))
+    output.report.add("stored", "samples over time", read)
+    return read
+
+
+def _power(rows: pl.DataFrame) -> pl.DataFrame:
+    units = pl.col("units").str.to_lowercase()
+    columns = {name: pl.when(units.is_in(list(known))).then("value") for name, known in POWER_COLUMNS.items()}
+    marked = rows.with_columns(**columns).filter(pl.any_horizontal(pl.col(list(columns)).is_not_null()))
+    at = marked.group_by("device", "ts_ns", maintain_order=True).agg([pl.col(list(columns)).drop_nulls().first()])
+    return at.with_columns(source=pl.lit("trace"), epoch_ns=pl.lit(None, dtype=pl.Int64))
+
+
+def _values(dimensions: Dimensions) -> Iterator[pl.DataFrame]:
+    """Values of dispatches: not the streaming counters (SPM) of schema 3.0.3, nor what belongs to a sample."""
+    part = dimensions.part
+    pmc = quoted(part.tables["rocpd_pmc_event"])
+    conditions = ["P.sample_id IS NULL"] if "sample_id" in part.columns["rocpd_pmc_event"] else []
+    if part.has("rocpd_sample"):
+        sample = quoted(part.tables["rocpd_sample"])
+        inside = " ".join(("SELECT event_id FROM", sample, "WHERE event_id IS NOT NULL"))
+        conditions.append(f"P.event_id NOT IN ({inside})")
+    where = ("WHERE " + " AND ".join(conditions),) if conditions else ()
+    many = " ".join(("SELECT 1 FROM", pmc, "GROUP BY event_id, pmc_id HAVING count(*) > 1 LIMIT 1"))
+    window = "OVER (PARTITION BY P.event_id, P.pmc_id"
+    numbered = (f"count(*) {window}) AS n, row_number() {window} ORDER BY P.id) AS ordinal",)
+    plain = ("1 AS n, 1 AS ordinal",)
+    chosen = numbered if part.database.rows(many) else plain
+    sql = " ".join(("SELECT P.event_id, P.pmc_id, P.value,", *chosen, "FROM", pmc, "AS P", *where))
+    yield from _whole_groups(part.database.frames(sql, VALUES))
+
+
+def _whole_groups(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """The same rows, cut so that all instances of a counter stand in one frame."""
+    rest: pl.DataFrame | None = None
+    for frame in frames:
+        whole = frame if rest is None else pl.concat([rest, frame])
+        starts = whole.with_row_index("at").filter(pl.col("ordinal") == 1)["at"]
+        last = int(starts[-1]) if starts.len() else 0
+        if last:
+            yield whole.head(last)
+        rest = whole.slice(last)
+    if rest is not None and rest.height:
+        yield rest
+
+
+def _as_metrics(rows: pl.DataFrame, run_pass: int | None) -> pl.DataFrame:
+    several = pl.col("n") > 1
+    single = rows.with_columns(instance=pl.when(several).then((pl.col("ordinal") - 1).cast(pl.String)))
+    added = rows.filter(several & (pl.col("is_derived").fill_null(0) == 0))
+    sums = added.group_by("event_id", "pmc_id", "counter", "launch_index", maintain_order=True).agg(
+        pl.col("value").sum()
+    )
+    columns = ["launch_index", "counter", "value", "instance"]
+    sums = sums.with_columns(instance=pl.lit(None, dtype=pl.String)).select(columns)
+    both = pl.concat([single.select(columns), sums])
+    return metric_rows(both.with_columns(pl.lit(run_pass, dtype=pl.Int32).alias("pass")))
+
+
+def _info(dimensions: Dimensions) -> pl.DataFrame:
+    rows = dimensions.part.rows("rocpd_info_pmc", INFO)
+    agents = dimensions.agents
+    table = [
+        (
+            row["id"],
+            row["name"] or row["symbol"],
+            row["units"] or None,
+            row["is_derived"],
+            agents[row["agent_id"]].device if row["agent_id"] in agents and agents[row["agent_id"]].is_gpu else None,
+        )
+        for row in rows
+    ]
+    names = ("pmc_id", "counter", "units", "is_derived", "device")
+    kinds = (pl.Int64, pl.String, pl.String, pl.Int64, pl.Int32)
+    frame = pl.DataFrame(table, schema=dict(zip(names, kinds, strict=True)), orient="row")
+    return frame.with_columns(counter=pl.coalesce("counter", pl.format("counter {}", "pmc_id")))

@@ -1,0 +1,106 @@
+"""Where things stand in a rocpd database: tables by PRAGMA, whatever the schema version says.
+
+Every table carries the GUID of its process as a suffix (`rocpd_string_0000…`); a merged file has one set per process.
+An `id` is the primary key of its table, so joins inside one set need no GUID. Columns: schema 3.0 has places (nid, pid,
+tid, agent, queue, stream) in every table, the draft of 4.1 in `rocpd_track`.
+Source: rocprofiler-sdk, source/share/rocprofiler-sdk-rocpd/*.sql.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from kerneldb.ingest.sqlite import Database, quoted
+
+if TYPE_CHECKING:
+    from kerneldb.ingest.sqlite import Schema
+
+SUFFIXED: Final = re.compile(r"(rocpd_[a-z_]*?[a-z])(_?[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12})")
+BATCHES: Final = 4
+NEEDED: Final = ("rocpd_kernel_dispatch", "rocpd_info_process")
+PLACE: Final = ("nid", "pid", "tid", "agent_id", "queue_id", "stream_id")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """The tables of one GUID: name without suffix → name in the file, and columns of each."""
+
+    database: Database
+    suffix: str
+    tables: Mapping[str, str]
+    columns: Mapping[str, frozenset[str]]
+
+    def has(self, base: str) -> bool:
+        """Whether the part has this table."""
+        return base in self.tables
+
+    def count(self, base: str) -> int:
+        """Number of rows; zero where there is no such table."""
+        if not self.has(base):
+            return 0
+        sql = " ".join(("SELECT count(*) FROM", quoted(self.tables[base])))
+        return int(self.database.rows(sql)[0][0])
+
+    def rows(self, base: str, wanted: Sequence[str]) -> list[dict[str, Any]]:
+        """A small table whole, as dicts with exactly the wanted columns."""
+        if not self.has(base):
+            return []
+        found = self.database.rows(self._select(base, wanted))
+        return [dict(zip(wanted, row, strict=True)) for row in found]
+
+    def frame(self, base: str, wanted: Schema) -> pl.DataFrame:
+        """A table whole, with exactly the wanted columns."""
+        frames = list(self.frames(base, wanted))
+        return pl.concat(frames) if frames else pl.DataFrame(schema=dict(wanted))
+
+    def frames(self, base: str, wanted: Schema, where: str = "", params: Sequence[Any] = ()) -> Iterator[pl.DataFrame]:
+        """A table in batches. What it lacks is looked for in the row's event; `where` speaks of the tables K and E."""
+        if self.has(base):
+            sql = " ".join((self._select(base, list(wanted)), where))
+            yield from _gathered(self.database.frames(sql, wanted, params))
+
+    def _select(self, base: str, wanted: Sequence[str]) -> str:
+        own = self.columns[base]
+        of_event = self.columns.get("rocpd_event", frozenset()) if "event_id" in own and base != "rocpd_event" else ()
+        chosen = [_column(name, own, of_event) for name in wanted]
+        join: tuple[str, ...] = ()
+        if any(name in of_event and name not in own for name in wanted) or any(one.startswith("E.") for one in chosen):
+            join = ("LEFT JOIN", quoted(self.tables["rocpd_event"]), "AS E ON E.id = K.event_id")
+        return " ".join(("SELECT", ", ".join(chosen), "FROM", quoted(self.tables[base]), "AS K", *join))
+
+
+def _gathered(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Several batches at once: work on a slice costs the same whatever its size."""
+    while several := list(itertools.islice(frames, BATCHES)):
+        yield pl.concat(several)
+
+
+def _column(name: str, own: frozenset[str], of_event: frozenset[str] | tuple[()]) -> str:
+    if name == "event_extdata":
+        return "E.extdata AS event_extdata" if "extdata" in of_event else "NULL AS event_extdata"
+    if name in own:
+        return f"K.{quoted(name)}"
+    return f"E.{quoted(name)}" if name in of_event else f"NULL AS {quoted(name)}"
+
+
+def parts(database: Database) -> list[Part]:
+    """One part per GUID in the order of the file; a file without suffixes is one part."""
+    tables = database.tables()
+    by_suffix: dict[str, dict[str, str]] = defaultdict(dict)
+    for name in tables:
+        found = SUFFIXED.fullmatch(name)
+        if found:
+            by_suffix[found.group(2)][found.group(1)] = name
+    own = {suffix: found for suffix, found in by_suffix.items() if not found.keys().isdisjoint(NEEDED)}
+    chosen = own or {"": {name: name for name in tables if name.startswith("rocpd_")}}
+    return [
+        Part(database, suffix, found, {base: frozenset(tables[name]) for base, name in found.items()})
+        for suffix, found in chosen.items()
+    ]

@@ -1,0 +1,172 @@
+"""Converts a database or a JSON file of rocprof v1: activities with times, without grids and registers.
+
+Columns and arguments are those that tblextr.py and sqlitedb.py of ROCm/rocprofiler write. Times are in ns of the HSA
+clock; those of the JSON's `ts` and `dur` are texts in µs and are not used.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import polars as pl
+
+from kerneldb.batch import Manifest, Spool
+from kerneldb.errors import UnreadableTraceError
+from kerneldb.ingest import sqlite
+from kerneldb.ingest.amd import capture
+from kerneldb.ingest.amd.host import Host
+from kerneldb.ingest.amd.launches import Launches, copy_kind
+from kerneldb.ingest.amd.output import SLICE_ROWS, Output, nullable
+from kerneldb.ingest.amd.summary import describe
+from kerneldb.ingest.finishing import file_row, finish, trace_row
+from kerneldb.ingest.options import Options, Progress
+from kerneldb.ingest.readers import Unit
+from kerneldb.ingest.report import Report
+from kerneldb.ingest.source import Source, local_file, trace_id_of
+
+READER_VERSION: Final = 1
+ACTIVITY_TABLES: Final = ("OPS", "COPY")
+CALL_TABLES: Final = {"HIP": "hip_runtime", "HSA": "hsa", "KFD": "kfd", "rocTX": "roctx"}
+COLUMNS: Final[dict[str, type[pl.DataType]]] = {
+    "BeginNs": pl.Int64,
+    "EndNs": pl.Int64,
+    "dev-id": pl.Int64,
+    "queue-id": pl.Int64,
+    "stream-id": pl.Int64,
+    "Name": pl.String,
+    "pid": pl.String,
+    "tid": pl.String,
+    "roctx-range": pl.String,
+}
+OTHER_KINDS: Final = {"copy": "memcpy", "hcccopy": "memcpy", "fill": "memset", "hccfill": "memset"}
+MARKERS: Final = ("barrier", "marker")
+
+
+def convert(unit: Unit, folder: Path, options: Options, progress: Progress | None = None) -> Manifest:
+    """Convert the file of `unit` into the spool `folder`. Raises NotATraceError or UnreadableTraceError."""
+    one = Source(unit.files[0])
+    with tempfile.TemporaryDirectory(prefix="kerneldb-rocprof-") as room:
+        path = local_file(one, Path(room))
+        with path.open("rb") as file:
+            is_database = sqlite.is_database(file.read(sqlite.HEADER_BYTES))
+        if is_database:
+            with sqlite.open_database(path) as database:
+                manifest = _converted(one, "rocprof db", _from_database(database), folder, options)
+        else:
+            manifest = _converted(one, "rocprof json", _from_json(one, path), folder, options)
+    if progress is not None:
+        progress(one.stored_bytes, one.stored_bytes)
+    return manifest
+
+
+def _converted(
+    one: Source, form: str, frames: Iterator[tuple[str, pl.DataFrame]], folder: Path, options: Options
+) -> Manifest:
+    found = list(frames)
+    output = Output(Spool(folder), trace_id_of([one]), Report())
+    host = Host(output, [])
+    launches, read = Launches(output, host), 0
+    for table, frame in sorted(found, key=lambda item: item[0] not in CALL_TABLES):
+        read += frame.height
+        if table in CALL_TABLES:
+            host.add("", _as_calls(frame, table))
+        else:
+            launches.add("", _as_launches(frame), {})
+    launches.finish()
+    output.report.add("stored", "API calls", host.calls)
+    output.report.add("read", "rows", read)
+    describe(output, host, launches)
+    name = capture.prefix_of(one.path) or one.stem
+    row = trace_row([one], options, name, **_facts(one, form, output))
+    return finish(output.spool, row, [file_row(one, "trace", read)], [output.report])
+
+
+def _from_database(database: sqlite.Database) -> Iterator[tuple[str, pl.DataFrame]]:
+    for table in (*ACTIVITY_TABLES, *CALL_TABLES):
+        columns = database.tables().get(table)
+        if columns is None or "BeginNs" not in columns:
+            continue
+        wanted = {name: kind for name, kind in COLUMNS.items() if name in columns}
+        names = ", ".join(sqlite.quoted(name) for name in wanted)
+        sql = " ".join(("SELECT", names, "FROM", sqlite.quoted(table)))
+        for frame in database.frames(sql, wanted):
+            yield table, nullable(frame, COLUMNS)
+
+
+def _from_json(one: Source, path: Path) -> Iterator[tuple[str, pl.DataFrame]]:
+    try:
+        events = msgspec.json.decode(path.read_bytes(), type=dict[str, Any]).get("traceEvents", [])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        message = f"{one.label}: the JSON of rocprof is cut or damaged ({one.damage or error}). Record again."
+        raise UnreadableTraceError(message) from error
+    rows = [_row(event) for event in events if isinstance(event, dict) and isinstance(event.get("args"), dict)]
+    timed = [row for row in rows if row["BeginNs"] not in (None, "")]
+    for table, is_gpu in (("OPS", True), ("HIP", False)):
+        some = [row for row in timed if (row["dev-id"] not in (None, "")) == is_gpu]
+        for at in range(0, len(some), SLICE_ROWS):
+            frame = pl.DataFrame(some[at : at + SLICE_ROWS], schema=dict.fromkeys(COLUMNS, pl.String), strict=False)
+            yield table, nullable(frame, COLUMNS)
+
+
+def _row(event: Mapping[str, Any]) -> dict[str, Any]:
+    arguments = event["args"]
+    row = {name: arguments.get(name, event.get(name)) for name in COLUMNS}
+    row["Name"] = arguments.get("Name") or event.get("name")
+    return {name: None if value is None else str(value) for name, value in row.items()}
+
+
+def _as_launches(frame: pl.DataFrame) -> pl.DataFrame:
+    names = frame["Name"].unique().drop_nulls().to_list()
+    kinds = {name: _kind(name) for name in names}
+    copied = {name: copy_kind(name) for name in names}
+    kept = frame.filter(~pl.col("Name").fill_null("").str.to_lowercase().is_in(list(MARKERS)))
+    return kept.select(
+        name="Name",
+        kind=pl.col("Name").replace_strict(kinds, default="kernel", return_dtype=pl.String),
+        copy_kind=pl.col("Name").replace_strict(copied, default=None, return_dtype=pl.String),
+        process="pid",
+        device=pl.col("dev-id").cast(pl.Int32, strict=False),
+        queue="queue-id",
+        stream="stream-id",
+        start_ns="BeginNs",
+        end_ns="EndNs",
+        region=pl.when(~pl.col("roctx-range").str.contains(r"^[\d:\s]*$")).then("roctx-range"),
+    )
+
+
+def _kind(name: str) -> str:
+    return next((kind for start, kind in OTHER_KINDS.items() if name.lower().startswith(start)), "kernel")
+
+
+def _as_calls(frame: pl.DataFrame, table: str) -> pl.DataFrame:
+    return frame.select(
+        kind=pl.lit(CALL_TABLES[table]),
+        name=pl.col("Name").fill_null(""),
+        process="pid",
+        thread="tid",
+        start_ns="BeginNs",
+        end_ns="EndNs",
+    )
+
+
+def _facts(one: Source, form: str, output: Output) -> dict[str, Any]:
+    return {
+        "kind": "timeline",
+        "source": "rocprof",
+        "tool": "rocprof",
+        "era": form,
+        "clock": "boottime",
+        "base_ns": 0,
+        "window_start_ns": output.window[0],
+        "window_end_ns": output.window[1],
+        "has_shapes": False,
+        "has_stacks": False,
+        "launches": output.launches,
+        "metadata": "{}",
+        "reader_version": READER_VERSION,
+        "run": capture.run_of(one.path),
+    }

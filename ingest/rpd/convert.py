@@ -1,0 +1,232 @@
+"""Converts one RPD database: from `rocpd_op` with LEFT JOINs, as its view `kernel` misses what graphs launch.
+
+Source: ROCm/rocmProfileData, rocpd_python/rocpd/schema_data; times are CLOCK_MONOTONIC (rpd_tracer/Utility.h).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from kerneldb.batch import Manifest, Spool
+from kerneldb.ingest import sqlite
+from kerneldb.ingest.amd import capture
+from kerneldb.ingest.amd.host import Host
+from kerneldb.ingest.amd.launches import BLOCKS, WORK_ITEMS, Launches, copy_kind
+from kerneldb.ingest.amd.output import Output
+from kerneldb.ingest.amd.ranges import Marker
+from kerneldb.ingest.amd.summary import describe
+from kerneldb.ingest.finishing import file_row, finish, trace_row
+from kerneldb.ingest.options import Options, Progress
+from kerneldb.ingest.readers import Unit
+from kerneldb.ingest.report import Report
+from kerneldb.ingest.source import Source, local_file, trace_id_of
+
+READER_VERSION: Final = 1
+UNIT_BY_API: Final = "grid_unit_by_api"
+IN_WORK_ITEMS: Final = re.compile("hipExtModuleLaunchKernel|hipHccModuleLaunchKernel|hipExtLaunchKernel")
+USER_MARKER: Final = "UserMarker"
+CLOCK_COUNTER: Final = "sclk"
+NOT_KERNELS: Final[dict[str, str]] = {"copy": "memcpy", "memcpy": "memcpy", "fill": "memset", "memset": "memset"}
+API: Final[dict[str, type[pl.DataType]]] = {
+    "api_id": pl.Int64,
+    "pid": pl.Int64,
+    "tid": pl.Int64,
+    "start_ns": pl.Int64,
+    "end_ns": pl.Int64,
+    "name": pl.String,
+    "args": pl.String,
+    "domain": pl.String,
+    "bytes": pl.Int64,
+}
+OP: Final[dict[str, type[pl.DataType]]] = {
+    "device": pl.Int64,
+    "queue": pl.Int64,
+    "start_ns": pl.Int64,
+    "end_ns": pl.Int64,
+    "description": pl.String,
+    "op_type": pl.String,
+    "api_id": pl.Int64,
+    "api_name": pl.String,
+    "stream_text": pl.String,
+    **{f"reported_grid_{axis}": pl.Int64 for axis in "xyz"},
+    **{f"block_{axis}": pl.Int64 for axis in "xyz"},
+    "dynamic_shared_bytes": pl.Int64,
+    "scratch_bytes": pl.Int64,
+    "bytes": pl.Int64,
+}
+"""`groupSegmentSize` is what the launch asks for on top of what the code needs."""
+OPS: Final = """
+SELECT O.gpuId, O.queueId, O.start, O.end, D.string, T.string, L.api_id, N.string, coalesce(K.stream, C.stream),
+    K.gridX, K.gridY, K.gridZ, K.workgroupX, K.workgroupY, K.workgroupZ,
+    K.groupSegmentSize, K.privateSegmentSize, C.size
+FROM rocpd_op AS O
+LEFT JOIN rocpd_string AS D ON D.id = O.description_id
+LEFT JOIN rocpd_string AS T ON T.id = O.opType_id
+LEFT JOIN (SELECT op_id, min(api_id) AS api_id FROM rocpd_api_ops GROUP BY op_id) AS L ON L.op_id = O.id
+LEFT JOIN rocpd_api AS A ON A.id = L.api_id
+LEFT JOIN rocpd_string AS N ON N.id = A.apiName_id
+LEFT JOIN rocpd_kernelapi AS K ON K.api_ptr_id = L.api_id
+LEFT JOIN rocpd_copyapi AS C ON C.api_ptr_id = L.api_id
+"""
+APIS: Final = """
+SELECT A.id, A.pid, A.tid, A.start, A.end, N.string, {args}, {domain}, C.size
+FROM rocpd_api AS A
+LEFT JOIN rocpd_string AS N ON N.id = A.apiName_id
+LEFT JOIN rocpd_string AS G ON G.id = A.args_id
+LEFT JOIN rocpd_copyapi AS C ON C.api_ptr_id = A.id
+"""
+MONITOR: Final = "SELECT deviceId, monitorType, start, value FROM rocpd_monitor WHERE deviceType = 'gpu' ORDER BY start"
+MONITORED: Final = {"device": pl.Int32, "counter": pl.String, "ts_ns": pl.Int64, "text": pl.String}
+
+
+def convert(unit: Unit, folder: Path, options: Options, progress: Progress | None = None) -> Manifest:
+    """Convert the database of `unit` into the spool `folder`. Raises NotATraceError or UnreadableTraceError."""
+    one = Source(unit.files[0])
+    with tempfile.TemporaryDirectory(prefix="kerneldb-rpd-") as room:
+        path = local_file(one, Path(room))
+        with sqlite.open_database(path) as database:
+            manifest = _converted(one, database, Spool(folder), options)
+    if progress is not None:
+        progress(one.stored_bytes, one.stored_bytes)
+    return manifest
+
+
+def _converted(one: Source, database: sqlite.Database, spool: Spool, options: Options) -> Manifest:
+    output = Output(spool, trace_id_of([one]), Report())
+    calls = _calls(database)
+    marked = pl.col("is_marker")
+    host = Host(output, [_marker(row) for row in calls.filter(marked).iter_rows(named=True)])
+    for part in calls.filter(~marked).iter_slices(1 << 17):
+        host.add("", _as_calls(part))
+    launches, read = Launches(output, host), calls.height
+    for frame in database.frames(OPS, OP):
+        launches.add("", _as_launches(frame), {})
+        read += frame.height
+    read += _monitor(database, output)
+    launches.finish()
+    output.report.add("stored", "API calls", host.calls)
+    describe(output, host, launches)
+    metadata = {str(tag): str(value) for tag, value in database.rows("SELECT tag, value FROM rocpd_metadata")}
+    row = trace_row([one], options, capture.prefix_of(one.path) or one.stem, **_facts(one, output, metadata))
+    output.report.add("read", "rows", read)
+    return finish(spool, row, [file_row(one, "trace", read)], [output.report])
+
+
+def _calls(database: sqlite.Database) -> pl.DataFrame:
+    """All API calls, with `is_marker` for roctx ranges; schema 3 keeps texts of arguments in a table of their own."""
+    columns = database.tables()["rocpd_api"]
+    v3 = "domain_id" in columns
+    sql = APIS.replace("{domain}", "M.string" if v3 else "NULL")
+    ustring = v3 and "rocpd_ustring" in database.tables()
+    sql = sql.replace("{args}", "coalesce(U.string, G.string)" if ustring else "G.string")
+    if v3:
+        sql += "LEFT JOIN rocpd_string AS M ON M.id = A.domain_id\n"
+    if ustring:
+        sql += "LEFT JOIN rocpd_ustring AS U ON U.id = A.args_id\n"
+    frames = list(database.frames(sql, API))
+    calls = pl.concat(frames) if frames else pl.DataFrame(schema=API)
+    roctx = (pl.col("name") == USER_MARKER) | (pl.col("domain").str.to_lowercase() == "roctx")
+    pops = pl.col("name").fill_null("").str.contains("roctx(RangePop|RangeStop)")
+    return calls.with_columns(is_marker=roctx.fill_null(False) & ~pops & pl.col("start_ns").is_not_null())
+
+
+def _marker(row: dict[str, object]) -> Marker:
+    start, end = int(str(row["start_ns"])), int(str(row["end_ns"] or row["start_ns"]))
+    return Marker(str(row["pid"]), str(row["tid"]), str(row["args"] or row["name"] or ""), start, max(start, end))
+
+
+def _as_calls(calls: pl.DataFrame) -> pl.DataFrame:
+    launches = pl.col("name").str.contains("^(__)?hip")
+    return calls.select(
+        "start_ns",
+        "end_ns",
+        "bytes",
+        name=pl.col("name").fill_null(""),
+        kind=pl.coalesce("domain", pl.when(launches).then(pl.lit("hip_runtime"))),
+        process=pl.col("pid").cast(pl.String),
+        thread=pl.col("tid").cast(pl.String),
+        correlation_id="api_id",
+    )
+
+
+def _as_launches(ops: pl.DataFrame) -> pl.DataFrame:
+    """The name is the description where there is one. Only roctracer counts grids in blocks, and not for all calls."""
+    name = pl.coalesce(pl.when(pl.col("description") != "").then("description"), "op_type")
+    kinds = {text: _kind(text) for text in ops["op_type"].unique().drop_nulls()}
+    copied = {text: copy_kind(text) for text in ops["op_type"].unique().drop_nulls()}
+    units = {text: _unit(text) for text in ops["api_name"].unique().drop_nulls()}
+    streams = {text: _number(text) for text in ops["stream_text"].unique().drop_nulls()}
+    return ops.with_columns(
+        name=name,
+        kind=_mapped("op_type", kinds, pl.String).fill_null("kernel"),
+        copy_kind=_mapped("op_type", copied, pl.String),
+        stream=_mapped("stream_text", streams, pl.Int64),
+        reported_grid_unit=_mapped("api_name", units, pl.String),
+        quality=pl.when(pl.col("reported_grid_x").is_not_null()).then(pl.lit(UNIT_BY_API)),
+        correlation_id="api_id",
+    )
+
+
+def _mapped(column: str, table: Mapping[str, object], kind: type[pl.DataType]) -> pl.Expr:
+    if not table:
+        return pl.lit(None, dtype=kind)
+    return pl.col(column).replace_strict(dict(table), default=None, return_dtype=kind)
+
+
+def _kind(op_type: str) -> str:
+    return next((kind for start, kind in NOT_KERNELS.items() if op_type.lower().startswith(start)), "kernel")
+
+
+def _unit(api_name: str) -> str:
+    return WORK_ITEMS if IN_WORK_ITEMS.search(api_name) else BLOCKS
+
+
+def _number(text: str) -> int | None:
+    try:
+        return int(text, 0)
+    except ValueError:
+        return None
+
+
+def _monitor(database: sqlite.Database, output: Output) -> int:
+    """Clocks and other readings over time; each holds from its time on."""
+    if "rocpd_monitor" not in database.tables():
+        return 0
+    read = 0
+    for frame in database.frames(MONITOR, MONITORED):
+        rows = frame.with_columns(value=pl.col("text").cast(pl.Float64, strict=False))
+        unit = pl.when(pl.col("counter") == CLOCK_COUNTER).then(pl.lit("MHz"))
+        output.write("samples", rows.select("counter", "device", "ts_ns", "value", unit=unit))
+        clocks = rows.filter(pl.col("counter") == CLOCK_COUNTER)
+        power = clocks.select("device", "ts_ns", sm_mhz="value", source=pl.lit("trace"))
+        output.write("power_samples", power.with_columns(epoch_ns=pl.lit(None, dtype=pl.Int64)))
+        read += frame.height
+    output.report.add("stored", "samples over time", read)
+    return read
+
+
+def _facts(one: Source, output: Output, metadata: Mapping[str, str]) -> dict[str, object]:
+    version = metadata.get("schema_version")
+    return {
+        "kind": "timeline",
+        "source": "rpd",
+        "tool": "rocmProfileData",
+        "era": f"rpd schema {version}" if version else None,
+        "clock": "monotonic",
+        "base_ns": 0,
+        "window_start_ns": output.window[0],
+        "window_end_ns": output.window[1],
+        "has_shapes": False,
+        "has_stacks": False,
+        "launches": output.launches,
+        "metadata": json.dumps({"schema_version": version}),
+        "reader_version": READER_VERSION,
+        "run": capture.run_of(one.path),
+    }

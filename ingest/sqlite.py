@@ -1,0 +1,301 @@
+"""SQLite files of profilers, read only: small results through the standard library, columns streamed through ADBC.
+
+No DuckDB extension is involved. The file is never written: it is opened as immutable, so SQLite makes no `-wal` or
+`-shm` beside it, unless a `-wal` there holds part of the content. The SQL that readers pass in is SQLite's, made of
+constants and of names from `quoted`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+import sqlite3
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kerneldb.errors import NotATraceError, UnreadableTraceError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from kerneldb.ingest.readers import Head
+
+    Schema = Mapping[str, type[pl.DataType]]
+
+MAGIC: Final = b"SQLite format 3\x00"
+HEADER_BYTES: Final = 100
+BATCH_ROWS: Final = 1 << 16
+CREATED: Final = re.compile(rb'CREATE (?:TABLE|VIEW) (?:IF NOT EXISTS )?["\[`]?(\w+)', re.IGNORECASE)
+TYPED: Final = {"Int64": "0", "Float64": "0.0", "String": "''"}
+MISMATCH: Final = "Type mismatch"
+EXPORT_AGAIN: Final = "Copy it again, or export it again with the profiler."
+
+
+class UncleanColumnError(Exception):
+    """A column holds values of more than one type; the standard library then reads them one by one."""
+
+
+def quoted(name: str) -> str:
+    """An identifier of SQLite's SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def is_database(head: bytes) -> bool:
+    """Whether the first bytes of a file are those of an SQLite database."""
+    return head.startswith(MAGIC)
+
+
+def table_names(head: Head) -> frozenset[str]:
+    """Tables and views of the database whose head this is; empty for other files and for damaged ones.
+
+    Of a compressed file, those whose definitions are among the first bytes, which is where SQLite puts them.
+    """
+    return names_in(head.path, head.data)
+
+
+def names_in(path: Path, data: bytes) -> frozenset[str]:
+    """As `table_names`, of the file at `path` that begins, decompressed, with `data`."""
+    if not is_database(data):
+        return frozenset()
+    with contextlib.suppress(NotATraceError, UnreadableTraceError), open_database(path) as database:
+        return frozenset(database.tables())
+    return frozenset(name.decode() for name in CREATED.findall(data))
+
+
+@contextlib.contextmanager
+def open_database(path: Path) -> Iterator[Database]:
+    """The database at `path` (uncompressed), open for reading.
+
+    Raises NotATraceError for a file that is no SQLite database, UnreadableTraceError for one that is cut, locked or
+    left behind by a writer that died.
+    """
+    _check(path)
+    connection: sqlite3.Connection | None = None
+    try:
+        connection = sqlite3.connect(_uri(path), uri=True, check_same_thread=False)  # `_ahead` reads on a thread
+        connection.text_factory = _text
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        yield Database(path, connection)
+    except sqlite3.Error as error:
+        raise _unreadable(path, error) from error
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+class Database:
+    """An open database. `frames` reads on a connection of its own."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+        self._tables: dict[str, tuple[str, ...]] | None = None
+
+    def tables(self) -> dict[str, tuple[str, ...]]:
+        """Name of each table and view → names of its columns. Raises UnreadableTraceError."""
+        if self._tables is None:
+            found = self.rows("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY rowid")
+            names = [name for (name,) in found if not name.startswith("sqlite_")]
+            self._tables = {name: self._columns(name) for name in names}
+        return self._tables
+
+    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a small result. Invalid UTF-8 in texts is replaced. Raises UnreadableTraceError."""
+        try:
+            return self._connection.execute(sql, params).fetchall()
+        except sqlite3.Error as error:
+            raise _unreadable(self.path, error) from error
+
+    def frames(self, sql: str, schema: Schema, params: Sequence[Any] = ()) -> Iterator[pl.DataFrame]:
+        """The result of `sql` in order, in batches of at most 65,536 rows, with the columns and types of `schema`.
+
+        `schema` names the columns of the result in their order; Int64, Float64 and String are read as such and other
+        types cast from the nearest of them. Raises UnreadableTraceError for a damaged file, and where a column holds
+        a value that its type cannot (a whole number stored as text or REAL is read as a number).
+        """
+        return _ahead(self._read(sql, schema, params))
+
+    def _read(self, sql: str, schema: Schema, params: Sequence[Any]) -> Iterator[pl.DataFrame]:
+        done = 0
+        try:
+            for frame in self._through_adbc(sql, schema, params):
+                done += frame.height
+                yield frame
+        except (UncleanColumnError, ModuleNotFoundError):
+            yield from self._through_sqlite3(sql, schema, params, done)
+
+    def _columns(self, table: str) -> tuple[str, ...]:
+        return tuple(row[0] for row in self.rows("SELECT name FROM pragma_table_info(?)", (table,)))
+
+    def _through_adbc(self, sql: str, schema: Schema, params: Sequence[Any]) -> Iterator[pl.DataFrame]:
+        from adbc_driver_manager import Error
+        from adbc_driver_sqlite import dbapi
+
+        options = {"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)}
+        try:
+            with (
+                dbapi.connect(_uri(self.path), autocommit=True) as connection,
+                connection.cursor(adbc_stmt_kwargs=options) as cursor,
+            ):
+                cursor.execute(_typed(sql, schema), tuple(params) or None)
+                yield from _without_first(cursor.fetch_record_batch(), schema)
+        except (Error, OSError) as error:
+            if MISMATCH in str(error):
+                raise UncleanColumnError from error
+            raise _unreadable(self.path, error) from error
+
+    def _through_sqlite3(self, sql: str, schema: Schema, params: Sequence[Any], done: int) -> Iterator[pl.DataFrame]:
+        try:
+            cursor = self._connection.execute(sql, params)
+            for _ in itertools.islice(cursor, done):
+                pass
+            while rows := cursor.fetchmany(BATCH_ROWS):
+                yield self._converted(rows, schema)
+        except sqlite3.Error as error:
+            raise _unreadable(self.path, error) from error
+
+    def _converted(self, rows: list[tuple[Any, ...]], schema: Schema) -> pl.DataFrame:
+        import polars as pl
+
+        columns = zip(schema.items(), zip(*rows, strict=True), strict=True)
+        return pl.DataFrame([self._series(name, kind, values) for (name, kind), values in columns])
+
+    def _series(self, name: str, kind: type[pl.DataType], values: tuple[Any, ...]) -> pl.Series:
+        import polars as pl
+
+        nearest = _nearest(kind)
+        convert, value = CONVERTERS[nearest.__name__], None
+        try:
+            converted = []
+            for value in values:
+                converted.append(None if value is None else convert(value))
+            return pl.Series(name, converted, dtype=nearest).cast(kind)
+        except (ValueError, TypeError, OverflowError) as error:
+            message = f"{self.path}: column {name} holds {value!r:.60}, which is no {nearest.__name__}. {EXPORT_AGAIN}"
+            raise UnreadableTraceError(message) from error
+
+
+def _ahead(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """The frames, each read on a background thread while its predecessor is worked on."""
+    with ThreadPoolExecutor(1, thread_name_prefix="kerneldb-sqlite") as pool:
+        coming = pool.submit(next, frames, None)
+        while (frame := coming.result()) is not None:
+            coming = pool.submit(next, frames, None)
+            yield frame
+
+
+def _typed(sql: str, schema: Schema) -> str:
+    """`sql` below a row that says the type of each column: ADBC infers types from the first rows, NULL as integer."""
+    first = ", ".join(" ".join((TYPED[_nearest(kind).__name__], "AS", quoted(name))) for name, kind in schema.items())
+    return " ".join(("SELECT", first, "UNION ALL SELECT * FROM (", sql, ")"))
+
+
+def _without_first(batches: Any, schema: Schema) -> Iterator[pl.DataFrame]:
+    import pyarrow as pa
+
+    texts = any(_nearest(kind).__name__ == "String" for kind in schema.values())
+    for number, batch in enumerate(batches):
+        kept = batch if number else batch.slice(1)
+        try:
+            batch.validate(full=texts)
+        except pa.ArrowInvalid as error:
+            raise UncleanColumnError from error
+        if kept.num_rows:
+            yield _cast(kept, schema)
+
+
+def _cast(batch: Any, schema: Schema) -> pl.DataFrame:
+    import polars as pl
+
+    frame = pl.DataFrame(batch)
+    for name, kind in schema.items():
+        if frame.schema[name] != _nearest(kind):  # mixed among the first rows: ADBC widened the column
+            raise UncleanColumnError
+        if frame.schema[name] != kind:
+            frame = frame.with_columns(pl.col(name).cast(kind))
+    return frame
+
+
+def _nearest(kind: type[pl.DataType]) -> type[pl.DataType]:
+    import polars as pl
+
+    if kind.is_integer():
+        return pl.Int64
+    return pl.Float64 if kind.is_numeric() else pl.String
+
+
+def _whole(value: Any) -> int:
+    number = int(value)
+    if isinstance(value, float) and number != value:
+        raise ValueError
+    return number
+
+
+def _as_text(value: Any) -> str:
+    return _text(value) if isinstance(value, bytes) else str(value)
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", errors="replace")
+
+
+CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {"Int64": _whole, "Float64": float, "String": _as_text}
+
+
+def _uri(path: Path) -> str:
+    """Immutable, unless a write-ahead log holds content that is not in the file yet."""
+    log = _beside(path, "-wal")
+    return path.resolve().as_uri() + ("?mode=ro" if log.exists() and log.stat().st_size else "?immutable=1")
+
+
+def _beside(path: Path, ending: str) -> Path:
+    real = path.resolve()
+    return real.with_name(real.name + ending)
+
+
+def _check(path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            header = file.read(HEADER_BYTES)
+        size = path.stat().st_size
+    except OSError as error:
+        message = f"{path}: cannot be read ({error.strerror or error}). Check the path and its permissions."
+        raise UnreadableTraceError(message) from error
+    if not header:
+        message = f"{path}: an empty file: the export did not finish. Export it again with the profiler."
+        raise UnreadableTraceError(message)
+    if not is_database(header):
+        message = f"{path}: no SQLite database. Give the file that the profiler exported."
+        raise NotATraceError(message)
+    _check_size(path, header, size)
+    journal = _beside(path, "-journal")
+    if journal.exists() and journal.stat().st_size:
+        message = f"{path}: the program that wrote it did not finish ({journal.name} beside it). {EXPORT_AGAIN}"
+        raise UnreadableTraceError(message)
+
+
+def _check_size(path: Path, header: bytes, size: int) -> None:
+    """The header counts the pages; the count is valid where two change counters agree.
+
+    Source: https://www.sqlite.org/fileformat2.html, "In-header database size".
+    """
+    if len(header) < HEADER_BYTES:
+        message = f"{path}: the file is cut after {size:,} bytes. {EXPORT_AGAIN}"
+        raise UnreadableTraceError(message)
+    page = struct.unpack_from(">H", header, 16)[0]
+    counter, pages, valid_for = (struct.unpack_from(">I", header, at)[0] for at in (24, 28, 92))
+    wanted = (65536 if page == 1 else page) * pages
+    if counter == valid_for and size < wanted:
+        message = f"{path}: the file is cut: {size:,} of {wanted:,} bytes are there. {EXPORT_AGAIN}"
+        raise UnreadableTraceError(message)
+
+
+def _unreadable(path: Path, error: Exception) -> UnreadableTraceError:
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if "locked" in text or "busy" in text:
+        return UnreadableTraceError(f"{path}: another program is writing it ({text}). Wait until it has finished.")
+    return UnreadableTraceError(f"{path}: SQLite cannot read it ({text}). {EXPORT_AGAIN}")

@@ -1,0 +1,177 @@
+"""One report, printed in every way: locales, units, names, instances, versions, pages. Values stay the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from tests.ncu.reading import DATA, convert_text, convert_units, differing, printed, values
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.ingest.conversion import Converted
+
+LOCALES = ("de_DE", "en_US", "fr_FR", "de_CH", "en_IN")
+OTHERS = (
+    "C.details",
+    "base.raw",
+    "base.details",
+    "all.details",
+    "name.details",
+    "label-name.details",
+    "instances-values.raw",
+    "instances-details.raw",
+    "fp.raw",
+    "base-function.raw",
+    "base-mangled.raw",
+)
+VERSIONS = ("2020.3.1", "2022.3.0", "2024.2")
+
+
+def of(name: str, folder: Path) -> Converted:
+    return convert_text(printed(f"{name}.csv"), folder, f"{name}.csv")
+
+
+@pytest.mark.parametrize("page", ["raw", "details"])
+@pytest.mark.parametrize("locale", LOCALES)
+def test_that_locales_give_identical_values(locale: str, page: str, tmp_path: Path) -> None:
+    plain = of(f"C.{page}", tmp_path)
+    other = of(f"{locale}.{page}", tmp_path)
+    assert values(other) == values(plain)
+    assert other.launches.drop("trace_id").equals(plain.launches.drop("trace_id"))
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_that_prints_agree_within_their_digits(name: str, tmp_path: Path) -> None:
+    plain, other = values(of("C.raw", tmp_path)), values(of(name, tmp_path))
+    assert len(plain.keys() & other.keys()) > 50
+    assert differing(plain, other) == {}
+
+
+def test_that_only_labels_with_several_meanings_stay(tmp_path: Path) -> None:
+    metrics = of("all.details", tmp_path).table("metrics")["metric"].unique()
+    assert sorted(name for name in metrics if "__" not in name) == ["L2 Compression Ratio"]
+
+
+def test_instances(tmp_path: Path) -> None:
+    for name in ("instances-values.raw", "instances-details.raw"):
+        found = values(of(name, tmp_path))
+        metric = "launch__occupancy_per_block_size"
+        assert [found[0, metric, str(number)][0] for number in range(4)] == [0.5, 1000.5, 2000.5, 3000.5]
+        assert found[0, metric, None] == values(of("C.raw", tmp_path))[0, metric, None]
+
+
+def test_ranges_are_phases(tmp_path: Path) -> None:
+    rows = of("de_DE.details", tmp_path).table("launches").select("phase", "range_path").rows()
+    assert rows == [
+        ("decode", "decode/layer.0: attn::qkv/request"),
+        ("decode", "decode/layer.12: attn::qkv/request"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [
+        ("C.raw", "void ns::gather<16, long>(char *, const T2 *)"),
+        ("base-function.raw", "gather"),
+        ("base-mangled.raw", "_ZN2ns6gatherILi16ElEEvPcPKT2_"),
+    ],
+)
+def test_names_are_kept_as_printed(name: str, kernel: str, tmp_path: Path) -> None:
+    assert of(name, tmp_path).launches["name"][0] == kernel
+
+
+def test_summary(tmp_path: Path) -> None:
+    one = of("summary-per-kernel", tmp_path)
+    assert one.trace["kind"] == "summary"
+    assert "launches" not in one.manifest.parts
+    rows = one.table("rollups").select("origin", "timing", "n", "timed", "total_ns", "min_ns", "max_ns").rows()
+    assert set(rows) == {
+        ("report", "profiled", 1, 1, 3460, 3460, 3460),
+        ("report", "profiled", 1, 1, 4830, 4830, 4830),
+    }
+    averages = one.table("metrics").filter(pl.col("instance").is_null() & (pl.col("metric") == "launch__grid_size"))
+    assert sorted(averages["value"]) == [512, 1280]
+    assert averages["signature_id"].null_count() == 0
+
+
+def test_summary_per_range(tmp_path: Path) -> None:
+    one = of("summary-per-nvtx", tmp_path)
+    assert one.table("rollups")["phase"].unique().to_list() == ["decode"]
+    assert one.table("rollups")["n"].sum() == 2
+
+
+def test_that_pages_of_one_report_are_one_trace(tmp_path: Path) -> None:
+    for page in ("raw", "details"):
+        (tmp_path / f"x.{page}.csv").write_bytes(printed(f"de_DE.{page}.csv"))
+    (one,) = convert_units([tmp_path], tmp_path)
+    assert one.manifest.name == "x"
+    assert one.trace["run"] == tmp_path.name
+    assert one.table("trace_files")["role"].to_list() == ["raw", "details"]
+    assert one.table("launches").height == 2
+    raw = values(convert_text(printed("C.raw.csv"), tmp_path, "alone.csv"))
+    joined = values(one)
+    assert {key: joined[key] for key in raw} == raw
+    counts = one.table("metrics").filter(pl.col("instance").is_null()).group_by("launch_index", "metric").len()
+    assert counts["len"].max() == 1
+
+
+def test_that_pages_of_other_processes_stay_apart(tmp_path: Path) -> None:
+    (tmp_path / "x.raw.csv").write_bytes(printed("C.raw.csv"))
+    (tmp_path / "x.details.csv").write_bytes(printed("C.details.csv").replace(b'"4242"', b'"4243"'))
+    assert [one.manifest.name for one in convert_units([tmp_path], tmp_path)] == ["x.details", "x.raw"]
+
+
+def test_that_contradicting_pages_are_refused(tmp_path: Path) -> None:
+    from kerneldb.errors import UnreadableTraceError
+
+    (tmp_path / "x.raw.csv").write_bytes(printed("C.raw.csv"))
+    (tmp_path / "x.details.csv").write_bytes(printed("C.details.csv").replace(b'"(512, 1, 1)"', b'"(513, 1, 1)"'))
+    with pytest.raises(UnreadableTraceError, match="has grid_x 512 on one page and 513 on another"):
+        convert_units([tmp_path], tmp_path)
+
+
+def test_two_tables_in_one_file(tmp_path: Path) -> None:
+    both = printed("C.raw.csv") + b"the program goes on\n" + printed("C.details.csv")
+    one = convert_text(both, tmp_path)
+    assert one.table("launches").height == 2
+    assert one.trace["era"] == "ncu csv raw+details"
+    assert values(one)[0, "gpu__time_duration.sum", None][2] == pytest.approx(0.0005)
+
+
+@pytest.mark.parametrize("page", ["raw", "details"])
+@pytest.mark.parametrize("version", VERSIONS[:2])
+def test_that_versions_of_ncu_agree(version: str, page: str, shared_data: Path, tmp_path: Path) -> None:
+    """`mojo_profile` (GTX 1660 Ti), printed by three versions of ncu."""
+    paths = [shared_data / "ncu" / f"mojo_profile.ncu{name}.{page}.auto.csv" for name in (version, VERSIONS[2])]
+    old, new = (values(convert_units([path], tmp_path / str(at))[0]) for at, path in enumerate(paths))
+    assert len(old.keys() & new.keys()) > 80
+    assert differing(old, new) == {}
+
+
+def test_raw_and_details_of_60_kernels(shared_data: Path, tmp_path: Path) -> None:
+    """Every label of ncu 2025.3 that has a canonical name agrees with the raw page of the same report."""
+    paths = [shared_data / "ncu" / f"h200-decoder-{page}.csv.gz" for page in ("raw", "details")]
+    raw, details = (values(convert_units([path], tmp_path / path.name)[0]) for path in paths)
+    assert len(raw.keys() & details.keys()) == 60 * 82
+    assert differing(raw, details) == {}
+    (one,) = convert_units(paths, tmp_path / "both")
+    assert one.table("launches").height == 60
+    assert one.table("launches")["duration_ns"].sum() == 308672
+    assert one.table("devices").select("name", "arch").rows() == [("NVIDIA H200", "sm_90")]
+
+
+def test_twenty_captures_of_one_run(shared_data: Path, tmp_path: Path) -> None:
+    found = convert_units([shared_data / "ncu" / "deepseek-ocr-v2"], tmp_path)
+    assert len(found) == 20
+    assert {one.trace["run"] for one in found} == {"deepseek-ocr-v2"}
+    assert {one.trace["kind"] for one in found} == {"profiled"}
+    assert sum(one.table("launches").height for one in found) == 20
+
+
+def test_that_the_fixtures_are_all_used() -> None:
+    names = {path.name for path in DATA.iterdir()}
+    assert {f"{name}.csv.gz" for name in OTHERS} | {f"{one}.raw.csv.gz" for one in LOCALES} <= names

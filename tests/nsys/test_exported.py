@@ -1,0 +1,325 @@
+"""Exports of Nsight Systems: SQLite of several schemas, and the same tables as a folder of Parquet files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+
+from kerneldb.ingest import Options, convert, expand, plan
+from tests.ingest.conversion import Converted, convert_file
+from tests.nsys import exports
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FIRST, SECOND = str(exports.FIRST), str(exports.SECOND)
+
+
+def build(tmp_path: Path, era: str = "2025.3", **changes: Any) -> Converted:
+    return convert_file(exports.build(tmp_path / "small.sqlite", era, **changes), tmp_path / "spool")
+
+
+def parquet_of(database: Path, folder: Path) -> Path:
+    """The tables of a database as `nsys export --type parquetdir` lays them out: ids unsigned, shapes 32 bits wide."""
+    folder.mkdir()
+    connection = sqlite3.connect(database)
+    for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+        rows = connection.execute(f'SELECT * FROM "{table}"')
+        names = [column[0] for column in rows.description]
+        frame = pl.DataFrame(rows.fetchall(), schema=names, orient="row", infer_schema_length=None)
+        narrow = [
+            pl.col(name).cast(pl.Int32) for name in names if name.startswith(("grid", "block")) and name != "gridId"
+        ]
+        wide = [pl.col(name).reinterpret(signed=False) for name in ("globalPid", "globalTid", "id") if name in names]
+        frame.with_columns(*narrow, *wide).write_parquet(folder / f"{table}.parquet")
+    connection.close()
+    return folder
+
+
+def facts(converted: Converted) -> list[dict[str, Any]]:
+    rows = converted.launches.drop("trace_id", strict=False)
+    return rows.select(sorted(rows.columns)).sort("launch_index").to_dicts()
+
+
+@pytest.mark.parametrize("era", exports.ERAS)
+def test_every_schema_gives_the_same_launches(tmp_path: Path, era: str) -> None:
+    converted = build(tmp_path, era)
+    rows = converted.launches.sort("launch_index").to_dicts()
+    truth = sorted((*exports.KERNELS, *exports.MEMORY), key=lambda one: one.start)
+    assert [row["start_ns"] for row in rows] == [one.start for one in truth]
+    assert [row["launch_index"] for row in rows] == list(range(len(truth)))
+    for row, one in zip(rows, truth, strict=True):
+        assert row["duration_ns"] == one.duration == row["end_ns"] - row["start_ns"]
+        assert row["process"] == str(one.process)
+        if isinstance(one, exports.Kernel):
+            assert row["name"] == one.name[0]
+            assert (row["static_shared_bytes"], row["dynamic_shared_bytes"]) == one.shared
+            assert row["shared_bytes"] == sum(one.shared)
+            assert row["registers"] == one.registers
+            assert row["quality"] is None if "quality" in row else True
+        else:
+            assert row["bytes"] == one.bytes
+    schema = exports.ERAS[era].schema
+    assert converted.trace["era"] == (f"sqlite {schema}" if schema else "sqlite")
+
+
+def test_launches_find_the_call_of_their_own_process(tmp_path: Path) -> None:
+    rows = build(tmp_path).launches
+    same_correlation = rows.filter(pl.col("correlation_id") == 1).sort("process").to_dicts()
+    assert [(row["process"], row["launch_duration_ns"]) for row in same_correlation] == [(FIRST, 300), (SECOND, 777)]
+    status = dict(rows.select("start_ns", "launch_status").iter_rows())
+    assert status[1_000_500] == "no_op"
+    assert status[1_070_000] == "no_launch"
+    assert status[1_060_000] == status[1_061_000] == "graph"
+
+
+def test_graph_nodes_share_one_call(tmp_path: Path) -> None:
+    rows = build(tmp_path).launches.filter(pl.col("launch_status") == "graph")
+    assert rows["graph_node_id"].to_list() == [77, 78]
+    assert set(rows["api_call"]) == {"cudaGraphLaunch"}
+    assert rows["api_index"].n_unique() == 1
+
+
+def test_calls_lose_the_suffix_of_their_version(tmp_path: Path) -> None:
+    calls = build(tmp_path).table("api_calls")
+    assert set(calls["name"]) == {
+        "cudaLaunchKernel",
+        "cuLaunchKernel",
+        "cudaMemcpyAsync",
+        "cudaMemsetAsync",
+        "cudaGraphLaunch",
+        "cudaStreamSynchronize",
+    }
+    assert set(calls.filter(pl.col("kind") == "cuda_driver")["name"]) == {"cuLaunchKernel"}
+    assert calls.height == len(exports.CALLS)
+
+
+def test_phases_and_paths(tmp_path: Path) -> None:
+    rows = build(tmp_path).launches
+    found = {row["start_ns"]: (row["phase"], row["range_path"]) for row in rows.to_dicts()}
+    assert found[1_000_500] == ("prefill", "prefill/layer 0")
+    assert found[1_010_000] == ("prefill", "prefill/layer 0/NCCL:ncclAllReduce")
+    assert found[1_020_000] == ("decode", "decode")
+    assert found[1_001_000] == ("epoch", "epoch")
+    assert found[1_060_000] == ("unfinished", "unfinished")
+    assert found[1_070_000] == (None, None)
+
+
+def test_ranges(tmp_path: Path) -> None:
+    converted = build(tmp_path)
+    rows = {row["name"]: row for row in converted.table("ranges").to_dicts()}
+    assert len(rows) == len(exports.RANGES)
+    assert rows["layer 0"]["parent_id"] == rows["prefill"]["range_id"]
+    assert (rows["prefill"]["depth"], rows["layer 0"]["depth"], rows["NCCL:ncclAllReduce"]["depth"]) == (0, 1, 2)
+    assert rows["epoch"]["kind"] == "nvtx_start_end"
+    assert (rows["unfinished"]["finished"], rows["unfinished"]["duration_ns"]) == (False, None)
+    assert converted.report("note")["NVTX range that the recording cut"] == 1
+
+
+RANGES = {
+    "steps are no phases": ((exports.Range(0, 10**7, "ProfilerStep#4"), exports.Range(1, 10**7 - 1, "train")), "train"),
+    "operators of torch are no phases": (
+        (exports.Range(0, 10**7, "decode, op_id = 3"), exports.Range(1, 10**7 - 1, "aten::mm, op_id = 4")),
+        "decode",
+    ),
+    "a library alone": ((exports.Range(0, 10**7, "allreduce", domain=3),), "NCCL:allreduce"),
+    "the default domain before a library": (
+        (exports.Range(0, 10**7, "outer", domain=3), exports.Range(1, 10**7 - 1, "mine")),
+        "mine",
+    ),
+    "equal intervals": ((exports.Range(0, 10**7, "a"), exports.Range(0, 10**7, "b")), "a"),
+    "an empty range before": ((exports.Range(999_999, 999_999, "x"), exports.Range(1_000_000, 10**7, "y")), "y"),
+    "overlapping start/end ranges": (
+        (exports.Range(0, 1_000_200, "cut", kind=60), exports.Range(5, 10**7, "whole", kind=60)),
+        "whole",
+    ),
+    "another thread": ((exports.Range(0, 10**7, "x", thread=5),), None),
+    "ends inside the call": ((exports.Range(0, 1_000_399, "x"),), None),
+}
+
+
+@pytest.mark.parametrize("case", RANGES)
+def test_the_phase_of_a_launch(tmp_path: Path, case: str) -> None:
+    ranges, wanted = RANGES[case]
+    rows = build(tmp_path, ranges=ranges).launches
+    assert rows.row(by_predicate=pl.col("start_ns") == 1_000_500, named=True)["phase"] == wanted
+
+
+def test_ordinals_are_mapped_to_gpus_per_process(tmp_path: Path) -> None:
+    devices = {row["process"]: row for row in build(tmp_path).table("devices").to_dicts()}
+    assert (devices[FIRST]["device"], devices[FIRST]["arch"], devices[FIRST]["multiprocessors"]) == (0, "sm_80", 108)
+    assert (devices[SECOND]["device"], devices[SECOND]["arch"]) == (0, "sm_90")
+    assert devices[SECOND]["clock_mhz"] == 1980.0
+    assert json.loads(devices[SECOND]["properties"])["memoryBandwidth"] == 3_352_320_000_000
+
+
+@pytest.mark.parametrize("era", ["2020.4", "2023.4"])
+def test_gpus_without_a_mapping_keep_their_numbers(tmp_path: Path, era: str) -> None:
+    devices = build(tmp_path, era).table("devices").sort("device")
+    assert devices["device"].to_list() == [0, 1]
+    assert devices["name"].to_list() == ["NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"]
+
+
+def test_a_mig_slice_has_no_capability(tmp_path: Path) -> None:
+    slice_of = {"id": 0, "name": "NVIDIA H100 MIG 1g.10gb", "smCount": 0, "computeMajor": 0, "computeMinor": 0}
+    path = exports.build(tmp_path / "mig.sqlite")
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM TARGET_INFO_GPU")
+        names = ", ".join(slice_of)
+        connection.execute(f"INSERT INTO TARGET_INFO_GPU ({names}) VALUES (?, ?, ?, ?, ?)", tuple(slice_of.values()))
+    row = convert_file(path, tmp_path / "spool").table("devices").row(0, named=True)
+    assert (row["multiprocessors"], row["arch"]) == (None, None)
+
+
+def test_occupancy_follows_the_gpu(tmp_path: Path) -> None:
+    rows = build(tmp_path, "2023.4").launches.filter(pl.col("name") == exports.GEMM[0])
+    assert rows["theoretical_occupancy"].is_between(0, 1).all()
+    assert set(rows["theoretical_limiter"]) == {"registers"}
+
+
+def test_the_clock_is_that_of_the_session(tmp_path: Path) -> None:
+    trace = build(tmp_path).trace
+    assert (trace["clock"], trace["base_ns"]) == ("epoch", exports.START_UTC)
+    assert (trace["window_start_ns"], trace["window_end_ns"]) == (1_000_100, 3_580_000)
+    assert (trace["source"], trace["kind"], trace["host"]) == ("nsys", "timeline", "node7")
+    assert trace["tool_version"] == "2099.1.1"
+
+
+def test_mangled_names_are_kept_beside_the_full_ones(tmp_path: Path) -> None:
+    converted = build(tmp_path)
+    names = converted.table("kernel_names").select("name_id", "name")
+    symbols = converted.table("kernel_symbols").join(names, on="name_id")
+    found = {row["name"]: (row["symbol"], row["launches"]) for row in symbols.to_dicts()}
+    assert found == {exports.GEMM[0]: (exports.GEMM[2], 3), exports.ADD[0]: (exports.ADD[2], 3)}
+
+
+def test_environments_and_command_lines_stay_out(tmp_path: Path) -> None:
+    path = exports.build(tmp_path / "small.sqlite")
+    convert_file(path, tmp_path / "spool")
+    for part in tmp_path.glob("spool/**/*"):
+        assert part.is_dir() or b"SECRET" not in part.read_bytes()
+    kept = convert_file(path, tmp_path / "kept", Options(keep_environment=True)).trace["metadata"]
+    assert "HF_TOKEN=SECRET" in kept
+    assert "--token=SECRET" in kept
+
+
+def test_the_file_is_not_touched(tmp_path: Path) -> None:
+    path = exports.build(tmp_path / "small.sqlite")
+    content, before = path.read_bytes(), sorted(tmp_path.iterdir())
+    path.chmod(0o444)
+    convert_file(path, tmp_path / "spool")
+    assert path.read_bytes() == content
+    assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "spool"])
+
+
+def test_a_compressed_export_is_the_same_trace(tmp_path: Path) -> None:
+    path = exports.build(tmp_path / "small.sqlite")
+    packed = tmp_path / "small.sqlite.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    one, other = convert_file(path, tmp_path / "one"), convert_file(packed, tmp_path / "other")
+    assert one.manifest.trace_id == other.manifest.trace_id
+    assert one.trace["name"] == other.trace["name"] == "small"
+    assert facts(one) == facts(other)
+
+
+@pytest.mark.parametrize("era", ["2021.5", "2023.4", "2026.2"])
+def test_parquet_and_sqlite_give_the_same(tmp_path: Path, era: str) -> None:
+    path = exports.build(tmp_path / "small.sqlite", era)
+    folder = parquet_of(path, tmp_path / "small_pqtdir")
+    assert expand([tmp_path / "small_pqtdir"]) == [folder]
+    one, other = convert_file(path, tmp_path / "one"), convert_file(folder, tmp_path / "other")
+    assert facts(one) == facts(other)
+    for table in ("ranges", "api_calls", "signatures", "kernel_names", "devices", "kernel_symbols"):
+        assert one.table(table).drop("trace_id", strict=False).equals(other.table(table).drop("trace_id", strict=False))
+    schema = exports.ERAS[era].schema
+    assert (other.trace["era"], other.trace["name"]) == (f"parquetdir {schema}", "small")
+    assert one.trace["run"] == other.trace["run"]
+
+
+def test_a_folder_of_folders_finds_each_parquet_export(tmp_path: Path) -> None:
+    path = exports.build(tmp_path / "a.sqlite")
+    parquet_of(path, tmp_path / "b_pqtdir")
+    found = plan(expand([tmp_path]))
+    assert [unit.path.name for unit in found] == ["a.sqlite", "b_pqtdir"]
+    assert [unit.reader.name for unit in found if unit.reader] == ["nsys", "nsys"]
+
+
+def test_rows_in_any_order_give_the_same_numbers(tmp_path: Path) -> None:
+    one = build(tmp_path)
+    shuffled = exports.build(tmp_path / "b.sqlite", kernels=exports.KERNELS[::-1], calls=exports.CALLS[::-1])
+    other = convert_file(shuffled, tmp_path / "other")
+    for row, twin in zip(facts(one), facts(other), strict=True):
+        same = {"api_index"}
+        assert {key: row[key] for key in row if key not in same} == {key: twin[key] for key in twin if key not in same}
+
+
+@pytest.mark.parametrize("left", ["kernels", "memory", "calls", "ranges"])
+def test_any_table_may_be_missing(tmp_path: Path, left: str) -> None:
+    converted = build(tmp_path, **{left: ()})
+    counts = {"kernels": len(exports.KERNELS), "memory": len(exports.MEMORY)}
+    assert converted.trace["launches"] == sum(count for name, count in counts.items() if name != left)
+    if left == "calls":
+        rows = converted.launches
+        assert set(rows["launch_status"]) == {"no_launch", "graph"}
+        assert rows["phase"].null_count() == rows.height
+
+
+def test_an_export_without_gpu_work_is_an_empty_trace(tmp_path: Path) -> None:
+    converted = build(tmp_path, kernels=(), memory=(), calls=(), ranges=())
+    assert converted.trace["launches"] == 0
+    assert converted.table("devices").height == 2
+
+
+def test_graphs_recorded_as_a_whole_are_launches_and_said(tmp_path: Path) -> None:
+    row = {
+        "start": 2_000_000,
+        "end": 2_900_000,
+        "deviceId": 0,
+        "contextId": 1,
+        "streamId": 7,
+        "correlationId": 9,
+        "globalPid": exports.global_pid(exports.FIRST),
+        "graphId": 4,
+        "graphExecId": 5,
+    }
+    converted = build(tmp_path, kernels=(), extra={"CUPTI_ACTIVITY_KIND_GRAPH_TRACE": [row]})
+    (launch,) = converted.launches.filter(pl.col("kind") == "graph").to_dicts()
+    assert (launch["name"], launch["duration_ns"], launch["graph_id"]) == ("[CUDA graph]", 900_000, 4)
+    assert (launch["launch_status"], launch["api_call"]) == ("graph", "cudaGraphLaunch")
+    assert converted.report("note")["CUDA graph recorded as a whole: its kernels are not in the export"] == 1
+
+
+def test_what_is_not_stored_is_counted(tmp_path: Path) -> None:
+    converted = build(tmp_path, extra={"OSRT_API": [{"start": 1, "end": 2}, {"start": 3, "end": 4}]})
+    assert converted.report("skipped") == {"call of the OS runtime": 2}
+    stored = converted.report("stored")
+    assert (stored["kernel"], stored["copy"], stored["fill"]) == (len(exports.KERNELS), 3, 1)
+    assert converted.table("trace_files")["events"].to_list() == [sum(stored.values()) + 2]
+
+
+def test_many_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kerneldb.ingest.sqlite.BATCH_ROWS", 2)
+    one = build(tmp_path)
+    monkeypatch.undo()
+    other = convert_file(tmp_path / "small.sqlite", tmp_path / "other")
+    assert facts(one) == facts(other)
+
+
+def test_without_adbc_the_standard_library_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = build(tmp_path)
+    monkeypatch.setitem(__import__("sys").modules, "adbc_driver_sqlite", None)
+    assert facts(convert_file(tmp_path / "small.sqlite", tmp_path / "other")) == facts(one)
+
+
+def test_progress_ends_at_the_size_of_the_file(tmp_path: Path) -> None:
+    path = exports.build(tmp_path / "small.sqlite")
+    seen: list[tuple[int, int]] = []
+    convert(path, tmp_path / "spool", Options(), lambda done, total: seen.append((done, total)))
+    assert seen == sorted(seen)
+    assert {total for _, total in seen} == {path.stat().st_size}
+    assert all(done <= total for done, total in seen)

@@ -1,0 +1,215 @@
+"""nvprof: texts in the layouts of its generations and its SQLite files, made by hand after NVIDIA's documentation."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from kerneldb.errors import NotATraceError, UnreadableTraceError
+from kerneldb.ingest import Options, convert, diagnose
+from tests.ingest.conversion import Converted, convert_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PREAMBLE = "==4711== NVPROF is profiling process 4711, command: ./app --token=SECRET\n==4711== Profiling result:\n"
+HEADER = (
+    '"Start","Duration","Grid X","Grid Y","Grid Z","Block X","Block Y","Block Z","Registers Per Thread","Static SMem",'
+    '"Dynamic SMem","Size","Throughput","SrcMemType","DstMemType","Device","Context","Stream","Name"'
+)
+UNITS = "s,ms,,,,,,,,KB,B,MB,GB/s,,,,,,"
+ROWS = (
+    '0.150000,0.002048,,,,,,,,,,0.250000,122.070312,"Pageable","Device","TITAN Xp (1)","1","7","[CUDA memcpy HtoD]"',
+    '0.160000,1.500000,64,2,1,256,1,1,32,8.000000,16,,,,,"TITAN Xp (1)","1","7",'
+    '"void step<float, int>(float*, int) [117]"',
+    '0.170000,0.750000,64,2,1,256,1,1,32,8.000000,0,,,,,"TITAN Xp (1)","1","13",'
+    '"void step<float, int>(float*, int) [121]"',
+    '0.180000,0.001024,,,,,,,,,,0.003906,3.725290,,,"TITAN Xp (1)","1","7","[CUDA memset]"',
+)
+TRACE = PREAMBLE + "\n".join((HEADER, UNITS, *ROWS)) + "\n"
+
+
+def read(tmp_path: Path, text: str, name: str = "run.csv") -> Converted:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return convert_file(path, tmp_path / f"spool-{name}")
+
+
+def test_launches(tmp_path: Path) -> None:
+    converted = read(tmp_path, TRACE)
+    copy, first, second, fill = converted.launches.sort("launch_index").to_dicts()
+    assert (copy["kind"], copy["copy_kind"], copy["bytes"]) == ("memcpy", "HtoD", 262_144)
+    assert (fill["kind"], fill["duration_ns"]) == ("memset", 1_024)
+    assert first["name"] == second["name"] == "void step<float, int>(float*, int)"
+    assert (first["correlation_id"], second["correlation_id"]) == (117, 121)
+    assert (first["start_ns"], first["duration_ns"], first["end_ns"]) == (160_000_000, 1_500_000, 161_500_000)
+    assert [first[f"grid_{axis}"] for axis in "xyz"] == [64, 2, 1]
+    assert [first[f"block_{axis}"] for axis in "xyz"] == [256, 1, 1]
+    assert (first["registers"], first["static_shared_bytes"], first["dynamic_shared_bytes"]) == (32, 8_192, 16)
+    assert (first["device"], first["stream"], second["stream"]) == (1, 7, 13)
+    assert first["signature_id"] == second["signature_id"]
+
+
+def test_trace_row_and_device(tmp_path: Path) -> None:
+    converted = read(tmp_path, TRACE)
+    trace = converted.trace
+    assert (trace["source"], trace["kind"], trace["era"], trace["clock"]) == (
+        "nvprof",
+        "timeline",
+        "gpu trace csv",
+        "capture",
+    )
+    assert trace["name"] == "run"
+    assert converted.table("devices").select("device", "name", "vendor").rows() == [(1, "TITAN Xp", "NVIDIA")]
+    assert converted.report("stored") == {"GPU activity": 4}
+    for part in tmp_path.glob("spool-*/**/*"):
+        assert part.is_dir() or b"SECRET" not in part.read_bytes()
+
+
+def test_starts_have_microseconds_and_sizes_four_digits(tmp_path: Path) -> None:
+    qualities = {row["kind"]: row["quality"] for row in read(tmp_path, TRACE).launches.to_dicts()}
+    assert qualities["kernel"] == "start_rounded"
+    assert "bytes_rounded" in qualities["memset"]
+
+
+@pytest.mark.parametrize(
+    ("printed", "unit", "wanted"),
+    [("8.1920", "KB", 8192), ("8.0000", "KB", 8192), ("16", "B", 16), ("2.0480", "KB", 2048)],
+)
+def test_a_kilobyte_has_1000_bytes_until_cuda_8(tmp_path: Path, printed: str, unit: str, wanted: int) -> None:
+    units = UNITS.replace("KB", unit, 1)
+    row = ROWS[1].replace("8.000000", printed)
+    converted = read(tmp_path, "\n".join((HEADER, units, row)) + "\n")
+    assert converted.launches["static_shared_bytes"].to_list() == [wanted]
+
+
+def test_older_columns_and_units(tmp_path: Path) -> None:
+    header = HEADER.replace('"SrcMemType","DstMemType",', "")
+    units = "us,us,,,,,,,,B,B,B,MB/s,,,,"
+    row = '5.5,2.25,1,1,1,32,1,1,8,0,0,,,"Tesla K40c (0)","1","7","k(int, int)"'
+    (launch,) = read(tmp_path, "\n".join((header, units, row)) + "\n").launches.to_dicts()
+    assert (launch["start_ns"], launch["duration_ns"], launch["name"]) == (5_500, 2_250, "k(int, int)")
+
+
+def test_unified_memory_columns(tmp_path: Path) -> None:
+    header = HEADER.replace('"Name"', '"Unified Memory","Virtual Address","Name","Correlation_ID"')
+    row = ROWS[1].replace('"void step<float, int>(float*, int) [117]"', ',,"k","9"')
+    (launch,) = read(tmp_path, "\n".join((header, UNITS + ",,,", row)) + "\n").launches.to_dicts()
+    assert (launch["name"], launch["correlation_id"]) == ("k", 9)
+
+
+SUMMARY = (
+    PREAMBLE + '"Type","Time(%)","Time","Calls","Avg","Min","Max","Name"\n,%,ms,,us,us,ms,\n'
+    '"GPU activities",90.0,542.360000,3,180786.000000,100.000000,300.000000,"void step<float, int>(float*, int)"\n'
+    '"GPU activities",10.0,60.000000,2,30000.000000,29000.000000,0.031000,"[CUDA memcpy DtoH]"\n'
+    '"API calls",99.0,700.000000,4,1.000000,1.000000,1.000000,"cudaMemcpy"\n'
+)
+
+
+def test_summary(tmp_path: Path) -> None:
+    converted = read(tmp_path, SUMMARY)
+    names = converted.table("signatures").join(converted.table("kernel_names").select("name_id", "name"), on="name_id")
+    rows = {row["name"]: row for row in converted.table("rollups").join(names, on="signature_id").to_dicts()}
+    step = rows["void step<float, int>(float*, int)"]
+    assert (step["n"], step["total_ns"], step["min_ns"], step["max_ns"]) == (3, 542_360_000, 100_000, 300_000_000)
+    assert rows["[CUDA memcpy DtoH]"]["copy_kind"] == "DtoH"
+    assert {row["origin"] for row in rows.values()} == {"report"}
+    assert converted.trace["kind"] == "summary"
+    assert converted.report("skipped") == {"sum over calls of the API": 1}
+
+
+def test_summary_of_2016_glues_units_and_quotes_nothing(tmp_path: Path) -> None:
+    text = (
+        "==9== Profiling result:\nTime(%),Time,Calls,Avg,Min,Max,Name\n"
+        "90.00%,542.36ms,3,180.79ms,100.00us,300.00ms,void step<float, int>(float*, int)\n"
+        "10.00%,60.0us,2,30.0us,29.0us,31.0us,[CUDA memset]\n"
+    )
+    converted = read(tmp_path, text)
+    rows = converted.table("rollups").sort("total_ns", descending=True).to_dicts()
+    assert [(row["n"], row["total_ns"]) for row in rows] == [(3, 542_360_000), (2, 60_000)]
+    assert "void step<float, int>(float*, int)" in set(converted.table("kernel_names")["name"])
+
+
+def test_output_of_the_program_in_between(tmp_path: Path) -> None:
+    text = "loss 3.5\n" + TRACE.replace(ROWS[2], "iteration 7 done\n" + ROWS[2]) + "==4711== Generated result file\n"
+    converted = read(tmp_path, text)
+    assert converted.launches.height == 4
+    assert converted.report("skipped") == {"line of other programs": 2}
+
+
+def test_doctor(tmp_path: Path) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text(TRACE, encoding="utf-8")
+    (diagnosis,) = diagnose(path)
+    assert any("rounded starts" in finding.message for finding in diagnosis.findings)
+
+
+REFUSED = {
+    "console summary": (
+        "            Type  Time(%)      Time     Calls       Avg       Min       Max  Name\n",
+        "made for reading",
+    ),
+    "console trace": (
+        "   Start  Duration            Grid Size      Block Size     Regs*    SSMem*\n",
+        "made for reading",
+    ),
+    "api trace": ('"Start","Duration","Name"\ns,us,\n1.0,2.0,"cudaMalloc"\n', "without GPU work"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_cannot_be_read_names_the_remedy(tmp_path: Path, kind: str) -> None:
+    text, pattern = REFUSED[kind]
+    path = tmp_path / "run.csv"
+    path.write_text(PREAMBLE + text, encoding="utf-8")
+    with pytest.raises(NotATraceError, match=f"{pattern}.*nvprof --csv --print-gpu-trace"):
+        convert(path, tmp_path / "spool", Options())
+
+
+@pytest.mark.parametrize("cut", [3, 60, 100])
+def test_a_cut_text(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text(TRACE[:-cut], encoding="utf-8")
+    with pytest.raises(UnreadableTraceError, match="cut"):
+        convert(path, tmp_path / "spool", Options())
+
+
+def nvvp(path: Path) -> Path:
+    shape = "gridX, gridY, gridZ, blockX, blockY, blockZ, staticSharedMemory, dynamicSharedMemory, registersPerThread"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE StringTable (_id_ INTEGER, value TEXT)")
+        connection.executemany("INSERT INTO StringTable VALUES (?, ?)", [(1, "_Z4stepPfi"), (2, "NVIDIA Tegra X1")])
+        kernel = f"(_id_, start, end, deviceId, contextId, streamId, correlationId, {shape}, name)"
+        for table in ("CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL", "CUPTI_ACTIVITY_KIND_KERNEL"):
+            connection.execute(f"CREATE TABLE {table} {kernel}")
+        row = (1, 1000, 3500, 0, 1, 7, 9, 8, 1, 1, 128, 1, 1, 64, 0, 20, 1)
+        marks = ", ".join("?" for _ in row)
+        connection.execute(f"INSERT INTO CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL VALUES ({marks})", row)
+        copy = "(_id_, copyKind, srcKind, dstKind, bytes, start, end, deviceId, contextId, streamId, correlationId)"
+        connection.execute(f"CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY {copy}")
+        connection.execute("INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (1, 1, 1, 3, 4096, 100, 900, 0, 1, 7, 3)")
+        device = "(id, name, computeCapabilityMajor, computeCapabilityMinor, numMultiprocessors, coreClockRate)"
+        connection.execute(f"CREATE TABLE CUPTI_ACTIVITY_KIND_DEVICE {device}")
+        connection.execute("INSERT INTO CUPTI_ACTIVITY_KIND_DEVICE VALUES (0, 2, 5, 3, 1, 921600)")
+    connection.close()
+    return path
+
+
+def test_databases(tmp_path: Path) -> None:
+    converted = convert_file(nvvp(tmp_path / "run.nvvp"), tmp_path / "spool")
+    copy, kernel = converted.launches.sort("launch_index").to_dicts()
+    assert (copy["kind"], copy["copy_kind"], copy["bytes"], copy["duration_ns"]) == ("memcpy", "HtoD", 4096, 800)
+    assert (kernel["name"], kernel["duration_ns"], kernel["shared_bytes"]) == ("_Z4stepPfi", 2500, 64)
+    assert (converted.trace["source"], converted.trace["era"]) == ("nvprof", "sqlite")
+    device = converted.table("devices").row(0, named=True)
+    assert (device["name"], device["arch"], device["clock_mhz"]) == ("NVIDIA Tegra X1", "sm_53", 921.6)
+
+
+def test_many_rows(tmp_path: Path) -> None:
+    many = "\n".join((HEADER, UNITS, *(ROWS[1] for _ in range(5_000)))) + "\n"
+    launches = read(tmp_path, many).launches
+    assert launches.height == 5_000
+    assert launches.select(pl.col("duration_ns").sum()).item() == 5_000 * 1_500_000

@@ -1,0 +1,197 @@
+"""CSV of every kind and era, alone and as files of one capture."""
+
+from __future__ import annotations
+
+import gzip
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kerneldb import ingest
+from tests.rocprof.conversion import converted, launch_rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KERNELS_63 = (
+    '"Kind","Agent_Id","Queue_Id","Thread_Id","Dispatch_Id","Kernel_Id","Kernel_Name","Correlation_Id",'
+    '"Start_Timestamp","End_Timestamp","Private_Segment_Size","Group_Segment_Size","Workgroup_Size_X",'
+    '"Workgroup_Size_Y","Workgroup_Size_Z","Grid_Size_X","Grid_Size_Y","Grid_Size_Z"\n'
+    '"KERNEL_DISPATCH",4,1,7,1,10,"add(float*)",1,1000,1500,16,2048,64,1,1,1000,1,1\n'
+)
+"""ROCm 6.2 and 6.3: no stream, no registers, a plain agent number, and the LDS of the dispatch."""
+AGENT = '"Node_Id","Logical_Node_Id","Agent_Type","Cpu_Cores_Count","Cu_Count","Logical_Node_Type_Id","Name"\n'
+AGENTS = AGENT + '0,0,"CPU",64,0,0,"AMD EPYC"\n4,4,"GPU",0,304,2,"gfx942"\n'
+COUNTERS = (
+    '"Correlation_Id","Dispatch_Id","Agent_Id","Queue_Id","Process_Id","Thread_Id","Grid_Size","Kernel_Id",'
+    '"Kernel_Name","Workgroup_Size","LDS_Block_Size","Scratch_Size","VGPR_Count","Accum_VGPR_Count","SGPR_Count",'
+    '"Counter_Name","Counter_Value","Start_Timestamp","End_Timestamp"\n'
+)
+COUNTED = '1,{dispatch},"Agent 4",1,15,15,1000,10,"add(float*)",64,0,0,8,4,16,"{counter}",{value},{start},{end}\n'
+ROCPROF_V1 = (
+    '"Index","KernelName","gpu-id","queue-id","queue-index","pid","tid","grd","wgr","lds","scr","arch_vgpr",'
+    '"accum_vgpr","sgpr","wave_size","sig","obj","DispatchNs","BeginNs","EndNs","CompleteNs","DurationNs"\n'
+    '0,"vec_add(double*, int)",0,0,0,11,12,1048576,256,512,0,8,0,16,64,0x0,0x7f,1,5000,9000,9500,4000\n'
+)
+ROCPROF_V2 = (
+    "Dispatch_ID,GPU_ID,Queue_ID,PID,TID,Grid_Size,Workgroup_Size,LDS_Per_Workgroup,Scratch_Per_Workitem,Arch_VGPR,"
+    "Accum_VGPR,SGPR,Wave_Size,Kernel_Name,Start_Timestamp,End_Timestamp,Correlation_ID,SQ_WAVES,FETCH_SIZE\n"
+    '1,0,1,77,77,512,64,0,0,16.0,0,32,64,"k",100,300,1,8.0,2\n'
+)
+STATS = '"Name","Calls","TotalDurationNs","AverageNs","Percentage","MinNs","MaxNs","StdDev"\n'
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_rocm_6_kernel_traces(tmp_path: Path) -> None:
+    (row,) = converted(written(tmp_path / "old_kernel_trace.csv", KERNELS_63)).launches.to_dicts()
+    assert (row["grid_x"], row["block_x"], row["reported_grid_x"], row["reported_grid_unit"]) == (
+        16,
+        64,
+        1000,
+        "work-items",
+    )
+    assert (row["shared_bytes"], row["scratch_bytes"], row.get("registers_reported")) == (2048, 16, None)
+    assert (row["device"], row["duration_ns"], row["timing"]) == (4, 500, "timeline")
+
+
+def test_agents_are_numbered_as_gpus_where_they_are_described(tmp_path: Path) -> None:
+    written(tmp_path / "77_kernel_trace.csv", KERNELS_63)
+    written(tmp_path / "77_agent_info.csv", AGENTS)
+    trace = converted(tmp_path)
+    assert trace.launches["device"].to_list() == [2]
+    assert trace.launches["process"].to_list() == ["77"]
+    assert trace.table("devices").select("device", "arch", "multiprocessors").rows() == [(2, "gfx942", 304)]
+    alone = converted(tmp_path / "77_kernel_trace.csv")
+    assert any("agent_info" in reason for reason in alone.report("note"))
+
+
+def test_files_of_one_capture_are_one_trace(tmp_path: Path) -> None:
+    written(tmp_path / "a_kernel_trace.csv", KERNELS_63)
+    written(tmp_path / "a_agent_info.csv", AGENTS)
+    written(tmp_path / "b_kernel_trace.csv", KERNELS_63.replace("add", "sub"))
+    units = ingest.plan(ingest.expand([tmp_path]))
+    assert [sorted(file.name for file in unit.files) for unit in units] == [
+        ["a_agent_info.csv", "a_kernel_trace.csv"],
+        ["b_kernel_trace.csv"],
+    ]
+
+
+def test_counter_collection_alone_is_profiled(tmp_path: Path) -> None:
+    rows = [
+        COUNTED.format(dispatch=1, counter="SQ_WAVES", value="16.000000", start=10, end=30),
+        COUNTED.format(dispatch=1, counter="FETCH_SIZE", value="2.50", start=10, end=30),
+        COUNTED.format(dispatch=2, counter="SQ_WAVES", value="4", start=40, end=45),
+    ]
+    trace = converted(written(tmp_path / "x_counter_collection.csv", COUNTERS + "".join(rows)))
+    launches = launch_rows(trace, "timing", "duration_ns", "total_blocks", "threads_per_block", "grid_x", "quality")
+    assert [row["duration_ns"] for row in launches] == [20, 5]
+    assert {row["timing"] for row in launches} == {"profiled"}
+    assert (launches[0]["total_blocks"], launches[0]["threads_per_block"], launches[0]["grid_x"]) == (16, 64, None)
+    assert trace.trace["kind"] == "profiled"
+    metrics = trace.table("metrics").select("launch_index", "metric", "value", "unit", "precision").rows()
+    assert metrics == [
+        (0, "SQ_WAVES", 16.0, None, 5e-7),
+        (0, "FETCH_SIZE", 2560.0, "byte", 5.12),
+        (1, "SQ_WAVES", 4.0, None, 0.5),
+    ]
+
+
+def test_counters_of_traced_kernels_belong_to_the_traced_launch(tmp_path: Path) -> None:
+    written(tmp_path / "x_kernel_trace.csv", KERNELS_63)
+    rows = [
+        COUNTED.format(dispatch=1, counter="SQ_WAVES", value="16", start=1000, end=1500),
+        COUNTED.format(dispatch=9, counter="SQ_WAVES", value="17", start=2000, end=2001),
+    ]
+    written(tmp_path / "x_counter_collection.csv", COUNTERS + "".join(rows))
+    trace = converted(tmp_path)
+    assert [row["timing"] for row in launch_rows(trace, "timing")] == ["timeline", "profiled"]
+    assert trace.table("metrics").select("launch_index", "value").rows() == [(0, 16.0), (1, 17.0)]
+    assert trace.trace["kind"] == "timeline"
+
+
+def test_rocprof_v1(tmp_path: Path) -> None:
+    trace = converted(written(tmp_path / "results.csv", ROCPROF_V1))
+    (row,) = trace.launches.to_dicts()
+    assert (row["name"], row["duration_ns"], row["total_blocks"], row["threads_per_block"]) == (
+        "vec_add(double*, int)",
+        4000,
+        4096,
+        256,
+    )
+    assert (row["shared_bytes"], row["registers_reported"], row["process"], row["device"]) == (512, 8, "11", 0)
+    assert (trace.trace["source"], row["timing"]) == ("rocprof", "timeline")
+
+
+def test_wide_counters_of_rocprofv2(tmp_path: Path) -> None:
+    trace = converted(written(tmp_path / "results_7.csv", ROCPROF_V2))
+    (row,) = trace.launches.to_dicts()
+    assert (row["timing"], row["registers_reported"], row["total_blocks"]) == ("profiled", 16, 8)
+    metrics = trace.table("metrics").select("metric", "value", "unit").rows()
+    assert metrics == [("SQ_WAVES", 8.0, None), ("FETCH_SIZE", 2048.0, "byte")]
+
+
+def test_sums_of_kernels_are_rollups(tmp_path: Path) -> None:
+    text = STATS + '"k(int)",4,400,100.0,80.0,50,150,40.0\n"other",1,100,100.0,20.0,100,100,0.0\n'
+    trace = converted(written(tmp_path / "x_kernel_stats.csv", text))
+    rollups = trace.table("rollups").join(trace.table("signatures"), on="signature_id")
+    names = rollups.join(trace.table("kernel_names"), on="name_id")
+    rows = names.select("name", "origin", "n", "total_ns", "min_ns", "max_ns", "sum_squares_ns2").rows()
+    assert rows == [("k(int)", "report", 4, 400, 50, 150, 44800.0), ("other", "report", 1, 100, 100, 100, 10000.0)]
+    assert trace.trace["kind"] == "summary"
+
+
+@pytest.mark.parametrize("name", ["x_hip_api_stats.csv", "stats_of_calls.csv", "x_domain_stats.csv"])
+def test_sums_of_calls_and_domains_are_skipped_aloud(tmp_path: Path, name: str) -> None:
+    row = (
+        '"KERNEL_DISPATCH",4,400,100.0,80.0,50,150,1.0\n'
+        if "domain" in name
+        else '"hipMalloc",4,400,100.0,80.0,50,150,1.0\n'
+    )
+    trace = converted(written(tmp_path / name, STATS + row))
+    assert trace.table("rollups").is_empty()
+    assert trace.total("skipped") == 1
+
+
+def test_program_counter_samples_are_skipped_aloud(tmp_path: Path) -> None:
+    text = '"Sample_Timestamp","Exec_Mask","Dispatch_Id","Instruction","Instruction_Comment","Correlation_Id"\n'
+    text += '1,2,3,"s_endpgm","",4\n'
+    trace = converted(written(tmp_path / "x_pc_sampling_host_trap.csv", text))
+    assert trace.report("skipped") == {"samples of the program counter (not supported)": 1}
+
+
+def test_quotes_commas_and_line_breaks_in_texts(tmp_path: Path) -> None:
+    text = '"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"\n'
+    text += '"MARKER_CORE_RANGE_API","say ""hi"",\nand go",1,1,5,0,100\n"HIP_RUNTIME_API_EXT","hipFree",1,1,6,10,20\n'
+    trace = converted(written(tmp_path / "x_marker_api_trace.csv", text))
+    assert trace.table("ranges")["name"].to_list() == ['say "hi",\nand go']
+    assert trace.table("api_calls")["range_id"].to_list() == [0]
+
+
+def test_a_cut_file_gives_what_is_whole(tmp_path: Path) -> None:
+    whole = KERNELS_63 + KERNELS_63.splitlines()[1] + "\n"
+    trace = converted(written(tmp_path / "x_kernel_trace.csv", whole[:-25]))
+    assert trace.launches.height == 1
+    assert trace.report("truncated") == {"the text ends within a row": 1}
+
+
+def test_compressed_windows_and_marked_files(tmp_path: Path) -> None:
+    path = tmp_path / "x_kernel_trace.csv.gz"
+    path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + KERNELS_63.replace("\n", "\r\n").encode()))
+    assert converted(path).launches["grid_z"].to_list() == [1]
+
+
+def test_a_table_of_someone_else_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "people.csv", "name,age\nAda,36\n")
+    (unit,) = ingest.plan([path])
+    assert unit.reader is None or unit.reader.name != "rocprofv3"
+
+
+def test_numbers_beyond_32_bits_stay_exact(tmp_path: Path) -> None:
+    """A kernel of 331 s, as in a file that rocprof wrote."""
+    end = 331_634_184_678 + 1000
+    trace = converted(written(tmp_path / "x_kernel_trace.csv", KERNELS_63.replace(",1500,", f",{end},")))
+    assert trace.launches["duration_ns"].to_list() == [331_634_184_678]

@@ -1,0 +1,65 @@
+"""What `kerneldb doctor` says of AMD's traces, with the command that helps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerneldb import ingest
+from tests.rocprof.databases import Kernel, Process, fill, rocpd, write_rocpd
+from tests.rocprof.test_csv import COUNTED, COUNTERS, STATS, written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kerneldb.ingest.doctor import Finding
+
+KERNEL = Kernel("k", (256, 1, 1), (64, 1, 1), [10])
+
+
+def findings(path: Path) -> dict[str, Finding]:
+    """Topic → finding."""
+    (diagnosis,) = ingest.diagnose(path)
+    return {finding.topic: finding for finding in diagnosis.findings}
+
+
+def test_a_good_trace(tmp_path: Path) -> None:
+    found = findings(write_rocpd(tmp_path / "run.db", [KERNEL]))
+    assert found["GPU events"].level == found["API calls"].level == "ok"
+    assert "--marker-trace" in found["phases"].remedy
+    assert "roctxRangePush" in found["phases"].remedy
+
+
+def test_calls_without_kernels(tmp_path: Path) -> None:
+    with rocpd(tmp_path / "run.db") as connection:
+        Process(connection).region("HIP_RUNTIME_API_EXT", "hipMalloc", 1, 2, 1)
+    found = findings(tmp_path / "run.db")["no kernels"]
+    assert found.level == "problem"
+    assert "rocprofv3 --kernel-trace" in found.remedy
+
+
+def test_kernels_without_calls(tmp_path: Path) -> None:
+    with rocpd(tmp_path / "run.db") as connection:
+        process = Process(connection)
+        process.dispatch(KERNEL, process.symbol(KERNEL), 100, 10, 1)
+    assert "--hip-trace" in findings(tmp_path / "run.db")["API calls"].remedy
+
+
+def test_orphans_are_told(tmp_path: Path) -> None:
+    with rocpd(tmp_path / "run.db") as connection:
+        process = Process(connection)
+        fill(process, [KERNEL])
+        process.dispatch(KERNEL, 0, 100, 10, 1)
+    assert findings(tmp_path / "run.db")["orphans"].message.startswith("1 launches")
+
+
+def test_counters_only_and_sums_only(tmp_path: Path) -> None:
+    row = COUNTED.format(dispatch=1, counter="SQ_WAVES", value="1", start=1, end=2)
+    found = findings(written(tmp_path / "x_counter_collection.csv", COUNTERS + row))
+    assert found["counters only"].level == "warning"
+    assert "agent_info" in found["devices"].remedy
+    sums = findings(written(tmp_path / "y_kernel_stats.csv", STATS + '"k",4,400,100.0,80.0,50,150,40.0\n'))
+    assert sums["sums only"].level == "warning"
+
+
+def test_the_gfx950_fault_is_told(tmp_path: Path) -> None:
+    assert "gfx950" in findings(write_rocpd(tmp_path / "run.db", [KERNEL], "gfx950"))["registers"].message
