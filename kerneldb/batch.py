@@ -25,7 +25,7 @@ class Manifest:
     """A finished conversion of one trace.
 
     `parts` maps a table name to its Parquet files, in row order. `rows` counts their rows. `trace` repeats the row of
-    `traces` so that callers need not read Parquet to name what they commit.
+    `traces` so that callers need not read Parquet to name what they commit. `tags` are notes that the files carry.
     """
 
     trace_id: str
@@ -34,6 +34,7 @@ class Manifest:
     trace: dict[str, Any]
     parts: dict[str, list[Path]]
     rows: dict[str, int]
+    tags: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def load(cls, folder: Path) -> Manifest:

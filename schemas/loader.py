@@ -64,8 +64,12 @@ def migrations() -> tuple[Migration, ...]:
 
 @functools.cache
 def objects() -> str:
-    """The SQL that makes all views and macros anew. Macros first: views bind when they are made, macros when used."""
-    return _text("macros") + "\n" + _text("views")
+    """The SQL that makes all views and macros anew, in an order in which each finds what it reads.
+
+    Macros over any relation (`macros/`) bind when they are used, views when they are made; macros that name views
+    (`answers/`) come last.
+    """
+    return "\n".join(map(_text, ("macros", "views", "answers")))
 
 
 @functools.cache

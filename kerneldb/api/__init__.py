@@ -22,9 +22,14 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from kerneldb.api.answers import CounterDifference, Difference
+    from kerneldb.api.closure import Closure
+    from kerneldb.api.counters import Counting, NcuCommand
     from kerneldb.api.planning import Planned, Request
+    from kerneldb.api.recording import Recorded
     from kerneldb.api.replaying import Replayed
     from kerneldb.replay.options import Options
+    from kerneldb.replay.recording.settings import Settings
     from kerneldb.warehouse import Warehouse
 
 DEFAULT_DATABASE = "kernels.duckdb"
@@ -77,6 +82,8 @@ class Database:
         tags: Mapping[str, str] | None = None,
         replace: bool = False,
         keep_environment: bool = False,
+        time_zone: str | None = None,
+        date: str | None = None,
         progress: ProgressCallback | None = None,
     ) -> list[Outcome]:
         """Read traces (files, zips or folders of them) into the database; one outcome per trace.
@@ -84,7 +91,9 @@ class Database:
         A trace with the same content is left alone unless `replace`. All files are tried; then the first error, if any,
         is raised, with a note for each further one. `ingest_each` yields errors instead.
         """
-        wanted = IngestOptions(label, phase, name, run, dict(tags or {}), replace, keep_environment)
+        wanted = IngestOptions(
+            label, phase, name, run, dict(tags or {}), replace, keep_environment, time_zone=time_zone, date=date
+        )
         outcomes = list(self.ingest_each([paths] if isinstance(paths, str | Path) else paths, wanted, progress))
         errors = [outcome.error for outcome in outcomes if outcome.error is not None]
         if errors:
@@ -149,6 +158,19 @@ class Database:
 
         return replaying.run(self._warehouse, planned, replaying.Files.beside(self.path), options, listen)
 
+    def record(
+        self,
+        settings: Settings,
+        folder: Path | None = None,
+        *,
+        resume: bool = False,
+        listen: Callable[[Mapping[str, Any]], None] | None = None,
+    ) -> Recorded:
+        """Record a model or a script into a folder, and ingest it; see `kerneldb.api.recording.record`."""
+        from kerneldb.api import recording
+
+        return recording.record(self, settings, folder, resume=resume, listen=listen)
+
     def read_journal(self, plan: Path, journal: Path) -> str:
         """Commit the journal of a plan that was replayed elsewhere; returns the id of the run."""
         from kerneldb.api import replaying
@@ -164,6 +186,98 @@ class Database:
         from kerneldb.api import replaying
 
         return Result(replaying.results(self._warehouse, run_id))
+
+    def answer(self, name: str, *, where: str | None = None, traces: Sequence[str] = ()) -> Result:
+        """The rows of the table macro `name` (idle, overlap, collectives, iterations, …) over the selected launches."""
+        from kerneldb.api import answers
+
+        return Result(answers.answer(self._warehouse, name, where, traces))
+
+    def diff(self, before: str, after: str, *, where: str | None = None, threshold: float = 0.03) -> Difference:
+        """What changed from the trace `before` to the trace `after`; changes of a mean up to `threshold` are none."""
+        from kerneldb.api import answers
+
+        return answers.difference(self._warehouse, before, after, where, threshold)
+
+    def diff_counters(self, before: str, after: str, *, rule: str = "ncu") -> CounterDifference:
+        """What changed between the hardware counters of two traces or runs: coverage, classes by `rule`, means."""
+        from kerneldb.api import answers
+
+        return answers.counter_difference(self._warehouse, before, after, rule)
+
+    def bounds(
+        self, rule: str = "ncu", *, where: str | None = None, traces: Sequence[str] = (), kernels: bool = False
+    ) -> Result:
+        """What `rule` says limits the selected profiled launches: a row per verdict with means, or (`kernels`) each."""
+        from kerneldb.api import counters
+
+        return Result(counters.bounds(self._warehouse, rule, where, tuple(traces), kernels=kernels))
+
+    def bound_rules(self) -> Result:
+        """The rules of `bounds`, with thresholds and sources."""
+        from kerneldb.api import counters
+
+        return Result(counters.rules(self._warehouse))
+
+    def coverage(self, *, where: str | None = None, traces: Sequence[str] = (), top: int | None = None) -> Result:
+        """Which of the selected kernels (the `top` ones by time, or all) have valid counters."""
+        from kerneldb.api import counters
+
+        return Result(counters.coverage(self._warehouse, where, tuple(traces), top))
+
+    def ncu_command(self, wanted: Counting) -> NcuCommand:
+        """The Nsight Compute line that counts the wanted kernels. UsageError where nothing timed is selected."""
+        from kerneldb.api import counters
+
+        return counters.ncu_command(self._warehouse, wanted)
+
+    def closure(self, names: str | Sequence[str] = (), *, where: str | None = None, top: int = 20) -> Closure:
+        """What the replayed kernels predict, against time and energy measured whole, per trace, stage and mode."""
+        from kerneldb.api import closure
+
+        return closure.closure(self._warehouse, _several(names), where, top)
+
+    def annotate(
+        self,
+        where: str | None,
+        notes: Mapping[str, str | None],
+        *,
+        traces: Sequence[str] = (),
+        author: str | None = None,
+    ) -> int:
+        """Note `flops`, `bytes` (arithmetic: "2*8192^3") and `role` of the selected kernels; None takes one off.
+
+        Returns how many signatures it concerns. See `kerneldb.api.annotations`.
+        """
+        from kerneldb.api.annotations import annotate, author_of
+
+        return annotate(self._warehouse, where, traces, notes, author_of(author))
+
+    def annotations(self, *, where: str | None = None, traces: Sequence[str] = ()) -> Result:
+        """What is noted about the signatures of the selected launches."""
+        from kerneldb.api.annotations import listed
+
+        return Result(listed(self._warehouse, where, traces))
+
+    def compare(
+        self,
+        traces: Sequence[str],
+        *,
+        where: str | None = None,
+        matches: Sequence[str] = (),
+        iterations: int | None = None,
+    ) -> Result:
+        """Kernels of the traces side by side and the sums of an iteration; `matches` pairs names: "A=B"."""
+        from kerneldb.api import comparing
+
+        pairs = [comparing.pair_of(text) for text in matches]
+        return Result(comparing.compare(self._warehouse, traces, where, pairs, iterations))
+
+    def variants(self, prefix: str) -> Result:
+        """Kernels of the code object that holds the kernel of the signature whose id starts with `prefix`."""
+        from kerneldb.api import comparing
+
+        return Result(comparing.variants(self._warehouse, prefix))
 
     def show(self, prefix: str) -> SignaturePage:
         """Everything about the signature whose id starts with `prefix`. UsageError unless exactly one does."""
@@ -232,6 +346,15 @@ class Database:
         output = Output(format=format_of(target) or "parquet", path=target, header=header)
         with self.stream(table, where=where, traces=traces) as reader:
             return write(reader, output).shown
+
+    def export_timeline(self, path: Path | None, *, where: str | None = None, traces: Sequence[str] = ()) -> int:
+        """Write launches and their host side as a JSON trace (None: to stdout); returns the number of events."""
+        from kerneldb.api import answers
+        from kerneldb.output import perfetto
+        from kerneldb.output.destination import opened
+
+        with answers.stream(self._warehouse, "perfetto_events", where, traces) as reader, opened(path) as sink:
+            return perfetto.write(sink, reader)
 
     def version(self) -> str:
         """The versions of schema and storage of the file."""

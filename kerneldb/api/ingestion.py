@@ -58,12 +58,14 @@ class IngestOptions:
     tags: Mapping[str, str] = dataclasses.field(default_factory=dict)
     replace: bool = False
     keep_environment: bool = False
+    time_zone: str | None = None
+    date: str | None = None
 
     def for_reader(self) -> Options:
         """The part that readers see."""
         from kerneldb.ingest import Options
 
-        return Options(self.label, self.phase, self.name, self.run, self.keep_environment)
+        return Options(self.label, self.phase, self.name, self.run, self.keep_environment, self.time_zone, self.date)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

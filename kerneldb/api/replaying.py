@@ -13,6 +13,7 @@ from kerneldb.api.planning import Planned
 from kerneldb.api.queries import statement
 from kerneldb.errors import UsageError
 from kerneldb.replay import journal, plan, supervisor
+from kerneldb.replay.energy.records import CallEnergy, EnergyFacts
 from kerneldb.replay.errors import ReplayError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from kerneldb.replay.energy.records import PowerReading
     from kerneldb.replay.journal import CallResult, Journal, KernelResult, RunFacts
     from kerneldb.replay.options import Options
     from kerneldb.replay.plan import Item, Plan
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
 
 COMMIT_SECONDS: Final = 10.0
 NOT_ATTEMPTED: Final = "L4"
+Z95: Final = 1.96
+NOT_ASKED: Final = "not asked for"
+NOT_YET: Final = "not measured yet"
+NOT_REPLAYED: Final = "not replayed"
+SHARED: Final = "shared among the kernels of the call by time"
 Row = dict[str, Any]
 
 
@@ -50,13 +57,17 @@ class Files:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Replayed:
-    """How a replay ended. `finished` is false where a time limit or Ctrl-C stopped it: `--resume` goes on."""
+    """How a replay ended. `finished` is false where a time limit or Ctrl-C stopped it: `--resume` goes on.
+
+    `energy_reason` says why no energy was measured; None where some was.
+    """
 
     run_id: str
     finished: bool
     interrupted: bool
     by_grade: Mapping[str, int]
     wall_s: float
+    energy_reason: str | None = None
 
 
 def run(
@@ -86,10 +97,10 @@ def run(
         if not resume:  # no run began: there is nothing to resume
             files.remove()
         raise
-    keeper.commit()
+    reason = keeper.commit()
     if outcome.finished:
         files.remove()
-    return Replayed(outcome.run_id, outcome.finished, outcome.interrupted, outcome.by_grade, outcome.wall_s)
+    return Replayed(outcome.run_id, outcome.finished, outcome.interrupted, outcome.by_grade, outcome.wall_s, reason)
 
 
 class _Keeper:
@@ -115,9 +126,13 @@ class _Keeper:
             self.commit()
             self._due = time.monotonic() + COMMIT_SECONDS
 
-    def commit(self) -> None:
-        if journal.exists(self._files.journal):
-            store(self._warehouse, plan.read(self._files.plan), journal.read(self._files.journal), self._planned)
+    def commit(self) -> str | None:
+        """Store what the journal holds; returns why the run has no energy, where it has none."""
+        if not journal.exists(self._files.journal):
+            return NOT_YET
+        found = journal.read(self._files.journal)
+        store(self._warehouse, plan.read(self._files.plan), found, self._planned)
+        return _energy_reason(found)
 
 
 def store(warehouse: Warehouse, planned: Plan, found: Journal, request: Planned | None = None) -> None:
@@ -127,13 +142,15 @@ def store(warehouse: Warehouse, planned: Plan, found: Journal, request: Planned 
     """
     items = {item.id: item for item in planned.items}
     calls = [call for call in found.calls if call.item in items]
+    reason = _energy_reason(found) or NOT_YET
     rows = {
         "replay_runs": [_run_row(found)],
-        "replay_calls": [_call_row(found.run.run_id, items[call.item], call) for call in calls],
+        "replay_calls": [_call_row(found.run.run_id, items[call.item], call, reason) for call in calls],
         "replays": [
-            *(row for call in calls for row in _kernel_rows(found.run.run_id, items[call.item], call)),
+            *(row for call in calls for row in _kernel_rows(found.run.run_id, items[call.item], call, reason)),
             *(_unreplayed(found.run, request.routes) if request else ()),
         ],
+        "power_samples": [_power_row(found.run, one) for one in found.readings],
     }
     ids = sorted({row["item_id"] for row in rows["replays"]} | {call.item for call in calls})
     warehouse.store_replay(found.run.run_id, ids, rows)
@@ -149,10 +166,73 @@ def _run_row(found: Journal) -> Row:
         "multiprocessors": run.sm_count,
         "arguments": json.dumps(dict(run.arguments)),
         "plan_notes": json.dumps(dict(run.plan_notes)),
+        **_run_energy(found.energy or EnergyFacts()),
+        "energy_reason": _energy_reason(found),
     }
 
 
-def _call_row(run_id: str, item: Item, call: CallResult) -> Row:
+def _energy_reason(found: Journal) -> str | None:
+    """Why a run has no energy, or no more of it."""
+    if found.run.arguments.get("energy") is False and found.energy is None:
+        return NOT_ASKED
+    return NOT_YET if found.energy is None else found.energy.reason
+
+
+def _run_energy(facts: EnergyFacts) -> Row:
+    error = facts.gap_power_sd_w
+    return {
+        "meter": facts.meter,
+        "meter_period_ms": facts.period_ms,
+        "idle_power_w": facts.idle_power_w,
+        "context_power_w": facts.context_power_w,
+        "gap_power_w": facts.gap_power_w,
+        "gap_power_error_w": None if error is None else Z95 * error,
+        "gap_ns": facts.gap_ns,
+        "energy_drift": facts.drift,
+        "energy_details": json.dumps(journal.to_dict(facts)) if facts.meter else None,
+    }
+
+
+def _call_energy(call: CallResult, reason: str) -> Row:
+    """The energy columns of a call. What is NULL has a reason."""
+    energy = call.energy or CallEnergy(reason=reason if call.status == journal.OK else NOT_REPLAYED)
+    same = ("energy_mj", "energy_low_mj", "energy_high_mj", "above_gap_mj", "above_gap_low_mj", "above_gap_high_mj")
+    return {
+        **{name: getattr(energy, name) for name in same},
+        "energy_power_w": energy.power_w,
+        "energy_busy_share": energy.busy_share,
+        "energy_seconds": energy.seconds,
+        "energy_windows": len(energy.windows) or None,
+        "energy_method": energy.method,
+        "energy_reason": energy.reason,
+        "energy_sm_mhz": energy.sm_mhz,
+        "energy_throttle": energy.throttle,
+        "energy_details": json.dumps(journal.to_dict(energy.windows)) if energy.windows else None,
+    }
+
+
+def _kernel_energy(kernel: KernelResult, call: CallResult, reason: str) -> Row:
+    """The part of a call's energy that one of its kernels has: by its share of the GPU time."""
+    energy = call.energy or CallEnergy(reason=reason)
+    if energy.energy_mj is None or kernel.share is None:
+        return {"energy_reason": energy.reason or kernel.reason or NOT_REPLAYED}
+    same = ("energy_mj", "energy_low_mj", "energy_high_mj", "above_gap_mj", "above_gap_low_mj", "above_gap_high_mj")
+    alone = kernel.share == 1
+    method = energy.method if alone else f"{energy.method}; {SHARED}"
+    return {**{name: getattr(energy, name) * kernel.share for name in same}, "energy_method": method}
+
+
+def _power_row(run: RunFacts, reading: PowerReading) -> Row:
+    return {
+        **journal.to_dict(reading),
+        "run_id": run.run_id,
+        "source": "replay",
+        "device": run.device_index,
+        "gpu": run.gpu,
+    }
+
+
+def _call_row(run_id: str, item: Item, call: CallResult, reason: str) -> Row:
     time_, loop, state = call.time, call.loop, call.state
     return {
         "run_id": run_id,
@@ -185,10 +265,11 @@ def _call_row(run_id: str, item: Item, call: CallResult) -> Row:
         "temperature_c": state.temperature_c if state else None,
         "power_w": state.power_w if state else None,
         "throttle": json.dumps(state.throttle) if state and state.throttle else None,
+        **_call_energy(call, reason),
     }
 
 
-def _kernel_rows(run_id: str, item: Item, call: CallResult) -> Iterable[Row]:
+def _kernel_rows(run_id: str, item: Item, call: CallResult, reason: str) -> Iterable[Row]:
     if call.status == journal.SKIPPED:  # a resumed run tries it; an older result stays the latest
         return
     recorded = {kernel.ordinal: kernel for kernel in item.kernels}
@@ -206,7 +287,10 @@ def _kernel_rows(run_id: str, item: Item, call: CallResult) -> Iterable[Row]:
             "recorded_total_ns": kernel.total_ns,
         }
         result = graded.get(ordinal)
-        yield common | (_graded(result) if result else {"grade": NOT_ATTEMPTED, "reason": call.reason})
+        if result is None:
+            yield common | {"grade": NOT_ATTEMPTED, "reason": call.reason, "energy_reason": NOT_REPLAYED}
+        else:
+            yield common | _graded(result) | _kernel_energy(result, call, reason)
 
 
 def _graded(kernel: KernelResult) -> Row:
@@ -242,11 +326,12 @@ def _unreplayed(run: RunFacts, routes: pa.Table) -> Iterable[Row]:
                 "route": row["route"],
                 "grade": NOT_ATTEMPTED,
                 "reason": row["reason"],
+                "energy_reason": NOT_REPLAYED,
                 "launches": row["n"],
                 "recorded_total_ns": row["total_ns"],
             }
 
 
 def results(warehouse: Warehouse, run_id: str) -> pa.Table:
-    """What a run says by category and route: coverage, and predicted against recorded time."""
+    """What a run says by category and route: coverage, predicted against recorded time, and energy."""
     return warehouse.query(statement("replay_results"), {"run_id": run_id})

@@ -33,7 +33,10 @@ JSON_FIELDS = ("input_dims", "input_strides", "input_dtypes", "scalars", "extra"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SignaturePage:
-    """Sections of fields about the signature itself, then tables: times per trace and phase, and matches."""
+    """Sections of fields about the signature itself, then tables.
+
+    The tables: times per trace and phase, counters (its own, or those of matches), what bounds it, and matches.
+    """
 
     signature_id: str
     sections: dict[str, dict[str, Any]]
@@ -57,8 +60,12 @@ def page(warehouse: Warehouse, prefix: str) -> SignaturePage:
     if found["demangled"] == found["name"]:
         found["demangled"] = None
     sections = {title: {key: found.get(key) for key in keys} for title, keys in SECTIONS.items()}
+    counters = rows(warehouse, "ncu_signature_counters", signature_id=signature_id)
+    measured = sorted({signature for row in counters for signature in row.pop("measured_ids")})
     tables = {
         "times": rows(warehouse, "signature_times", signature_id=signature_id),
+        "counters": counters,
+        "bounds": rows(warehouse, "bounds_signature", signatures=measured) if measured else [],
         "matches": rows(warehouse, "signature_matches", signature_id=signature_id),
     }
     return SignaturePage(signature_id, sections, tables)

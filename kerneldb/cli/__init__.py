@@ -10,13 +10,22 @@ from pathlib import Path
 
 import click
 
+from kerneldb.cli import answers
+from kerneldb.cli.annotate import annotate
+from kerneldb.cli.bounds import bounds
+from kerneldb.cli.closure import closure
+from kerneldb.cli.compare import compare, variants
 from kerneldb.cli.completion import completion
+from kerneldb.cli.diff import diff
 from kerneldb.cli.doctor import doctor
 from kerneldb.cli.export import export
 from kerneldb.cli.ingest import ingest
+from kerneldb.cli.ncu_command import coverage, ncu_command
 from kerneldb.cli.query import query
+from kerneldb.cli.record import record
 from kerneldb.cli.refresh import refresh
 from kerneldb.cli.replay import replay
+from kerneldb.cli.report import report
 from kerneldb.cli.root import DEFAULT_DATABASE, Root, Settings
 from kerneldb.cli.schema import schema
 from kerneldb.cli.show import show
@@ -25,7 +34,8 @@ from kerneldb.cli.traces import traces
 
 HELP_OPTIONS = ["-h", "--help"]
 COMMANDS: tuple[click.Command, ...] = (
-    ingest, query, top, show, replay, traces, export, doctor, schema, refresh, completion,
+    ingest, query, top, show, diff, compare, variants, annotate, *answers.COMMANDS, report, bounds, ncu_command,
+    coverage, record, replay, closure, traces, export, doctor, schema, refresh, completion,
 )  # fmt: skip
 
 

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 @click.option(
     "--table", default="kernels", show_default=True, metavar="NAME", help="Table or view (see `kerneldb schema`)."
 )
+@click.option("--perfetto", is_flag=True, help="Write a trace that ui.perfetto.dev and chrome://tracing open.")
 @selection_options
 @output_options
 @database_option
-def export(table: str, *, where: str | None, traces: tuple[str, ...], output: Output) -> None:
+def export(table: str, *, perfetto: bool, where: str | None, traces: tuple[str, ...], output: Output) -> None:
     """Write selected rows, all columns, to a file or stdout; parquet unless the file name or --format says otherwise.
 
     --where is a condition over `kernels`; on another table or view it is a condition over the columns of that one. Rows
@@ -39,10 +40,23 @@ def export(table: str, *, where: str | None, traces: tuple[str, ...], output: Ou
       kerneldb export -o kernels.parquet
       kerneldb export --where "category = 'GEMM'" --format csv | head
       kerneldb export --table ops --trace bloom -o ops.parquet
+      kerneldb export --perfetto --trace bloom -o bloom.json
     """
+    if perfetto:
+        _export_timeline(table, where, traces, output)
+        return
     if not format_given():
         output = dataclasses.replace(output, format="parquet")
     with open_database(lock_timeout=READ_WAIT_S).stream(table, where=where, traces=traces) as reader:
         written = write(reader, output)
     if output.path is not None:
         note(f"wrote {plural(written.shown, 'row')} to {output.path}")
+
+
+def _export_timeline(table: str, where: str | None, traces: tuple[str, ...], output: Output) -> None:
+    if table != "kernels" or (format_given() and output.format != "json"):
+        message = "--perfetto writes launches with their host side as JSON; leave --table and --format out"
+        raise click.UsageError(message)
+    written = open_database(lock_timeout=READ_WAIT_S).export_timeline(output.path, where=where, traces=traces)
+    if output.path is not None:
+        note(f"wrote {plural(written, 'event')} to {output.path}; open it at ui.perfetto.dev")

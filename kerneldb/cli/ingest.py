@@ -30,6 +30,8 @@ WORTH_A_LINE = ("repaired", "lost", "truncated")
 )
 @click.option("--replace", is_flag=True, help="Read again what is in the database already.")
 @click.option("--keep-environment", is_flag=True, help="Keep recorded environment variables and command lines.")
+@click.option("--time-zone", metavar="ZONE", help="Zone of local times in logs, such as UTC (default: this machine's).")
+@click.option("--date", metavar="DAY", help="Day of the first row, for logs with times of day only (2026-11-21).")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary lines; errors only.")
 @lock_timeout_option
 @output_options
@@ -44,6 +46,8 @@ def ingest(
     tags: tuple[str, ...],
     replace: bool,
     keep_environment: bool,
+    time_zone: str | None,
+    date: str | None,
     quiet: bool,
     lock_timeout: float,
     output: Output,
@@ -62,7 +66,9 @@ def ingest(
     """
     from kerneldb.api import IngestOptions, outcome_table
 
-    wanted = IngestOptions(label, phase, name, run, pairs(tags), replace=replace, keep_environment=keep_environment)
+    wanted = IngestOptions(
+        label, phase, name, run, pairs(tags), replace, keep_environment=keep_environment, time_zone=time_zone, date=date
+    )
     database = open_database(create=True, lock_timeout=lock_timeout)
     outcomes = []
     with Progress(quiet=quiet) as progress:
@@ -90,7 +96,9 @@ def warnings(outcome: Outcome, wanted: IngestOptions) -> Iterator[str]:
     ignored = _ignored(outcome, wanted)
     if ignored:
         yield f"{outcome.trace}: {', '.join(ignored)} not applied, the trace keeps what it has; {_remedy(ignored)}"
-    if outcome.launches == 0:
+    if outcome.launches == 0 and any("power samples" in entry.reason for entry in outcome.report):
+        yield from (f"{outcome.trace}: {entry.reason}" for entry in outcome.report if entry.outcome == "note")
+    elif outcome.launches == 0:
         yield f"{outcome.trace}: no GPU activity in it; see: kerneldb doctor {outcome.path}"
 
 
@@ -103,6 +111,8 @@ def _ignored(outcome: Outcome, wanted: IngestOptions) -> list[str]:
         "--label": wanted.label is not None,
         "--phase": wanted.phase is not None,
         "--set": bool(wanted.tags),
+        "--time-zone": wanted.time_zone is not None,
+        "--date": wanted.date is not None,
     }
     kept = {"unchanged": tuple(given), "replaced": ("--name",)}.get(outcome.status, ())
     return [option for option in kept if given[option]]

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from kerneldb.replay.options import Options
 
 PROGRESS_SECONDS = 2.0
+MEASURING = ("progress", "energy")
 CACHES = ("cold", "warm", "mixed")
 
 
-@click.command(short_help="Run kernels again, proven the same, and time them.")
+@click.command(short_help="Run kernels again, proven the same, for time and energy.")
 @selection_options
 @click.option("--signature", "signatures", multiple=True, metavar="ID", help="Only this signature (a prefix will do).")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="The N signatures with most time.")
@@ -33,6 +34,15 @@ CACHES = ("cold", "warm", "mixed")
 @click.option("--runs", type=click.IntRange(min=1), default=12, show_default=True, help="Timed calls.")
 @click.option("--warmup", type=click.IntRange(min=1), default=3, show_default=True, help="Calls before them.")
 @click.option("--import", "modules", multiple=True, metavar="MODULE", help="Module that registers operators.")
+@click.option("--energy/--no-energy", default=True, show_default=True, help="Measure energy, where there is a meter.")
+@click.option(
+    "--energy-seconds",
+    type=click.FloatRange(min=0),
+    default=420.0,
+    show_default=True,
+    metavar="S",
+    help="Time for energy; kernels with least time go without where it is not enough.",
+)
 @click.option("--limit-seconds", type=click.FloatRange(min=0), metavar="S", help="Stop after so long.")
 @click.option("--resume", is_flag=True, help="Go on with the replay that was stopped.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and run nothing.")
@@ -43,12 +53,16 @@ CACHES = ("cold", "warm", "mixed")
 @output_options
 @database_option
 def replay(*, output: Output, **given: Any) -> None:
-    """Run kernels again on this machine, alone, prove that the same kernel ran, and time it.
+    """Run kernels again on this machine, alone, prove that the same kernel ran, and measure its time and energy.
 
     The selected signatures are replayed by rebuilding the operator call that launched each; the profiler says which
     kernels came out. Grades: L0 same name, grid, block and shared memory; L1 same name, other launch; L2 same family;
     L3 same operation; L4 failed or not attempted, with the reason. Only L0 and L1 enter predicted times. Results are
     written back as they come (replays, replay_calls, replay_runs), and `kernels` shows replay_grade and replay_ns.
+
+    Energy is that of the whole board, by the counter of its driver (NVIDIA, AMD) or of the CPU (RAPL), with a 95 %
+    interval: energy_mj per launch, and above_gap_mj above a GPU that is only kept going. Where it cannot be measured
+    it is NULL, with the reason.
 
     Prints the plan with --dry-run, else what came of it, by category and route. Needs PyTorch and, unless --device
     cpu, a GPU. On a machine without DuckDB: --write-plan here, `python -m kerneldb.replay PLAN --journal JOURNAL`
@@ -57,6 +71,7 @@ def replay(*, output: Output, **given: Any) -> None:
     \b
       kerneldb replay --where "category = 'GEMM'" --dry-run
       kerneldb replay --until-time 95%
+      kerneldb top --where "energy_mj > 5"
       kerneldb query "SELECT name, reason FROM kernels JOIN replays USING (signature_id) WHERE replay_grade = 'L4'"
     """
     database = open_database()
@@ -75,11 +90,14 @@ def _request(given: Mapping[str, Any]) -> Request:
     return Request(given["where"], given["traces"], given["signatures"], given["top"], share)
 
 
+_SAME = ("cache", "runs", "warmup", "modules", "limit_seconds", "energy", "energy_seconds")
+
+
 def _options(given: Mapping[str, Any]) -> Options:
     from kerneldb.replay.options import Options
 
     device = "cuda:0" if given["device"] == "cuda" else given["device"]
-    same = {name: given[name] for name in ("cache", "runs", "warmup", "modules", "limit_seconds")}
+    same = {name: given[name] for name in _SAME}
     return Options(device=device, **same)
 
 
@@ -109,7 +127,10 @@ def _run(database: Database, request: Request | None, options: Options, output: 
     grades = ", ".join(f"{n:,} × {grade}" for grade, n in sorted(done.by_grade.items()))
     where = "" if options.device == "cuda:0" else f" --device {options.device}"
     state = "done" if done.finished else f"stopped; go on with: kerneldb replay --resume{where}"
-    note(f"replay {done.run_id}: {grades or 'nothing replayed'} in {done.wall_s:,.0f} s, {state}")
+    replayed = grades or ("nothing replayed" if request is not None else "no further call")
+    note(f"replay {done.run_id}: {replayed} in {done.wall_s:,.0f} s, {state}")
+    if done.energy_reason is not None:
+        note(f"no energy: {done.energy_reason}")
     emit(database.replay_results(done.run_id).to_reader(), output)
     if done.interrupted:
         raise KeyboardInterrupt
@@ -123,15 +144,16 @@ class _Teller:
 
     def hear(self, event: Mapping[str, Any]) -> None:
         """Take an event of the run."""
-        if event.get("event") == "progress" and time.monotonic() < self._due and event["done"] != event["total"]:
+        if event.get("event") in MEASURING and time.monotonic() < self._due and event["done"] != event["total"]:
             return
         self._due = time.monotonic() + PROGRESS_SECONDS
         _tell(event)
 
 
 def _tell(event: Mapping[str, Any]) -> None:
-    if event.get("event") == "progress":
+    if event.get("event") in MEASURING:
         facts = (f"{name} {event[name]}" for name in ("eta_s", "sm_mhz", "power_w") if event.get(name) is not None)
-        note(f"{event.get('done')}/{event.get('total')} calls; {', '.join(facts)}")
+        what = "energy of " if event["event"] == "energy" else ""
+        note(f"{what}{event.get('done')}/{event.get('total')} calls; {', '.join(facts)}")
     elif event.get("event") == "worker":
         note(f"a worker ended: {event.get('reason')}")

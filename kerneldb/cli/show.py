@@ -23,9 +23,10 @@ LAYOUTS = ("table", "json")
 @output_options
 @database_option
 def show(signature: str, *, output: Output) -> None:
-    """Show one signature: identity, decoded name, operator call, launch configuration, times per trace, matches.
+    """Show one signature: identity, decoded name, operator call, launch configuration, times, counters, matches.
 
-    SIGNATURE is the id, or a prefix of it that only one signature has.
+    SIGNATURE is the id, or a prefix of it that only one signature has. Counters and what bounds the kernel come from
+    profiled launches of this signature, or of matches in other traces; then the method says how they match.
 
     \b
       kerneldb show 3fa2

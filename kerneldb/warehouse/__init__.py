@@ -147,6 +147,7 @@ class Warehouse:
         with self._writing() as con, transaction(con):
             for trace_id in _ids(con, names):
                 con.execute(statement("traces", "set_run"), {"trace_id": trace_id, "run": run})
+            commit.judge_runs(con)
 
     def rename(self, old: str, new: str) -> None:
         """Give the trace `old` the name `new`. Raises UsageError, and TraceExistsError where that name is taken."""

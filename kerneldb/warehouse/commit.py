@@ -26,11 +26,11 @@ TABLES = (
     "ingest_reports",
     "devices",
     "process_groups",
-    "launches",
     "rollups",
     "ops",
     "api_calls",
     "ranges",
+    "launches",
     "memory_events",
     "samples",
     "metrics",
@@ -39,14 +39,15 @@ TABLES = (
     "measurements",
     "traces",
 )
-"""What a manifest may hold. The row of `traces` comes last: who sees it sees the whole trace."""
+"""What a manifest may hold. Launches come behind what tells of iterations. The row of `traces` comes last: who sees it
+sees the whole trace."""
 
 
 def commit(con: Connection, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> bool:
     """Add the trace of `manifest` with its rollups; whether anything was written.
 
     A trace that is there already is left alone, or with `replace` written anew; then it keeps its name, its tags and
-    its run. A name that another trace has gets a number behind it.
+    its run. A name that another trace has gets a number behind it. `tags` come on top of those of the manifest.
     """
     trace_id = {"trace_id": manifest.trace_id}
     with transaction(con):
@@ -60,7 +61,8 @@ def commit(con: Connection, manifest: Manifest, *, replace: bool, tags: Mapping[
         con.execute(statement("commit", "roll_up"), trace_id)
         kept = {"name": name, "run": run, "label": label, "default_phase": default_phase}
         con.execute(statement("commit", "finish_trace"), trace_id | kept)
-        set_tags(con, [manifest.trace_id], tags)
+        set_tags(con, [manifest.trace_id], {**({} if previous else manifest.tags), **tags})
+        judge_runs(con)
         if previous is not None:
             execute_all(con, statement("remove", "orphans"), {})
     return True
@@ -94,7 +96,17 @@ def remove(con: Connection, trace_ids: Iterable[str]) -> None:
         for trace_id in trace_ids:
             execute_all(con, statement("remove", "rows"), {"trace_id": trace_id})
             con.execute(statement("remove", "tags"), {"trace_id": trace_id})
+        judge_runs(con)
         execute_all(con, statement("remove", "orphans"), {})
+
+
+def judge_runs(con: Connection) -> None:
+    """Decide anew which traces and reports count, so that sums over a run count its work once.
+
+    For whoever adds or removes a trace or changes a run; runs inside the transaction of the caller.
+    """
+    con.execute(statement("commit", "count_traces"))
+    con.execute(statement("commit", "count_reports"))
 
 
 def set_tags(con: Connection, trace_ids: Iterable[str], tags: Mapping[str, str | None]) -> None:

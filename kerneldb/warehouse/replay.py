@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
     Connection = duckdb.DuckDBPyConnection
 
-TABLES = ("replay_runs", "replay_calls", "replays")
+TABLES = ("replay_runs", "replay_calls", "replays", "power_samples")
 
 
 def store(con: Connection, run_id: str, items: Sequence[str], rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     """Write rows of the replay tables, replacing those of the same run and items, in one transaction."""
     with transaction(con):
-        con.execute(statement("replay", "forget_run"), {"run_id": run_id})
+        for name in ("forget_run", "forget_power"):
+            con.execute(statement("replay", name), {"run_id": run_id})
         for name in ("forget_calls", "forget_replays"):
             con.execute(statement("replay", name), {"run_id": run_id, "items": list(items)})
         for table in TABLES:

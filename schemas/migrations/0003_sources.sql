@@ -12,8 +12,14 @@ ALTER TABLE launches ADD COLUMN theoretical_occupancy_cu DOUBLE;
 ALTER TABLE launches ADD COLUMN theoretical_limiter VARCHAR;
 ALTER TABLE launches ADD COLUMN queue BIGINT;
 ALTER TABLE launches ADD COLUMN quality VARCHAR;
+ALTER TABLE launches ADD COLUMN shared_config_bytes BIGINT;
+ALTER TABLE launches ADD COLUMN iteration INTEGER;
+ALTER TABLE launches ADD COLUMN steady BOOLEAN;
 
 ALTER TABLE traces ADD COLUMN counted BOOLEAN;
+ALTER TABLE rollups ADD COLUMN counted BOOLEAN;
+
+ALTER TABLE annotations ADD COLUMN number DOUBLE;
 
 ALTER TABLE metrics ADD COLUMN signature_id VARCHAR;
 ALTER TABLE metrics ADD COLUMN source_metric VARCHAR;
@@ -85,6 +91,8 @@ ALTER TABLE replay_runs ADD COLUMN gap_power_w DOUBLE;
 ALTER TABLE replay_runs ADD COLUMN gap_power_error_w DOUBLE;
 ALTER TABLE replay_runs ADD COLUMN gap_ns DOUBLE;
 ALTER TABLE replay_runs ADD COLUMN energy_reason VARCHAR;
+ALTER TABLE replay_runs ADD COLUMN energy_drift DOUBLE;
+ALTER TABLE replay_runs ADD COLUMN energy_details VARCHAR;
 
 ALTER TABLE replay_calls ADD COLUMN energy_mj DOUBLE;
 ALTER TABLE replay_calls ADD COLUMN energy_low_mj DOUBLE;
@@ -100,6 +108,7 @@ ALTER TABLE replay_calls ADD COLUMN energy_method VARCHAR;
 ALTER TABLE replay_calls ADD COLUMN energy_reason VARCHAR;
 ALTER TABLE replay_calls ADD COLUMN energy_sm_mhz DOUBLE;
 ALTER TABLE replay_calls ADD COLUMN energy_throttle VARCHAR;
+ALTER TABLE replay_calls ADD COLUMN energy_details VARCHAR;
 
 ALTER TABLE replays ADD COLUMN energy_mj DOUBLE;
 ALTER TABLE replays ADD COLUMN energy_low_mj DOUBLE;
@@ -119,6 +128,12 @@ CREATE TABLE gpu_specs (
     value DOUBLE,
     unit VARCHAR,
     source VARCHAR
+);
+
+-- Which row of gpu_specs a printed device name means. Names without vendor words, case and punctuation (kerneldb.gpus).
+CREATE TABLE gpu_names (
+    printed VARCHAR NOT NULL,
+    name VARCHAR NOT NULL
 );
 
 CREATE TABLE tensile_tokens (

@@ -12,5 +12,5 @@ SELECT
     min(duration_ns) AS min_ns,
     max(duration_ns) AS max_ns
 FROM keyed
-WHERE timing = 'timeline'
+WHERE timing = 'timeline' AND counted
 GROUP BY key;

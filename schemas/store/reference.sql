@@ -14,6 +14,13 @@ SELECT
     unnest($unit::VARCHAR[]) AS unit,
     unnest($source::VARCHAR[]) AS source;
 
+-- name: clear_gpu_names
+DELETE FROM gpu_names;
+
+-- name: fill_gpu_names
+INSERT INTO gpu_names BY NAME
+SELECT unnest($printed::VARCHAR[]) AS printed, unnest($name::VARCHAR[]) AS name;
+
 -- name: clear_tensile_tokens
 DELETE FROM tensile_tokens;
 

@@ -3,6 +3,9 @@
 -- name: forget_run
 DELETE FROM replay_runs WHERE run_id = $run_id;
 
+-- name: forget_power
+DELETE FROM power_samples WHERE run_id = $run_id AND source = 'replay';
+
 -- name: forget_calls
 DELETE FROM replay_calls WHERE run_id = $run_id AND list_contains($items::VARCHAR[], item_id);
 
@@ -17,3 +20,6 @@ INSERT INTO replay_calls BY NAME SELECT * FROM replay_rows;
 
 -- name: replays
 INSERT INTO replays BY NAME SELECT * FROM replay_rows;
+
+-- name: power_samples
+INSERT INTO power_samples BY NAME SELECT * FROM replay_rows;

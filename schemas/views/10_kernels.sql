@@ -1,3 +1,89 @@
+-- The GPU that each device of a trace is, by its printed name, and its peaks from gpu_specs. Names lose vendor words, case and punctuation as
+-- in kerneldb.gpus; where nothing is left ("AMD Radeon Graphics"), architecture and compute units tell. Processes number their devices on
+-- their own: where two of them disagree on a number, nothing is said about it.
+CREATE OR REPLACE VIEW device_peaks AS
+WITH known AS (
+    SELECT
+        trace_id,
+        device,
+        CASE WHEN min(name) = max(name) THEN min(name) END AS device_name,
+        CASE WHEN min(arch) = max(arch) THEN min(arch) END AS arch,
+        CASE WHEN min(multiprocessors) = max(multiprocessors) THEN min(multiprocessors) END AS multiprocessors
+    FROM devices
+    GROUP BY trace_id, device
+),
+
+models AS (
+    SELECT
+        device_name,
+        arch,
+        multiprocessors,
+        trim(regexp_replace(
+            regexp_replace(
+                regexp_replace(
+                    regexp_replace(lower(device_name), '[^a-z0-9]+', ' ', 'g'),
+                    '\b(\d+) g(?:i?b)?\b',
+                    '\1gb',
+                    'g'
+                ),
+                '\b(?:nvidia|tesla|geforce|quadro|amd|ati|instinct|radeon|graphics|gpu|accelerator|tm|r|oam|vf|hf|founders edition)\b',
+                ' ',
+                'g'
+            ),
+            ' +',
+            ' ',
+            'g'
+        )) AS printed
+    FROM (SELECT DISTINCT device_name, arch, multiprocessors FROM known)
+),
+
+specs AS (
+    SELECT
+        name,
+        arch,
+        max(value) FILTER (WHERE fact = 'bandwidth_gbs') AS bandwidth_gbs,
+        max(value) FILTER (WHERE fact = 'fp64_tflops') AS fp64_tflops,
+        max(value) FILTER (WHERE fact = 'fp32_tflops') AS fp32_tflops,
+        max(value) FILTER (WHERE fact = 'tf32_tflops') AS tf32_tflops,
+        max(value) FILTER (WHERE fact = 'fp16_tflops') AS fp16_tflops,
+        max(value) FILTER (WHERE fact = 'bf16_tflops') AS bf16_tflops,
+        max(value) FILTER (WHERE fact = 'fp8_tflops') AS fp8_tflops,
+        max(value) FILTER (WHERE fact = 'fp4_tflops') AS fp4_tflops,
+        max(value) FILTER (WHERE fact = 'int8_tops') AS int8_tops
+    FROM gpu_specs
+    WHERE name <> arch
+    GROUP BY name, arch
+)
+
+SELECT
+    k.trace_id,
+    k.device,
+    k.device_name,
+    k.arch,
+    k.multiprocessors,
+    p.name AS gpu,
+    p.bandwidth_gbs,
+    p.fp64_tflops,
+    p.fp32_tflops,
+    p.tf32_tflops,
+    p.fp16_tflops,
+    p.bf16_tflops,
+    p.fp8_tflops,
+    p.fp4_tflops,
+    p.int8_tops
+FROM known AS k
+LEFT JOIN (
+    SELECT m.device_name, m.arch AS device_arch, m.multiprocessors, s.*
+    FROM models AS m
+    INNER JOIN gpu_names AS n
+        ON n.printed = CASE WHEN m.printed IN ('', m.arch) OR m.printed IS NULL THEN m.arch || ' ' || m.multiprocessors ELSE m.printed END
+    INNER JOIN specs AS s ON n.name = s.name AND (m.arch IS NULL OR m.arch = s.arch)
+) AS p
+    ON
+        k.device_name IS NOT DISTINCT FROM p.device_name
+        AND k.arch IS NOT DISTINCT FROM p.device_arch
+        AND k.multiprocessors IS NOT DISTINCT FROM p.multiprocessors;
+
 -- One row per GPU activity. Small dimensions only: it never joins ops or metrics. The dimensions are joined with each other first, so
 -- that a launch is looked up three times and not five.
 CREATE OR REPLACE VIEW kernels AS
@@ -57,6 +143,20 @@ SELECT
     s.flops,
     s.moved_bytes,
     s.work_method,
+    s.flops / nullif(l.duration_ns, 0) / 1e3 AS tflops,
+    s.moved_bytes / nullif(l.duration_ns, 0) AS gbs,
+    100 * s.flops / nullif(l.duration_ns, 0) / 1e3 / CASE
+        WHEN s.dtype = 'fp16' THEN d.fp16_tflops
+        WHEN s.dtype = 'bf16' THEN d.bf16_tflops
+        WHEN s.dtype = 'fp32' THEN d.fp32_tflops
+        WHEN s.dtype = 'tf32' THEN d.tf32_tflops
+        WHEN s.dtype = 'fp64' THEN d.fp64_tflops
+        WHEN s.dtype = 'int8' OR s.dtype = 'uint8' THEN d.int8_tops
+        WHEN s.dtype LIKE 'fp8%' OR s.dtype = 'mxfp8' THEN d.fp8_tflops
+        WHEN s.dtype = 'fp4' OR s.dtype = 'mxfp4' THEN d.fp4_tflops
+    END AS pct_peak_flops,
+    100 * s.moved_bytes / nullif(l.duration_ns, 0) / d.bandwidth_gbs AS pct_peak_bandwidth,
+    s.role,
     l.module,
     coalesce(l.phase, t.default_phase) AS phase,
     l.range_path,
@@ -113,7 +213,9 @@ SELECT
     s.energy_mj,
     s.above_gap_mj,
     s.energy_reason,
-    t.counted
+    t.counted,
+    l.iteration,
+    l.steady
 FROM launches AS l
 LEFT JOIN (
     SELECT
@@ -133,7 +235,11 @@ LEFT JOIN (
 ) AS t USING (trace_id)
 LEFT JOIN (
     SELECT
-        signatures.*,
+        signatures.* EXCLUDE (flops, moved_bytes, work_method),
+        coalesce(facts.flops, signatures.flops) AS flops,
+        coalesce(facts.moved_bytes, signatures.moved_bytes) AS moved_bytes,
+        coalesce(facts.work_method, signatures.work_method) AS work_method,
+        facts.role,
         kernel_names.name,
         kernel_names.short_name,
         kernel_names.demangled,
@@ -151,6 +257,25 @@ LEFT JOIN (
     FROM signatures
     LEFT JOIN kernel_names USING (name_id)
     LEFT JOIN (
+        -- What users know goes before what the models say; of several notes, the latest holds.
+        SELECT
+            signature_id,
+            arg_max(number, noted_at) FILTER (WHERE key = 'flops') AS flops,
+            arg_max(number, noted_at) FILTER (WHERE key = 'bytes') AS moved_bytes,
+            CASE WHEN count(*) FILTER (WHERE key IN ('flops', 'bytes')) > 0 THEN 'annotation' END AS work_method,
+            arg_max(value, noted_at) FILTER (WHERE key = 'role') AS role
+        FROM (
+            SELECT
+                signature_id,
+                key,
+                value,
+                coalesce(number, try_cast(value AS DOUBLE)) AS number,
+                coalesce(noted_at, TIMESTAMP '1970-01-01') AS noted_at
+            FROM annotations
+        )
+        GROUP BY signature_id
+    ) AS facts USING (signature_id)
+    LEFT JOIN (
         -- The latest replay of a signature; of several in one run, that of the call which launched it most.
         SELECT
             replays.signature_id,
@@ -166,13 +291,4 @@ LEFT JOIN (
         ) = 1
     ) AS replayed USING (signature_id)
 ) AS s USING (signature_id)
-LEFT JOIN (
-    -- Processes number their devices on their own: where two of them disagree on a number, nothing is said about it.
-    SELECT
-        trace_id,
-        device,
-        CASE WHEN min(name) = max(name) THEN min(name) END AS device_name,
-        CASE WHEN min(arch) = max(arch) THEN min(arch) END AS arch
-    FROM devices
-    GROUP BY trace_id, device
-) AS d ON l.trace_id = d.trace_id AND l.device = d.device;
+LEFT JOIN device_peaks AS d ON l.trace_id = d.trace_id AND l.device = d.device;

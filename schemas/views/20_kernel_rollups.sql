@@ -1,5 +1,5 @@
 -- The rollups with their dimensions: what `kernels` is for single launches. `counted` marks the rows that time sums may use: no
--- profiled times, and no report of a run whose launches are here as well.
+-- profiled times, and the work of a run once (decided when traces come and go: store/commit.sql).
 CREATE OR REPLACE VIEW kernel_rollups AS
 SELECT
     t.trace,
@@ -20,7 +20,7 @@ SELECT
     coalesce(r.phase, t.default_phase) AS phase,
     r.timing,
     r.origin,
-    r.timing = 'timeline' AND (r.origin = 'launches' OR NOT t.run_has_launches) AS counted,
+    r.timing = 'timeline' AND coalesce(r.counted, t.counted, true) AS counted,
     r.n,
     coalesce(r.timed, r.n) AS timed,
     r.total_ns,
@@ -34,16 +34,7 @@ SELECT
     r.trace_id
 FROM rollups AS r
 LEFT JOIN (
-    SELECT
-        traces.trace_id,
-        traces.name AS trace,
-        traces.run,
-        traces.source,
-        traces.rank,
-        traces.default_phase,
-        timed_runs.run IS NOT NULL AS run_has_launches
-    FROM traces
-    LEFT JOIN (SELECT DISTINCT run FROM traces WHERE kind = 'timeline' AND launches > 0) AS timed_runs USING (run)
+    SELECT trace_id, name AS trace, run, source, rank, default_phase, counted FROM traces
 ) AS t USING (trace_id)
 LEFT JOIN (
     SELECT

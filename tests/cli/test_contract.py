@@ -73,7 +73,7 @@ def test_docs_are_made_from_the_help(root: Path) -> None:
 
 
 def test_docs_name_every_command(root: Path) -> None:
-    found = re.findall(r"^## kerneldb (\w+)$", (root / "docs" / "cli.md").read_text(encoding="utf-8"), re.MULTILINE)
+    found = re.findall(r"^## kerneldb ([\w-]+)$", (root / "docs" / "cli.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert found == [command.name for command in COMMANDS]
 
 

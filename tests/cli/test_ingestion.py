@@ -23,6 +23,7 @@ from kerneldb.batch import Manifest
 from kerneldb.cli import cli
 from kerneldb.cli.ingest import warnings
 from kerneldb.errors import UnreadableTraceError, UsageError, WarehouseError, WarehouseLockedError
+from kerneldb.ingest import Unit
 
 
 class MemoryStore:
@@ -32,11 +33,11 @@ class MemoryStore:
         self.committed: dict[str, Manifest] = {}
         self.columns: list[str] = []
         self.known: list[tuple[str, str]] = []
-        self.asked: list[Path] = []
+        self.asked: list[Unit] = []
         self.tags: list[Mapping[str, str]] = []
 
-    def held(self, path: Path) -> list[tuple[str, str]]:
-        self.asked.append(path)
+    def held(self, unit: Unit) -> list[tuple[str, str]]:
+        self.asked.append(unit)
         return self.known
 
     def commit(self, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> tuple[bool, bool, str]:
@@ -67,7 +68,7 @@ def test_a_trace_that_is_held_is_not_converted(small_trace: Path, tmp_path: Path
     (outcome,) = ingest(store, tmp_path, small_trace)
     assert (outcome.status, outcome.trace, outcome.trace_id) == ("unchanged", "there", "id")
     assert store.committed == {}
-    assert store.asked == [small_trace]
+    assert [unit.files for unit in store.asked] == [(small_trace,)]
 
 
 def test_the_same_content_under_another_name_is_unchanged(small_trace: Path, tmp_path: Path) -> None:
@@ -101,8 +102,10 @@ def test_an_error_of_the_database_ends_the_call(small_trace: Path, tmp_path: Pat
 
 
 def test_one_name_cannot_serve_several_files(small_trace: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.json.gz"
+    shutil.copyfile(small_trace, other)
     with pytest.raises(UsageError, match="--name"):
-        ingest(MemoryStore(), tmp_path, small_trace, small_trace, options=IngestOptions(name="x"))
+        ingest(MemoryStore(), tmp_path, small_trace, other, options=IngestOptions(name="x"))
 
 
 def test_spools_of_dead_processes_go_and_those_of_live_ones_stay(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_parts_may_have_different_columns(warehouse: Warehouse, make_trace: Make
 
 
 def test_remove_leaves_no_row_behind(filled: Warehouse) -> None:
-    filled.query("INSERT INTO annotations VALUES ('s:add:1:aten::add', 'flops', '7', 'me', NULL)", write=True)
+    filled.query("INSERT INTO annotations VALUES ('s:add:1:aten::add', 'flops', '7', 'me', NULL, 7)", write=True)
     filled.tag("one", {"batch": "8"})
     filled.remove(["one", "two"])
     assert filled.query("SELECT signature_id FROM signatures ORDER BY 1")["signature_id"].to_pylist() == [

@@ -23,6 +23,11 @@ PER_TRACE = [
     if doc.kind.startswith("view") and (doc.column_name, doc.type) == ("trace", "VARCHAR")
 ]
 OVER_LAUNCHES = ("kernels", "gpu_time", "stream_time")
+OVER_METRICS = ("launch_counters", "ncu_roofline", "bounds", "normalized_roofline")
+ACROSS_TRACES = (
+    "counter_coverage", "power_logs", "closure_stages", "closure_kernels", "closure", "closure_terms",
+)  # fmt: skip
+"""Views that look for the kernels or the samples of one trace in the others."""
 
 
 def rows(warehouse: Warehouse, sql: str, **options: Any) -> list[Row]:
@@ -42,7 +47,7 @@ def test_macro_and_view_agree(filled: Warehouse, name: str) -> None:
     assert comparable(view, list(view[0])) == comparable(rows(filled, f"FROM {name}('kernels')"), list(view[0]))
 
 
-@pytest.mark.parametrize("name", [name for name in BOTH if name not in OVER_LAUNCHES])
+@pytest.mark.parametrize("name", [name for name in BOTH if name not in (*OVER_LAUNCHES, *ACROSS_TRACES)])
 def test_sums_are_those_of_the_launches(filled: Warehouse, name: str) -> None:
     expected = rows(
         filled, "SELECT count(*) AS n, sum(duration_ns)::BIGINT AS ns FROM launches WHERE timing = 'timeline'"
@@ -192,10 +197,12 @@ def plain(filled: Warehouse) -> Iterator[duckdb.DuckDBPyConnection]:
     "name", [doc.object for doc in loader.docs() if doc.column_name is None and "view" in doc.kind]
 )
 def test_views_work_under_another_name(filled: Warehouse, plain: duckdb.DuckDBPyConnection, name: str) -> None:
-    theirs = plain.sql(f"FROM other.{name}").to_arrow_table().to_pylist()
+    theirs = plain.sql(f"FROM other.{name}").to_arrow_table()
     plain.close()
-    ours = rows(filled, f"FROM {name}")
-    assert comparable(theirs, list(ours[0])) == comparable(ours, list(ours[0]))
+    ours = filled.query(f"FROM {name}")
+    assert theirs.column_names == ours.column_names
+    columns = ours.column_names
+    assert comparable(theirs.to_pylist(), columns) == comparable(ours.to_pylist(), columns)
 
 
 def test_macros_work_in_a_file_opened_directly(filled: Warehouse) -> None:
@@ -229,13 +236,30 @@ def rows_read(plan: str, table: str) -> list[int]:
     return [part[key] for part in chosen for key in keys if key in part]
 
 
-@pytest.mark.parametrize("name", PER_TRACE)
+@pytest.mark.parametrize("name", [name for name in PER_TRACE if name not in (*OVER_METRICS, *ACROSS_TRACES)])
 def test_one_trace_reads_its_own_rows_only(filled: Warehouse, name: str) -> None:
-    tables = {"trace_overview": "traces", **dict.fromkeys(OVER_LAUNCHES, "launches")}
+    windows = dict.fromkeys(("power_windows", "window_power"), "launches")
+    tables = {"trace_overview": "traces", **windows, **dict.fromkeys(OVER_LAUNCHES, "launches")}
     table = tables.get(name, "rollups")
     (plan,) = rows(filled, f"EXPLAIN (ANALYZE, FORMAT json) FROM {name} WHERE trace = 'three'")
     (expected,) = rows(filled, f"SELECT count(*) AS n FROM {table} WHERE trace_id = 't:three'")
     assert rows_read(plan["explain_value"], table) == [expected["n"]]
+
+
+@pytest.mark.parametrize("name", OVER_METRICS)
+def test_one_trace_reads_its_own_metrics_only(filled: Warehouse, name: str) -> None:
+    filled.query("UPDATE launches SET timing = 'profiled'", write=True)
+    sql = """
+        INSERT INTO metrics BY NAME
+        SELECT trace_id, launch_index, 'sm__throughput.avg.pct_of_peak_sustained_elapsed' AS metric, 50 AS value
+        FROM launches
+    """
+    filled.query(sql, write=True)
+    (plan,) = rows(filled, f"EXPLAIN (ANALYZE, FORMAT json) FROM {name} WHERE trace = 'three'")
+    (expected,) = rows(filled, "SELECT count(*) AS n FROM metrics WHERE trace_id = 't:three'")
+    found = rows_read(plan["explain_value"], "metrics")
+    assert found
+    assert max(found) <= expected["n"]
 
 
 def test_optimizer_gives_the_same_quantiles_over_joins(filled: Warehouse) -> None:

@@ -1,0 +1,77 @@
+"""Records a model or a script into a folder, and ingests it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kerneldb.api.ingestion import IngestOptions, Outcome
+from kerneldb.replay.recording import bundle, launch, summary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pyarrow as pa
+
+    from kerneldb.api import Database
+    from kerneldb.replay.recording.settings import Settings
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Recorded:
+    """A recording: its folder, what bundle.json in it holds, and what became of its traces in the database.
+
+    `complete` is false where a stage could not be recorded; `table` then has the reason.
+    """
+
+    folder: Path
+    content: dict[str, Any]
+    complete: bool
+    outcomes: tuple[Outcome, ...] = ()
+
+    def table(self) -> pa.Table:
+        """One row per stage and mode; figures are per iteration, NULL where unknown."""
+        return table(self.content)
+
+
+def record(
+    database: Database | None,
+    settings: Settings,
+    folder: Path | None = None,
+    *,
+    resume: bool = False,
+    listen: Callable[[Mapping[str, Any]], None] | None = None,
+) -> Recorded:
+    """Record what `settings` (see `kerneldb.replay.recording.settings.resolved`) say, and ingest it into `database`.
+
+    The folder is named by model and settings unless given. Raises RecordError without PyTorch, device or memory,
+    UsageError where the folder has another recording.
+    """
+    target = folder or Path(settings.bundle_name)
+    complete = launch.run(settings, target, resume=resume, listen=listen or _nobody)
+    outcomes = () if database is None else tuple(database.ingest_each([target], IngestOptions()))
+    return Recorded(target, bundle.read(target), complete, outcomes)
+
+
+def table(content: Mapping[str, Any]) -> pa.Table:
+    """The rows of a bundle.json, one per stage and mode."""
+    import pyarrow as pa
+
+    texts, counts = ("stage", "mode", "reason"), ("iterations", "launches")
+    kinds = {**dict.fromkeys(texts, pa.string()), **dict.fromkeys(counts, pa.int64())}
+    rows = summary.rows(content)
+    columns = {}
+    for name in summary.COLUMNS:
+        values = [_whole(one[name]) if name in counts else one[name] for one in rows]
+        columns[name] = pa.array(values, kinds.get(name, pa.float64()))
+    return pa.table(columns)
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def _nobody(event: Mapping[str, Any]) -> None:
+    """Listens to nothing."""
+    del event

@@ -1,0 +1,182 @@
+"""Commands that answer one question each about the selected launches: idle time, overlap, collectives and more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kerneldb.cli.console import emit
+from kerneldb.cli.options import READ_WAIT_S, database_option, limited, open_database, output_options, selection_options
+from kerneldb.cli.plotting import draw, plot_option
+
+if TYPE_CHECKING:
+    from kerneldb.output import Output
+
+ROWS: Final = 20
+SHOWN: Final = (
+    "trace", "kernel", "dtype", "op", "n", "total_ns", "intensity", "flops_per_second", "bytes_per_second", "ridge",
+    "pct_peak_flops", "pct_peak_bandwidth", "pct_attainable", "bound", "method",
+)  # fmt: skip
+
+
+def _answer(
+    name: str,
+    where: str | None,
+    traces: tuple[str, ...],
+    limit: int | None,
+    output: Output,
+    shown: tuple[str, ...] | None = None,
+    plot: Path | None = None,
+) -> None:
+    """Print the answer, and draw it to `plot`; a table has the columns `shown` only."""
+    result = open_database(lock_timeout=READ_WAIT_S).answer(name, where=where, traces=traces)
+    if plot is not None:
+        draw(name, result.rows(), plot)
+    if output.format == "table" and shown is not None:
+        result = result.without(*(column for column in result.columns if column not in shown))
+    elif limit and output.format != "table":
+        result = result.head(limit)
+    emit(result.to_reader(), limited(output, limit, ROWS))
+
+
+_limit = click.option(
+    "--limit", type=click.IntRange(min=0), metavar="N", help=f"Rows of a table (default {ROWS}; 0: all)."
+)
+
+
+@click.command(short_help="Why the GPU was idle.")
+@click.option("--gaps", is_flag=True, help="The single gaps, longest first, instead of sums by cause.")
+@plot_option
+@selection_options
+@_limit
+@output_options
+@database_option
+def idle(
+    *, gaps: bool, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output, plot: Path | None
+) -> None:
+    """Show the time in which no launch ran, by what the host did meanwhile.
+
+    Causes: launch (the GPU waited for the host to launch), sync (for the host to come back from a synchronising call),
+    copy (for the host to begin a copy), queued (the launch had been made), unknown (no launch call in the trace). With
+    --where, launches that do not meet the condition count as idle.
+
+    \b
+      kerneldb idle
+      kerneldb idle --gaps --where "phase = 'decode'"
+    """
+    _answer("idle_gaps" if gaps else "idle", where, traces, limit, output, plot=plot)
+
+
+@click.command(short_help="What ran at the same time.")
+@selection_options
+@_limit
+@output_options
+@database_option
+def overlap(*, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output) -> None:
+    """Show how much of computation, communication and copies ran at the same time, per device."""
+    _answer("overlap", where, traces, limit, output)
+
+
+@click.command(short_help="Sizes, times and bandwidths of collectives.")
+@click.option("--waits", is_flag=True, help="Waiting apart from transfer, over the ranks of each run.")
+@plot_option
+@selection_options
+@_limit
+@output_options
+@database_option
+def collectives(
+    *, waits: bool, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output, plot: Path | None
+) -> None:
+    """Show collective operations by kind, size and group, with the bus bandwidth as nccl-tests computes it.
+
+    A launch lasts until the slowest rank has come. With the traces of several ranks in one run (kerneldb ingest --run),
+    --waits tells waiting and transfer apart, and which rank comes last.
+
+    \b
+      kerneldb collectives
+      kerneldb collectives --waits
+    """
+    _answer("collective_waits" if waits else "collectives", where, traces, limit, output, plot=plot)
+
+
+@click.command(short_help="GPU time by phase.")
+@plot_option
+@selection_options
+@_limit
+@output_options
+@database_option
+def phases(*, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output, plot: Path | None) -> None:
+    """Show launches and GPU time by phase: the outermost annotation below the step, or what --phase named at ingest."""
+    _answer("phases", where, traces, limit, output, plot=plot)
+
+
+@click.command(short_help="The repeats of a program.")
+@selection_options
+@_limit
+@output_options
+@database_option
+def iterations(*, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output) -> None:
+    """Show iterations: the profiler's steps, else repeats found in the sequence of kernels.
+
+    Launches before the repeats are warm-up or tuning. Sums over steady iterations are one query away:
+
+    \b
+      kerneldb query "SELECT avg(total_ns) FROM iterations('kernels') WHERE steady"
+    """
+    _answer("iterations", where, traces, limit, output)
+
+
+@click.command(short_help="What launching costs the host.")
+@selection_options
+@_limit
+@output_options
+@database_option
+def overhead(*, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output) -> None:
+    """Show how long launch calls take, how long kernels wait for them, and how many kernels are shorter."""
+    _answer("launch_overhead", where, traces, limit, output)
+
+
+@click.command(short_help="Runs of small kernels that could be one.")
+@selection_options
+@_limit
+@output_options
+@database_option
+def fusion(*, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output) -> None:
+    """Show runs of small kernels that only move data, with an upper bound of the time that fusing them saves."""
+    _answer("fusion_candidates", where, traces, limit, output)
+
+
+@click.command(short_help="Launches that only change types.")
+@selection_options
+@_limit
+@output_options
+@database_option
+def conversions(*, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output) -> None:
+    """Show launches that only convert numbers from one type to another."""
+    _answer("precision_conversions", where, traces, limit, output)
+
+
+@click.command(short_help="Achieved against attainable rates.")
+@plot_option
+@selection_options
+@_limit
+@output_options
+@database_option
+def roofline(
+    *, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output, plot: Path | None
+) -> None:
+    """Show intensity, achieved rates and roofs of each signature, most time first.
+
+    Work comes from counters where those of the signature are known, else from shapes or annotations; `method` says
+    which. Peaks are those of the data sheet for the type of the kernel.
+
+    \b
+      kerneldb roofline --where "category = 'GEMM'"
+      kerneldb query "SELECT bound, sum(total_ns) FROM roofline('kernels') GROUP BY 1"
+    """
+    _answer("roofline", where, traces, limit, output, SHOWN, plot)
+
+
+COMMANDS: Final = (roofline, idle, overlap, collectives, phases, iterations, overhead, fusion, conversions)

@@ -1,0 +1,115 @@
+"""`kerneldb closure`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kerneldb.cli.console import emit, emit_text, note
+from kerneldb.cli.options import READ_WAIT_S, database_option, open_database, output_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kerneldb.api.closure import Books
+    from kerneldb.output import Output
+
+TOP: Final = 20
+SECTIONS: Final = {"time": "time", "energy": "energy", "above gap": "energy above the power of gaps"}
+FACTS: Final = ("model", "gpu", "run", "kernels_trace")
+MICRO: Final = {"ns": ("µs", 1e-3)}
+GROUPS: Final = {"tier": "by tier", "category": "by category", "route": "by route"}
+GROUP_COLUMNS: Final = (
+    "part", "signatures", "n", "recorded_ns", "share_pct", "replayed_launches_pct", "replayed_ns", "error_pct",
+    "above_gap_mj", "above_gap_error_mj",
+)  # fmt: skip
+KERNEL_COLUMNS: Final = (
+    "kernel", "category", "route", "grade", "n", "recorded_ns", "share_pct", "replayed_ns", "ratio", "above_gap_mj",
+    "above_gap_error_mj",
+)  # fmt: skip
+
+
+@click.command(short_help="What kernels predict, against the model measured whole.")
+@click.argument("traces", nargs=-1, metavar="[TRACE]...")
+@click.option("--where", metavar="TEXT", help="Only kernels of launches that meet this condition.")
+@click.option("--top", type=click.IntRange(min=0), default=TOP, show_default=True, help="Kernels shown per stage.")
+@output_options
+@database_option
+def closure(traces: tuple[str, ...], *, where: str | None, top: int, output: Output) -> None:
+    """Compare what the replays of single kernels predict with the time and energy measured of the whole, unprofiled.
+
+    TRACE is a trace or a run; without it, all that was measured is shown. Figures are per iteration: one prefill, one
+    decoded token, one training step. Terms add up to the predicted total exactly. Two totals: of replayed kernels only,
+    and with all others at their recorded time. A term that is a bound or unknown says so.
+
+    As csv: one row per term. As json: one document, with groups and kernels.
+
+    \b
+      kerneldb closure bloom-560m-decode
+      kerneldb closure --csv
+    """
+    found = open_database(lock_timeout=READ_WAIT_S).closure(traces, where=where, top=top)
+    for remark in found.remarks():
+        note(remark)
+    if where is not None:
+        note("only the selected launches are predicted; what was measured is the whole")
+    if output.format == "table":
+        emit_text("\n".join("".join(line.rstrip() + "\n" for line in page(one)) for one in found.books), output)
+    elif output.format == "json":
+        from kerneldb.output.records import encode
+
+        emit_text(encode({"stages": [one.as_dict() for one in found.books]}).decode() + "\n", output)
+    else:
+        emit(found.table.to_reader(), output)
+
+
+def page(one: Books) -> Iterator[str]:
+    """The books of a stage for people."""
+    yield f"{one.trace}, {one.stage}" + (f", {one.mode}" if one.mode else "")
+    yield "  " + ", ".join(f"{name.replace('_', ' ')} {one.facts[name]}" for name in FACTS if one.facts[name])
+    for section, title in SECTIONS.items():
+        yield from ["", f"{title}, per iteration", *_terms(one, section)]
+    for by, title in GROUPS.items():
+        yield from ["", title, *_table([row for row in one.groups if row["grouped_by"] == by], GROUP_COLUMNS)]
+    if one.kernels:
+        yield from ["", "kernels with most time", *_table(one.kernels, KERNEL_COLUMNS)]
+
+
+def _terms(one: Books, section: str) -> Iterator[str]:
+    from kerneldb.output.text import lines
+
+    rows = [row for row in one.terms if row["section"] == section]
+    whole = next((row["value"] for row in rows if row["role"] == "measured"), None)
+    names = ("term", "value", "unit", "95 % interval", "of measured", "source", "note")
+    cells = [_term(row, whole) for row in rows]
+    columns = [list(column) for column in zip(*cells, strict=True)]
+    right = [name in ("value", "of measured") for name in names]
+    yield from ("  " + line for line in lines(names, columns, right))
+
+
+def _term(row: Mapping[str, Any], whole: float | None) -> tuple[str, ...]:
+    unit, factor = MICRO.get(row["unit"], (row["unit"], 1.0))
+    value = _number(row["value"], factor)
+    known = row["low"] is not None and row["high"] is not None
+    interval = f"{_number(row['low'], factor)} to {_number(row['high'], factor)}" if known else ""
+    comparable = whole and row["value"] is not None and row["unit"] != "%"
+    share = f"{100 * row['value'] / whole:.1f} %" if comparable and whole else ""
+    return row["term"], value, unit, interval, share, row["source"] or "", row["note"] or ""
+
+
+def _number(value: float | None, factor: float) -> str:
+    """Four significant digits at least, thousands apart."""
+    if value is None:
+        return "-"
+    scaled = value * factor
+    return f"{scaled:,.1f}" if abs(scaled) >= 1000 else f"{scaled:,.4g}"  # noqa: PLR2004 (four digits before the point)
+
+
+def _table(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Iterator[str]:
+    from kerneldb.output.text import format_column, lines
+
+    columns = [[row[name] for row in rows] for name in names]
+    right = [any(isinstance(value, int | float) for value in column) for column in columns]
+    cells = [format_column(name, column) for name, column in zip(names, columns, strict=True)]
+    return ("  " + line for line in lines(names, cells, right))

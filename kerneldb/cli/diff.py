@@ -1,0 +1,146 @@
+"""`kerneldb diff`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kerneldb.cli.console import emit, note
+from kerneldb.cli.options import READ_WAIT_S, database_option, limited, open_database, output_options
+from kerneldb.cli.plotting import draw, plot_option
+
+if TYPE_CHECKING:
+    from kerneldb.api.answers import Difference
+    from kerneldb.output import Output
+
+ROWS: Final = 20
+SHOWN: Final = (
+    "kernel", "verdict", "matched_by", "n_before", "n_after", "total_before_ns", "total_after_ns", "delta_ns",
+    "delta_pct", "mean_before_ns", "mean_after_ns", "own_delta_pct", "p_value",
+)  # fmt: skip
+QUIET: Final = ("unchanged", "noise")
+
+
+class Percent(click.ParamType[float]):
+    """A share in percent, with or without the sign: `3%` or `3`."""
+
+    name = "percent"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number before the sign."""
+        try:
+            number = float(str(value).strip().removesuffix("%"))
+        except ValueError:
+            self.fail(f"{value!r} is no percentage", param, ctx)
+        if number < 0:
+            self.fail("must not be negative", param, ctx)
+        return number
+
+
+@click.command(short_help="What changed between two traces.")
+@click.argument("before")
+@click.argument("after")
+@click.option("--where", metavar="TEXT", help="Compare only launches that meet this condition.")
+@click.option(
+    "--threshold", type=Percent(), default="3%", show_default=True, help="Smaller changes of a mean are none."
+)
+@click.option("--fail-on", type=Percent(), metavar="PERCENT", help="Exit with 5 where time grew by as much.")
+@click.option("--all", "everything", is_flag=True, help="In tables, show what did not change, and all counters, too.")
+@click.option("--metrics", is_flag=True, help="Compare the means of hardware counters; names of runs will do.")
+@click.option("--classes", is_flag=True, help="Compare what limits each kernel, by its counters.")
+@click.option(
+    "--rule", default="ncu", show_default=True, metavar="NAME", help="Rule that classifies (kerneldb bounds)."
+)
+@plot_option
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help=f"Rows of a table (default {ROWS}; 0: all).")
+@output_options
+@database_option
+def diff(
+    before: str,
+    after: str,
+    *,
+    where: str | None,
+    threshold: float,
+    fail_on: float | None,
+    everything: bool,
+    metrics: bool,
+    classes: bool,
+    rule: str,
+    plot: Path | None,
+    limit: int | None,
+    output: Output,
+) -> None:
+    """Show what changed from the trace BEFORE to the trace AFTER, kernel by kernel, largest change first.
+
+    Kernels match by signature, then by name, then by operator; totals of the rows add up to those of the traces. The
+    shift that all kernels share (clocks) is told apart. `slower` and `faster` are over --threshold beyond that shift
+    and pass a Mann-Whitney test with Holm's correction at 5 %; `noise` is over the threshold only.
+
+    \b
+      kerneldb diff monday tuesday
+      kerneldb diff monday tuesday --where "phase = 'decode'" --fail-on 3%
+      kerneldb diff counters-v1 counters-v2 --metrics
+    """
+    if metrics or classes:
+        if where is not None or fail_on is not None or plot is not None or (metrics and classes):
+            message = "--metrics and --classes stand alone, without --where, --fail-on and --plot"
+            raise click.UsageError(message)
+        _counters(before, after, rule, output, limit, classes=classes, everything=everything)
+        return
+    found = open_database(lock_timeout=READ_WAIT_S).diff(before, after, where=where, threshold=threshold / 100)
+    note(summary(before, after, found))
+    draw("diff", found.table.to_pylist() if plot else [], plot)
+    table = found.table
+    if output.format == "table":
+        table = _shown(found, everything=everything)
+    elif limit:
+        table = table.slice(0, limit)
+    emit(table.to_reader(), limited(output, limit, ROWS))
+    if fail_on is not None:
+        found.check(fail_on)
+
+
+def _counters(
+    before: str, after: str, rule: str, output: Output, limit: int | None, *, classes: bool, everything: bool
+) -> None:
+    """Print what changed between two sets of counters; a table leaves out what `everything` asks for."""
+    found = open_database(lock_timeout=READ_WAIT_S).diff_counters(before, after, rule=rule)
+    note(f"{before} -> {after}: {found.sentence()}")
+    table = found.classes if classes else found.metrics
+    if output.format == "table" and not everything:
+        table = _without(table, "change", ("same",)) if classes else _overall(table)  # type: ignore[no-untyped-call]
+    elif limit:
+        table = table.slice(0, limit)
+    emit(table.to_reader(), limited(output, limit, ROWS))
+
+
+def _shown(found: Difference, *, everything: bool):  # type: ignore[no-untyped-def]  # noqa: ANN202 (pyarrow has no types)
+    table = found.table.select(SHOWN)
+    return table if everything else _without(table, "verdict", QUIET)
+
+
+def _without(table, column: str, values: tuple[str, ...]):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 (as above)
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return table.filter(pc.invert(pc.is_in(table[column], pa.array(values))))
+
+
+def _overall(table):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 (as above)
+    """The means over all kernels of the counters that reports show."""
+    import pyarrow.compute as pc
+
+    return table.filter(pc.and_(pc.is_null(table["kernel"]), pc.is_valid(table["title"]))).drop_columns(
+        ["kernel", "matched_by"]
+    )
+
+
+def summary(before: str, after: str, found: Difference) -> str:
+    """One line: the totals, the common shift, and how many rows have which verdict."""
+    change = "" if found.delta_pct is None else f" ({found.delta_pct:+.2f} %)"
+    times = f"{found.before_ns / 1e6:,.3f} ms -> {found.after_ns / 1e6:,.3f} ms{change}"
+    verdicts = ", ".join(f"{n:,} {verdict}" for verdict, n in found.by_verdict.items())
+    shift = f"; common shift {found.common_shift_pct:+.2f} %" if found.common_shift_pct else ""
+    return f"{before} -> {after}: GPU time {times}{shift}; {verdicts or 'nothing to compare'}"

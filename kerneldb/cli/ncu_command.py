@@ -1,0 +1,83 @@
+"""`kerneldb ncu-command` and `kerneldb coverage`: collect counters of chosen kernels, and see which have them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kerneldb.cli.console import emit, emit_text, note, plural
+from kerneldb.cli.options import READ_WAIT_S, database_option, limited, open_database, output_options, selection_options
+from kerneldb.output import Output
+
+if TYPE_CHECKING:
+    from kerneldb.api import Result
+
+TOP = 20
+LOG_FILE = "ncu-raw.csv"
+
+
+@click.command(
+    "ncu-command", short_help="Print the ncu line that counts chosen kernels.", context_settings={"show_default": True}
+)
+@selection_options
+@click.option("--top", type=click.IntRange(min=1), default=TOP, metavar="N", help="Kernels, by their time.")
+@click.option("--phase", metavar="NAME", help="Only launches of this phase; the program must push an NVTX range NAME.")
+@click.option("--nvtx", metavar="EXPRESSION", help="NVTX filter of ncu, instead of the one made from --phase.")
+@click.option("--log-file", default=LOG_FILE, metavar="FILE", help="Where ncu writes its raw page.")
+@click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[-- PROGRAM [ARGUMENT]...]")
+@database_option
+def ncu_command(
+    *, where: str | None, traces: tuple[str, ...], top: int, phase: str | None, nvtx: str | None, log_file: str,
+    program: tuple[str, ...],
+) -> None:  # fmt: skip
+    """Print a line that runs PROGRAM under Nsight Compute and counts the kernels that take most time.
+
+    A kernel is a name with its grid and block. The line filters by function name and takes enough launches of each
+    launch configuration to meet all chosen kernels, with the sections that bounds and ncu_roofline read. Ingest the
+    file that it writes; kerneldb coverage then says which kernels have counters.
+
+    \b
+      kerneldb ncu-command --trace bloom --top 20 -- python run.py --steps 2
+      kerneldb ncu-command --where "category = 'GEMM'" --phase decode -- python run.py
+    """
+    from kerneldb.api.counters import Counting
+
+    wanted = Counting(where, traces, top, phase, nvtx, log_file, program)
+    found = open_database(lock_timeout=READ_WAIT_S).ncu_command(wanted)
+    emit_text(found.line + "\n", Output(format="table"))
+    note(f"{plural(len(found.kernels), 'kernel')}, {found.share_pct:.1f} % of the selected kernel time")
+    if found.profiled:
+        note(f"profiles {plural(found.profiled, 'launch', 'launches')} if the program runs as recorded")
+    if not program:
+        note("put your program behind the line")
+    note(f"then: kerneldb ingest {log_file}; kerneldb coverage")
+
+
+@click.command(short_help="Which kernels have counters.")
+@selection_options
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the N kernels that take most time.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help=f"Rows of a table (default {TOP}; 0: all).")
+@output_options
+@database_option
+def coverage(*, where: str | None, traces: tuple[str, ...], top: int | None, limit: int | None, output: Output) -> None:
+    """Say which of the selected kernels have valid counters, their own or those of a match in another trace.
+
+    covered means: compute and memory throughput and DRAM bytes are known. Several candidates mean that the counters
+    were measured on several signatures that match equally well.
+
+    \b
+      kerneldb coverage --trace bloom --top 20
+      kerneldb coverage --where "category = 'GEMM' AND phase = 'decode'"
+    """
+    result = open_database(lock_timeout=READ_WAIT_S).coverage(where=where, traces=traces, top=top)
+    note(_summary(result))
+    emit(result.to_reader(), limited(output, limit, TOP))
+
+
+def _summary(result: Result) -> str:
+    found = result.rows()
+    total = sum(row["total_ns"] for row in found)
+    covered = [row for row in found if row["covered"]]
+    share = 100 * sum(row["total_ns"] for row in covered) / total if total else 0.0
+    return f"{len(covered)} of {plural(len(found), 'kernel')} covered, {share:.1f} % of their time"

@@ -1,0 +1,74 @@
+"""`kerneldb report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kerneldb.cli.console import note
+from kerneldb.cli.diff import Percent
+from kerneldb.cli.options import READ_WAIT_S, database_option, open_database
+
+if TYPE_CHECKING:
+    from kerneldb.report.model import Report
+
+
+@click.command(short_help="A report on traces as one HTML or Markdown file.")
+@click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Default: stdout."
+)
+@click.option(
+    "--format", "layout", type=click.Choice(("html", "md")), help="Default: by the name of -o FILE, else html."
+)
+@click.option("--compare", is_flag=True, help="What changed from the first TRACE to the second.")
+@click.option("--threshold", type=Percent(), default="3%", show_default=True, help="With --compare: see kerneldb diff.")
+@click.option("--rule", metavar="NAME", help="Rule that classifies counters (see kerneldb bounds).")
+@database_option
+def report(
+    traces: tuple[str, ...],
+    *,
+    output: Path | None,
+    layout: str | None,
+    compare: bool,
+    threshold: float,
+    rule: str | None,
+) -> None:
+    """Write a report: setup and what the trace lacks, findings, where the time goes, timeline, counters, roofline.
+
+    The file opens anywhere, without a network. Below each table and chart stands the query that it comes from.
+
+    \b
+      kerneldb report bloom -o bloom.html
+      kerneldb report monday tuesday --compare -o change.html
+    """
+    from kerneldb import report as reports
+
+    chosen = layout or reports.format_of(output) or "html"
+    reports.require()
+    if compare and len(traces) != 2:  # noqa: PLR2004 (before and after)
+        message = f"--compare takes two traces, not {len(traces)}"
+        raise click.UsageError(message)
+    _write(_gathered(traces, rule, threshold if compare else None), chosen, output)
+
+
+def _gathered(traces: tuple[str, ...], rule: str | None, threshold: float | None) -> Report:
+    from kerneldb.report import gather
+
+    database = open_database(lock_timeout=READ_WAIT_S)
+    if threshold is None:
+        return gather.single(database, traces, rule)
+    return gather.comparison(database, traces[0], traces[1], threshold / 100)
+
+
+def _write(made: Report, layout: str, output: Path | None) -> None:
+    from kerneldb.output.destination import opened
+    from kerneldb.report import html, markdown
+
+    text = (markdown if layout == "md" else html).page(made).encode()
+    with opened(output) as sink:
+        sink.write(text)
+    if output is not None:
+        note(f"wrote {output} ({len(text) / 1e6:,.1f} MB)")

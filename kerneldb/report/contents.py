@@ -1,0 +1,251 @@
+"""The sections of a report on one trace: which query, which columns, which words."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Final
+
+from kerneldb.report.model import Column
+
+COUNT: Final = Column("n", "launches", "count")
+TOTAL: Final = Column("total_ns", "GPU time", "ns")
+MEAN: Final = Column("mean_ns", "mean", "ns")
+SHARE: Final = Column("share_pct", "share", "percent")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """A table to make: the statement `report_<query>.sql` with its parameter `$trace`, and how to show the rows."""
+
+    query: str
+    caption: str
+    columns: tuple[Column, ...]
+    missing: str = "Nothing of this kind in the trace."
+
+
+SETUP: Final = Plan(
+    "setup",
+    "The trace",
+    (
+        Column("trace", "trace"),
+        Column("source", "source"),
+        Column("framework_version", "framework"),
+        Column("device_names", "GPU"),
+        Column("launches", "launches", "count"),
+        Column("window_ns", "window", "ns"),
+        Column("label", "label"),
+        Column("run", "run"),
+        Column("rank", "rank", "count"),
+        Column("notes", "notes"),
+    ),
+)
+LACKS: Final = Plan(
+    "lacks",
+    "What the trace lacks",
+    (Column("what", "missing"), Column("remedy", "how to have it")),
+    "Nothing: operators, shapes, phases, FLOPs, replay and energy are there.",
+)
+TOP: Final = Plan(
+    "top",
+    "Top kernels",
+    (
+        Column("place", "#", "count"),
+        SHARE,
+        Column("cumulative_pct", "cumulative", "percent"),
+        Column("library", "library"),
+        Column("kernel", "kernel", "code"),
+        Column("description", "description"),
+        COUNT,
+        TOTAL,
+        MEAN,
+    ),
+)
+CATEGORIES: Final = Plan("categories", "By category", (Column("category", "category"), COUNT, TOTAL, MEAN, SHARE))
+OPERATORS: Final = Plan(
+    "operators", "By operator", (Column("op", "operator", "code"), COUNT, TOTAL, MEAN, SHARE), "No operators recorded."
+)
+PHASES: Final = Plan("phases", "By phase", (Column("phase", "phase"), COUNT, TOTAL, MEAN, SHARE), "No phases recorded.")
+GPU_TIME: Final = Plan(
+    "gpu_time",
+    "Busy and idle",
+    (
+        Column("device", "GPU", "count"),
+        COUNT,
+        Column("span_ns", "first start to last end", "ns"),
+        Column("busy_ns", "busy", "ns"),
+        Column("busy_pct", "busy", "percent"),
+        Column("idle_ns", "idle", "ns"),
+        Column("computation_ns", "computation", "ns"),
+        Column("exposed_communication_ns", "exposed communication", "ns"),
+        Column("exposed_memcpy_ns", "exposed copies", "ns"),
+        Column("overlap_ns", "overlap", "ns"),
+    ),
+    "No timeline in this trace.",
+)
+IDLE: Final = Plan(
+    "idle",
+    "Idle time by cause",
+    (
+        Column("device", "GPU", "count"),
+        Column("cause", "cause"),
+        Column("n", "gaps", "count"),
+        Column("idle_ns", "idle", "ns"),
+        SHARE,
+        Column("median_ns", "median", "ns"),
+        Column("max_ns", "longest", "ns"),
+        Column("waiting_call", "waiting call", "code"),
+    ),
+    "No timeline in this trace.",
+)
+ITERATIONS: Final = Plan(
+    "iterations",
+    "Iterations",
+    (
+        Column("device", "GPU", "count"),
+        Column("method", "found by"),
+        Column("iterations", "iterations", "count"),
+        Column("steady", "steady", "count"),
+        Column("launches", "launches each", "count"),
+        Column("mean_total_ns", "GPU time each", "ns"),
+        Column("mean_span_ns", "span each", "ns"),
+        Column("covered_pct", "launches covered", "percent"),
+        Column("remark", "remark"),
+    ),
+    "No repeats found.",
+)
+REPLAYS: Final = Plan(
+    "replays",
+    "Recorded against replayed, by grade",
+    (
+        Column("grade", "grade"),
+        COUNT,
+        TOTAL,
+        SHARE,
+        Column("replayed_ns", "replayed", "ns"),
+        Column("delta_pct", "Δ", "percent"),
+        Column("energy_mj", "energy in mJ", "number"),
+    ),
+    "Not replayed: kerneldb replay --trace NAME",
+)
+REPLAYED_KERNELS: Final = Plan(
+    "replayed_kernels",
+    "Replayed kernels",
+    (
+        Column("kernel", "kernel", "code"),
+        Column("grade", "grade"),
+        COUNT,
+        TOTAL,
+        MEAN,
+        Column("replay_ns", "replayed", "ns"),
+        Column("delta_pct", "Δ", "percent"),
+        Column("energy_mj", "mJ each", "number"),
+        Column("above_gap_mj", "above gap", "number"),
+    ),
+)
+CLOSURE: Final = Plan(
+    "closure",
+    "Predicted against measured whole, per iteration",
+    (
+        Column("stage", "stage"),
+        Column("mode", "mode"),
+        Column("section", "of"),
+        Column("term", "term"),
+        Column("value", "value", "number"),
+        Column("low", "low", "number"),
+        Column("high", "high", "number"),
+        Column("unit", "unit"),
+        Column("source", "source"),
+        Column("note", "note"),
+    ),
+    "Nothing was measured whole: kerneldb record MODEL",
+)
+OCCUPANCY: Final = Plan(
+    "occupancy",
+    "Occupancy",
+    (
+        Column("kernel", "kernel", "code"),
+        TOTAL,
+        Column("blocks", "blocks", "count"),
+        Column("threads", "threads each", "count"),
+        Column("registers", "registers", "count"),
+        Column("shared_bytes", "shared bytes", "count"),
+        Column("theoretical_pct", "theoretical", "percent"),
+        Column("limiter", "limited by"),
+        Column("estimated_pct", "estimated by the tool", "percent"),
+    ),
+    "No resources of launches in the trace.",
+)
+OVERHEAD: Final = Plan(
+    "overhead",
+    "Launch calls",
+    (
+        Column("api_call", "call", "code"),
+        COUNT,
+        Column("call_ns", "host time", "ns"),
+        Column("median_call_ns", "median call", "ns"),
+        Column("median_delay_ns", "median delay", "ns"),
+        Column("median_kernel_ns", "median kernel", "ns"),
+        Column("shorter_than_call_pct", "shorter than their call", "percent"),
+    ),
+    "No launch calls recorded.",
+)
+FUSION: Final = Plan(
+    "fusion",
+    "Runs of small kernels that could be one",
+    (
+        Column("kernels_in_run", "kernels", "count"),
+        Column("runs", "runs", "count"),
+        TOTAL,
+        Column("at_stake_ns", "at most saved", "ns"),
+        Column("kernels", "sequence", "code"),
+    ),
+)
+CONVERSIONS: Final = Plan(
+    "conversions",
+    "Conversions between types",
+    (
+        Column("from_dtype", "from"),
+        Column("to_dtype", "to"),
+        Column("phase", "phase"),
+        COUNT,
+        TOTAL,
+        Column("elements", "elements", "count"),
+    ),
+)
+COLLECTIVES: Final = Plan(
+    "collectives",
+    "Collectives",
+    (
+        Column("operation", "operation"),
+        Column("algorithm", "algorithm"),
+        Column("protocol", "protocol"),
+        Column("dtype", "type"),
+        Column("bytes", "bytes", "count"),
+        Column("group_size", "ranks", "count"),
+        COUNT,
+        TOTAL,
+        Column("median_ns", "median", "ns"),
+        Column("median_bus_gbs", "bus GB/s", "number"),
+    ),
+)
+NAMES: Final = Plan(
+    "names", "Full names", (Column("kernel", "kernel", "code"), Column("name", "full name", "code"), COUNT)
+)
+ROOFLINE: Final = Plan(
+    "roofline",
+    "Achieved against attainable",
+    (
+        TOTAL,
+        Column("kernel", "kernel", "code"),
+        Column("dtype", "type"),
+        Column("op", "operator", "code"),
+        Column("intensity", "FLOP/byte", "number"),
+        Column("flops_per_second", "FLOP/s", "number"),
+        Column("pct_peak_flops", "of peak", "percent"),
+        Column("bytes_per_second", "bytes/s", "number"),
+        Column("pct_peak_bandwidth", "of peak", "percent"),
+        Column("pct_attainable", "of attainable", "percent"),
+        Column("bound", "bound"),
+        Column("method", "work from"),
+    ),
+)

@@ -1,0 +1,129 @@
+"""The sections of a report that need hardware counters: classes, histograms, rooflines."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from kerneldb.api.queries import statement
+from kerneldb.report import charts
+from kerneldb.report.model import Chart, Column, Section, Table
+
+if TYPE_CHECKING:
+    from kerneldb.api import Database
+
+RULE: Final = "ncu"
+MANY: Final = 12
+"""Above this number of traces, queries are shown with the first few names only."""
+
+PERCENTS: Final = (
+    Column("compute_pct", "SM", "percent"),
+    Column("memory_pct", "memory", "percent"),
+    Column("dram_pct", "DRAM", "percent"),
+)
+CLASSES: Final = (
+    Column("verdict", "class"),
+    Column("n", "launches", "count"),
+    Column("share_pct", "share of profiled", "percent"),
+    *PERCENTS,
+    Column("occupancy_pct", "occupancy", "percent"),
+    Column("l1_hit_pct", "L1 hits", "percent"),
+    Column("l2_hit_pct", "L2 hits", "percent"),
+    Column("mean_ns", "mean duration", "ns"),
+)
+KERNELS: Final = (
+    Column("duration_ns", "duration", "ns"),
+    Column("verdict", "class"),
+    Column("detail", "put down to"),
+    Column("library", "library"),
+    Column("kernel", "kernel", "code"),
+    *PERCENTS,
+    Column("l2_hit_pct", "L2 hits", "percent"),
+    Column("occupancy_pct", "occupancy", "percent"),
+    Column("theoretical_occupancy_pct", "theoretical", "percent"),
+)
+POINTS: Final = (
+    Column("kernel", "kernel", "code"),
+    Column("category", "operations"),
+    Column("intensity", "FLOP/byte", "number"),
+    Column("ridge", "ridge", "number"),
+    Column("flops_per_second", "FLOP/s", "number"),
+    Column("peak_flops_per_second", "peak FLOP/s", "number"),
+    Column("peak_bytes_per_second", "peak bytes/s", "number"),
+    Column("method", "method"),
+)
+NO_ROOFLINE: Final = "No operations counted: collect the SpeedOfLight_*Roofline* sections (kerneldb ncu-command)."
+
+
+def sections(database: Database, traces: Sequence[str], rule: str | None) -> list[Section]:
+    """Classes, histograms and rooflines of the counters of `traces` and of their runs; nothing where there are none."""
+    asked = _Asked(database, [row["trace"] for row in database.sql(_query("profiled"), {"traces": list(traces)})], rule)
+    if not asked.traces:
+        return []
+    classes = asked.table("classes", f"Classes by the rule {asked.rule}", CLASSES, ruled=True)
+    kernels = asked.table("profiled_kernels", "Kernels by duration, under the profiler", KERNELS, ruled=True)
+    return [
+        Section("Kernel classes", (classes, kernels), (), asked.sentence()),
+        Section("Counters", tuple(asked.histograms())),
+        Section("Roofline", tuple(asked.rooflines(kernels.rows))),
+    ]
+
+
+def _query(name: str) -> str:
+    return statement(f"report_{name}")
+
+
+class _Asked:
+    """Asks about the counters of some traces."""
+
+    def __init__(self, database: Database, traces: list[str], rule: str | None) -> None:
+        self._database = database
+        self.traces = traces
+        self.rule = rule or RULE
+
+    def sentence(self) -> str:
+        """Which rule classified, with its version and thresholds."""
+        rows = self._database.sql(
+            "SELECT version, parameter, value, unit FROM bound_rules WHERE rule = $rule ORDER BY parameter",
+            {"rule": self.rule},
+        ).rows()
+        named = ", ".join(f"{row['parameter']} = {row['value']:g} {row['unit'] or ''}".strip() for row in rows)
+        version = f", version {rows[0]['version']}" if rows else ""
+        return f"Rule {self.rule}{version}: {named or 'no thresholds'}. Durations under a profiler enter no time sum."
+
+    def table(self, name: str, caption: str, columns: tuple[Column, ...], *, ruled: bool) -> Table:
+        """The rows of a statement as a table."""
+        return Table(caption, columns, self._rows(name, ruled=ruled), self._shown(name))
+
+    def histograms(self) -> list[Chart]:
+        """A chart a figure."""
+        grouped = itertools.groupby(self._rows("histograms"), key=lambda row: str(row["figure"]))
+        sql = self._shown("histograms")
+        return [Chart(figure, charts.histogram(list(rows), figure), sql) for figure, rows in grouped]
+
+    def rooflines(self, kernels: list[dict[str, Any]]) -> list[Table | Chart]:
+        """The physical roofline where operations were counted, and the normalised one."""
+        found: list[Table | Chart] = []
+        points = self._rows("counter_roofline")
+        sql = self._shown("counter_roofline")
+        if points:
+            found.append(Chart("Physical roofline", charts.roofline(points, charts.roofs(points, "category")), sql))
+        found.append(Table("Points of the roofline", POINTS, points[:40], sql, NO_ROOFLINE))
+        known = [row for row in kernels if row["compute_pct"] is not None and row["dram_pct"] is not None]
+        if known:
+            titles = ("DRAM throughput in % of peak", "SM throughput in % of peak")
+            drawn = charts.scatter(known[:2000], ("dram_pct", "compute_pct"), titles)
+            found.append(Chart("Normalised roofline", drawn, self._shown("profiled_kernels")))
+        return found
+
+    def _rows(self, name: str, *, ruled: bool = False) -> list[dict[str, Any]]:
+        params: dict[str, Any] = {"traces": self.traces}
+        return self._database.sql(_query(name), {**params, "rule": self.rule} if ruled else params).rows()
+
+    def _shown(self, name: str) -> str:
+        """The statement as a reader would type it."""
+        some = self.traces[:MANY]
+        names = ", ".join("'" + trace.replace("'", "''") + "'" for trace in some)
+        more = f" /* and {len(self.traces) - MANY} more */" if len(self.traces) > MANY else ""
+        return _query(name).replace("$traces::VARCHAR[]", f"[{names}]{more}").replace("$rule", f"'{self.rule}'").strip()

@@ -1,0 +1,212 @@
+"""Asks the questions of a report and arranges the answers."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from kerneldb.api.queries import statement
+from kerneldb.report import charts, contents
+from kerneldb.report.findings import RULES, Rule
+from kerneldb.report.model import Chart, Column, Finding, Report, Section, Table
+from kerneldb.report.values import duration
+
+if TYPE_CHECKING:
+    from kerneldb.api import Database
+
+NO_TIMES: Final = "Counters only: no trace with times of its own is among these."
+NO_WORK: Final = "No FLOPs known: record shapes, collect counters, or name them (kerneldb annotate)."
+ALL_SHORT: Final = 90
+
+
+def single(database: Database, names: Sequence[str], rule: str | None = None) -> Report:
+    """The report on the traces that `names` mean (names of traces or runs). Raises UsageError for an unknown name.
+
+    Each trace with times has its own sections; counters of all of them, and of their runs, stand together. `rule` is
+    the rule of `bounds` by which counters are classified.
+    """
+    from kerneldb.report import counters
+
+    found = [row for name in names for row in _named(database, name)]
+    traces = [row["trace"] for row in found]
+    timed = [row["trace"] for row in found if row["kind"] != "profiled"]
+    sections: list[Section] = []
+    for trace in timed:
+        prefix = f"{trace}: " if len(timed) > 1 else ""
+        made = _Maker(database, trace).sections()
+        sections += [dataclasses.replace(section, title=prefix + section.title) for section in made]
+    if not timed:
+        setups = [_Maker(database, trace).table(contents.SETUP) for trace in traces[:1]]
+        sections.append(Section("Setup", tuple(setups), (), NO_TIMES))
+    sections += counters.sections(database, traces, rule)
+    sections += [_Maker(database, trace).names() for trace in timed]
+    return Report(f"GPU kernels of {', '.join(names)}", _made(database), tuple(sections))
+
+
+def _named(database: Database, name: str) -> list[dict[str, Any]]:
+    rows = database.sql(statement("report_named"), {"name": name}).rows()
+    if not rows:
+        database.traces([name])
+    return rows
+
+
+def _made(database: Database) -> str:
+    from kerneldb import __version__
+
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"made by kerneldb {__version__} from {database.path.name}, {now}"
+
+
+class _Maker:
+    """Makes the sections for one trace."""
+
+    def __init__(self, database: Database, trace: str) -> None:
+        self._database = database
+        self._trace = trace
+
+    def sections(self) -> list[Section]:
+        """Setup, findings and times."""
+        timed = bool(self._rows("gpu_time"))
+        found = [
+            Section("Setup", (self.table(contents.SETUP), self.table(contents.LACKS))),
+            Section("Findings", (), tuple(self._findings()), "" if timed else "Rules need a timeline."),
+            self._top(),
+        ]
+        if timed:
+            found += self._time()
+        return found
+
+    def names(self) -> Section:
+        """The appendix."""
+        return Section(f"Full names: {self._trace}", (self.table(contents.NAMES),))
+
+    def _top(self) -> Section:
+        top, categories = self.table(contents.TOP), self.table(contents.CATEGORIES)
+        drawn = [
+            self._chart("Share of GPU time by category", categories, "category", "share_pct", "share of GPU time in %"),
+            self._chart("Top kernels", top, "kernel", "share_pct", "share of GPU time in %"),
+        ]
+        others = tuple(map(self.table, (contents.OPERATORS, contents.PHASES, contents.OCCUPANCY)))
+        return Section("Where the GPU time goes", (*(one for one in drawn if one), top, categories, *others))
+
+    def _time(self) -> list[Section]:
+        lanes = self._rows("timeline")
+        timeline = [Chart("Streams over time", charts.lanes(lanes), self._sql("timeline"))] if lanes else []
+        return [
+            Section("Timeline", (*timeline, self.table(contents.GPU_TIME), self.table(contents.IDLE))),
+            self._roofline(),
+            Section("Iterations", tuple(self._iterations())),
+            *self._replayed(),
+            Section(
+                "What could be less",
+                tuple(
+                    map(self.table, (contents.OVERHEAD, contents.FUSION, contents.CONVERSIONS, contents.COLLECTIVES))
+                ),
+            ),
+        ]
+
+    def _iterations(self) -> list[Table | Chart]:
+        rows = self._rows("iteration_times")
+        sql = self._sql("iteration_times")
+        drawn = [Chart("GPU time of each", charts.columns(rows, "iteration", "total_ms", "ms"), sql)] if rows else []
+        return [self.table(contents.ITERATIONS), *drawn]
+
+    def _replayed(self) -> list[Section]:
+        """Replays and closure, where there are any."""
+        found = [table for plan in (contents.CLOSURE, contents.REPLAYS) if (table := self.table(plan)).rows]
+        kernels = self.table(contents.REPLAYED_KERNELS)
+        return [Section("Replay and closure", (*found, kernels))] if found else []
+
+    def _roofline(self) -> Section:
+        points = self._rows("roofline")
+        table = Table(contents.ROOFLINE.caption, contents.ROOFLINE.columns, points[:20], self._sql("roofline"), NO_WORK)
+        roofed = [{**point, "ridge": point["ridge"]} for point in points if point["peak_flops_per_second"]]
+        drawn = [Chart("Roofline", charts.roofline(points, charts.roofs(roofed, "dtype")), table.sql)] if points else []
+        return Section("Roofline", (*drawn, table))
+
+    def table(self, plan: contents.Plan) -> Table:
+        """The table of a plan."""
+        return Table(plan.caption, plan.columns, self._rows(plan.query), self._sql(plan.query), plan.missing)
+
+    def _chart(self, caption: str, table: Table, label: str, value: str, title: str) -> Chart | None:
+        rows = [{**row, label: str(row[label])[:ALL_SHORT]} for row in table.rows if row[value] is not None]
+        keep = [{key: row[key] for key in (label, value, "n")} for row in rows]
+        return Chart(caption, charts.bars(keep, label, value, title, ["n"]), table.sql) if keep else None
+
+    def _findings(self) -> list[Finding]:
+        found = [finding for rule in RULES if (finding := self._finding(rule)) is not None]
+        return sorted(found, key=lambda finding: -(finding.at_stake_ns or 0))
+
+    def _finding(self, rule: Rule) -> Finding | None:
+        name = f"finding_{rule.name.replace('-', '_')}"
+        rows = self._database.sql(statement(name), {"trace": self._trace}).rows()
+        if not rows:
+            return None
+        values = {key: duration(value) if key.endswith("_ns") else value for key, value in rows[0].items()}
+        sentence = rule.sentence.format(**values, at_stake=values["at_stake_ns"])
+        stake = rows[0]["at_stake_ns"]
+        return Finding(rule.name, rule.version, sentence, rule.remedy, stake, literal(statement(name), self._trace))
+
+    def _rows(self, query: str) -> list[dict[str, Any]]:
+        return self._database.sql(statement(f"report_{query}"), {"trace": self._trace}).rows()
+
+    def _sql(self, query: str) -> str:
+        return literal(statement(f"report_{query}"), self._trace)
+
+
+def literal(sql: str, trace: str) -> str:
+    """A statement as a reader would type it: the parameter as a literal. For reading only, never run here."""
+    quoted = "'" + trace.replace("'", "''") + "'"
+    return sql.replace("$trace", quoted).strip()
+
+
+def comparison(database: Database, before: str, after: str, threshold: float) -> Report:
+    """The report on what changed between two traces."""
+    found = database.diff(before, after, threshold=threshold)
+    rows = found.table.to_pylist()
+    changed = [row for row in rows if row["verdict"] not in {"unchanged", "noise"}]
+    sql = f"FROM diff('{before}', '{after}', threshold := {threshold:g});"
+    columns = (
+        Column("kernel", "kernel", "code"),
+        Column("verdict", "verdict"),
+        Column("matched_by", "matched by"),
+        Column("n_before", "launches before", "count"),
+        Column("n_after", "after", "count"),
+        Column("total_before_ns", "time before", "ns"),
+        Column("total_after_ns", "after", "ns"),
+        Column("delta_ns", "Δ", "ns"),
+        Column("own_delta_pct", "Δ of the mean beyond the common shift", "percent"),
+        Column("p_value", "p", "number"),
+    )
+    verdicts = [{"verdict": verdict, "n": n} for verdict, n in found.by_verdict.items()]
+    change = "" if found.delta_pct is None else f" ({found.delta_pct:+.2f} %)"
+    text = (
+        f"GPU time {duration(found.before_ns)} before, {duration(found.after_ns)} after{change}. "
+        f"All kernels together shifted by {found.common_shift_pct:+.2f} %."
+    )
+    top = [{"kernel": str(row["kernel"])[:ALL_SHORT], "delta_ms": row["delta_ns"] / 1e6} for row in changed[:20]]
+    drawn = [Chart("Largest changes", charts.bars(top, "kernel", "delta_ms", "change in ms"), sql)] if top else []
+    sections = (
+        Section(
+            "Sums",
+            (
+                Table(
+                    "Kernels by verdict", (Column("verdict", "verdict"), Column("n", "kernels", "count")), verdicts, sql
+                ),
+            ),
+            (),
+            text,
+        ),
+        Section(
+            "What changed", (*drawn, Table("Changes, largest first", columns, changed[:100], sql, "Nothing changed."))
+        ),
+        Section(
+            "What did not",
+            (Table("Largest of the others", columns, [row for row in rows if row not in changed][:20], sql),),
+        ),
+    )
+    makers = [_Maker(database, trace) for trace in (before, after)]
+    setup = Section("Setup", tuple(maker.table(contents.SETUP) for maker in makers))
+    return Report(f"{before} against {after}", _made(database), (setup, *sections))

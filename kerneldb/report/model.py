@@ -1,0 +1,71 @@
+"""What a report is made of: sections with tables and charts, and behind each the query that it comes from."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal
+
+Level = Literal["finding", "note"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: its name in the query, its title, and how values are written.
+
+    `kind`: text, code (names of kernels), count, ns (written with a fitting unit), percent, number.
+    """
+
+    name: str
+    title: str
+    kind: Literal["text", "code", "count", "ns", "percent", "number"] = "text"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under a caption. `missing` says why there are none."""
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: list[dict[str, Any]]
+    sql: str
+    missing: str = "Nothing of this kind in the trace."
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Chart:
+    """A Vega-Lite chart under a caption, with its data inside."""
+
+    caption: str
+    spec: dict[str, Any]
+    sql: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """What a named, versioned rule says: the sentence, the time at stake in ns where there is one, and what to do."""
+
+    rule: str
+    version: int
+    sentence: str
+    remedy: str
+    at_stake_ns: float | None
+    sql: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the report. `text` are sentences before its blocks."""
+
+    title: str
+    blocks: tuple[Table | Chart, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    text: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Report:
+    """A title, when and from what it was made, and the sections in order."""
+
+    title: str
+    subtitle: str
+    sections: tuple[Section, ...]

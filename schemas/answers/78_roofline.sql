@@ -1,0 +1,137 @@
+-- Intensity, achieved rates and roofs, one row per trace, device and signature. Work and traffic come from hardware counters where those of
+-- the signature, or of the one signature that matches it elsewhere, are known, else from the shapes of the operator call or from
+-- annotations (`method`). Times are those of the selected launches; only where all of these ran under a counter profiler is the time
+-- that of the profiler (`timing`). Peaks: of the data sheet for the type of the kernel (gpu_specs); without a type, of the counters.
+-- Over 100 % is shown as it is: the work was less than thought, or the part faster than its sheet.
+CREATE OR REPLACE MACRO roofline(source) AS TABLE
+WITH chosen AS (
+    SELECT
+        trace,
+        device,
+        signature_id,
+        timing,
+        any_value(short_name) AS kernel,
+        any_value(category) AS category,
+        any_value(library) AS library,
+        any_value(dtype) AS dtype,
+        any_value(op) AS op,
+        any_value(input_dims) AS input_dims,
+        count(*) AS n,
+        sum(duration_ns)::BIGINT AS total_ns,
+        avg(duration_ns) AS mean_ns,
+        any_value(flops) AS flops,
+        any_value(moved_bytes) AS moved_bytes,
+        any_value(work_method) AS work_method,
+        max(1e14 * tflops / nullif(pct_peak_flops, 0)) AS peak_flops_per_second,
+        max(1e11 * gbs / nullif(pct_peak_bandwidth, 0)) AS peak_bytes_per_second
+    FROM query_table(source)
+    WHERE kind = 'kernel' AND duration_ns > 0
+    GROUP BY trace, device, signature_id, timing
+    QUALIFY timing = 'timeline' OR count(*) FILTER (timing = 'timeline') OVER (PARTITION BY trace, signature_id) = 0
+),
+
+-- One kind of operation may be counted under several names (dense and sparse, plain and by instruction): the largest count of a
+-- precision stands, with the lowest peak of those that share it.
+per_precision AS (
+    SELECT
+        trace_id,
+        launch_index,
+        precision,
+        any_value(signature_id) AS signature_id,
+        max(flops_per_second) AS flops_per_second,
+        arg_min(peak_flops_per_second, (-flops_per_second, peak_flops_per_second)) AS peak_flops_per_second,
+        any_value(bytes_per_second) AS bytes_per_second,
+        any_value(peak_bytes_per_second) AS peak_bytes_per_second
+    FROM ncu_roofline
+    WHERE level = 'dram'
+    GROUP BY trace_id, launch_index, precision
+),
+
+per_launch AS (
+    SELECT
+        r.trace_id,
+        r.launch_index,
+        any_value(r.signature_id) AS signature_id,
+        sum(r.flops_per_second * l.duration_ns) / 1e9 AS flops,
+        any_value(r.bytes_per_second * l.duration_ns) / 1e9 AS moved_bytes,
+        arg_max(r.peak_flops_per_second, r.flops_per_second) AS peak_flops_per_second,
+        any_value(r.peak_bytes_per_second) AS peak_bytes_per_second
+    FROM per_precision AS r
+    INNER JOIN launches AS l USING (trace_id, launch_index)
+    GROUP BY r.trace_id, r.launch_index
+),
+
+measured AS (
+    SELECT
+        signature_id,
+        avg(flops) AS flops,
+        avg(moved_bytes) AS moved_bytes,
+        avg(peak_flops_per_second) AS peak_flops_per_second,
+        avg(peak_bytes_per_second) AS peak_bytes_per_second
+    FROM per_launch
+    GROUP BY signature_id
+),
+
+reached AS (
+    SELECT signature_id, signature_id AS other_id, 'counters' AS method FROM measured
+    UNION ALL
+    SELECT m.signature_id, any_value(m.other_id) AS other_id, 'counters of a match' AS method
+    FROM signature_matches AS m
+    INNER JOIN measured ON measured.signature_id = m.other_id
+    WHERE m.method = 'launch_key' AND m.signature_id NOT IN (SELECT signature_id FROM measured)
+    GROUP BY m.signature_id
+    HAVING count(DISTINCT m.other_id) = 1
+),
+
+known AS (
+    SELECT
+        c.* EXCLUDE (flops, moved_bytes, work_method, peak_flops_per_second, peak_bytes_per_second),
+        CASE WHEN k.flops > 0 AND k.moved_bytes > 0 THEN k.flops ELSE c.flops END AS flops,
+        CASE WHEN k.flops > 0 AND k.moved_bytes > 0 THEN k.moved_bytes ELSE c.moved_bytes END AS moved_bytes,
+        CASE WHEN k.flops > 0 AND k.moved_bytes > 0 THEN r.method ELSE c.work_method END AS method,
+        coalesce(c.peak_flops_per_second, k.peak_flops_per_second) AS peak_flops_per_second,
+        coalesce(c.peak_bytes_per_second, k.peak_bytes_per_second) AS peak_bytes_per_second
+    FROM chosen AS c
+    LEFT JOIN reached AS r USING (signature_id)
+    LEFT JOIN measured AS k ON r.other_id = k.signature_id
+),
+
+rated AS (
+    SELECT
+        *,
+        flops / nullif(moved_bytes, 0) AS intensity,
+        flops * n / total_ns * 1e9 AS flops_per_second,
+        moved_bytes * n / total_ns * 1e9 AS bytes_per_second,
+        peak_flops_per_second / peak_bytes_per_second AS ridge
+    FROM known
+)
+
+SELECT
+    trace,
+    device,
+    kernel,
+    category,
+    library,
+    dtype,
+    op,
+    input_dims,
+    timing,
+    n,
+    total_ns,
+    mean_ns,
+    flops,
+    moved_bytes,
+    method,
+    intensity,
+    flops_per_second,
+    bytes_per_second,
+    peak_flops_per_second,
+    peak_bytes_per_second,
+    ridge,
+    100 * flops_per_second / peak_flops_per_second AS pct_peak_flops,
+    100 * bytes_per_second / peak_bytes_per_second AS pct_peak_bandwidth,
+    100 * flops_per_second / nullif(least(peak_flops_per_second, intensity * peak_bytes_per_second), 0) AS pct_attainable,
+    CASE WHEN intensity < ridge THEN 'memory' WHEN intensity >= ridge THEN 'compute' END AS bound,
+    signature_id
+FROM rated
+ORDER BY total_ns DESC, trace, device, signature_id;

@@ -1,0 +1,55 @@
+-- FROM profiled_matches('before', 'after'): which kernels of two sets of counters are the same: by signature, else by match_name. A side is
+-- the trace of that name, else all traces of the run of that name (tools write a file per kernel or per section).
+CREATE OR REPLACE MACRO profiled_matches(before_name, after_name) AS TABLE
+WITH sides AS (
+    SELECT 'before' AS side, trace_id
+    FROM traces
+    WHERE name = before_name OR (run = before_name AND before_name NOT IN (SELECT name FROM traces))
+    UNION ALL
+    SELECT 'after' AS side, trace_id
+    FROM traces
+    WHERE name = after_name OR (run = after_name AND after_name NOT IN (SELECT name FROM traces))
+),
+
+counted AS (
+    SELECT DISTINCT s.side, l.signature_id
+    FROM launches AS l
+    INNER JOIN sides AS s USING (trace_id)
+    WHERE l.timing = 'profiled'
+),
+
+named AS (
+    SELECT
+        c.side,
+        c.signature_id,
+        k.short_name,
+        coalesce(k.match_name, k.name) AS match_name,
+        count(*) OVER (PARTITION BY c.signature_id) = 2 AS is_same
+    FROM counted AS c
+    LEFT JOIN signatures AS s USING (signature_id)
+    LEFT JOIN kernel_names AS k USING (name_id)
+),
+
+matched AS (
+    SELECT
+        *,
+        CASE
+            WHEN is_same THEN 'signature'
+            WHEN min(side) OVER same_name <> max(side) OVER same_name THEN 'name'
+            ELSE 'only ' || side
+        END AS matched_by
+    FROM named
+    WINDOW same_name AS (PARTITION BY is_same, match_name)
+)
+
+SELECT
+    m.matched_by || ':' || CASE WHEN m.matched_by = 'name' THEN m.match_name ELSE m.signature_id END AS row_key,
+    m.matched_by,
+    m.short_name AS kernel,
+    m.side,
+    m.signature_id,
+    t.name AS trace,
+    s.trace_id
+FROM matched AS m
+INNER JOIN sides AS s ON m.side = s.side
+INNER JOIN traces AS t ON s.trace_id = t.trace_id;

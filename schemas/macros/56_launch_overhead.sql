@@ -1,0 +1,19 @@
+-- What launching costs the host, by launch call: how long the calls take, how long a kernel waits from call to start, and how many
+-- kernels run shorter than the call that launched them (a host that launches one by one cannot keep the GPU busy with these).
+CREATE OR REPLACE MACRO launch_overhead(source) AS TABLE
+SELECT
+    trace,
+    api_call,
+    count(*) AS n,
+    sum(launch_duration_ns)::BIGINT AS call_ns,
+    median(launch_duration_ns) AS median_call_ns,
+    quantile_cont(launch_duration_ns, 0.95) AS p95_call_ns,
+    median(start_ns - launch_start_ns) AS median_delay_ns,
+    quantile_cont(start_ns - launch_start_ns, 0.95) AS p95_delay_ns,
+    median(duration_ns) AS median_kernel_ns,
+    count(*) FILTER (duration_ns < launch_duration_ns) AS shorter_than_call,
+    100 * count(*) FILTER (duration_ns < launch_duration_ns) / count(*) AS shorter_than_call_pct
+FROM query_table(source)
+WHERE timing = 'timeline' AND api_call IS NOT NULL AND launch_duration_ns IS NOT NULL
+GROUP BY trace, api_call
+ORDER BY call_ns DESC, trace, api_call;

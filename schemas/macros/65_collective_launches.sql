@@ -1,0 +1,48 @@
+-- Collective operations with their sizes, one row per launch. Sizes and bus bandwidth as in nccl-tests (doc/PERFORMANCE.md): `bytes` is
+-- the larger of what a rank gives and gets, and the factor makes the bandwidth comparable to that of the links. Algorithm and
+-- protocol stand in the names of the kernels of NCCL and RCCL where they are fixed when the code is compiled.
+CREATE OR REPLACE MACRO collective_launches(source) AS TABLE
+WITH sized AS (
+    SELECT
+        trace,
+        run,
+        rank,
+        device,
+        stream,
+        start_ns,
+        end_ns,
+        duration_ns,
+        name,
+        group_name,
+        group_ranks,
+        group_size,
+        collective_dtype AS dtype,
+        collective_seq,
+        lower(regexp_replace(coalesce(collective, regexp_extract(name, '(?i)(?:Kernel|Dev(?:Kernel)?)_([A-Za-z]+)_', 1)), '^_|_base$|_', '', 'g'))
+            AS operation,
+        greatest(collective_in_elements, collective_out_elements) * CASE
+            WHEN regexp_matches(collective_dtype, '(?i)complexdouble') THEN 16
+            WHEN regexp_matches(collective_dtype, '(?i)double|long|complexfloat|int64') THEN 8
+            WHEN regexp_matches(collective_dtype, '(?i)bfloat16|half|short|float16|int16') THEN 2
+            WHEN regexp_matches(collective_dtype, '(?i)float8|byte|char|bool|int8') THEN 1
+            WHEN regexp_matches(collective_dtype, '(?i)float|int') THEN 4
+        END AS bytes,
+        nullif(upper(regexp_extract(name, '(?i)_(RING|TREE|COLLNET_DIRECT|COLLNET_CHAIN|COLLNET|NVLS_TREE|NVLS|PAT)(?:_|\b)', 1)), '')
+            AS algorithm,
+        nullif(upper(regexp_extract(name, '(?i)_(LL128|LL|SIMPLE)(?:_|\b)', 1)), '') AS protocol
+    FROM query_table(source)
+    WHERE timing = 'timeline' AND category = 'COMMUNICATION' AND kind = 'kernel'
+)
+
+SELECT
+    *,
+    bytes / nullif(duration_ns, 0) AS algorithm_gbs,
+    bytes / nullif(duration_ns, 0) * CASE
+        WHEN group_size IS NULL OR group_size < 1 THEN NULL
+        WHEN operation LIKE 'allreduce%' THEN 2 * (group_size - 1) / group_size
+        WHEN
+            operation LIKE 'allgather%' OR operation LIKE 'reducescatter%' OR operation LIKE 'alltoall%'
+            THEN (group_size - 1) / group_size
+        WHEN operation IN ('broadcast', 'reduce', 'send', 'recv', 'sendrecv', 'gather', 'scatter') THEN 1
+    END AS bus_gbs
+FROM sized;

@@ -1,0 +1,245 @@
+-- What changed from one trace to another. `summed` names a relation with the columns of `kernel_rollups`, `single` one with those of
+-- `kernels`. Every signature of either trace is in exactly one row, so the totals add up to those of the traces.
+--
+-- Signatures match by id; what is left by match_name, then by operator, so that traces of different vendors meet too. The shift
+-- that is common to all (clocks, temperature) is the median of the ratios of means; what a row has beyond it is its own. A row
+-- changed where its own shift is over `threshold` (0.03: 3 %) and a Mann-Whitney test of its launches, normal approximation with
+-- correction for ties, stays under 5 % after Holm's correction for all rows compared. Without launches (reports that hold sums only)
+-- Welch's test takes its place. erfc: Chebyshev fit, relative error under 1.2e-7 (Press et al., Numerical Recipes, 6.2).
+CREATE OR REPLACE MACRO diff_between(summed, single, before_trace, after_trace, threshold := 0.03) AS TABLE
+WITH sides AS (
+    SELECT
+        side,
+        signature_id,
+        any_value(name_id) AS name_id,
+        any_value(short_name) AS short_name,
+        any_value(category) AS category,
+        any_value(op) AS op,
+        sum(n)::BIGINT AS n,
+        sum(timed)::BIGINT AS timed,
+        sum(total_ns)::BIGINT AS total_ns,
+        sum(sum_squares_ns2) AS sum_squares
+    FROM query_table(summed)
+    INNER JOIN (VALUES ('before', before_trace), ('after', after_trace)) AS sides (side, trace) USING (trace)
+    WHERE counted
+    GROUP BY side, signature_id
+),
+
+named AS (
+    SELECT sides.*, coalesce(kernel_names.match_name, kernel_names.name) AS match_name
+    FROM sides
+    LEFT JOIN kernel_names USING (name_id)
+),
+
+by_signature AS (
+    SELECT *, count(*) OVER (PARTITION BY signature_id) = 2 AS matched FROM named
+),
+
+by_name AS (
+    SELECT
+        *,
+        NOT matched AND min(side) OVER same_name <> max(side) OVER same_name AS name_matched
+    FROM by_signature
+    WINDOW same_name AS (PARTITION BY matched, match_name)
+),
+
+keyed AS (
+    SELECT
+        *,
+        CASE
+            WHEN matched THEN 'signature'
+            WHEN name_matched THEN 'name'
+            WHEN op IS NOT NULL AND min(side) OVER same_op <> max(side) OVER same_op THEN 'op'
+            ELSE 'only ' || side
+        END AS matched_by
+    FROM by_name
+    WINDOW same_op AS (PARTITION BY matched OR name_matched, op)
+),
+
+members AS (
+    SELECT
+        *,
+        matched_by || ':' || CASE
+            WHEN matched_by = 'op' THEN op
+            WHEN matched_by = 'name' THEN match_name
+            ELSE signature_id
+        END AS row_key
+    FROM keyed
+),
+
+paired AS (
+    SELECT
+        row_key,
+        any_value(matched_by) AS matched_by,
+        arg_max(short_name, total_ns) FILTER (side = 'before') AS kernel_before,
+        arg_max(short_name, total_ns) FILTER (side = 'after') AS kernel_after,
+        arg_max(category, total_ns) AS category,
+        arg_max(op, total_ns) AS op,
+        coalesce(sum(n) FILTER (side = 'before'), 0)::BIGINT AS n_before,
+        coalesce(sum(n) FILTER (side = 'after'), 0)::BIGINT AS n_after,
+        coalesce(sum(total_ns) FILTER (side = 'before'), 0)::BIGINT AS total_before_ns,
+        coalesce(sum(total_ns) FILTER (side = 'after'), 0)::BIGINT AS total_after_ns,
+        nullif(sum(timed) FILTER (side = 'before'), 0) AS timed_before,
+        nullif(sum(timed) FILTER (side = 'after'), 0) AS timed_after,
+        sum(sum_squares) FILTER (side = 'before') AS squares_before,
+        sum(sum_squares) FILTER (side = 'after') AS squares_after,
+        arg_max(signature_id, total_ns) FILTER (side = 'before') AS signature_before,
+        arg_max(signature_id, total_ns) FILTER (side = 'after') AS signature_after
+    FROM members
+    GROUP BY row_key
+),
+
+averaged AS (
+    SELECT
+        *,
+        total_before_ns / timed_before AS mean_before_ns,
+        total_after_ns / timed_after AS mean_after_ns,
+        (total_after_ns / timed_after) / nullif(total_before_ns / timed_before, 0) AS ratio,
+        greatest(squares_before / timed_before - (total_before_ns / timed_before) ** 2, 0) AS variance_before,
+        greatest(squares_after / timed_after - (total_after_ns / timed_after) ** 2, 0) AS variance_after
+    FROM paired
+),
+
+shifted AS (
+    SELECT
+        *,
+        count(ratio) OVER () AS compared,
+        CASE WHEN count(ratio) OVER () >= 5 THEN median(ratio) FILTER (matched_by = 'signature') OVER () END AS found_shift
+    FROM averaged
+),
+
+own AS (
+    SELECT
+        *,
+        coalesce(found_shift, 1) AS common_ratio,
+        ratio / coalesce(found_shift, 1) - 1 AS own_change
+    FROM shifted
+),
+
+ranked AS (
+    SELECT
+        m.row_key,
+        m.side,
+        k.duration_ns,
+        rank() OVER (PARTITION BY m.row_key ORDER BY k.duration_ns / CASE WHEN m.side = 'after' THEN o.common_ratio ELSE 1 END)
+            AS first_rank,
+        count(*) OVER (
+            PARTITION BY m.row_key, k.duration_ns / CASE WHEN m.side = 'after' THEN o.common_ratio ELSE 1 END
+        ) AS ties
+    FROM query_table(single) AS k
+    INNER JOIN members AS m
+        ON k.signature_id = m.signature_id AND k.trace = CASE WHEN m.side = 'before' THEN before_trace ELSE after_trace END
+    INNER JOIN own AS o USING (row_key)
+    WHERE k.timing = 'timeline' AND k.duration_ns IS NOT NULL AND abs(o.own_change) > threshold
+),
+
+counted_ranks AS (
+    SELECT
+        row_key,
+        (count(*) FILTER (side = 'before'))::DOUBLE AS a,
+        (count(*) FILTER (side = 'after'))::DOUBLE AS b,
+        sum(first_rank + (ties - 1) / 2.0) FILTER (side = 'after') AS rank_sum,
+        sum(ties::DOUBLE * ties - 1) AS tie_term
+    FROM ranked
+    GROUP BY row_key
+),
+
+mann_whitney AS (
+    SELECT
+        row_key,
+        (rank_sum - b * (b + 1) / 2) / (a * b) AS effect,
+        abs(rank_sum - b * (b + 1) / 2 - a * b / 2)
+        / nullif(sqrt(a * b / 12 * ((a + b + 1) - tie_term / ((a + b) * (a + b - 1)))), 0) AS z
+    FROM counted_ranks
+    WHERE a > 0 AND b > 0 AND a + b > 2
+),
+
+scored AS (
+    SELECT
+        own.*,
+        mann_whitney.effect,
+        CASE WHEN mann_whitney.z IS NOT NULL THEN 'Mann-Whitney' WHEN abs(own.own_change) > threshold THEN 'Welch' END AS test,
+        coalesce(
+            mann_whitney.z,
+            CASE WHEN mann_whitney.row_key IS NULL AND abs(own.own_change) > threshold AND least(timed_before, timed_after) >= 2 THEN
+                abs(mean_after_ns / common_ratio - mean_before_ns) / nullif(
+                    sqrt(
+                        variance_before / (timed_before - 1) + variance_after / common_ratio ** 2 / (timed_after - 1)
+                    ),
+                    0
+                )
+            END
+        ) AS z
+    FROM own
+    LEFT JOIN mann_whitney USING (row_key)
+),
+
+probable AS (
+    SELECT
+        *,
+        CASE WHEN z IS NOT NULL THEN 1 / (1 + z / sqrt(2) / 2) END AS t
+    FROM scored
+),
+
+tested AS (
+    SELECT
+        * EXCLUDE (t),
+        t * exp(
+            -z * z / 2 - 1.26551223 + t * (
+                1.00002368 + t * (
+                    0.37409196 + t * (
+                        0.09678418 + t * (
+                            -0.18628806 + t * (
+                                0.27886807 + t * (-1.13520398 + t * (1.48851587 + t * (-0.82215223 + t * 0.17087277)))
+                            )
+                        )
+                    )
+                )
+            )
+        ) AS raw_p
+    FROM probable
+),
+
+corrected AS (
+    SELECT
+        *,
+        CASE WHEN raw_p IS NOT NULL THEN
+            least(1, max(raw_p * (compared - place + 1)) OVER (ORDER BY place ROWS UNBOUNDED PRECEDING))
+        END AS p_value
+    FROM (SELECT *, row_number() OVER (ORDER BY raw_p NULLS LAST, row_key) AS place FROM tested)
+)
+
+SELECT
+    coalesce(kernel_after, kernel_before) AS kernel,
+    category,
+    op,
+    matched_by,
+    n_before,
+    n_after,
+    total_before_ns,
+    total_after_ns,
+    total_after_ns - total_before_ns AS delta_ns,
+    100 * (total_after_ns - total_before_ns) / nullif(total_before_ns, 0) AS delta_pct,
+    mean_before_ns,
+    mean_after_ns,
+    100 * (ratio - 1) AS mean_delta_pct,
+    100 * (common_ratio - 1) AS common_shift_pct,
+    100 * own_change AS own_delta_pct,
+    CASE WHEN p_value IS NOT NULL THEN test END AS test,
+    p_value,
+    effect,
+    CASE
+        WHEN matched_by LIKE 'only%' THEN matched_by
+        WHEN ratio IS NULL THEN 'no times'
+        WHEN abs(own_change) <= threshold THEN 'unchanged'
+        WHEN p_value IS NULL THEN 'too few'
+        WHEN p_value >= 0.05 THEN 'noise'
+        WHEN own_change > 0 THEN 'slower'
+        ELSE 'faster'
+    END AS verdict,
+    kernel_before,
+    kernel_after,
+    signature_before,
+    signature_after
+FROM corrected
+ORDER BY abs(total_after_ns - total_before_ns) DESC, row_key;

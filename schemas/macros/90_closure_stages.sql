@@ -1,0 +1,124 @@
+-- (A view among the macros: a macro that calls another one binds what that one reads as soon as it is made.)
+-- What was measured whole, one row per trace, stage and mode, and which trace tells what its kernels are: its own, or, where CUDA graphs
+-- hide the operators of more than half of them, that of the same stage and run recorded without graphs. `launches_trace_id` is the trace
+-- whose launches count: its own, if it has any.
+CREATE OR REPLACE VIEW closure_stages AS
+WITH figures AS (
+    SELECT
+        m.trace_id,
+        coalesce(m.run, t.run) AS run,
+        m.stage,
+        m.mode,
+        m.quantity,
+        any_value(m.model) AS model,
+        coalesce(any_value(m.value) FILTER (m.repetition IS NULL), avg(m.value)) AS value,
+        any_value(m.low) FILTER (m.repetition IS NULL) AS low,
+        any_value(m.high) FILTER (m.repetition IS NULL) AS high,
+        any_value(m.reason) AS reason,
+        any_value(m.method) FILTER (m.repetition IS NULL) AS method
+    FROM measurements AS m
+    LEFT JOIN traces AS t USING (trace_id)
+    GROUP BY m.trace_id, coalesce(m.run, t.run), m.stage, m.mode, m.quantity
+),
+
+measured AS (
+    SELECT
+        trace_id,
+        run,
+        stage,
+        mode,
+        any_value(model) AS model,
+        any_value(value) FILTER (quantity = 'wall_ns') AS wall_ns,
+        any_value(low) FILTER (quantity = 'wall_ns') AS wall_low_ns,
+        any_value(high) FILTER (quantity = 'wall_ns') AS wall_high_ns,
+        any_value(method) FILTER (quantity = 'wall_ns') AS wall_method,
+        any_value(value) FILTER (quantity = 'energy_mj') AS energy_mj,
+        any_value(low) FILTER (quantity = 'energy_mj') AS energy_low_mj,
+        any_value(high) FILTER (quantity = 'energy_mj') AS energy_high_mj,
+        any_value(method) FILTER (quantity = 'energy_mj') AS energy_method,
+        any_value(reason) FILTER (quantity = 'energy_mj') AS energy_reason,
+        any_value(value) FILTER (quantity = 'busy_ns') AS busy_ns,
+        any_value(value) FILTER (quantity = 'launches') AS launches,
+        any_value(value) FILTER (quantity = 'sm_mhz') AS sm_mhz,
+        any_value(value) FILTER (quantity = 'context_power_w') AS context_power_w,
+        any_value(value) FILTER (quantity = 'gap_power_w') AS gap_power_w,
+        any_value(high - low) FILTER (quantity = 'gap_power_w') / 2 AS gap_power_error_w
+    FROM figures
+    GROUP BY trace_id, run, stage, mode
+    HAVING count(*) FILTER (quantity IN ('wall_ns', 'energy_mj')) > 0
+),
+
+-- Launches of a trace whose operator is not known, and the phases that there are.
+recorded AS (
+    SELECT
+        r.trace_id,
+        sum(r.n) FILTER (s.kind = 'kernel' AND s.call_id IS NULL) / nullif(sum(r.n) FILTER (s.kind = 'kernel'), 0) AS hidden,
+        list(DISTINCT coalesce(r.phase, t.default_phase)) AS phases
+    FROM rollups AS r
+    INNER JOIN signatures AS s USING (signature_id)
+    INNER JOIN traces AS t USING (trace_id)
+    WHERE r.timing = 'timeline' AND r.origin = 'launches' AND r.trace_id IN (SELECT trace_id FROM measurements)
+    GROUP BY r.trace_id
+),
+
+chosen AS (
+    SELECT
+        m.*,
+        CASE
+            WHEN m.mode = 'cuda_graph' AND (coalesce(own.hidden, 1) > 0.5) AND e.trace_id IS NOT NULL THEN e.trace_id ELSE m.trace_id
+        END AS kernels_trace_id,
+        CASE WHEN own.trace_id IS NULL THEN kernels_trace_id ELSE m.trace_id END AS launches_trace_id
+    FROM measured AS m
+    LEFT JOIN recorded AS own ON m.trace_id = own.trace_id
+    LEFT JOIN (
+        SELECT run, stage, any_value(trace_id) AS trace_id
+        FROM measured
+        WHERE mode = 'eager' AND run IS NOT NULL AND trace_id IS NOT NULL
+        GROUP BY run, stage
+    ) AS e ON m.run = e.run AND m.stage = e.stage
+),
+
+referred AS (
+    SELECT *
+    FROM replay_runs
+    QUALIFY row_number() OVER (PARTITION BY gpu ORDER BY gap_power_w IS NULL, gap_ns IS NULL, started DESC) = 1
+)
+
+SELECT
+    coalesce(t.name, k.name) AS trace,
+    c.run,
+    c.model,
+    c.stage,
+    c.mode,
+    d.gpu,
+    k.name AS kernels_trace,
+    list_contains(r.phases, c.stage) IS TRUE AS by_phase,
+    list_contains(own.phases, c.stage) IS TRUE AS own_by_phase,
+    c.wall_ns,
+    c.wall_low_ns,
+    c.wall_high_ns,
+    c.wall_method,
+    c.energy_mj,
+    c.energy_low_mj,
+    c.energy_high_mj,
+    c.energy_method,
+    c.energy_reason,
+    c.busy_ns,
+    c.launches,
+    c.sm_mhz,
+    u.run_id AS gap_run_id,
+    u.gap_ns,
+    coalesce(u.gap_power_w, c.gap_power_w) AS gap_power_w,
+    coalesce(CASE WHEN u.gap_power_w IS NOT NULL THEN u.gap_power_error_w ELSE c.gap_power_error_w END, 0) AS gap_power_error_w,
+    coalesce(CASE WHEN u.gap_power_w IS NOT NULL THEN u.context_power_w END, c.context_power_w) AS context_power_w,
+    c.trace_id,
+    c.kernels_trace_id,
+    c.launches_trace_id
+FROM chosen AS c
+LEFT JOIN traces AS t ON c.trace_id = t.trace_id
+LEFT JOIN traces AS k ON c.kernels_trace_id = k.trace_id
+LEFT JOIN recorded AS r ON c.kernels_trace_id = r.trace_id
+LEFT JOIN recorded AS own ON c.trace_id = own.trace_id
+LEFT JOIN (SELECT trace_id, any_value(name) AS gpu FROM devices GROUP BY trace_id) AS d ON c.kernels_trace_id = d.trace_id
+LEFT JOIN referred AS u ON d.gpu = u.gpu
+WHERE coalesce(t.name, k.name) IS NOT NULL;

@@ -1,0 +1,99 @@
+-- Each signature of a measured stage, per iteration: how often and how long it was recorded, what its replay says, and what that makes of
+-- time and of energy above the gap power. Tiers are those of a three-tier replay: 1 copies and fills, 2 matrix products of a BLAS library,
+-- 3 all others.
+CREATE OR REPLACE MACRO closure_kernels_of(source) AS TABLE
+WITH launched AS (
+    SELECT
+        trace_id,
+        stage,
+        signature_id,
+        any_value(short_name) AS kernel,
+        any_value(kind) AS kind,
+        any_value(category) AS category,
+        any_value(library) AS library,
+        min(unmatched) AS unmatched,
+        count(*) AS n,
+        sum(duration_ns) AS total_ns
+    FROM closure_launches(source)
+    GROUP BY trace_id, stage, signature_id
+),
+
+counted AS (
+    SELECT trace_id, stage, any_value(marked) AS marked, count(DISTINCT iteration_start_ns) AS iterations, count(*) AS n
+    FROM closure_launches(source)
+    GROUP BY trace_id, stage
+),
+
+-- Where nothing marks iterations, launches per measured iteration tell how many there are.
+staged AS (
+    SELECT
+        s.*,
+        CASE
+            WHEN c.marked THEN c.iterations
+            WHEN s.launches > 0 AND abs(c.n / s.launches - round(c.n / s.launches)) <= 0.02 * round(c.n / s.launches)
+                THEN greatest(1, round(c.n / s.launches))
+            ELSE 1
+        END AS iterations
+    FROM closure_stages AS s
+    INNER JOIN counted AS c ON s.launches_trace_id = c.trace_id AND s.stage = c.stage
+),
+
+-- The replays of a signature on the GPU of the trace; where that GPU has no name, those with a time, of any.
+fitting AS (
+    SELECT s.trace_id, s.stage, s.mode, s.kernels_trace_id, r.*
+    FROM staged AS s
+    INNER JOIN closure_replays AS r ON s.gpu = r.gpu OR s.gpu IS NULL OR r.gpu IS NULL
+    WHERE r.signature_id IN (SELECT signature_id FROM launched)
+    QUALIFY row_number() OVER (
+        PARTITION BY s.trace_id, s.stage, s.mode, s.kernels_trace_id, r.signature_id
+        ORDER BY r.mean_ns IS NULL, r.gpu IS NULL, r.gpu, r.run_id
+    ) = 1
+),
+
+elsewhere AS (
+    SELECT signature_id, string_agg(DISTINCT gpu, ', ' ORDER BY gpu) AS gpus FROM closure_replays WHERE mean_ns IS NOT NULL GROUP BY signature_id
+)
+
+SELECT
+    s.trace,
+    s.stage,
+    s.mode,
+    l.signature_id,
+    l.kernel,
+    l.category,
+    CASE
+        WHEN l.kind IN ('memcpy', 'memset') THEN 1
+        WHEN l.category IN ('GEMM', 'GEMV') AND l.library IN ('cuBLAS', 'cuBLASLt', 'rocBLAS', 'hipBLASLt', 'Tensile', 'CUTLASS') THEN 2
+        ELSE 3
+    END AS tier,
+    coalesce(r.route, 'none') AS route,
+    r.grade,
+    r.cache,
+    l.n / s.iterations AS n,
+    l.total_ns / s.iterations AS recorded_ns,
+    100 * l.total_ns / sum(l.total_ns) OVER (PARTITION BY s.trace, s.stage, s.mode) AS share_pct,
+    l.n / s.iterations * r.mean_ns AS replayed_ns,
+    CASE WHEN r.mean_ns IS NOT NULL THEN l.n / s.iterations * coalesce(r.half_ns, 0) END AS replayed_half_ns,
+    r.mean_ns * l.n / l.total_ns AS ratio,
+    l.n / s.iterations * r.above_gap_mj AS above_gap_mj,
+    CASE WHEN r.above_gap_mj IS NOT NULL THEN l.n / s.iterations * coalesce(r.above_half_mj, 0) END AS above_gap_half_mj,
+    CASE
+        WHEN r.mean_ns IS NOT NULL THEN NULL
+        WHEN l.unmatched IS NOT NULL THEN 'under CUDA graphs: ' || l.unmatched
+        WHEN r.signature_id IS NOT NULL THEN r.reason
+        WHEN e.gpus IS NOT NULL THEN 'replayed on another GPU only: ' || e.gpus
+        ELSE 'not replayed'
+    END AS reason,
+    CASE WHEN r.above_gap_mj IS NULL THEN coalesce(r.energy_reason, 'not replayed') END AS energy_reason,
+    r.clock_mhz,
+    r.energy_mhz,
+    CASE WHEN r.above_gap_mj IS NOT NULL THEN r.energy_run_id END AS energy_run_id,
+    s.kernels_trace,
+    s.iterations::BIGINT AS iterations
+FROM launched AS l
+INNER JOIN staged AS s ON l.trace_id = s.launches_trace_id AND l.stage = s.stage
+LEFT JOIN fitting AS r
+    ON l.signature_id = r.signature_id AND s.kernels_trace_id = r.kernels_trace_id AND s.trace_id IS NOT DISTINCT FROM r.trace_id
+    AND s.stage = r.stage AND s.mode IS NOT DISTINCT FROM r.mode
+LEFT JOIN elsewhere AS e ON l.signature_id = e.signature_id
+ORDER BY s.trace, s.stage, s.mode, recorded_ns DESC, l.signature_id;

@@ -1,0 +1,1 @@
+FROM diff($before, $after, threshold := $threshold);

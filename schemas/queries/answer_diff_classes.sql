@@ -1,0 +1,1 @@
+FROM diff_classes($before, $after, rule_name := $rule);

@@ -1,0 +1,1 @@
+FROM diff_metrics($before, $after);

@@ -1,0 +1,3 @@
+WITH summed AS (FROM launch_rollups('selection'))
+
+FROM diff_between('summed', 'selection', $before, $after, threshold := $threshold);

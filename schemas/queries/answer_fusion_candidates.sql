@@ -1,0 +1,1 @@
+FROM fusion_candidates('selection');

@@ -1,0 +1,1 @@
+FROM idle_gaps('selection');

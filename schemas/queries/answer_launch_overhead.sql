@@ -1,0 +1,1 @@
+FROM launch_overhead('selection');

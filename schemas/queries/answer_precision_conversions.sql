@@ -1,0 +1,1 @@
+FROM precision_conversions('selection');

@@ -1,0 +1,20 @@
+-- The selected profiled launches with the verdict of the rule $rule, longest first.
+SELECT
+    b.short_name AS kernel,
+    b.verdict,
+    b.detail,
+    b.duration_ns,
+    b.compute_pct,
+    b.memory_pct,
+    b.dram_pct,
+    b.operation,
+    b.intensity,
+    b.ridge,
+    b.trace,
+    b.launch_index,
+    b.signature_id
+FROM bounds AS b
+WHERE
+    b.rule = $rule
+    AND (b.trace_id, b.launch_index) IN (SELECT (trace_id, launch_index) FROM selection)
+ORDER BY b.duration_ns DESC, b.trace, b.launch_index;

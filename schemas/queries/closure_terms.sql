@@ -1,0 +1,2 @@
+-- The terms of all measured stages, over the launches in `selection`.
+FROM closure_terms_of('selection');

@@ -1,0 +1,4 @@
+SELECT sum(exposed_communication_ns)::DOUBLE AS at_stake_ns, 100 * sum(exposed_communication_ns) / sum(span_ns) AS share_pct
+FROM gpu_time
+WHERE trace = $trace
+HAVING 100 * sum(exposed_communication_ns) / sum(span_ns) >= 5;

@@ -1,0 +1,13 @@
+-- The $top kernels of the selection that take most time: one row per name and launch configuration.
+SELECT
+    any_value(name) AS name,
+    any_value(short_name) AS short_name,
+    coalesce(launch_key, name_id) AS launch,
+    count(*) AS n,
+    sum(duration_ns)::BIGINT AS total_ns,
+    100 * sum(duration_ns) / sum(sum(duration_ns)) OVER () AS share_pct
+FROM selection
+WHERE timing = 'timeline' AND counted AND kind = 'kernel'
+GROUP BY coalesce(launch_key, name_id)
+ORDER BY total_ns DESC, launch
+LIMIT $top;

@@ -1,0 +1,13 @@
+-- The same where only sums are known: the $top kernels by name.
+SELECT
+    any_value(name) AS name,
+    any_value(short_name) AS short_name,
+    name_id AS launch,
+    sum(n)::BIGINT AS n,
+    sum(total_ns)::BIGINT AS total_ns,
+    100 * sum(total_ns) / sum(sum(total_ns)) OVER () AS share_pct
+FROM kernel_rollups
+WHERE counted AND kind = 'kernel' AND (len($traces) = 0 OR list_contains($traces, trace))
+GROUP BY name_id
+ORDER BY total_ns DESC, launch
+LIMIT $top;

@@ -1,0 +1,3 @@
+WITH chosen AS (FROM kernels WHERE trace = $trace)
+
+FROM fusion_candidates('chosen') LIMIT 10;

@@ -1,0 +1,3 @@
+WITH chosen AS (FROM kernels WHERE trace = $trace)
+
+FROM idle('chosen');

@@ -1,0 +1,15 @@
+SELECT
+    short_name AS kernel,
+    replay_grade AS grade,
+    count(*) AS n,
+    sum(duration_ns)::BIGINT AS total_ns,
+    avg(duration_ns) AS mean_ns,
+    any_value(replay_ns) AS replay_ns,
+    100 * (any_value(replay_ns) / avg(duration_ns) - 1) AS delta_pct,
+    any_value(energy_mj) AS energy_mj,
+    any_value(above_gap_mj) AS above_gap_mj
+FROM kernels
+WHERE trace = $trace AND timing = 'timeline' AND kind = 'kernel' AND replay_ns IS NOT NULL
+GROUP BY signature_id, short_name, replay_grade
+ORDER BY total_ns DESC, signature_id
+LIMIT 20;

@@ -1,0 +1,14 @@
+-- Recorded against replayed, by grade: how sure it is that the same kernel ran.
+SELECT
+    coalesce(replay_grade, 'not replayed') AS grade,
+    count(*) AS n,
+    sum(duration_ns)::BIGINT AS total_ns,
+    100 * sum(duration_ns) / sum(sum(duration_ns)) OVER () AS share_pct,
+    sum(replay_ns) AS replayed_ns,
+    100 * (sum(replay_ns) / nullif(sum(duration_ns) FILTER (replay_ns IS NOT NULL), 0) - 1) AS delta_pct,
+    sum(energy_mj) AS energy_mj
+FROM kernels
+WHERE trace = $trace AND timing = 'timeline' AND kind = 'kernel'
+GROUP BY grade
+HAVING bool_or(replay_grade IS NOT NULL) OR $trace IN (SELECT trace FROM kernels WHERE replay_grade IS NOT NULL AND trace = $trace)
+ORDER BY grade;

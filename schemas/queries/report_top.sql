@@ -1,0 +1,25 @@
+SELECT
+    row_number() OVER (ORDER BY k.total_ns DESC, k.name_id) AS place,
+    k.share_pct,
+    sum(k.share_pct) OVER (ORDER BY k.total_ns DESC, k.name_id) AS cumulative_pct,
+    k.library,
+    k.short_name AS kernel,
+    concat_ws(', ',
+        n.dtype,
+        lower(n.category),
+        nullif(n.operation, lower(n.category)),
+        CASE WHEN n.tile_m IS NOT NULL THEN concat_ws('x', n.tile_m, n.tile_n, n.tile_k) || ' tile' END,
+        CASE WHEN n.layout IS NOT NULL THEN n.layout || ' layout' END,
+        CASE WHEN n.split_k THEN 'split over K' END
+    ) AS description,
+    k.n,
+    k.total_ns,
+    k.mean_ns,
+    k.min_ns,
+    k.max_ns,
+    k.name
+FROM top_kernels AS k
+LEFT JOIN kernel_names AS n USING (name_id)
+WHERE k.trace = $trace
+ORDER BY place
+LIMIT 20;

@@ -1,0 +1,2 @@
+CREATE OR REPLACE VIEW counter_coverage AS
+SELECT * FROM counter_coverage('kernels');

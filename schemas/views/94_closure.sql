@@ -1,0 +1,2 @@
+CREATE OR REPLACE VIEW closure AS
+SELECT * FROM closure_of('kernels');

@@ -1,0 +1,2 @@
+CREATE OR REPLACE VIEW closure_terms AS
+SELECT * FROM closure_terms_of('kernels');

@@ -1,0 +1,63 @@
+"""A warehouse of the example trace and of copies of it with known changes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kerneldb
+from kerneldb.api import Database
+
+GPU = ("kernel", "gpu_memcpy", "gpu_memset")
+
+Event = dict[str, Any]
+
+
+def changed(source: Path, target: Path, scale: Callable[[Event], float]) -> None:
+    """Copy a trace with the durations of its GPU events scaled."""
+    trace = json.loads(gzip.decompress(source.read_bytes()))
+    for event in trace["traceEvents"]:
+        if event.get("cat") in GPU:
+            event["dur"] = round(event["dur"] * scale(event), 3)
+    target.write_text(json.dumps(trace), encoding="utf-8")
+
+
+def most_frequent(source: Path) -> str:
+    """The kernel name with the most launches."""
+    events = json.loads(gzip.decompress(source.read_bytes()))["traceEvents"]
+    names = [event["name"] for event in events if event.get("cat") == "kernel"]
+    return max(set(names), key=names.count)
+
+
+@pytest.fixture(scope="session")
+def example(root: Path) -> Path:
+    return root / "examples" / "decoder-h200.json.gz"
+
+
+@pytest.fixture(scope="session")
+def slowed_name(example: Path) -> str:
+    return most_frequent(example)
+
+
+@pytest.fixture(scope="session")
+def compared(example: Path, slowed_name: str, tmp_path_factory: pytest.TempPathFactory) -> Database:
+    """The example as `base`; `slower`: one kernel by 5 %, `clocks`: all by 4 %, `noisy`: 6 % of scatter."""
+    folder = tmp_path_factory.mktemp("compared")
+    rng = random.Random(7)
+    copies: dict[str, Callable[[Event], float]] = {
+        "slower": lambda event: 1.05 if event["name"] == slowed_name else 1.0,
+        "clocks": lambda _: 1.04,
+        "noisy": lambda _: max(0.5, rng.gauss(1.0, 0.06)),
+    }
+    database = kerneldb.open(folder / "k.duckdb")
+    database.ingest(example, name="base")
+    for name, scale in copies.items():
+        changed(example, folder / f"{name}.json", scale)
+        database.ingest(folder / f"{name}.json")
+    return database

@@ -1,0 +1,127 @@
+"""What `diff` tells apart: a slower kernel, a shift of all, noise; and that its sums are those of the traces."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kerneldb.api import Database
+from kerneldb.cli import cli
+from kerneldb.errors import GateError, UsageError
+
+CHANGED = ("slower", "faster")
+
+
+def totals(database: Database) -> dict[str, int]:
+    rows = database.sql("SELECT trace, sum(total_ns)::BIGINT AS ns FROM kernel_rollups WHERE counted GROUP BY trace")
+    return {row["trace"]: row["ns"] for row in rows}
+
+
+def test_a_trace_does_not_differ_from_itself(compared: Database) -> None:
+    found = compared.diff("base", "base")
+    assert set(found.by_verdict) == {"unchanged"}
+    assert found.before_ns == found.after_ns == totals(compared)["base"]
+    assert found.table["delta_ns"].to_pylist() == [0] * found.table.num_rows
+
+
+def test_the_one_slower_kernel_is_found(compared: Database, slowed_name: str) -> None:
+    found = compared.diff("base", "slower")
+    rows = [row for row in found.table.to_pylist() if row["verdict"] in CHANGED]
+    names = compared.sql(
+        "SELECT DISTINCT name FROM kernels WHERE list_contains($ids, signature_id)",
+        {"ids": [row["signature_after"] for row in rows]},
+    )
+    assert [row["name"] for row in names] == [slowed_name]
+    assert {row["verdict"] for row in rows} == {"slower"}
+    assert all(4 < row["own_delta_pct"] < 6 and row["effect"] > 0.5 for row in rows)
+    assert found.common_shift_pct == pytest.approx(0, abs=1e-9)
+
+
+def test_a_shift_of_all_is_told_once(compared: Database) -> None:
+    found = compared.diff("base", "clocks")
+    assert found.common_shift_pct == pytest.approx(4, abs=0.1)
+    assert not set(found.by_verdict) & set(CHANGED)
+    assert found.delta_pct == pytest.approx(4, abs=0.1)
+
+
+def test_noise_is_called_noise(compared: Database) -> None:
+    found = compared.diff("base", "noisy")
+    assert not set(found.by_verdict) & set(CHANGED)
+    assert found.by_verdict["unchanged"] > 10
+
+
+@pytest.mark.parametrize("after", ["base", "slower", "clocks", "noisy"])
+@pytest.mark.parametrize("where", [None, "category = 'GEMM'"])
+def test_sums_are_those_of_the_traces(compared: Database, after: str, where: str | None) -> None:
+    found = compared.diff("base", after, where=where)
+    sql = "SELECT trace, sum(duration_ns)::BIGINT AS ns FROM selection GROUP BY trace"
+    expected = {row["trace"]: row["ns"] for row in compared.sql(sql, where=where or "true")}
+    assert (found.before_ns, found.after_ns) == (expected["base"], expected[after])
+    assert sum(found.table["delta_ns"].to_pylist()) == expected[after] - expected["base"]
+
+
+def test_p_values_agree_with_a_plain_computation(compared: Database) -> None:
+    """Mann-Whitney with midranks and the correction for ties, by the definition, for one signature."""
+    found = compared.diff("base", "slower", threshold=0.0001)
+    row = max(found.table.to_pylist(), key=lambda one: one["n_before"] if one["p_value"] is not None else 0)
+    sides = [
+        [
+            one["duration_ns"]
+            for one in compared.sql(
+                "SELECT duration_ns FROM kernels WHERE trace = $trace AND signature_id = $id",
+                {"trace": trace, "id": row["signature_after"]},
+            )
+        ]
+        for trace in ("base", "slower")
+    ]
+    u, z = mann_whitney(*sides)
+    compared_rows = sum(1 for one in found.table.to_pylist() if one["mean_delta_pct"] is not None)
+    assert row["effect"] == pytest.approx(u / (len(sides[0]) * len(sides[1])), rel=1e-9)
+    single = math.erfc(z / math.sqrt(2))
+    assert single <= row["p_value"] <= single * compared_rows * 1.001
+
+
+def mann_whitney(before: list[int], after: list[int]) -> tuple[float, float]:
+    u = sum((b > a) + 0.5 * (b == a) for a in before for b in after)
+    n, m = len(before), len(after)
+    pooled = before + after
+    ties = sum(pooled.count(value) ** 3 - pooled.count(value) for value in set(pooled))
+    sigma = math.sqrt(n * m / 12 * ((n + m + 1) - ties / ((n + m) * (n + m - 1))))
+    return u, abs(u - n * m / 2) / sigma
+
+
+def test_the_gate(compared: Database) -> None:
+    compared.diff("base", "noisy").check(3)
+    with pytest.raises(GateError, match=r"over the limit of 3 %.*a launch"):
+        compared.diff("base", "slower").check(3)
+    with pytest.raises(GateError, match=r"GPU time: \+4\.0 %"):
+        compared.diff("base", "clocks").check(3)
+    compared.diff("base", "clocks").check(5)
+
+
+def test_the_command(compared: Database) -> None:
+    run = CliRunner().invoke(cli, ["--db", str(compared.path), "diff", "base", "slower", "--fail-on", "3%", "--csv"])
+    assert run.exit_code == 5
+    assert run.stdout.splitlines()[0].startswith("kernel,category,op,matched_by,n_before")
+    assert "base -> slower: GPU time" in run.stderr
+    assert "Error: over the limit of 3 %" in run.stderr
+
+
+def test_unknown_traces_are_named(compared: Database) -> None:
+    with pytest.raises(UsageError, match="no trace 'bas'; near: base"):
+        compared.diff("bas", "base")
+
+
+def test_vendors_meet_by_operator(shared_data: Path, tmp_path: Path) -> None:
+    import kerneldb
+
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    for vendor in ("h100", "mi300"):
+        database.ingest(shared_data / "pytorch" / f"tracelens-{vendor}-qwen1.5-0.5b.json.gz", name=vendor)
+    found = database.diff("h100", "mi300")
+    matched = {row["matched_by"] for row in found.table.to_pylist()}
+    assert {"name", "op", "only before", "only after"} <= matched
+    assert (found.before_ns, found.after_ns) == (totals(database)["h100"], totals(database)["mi300"])

@@ -1,0 +1,162 @@
+"""Reports: the figures in them, that the page opens alone in a browser, and that names from traces do no harm there."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import kerneldb
+from kerneldb.api import Database
+from kerneldb.cli import cli
+from kerneldb.report import gather, html, markdown
+from kerneldb.report.model import Chart, Table
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+EVIL = "</script><script>window.evil = 1</script><img src=x onerror=alert(1)>"
+
+
+def table(report: gather.Report, caption: str) -> Table:
+    found = [block for section in report.sections for block in section.blocks if block.caption == caption]
+    (only,) = (block for block in found if isinstance(block, Table))
+    return only
+
+
+@pytest.fixture(scope="module")
+def example_report(compared: Database) -> gather.Report:
+    return gather.single(compared, ["base"])
+
+
+def test_shares_are_those_of_top(compared: Database, example_report: gather.Report) -> None:
+    top = compared.top(by="kernel", traces=["base"]).rows()
+    shown = table(example_report, "Top kernels").rows
+    assert [row["total_ns"] for row in shown] == [row["total_ns"] for row in top[: len(shown)]]
+    assert shown[-1]["cumulative_pct"] == pytest.approx(sum(row["share_pct"] for row in shown))
+
+
+def test_every_query_gives_the_rows_above_it(compared: Database, example_report: gather.Report) -> None:
+    for section in example_report.sections:
+        for block in section.blocks:
+            rows = compared.sql(block.sql).rows()
+            if isinstance(block, Table):
+                assert rows[: len(block.rows)] == block.rows, block.caption
+                assert bool(rows) == bool(block.rows)
+            else:
+                assert rows
+        for finding in section.findings:
+            assert len(compared.sql(finding.sql).rows()) == 1
+
+
+def test_what_could_be_less_is_found(example_report: gather.Report) -> None:
+    rules = {finding.rule for section in example_report.sections for finding in section.findings}
+    assert "host-bound" in rules
+    stakes = [finding.at_stake_ns or 0 for section in example_report.sections for finding in section.findings]
+    assert stakes == sorted(stakes, reverse=True)
+
+
+def test_the_comparison_names_what_changed(compared: Database) -> None:
+    report = gather.comparison(compared, "base", "slower", 0.03)
+    changes = table(report, "Changes, largest first").rows
+    assert {row["verdict"] for row in changes} == {"slower"}
+    sums = next(section for section in report.sections if section.title == "Sums")
+    assert "GPU time" in sums.text
+
+
+def test_markdown_escapes_what_markup_would_eat(compared: Database, example_report: gather.Report) -> None:
+    text = markdown.page(example_report)
+    assert text.startswith("# GPU kernels of base\n")
+    assert re.search(r"^\| 1 \| [\d.]+ % \|", text, re.MULTILINE)
+    assert "```sql" in text
+
+
+def test_a_year_old_browser_needs_nothing_else(example_report: gather.Report) -> None:
+    page = html.page(example_report)
+    assert not re.search(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=", without_scripts(page))
+    assert len(page) < 5_000_000
+
+
+def without_scripts(page: str) -> str:
+    return re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
+
+
+def browse(page: Path, folder: Path) -> tuple[str, str, list[str]]:
+    """The DOM after drawing, the log, and the URLs asked for over a network."""
+    log = folder / "net.json"
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=15000", "--enable-logging=stderr"]
+    flags += [f"--user-data-dir={folder / 'profile'}", f"--log-net-log={log}", "--dump-dom"]
+    done = subprocess.run(
+        [str(CHROMIUM), *flags, page.as_uri()], capture_output=True, text=True, timeout=120, check=True
+    )
+    urls = re.findall(r'"url":"(https?:[^"]+)"', log.read_text(encoding="utf-8", errors="replace"))
+    return done.stdout, done.stderr, [url for url in urls if "google" not in url and "gvt1" not in url]
+
+
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+
+
+@needs_browser
+def test_the_page_draws_all_charts_in_a_browser(
+    compared: Database, example_report: gather.Report, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(html.page(example_report), encoding="utf-8")
+    dom, log, urls = browse(page, tmp_path)
+    charts = [block for section in example_report.sections for block in section.blocks if isinstance(block, Chart)]
+    assert without_scripts(dom).count("<svg") == len(charts) > 2
+    assert "CONSOLE" not in log
+    assert urls == []
+
+
+@needs_browser
+def test_names_from_a_trace_run_nothing(tmp_path: Path) -> None:
+    kernel = {
+        "ph": "X", "cat": "kernel", "name": EVIL, "pid": 0, "tid": 7, "ts": 10, "dur": 5,
+        "args": {"device": 0, "stream": 7, "correlation": 1, "grid": [1, 1, 1], "block": [32, 1, 1]},
+    }  # fmt: skip
+    (tmp_path / "evil.json").write_text(json.dumps({"traceEvents": [kernel]}), encoding="utf-8")
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(tmp_path / "evil.json", name=EVIL[:40], label=EVIL)
+    page = tmp_path / "report.html"
+    page.write_text(html.page(gather.single(database, [EVIL[:40]])), encoding="utf-8")
+    dom, log, _ = browse(page, tmp_path)
+    assert "<img" not in without_scripts(dom)
+    assert "CONSOLE" not in log
+    assert without_scripts(dom).count("<svg") > 1
+
+
+def test_the_command_chooses_by_the_file_name(compared: Database, tmp_path: Path) -> None:
+    for name, start in (("r.html", "<!doctype html>"), ("r.md", "# GPU kernels of base")):
+        run = CliRunner().invoke(cli, ["--db", str(compared.path), "report", "base", "-o", str(tmp_path / name)])
+        assert run.exit_code == 0, run.stderr
+        assert (tmp_path / name).read_text(encoding="utf-8").startswith(start)
+    bad = CliRunner().invoke(cli, ["--db", str(compared.path), "report", "base", "--compare"])
+    assert bad.exit_code == 2
+    unknown = CliRunner().invoke(cli, ["--db", str(compared.path), "report", "nothing", "--format", "md"])
+    assert (unknown.exit_code, "no trace 'nothing'" in unknown.stderr) == (2, True)
+
+
+def test_the_report_on_deepseek_ocr(shared_data: Path, tmp_path: Path) -> None:
+    """Figures of the published report on these files, with its own rule; intensities with the unit it dropped."""
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    decode = shared_data / "nsys" / "dsocr_decode_cuda_gpu_kern_sum.csv"
+    database.ingest([decode, shared_data / "ncu" / "deepseek-ocr-v2"])
+    report = gather.single(database, ["dsocr_decode_cuda_gpu_kern_sum", "deepseek-ocr-v2"], "sm_dram")
+    top = table(report, "Top kernels").rows
+    assert [round(row["share_pct"], 1) for row in top[:5]] == [34.4, 14.8, 6.0, 4.2, 3.9]
+    classes = {row["verdict"]: row for row in table(report, "Classes by the rule sm_dram").rows}
+    assert {name: row["n"] for name, row in classes.items()} == {"memory": 9, "balanced": 7, "compute": 4, "all": 20}
+    means = [round(classes[name]["compute_pct"], 2) for name in ("compute", "memory", "balanced", "all")]
+    assert means == [36.21, 9.38, 12.25, 15.75]
+    means = [round(classes[name]["dram_pct"], 2) for name in ("compute", "memory", "balanced", "all")]
+    assert means == [9.89, 34.23, 12.62, 21.80]
+    durations = [round(classes[name]["mean_ns"] / 1000, 2) for name in ("compute", "memory", "balanced", "all")]
+    assert durations == [137.44, 9.67, 39.75, 45.75]
+    points = sorted(round(row["intensity"], 1) for row in table(report, "Points of the roofline").rows)
+    assert points == [70.8, 96.5, 380.6, 716.1, 717.6]
+    charts = [block.caption for section in report.sections if section.title == "Counters" for block in section.blocks]
+    assert len(charts) == 13

@@ -1,0 +1,113 @@
+"""`kerneldb closure`: pages, one document, one row per term, and what it says where books cannot be closed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kerneldb import api
+from kerneldb.cli import cli
+from kerneldb.errors import KerneldbError, SelectionError, UsageError
+from kerneldb.warehouse import Warehouse
+from tests.closure.conftest import insert, measurement
+
+
+def run(warehouse: Warehouse, *arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["--db", str(warehouse.path), "closure", *arguments])
+
+
+def test_page_for_people(closed: Warehouse) -> None:
+    done = run(closed, "eager", "--top", "1")
+    assert done.exit_code == 0, done.output
+    text = done.stdout
+    for part in ("eager, decode, eager", "model tiny", "time, per iteration", "by tier", "by route", "GPU bound"):
+        assert part in text
+    kernels = text.partition("kernels with most time")[2]
+    assert "gemm" in kernels
+    assert "add" not in kernels
+
+
+def test_one_document(closed: Warehouse) -> None:
+    document = json.loads(run(closed, "--json").stdout)
+    (stage,) = document["stages"]
+    assert (stage["trace"], stage["mode"], stage["model"]) == ("eager", "eager", "tiny")
+    terms = {(row["section"], row["term"]): row["value"] for row in stage["terms"]}
+    addends = [row["value"] for row in stage["terms"] if row["section"] == "time" and row["role"].startswith("addend")]
+    assert math.fsum(addends) == pytest.approx(terms["time", "predicted"], rel=1e-12)
+    tiers = {row["part"]: row["error_pct"] for row in stage["groups"]["tier"]}
+    assert tiers["2 BLAS matrix products"] == pytest.approx(5)
+    assert tiers["1 copies and fills"] is None
+    assert {row["part"] for row in stage["groups"]["category"]} == {"GEMM", "ELEMENTWISE", "MEMSET"}
+    assert [row["kernel"] for row in stage["kernels"]] == ["gemm", "add", "Memset"]
+
+
+def test_groups_hold_everything_once(closed: Warehouse) -> None:
+    (books,) = api.open(closed.path).closure("eager").books
+    for by in ("tier", "category", "route"):
+        rows = [row for row in books.groups if row["grouped_by"] == by]
+        assert math.fsum(row["recorded_ns"] for row in rows) == 510
+        assert math.fsum(row["share_pct"] for row in rows) == pytest.approx(100)
+
+
+def test_one_row_per_term(closed: Warehouse) -> None:
+    rows = list(csv.DictReader(io.StringIO(run(closed, "--csv").stdout)))
+    assert {"term", "value", "unit", "low", "high", "source"} <= set(rows[0])
+    found = {(row["section"], row["term"]): row for row in rows}
+    assert float(found["time", "measured"]["value"]) == 1000
+    assert found["energy", "gap"]["unit"] == "mJ"
+
+
+@pytest.mark.parametrize("name", ["eager", "r", "graph"])
+def test_named_by_trace_or_run(closed: Warehouse, name: str) -> None:
+    insert(closed, "measurements", [measurement("wall_ns", 520.0, mode="cuda_graph", trace_id="t:graph")])
+    found = {(one.trace, one.mode) for one in api.open(closed.path).closure(name).books}
+    both = {("eager", "eager"), ("graph", "cuda_graph")}
+    assert found == (both if name != "graph" else {("graph", "cuda_graph")})
+
+
+def test_term_by_name(closed: Warehouse) -> None:
+    (books,) = api.open(closed.path).closure().books
+    assert books.term("time", "measured")["value"] == 1000
+    with pytest.raises(KeyError):
+        books.term("time", "luck")
+
+
+def test_where_selects_kernels(closed: Warehouse) -> None:
+    done = run(closed, "--where", "category = 'GEMM'", "--json")
+    (stage,) = json.loads(done.stdout)["stages"]
+    assert [row["kernel"] for row in stage["kernels"]] == ["gemm"]
+    assert "only the selected launches" in done.stderr
+    with pytest.raises(SelectionError, match="near columns: category"):
+        api.open(closed.path).closure(where="categori = 'GEMM'")
+    with pytest.raises(KerneldbError, match="no launch of the measured stages is selected"):
+        api.open(closed.path).closure(where="false")
+    closed.query("DELETE FROM launches", write=True)
+    with pytest.raises(KerneldbError, match="no GPU activity"):
+        api.open(closed.path).closure()
+
+
+def test_nothing_measured_names_the_remedy(closed: Warehouse) -> None:
+    with pytest.raises(KerneldbError, match=r"nothing was measured whole of graph.*kerneldb record MODEL"):
+        api.open(closed.path).closure("graph")
+    closed.query("DELETE FROM measurements", write=True)
+    done = run(closed)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "kerneldb record MODEL" in done.stderr
+
+
+def test_nothing_replayed_names_the_remedy(closed: Warehouse) -> None:
+    closed.query("DELETE FROM replays", write=True)
+    done = run(closed, "eager")
+    assert done.exit_code == 0
+    assert "replay them with: kerneldb replay --trace eager" in done.stderr
+    assert "not replayed" in run(closed, "eager", "--json").stdout
+
+
+def test_unknown_trace(closed: Warehouse) -> None:
+    with pytest.raises(UsageError, match="there is no trace 'egaer'; near: eager"):
+        api.open(closed.path).closure("egaer")

@@ -1,0 +1,55 @@
+"""A database to fill by hand, and one with the Nsight samples."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kerneldb
+from kerneldb.api import Database
+from kerneldb.warehouse import Warehouse
+from tests.counters.captures import Captures
+
+Row = dict[str, Any]
+
+
+@pytest.fixture(scope="session")
+def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("empty") / "kernels.duckdb"
+    Warehouse.create_or_open(path)
+    return path
+
+
+@pytest.fixture
+def warehouse(empty_file: Path, tmp_path: Path) -> Warehouse:
+    """A new warehouse."""
+    return Warehouse(shutil.copy(empty_file, tmp_path), lock_timeout=0.5)
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Captures:
+    """Makes captures by hand."""
+    return Captures(tmp_path / "spools")
+
+
+@pytest.fixture(scope="session")
+def samples(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Database:
+    """The DeepSeek-OCR set (20 pages of details, kernel sums), a decoder block on an H200 (raw page and PyTorch)."""
+    database = kerneldb.open(tmp_path_factory.mktemp("nsight") / "kernels.duckdb")
+    ncu = shared_data / "ncu"
+    database.ingest(sorted((ncu / "deepseek-ocr-v2").glob("*.csv")), run="deepseek-ncu")
+    database.ingest([shared_data / "nsys" / "dsocr_all-stage_cuda_gpu_kern_sum.csv"], run="deepseek-nsys")
+    database.ingest([ncu / "h200-decoder-raw.csv.gz", ncu / "h200-decoder-details.csv.gz"], run="h200")
+    database.ingest([shared_data / "pytorch" / "bloom-560m.json.gz"])
+    return database
+
+
+@pytest.fixture(scope="session")
+def samples_of_nsys(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    """All text exports of one report of Nsight Systems, in one run."""
+    path = tmp_path_factory.mktemp("exports") / "kernels.duckdb"
+    kerneldb.open(path).ingest(sorted((shared_data / "nsys").glob("nsightful_*.csv.gz")))
+    return Warehouse.open(path)
