@@ -53,6 +53,8 @@ def _options(given: argparse.Namespace) -> Options:
         batch=given.batch,
         item_seconds=given.item_seconds,
         limit_seconds=given.limit_seconds,
+        energy=not given.no_energy,
+        energy_seconds=given.energy_seconds,
     )
 
 
@@ -73,6 +75,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--batch", type=_positive, default=usual.batch, help="calls per profiler session")
     parser.add_argument("--item-seconds", type=float, default=usual.item_seconds, help="patience with a silent worker")
     parser.add_argument("--limit-seconds", type=float, help="stop after so long; --resume goes on")
+    parser.add_argument("--no-energy", action="store_true", help="do not measure energy")
+    parser.add_argument("--energy-seconds", type=float, default=usual.energy_seconds, help="time for it (%(default)s)")
     return parser
 
 

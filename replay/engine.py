@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from kerneldb.errors import KerneldbError
 from kerneldb.replay import results, routes
 from kerneldb.replay.bench import Bench, Ring, Timed
+from kerneldb.replay.errors import FAILURES, first_line
 from kerneldb.replay.grades import Grade
 from kerneldb.replay.journal import CallResult
 from kerneldb.replay.options import Options
@@ -29,7 +29,6 @@ from kerneldb.replay.timing.loops import CAP_NS
 TOP_UPS: Final = 2
 TOP_UP_FACTOR: Final = 3
 TRYING_SECONDS: Final = 10.0
-FAILURES: Final = (KerneldbError, RuntimeError, ValueError, TypeError, LookupError, MemoryError, AttributeError)
 NO_MEMORY: Final = ("OutOfMemoryError", "out of memory", "MemoryError")
 
 
@@ -124,7 +123,7 @@ class Engine:
                     return None
                 return Rehearsed(task, call, self._bench.rehearse(call, task.item, label, runs), label)
             except FAILURES as error:
-                task.failure = _reason(error)
+                task.failure = first_line(error)
             self._bench.check()
             if any(sign in task.failure for sign in NO_MEMORY):
                 del call
@@ -193,7 +192,7 @@ class Engine:
             timed = None if call is None else self._bench.measure(call, task.item, task.best)
             note = None if timed is None else timed.note
         except FAILURES as error:
-            timed, note = None, _reason(error)
+            timed, note = None, first_line(error)
             self._bench.check()
         task.spent_s += time.perf_counter() - started
         result = self._result(task, final=True)
@@ -207,10 +206,3 @@ class Engine:
         result = results.success(task.item, self._options.cache, task.best)
         spent = round(task.spent_s, 4)
         return dataclasses.replace(result, tries=task.tries, warmup=self._options.warmup, wall_s=spent, final=final)
-
-
-def _reason(error: BaseException) -> str:
-    """One line for the journal: the resolver's reasons as they are, other errors with their class."""
-    lines = str(error).splitlines()
-    first = lines[0][:200] if lines else ""
-    return first if isinstance(error, KerneldbError) else f"{type(error).__name__}: {first}".removesuffix(": ")

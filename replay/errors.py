@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from kerneldb.errors import KerneldbError, UsageError
+
+FAILURES: Final = (KerneldbError, RuntimeError, ValueError, TypeError, LookupError, MemoryError, AttributeError)
+"""What operators raise where a call cannot be built or run."""
+LINE: Final = 200
 
 
 class ReplayError(KerneldbError):
@@ -15,3 +21,10 @@ class JournalError(KerneldbError):
 
 class JournalExistsError(UsageError):
     """There is a journal at that path already, and the run was not asked to resume it."""
+
+
+def first_line(error: BaseException) -> str:
+    """One line for the journal: our own reasons as they are, other errors with their class."""
+    lines = str(error).splitlines()
+    first = lines[0][:LINE] if lines else ""
+    return first if isinstance(error, KerneldbError) else f"{type(error).__name__}: {first}".removesuffix(": ")

@@ -5,6 +5,8 @@ JSON Lines, UTF-8, append only, flushed line by line: a run that is killed loses
     {"kind": "run", "format": "kerneldb-replay-journal", "version": 1, "run": {…}}     the facts of the run
     {"kind": "call", "call": {…}}      one item under one cache state, with its kernels. A later line replaces an
                                        earlier one of the same item and cache; `final` false: still being worked on
+    {"kind": "energy", "energy": {…}}  what the energies of all calls share; a later line replaces an earlier one
+    {"kind": "power", "readings": […]} readings of the device during the energy measurement
     {"kind": "resume", "run": {…}}     the run went on later, with these facts
     {"kind": "end", "finished": true, "remaining": 0, "wall_s": 31.4}
 
@@ -15,13 +17,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from kerneldb.replay.activity import Activity
+from kerneldb.replay.energy import records
+from kerneldb.replay.energy.records import CallEnergy, EnergyFacts, PowerReading
 from kerneldb.replay.errors import JournalError, JournalExistsError
 from kerneldb.replay.timing.spread import Spread
 
@@ -112,8 +116,9 @@ class CallResult:
 
     `status` is ok, failed or skipped (not attempted; a resumed run tries it). `time` is the GPU time of the call (all
     activities, CUPTI), on a CPU its wall time; `loop` the CUDA-graph loop, with `loop_note` where there is none.
-    `extra` activities came out unplanned, `missing` names did not come out. `tries` counts rebuilt calls, `wall_s`
-    seconds spent.
+    `extra` activities came out unplanned, `missing` names did not come out. `tries` counts rebuilt calls, and `attempt`
+    is the one that stands, from 0; `wall_s` seconds spent. `energy` is None where none was asked for, or none is known
+    yet.
     """
 
     item: str
@@ -137,6 +142,8 @@ class CallResult:
     loop_note: str | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
     state: DeviceState | None = None
+    attempt: int | None = None
+    energy: CallEnergy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +155,17 @@ class Journal:
     resumed: tuple[RunFacts, ...] = ()
     finished: bool = False
     cut: bool = False
+    energy: EnergyFacts | None = None
+    readings: tuple[PowerReading, ...] = ()
 
     def settled(self, cache: str) -> frozenset[str]:
         """The items that a resumed run need not look at again: final, and not skipped."""
         return frozenset(one.item for one in self.calls if one.cache == cache and one.final and one.status != SKIPPED)
+
+    def unmeasured(self, cache: str) -> tuple[CallResult, ...]:
+        """The calls that ran, and whose energy is still to be measured."""
+        ran = (one for one in self.calls if one.cache == cache and one.final and one.status == OK)
+        return tuple(one for one in ran if one.energy is None or not one.energy.final)
 
 
 class Writer:
@@ -195,6 +209,14 @@ class Writer:
     def call(self, result: CallResult) -> None:
         """Write the result of one item."""
         self._line({"kind": "call", "call": to_dict(result)})
+
+    def energy(self, facts: EnergyFacts) -> None:
+        """Write what the energies of all calls share."""
+        self._line({"kind": "energy", "energy": to_dict(facts)})
+
+    def power(self, readings: Sequence[PowerReading]) -> None:
+        """Write readings of the device."""
+        self._line({"kind": "power", "readings": to_dict(list(readings))})
 
     def end(self, *, finished: bool, remaining: int, wall_s: float) -> None:
         """Write how the run ended."""
@@ -241,6 +263,7 @@ def call_from_dict(data: Mapping[str, Any]) -> CallResult:
         time=_spread(data.get("time")),
         loop=None if loop is None else LoopCost(Spread(**loop["time"]), loop["calls"], loop["ring"]),
         state=None if data.get("state") is None else state_from_dict(data["state"]),
+        energy=None if data.get("energy") is None else records.call_energy(data["energy"]),
     )
     return result
 
@@ -266,12 +289,15 @@ def _journal(lines: list[dict[str, Any]], *, cut: bool, path: Path) -> Journal:
         calls = [call_from_dict(line["call"]) for line in lines if line["kind"] == "call"]
         resumed = tuple(facts_from_dict(line["run"]) for line in lines if line["kind"] == "resume")
         run = facts_from_dict(header["run"])
+        energy = [records.energy_facts(line["energy"]) for line in lines if line["kind"] == "energy"]
+        power = (one for line in lines if line["kind"] == "power" for one in line["readings"])
+        readings = tuple(records.power_reading(one) for one in power)
     except (KeyError, TypeError) as error:
         msg = f"{path}: not the lines of a replay journal ({error!r})"
         raise JournalError(msg) from error
     last = {(call.item, call.cache): call for call in calls}
     finished = lines[-1]["kind"] == "end" and bool(lines[-1]["finished"])
-    return Journal(run, tuple(last.values()), resumed, finished, cut)
+    return Journal(run, tuple(last.values()), resumed, finished, cut, energy[-1] if energy else None, readings)
 
 
 def _parse(line: str, number: int) -> dict[str, Any]:

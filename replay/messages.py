@@ -5,6 +5,9 @@
     {"event": "begin", "item": "…", "phase": "…"}    work begins on an item (null: on none in particular)
     {"event": "result", "call": {…}}                 a `CallResult`
     {"event": "state", "state": {…}}                 a `DeviceState`
+    {"event": "energy", "item": "…", "energy": {…}}  a `CallEnergy`
+    {"event": "energy_facts", "energy": {…}}         an `EnergyFacts`
+    {"event": "power", "readings": […]}              a list of `PowerReading`
     {"event": "broken", "reason": "…"}               the device context broke in the current item; the worker ends
     {"event": "done"}                                all items are done
 
@@ -17,11 +20,12 @@ import json
 import os
 import selectors
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kerneldb.replay import journal, options
+from kerneldb.replay.energy.records import CallEnergy, EnergyFacts, PowerReading
 from kerneldb.replay.journal import CallResult, DeviceState
 from kerneldb.replay.options import Options
 
@@ -30,22 +34,27 @@ READ_BYTES: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a worker is to do: items of the plan at `plan`, by id, in this order."""
+    """What a worker is to do: items of the plan at `plan`, by id, in this order.
+
+    With the path of a `journal` it is to measure the energy of calls that ran already, as that journal has them.
+    """
 
     plan: str
     items: tuple[str, ...]
     options: Options
+    journal: str | None = None
 
 
 def job_to_text(job: Job) -> str:
     """The job as one JSON text."""
-    return json.dumps({"plan": job.plan, "items": job.items, "options": options.to_dict(job.options)})
+    given = options.to_dict(job.options)
+    return json.dumps({"plan": job.plan, "items": job.items, "options": given, "journal": job.journal})
 
 
 def job_from_text(text: str) -> Job:
     """The inverse of `job_to_text`."""
     data = json.loads(text)
-    return Job(data["plan"], tuple(data["items"]), options.from_dict(data["options"]))
+    return Job(data["plan"], tuple(data["items"]), options.from_dict(data["options"]), data.get("journal"))
 
 
 class Sender:
@@ -78,6 +87,18 @@ class Sender:
         """A reading of the device."""
         if state is not None:
             self._send("state", state=journal.to_dict(state))
+
+    def energy(self, item: str, energy: CallEnergy) -> None:
+        """The energy of a call."""
+        self._send("energy", item=item, energy=journal.to_dict(energy))
+
+    def energy_facts(self, facts: EnergyFacts) -> None:
+        """What the energies of all calls share."""
+        self._send("energy_facts", energy=journal.to_dict(facts))
+
+    def readings(self, readings: Sequence[PowerReading]) -> None:
+        """Readings of the device."""
+        self._send("power", readings=journal.to_dict(list(readings)))
 
     def done(self) -> None:
         """All items are done."""

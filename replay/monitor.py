@@ -5,21 +5,10 @@ NVIDIA through NVML (`pip install nvidia-ml-py`); on other devices, or without i
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
+from kerneldb.replay.energy.nvidia import reasons
 from kerneldb.replay.journal import DeviceState
-
-# nvmlClocksEventReasons* of nvml.h
-REASONS: Final = {
-    0x0002: "applications clocks",
-    0x0004: "software power cap",
-    0x0008: "hardware slowdown",
-    0x0010: "sync boost",
-    0x0020: "software thermal slowdown",
-    0x0040: "hardware thermal slowdown",
-    0x0080: "hardware power brake",
-    0x0100: "display clocks",
-}
 
 
 class Monitor:
@@ -58,11 +47,6 @@ class Monitor:
 
     def _read(self, function: str, *arguments: Any) -> Any:
         return _asked(self._nvml, function, self._handle, *arguments)
-
-
-def reasons(mask: int) -> tuple[str, ...]:
-    """The names of the reasons in a mask of NVML; being idle is none."""
-    return tuple(name for bit, name in REASONS.items() if mask & bit)
 
 
 def _open(uuid: str | None, index: int) -> tuple[Any, Any]:

@@ -27,6 +27,8 @@ class Options:
         batch: calls per profiler session.
         item_seconds: a worker that is silent for longer than this, inside one item, is killed.
         start_seconds: the same until a worker is ready.
+        energy: whether to measure energy, where there is a meter.
+        energy_seconds: time for that; calls with least recorded time go without where it is not enough.
         limit_seconds: the run stops after this time; what is left is marked as skipped. None: no limit.
     """
 
@@ -42,6 +44,8 @@ class Options:
     item_seconds: float = 60.0
     start_seconds: float = 300.0
     limit_seconds: float | None = None
+    energy: bool = True
+    energy_seconds: float = 420.0
 
     @property
     def on_cpu(self) -> bool:

@@ -81,6 +81,7 @@ def success(item: Item, cache: str, verdict: Verdict) -> CallResult:
         missing=match.missing,
         time=verdict.time,
         inputs={"cold_bytes": verdict.cold_bytes, "ring": verdict.copies},
+        attempt=verdict.attempt,
     )
 
 

@@ -4,6 +4,9 @@ A worker that dies (a signal, an illegal access, out of memory), breaks its devi
 costs the item that it was working on, graded L4 with the reason; a new worker goes on with the rest. An item that had
 a result by then keeps it. Where a worker dies between items, the next takes fewer
 at a time, until the culprit is alone.
+
+When all calls have run, a second kind of worker measures their energy (`kerneldb.replay.weighing`), one after the
+other, with the same care: what costs a worker there keeps its result, and has no energy, with the reason.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from kerneldb.replay import facts, journal, options, plan, results
+from kerneldb.replay.energy import records
+from kerneldb.replay.energy.records import CallEnergy, EnergyFacts
 from kerneldb.replay.errors import ReplayError
 from kerneldb.replay.journal import SKIPPED, CallResult, DeviceState, Journal, Writer
 from kerneldb.replay.messages import Job, Receiver, job_to_text
@@ -31,6 +36,7 @@ WORKER: Final = (sys.executable, "-m", "kerneldb.replay.worker")
 BARREN_WORKERS: Final = 4
 BATCH_DIVISOR: Final = 8
 EXIT_SECONDS: Final = 10
+WEIGHING_SECONDS: Final = 30.0
 TAIL_BYTES: Final = 4096
 REASON_LENGTH: Final = 300
 PROFILER_CHATTER: Final = "USDT:"
@@ -67,6 +73,7 @@ class _Progress:
     started: float
     total: int
     done: int = 0
+    begun: float = 0.0
     by_grade: dict[str, int] = field(default_factory=dict)
     state: DeviceState | None = None
 
@@ -82,27 +89,28 @@ def run(
 ) -> Outcome:
     """Replay the plan at `plan_path` into the journal at `journal_path`.
 
-    `listen` is told of events: `start`, `progress` (items done, ETA in seconds, clock, power, temperature), `worker`
-    (one died) and `end`. Raises ReplayError where the run cannot take place, PlanError, and JournalExistsError.
+    `listen` is told of events: `start`, `progress` (items done, ETA in seconds, clock, power, temperature), `energy`
+    (the same while energy is measured), `worker` (one died) and `end`. Raises ReplayError where the run cannot take
+    place, PlanError, and JournalExistsError.
     """
     planned = plan.read(plan_path)
     with Writer(journal_path, resume=resume) as writer:
         before = journal.read(journal_path) if journal.exists(journal_path) else None
-        made = _Run(plan_path, planned, chosen, writer, listen or _nobody, worker)
+        made = _Run((plan_path, journal_path), planned, chosen, writer, listen or _nobody, worker)
         return made.go(before)
 
 
 class _Run:
     def __init__(
         self,
-        plan_path: Path,
+        paths: tuple[Path, Path],
         planned: Plan,
         chosen: Options,
         writer: Writer,
         listen: Listener,
         worker: Sequence[str],
     ) -> None:
-        self._plan_path = plan_path
+        self._plan_path, self._journal_path = paths
         self._plan = planned
         self._options = chosen
         self._writer = writer
@@ -111,6 +119,9 @@ class _Run:
         self._run_id = ""
         self._provisional: dict[str, CallResult] = {}
         self._pending: dict[str, Item] = {}
+        self._results: dict[str, CallResult] = {}
+        self._weighing = False
+        self._energy_facts = EnergyFacts()
         self._header_written = False
         self._interrupted = False
         self._progress = _Progress(time.monotonic(), 0)
@@ -119,16 +130,36 @@ class _Run:
         settled = frozenset() if before is None else before.settled(self._options.cache)
         self._run_id = facts.new_run_id() if before is None else before.run.run_id
         self._pending = {item.id: item for item in self._plan.items if item.id not in settled}
-        self._progress.total = len(self._pending)
+        self._progress.total = total = len(self._pending)
         self._listen({"event": "start", "items": len(self._pending), "settled": len(settled), "run": self._run_id})
+        self._results = {} if before is None else {call.item: call for call in before.unmeasured(self._options.cache)}
+        self._energy_facts = (before and before.energy) or EnergyFacts()
         finished = self._work()
+        done = self._progress.done
+        if finished and self._options.energy:
+            finished = self._weigh()
         wall = time.monotonic() - self._progress.started
-        if self._header_written:
+        if self._writer.begun:
             self._writer.end(finished=finished, remaining=len(self._pending), wall_s=wall)
         grades = dict(sorted(self._progress.by_grade.items()))
         self._listen({"event": "end", "finished": finished, "wall_s": round(wall, 3), "grades": grades})
-        done = self._progress.done
-        return Outcome(self._run_id, self._progress.total, done, grades, finished, self._interrupted, wall)
+        return Outcome(self._run_id, total, done, grades, finished, self._interrupted, wall)
+
+    def _weigh(self) -> bool:
+        """Measure the energy of all calls that ran. Returns whether that came to its end."""
+        self._weighing = True
+        items = {item.id: item for item in self._plan.items}
+        self._pending = {name: items[name] for name in self._results if name in items}
+        self._progress.total, self._progress.done = len(self._pending), 0
+        self._progress.begun = time.monotonic()
+        try:
+            return self._work()
+        except ReplayError as error:
+            if not self._header_written:  # nothing ran in this process: the run cannot go on here
+                raise
+            for name in list(self._pending):
+                self._no_energy(name, str(error))
+            return True
 
     def _work(self) -> bool:
         """Start workers until nothing is left. Returns whether all items were attempted."""
@@ -169,7 +200,9 @@ class _Run:
             )
             os.close(theirs)
             try:
-                _give_job(process, job_to_text(Job(str(self._plan_path), tuple(self._pending), chosen)))
+                journal_path = str(self._journal_path) if self._weighing else None
+                job = Job(str(self._plan_path), tuple(self._pending), chosen, journal_path)
+                _give_job(process, job_to_text(job))
                 return self._attend(process, receiver, output)
             finally:
                 _kill(process)
@@ -193,7 +226,7 @@ class _Run:
                 return dataclasses.replace(ending, reason=f"hung: silent for {silence:g} s, killed")
             if message is None:
                 return dataclasses.replace(ending, reason=_death(process, output))
-            silence = self._options.item_seconds
+            silence = self._patience
             if message["event"] == "unusable":
                 raise ReplayError(message["reason"])
             if message["event"] == "broken":
@@ -201,6 +234,11 @@ class _Run:
             if message["event"] == "done":
                 return _Ending()
             self._take(message, ending)
+
+    @property
+    def _patience(self) -> float:
+        least = WEIGHING_SECONDS if self._weighing else 0.0
+        return max(self._options.item_seconds, least)
 
     def _take(self, message: Mapping[str, Any], ending: _Ending) -> None:
         event = message["event"]
@@ -214,6 +252,33 @@ class _Run:
             result = journal.call_from_dict(message["call"])
             ending.progressed = True
             self._record(result)
+        elif event == "energy":
+            ending.progressed = True
+            self._weighed(message["item"], records.call_energy(message["energy"]))
+        elif event == "energy_facts":
+            self._energy_facts = records.energy_facts(message["energy"])
+            self._writer.energy(self._energy_facts)
+        elif event == "power":
+            self._writer.power([records.power_reading(one) for one in message["readings"]])
+
+    def _weighed(self, item: str, energy: CallEnergy) -> None:
+        """Note the energy of a call; what is final is done with."""
+        had = self._results[item]
+        known = had.energy is not None and bool(had.energy.windows)
+        self._results[item] = dataclasses.replace(had, energy=energy)
+        self._writer.call(self._results[item])
+        if energy.final:
+            self._pending.pop(item, None)
+        if energy.windows and not known:
+            self._progress.done += 1
+            self._tell("energy", item, had.grade)
+
+    def _no_energy(self, item: str, reason: str) -> None:
+        """Close a call without further energy; what was measured of it stays."""
+        had = self._results[item].energy or CallEnergy()
+        said = had.reason if had.energy_mj is None else None
+        told = had if had.energy_mj is not None else dataclasses.replace(had, reason=said or reason[:REASON_LENGTH])
+        self._weighed(item, dataclasses.replace(told, final=True))
 
     def _write_header(self, found: Mapping[str, Any]) -> None:
         if self._header_written:
@@ -241,20 +306,22 @@ class _Run:
             return
         self._provisional.pop(result.item, None)
         self._pending.pop(result.item, None)
+        if result.status == journal.OK:
+            self._results[result.item] = result
         progress = self._progress
         progress.done += 1
         progress.by_grade[result.grade] = progress.by_grade.get(result.grade, 0) + 1
-        self._tell(result)
+        self._tell("progress", result.item, result.grade)
 
-    def _tell(self, result: CallResult) -> None:
+    def _tell(self, event: str, item: str, grade: str) -> None:
         progress = self._progress
         state = progress.state or DeviceState()
-        spent = time.monotonic() - progress.started
-        left = spent / max(progress.done, 1) * (progress.total - progress.done)
+        spent = time.monotonic() - (progress.begun or progress.started)
+        left = spent / max(progress.done, 1) * max(progress.total - progress.done, 0)
         self._listen({
-            "event": "progress",
-            "item": result.item,
-            "grade": result.grade,
+            "event": event,
+            "item": item,
+            "grade": grade,
             "done": progress.done,
             "total": progress.total,
             "elapsed_s": round(spent, 2),
@@ -266,14 +333,26 @@ class _Run:
 
     def _blame(self, item: str, reason: str) -> None:
         """Close an item that cost a worker: with the result it had, or L4."""
-        if item in self._pending:
+        if item in self._pending and self._weighing:
+            self._no_energy(item, reason)
+        elif item in self._pending:
             self._record(self._last_word(self._pending[item], reason, journal.FAILED))
 
     def _skip_rest(self, reason: str) -> None:
         if not self._writer.begun:  # stopped before a worker said where it runs: there is no run yet
             return
+        if self._weighing:
+            self._leave_energy(reason)
+            return
         for item in list(self._pending.values()):
             self._writer.call(self._last_word(item, reason, SKIPPED))
+
+    def _leave_energy(self, reason: str) -> None:
+        """Say why calls have no energy yet; a resumed run goes on with them."""
+        for name in self._pending:
+            had = self._results[name]
+            if had.energy is None:
+                self._writer.call(dataclasses.replace(had, energy=CallEnergy(reason=reason, final=False)))
 
     def _last_word(self, item: Item, reason: str, status: str) -> CallResult:
         had = self._provisional.get(item.id)

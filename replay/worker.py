@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from kerneldb.errors import KerneldbError
-from kerneldb.replay import facts, plan, routes
+from kerneldb.replay import facts, plan, routes, weighing
 from kerneldb.replay.bench import Bench, BrokenDeviceError, CpuBench, GpuBench
 from kerneldb.replay.engine import Engine
 from kerneldb.replay.errors import ReplayError
@@ -46,6 +46,8 @@ def main() -> int:
     _die_with_parent()
     sender = Sender(int(sys.argv[1]))
     job = job_from_text(sys.stdin.read())
+    if job.journal is not None:
+        return weighing.main(job, sender, open_device)
     try:
         bench = _open(job.options, sender)
     except KerneldbError as error:
@@ -61,6 +63,12 @@ def main() -> int:
 
 
 def _open(options: Options, sender: Sender) -> Bench:
+    monitor = open_device(options, sender)
+    return CpuBench(options) if options.on_cpu else GpuBench(options, monitor)
+
+
+def open_device(options: Options, sender: Sender) -> Monitor:
+    """Make the device current, register routes and the user's modules, and report ready. Raises ReplayError."""
     # CUPTI must stay attached: CUDA graphs captured between two profiler sessions break where it is torn down.
     os.environ.setdefault("TEARDOWN_CUPTI", "0")
     facts.require(options.device)
@@ -70,7 +78,7 @@ def _open(options: Options, sender: Sender) -> Bench:
     monitor = Monitor(facts.uuid(options.device), facts.index(options.device) or 0)
     sender.ready(facts.gather(options.device, monitor))
     gc.freeze()
-    return CpuBench(options) if options.on_cpu else GpuBench(options, monitor)
+    return monitor
 
 
 def _import(module: str) -> None:

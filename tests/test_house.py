@@ -57,7 +57,7 @@ def test_pyproject_maps_every_linked_folder() -> None:
 
 def test_wheel_carries_every_data_file() -> None:
     patterns = {
-        (ROOT / SETUPTOOLS["package-dir"][package] / pattern)
+        (ROOT / SETUPTOOLS["package-dir"].get(package, package.replace(".", "/")) / pattern)
         for package, found in SETUPTOOLS["package-data"].items()
         for pattern in found
     }

@@ -69,19 +69,15 @@ class GraphLoop:
         import torch
 
         self.calls = calls
-        side = _side()
-        self._graph = torch.cuda.CUDAGraph()
         self._start = torch.cuda.Event(enable_timing=True)
         self._end = torch.cuda.Event(enable_timing=True)
-        torch.cuda.synchronize()
-        with torch.cuda.stream(side.stream):
-            call.call()  # workspaces of the side stream are made here, not in the graph
-            torch.cuda.synchronize()
-            with _capturing(self._graph, side.pool):
-                for _ in range(calls):
-                    sets.turn()
-                    call.call()
-        torch.cuda.synchronize()
+
+        def body() -> None:
+            for _ in range(calls):
+                sets.turn()
+                call.call()
+
+        self._graph = captured(body, call.call)
 
     def replay(self) -> None:
         """Enqueue the loop once."""
@@ -102,6 +98,26 @@ class GraphLoop:
 
         torch.cuda.synchronize()
         self._graph.reset()
+
+
+def captured(body: Callable[[], object], first: Callable[[], object]) -> Any:
+    """A CUDA graph of what `body` launches. Raises RuntimeError where it cannot be captured.
+
+    `first` runs before on the side stream, so that workspaces are made there and not in the graph. All graphs share
+    one pool of memory: they may be replayed in any order, but not at the same time.
+    """
+    import torch
+
+    side = _side()
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side.stream):
+        first()
+        torch.cuda.synchronize()
+        with _capturing(graph, side.pool):
+            body()
+    torch.cuda.synchronize()
+    return graph
 
 
 class _Side:

@@ -40,6 +40,7 @@ class Sets:
             if role is Role.FRESH or (role is Role.WARM and one.name in changed)
         ]
         size = sum(one.bytes for one, role in held if role is Role.COLD)
+        self._ring_bytes = RING_FACTOR * l2_bytes
         self.cold_bytes = size
         self.copies = _copies(size, turns, RING_FACTOR * l2_bytes, memory_bytes) if self._cold else 1
         self.flush_each = bool(self._cold) and self.copies == 1 and size < RING_FACTOR * l2_bytes
@@ -77,6 +78,18 @@ class Sets:
                 if drifting:
                     _flat(copy).copy_(_flat(original))
 
+    def upkeep(self) -> None:
+        """Put back all values that the call changes, and touch nothing else: what loops without end need."""
+        self.restore()
+        for one in self._touch:
+            if one.restores:
+                one.apply()
+
+    @property
+    def complete(self) -> bool:
+        """Whether the ring alone keeps cold inputs cold: its copies together are larger than three times the L2."""
+        return not self._cold or self.copies * self.cold_bytes >= self._ring_bytes
+
     def reset(self) -> None:
         """Put the original data back, and drop the copies."""
         for tensor, data in zip(self._cold, self._original, strict=True):
@@ -105,6 +118,11 @@ class _Touch:
         self._flat = _flat(tensor)
         self._saved = self._flat.clone() if restore else None
 
+    @property
+    def restores(self) -> bool:
+        """Whether it puts back a copy, rather than the same bits."""
+        return self._saved is not None
+
     def apply(self) -> None:
         if self._saved is not None:
             self._flat.copy_(self._saved)
@@ -129,6 +147,12 @@ def _flat(tensor: Any) -> Any:
     word = torch.int32 if size % WORD_BYTES == 0 else torch.uint8
     flat = torch.empty(0, dtype=word, device=tensor.device)
     return flat.set_(storage, 0, (size // flat.element_size(),), (1,))
+
+
+def ring_copies(size: int, l2_bytes: int) -> int:
+    """How many copies of `size` bytes make a ring that keeps them cold; 1 where they fill it alone."""
+    ring_bytes = RING_FACTOR * l2_bytes
+    return 1 if size >= ring_bytes else math.ceil(ring_bytes / max(size, 1)) + 1
 
 
 def _movable(tensor: Any) -> bool:

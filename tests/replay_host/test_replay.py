@@ -15,6 +15,7 @@ from kerneldb.api.planning import Request
 from kerneldb.cli import cli
 from kerneldb.errors import UsageError
 from kerneldb.replay import plan
+from kerneldb.replay.energy.records import CallEnergy, EnergyFacts, PowerReading, Window
 
 ROOT = Path(__file__).parents[2]
 DECODER = ROOT / "examples" / "decoder-h200.json.gz"
@@ -98,7 +99,7 @@ def test_resume_without_a_run_says_so(database: kerneldb.Database) -> None:
 
 @needs_torch
 def test_a_run_on_the_cpu_is_written_back(database: kerneldb.Database) -> None:
-    result = run(database, "--trace", "stacks-memory-h200", "--device", "cpu", "--json")
+    result = run(database, "--trace", "stacks-memory-h200", "--device", "cpu", "--no-energy", "--json")
     assert result.exit_code == 0, result.stderr
     rows = json.loads(result.stdout)
     assert rows[-1]["category"] == "TOTAL"
@@ -119,11 +120,115 @@ def test_a_journal_made_elsewhere_is_committed(database: kerneldb.Database, tmp_
 
     planned, journal = tmp_path / "p.plan", tmp_path / "p.journal"
     assert run(database, "--signature", "", "--top", "2", "--write-plan", str(planned)).exit_code == 0
-    supervisor.run(planned, journal, Options(device="cpu", runs=6))
+    supervisor.run(planned, journal, Options(device="cpu", runs=6, energy=False))
     result = run(database, "--write-plan", str(planned), "--read-journal", str(journal), "--json")
     assert result.exit_code == 0, result.stderr
     launches = sum(kernel.launches for item in plan.read(planned).items for kernel in item.kernels)
     assert json.loads(result.stdout)[-1]["launches"] == launches
+
+
+def journal_with_energy(database: kerneldb.Database, folder: Path) -> tuple[Path, Path]:
+    """The plan of a trace, and a journal in which all but the last call came out the same, with known energies."""
+    from kerneldb.replay.activity import Activity
+    from kerneldb.replay.journal import CallResult, KernelResult, RunFacts, Writer
+    from kerneldb.replay.timing.spread import spread
+
+    planned = database.plan_replay(Request(traces=("decoder-h200",), top=12)).plan
+    plan.write(planned, folder / "e.plan")
+    *weighed, last = planned.items
+    window = Window(1.7e9, 1.4, 515.2, 1.7, 2000.0, 14, temperature_c=48.5, throttle="software power cap")
+    with Writer(folder / "e.journal") as writer:
+        writer.run(RunFacts("energyrun", "2024-01-01T00:00:00+00:00", "mixed", "cuda:0", 0, "NVIDIA H200"))
+        for one in weighed:
+            share = 1 / len(one.kernels)
+            kernels = tuple(
+                KernelResult(k.ordinal, k.signature_id, k.name, "L0", None, Activity("kernel", k.name), (), share,
+                             spread([2000.0] * 12))
+                for k in one.kernels
+            )  # fmt: skip
+            energy = CallEnergy(8.0, 7.9, 8.1, 6.0, 5.8, 6.2, 515.2, 0.9, 4.2, "CUDA-graph loop", windows=(window,))
+            writer.call(CallResult(one.id, one.route, "mixed", "ok", "L0", kernels=kernels, energy=energy))
+        writer.call(CallResult(last.id, last.route, "mixed", "failed", "L4", reason="no"))
+        facts = EnergyFacts(
+            "nvml", None, 100.0, 0.001, 0.5, 83.5, 0.2, 124.5, 0.4, 126.9, 0.2, gap_ns=565.0, drift=0.001
+        )
+        writer.energy(facts)
+        writer.power([PowerReading("gap", 1_700_000_000_000_000_000, 1.0), PowerReading("i", 2, 3.0, power_w=127.0)])
+        writer.end(finished=True, remaining=0, wall_s=1.0)
+    return folder / "e.plan", folder / "e.journal"
+
+
+def test_energies_are_stored_with_their_errors(database: kerneldb.Database, tmp_path: Path) -> None:
+    planned, journal = journal_with_energy(database, tmp_path)
+    for _ in range(2):  # a second time replaces the first
+        assert database.read_journal(planned, journal) == "energyrun"
+    run_row = database.sql("SELECT * FROM replay_runs WHERE run_id = 'energyrun'").rows()[0]
+    assert (run_row["meter"], run_row["meter_period_ms"], run_row["gap_power_w"]) == ("nvml", 100.0, 126.9)
+    assert run_row["gap_power_error_w"] == pytest.approx(0.392)
+    assert (run_row["idle_power_w"], run_row["context_power_w"], run_row["energy_reason"]) == (83.5, 124.5, None)
+    calls = database.sql("SELECT * FROM replay_calls WHERE run_id = 'energyrun'").rows()
+    assert {(row["energy_mj"], row["energy_windows"], row["energy_reason"]) for row in calls} == {
+        (8.0, 1, None), (None, None, "not replayed")
+    }  # fmt: skip
+    assert json.loads(max(row["energy_details"] or "" for row in calls))[0]["throttle"] == "software power cap"
+    kernels = database.sql("SELECT * FROM replays WHERE run_id = 'energyrun'").rows()
+    assert all((row["energy_mj"] is None) == (row["energy_reason"] is not None) for row in kernels)
+    sums = database.sql("SELECT item_id, sum(energy_mj) AS mj, sum(above_gap_high_mj) AS high FROM replays "
+                        "WHERE run_id = 'energyrun' AND energy_mj IS NOT NULL GROUP BY item_id").rows()  # fmt: skip
+    assert all(row["mj"] == pytest.approx(8.0) and row["high"] == pytest.approx(6.2) for row in sums)
+    samples = database.sql("SELECT * FROM power_samples WHERE run_id = 'energyrun' ORDER BY epoch_ns").rows()
+    assert [(row["source"], row["stage"], row["power_w"]) for row in samples] == [
+        ("replay", "i", 127.0), ("replay", "gap", None)
+    ]  # fmt: skip
+
+
+def test_kernels_are_selected_by_their_energy(database: kerneldb.Database, tmp_path: Path) -> None:
+    database.read_journal(*journal_with_energy(database, tmp_path))
+    result = CliRunner().invoke(cli, ["--db", str(database.path), "top", "--where", "energy_mj > 5", "--json"])
+    assert result.exit_code == 0, result.stderr
+    assert sum(row["n"] for row in json.loads(result.stdout)) > 0
+    none = CliRunner().invoke(cli, ["--db", str(database.path), "top", "--where", "energy_mj > 9", "--json"])
+    assert json.loads(none.stdout) == []
+
+
+def test_results_sum_energy_with_its_error(database: kerneldb.Database, tmp_path: Path) -> None:
+    planned, journal = journal_with_energy(database, tmp_path)
+    rows = database.replay_results(database.read_journal(planned, journal)).rows()
+    total = rows[-1]
+    items = plan.read(planned).items
+    launches = [max(kernel.launches for kernel in one.kernels) for one in items[:-1]]
+    assert total["energy_mj"] == pytest.approx(8.0 * sum(launches), rel=0.01)
+    quadrature = sum((0.1 * n) ** 2 for n in launches) ** 0.5
+    drift = 1.96 * 0.001 * 6.0 * sum(launches)
+    assert total["energy_error_mj"] == pytest.approx((quadrature**2 + drift**2) ** 0.5, rel=0.05)
+    assert total["above_gap_mj"] == pytest.approx(6.0 * sum(launches), rel=0.01)
+    assert total["above_gap_error_mj"] > total["energy_error_mj"]
+    assert 0 < total["energy_time_pct"] < 100
+    assert sum(row["energy_mj"] or 0 for row in rows[:-1]) == pytest.approx(total["energy_mj"])
+
+
+@needs_torch
+def test_a_run_without_a_meter_says_so(database: kerneldb.Database) -> None:
+    arguments = ("--trace", "stacks-memory-h200", "--top", "1", "--device", "cpu")
+    declined = run(database, *arguments, "--no-energy")
+    assert declined.exit_code == 0, declined.stderr
+    assert "no energy: not asked for" in declined.stderr
+    stated = database.sql("SELECT energy_reason FROM replay_runs ORDER BY started DESC").rows()[0]
+    assert stated["energy_reason"] == "not asked for"
+
+
+@needs_torch
+def test_a_run_on_the_cpu_is_weighed_where_there_is_a_meter(database: kerneldb.Database) -> None:
+    arguments = ("--trace", "stacks-memory-h200", "--device", "cpu", "--top", "2", "--energy-seconds", "11")
+    done = run(database, *arguments, "--import", "tests.energy.process_meter", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert "energy of" in done.stderr
+    last = database.sql("SELECT * FROM replay_runs ORDER BY started DESC").rows()[0]
+    assert (last["meter"], last["energy_reason"]) == ("process", None)
+    assert last["meter_period_ms"] == pytest.approx(100.0, rel=0.1)
+    calls = database.sql(f"SELECT * FROM replay_calls WHERE run_id = '{last['run_id']}' AND status = 'ok'").rows()
+    assert any(row["energy_power_w"] for row in calls)
+    assert all((row["energy_mj"] is None) == (row["energy_reason"] is not None) for row in calls)
 
 
 def test_a_plan_says_whose_gpu_it_is_for(database: kerneldb.Database) -> None:
@@ -132,9 +237,20 @@ def test_a_plan_says_whose_gpu_it_is_for(database: kerneldb.Database) -> None:
 
 @needs_torch
 def test_a_run_stopped_before_it_began_leaves_nothing_broken(database: kerneldb.Database) -> None:
-    stopped = run(database, "--trace", "stacks-memory-h200", "--top", "1", "--device", "cpu", "--limit-seconds", "0")
+    stopped = run(
+        database,
+        "--trace",
+        "stacks-memory-h200",
+        "--top",
+        "1",
+        "--device",
+        "cpu",
+        "--limit-seconds",
+        "0",
+        "--no-energy",
+    )
     assert stopped.exit_code == 0, stopped.stderr
     assert "--resume --device cpu" in stopped.stderr
-    resumed = run(database, "--resume", "--device", "cpu", "--json")
+    resumed = run(database, "--resume", "--device", "cpu", "--no-energy", "--json")
     assert resumed.exit_code == 0, resumed.stderr
     assert json.loads(resumed.stdout)[-1]["launches"] > 0

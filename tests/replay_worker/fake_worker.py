@@ -9,13 +9,15 @@ import sys
 import time
 from pathlib import Path
 
-from kerneldb.replay import plan, results
+from kerneldb.replay import journal, plan, results
+from kerneldb.replay.energy.records import CallEnergy, EnergyFacts, PowerReading, Window
 from kerneldb.replay.grades import CallMatch, Grade
 from kerneldb.replay.journal import DeviceState
-from kerneldb.replay.messages import Sender, job_from_text
+from kerneldb.replay.messages import Job, Sender, job_from_text
 from kerneldb.replay.results import Verdict
 
 LOG = Path(sys.argv[1], "log")
+WINDOW = Window(at=0.0, seconds=1.4, power_w=500.0, power_sd_w=1.0, slot_ns=1e4, steps=14)
 
 
 def attempt(item: plan.Item, sender: Sender, batch: int) -> None:
@@ -40,10 +42,48 @@ def attempt(item: plan.Item, sender: Sender, batch: int) -> None:
     sender.state(DeviceState(sm_mhz=1980))
 
 
+def weigh(item: plan.Item, sender: Sender) -> None:
+    """What a worker does that measures energy: by the second word of the route."""
+    with LOG.open("a") as log:
+        log.write(f"weigh {item.id}\n")
+    sender.begin(item.id, "energy")
+    fate = item.route.removeprefix("ok ")
+    if fate == "fatal":
+        sender.energy(item.id, CallEnergy(2.0, 1.9, 2.1, 1.0, 0.9, 1.1, final=False, windows=(WINDOW,)))
+        os.kill(os.getpid(), signal.SIGKILL)
+    if fate == "deadly":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if fate == "slow":
+        time.sleep(60)
+    sender.energy(item.id, CallEnergy(5.0, 4.9, 5.1, 3.0, 2.9, 3.1, windows=(WINDOW,)))
+
+
+def weigh_all(job: Job, items: dict[str, plan.Item], sender: Sender) -> None:
+    known = journal.read(Path(str(job.journal)))
+    facts = known.energy or EnergyFacts(meter="fake", seed=1)
+    if any(items[name].route == "ok unborn" for name in job.items):
+        sys.exit(3)
+    if any(items[name].route == "ok meterless" for name in job.items):
+        sender.energy_facts(EnergyFacts(reason="no meter here"))
+        for name in job.items:
+            sender.energy(name, CallEnergy(reason="no meter here"))
+        sender.done()
+        return
+    sender.ready({"torch": "0"})
+    sender.energy_facts(dataclasses.replace(facts, spent_s=facts.spent_s + 1, gap_power_w=100.0))
+    sender.readings([PowerReading("gap", 1, 2.0)])
+    for name in job.items:
+        weigh(items[name], sender)
+    sender.done()
+
+
 def main() -> None:
     sender = Sender(int(sys.argv[2]))
     job = job_from_text(sys.stdin.read())
     items = {item.id: item for item in plan.read(Path(job.plan)).items}
+    if job.journal is not None:
+        weigh_all(job, items, sender)
+        return
     routes = {items[name].route for name in job.items}
     if "unusable" in routes:
         sender.unusable("no GPU here")

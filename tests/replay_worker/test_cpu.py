@@ -35,7 +35,7 @@ CALLS = {
 
 def replay(folder: Path, *items: Item, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     path = write(folder / "plan.jsonl", *items)
-    given = ["--journal", str(folder / "journal.jsonl"), "--device", "cpu", "--runs", "6", *options]
+    given = ["--journal", str(folder / "journal.jsonl"), "--device", "cpu", "--runs", "6", "--no-energy", *options]
     command = [sys.executable, "-m", "kerneldb.replay", str(path), *given]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=300)

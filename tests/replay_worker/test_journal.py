@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from kerneldb.replay import journal
 from kerneldb.replay.activity import Activity
+from kerneldb.replay.energy.records import CallEnergy, EnergyFacts, PowerReading, Window
 from kerneldb.replay.errors import JournalError, JournalExistsError
 from kerneldb.replay.journal import CallResult, DeviceState, KernelResult, LoopCost, RunFacts, Writer
 from kerneldb.replay.timing.spread import Spread
@@ -125,3 +127,49 @@ def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
     path.write_text(lines[0] + lines[1][:20] + "\n" + lines[2])
     with pytest.raises(JournalError, match="line 2"):
         journal.read(path)
+
+
+WINDOW = Window(
+    1.7e9, 1.4, 615.2, 1.7, 120_350.0, 14, upkeep_ns=49.0, upkeep_w=391.8, temperature_c=48.5, sm_mhz=1980.0
+)
+ENERGY = CallEnergy(
+    74.1, 73.6, 74.6, 58.8, 58.3, 59.3, 615.2, 0.9999, 4.2, "CUDA-graph loop", windows=(WINDOW, WINDOW)
+)  # fmt: skip
+FACTS = EnergyFacts("nvml", period_ms=100.0, gap_power_w=126.9, seed=7, gaps=(WINDOW,), anchors=(WINDOW,), flush=WINDOW)
+
+
+def test_energies_come_back_as_they_went(tmp_path: Path) -> None:
+    weighed = dataclasses.replace(FULL, attempt=2, energy=ENERGY)
+    unknown = dataclasses.replace(call("i2"), energy=CallEnergy(reason="budget", final=False))
+    readings = [PowerReading("gap", 1, 2.0, power_w=127.0), PowerReading("i1", 2, 3.0, throttle="software power cap")]
+    with Writer(tmp_path / "j") as writer:
+        writer.run(RUN)
+        writer.energy(EnergyFacts("nvml"))
+        writer.power(readings)
+        writer.call(weighed)
+        writer.call(unknown)
+        writer.energy(FACTS)
+    read = journal.read(tmp_path / "j")
+    assert read.calls == (weighed, unknown)
+    assert read.energy == FACTS
+    assert read.readings == tuple(readings)
+
+
+def test_what_is_still_to_be_measured(tmp_path: Path) -> None:
+    known = dataclasses.replace(call("i1"), energy=ENERGY)
+    begun = dataclasses.replace(call("i2"), energy=CallEnergy(1.0, final=False, windows=(WINDOW,)))
+    results = (known, begun, call("i3"), call("i4", journal.FAILED), call("i5", final=False), call("i6"))
+    read = journal.read(written(tmp_path / "j", *results))
+    assert [one.item for one in read.unmeasured("mixed")] == ["i2", "i3", "i6"]
+    assert read.unmeasured("cold") == ()
+
+
+def test_a_journal_of_an_earlier_version_has_no_energy(tmp_path: Path) -> None:
+    read = journal.read(written(tmp_path / "j", FULL))
+    assert (read.energy, read.readings, read.calls[0].energy, read.calls[0].attempt) == (None, (), None, None)
+
+
+def test_what_a_later_version_adds_is_left_out(tmp_path: Path) -> None:
+    path = written(tmp_path / "j", dataclasses.replace(FULL, energy=ENERGY))
+    path.write_text(path.read_text().replace('"energy": {', '"energy": {"flavour": "strange", '))
+    assert journal.read(path).calls[0].energy == ENERGY

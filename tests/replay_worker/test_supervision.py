@@ -29,7 +29,7 @@ class Run:
     def __call__(self, *routes: str, resume: bool = False, **options: Any) -> Outcome:
         items = [item(f"{number}-{route}", route, None, kernel()) for number, route in enumerate(routes)]
         path = write(self.folder / "plan.jsonl", *items)
-        chosen = Options(device="cpu", **{"item_seconds": 1.0, **options})
+        chosen = Options(device="cpu", **{"item_seconds": 1.0, "energy": False, **options})
         worker = (sys.executable, str(WORKER), str(self.folder))
         return supervisor.run(
             path, self.journal, chosen, resume=resume, listen=self.events.append, worker=worker
@@ -136,3 +136,72 @@ def test_progress_has_count_time_and_device(run: Run) -> None:
     assert [(event["done"], event["total"]) for event in told] == [(1, 2), (2, 2)]
     assert told[-1]["eta_s"] == 0.0
     assert [event["sm_mhz"] for event in told] == [None, 1980]
+
+
+def energies(run: Run) -> dict[str, tuple[float | None, str | None, bool]]:
+    """Energy, reason and whether that is final, by item."""
+    found = journal.read(run.journal).calls
+    return {
+        one.item.split("-")[1].removeprefix("ok "): (one.energy.energy_mj, one.energy.reason, one.energy.final)
+        for one in found
+        if one.energy is not None
+    }
+
+
+def test_energy_is_measured_when_all_calls_have_run(run: Run) -> None:
+    outcome = run("ok", "kill", "ok fine", energy=True)
+    assert run.attempts == ["0-ok", "1-kill", "2-ok", "fine", "weigh", "0-ok", "weigh", "2-ok", "fine"]
+    assert energies(run) == {"ok": (5.0, None, True), "fine": (5.0, None, True)}
+    read = journal.read(run.journal)
+    assert (outcome.finished, outcome.items, outcome.done, read.finished) == (True, 3, 3, True)
+    assert (read.energy and read.energy.gap_power_w, [one.stage for one in read.readings]) == (100.0, ["gap"])
+    told = [(event["item"], event["done"], event["total"]) for event in run.events if event["event"] == "energy"]
+    assert told == [("0-ok", 1, 2), ("2-ok fine", 2, 2)]
+
+
+def test_a_worker_killed_by_a_measurement_costs_the_energy_of_one_call(run: Run) -> None:
+    assert run("ok", "ok deadly", "ok fatal", "ok fine", energy=True).finished
+    assert energies(run) == {
+        "ok": (5.0, None, True),
+        "deadly": (None, "worker killed by SIGKILL", True),
+        "fatal": (2.0, None, True),
+        "fine": (5.0, None, True),
+    }
+    read = journal.read(run.journal)
+    assert {one.grade for one in read.calls} == {"L0"}
+    assert read.energy is not None
+    assert read.energy.spent_s == 3.0
+
+
+def test_resume_goes_on_with_the_energy(run: Run) -> None:
+    stopped = run("ok", "ok slow", "ok fine", energy=True, limit_seconds=2.0)
+    assert not stopped.finished
+    reason = "not attempted: the time limit of 2 s was reached"
+    assert energies(run) == {"ok": (5.0, None, True), "slow": (None, reason, False), "fine": (None, reason, False)}
+    (run.folder / "log").unlink()
+    plans = [item("0-ok", "ok", None, kernel()), item("1-ok slow", "ok", None, kernel()),
+             item("2-ok fine", "ok", None, kernel())]  # fmt: skip
+    path = write(run.folder / "plan.jsonl", *plans)
+    worker = (sys.executable, str(WORKER), str(run.folder))
+    chosen = Options(device="cpu", item_seconds=1.0)
+    assert supervisor.run(path, run.journal, chosen, resume=True, worker=worker).finished
+    assert run.attempts == ["weigh", "1-ok", "slow", "weigh", "2-ok", "fine"]
+    assert set(energies(run).values()) == {(5.0, None, True)}
+
+
+def test_without_a_meter_every_call_has_the_reason(run: Run) -> None:
+    assert run("ok", "ok meterless", energy=True).finished
+    assert energies(run) == dict.fromkeys(("ok", "meterless"), (None, "no meter here", True))
+    assert journal.read(run.journal).finished
+
+
+def test_workers_that_never_measure_cost_the_energy_and_not_the_run(run: Run) -> None:
+    assert run("ok", "ok unborn", energy=True).finished
+    reasons = {reason for _, reason, _ in energies(run).values()}
+    assert reasons == {"the worker died 4 times without a result: worker exit code 3"}
+
+
+def test_energy_that_is_not_asked_for_starts_no_worker(run: Run) -> None:
+    run("ok", energy=False)
+    assert run.attempts == ["0-ok"]
+    assert energies(run) == {}

@@ -1,0 +1,98 @@
+"""Records in a process of its own: what a script does to it, or lack of memory, costs no more than the recording."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any, Final
+
+from kerneldb.replay.recording import settings as wanted_settings
+from kerneldb.replay.recording.errors import RecordError
+from kerneldb.replay.recording.settings import Settings
+
+WORKER: Final = (sys.executable, "-m", "kerneldb.replay.recording", "--job")
+INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
+INTERRUPTED: Final = 130
+STDERR: Final = 2
+ENDINGS: Final = ("end", "error")
+CHATTER: Final = ("USDT:", "[W")
+Listener = Callable[[Mapping[str, Any]], None]
+
+
+def run(settings: Settings, folder: Path, *, resume: bool, listen: Listener) -> bool:
+    """Record into `folder`; whether every stage could be recorded. `listen` is told of each step.
+
+    What a script prints goes to stderr. Raises RecordError, with its exit code, where it came to nothing.
+    """
+    job = {"settings": wanted_settings.to_dict(settings), "folder": str(folder), "resume": resume}
+    reading, writing = os.pipe()
+    with tempfile.TemporaryFile() as said:
+        output = None if settings.script else said
+        with subprocess.Popen(  # noqa: S603 (our own interpreter and module)
+            (*WORKER, "--events", str(writing)),
+            stdin=subprocess.PIPE,
+            stdout=output or STDERR,
+            stderr=output,
+            pass_fds=(writing,),
+            env=_environment(),
+        ) as process:
+            os.close(writing)
+            assert process.stdin is not None  # noqa: S101 (asked for)
+            process.stdin.write(json.dumps(job).encode())
+            process.stdin.close()
+            last = _follow(reading, listen)
+            code = process.wait()
+        _raise(code, last, said)
+    return code == 0
+
+
+def _follow(reading: int, listen: Listener) -> Mapping[str, Any]:
+    """Pass events on until the process ends; returns how it said that it ended."""
+    last: Mapping[str, Any] = {}
+    with open(reading, encoding="utf-8") as events:
+        for line in events:
+            event = json.loads(line)
+            if event["what"] in ENDINGS:
+                last = event
+            else:
+                listen(event)
+    return last
+
+
+def _raise(code: int, last: Mapping[str, Any], said: IO[bytes]) -> None:
+    """Raise RecordError or KeyboardInterrupt for a recording that did not come to its end."""
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
+    if last.get("what") == "error":
+        error = RecordError(str(last["message"]))
+        error.exit_code = int(last["exit_code"])
+        raise error
+    if last.get("what") != "end":
+        message = f"the recording ended with {_meaning(code)}: {_last(said)}; --resume goes on with it"
+        raise RecordError(message)
+
+
+def _last(said: IO[bytes]) -> str:
+    """The last line that the process wrote."""
+    said.seek(0)
+    lines = said.read().decode("utf-8", "replace").splitlines()
+    kept = [line.strip() for line in lines if line.strip() and not line.startswith(CHATTER)]
+    return kept[-1] if kept else "it said nothing more"
+
+
+def _meaning(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _environment() -> dict[str, str]:
+    """Our environment, in which the process also finds a kerneldb that runs from its sources."""
+    sources = Path(str(sys.modules["kerneldb"].__file__)).parents[1]
+    if sources.name in INSTALLED:
+        return dict(os.environ)
+    paths = (str(sources), os.environ.get("PYTHONPATH"))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}

@@ -1,0 +1,249 @@
+"""Measures an iteration whole, without a profiler: wall time by the device's clock, power by the meter's counter.
+
+The iterations run without a pause, the queue of the device kept a little ahead. A thread beside them reads the counter
+only around its edges (`kerneldb.replay.energy.edges`), so that the host goes on at its own speed: an eager model is
+bound by it. Power is taken between the first and the last edge of the time in which the loop ran; energy per iteration
+is power times wall time per iteration.
+"""
+
+from __future__ import annotations
+
+import collections
+import math
+import random
+import statistics
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Protocol, Self
+
+from kerneldb.replay.energy.clock import SystemClock
+from kerneldb.replay.energy.edges import Beat, Edge, Power, Watch, find_beat, power
+from kerneldb.replay.energy.evaluate import student
+from kerneldb.replay.energy.meter import Meter, MeterError, Sample
+from kerneldb.replay.recording.settings import Settings
+from kerneldb.replay.recording.stages import Work
+
+REPETITIONS: Final = 3
+SETTLE_S: Final = 0.6
+AHEAD_S: Final = 0.2
+SLOWEST_POLL_S: Final = 0.02
+READING_PAUSE_S: Final = 0.0005
+PHASE_S: Final = 0.1
+SAMPLE_EVERY: Final = 2
+NS: Final = 1_000_000_000
+Z95: Final = 1.96
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """One loop: nanoseconds per iteration, and mean power, or why there is none."""
+
+    wall_ns: float
+    iterations: int
+    seconds: float
+    at: float
+    power: Power | None = None
+    reason: str | None = None
+    sm_mhz: float | None = None
+
+    @property
+    def energy_mj(self) -> float | None:
+        """Energy per iteration."""
+        return None if self.power is None else self.power.power_w * self.wall_ns / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def interval(values: Sequence[float], own_sd: Sequence[float] = ()) -> Interval:
+    """Mean of repetitions; the interval is that of their scatter (Student's t), or of their own errors if wider."""
+    mean, n = statistics.fmean(values), len(values)
+    scatter = student(n - 1) * statistics.stdev(values) / math.sqrt(n) if n > 1 else 0.0
+    own = Z95 * math.sqrt(sum(sd**2 for sd in own_sd)) / n
+    half = max(scatter, own)
+    return Interval(mean, mean - half, mean + half)
+
+
+class EdgeWatch:
+    """Collects the edges of a counter in a thread, from `with` to the end of its block, and samples between them."""
+
+    def __init__(self, meter: Meter, beat: Beat) -> None:
+        self.edges: list[Edge] = []
+        self.samples: list[Sample] = []
+        self.failure: str | None = None
+        self._clock = SystemClock()
+        self._watch = Watch(meter, self._clock)
+        self._beat = beat
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kerneldb-edges", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        self._watch.restart()
+        try:
+            while not self._stop.is_set():
+                edge = self._watch.poll(0.0 if self._beat.slow else self._beat.seconds)
+                if edge is None:
+                    time.sleep(READING_PAUSE_S)
+                else:
+                    self._take(edge)
+        except MeterError as error:
+            self.failure = str(error)
+
+    def _take(self, edge: Edge) -> None:
+        """Keep an edge, sample behind every other one, and rest until shortly before the next."""
+        self.edges.append(edge)
+        if len(self.edges) % SAMPLE_EVERY == 1:
+            self.samples.append(self._watch.meter.sample())
+        beat = self._beat
+        lead = 3 * self._watch.reading_s + 3 * min(beat.jitter, beat.seconds / 4) + 0.002
+        pause = beat.seconds - lead if beat.slow else SLOWEST_POLL_S
+        self._stop.wait(max(edge.at + pause - self._clock.now(), 0.0))
+
+
+class Pace(Protocol):
+    """Runs iterations and times them."""
+
+    def step(self) -> None:
+        """Enqueue one iteration, when there is room in the queue."""
+        ...
+
+    def mark(self) -> Any:
+        """A point in the device's time, behind what is enqueued."""
+        ...
+
+    def between(self, first: Any, last: Any) -> float:
+        """Seconds between two marks, after waiting for the last."""
+        ...
+
+
+class GpuPace:
+    """Iterations on a GPU, up to `ahead` of them enqueued."""
+
+    def __init__(self, work: Work, iteration_s: float) -> None:
+        self._work = work
+        self._ahead = max(2, math.ceil(AHEAD_S / max(iteration_s, 1e-6)))
+        self._pending: collections.deque[Any] = collections.deque()
+
+    def step(self) -> None:
+        """Enqueue one, and wait for an old one where there are many."""
+        self._work()
+        self._pending.append(self.mark())
+        if len(self._pending) > self._ahead:
+            self._pending.popleft().synchronize()
+
+    def mark(self) -> Any:
+        """An event."""
+        import torch
+
+        event = torch.cuda.Event(enable_timing=True, blocking=True)
+        event.record()
+        return event
+
+    def between(self, first: Any, last: Any) -> float:
+        """By the device's clock."""
+        last.synchronize()
+        return float(first.elapsed_time(last)) / 1000
+
+
+class CpuPace:
+    """Iterations that have ended when they return."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+
+    def step(self) -> None:
+        """Run one."""
+        self._work()
+
+    def mark(self) -> float:
+        """Now."""
+        return time.perf_counter()
+
+    def between(self, first: float, last: float) -> float:
+        """By the host's clock."""
+        return last - first
+
+
+def _pace(work: Work, settings: Settings) -> Pace:
+    if not settings.on_gpu:
+        return CpuPace(work)
+    pace = GpuPace(work, 1.0)
+    begun = pace.mark()
+    work()
+    return GpuPace(work, pace.between(begun, pace.mark()))
+
+
+def run(
+    work: Work, settings: Settings, meter: Meter | None, beat: Beat | None
+) -> tuple[list[Repetition], list[Sample]]:
+    """Measure the repetitions of one stage and mode, with the samples that were taken meanwhile."""
+    pace = _pace(work, settings)
+    samples: list[Sample] = []
+    repetitions = []
+    for _ in range(REPETITIONS):
+        if meter is None or beat is None:
+            repetitions.append(_loop(pace, settings))
+        else:
+            repetitions.append(_measured(pace, settings, meter, beat, samples))
+    return repetitions, samples
+
+
+def _measured(pace: Pace, settings: Settings, meter: Meter, beat: Beat, samples: list[Sample]) -> Repetition:
+    # the periods of iterations and of the counter beat against each other: every repetition begins at another phase
+    time.sleep(random.uniform(0, PHASE_S))  # noqa: S311 (no secret)
+    with EdgeWatch(meter, beat) as watch:
+        found = _loop(pace, settings)
+    samples += watch.samples
+    inside = [edge for edge in watch.edges if found.at <= edge.at <= found.at + found.seconds]
+    beat.learn(inside)
+    drawn, reason = _power(inside, beat, watch.failure)
+    during = [one.sm_mhz for one in watch.samples if one.sm_mhz is not None]
+    clock = statistics.median(during) if during else None
+    return Repetition(found.wall_ns, found.iterations, found.seconds, found.at, drawn, reason, clock)
+
+
+def _power(edges: Sequence[Edge], beat: Beat, failure: str | None) -> tuple[Power | None, str | None]:
+    if failure is not None:
+        return None, failure
+    try:
+        return power(edges, beat), None
+    except MeterError as error:
+        return None, f"{error}: measure longer (--seconds)"
+
+
+def _loop(pace: Pace, settings: Settings) -> Repetition:
+    """Iterations for the repetition's time, after some to settle. `at` is when it began, by the monotonic clock."""
+    wanted = settings.seconds / REPETITIONS
+    settled = time.monotonic() + min(SETTLE_S, wanted)
+    while time.monotonic() < settled:
+        pace.step()
+    first, at, count = pace.mark(), time.monotonic(), 0
+    while count == 0 or time.monotonic() - at < wanted:
+        pace.step()
+        count += 1
+    wall = pace.between(first, pace.mark())
+    return Repetition(wall / count * NS, count, time.monotonic() - at, at)
+
+
+def learn_beat(meter: Meter) -> Beat:
+    """The period of the meter's counter. Raises MeterError where it does not move."""
+    return find_beat(Watch(meter, SystemClock()))

@@ -1,0 +1,243 @@
+"""Records: what the device draws, each stage measured whole, then each stage traced; every step is kept at once.
+
+All stages are measured before any is traced: once the profiler has been there, calls of the runtime cost more.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from kerneldb.errors import KerneldbError
+from kerneldb.replay import facts
+from kerneldb.replay.energy.edges import Beat
+from kerneldb.replay.energy.meter import Meter, MeterError, NoMeterError, Sample, Sampler, open_meter
+from kerneldb.replay.errors import FAILURES, first_line
+from kerneldb.replay.monitor import Monitor
+from kerneldb.replay.recording import bundle, measuring, powers, quantities, sources, stages, tracing
+from kerneldb.replay.recording.bundle import Bundle
+from kerneldb.replay.recording.errors import RecordError, StageError
+from kerneldb.replay.recording.quantities import Row
+from kerneldb.replay.recording.settings import Settings
+
+SAMPLE_S: Final = 0.1
+NOT_ASKED: Final = "not measured: --trace-only"
+NO_KERNELS: Final = "a CPU has no launch gaps"
+PRIVATE: Final = frozenset({"host", "device", "device_index"})
+
+Listener = Callable[[Mapping[str, Any]], None]
+
+
+def record(settings: Settings, folder: Path, *, resume: bool, listen: Listener) -> Bundle:
+    """Record into `folder`; `settings` are resolved. `listen` is told of each step (`what`, `stage`, `mode`).
+
+    Raises RecordError, and UsageError where the folder has another recording.
+    """
+    _require(settings)
+    target = bundle.start(folder, settings, resume=resume)
+    if settings.compile or settings.script:
+        sources.redirect(folder)
+    for module in settings.modules:
+        _import(module)
+    made = _Recorder(settings, target, listen)
+    try:
+        made.run()
+    finally:
+        made.close()
+        sources.clean(folder)
+    return target
+
+
+def _require(settings: Settings) -> None:
+    """PyTorch and the device, without a context on it. Raises RecordError."""
+    try:
+        import torch
+    except ImportError as error:
+        message = f"recording needs PyTorch: {facts.INSTALL}"
+        raise RecordError(message) from error
+    if not settings.on_gpu:
+        return
+    if not torch.cuda.is_available():
+        message = f"no GPU that PyTorch {torch.__version__} can use: record on a machine with one, or with --device cpu"
+        raise RecordError(message)
+    if (facts.index(settings.device) or 0) >= torch.cuda.device_count():
+        message = f"no device {settings.device}: this machine has {torch.cuda.device_count()}"
+        raise RecordError(message)
+
+
+def _import(module: str) -> None:
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        message = f"cannot import {module}: {error}"
+        raise RecordError(message) from error
+
+
+class _Recorder:
+    def __init__(self, settings: Settings, target: Bundle, listen: Listener) -> None:
+        self._settings = settings
+        self._bundle = target
+        self._listen = listen
+        self._models = stages.Models(settings)
+        self._meter: Meter | None = None
+        self._beat: Beat | None = None
+        self._no_meter: str | None = None
+
+    def run(self) -> None:
+        """Everything that is missing."""
+        steps = {"measure": self._measure, "trace": self._trace}
+        left = [(what, part) for what in steps for part in self._settings.parts if not self._done(what, part)]
+        if left:
+            self._prepare()
+        for what, part in left:
+            if not self._done(what, part):  # a part that could not be measured is not traced either
+                self._attempt(what, part, steps[what])
+        self._bundle.note(finished=facts.now())
+
+    def _prepare(self) -> None:
+        """Open meter and device, and measure the power around the work."""
+        if not self._settings.trace_only:
+            self._open_meter()
+        facts.require(self._settings.device)
+        self._note_software()
+        if self._meter is not None:
+            self._powers()
+
+    def close(self) -> None:
+        """Let go of the meter."""
+        if self._meter is not None:
+            self._meter.close()
+
+    def _done(self, what: str, part: tuple[str, str]) -> bool:
+        found = self._bundle.part(*part)
+        if "reason" in found or (what == "measure" and self._settings.trace_only):
+            return True
+        return ("measurements" if what == "measure" else "trace") in found
+
+    def _attempt(self, what: str, part: tuple[str, str], step: Callable[[tuple[str, str]], None]) -> None:
+        self._tell(what, part)
+        try:
+            step(part)
+        except StageError as error:
+            self._bundle.failed(*part, str(error))
+            self._tell("failed", part, reason=str(error))
+        except FAILURES as error:
+            if isinstance(error, KerneldbError) or self._settings.script:
+                raise
+            raise _explained(error, part[0], self._settings) from error
+        stages.empty_cache(self._settings)
+
+    def _tell(self, what: str, part: tuple[str | None, str | None] = (None, None), **more: Any) -> None:
+        self._listen({"what": what, "stage": part[0], "mode": part[1], **more})
+
+    def _open_meter(self) -> None:
+        """The meter, the period of its counter, and what the device draws before this process has a context on it."""
+        try:
+            self._meter = open_meter(self._settings.device)
+            if self._settings.on_gpu:
+                importlib.import_module("torch")  # takes seconds, in which the device comes to rest
+            self._beat = measuring.learn_beat(self._meter)
+            if not self._knows("idle"):
+                self._keep_power("idle", powers.measure("idle", self._meter, self._beat))
+            self._surely()
+        except (NoMeterError, MeterError) as error:
+            self._no_meter = str(error)
+            self._meter = self._beat = None
+        self._note_meter()
+
+    def _surely(self) -> None:
+        """Open the meter by the device's UUID, now that there may be a context: an index may mean another device."""
+        if not self._settings.on_gpu:
+            return
+        facts.require(self._settings.device)
+        uuid = facts.uuid(self._settings.device)
+        if uuid is not None and self._meter is not None:
+            self._meter.close()
+            self._meter = open_meter(self._settings.device, uuid)
+
+    def _note_meter(self) -> None:
+        meter, beat = self._meter, self._beat
+        known: dict[str, Any] = {"reason": self._no_meter}
+        if meter is not None and beat is not None:
+            known = {"name": meter.name, "period_ms": beat.seconds * 1000, "jitter_ms": beat.jitter * 1000}
+        self._bundle.note(meter=known)
+
+    def _note_software(self) -> None:
+        """Versions and device; neither the host's name nor anything of the environment."""
+        monitor = Monitor(facts.uuid(self._settings.device), facts.index(self._settings.device) or 0)
+        found = facts.gather(self._settings.device, monitor)
+        known = {key: value for key, value in found.items() if key not in PRIVATE}
+        known["device"] = facts.index(self._settings.device)
+        if not self._settings.script:
+            from kerneldb.replay.recording.build import transformers
+
+            known["transformers"] = transformers().__version__
+        self._bundle.note(software=known)
+
+    def _knows(self, name: str) -> bool:
+        return any(one["quantity"] == f"{name}_power_w" and "value" in one for one in self._bundle.content["powers"])
+
+    def _keep_power(self, name: str, found: tuple[Row, list[Sample]]) -> None:
+        self._bundle.powers(quantities.stamped([found[0]]), {name: found[1]})
+
+    def _powers(self) -> None:
+        """What the device draws with a context, and between kernels."""
+        assert self._meter is not None  # noqa: S101 (asked before)
+        assert self._beat is not None  # noqa: S101 (learned with the meter)
+        if not self._settings.on_gpu:
+            gap = quantities.row("gap_power_w", None, "W", reason=NO_KERNELS)
+            self._bundle.powers(quantities.stamped([gap]), {})
+            return
+        self._tell("power")
+        if not self._knows("context"):
+            powers.open_context(self._settings.device)
+            self._keep_power("context", powers.measure("context", self._meter, self._beat))
+        if not self._knows("gap"):
+            self._keep_power("gap", powers.with_load(powers.empty_kernels, self._meter, self._beat))
+
+    def _measure(self, part: tuple[str, str]) -> None:
+        work = stages.make(*part, self._settings, self._models)
+        _quiet_collector()
+        found, samples = measuring.run(work, self._settings, self._meter, self._beat)
+        rows = quantities.of_repetitions(found, on_gpu=self._settings.on_gpu, no_meter=self._no_meter)
+        if work.tokens is not None:
+            rows.append(quantities.row("tokens", work.tokens, None))
+        if self._beat is not None:
+            rows.append(quantities.row("meter_period_ms", self._beat.seconds * 1000, "ms"))
+        self._bundle.measured(*part, quantities.stamped(rows), samples)
+
+    def _trace(self, part: tuple[str, str]) -> None:
+        work = stages.make(*part, self._settings, self._models)
+        samples: list[Sample] = []
+        if self._meter is None:
+            found = tracing.trace(work, part, self._settings, self._bundle.folder)
+        else:
+            with Sampler(self._meter, SAMPLE_S) as sampler:
+                found = tracing.trace(work, part, self._settings, self._bundle.folder)
+            samples = [one for _, one in sampler.samples]
+        kept = sources.keep(self._bundle.folder)
+        if kept:
+            self._bundle.content["sources"] = kept
+        rows = quantities.of_trace(found.busy_ns, found.launches, found.iterations)
+        self._bundle.traced(*part, found, quantities.stamped(rows), samples)
+
+
+def _quiet_collector() -> None:
+    """What exists stays: the collector of Python does not walk through the model again and again while it is timed."""
+    gc.collect()
+    gc.freeze()
+
+
+def _explained(error: Exception, stage: str, settings: Settings) -> RecordError:
+    """An error of PyTorch or transformers, with what to do about it."""
+    first = first_line(error)
+    if "out of memory" in first:
+        message = (
+            f"out of memory in {stage}: lower --batch (now {settings.batch}) or --prompt (now {settings.prompt}), "
+            "or take --layers N or a smaller --dtype"
+        )
+        return RecordError(message)
+    return RecordError(f"{stage}: {first}")

@@ -1,0 +1,250 @@
+"""What keeps a device busy: the make-up of graphs, their queue and their marks, on a GPU that is not there."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kerneldb.replay.energy import devices
+from kerneldb.replay.energy.devices import CpuLoads, GpuLoads, plan_round
+from kerneldb.replay.energy.loads import EagerLoad, GraphLoad
+from kerneldb.replay.options import Options
+from kerneldb.replay.plan import Item
+from kerneldb.replay.resolve.errors import UnresolvedCallError
+from kerneldb.replay.routes import register_defaults
+from kerneldb.replay.timing import loops
+from kerneldb.replay.timing.sets import Flush, Sets
+from tests.replay.specs import scalar, spec, tensor
+from tests.replay_worker.plans import copy, item
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+L2 = 1 << 20
+MM = spec("aten::mm", tensor([8, 64]), tensor([64, 64]))
+MUL_ = spec("aten::mul_", tensor([128]), tensor([128]))
+
+
+@dataclasses.dataclass
+class Gpu:
+    """Its clock is put forward by hand; a replay takes two milliseconds."""
+
+    now_s: float = 0.0
+    end_s: float = 0.0
+    replays: int = 0
+    replay_s: float = 0.002
+    launched: list[str] = dataclasses.field(default_factory=list)
+
+    def replay(self) -> None:
+        self.replays += 1
+        self.end_s = max(self.end_s, self.now_s) + self.replay_s
+
+    def synchronize(self) -> None:
+        self.now_s = max(self.now_s, self.end_s)
+
+    def captured(self, body: Callable[[], object], first: Callable[[], object]) -> Any:
+        first()
+        self.launched.clear()
+        body()
+        return SimpleNamespace(replay=self.replay, reset=lambda: None)
+
+    def event(self, **_: Any) -> Event:
+        return Event(self)
+
+
+@dataclasses.dataclass
+class Event:
+    gpu: Gpu
+    at_s: float = 0.0
+
+    def record(self) -> None:
+        self.at_s = max(self.gpu.end_s, self.gpu.now_s)
+
+    def query(self) -> bool:
+        return self.at_s <= self.gpu.now_s
+
+    def synchronize(self) -> None:
+        self.gpu.now_s = max(self.gpu.now_s, self.at_s)
+
+    def elapsed_time(self, other: Event) -> float:
+        return (other.at_s - self.at_s) * 1000
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
+    found = Gpu()
+    properties = SimpleNamespace(total_memory=1 << 34, L2_cache_size=L2)
+    answers = {"current_device": 0, "get_device_properties": properties, "mem_get_info": (1 << 33, 1 << 34)}
+    for name, answer in answers.items():
+        monkeypatch.setattr(torch.cuda, name, lambda *_, answer=answer: answer)
+    monkeypatch.setattr(torch.cuda, "Event", found.event)
+    monkeypatch.setattr(torch.cuda, "synchronize", found.synchronize)
+    monkeypatch.setattr(torch.cuda, "_sleep", lambda _: found.launched.append("nothing"))
+    monkeypatch.setattr(loops, "captured", found.captured)
+    monkeypatch.setattr(Flush, "__call__", lambda _: found.launched.append("flush"))
+    monkeypatch.setattr(Sets, "upkeep", lambda _: found.launched.append("restore"))
+    register_defaults()
+    return found
+
+
+def load_of(gpu: Gpu, calls: int = 4) -> GraphLoad:
+    return GraphLoad(lambda: None, lambda: None, calls)
+
+
+def test_the_queue_is_filled_as_far_as_asked(gpu: Gpu) -> None:
+    load = load_of(gpu)
+    load.begin()
+    begun = gpu.replays
+    assert load.top_up(0.25)
+    assert gpu.replays - begun == 125
+    gpu.now_s += 0.1001
+    load.top_up(0.25)
+    assert gpu.replays - begun == 175
+    load.top_up(0.05)
+    assert gpu.replays - begun == 175
+
+
+def test_marks_give_the_time_of_a_call_on_the_device(gpu: Gpu) -> None:
+    load = load_of(gpu)
+    load.begin()
+    load.top_up(0.25)
+    gpu.now_s += 0.031
+    first = load.mark()
+    gpu.now_s += 0.15
+    load.top_up(0.25)
+    assert load.per_call(first, load.mark()) == pytest.approx(0.002 / 4)
+    assert load.dry == 0
+
+
+def test_a_queue_that_ran_dry_is_noticed(gpu: Gpu) -> None:
+    load = load_of(gpu)
+    load.begin()
+    load.top_up(0.01)
+    gpu.now_s += 1.0
+    load.top_up(0.01)
+    assert load.dry == 1
+    load.begin()
+    load.top_up(0.01)
+    assert load.dry == 0
+
+
+def test_what_was_queued_before_does_not_count(gpu: Gpu) -> None:
+    """Another load was still running when this one was used again: its marks begin where it begins."""
+    first, second = load_of(gpu), load_of(gpu)
+    first.begin()
+    first.top_up(0.25)
+    gpu.now_s += 20.0
+    second.begin()
+    second.top_up(0.25)
+    first.begin()
+    first.top_up(0.25)
+    begun = first.mark()
+    gpu.now_s += 0.1
+    assert first.per_call(begun, first.mark()) == pytest.approx(0.002 / 4)
+
+
+def test_times_that_cannot_be_are_refused(gpu: Gpu) -> None:
+    load = load_of(gpu)
+    load.begin()
+    load.top_up(0.25)
+    with pytest.raises(RuntimeError, match="0 replays"):
+        load.per_call(load.mark(), load.mark())
+    first = load.mark()
+    gpu.now_s += 0.1
+    last = load.mark()
+    last[1].at_s += 5.0
+    with pytest.raises(RuntimeError, match=r"against 0\.002 s alone"):
+        load.per_call(first, last)
+
+
+def shape(cold_bytes: int, copies: int, *, complete: bool) -> Any:
+    return SimpleNamespace(cold_bytes=cold_bytes, copies=copies, complete=complete)
+
+
+@pytest.mark.parametrize(
+    ("call_ns", "sets", "restore", "expected"),
+    [
+        (4_000.0, shape(0, 1, complete=True), False, (1000, 1, False, False, False)),
+        (10_000.0, shape(1 << 20, 7, complete=True), False, (406, 1, False, False, False)),
+        (9e6, shape(1 << 20, 7, complete=True), False, (7, 1, False, False, False)),
+        (2_000.0, shape(1 << 17, 1024, complete=False), False, (1024, 1, True, False, False)),
+        (2_000.0, shape(1 << 12, 1024, complete=False), False, (1024, 1, False, False, True)),
+        (2_000.0, shape(0, 1, complete=True), True, (32, 32, False, True, False)),
+    ],
+)
+def test_graphs_take_about_four_milliseconds(
+    call_ns: float, sets: Any, restore: bool, expected: tuple[int, int, bool, bool, bool]
+) -> None:
+    found = plan_round(call_ns, sets, 1 << 20, restore=restore)
+    assert (found.calls, found.rounds, found.flush, found.restore, found.warm) == expected
+
+
+def prepared(gpu: Gpu, one: Item, call_ns: float, cache: str = "mixed", *, capture: bool = True) -> Any:
+    return GpuLoads(Options(device="cpu", cache=cache)).call(one, 0, call_ns, capture=capture)
+
+
+def test_cold_weights_take_turns_in_a_whole_ring(gpu: Gpu) -> None:
+    """64 KB of weights beside an L2 of 1 MB: a ring of 193 copies needs no flush."""
+    made = prepared(gpu, item("i", "aten", spec("aten::mm", tensor([8, 128]), tensor([128, 128]))), 1e6)
+    assert (made.flushes, made.upkeeps, made.cold_bytes, made.upkeep) == (0, 0, 0, None)
+    assert gpu.launched == []
+
+
+def test_a_call_that_changes_its_input_has_it_put_back(gpu: Gpu) -> None:
+    made = prepared(gpu, item("i", "aten", MUL_), 100_000.0)
+    assert made.upkeeps == pytest.approx(1 / 32)
+    assert gpu.launched == ["restore"]
+    assert made.upkeep is not None
+    made.close()
+
+
+def test_small_cold_inputs_are_left_in_the_cache_and_told(gpu: Gpu) -> None:
+    made = prepared(gpu, item("i", "aten", spec("aten::add", tensor([64, 32]), tensor([32]), scalar(1))), 2_000.0)
+    assert (made.flushes, made.cold_bytes) == (0, 128)
+
+
+def test_cold_inputs_that_matter_are_flushed(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "LITTLE_COLD_BYTES", 0)
+    made = prepared(gpu, item("i", "aten", spec("aten::relu", tensor([64]))), 1e6, "cold")
+    assert made.flushes == pytest.approx(1 / 4)
+    assert gpu.launched == ["flush"]
+
+
+def test_what_cannot_be_captured_runs_call_by_call(gpu: Gpu) -> None:
+    made = prepared(gpu, item("i", "aten", MM), 1e6, capture=False)
+    assert isinstance(made.load, EagerLoad)
+    made.load.begin()
+    made.load.top_up(0.01)
+    assert made.load.mark()[0] > 0
+
+
+def test_references_of_a_gpu(gpu: Gpu) -> None:
+    made = GpuLoads(Options(device="cpu"))
+    made.empty()
+    assert set(gpu.launched) == {"nothing"}
+    assert len(gpu.launched) == 4096
+    made.flush()
+    assert gpu.launched == ["flush"] * 16
+    assert made.flush_bytes == 3 * L2
+    assert made.anchor().kind == "graph"
+
+
+def test_calls_that_are_not_there_say_so(gpu: Gpu) -> None:
+    with pytest.raises(UnresolvedCallError, match="cannot be built again"):
+        GpuLoads(Options(device="cpu")).call(item("i", "aten", MM), 99, 1e6, capture=True)
+
+
+def test_a_cpu_is_busy_while_it_calls() -> None:
+    register_defaults()
+    made = CpuLoads(Options(device="cpu")).call(item("i", "memory", None, copy(4096)), 0, 1000.0, capture=True)
+    made.load.begin()
+    assert not made.load.top_up(0.25)
+    first = made.load.mark()
+    made.load.top_up(0.25)
+    assert 0 < made.load.per_call(first, made.load.mark()) < 0.01
+    with pytest.raises(RuntimeError, match="no call ended"):
+        made.load.per_call(first, first)
+    made.close()

@@ -1,0 +1,199 @@
+"""The energy phase on a simulated device: known energies come out again, and errors are as large as they say."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kerneldb.replay.energy.evaluate import Kernels
+from kerneldb.replay.energy.phase import Phase, Task
+from kerneldb.replay.energy.records import CallEnergy, EnergyFacts
+from tests.energy.simulated import GAP_W, Device, Notes, SimulatedLoads, SimulatedMeter, Work, planned
+
+WORKS = {
+    "gemm": Work(640.0, 400_000.0),
+    "gemv": Work(380.0, 12_500.0),
+    "norm": Work(260.0, 4_000.0),
+    "add": Work(230.0, 1_900.0),
+    "slow": Work(500.0, 61_000_000.0),
+}
+BUDGET_S = 420.0
+
+
+def tasks(works: Mapping[str, Work] = WORKS, **totals: int) -> list[Task]:
+    return [
+        Task(planned(name, totals.get(name, 1_000_000)), 0, Kernels(work.kernel_ns)) for name, work in works.items()
+    ]
+
+
+def weigh(
+    device: Device | None = None,
+    todo: list[Task] | None = None,
+    facts: EnergyFacts | None = None,
+    *,
+    budget_s: float = BUDGET_S,
+    meter: Mapping[str, float] | None = None,
+    **loads: Any,
+) -> Notes:
+    device = device or Device()
+    notes = Notes()
+    made = SimulatedLoads(device, WORKS, **loads)
+    phase = Phase(made, SimulatedMeter(device, **(meter or {})), device, notes, facts or EnergyFacts(seed=7))
+    phase.run(tasks() if todo is None else todo, budget_s)
+    return notes
+
+
+def within(energy: CallEnergy, work: Work) -> tuple[bool, bool]:
+    assert energy.energy_low_mj is not None
+    assert energy.energy_high_mj is not None
+    assert energy.above_gap_low_mj is not None
+    assert energy.above_gap_high_mj is not None
+    whole = energy.energy_low_mj <= work.energy_mj <= energy.energy_high_mj
+    return whole, energy.above_gap_low_mj <= work.above_mj <= energy.above_gap_high_mj
+
+
+def test_known_energies_come_out_within_one_percent() -> None:
+    notes = weigh()
+    for name, work in WORKS.items():
+        found = notes.energies[name]
+        assert found.energy_mj == pytest.approx(work.energy_mj, rel=0.01), name
+        assert found.above_gap_mj == pytest.approx(work.above_mj, rel=0.01), name
+        assert (found.final, len(found.windows), found.reason) == (True, 3, None)
+    assert notes.facts.gap_power_w == pytest.approx(GAP_W, rel=0.005)
+    assert notes.facts.period_ms == pytest.approx(100.0, rel=0.001)
+    assert notes.facts.context_power_w == pytest.approx(120.0, rel=0.01)
+
+
+def test_sums_close_exactly() -> None:
+    """Σ n·above + G·T is Σ n·energy + G·(T - Σ n·t), whatever the launches and the wall time."""
+    notes = weigh()
+    gap, wall_ns = notes.facts.gap_power_w, 5e9
+    assert gap is not None
+    launches = dict(zip(WORKS, (3, 170, 400, 900, 2), strict=True))
+    above = sum(n * (notes.energies[name].above_gap_mj or 0) for name, n in launches.items())
+    energy = sum(n * (notes.energies[name].energy_mj or 0) for name, n in launches.items())
+    busy_ns = sum(n * WORKS[name].kernel_ns for name, n in launches.items())
+    assert above + gap * wall_ns / 1e6 == pytest.approx(energy + gap * (wall_ns - busy_ns) / 1e6, rel=1e-9)
+
+
+def test_error_bars_hold_what_they_promise() -> None:
+    """95 % intervals hold the truth in at least 90 % of repeats, with noise, and scatter from window to window."""
+    hits: list[tuple[bool, bool]] = []
+    for seed in range(24):
+        notes = weigh(Device(seed=seed, spread=0.004), facts=EnergyFacts(seed=seed))
+        hits += [within(notes.energies[name], work) for name, work in WORKS.items()]
+    for held in zip(*hits, strict=True):
+        assert sum(held) / len(held) >= 0.9
+
+
+def test_error_bars_hold_on_a_warming_device() -> None:
+    held: list[bool] = []
+    for seed in range(24):
+        notes = weigh(Device(seed=seed, spread=0.004, leak=0.3), facts=EnergyFacts(seed=seed))
+        held += [within(notes.energies[name], work)[1] for name, work in WORKS.items()]
+    assert sum(held) / len(held) >= 0.9
+
+
+def test_error_bars_are_no_wider_than_useful() -> None:
+    found = weigh().energies["gemm"]
+    assert found.energy_mj is not None
+    assert ((found.energy_high_mj or 0) - (found.energy_low_mj or 0)) / 2 < 0.015 * found.energy_mj
+
+
+def test_a_warm_device_is_compared_with_warm_gaps() -> None:
+    notes = weigh(Device(leak=0.8))
+    assert max(one.temperature_c or 0 for one in notes.facts.gaps) > 43
+    for name, work in WORKS.items():
+        assert notes.energies[name].above_gap_mj == pytest.approx(work.above_mj, rel=0.02), name
+
+
+def test_drift_of_the_meter_is_taken_out() -> None:
+    """A meter that reads 4 % more in the end than in the beginning."""
+    works = {f"gemm{number}": Work(500.0 + number, 300_000.0) for number in range(40)}
+    device = Device()
+    device.gain = lambda at: 1.0 + 0.04 * min((at - 100.0) / 250.0, 1.0)
+    notes = Notes()
+    phase = Phase(SimulatedLoads(device, works), SimulatedMeter(device), device, notes, EnergyFacts(seed=3))
+    phase.run(tasks(works), 1000.0)
+    long = {name: work for name, work in works.items() if len(notes.energies[name].windows) > 1}
+    ratios = [(notes.energies[name].above_gap_mj or 0) / work.above_mj for name, work in long.items()]
+    anchors = [one.power_w for one in notes.facts.anchors]
+    assert max(anchors) / min(anchors) > 1.03
+    assert statistics.stdev(ratios) < 0.004
+    assert statistics.fmean(ratios) == pytest.approx(1.02, abs=0.015)
+
+
+def test_upkeep_is_taken_off() -> None:
+    notes = weigh(upkeep={"gemv": Work(300.0, 6_000.0)})
+    found = notes.energies["gemv"]
+    assert found.above_gap_mj == pytest.approx(WORKS["gemv"].above_mj, rel=0.02)
+    assert "upkeep" in str(found.method)
+
+
+def test_what_does_not_keep_the_device_busy_has_no_energy() -> None:
+    found = weigh(uncapturable=frozenset({"add"})).energies["add"]
+    assert (found.energy_mj, found.above_gap_mj) == (None, None)
+    assert found.reason == "the device was not kept busy: kernels ran for 9% of the time"
+
+
+def test_what_fails_has_its_reason_and_harms_no_other() -> None:
+    notes = weigh(failing=frozenset({"norm"}))
+    assert notes.energies["norm"].reason == "RuntimeError: operation not permitted when stream is capturing"
+    assert notes.energies["gemm"].energy_mj is not None
+
+
+def test_a_counter_that_never_moves() -> None:
+    notes = weigh(meter={"sticks_at": 0.0})
+    assert {one.reason for one in notes.energies.values()} == {
+        "the energy counter of simulated does not move: 2 s without a change"
+    }
+    assert "does not move" in str(notes.facts.reason)
+
+
+@pytest.mark.parametrize("cause", ["dies_at", "sticks_at"])
+def test_a_meter_that_fails_on_the_way_keeps_what_was_measured(cause: str) -> None:
+    notes = weigh(meter={cause: 112.0})
+    known = [one for one in notes.energies.values() if one.energy_mj is not None]
+    lost = [one for one in notes.energies.values() if one.energy_mj is None]
+    assert 0 < len(known) < len(WORKS)
+    assert all(one.final and one.reason for one in lost)
+    assert notes.facts.reason is not None
+
+
+def test_the_budget_leaves_out_what_took_least_time() -> None:
+    totals = {"gemm": 10**9, "gemv": 10**8, "norm": 10**5, "add": 10**4, "slow": 10**3}
+    notes = weigh(todo=tasks(**totals), budget_s=11.0)
+    reasons = {name: notes.energies[name].reason for name in totals}
+    assert reasons["gemm"] is None
+    assert reasons["slow"] == "budget"
+    assert notes.facts.spent_s < 16.0
+
+
+def test_each_window_is_told_and_a_later_part_of_the_run_goes_on() -> None:
+    first = weigh(meter={"dies_at": 116.0})
+    windows = {name: list(one.windows) for name, one in first.energies.items()}
+    counts = {name: len(held) for name, held in windows.items()}
+    assert 0 < sum(counts.values()) < 15
+    todo = [Task(one.item, 0, one.kernels, windows=windows[one.item.id]) for one in tasks()]
+    second = weigh(Device(seed=5), todo, first.facts)
+    assert {len(one.windows) for one in second.energies.values()} == {3}
+    assert second.facts.seed == first.facts.seed == 7
+    assert len(second.facts.gaps) > len(first.facts.gaps)
+    assert second.facts.spent_s > first.facts.spent_s
+
+
+def test_orders_differ_by_seed_and_are_the_same_for_the_same() -> None:
+    orders = [[name for name, _ in weigh(facts=EnergyFacts(seed=seed)).history] for seed in (1, 1, 2)]
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_readings_are_in_order_and_say_what_ran() -> None:
+    notes = weigh()
+    assert {one.stage for one in notes.read} == {*WORKS, "gap", "anchor"}
+    counted = [one.energy_mj for one in notes.read if one.energy_mj is not None]
+    assert all(a <= b for a, b in itertools.pairwise(counted))
+    assert {one.sm_mhz for one in notes.read} == {None, 1980.0}

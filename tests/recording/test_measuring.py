@@ -1,0 +1,127 @@
+"""Intervals, edges found beside the work, unions of GPU time, and the sources of compiled kernels."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kerneldb.replay.energy.edges import power
+from kerneldb.replay.energy.meter import Meter, MeterError, Sample
+from kerneldb.replay.recording import bundle, measuring, quantities, recorder, sources, tracing
+from kerneldb.replay.recording.measuring import EdgeWatch, Repetition, interval
+from kerneldb.replay.recording.settings import Settings, resolved
+from tests.recording.conftest import tiny
+from tests.recording.fake_meter import POWER_W, FakeMeter
+
+
+def test_three_repetitions_give_the_interval_of_students_t() -> None:
+    found = interval([9.0, 10.0, 11.0])
+    assert found.value == 10
+    assert found.high - found.value == pytest.approx(4.303 / 3**0.5, rel=0.01)
+    assert found.value - found.low == pytest.approx(found.high - found.value)
+
+
+def test_repetitions_that_agree_by_chance_keep_their_own_errors() -> None:
+    found = interval([10.0, 10.0, 10.0], [0.3, 0.3, 0.3])
+    assert found.high - 10 == pytest.approx(1.96 * 0.3 / 3**0.5)
+
+
+def test_edges_are_found_beside_the_work() -> None:
+    meter = FakeMeter()
+    beat = measuring.learn_beat(meter)
+    with EdgeWatch(meter, beat) as watch:
+        time.sleep(0.5)
+    assert power(watch.edges, beat).power_w == pytest.approx(POWER_W, rel=0.1)
+    assert {one.power_w for one in watch.samples} == {POWER_W}
+
+
+class FailingMeter(FakeMeter):
+    """Can be read twice."""
+
+    def __init__(self) -> None:
+        self._left = 2
+
+    def energy_mj(self) -> float:
+        self._left -= 1
+        if self._left < 0:
+            message = "the counter is gone"
+            raise MeterError(message)
+        return 1.0
+
+    def sample(self) -> Sample:
+        return Sample(0, 0, self.energy_mj())
+
+
+def test_a_meter_that_fails_meanwhile_costs_the_energy_only() -> None:
+    class Work:
+        tokens: int | None = None
+
+        def __call__(self) -> None:
+            time.sleep(0.001)
+
+    failing: Meter = FailingMeter()
+    found, _ = measuring.run(Work(), tiny(seconds=0.1), failing, measuring.Beat(0.01))
+    assert all(one.power is None for one in found)
+    rows = {row["quantity"]: row for row in quantities.of_repetitions(found, on_gpu=False, no_meter=None)}
+    assert "the counter is gone" in rows["energy_mj"]["reason"]
+    assert rows["wall_ns"]["value"] > 9e5
+
+
+def test_unknown_energy_has_no_value() -> None:
+    once = Repetition(1e6, 10, 0.1, 0.0)
+    rows = quantities.of_repetitions([once, once, once], on_gpu=True, no_meter="no meter")
+    assert [row for row in rows if row["quantity"] == "energy_mj" and "value" in row] == []
+    assert {row["reason"] for row in rows if row["quantity"] == "energy_mj"} == {"no meter"}
+
+
+def gpu(start: float, duration: float, *, cat: str = "kernel", pid: int = 0) -> dict[str, Any]:
+    return {"ph": "X", "cat": cat, "ts": start, "dur": duration, "pid": pid, "name": "k"}
+
+
+def test_busy_time_is_the_union_of_each_device() -> None:
+    events = [
+        gpu(0, 10),
+        gpu(5, 10),
+        gpu(6, 2, cat="gpu_memcpy"),
+        gpu(30, 5, cat="gpu_memset"),
+        gpu(0, 7, pid=1),
+        {"ph": "X", "cat": "cpu_op", "ts": 0, "dur": 99, "name": "aten::mm"},
+    ]
+    assert tracing.on_gpu(events) == (5, (15 + 5 + 7) * 1000)
+
+
+def test_the_path_that_the_profiler_wrote_to_is_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text('{"traceEvents": [],\n"traceName": "/home/somebody/very/long/name.json"\n}')
+    tracing._forget_path(path, "x.json")
+    assert path.read_text() == '{"traceEvents": [],\n"traceName": "x.json"\n}'
+
+
+def test_sources_of_kernels_are_kept_and_binaries_are_not(tmp_path: Path) -> None:
+    for name in ("inductor/ab/cab.py", "triton/HASH/add.ttir", "triton/HASH/add.cubin"):
+        (tmp_path / ".cache" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / ".cache" / name).write_text(name)
+    assert sources.keep(tmp_path) == ["triton/inductor/ab/cab.py", "triton/triton/HASH/add.ttir"]
+    sources.clean(tmp_path)
+    assert not (tmp_path / ".cache").exists()
+    assert (tmp_path / "triton/inductor/ab/cab.py").read_text() == "inductor/ab/cab.py"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a compiler for TorchInductor")
+def test_compiled_code_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_meter: None) -> None:
+    for variable in sources.CACHES:
+        monkeypatch.setenv(variable, "")
+    script = tmp_path / "job.py"
+    script.write_text("import torch\ntorch.compile(torch.sin)(torch.ones(8))\n")
+    wanted = resolved(Settings("", device="cpu", seconds=0.1, iterations=1, trace_only=True, script=(str(script),)))
+    events: list[Any] = []
+    recorder.record(wanted, tmp_path / "a", resume=False, listen=events.append)
+    kept = bundle.read(tmp_path / "a")["sources"]
+    assert any("sin" in (tmp_path / "a" / name).read_text() for name in kept if name.endswith(".py"))
+    assert not (tmp_path / "a" / ".cache").exists()
+    assert events == [{"what": "trace", "stage": "script", "mode": "eager"}]
