@@ -125,8 +125,9 @@ def _translated(label: str) -> Iterator[None]:
     try:
         yield
     except odd as error:
+        first = next(iter(str(error).splitlines()), "")
         message = (
-            f"{label}: cannot be read ({type(error).__name__}: {error}). "
+            f"{label}: cannot be read ({type(error).__name__}: {first}). "
             "Please report it with what `kerneldb doctor` prints for the file."
         )
         raise UnreadableTraceError(message) from error

@@ -83,6 +83,7 @@ def check(source: Source) -> None:
         raise UnreadableTraceError(message)
     if TRACE_MARK.search(head) or EVENT_ARRAY.match(head):
         return
+    sqlite.refuse_damaged(source.path, head)
     for impostor in IMPOSTORS:
         if impostor.fits(head):
             message = f"{source.label}: this is {impostor.what}{_tables(source, head)}, not a trace. {impostor.remedy}"

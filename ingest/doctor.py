@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Final, Literal
 
 import polars as pl
@@ -33,6 +34,8 @@ class Diagnosis:
     findings: list[Finding]
 
 
+JUDGED: Final = ("signature_id", "duration_ns", "launch_status")
+"""Columns of launches that are looked at."""
 ORDER: Final = {"problem": 0, "warning": 1, "note": 2, "ok": 3}
 NO_GPU: Final = (
     "Pass `activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]`. If that was given: another profiler held the GPU "
@@ -44,7 +47,7 @@ CUT: Final = "The profiler was killed while writing, or the copy broke off; reco
 
 def diagnose_manifest(manifest: Manifest, extra: Callable[[Manifest], Iterator[Finding]] | None = None) -> Diagnosis:
     """Judge a converted trace by its tables. `extra` are the findings of a reader other than that of PyTorch traces."""
-    launches = _read(manifest, "launches")
+    launches = read_table(manifest, "launches", *JUDGED)
     found = [*_damage(manifest), *(_of_pytorch(manifest, launches) if extra is None else extra(manifest))]
     return Diagnosis(manifest.name, sorted(found, key=lambda finding: ORDER[finding.level]))
 
@@ -53,13 +56,32 @@ def _of_pytorch(manifest: Manifest, launches: pl.DataFrame) -> list[Finding]:
     return [*_gpu(manifest, launches), *_links(launches), *_shapes(manifest), *_context(manifest)]
 
 
-def _read(manifest: Manifest, table: str) -> pl.DataFrame:
-    paths = manifest.parts.get(table)
-    return pl.read_parquet(paths) if paths else pl.DataFrame()
+def read_table(manifest: Manifest, table: str, *columns: str) -> pl.DataFrame:
+    """The rows of a table, or these columns of it; empty where it has no part.
+
+    Parts may differ in their columns: readers leave out what is NULL in a whole part. Columns in no part are NULL.
+    """
+    parts = [_part(path, columns) for path in manifest.parts.get(table, [])]
+    if not parts:
+        return pl.DataFrame()
+    whole = pl.concat(parts, how="diagonal_relaxed")
+    absent = [pl.lit(None, dtype=pl.String).alias(name) for name in columns if name not in whole.columns]
+    return whole.with_columns(absent)
+
+
+def _part(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    if not columns:
+        return pl.read_parquet(path)
+    there = pl.read_parquet_schema(path)
+    kept = pl.read_parquet(path, columns=[name for name in columns if name in there])
+    if kept.width:
+        return kept
+    rows = pl.scan_parquet(path).select(pl.len()).collect().item()
+    return pl.DataFrame({columns[0]: pl.repeat(None, rows, dtype=pl.String, eager=True)})
 
 
 def _damage(manifest: Manifest) -> Iterator[Finding]:
-    reports = _read(manifest, "ingest_reports")
+    reports = read_table(manifest, "ingest_reports")
     for outcome, reason, n in reports.select("outcome", "reason", "n").iter_rows():
         if outcome == "truncated":
             yield Finding("problem", "truncated", f"The file is cut: {reason}.", CUT)
@@ -130,7 +152,7 @@ def _shapes(manifest: Manifest) -> Iterator[Finding]:
         remedy = "Pass `record_shapes=True`: replay, problem sizes and FLOPs need the shapes."
         yield Finding("warning", "shapes", "Operators carry no input shapes.", remedy)
     else:
-        calls = _read(manifest, "op_calls")
+        calls = read_table(manifest, "op_calls", "scalars")
         yield Finding("ok", "shapes", f"Input shapes are recorded: {calls.height:,} distinct operator calls.")
         if calls["scalars"].null_count() == calls.height:
             remedy = "Record with a newer torch."
@@ -140,6 +162,6 @@ def _shapes(manifest: Manifest) -> Iterator[Finding]:
 def _context(manifest: Manifest) -> Iterator[Finding]:
     if not manifest.trace["has_stacks"]:
         yield Finding("note", "stacks", "No Python stacks or modules.", "Pass `with_stack=True` (slower recording).")
-    ranges = _read(manifest, "ranges")
+    ranges = read_table(manifest, "ranges", "kind")
     if ranges.is_empty() or ranges.filter(pl.col("kind") == "user_annotation").is_empty():
         yield Finding("note", "phases", "No annotations: launches have no phase.", NO_PHASES)

@@ -30,6 +30,7 @@ POLL_SECONDS: Final = 0.05
 IsalError = cast("type[Exception]", isal_zlib.error)
 GZIP_MAGIC: Final = b"\x1f\x8b"
 ZIP_MAGIC: Final = b"PK\x03\x04"
+SQLITE_MAGIC: Final = b"SQLite format 3\x00"
 UTF16_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -64,7 +65,7 @@ class Source:
 
     @property
     def sha256(self) -> str:
-        """SHA-256 of the decompressed bytes read so far, in hex."""
+        """SHA-256 of the decompressed bytes read so far, in hex; of a database, its write-ahead log comes behind it."""
         return self._hash.hexdigest()
 
     def blocks(self) -> Generator[bytes, None, None]:
@@ -96,6 +97,17 @@ class Source:
             self._hash.update(block)
             self.decompressed_bytes += len(block)
             yield block
+        if first.startswith(SQLITE_MAGIC):
+            self._add_log()
+
+    def _add_log(self) -> None:
+        """A write-ahead log that was left beside a database holds a part of what is in it."""
+        log = self.path.resolve().with_name(self.path.resolve().name + "-wal")
+        if not log.is_file():
+            return
+        with log.open("rb") as file:
+            while block := file.read(BLOCK_BYTES):
+                self._hash.update(block)
 
     def _gunzip(self, raw: Iterator[bytes]) -> Iterator[bytes]:
         """Decompress gzip members one after another; a cut or damaged end gives what precedes it and sets `damage`."""

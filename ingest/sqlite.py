@@ -1,17 +1,22 @@
 """SQLite files of profilers, read only: small results through the standard library, columns streamed through ADBC.
 
-No DuckDB extension is involved. The file is never written: it is opened as immutable, so SQLite makes no `-wal` or
-`-shm` beside it, unless a `-wal` there holds part of the content. The SQL that readers pass in is SQLite's, made of
+No DuckDB extension is involved. Nothing is written to the file nor beside it: it is opened as immutable, so SQLite makes
+no `-wal` or `-shm`; where a `-wal` left there holds part of the content, a private copy of both is read. Before, the
+locks are looked at: what another program is writing is refused. The SQL that readers pass in is SQLite's, made of
 constants and of names from `quoted`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import re
+import shutil
 import sqlite3
 import struct
+import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -32,6 +37,13 @@ BATCH_ROWS: Final = 1 << 16
 CREATED: Final = re.compile(rb'CREATE (?:TABLE|VIEW) (?:IF NOT EXISTS )?["\[`]?(\w+)', re.IGNORECASE)
 TYPED: Final = {"Int64": "0", "Float64": "0.0", "String": "''"}
 MISMATCH: Final = "Type mismatch"
+TRY: Final = "SELECT count(*) FROM sqlite_master"
+LOCKED: Final = re.compile("locked|busy")
+LOCK_S: Final = 0.2
+LOCK_BYTES_AT: Final = 1 << 30
+LOCK_BYTES: Final = 512
+WAL_AT: Final = 18
+WAL_MODE: Final = 2
 EXPORT_AGAIN: Final = "Copy it again, or export it again with the profiler."
 
 
@@ -61,9 +73,36 @@ def names_in(path: Path, data: bytes) -> frozenset[str]:
     """As `table_names`, of the file at `path` that begins, decompressed, with `data`."""
     if not is_database(data):
         return frozenset()
-    with contextlib.suppress(NotATraceError, UnreadableTraceError), open_database(path) as database:
-        return frozenset(database.tables())
+    with contextlib.suppress(NotATraceError, UnreadableTraceError, OSError):
+        return _names_of(path, *(_stamp(file) for file in (path, log_of(path))))
     return frozenset(name.decode() for name in CREATED.findall(data))
+
+
+@functools.lru_cache(maxsize=64)
+def _names_of(path: Path, *_stamps: tuple[int, int] | None) -> frozenset[str]:
+    """Kept for the readers that ask next, until a file changes."""
+    with open_database(path) as database:
+        return frozenset(database.tables())
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    if not path.exists():
+        return None
+    state = path.stat()
+    return state.st_size, state.st_mtime_ns
+
+
+def refuse_damaged(path: Path, head: bytes) -> None:
+    """Raise UnreadableTraceError where a database with this decompressed head is cut, locked or unfinished."""
+    if not is_database(head):
+        return
+    if len(head) < HEADER_BYTES:
+        raise _cut_short(path, len(head))
+    with path.open("rb") as file:
+        plain = is_database(file.read(len(MAGIC)))
+    if plain:
+        with open_database(path):
+            pass
 
 
 @contextlib.contextmanager
@@ -73,26 +112,78 @@ def open_database(path: Path) -> Iterator[Database]:
     Raises NotATraceError for a file that is no SQLite database, UnreadableTraceError for one that is cut, locked or
     left behind by a writer that died.
     """
-    _check(path)
-    connection: sqlite3.Connection | None = None
+    header = _check(path)
     try:
-        connection = sqlite3.connect(_uri(path), uri=True, check_same_thread=False)  # `_ahead` reads on a thread
-        connection.text_factory = _text
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        yield Database(path, connection)
+        with _readable(path, header) as uri, _connected(uri) as connection:
+            connection.text_factory = _text
+            connection.execute(TRY).fetchone()
+            yield Database(path, connection, uri)
     except sqlite3.Error as error:
         raise _unreadable(path, error) from error
-    finally:
-        if connection is not None:
-            connection.close()
+
+
+def _connected(uri: str) -> contextlib.closing[sqlite3.Connection]:
+    """A connection for any thread: `_ahead` reads on one of its own."""
+    return contextlib.closing(sqlite3.connect(uri, uri=True, timeout=LOCK_S, check_same_thread=False))
+
+
+@contextlib.contextmanager
+def _readable(path: Path, header: bytes) -> Iterator[str]:
+    """What to open: the file as immutable, or a copy of it with the write-ahead log that was left beside it."""
+    if header[WAL_AT] == WAL_MODE:
+        _refuse_locked(path)
+    else:
+        _refuse_written(path)
+    log = log_of(path)
+    if not (log.exists() and log.stat().st_size):
+        yield path.resolve().as_uri() + "?immutable=1"
+        return
+    with tempfile.TemporaryDirectory(prefix="kerneldb-sqlite-") as room:
+        copy = Path(room) / "copy.db"
+        shutil.copyfile(path, copy)
+        shutil.copyfile(log, log_of(copy))
+        yield copy.as_uri() + "?mode=ro"
+
+
+def _refuse_written(path: Path) -> None:
+    """Raise UnreadableTraceError where a writer holds the file: SQLite's own locks, for one read.
+
+    Not for write-ahead logs: SQLite would make files beside it.
+    """
+    with _connected(path.resolve().as_uri() + "?mode=ro") as probe:
+        try:
+            probe.execute(TRY).fetchone()
+        except sqlite3.OperationalError as error:
+            if LOCKED.search(str(error)):
+                raise _unreadable(path, error) from error
+
+
+def _refuse_locked(path: Path) -> None:
+    """Raise UnreadableTraceError where another process has a database with a write-ahead log open.
+
+    Each connection then holds a lock on the bytes from 1 GiB on, whatever it does. Source:
+    https://www.sqlite.org/lockingv3.html and os_unix.c of SQLite. The question is laid out as Linux wants it.
+    """
+    log = log_of(path)
+    if sys.platform != "linux" or not (log.exists() and log.stat().st_size):
+        return
+    import fcntl
+
+    asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, LOCK_BYTES_AT, LOCK_BYTES, 0)
+    with path.open("rb") as file:
+        kind = struct.unpack_from("h", fcntl.fcntl(file, fcntl.F_GETLK, asked))[0]
+    if kind != fcntl.F_UNLCK:
+        message = f"{path}: another program is writing it ({log.name} beside it). Wait until it has finished."
+        raise UnreadableTraceError(message)
 
 
 class Database:
-    """An open database. `frames` reads on a connection of its own."""
+    """An open database. `frames` reads on a connection of its own, to `uri`; `path` is how messages name it."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, uri: str) -> None:
         self.path = path
         self._connection = connection
+        self._uri = uri
         self._tables: dict[str, tuple[str, ...]] | None = None
 
     def tables(self) -> dict[str, tuple[str, ...]]:
@@ -138,7 +229,7 @@ class Database:
         options = {"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)}
         try:
             with (
-                dbapi.connect(_uri(self.path), autocommit=True) as connection,
+                dbapi.connect(self._uri, autocommit=True) as connection,
                 connection.cursor(adbc_stmt_kwargs=options) as cursor,
             ):
                 cursor.execute(_typed(sql, schema), tuple(params) or None)
@@ -246,10 +337,9 @@ def _text(value: bytes) -> str:
 CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {"Int64": _whole, "Float64": float, "String": _as_text}
 
 
-def _uri(path: Path) -> str:
-    """Immutable, unless a write-ahead log holds content that is not in the file yet."""
-    log = _beside(path, "-wal")
-    return path.resolve().as_uri() + ("?mode=ro" if log.exists() and log.stat().st_size else "?immutable=1")
+def log_of(path: Path) -> Path:
+    """Where SQLite keeps the write-ahead log of the database `path`, if it has one."""
+    return _beside(path, "-wal")
 
 
 def _beside(path: Path, ending: str) -> Path:
@@ -257,7 +347,8 @@ def _beside(path: Path, ending: str) -> Path:
     return real.with_name(real.name + ending)
 
 
-def _check(path: Path) -> None:
+def _check(path: Path) -> bytes:
+    """The header of the file."""
     try:
         with path.open("rb") as file:
             header = file.read(HEADER_BYTES)
@@ -274,8 +365,12 @@ def _check(path: Path) -> None:
     _check_size(path, header, size)
     journal = _beside(path, "-journal")
     if journal.exists() and journal.stat().st_size:
-        message = f"{path}: the program that wrote it did not finish ({journal.name} beside it). {EXPORT_AGAIN}"
+        message = (
+            f"{path}: another program is writing it, or did not finish ({journal.name} beside it). "
+            f"Wait until it has finished. {EXPORT_AGAIN}"
+        )
         raise UnreadableTraceError(message)
+    return header
 
 
 def _check_size(path: Path, header: bytes, size: int) -> None:
@@ -284,8 +379,7 @@ def _check_size(path: Path, header: bytes, size: int) -> None:
     Source: https://www.sqlite.org/fileformat2.html, "In-header database size".
     """
     if len(header) < HEADER_BYTES:
-        message = f"{path}: the file is cut after {size:,} bytes. {EXPORT_AGAIN}"
-        raise UnreadableTraceError(message)
+        raise _cut_short(path, size)
     page = struct.unpack_from(">H", header, 16)[0]
     counter, pages, valid_for = (struct.unpack_from(">I", header, at)[0] for at in (24, 28, 92))
     wanted = (65536 if page == 1 else page) * pages
@@ -294,8 +388,12 @@ def _check_size(path: Path, header: bytes, size: int) -> None:
         raise UnreadableTraceError(message)
 
 
+def _cut_short(path: Path, size: int) -> UnreadableTraceError:
+    return UnreadableTraceError(f"{path}: the file is cut after {size:,} bytes. {EXPORT_AGAIN}")
+
+
 def _unreadable(path: Path, error: Exception) -> UnreadableTraceError:
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
-    if "locked" in text or "busy" in text:
+    if LOCKED.search(text):
         return UnreadableTraceError(f"{path}: another program is writing it ({text}). Wait until it has finished.")
     return UnreadableTraceError(f"{path}: SQLite cannot read it ({text}). {EXPORT_AGAIN}")

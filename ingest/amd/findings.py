@@ -9,8 +9,10 @@ import polars as pl
 
 from kerneldb.batch import Manifest
 from kerneldb.ingest.amd.resources import HALVED
-from kerneldb.ingest.doctor import Finding
+from kerneldb.ingest.doctor import Finding, read_table
 
+JUDGED: Final = ("signature_id", "timing", "duration_ns", "quality", "api_index", "phase")
+"""Columns of launches that are looked at."""
 KERNEL_TRACE: Final = "Record `rocprofv3 --kernel-trace --hip-trace --marker-trace -- PROGRAM` (or `--sys-trace`)."
 MARKERS: Final = (
     "Put `roctxRangePush`/`roctxRangePop` (in torch: `torch.cuda.nvtx.range`) around stages and record with "
@@ -22,7 +24,7 @@ FIXED_SDK: Final = "Record with a rocprofiler-sdk that knows gfx950; occupancy h
 
 def findings(manifest: Manifest) -> Iterator[Finding]:
     """Judge a converted trace of rocprofv3, rocprof-sys, rocprof or RPD."""
-    launches = _read(manifest, "launches")
+    launches = read_table(manifest, "launches", *JUDGED)
     if launches.is_empty():
         yield from _without_launches(manifest)
         return
@@ -30,11 +32,6 @@ def findings(manifest: Manifest) -> Iterator[Finding]:
     yield from _devices(manifest, launches)
     yield from _host(manifest, launches)
     yield from _kept(manifest)
-
-
-def _read(manifest: Manifest, table: str) -> pl.DataFrame:
-    paths = manifest.parts.get(table)
-    return pl.read_parquet(paths) if paths else pl.DataFrame()
 
 
 def _without_launches(manifest: Manifest) -> Iterator[Finding]:
@@ -87,6 +84,6 @@ def _host(manifest: Manifest, launches: pl.DataFrame) -> Iterator[Finding]:
 
 
 def _kept(manifest: Manifest) -> Iterator[Finding]:
-    reports = _read(manifest, "ingest_reports").filter(pl.col("outcome") == "skipped")
+    reports = read_table(manifest, "ingest_reports").filter(pl.col("outcome") == "skipped")
     for reason, n in reports.select("reason", "n").iter_rows():
         yield Finding("note", "not stored", f"{n:,} × {reason}.")

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import polars as pl
 
+from kerneldb.ingest.ncu import halves
 from kerneldb.ingest.ncu.kernels import Kernel, Printed, Rule
 from kerneldb.ingest.ncu.names import canonical
 from kerneldb.ingest.ncu.numbers import Style
@@ -18,6 +19,8 @@ RULE: Final = "rule:"
 ROUNDING: Final = 1e-9
 DEVICE: Final = "device__attribute_"
 INSTANCES: Final = re.compile(r"(?P<value>[^()]*?)\s*\((?P<each>.*)\)", re.DOTALL)
+# A bare label means something within its section only.
+PLACE: Final = pl.when(pl.col("metric").str.contains("__", literal=True)).then(None).otherwise("section")
 SCHEMA: Final[dict[str, type[pl.DataType]]] = {
     "launch_index": pl.Int64,
     "metric": pl.String,
@@ -46,9 +49,11 @@ class Measure(NamedTuple):
 
 def measures(kernel: Kernel, style: Style) -> Iterator[Measure]:
     """What is printed of a kernel, but attributes of the device."""
+    pairs = halves.counts_pairs(kernel.printed, style)
     for one in kernel.printed:
         if not one.name.startswith(DEVICE):
-            yield from _measures(one, style, kernel.identity.get("CC", ""))
+            for measure in _measures(one, style, kernel.identity.get("CC", "")):
+                yield measure._replace(metric=halves.of_pairs(measure.metric)) if pairs and one.item else measure
     for rule in kernel.rules:
         yield _rule(rule, style)
 
@@ -107,24 +112,30 @@ def settled(frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     """One row per launch, metric and instance: the finest; and how many rows repeated one.
 
     Pages and sections print a metric more than once. A row that contradicts the finest one beyond what both print is
-    kept under its printed name, or as a further instance (`#2`), since its label then stands for something else.
+    kept under its printed name, or as a further instance (`#2`), since its label then stands for something else. Of a
+    bare label under several sections the first has no instance, the others have their section as `instance`.
     """
     is_rule = pl.col("metric").str.starts_with(RULE)
     rules, counted = frame.filter(is_rule), frame.filter(~is_rule).with_row_index("order")
-    # A bare label means something within its section only.
-    place = pl.when(pl.col("metric").str.contains("__", literal=True)).then(None).otherwise("section")
     keys = ["launch_index", "metric", "instance", "place"]
-    ranked = counted.with_columns(place=place).sort(
+    ranked = counted.with_columns(place=PLACE).sort(
         pl.col("value").is_null(), pl.col("precision").fill_null(float("inf")), "order", maintain_order=True
     )
     best, slack = (pl.col(name).first().over(keys) for name in ("value", "precision"))
     near = (pl.col("value") - best).abs() <= (pl.col("precision") + slack) * (1 + ROUNDING)
     ranked = ranked.with_columns(nth=pl.int_range(pl.len()).over(keys), contrary=(~near).fill_null(value=False))
     kept = ranked.filter((pl.col("nth") == 0) | pl.col("contrary")).sort("order")
-    other = pl.col("nth") > 0
-    labelled = pl.col("metric") == pl.col("source_metric")
-    whole = kept.with_columns(
-        metric=pl.when(other).then("source_metric").otherwise("metric"),
-        instance=pl.when(other & labelled).then(pl.format("#{}", pl.col("nth") + 1)).otherwise("instance"),
-    ).select(frame.columns)
+    # A metric that another one contradicts is what its label says, no more.
+    named = kept.with_columns(metric=pl.when(pl.col("nth") > 0).then("source_metric").otherwise("metric"))
+    whole = _told_apart(named.with_columns(place=PLACE)).select(frame.columns)
     return pl.concat([whole, rules]).sort("launch_index", maintain_order=True), counted.height - kept.height
+
+
+def _told_apart(named: pl.DataFrame) -> pl.DataFrame:
+    """Instances for rows that share launch, metric and instance: the place beside the first one's, and a number."""
+    keys = ["launch_index", "metric", "instance"]
+    nth = pl.int_range(pl.len()).over([*keys, "place"])
+    elsewhere = pl.col("place").ne_missing(pl.col("place").first().over(keys))
+    parts = ["instance", pl.when(elsewhere).then("place"), pl.when(nth > 0).then(pl.format("#{}", nth + 1))]
+    told = pl.concat_str(parts, separator=" ", ignore_nulls=True)
+    return named.with_columns(instance=pl.when(told != "").then(told))

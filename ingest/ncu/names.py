@@ -15,7 +15,10 @@ from kerneldb.schemas import loader
 
 METRIC: Final = re.compile(r"[A-Za-z0-9_.]*[a-z0-9]__[\w.:]+")
 CAPABILITY: Final = re.compile(r"cc (<|>=) (\d+\.\d+)")
-TENSOR: Final = re.compile(r"\(Src:(\w+)(?: Dst:(\w+))?(?: Sparsity:(\w+))?\)")
+TENSOR: Final = re.compile(r"\(((?:(?:Op|Src|Dst|Sparsity):\w+ ?)+)\)")
+ANY_TYPE: Final = "(*)"
+"""What stands in `metric_aliases` for the type of a tensor operation in the label of an item."""
+
 TENSOR_LABELS: Final = {
     "Theoretical Tensor Operations": "sum.peak_sustained",
     "Tensor Operations Per Cycle": "sum.per_cycle_elapsed",
@@ -39,7 +42,8 @@ def canonical(printed: str, section: str | None = None, item: str | None = None,
     found = METRIC.search(printed)
     if found is not None and (found[0] == printed or " " in printed):
         return _renamed(found[0])
-    places = (f"{section}/{item}/{printed}", f"{section}/{printed}") if item else (f"{section}/{printed}",)
+    items = (item, TENSOR.sub(ANY_TYPE, item)) if item else ()
+    places = (*(f"{section}/{one}/{printed}" for one in items), f"{section}/{printed}")
     listed = next((metric for place in places if (metric := _listed(place, capability))), None)
     return listed or _tensor(printed, item) or printed
 
@@ -65,9 +69,14 @@ def _renamed(name: str) -> str:
 
 
 def _tensor(label: str, item: str | None) -> str | None:
-    """Tensor rooflines name source, destination and sparsity in the label of the item (ncu 2024.3 and later)."""
+    """Tensor rooflines name instruction, source, destination and sparsity in the item's label (ncu 2024.3 and later).
+
+    `(Op:hgmma Src:bf16 Dst:fp32 Sparsity:off)` of ncu 2025.3 is `op_hgmma_src_bf16_dst_fp32_sparsity_off`: the same
+    report, printed with `--print-metric-name label-name`.
+    """
     found = TENSOR.search(item or "")
     if found is None or label not in TENSOR_LABELS:
         return None
-    parts = [f"src_{found[1]}", f"dst_{found[2]}" if found[2] else "", f"sparsity_{found[3]}" if found[3] else ""]
-    return f"sm__ops_path_tensor_{'_'.join(part for part in parts if part)}.{TENSOR_LABELS[label]}"
+    parts = found[1].split()
+    kinds = "_".join(f"{kind.lower()}_{value}" for kind, _, value in (part.partition(":") for part in parts))
+    return f"sm__ops_path_tensor_{kinds}.{TENSOR_LABELS[label]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from pathlib import Path
 from typing import Final
@@ -42,11 +43,11 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
 
 def _report_file(head: readers.Head) -> NotATraceError:
     name = head.path.name
-    stem = name.partition(".")[0]
+    stem = next((name.removesuffix(one) for one in heads.REPORT_ENDINGS if name.endswith(one)), head.path.stem)
     writer = heads.writer_of(head)
     newer = LATEST.format(writer=f" ({writer})" if writer else "")
     message = (
         f"{head.path}: a report file of Nsight Systems, which only nsys reads. Export it: "
-        f"`nsys export --type sqlite --output {stem}.sqlite {name}`. {newer}."
+        f"`nsys export --type sqlite --output {shlex.quote(f'{stem}.sqlite')} {shlex.quote(name)}`. {newer}."
     )
     return NotATraceError(message)

@@ -16,6 +16,7 @@ REPORT_ENDINGS: Final = (".nsys-rep", ".qdrep", ".qdstrm", ".nsys-rep.gz")
 REPORT_MARK: Final = re.compile(rb"Profiler Report (\d+)@(\d+)@(\d+)@(\d+)")
 REPORT_MARK_BYTES: Final = 1 << 14
 TABLES: Final = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS", "TARGET_INFO_", "META_DATA_", "EXPORT_META_DATA", "ANALYSIS_")
+STRINGS: Final = re.compile(r"StringIds(?:_V\d+)?", re.IGNORECASE)
 PREAMBLE: Final = re.compile(r"(?:Processing|Exporting) \[(.*?)\]?(?: with \[| )?([\w/.\\: -]*?)(\w+)\.py\b(.*)")
 PASTED: Final = re.compile(
     r"^[\s|]*(?:Time ?\(%\)[\s|]{2,}Total Time|Start ?\(\w+\)[\s|]{2,}Duration|API Start ?\(\w+\)[\s|]{2,}API Dur"
@@ -53,14 +54,12 @@ def fits(head: Head) -> bool:
 
 def is_export(tables: frozenset[str]) -> bool:
     """Whether a database with these tables is an export of Nsight Systems."""
-    return "StringIds" in tables and any(name.startswith(TABLES) for name in tables)
+    return any(map(STRINGS.fullmatch, tables)) and any(name.startswith(TABLES) for name in tables)
 
 
 def is_parquet_export(folder: Path) -> bool:
     """Whether a folder is a `parquetdir` export: one Parquet file per table."""
-    return (folder / "StringIds.parquet").is_file() and any(
-        path.name.startswith(TABLES) for path in folder.glob("*.parquet")
-    )
+    return is_export(frozenset(path.stem for path in folder.glob("*.parquet")))
 
 
 def is_report_file(head: Head) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,22 +23,23 @@ from kerneldb.ingest.source import Source, trace_id_of
 
 READER_VERSION: Final = 1
 VENDOR: Final = "NVIDIA"
-EXPORT: Final = (
-    "Export it: `nsys export --type sqlite --output {stem}.sqlite {stem}.nsys-rep`, or print a report of kernels."
-)
+EXPORT: Final = "Export it: `nsys export --type sqlite --output {output} {file}`, or print a report of kernels."
+RECORD: Final = "Record with `nsys profile --trace=cuda,nvtx`."
 OTHERS: Final[dict[str, str]] = {"cuda_api_trace": "api_calls", "nvtx_gpu_proj_trace": "ranges"}
+USEFUL: Final = frozenset({*traces.LAUNCHES, *sums.ORIGINS, *OTHERS, sums.SIZES})
 DETAILED: Final = "the same work stands in {better}, which tells more"
 
 
 def convert(path: Path, folder: Path, options: Options, progress: Progress | None) -> Manifest:
     """Convert one text. Raises NotATraceError where no report in it tells of GPU work."""
     survey = Reader(Source(path))
-    for _ in survey.raw():
-        pass
+    filled = {table.number for table, rows in survey.raw() if rows.strip()}
     report = Report()
-    wanted = choose(survey.tables, report)
+    wanted = choose([table for table in survey.tables if table.number in filled], report)
     if not wanted:
-        raise _nothing(survey)
+        raise _nothing(survey, filled)
+    for table in survey.tables:
+        report.add("note", f"report {table.report} has no rows", int(table.number not in filled))
     return _Conversion(path, folder, options, survey, report).run(wanted, progress)
 
 
@@ -54,10 +56,9 @@ def choose(tables: Sequence[Table], report: Report) -> dict[int, Table]:
             report.add("skipped", f"report {table.report} once more", 1)
     _drop(best, list(traces.LAUNCHES), report)
     _drop(best, ["cuda_gpu_kern_sum", "cuda_gpu_sum"], report)
-    useful = {*traces.LAUNCHES, *sums.ORIGINS, *OTHERS, sums.SIZES}
-    for name in best.keys() - useful:
+    for name in best.keys() - USEFUL:
         report.add("skipped", f"report {name}, which lists no GPU work", 1)
-    return {table.number: table for name, table in sorted(best.items()) if name in useful}
+    return {table.number: table for name, table in sorted(best.items()) if name in USEFUL}
 
 
 def _drop(best: dict[str, Table], names: Sequence[str], report: Report) -> None:
@@ -67,15 +68,20 @@ def _drop(best: dict[str, Table], names: Sequence[str], report: Report) -> None:
         report.add("skipped", f"report {name}: {DETAILED.format(better=present[0])}", 1)
 
 
-def _nothing(survey: Reader) -> NotATraceError:
-    label, stem = survey.source.label, heads.stem_of(survey.source.path)
-    capture, named, _ = columns.from_file_name(stem)
-    export = EXPORT.format(stem=capture or "FILE")
+def _nothing(survey: Reader, filled: Set[int]) -> NotATraceError:
+    label = survey.source.label
+    capture, named, _ = columns.from_file_name(heads.stem_of(survey.source.path))
+    stem = capture or "FILE"
+    export = EXPORT.format(output=shlex.quote(f"{stem}.sqlite"), file=shlex.quote(f"{stem}.nsys-rep"))
+    empty = [table.report for table in survey.tables if table.number not in filled and table.report in USEFUL]
     if survey.source.decompressed_bytes == 0:
         message = f"{label}: an empty report: nsys writes one where the recording has no such data. {export}"
     elif survey.notes.skipped and not survey.tables:
         name, reason = next(iter(survey.notes.skipped.items()))
         message = f"{label}: nsys skipped the report {name} ({reason}). {export}"
+    elif empty:
+        names = ", ".join(dict.fromkeys(empty))
+        message = f"{label}: the report {names} holds no rows: nothing was recorded. {RECORD} {export}"
     elif survey.tables:
         names = ", ".join(dict.fromkeys(table.report for table in survey.tables))
         message = f"{label}: the report {names} of nsys, which lists no GPU work. {export}"

@@ -8,6 +8,7 @@ precedes each report and a blank line follows it.
 from __future__ import annotations
 
 import contextlib
+import csv
 import dataclasses
 import io
 import re
@@ -72,6 +73,8 @@ class Reader:
         self._announced: tuple[str, frozenset[str]] | None = None
         self._table: Table | None = None
         self._buffer = bytearray()
+        self._lines = 0
+        self._first_line = 1
 
     def raw(self) -> Iterator[tuple[Table, bytes]]:
         """Each report with its rows as bytes, in pieces that end at the end of a row."""
@@ -114,6 +117,7 @@ class Reader:
         if line.startswith("[") and self._starts_json():
             return True
         del self._buffer[: end + 1]
+        self._lines += 1
         self._line(line)
         return True
 
@@ -200,6 +204,8 @@ class Reader:
     def _take(self, size: int, *, over: bool) -> bytes:
         rows = bytes(self._buffer[:size])
         del self._buffer[:size]
+        self._first_line = self._lines + 1
+        self._lines += rows.count(b"\n")
         if over:
             self._table = None
         return rows
@@ -218,14 +224,43 @@ class Reader:
         try:
             frame = _json(rows, table) if table.line == "[" else _csv(rows, table.separator, names)
         except (pl.exceptions.PolarsError, msgspec.DecodeError) as error:
+            self._check_width(table, rows)
             reason = str(error).splitlines()[0]
             message = f"{self.source.label}: the report {table.report} holds a row that is none ({reason}). "
             raise UnreadableTraceError(message + PRINT_AGAIN.format(report=table.report)) from error
+        if table.line != "[" and frame[names[-1]].null_count():  # the parser fills up what a short row lacks
+            self._check_width(table, rows)
         values = [name for name in frame.columns if name not in NAMES]
         cleaned = frame.with_columns(pl.col(values).replace({"None": None, "": None}))
         if RANGE not in frame.columns:
             return cleaned
         return cleaned.with_columns(pl.when(pl.col("Style").is_not_null()).then(RANGE).alias(RANGE))
+
+    def _check_width(self, table: Table, rows: bytes) -> None:
+        """Raise where a row has more or fewer fields than the header."""
+        odd = None if table.line == "[" else _odd_row(rows, table.separator, len(table.columns))
+        if odd is None:
+            return
+        message = (
+            f"{self.source.label}: line {self._first_line + odd[0]} has {odd[1]} where the report {table.report} has "
+            f"{len(table.columns)}: the text is cut or damaged there. "
+        )
+        raise UnreadableTraceError(message + PRINT_AGAIN.format(report=table.report))
+
+
+def _odd_row(rows: bytes, separator: str, width: int) -> tuple[int, str] | None:
+    """Line, from 0, of the first row that has not `width` fields, and what it has instead."""
+    text = io.StringIO(rows.decode("utf-8", errors="replace"), newline="")
+    quoting = csv.QUOTE_MINIMAL if separator == "," else csv.QUOTE_NONE
+    reader, start = csv.reader(text, delimiter=separator, quoting=quoting, strict=True), 0
+    try:
+        for fields in reader:
+            if fields and len(fields) != width:
+                return start, "1 field" if len(fields) == 1 else f"{len(fields)} fields"
+            start = reader.line_num
+    except csv.Error:
+        return start, "an open quote"
+    return None
 
 
 def _csv(rows: bytes, separator: str, names: list[str]) -> pl.DataFrame:

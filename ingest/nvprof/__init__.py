@@ -22,13 +22,15 @@ HEADER: Final = re.compile(
 )
 CONSOLE: Final = re.compile(rb"^\s*(?:Type\s+)?Time\(%\)\s+Time\s+Calls\s+Avg", re.MULTILINE)
 CONSOLE_TRACE: Final = re.compile(rb"^\s*Start\s+Duration\s+Grid Size\s+Block Size", re.MULTILINE)
+REMARK: Final = re.compile(rb"^==\d+== (?:NVPROF is profiling|Profiling (?:application|result)):?", re.MULTILINE)
+"""Stands in files of nvprof without a table too: nothing was recorded."""
 
 
 def _fits(head: Head) -> bool:
     if sqlite.is_database(head.data):
         tables = sqlite.table_names(head)
         return "StringTable" in tables and any(name.startswith("CUPTI_ACTIVITY_KIND_") for name in tables)
-    return any(pattern.search(head.data) for pattern in (HEADER, CONSOLE, CONSOLE_TRACE))
+    return any(pattern.search(head.data) for pattern in (HEADER, CONSOLE, CONSOLE_TRACE, REMARK))
 
 
 def _convert(unit: Unit, folder: Path, options: Options, progress: Progress | None) -> Manifest:
@@ -38,7 +40,7 @@ def _convert(unit: Unit, folder: Path, options: Options, progress: Progress | No
 
 
 def _findings(manifest: Manifest) -> Iterator[Finding]:
-    from kerneldb.ingest.nsys import findings
+    from kerneldb.ingest.nvprof import findings
 
     return findings.findings(manifest)
 

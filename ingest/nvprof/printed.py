@@ -24,6 +24,14 @@ DEVICE: Final = re.compile(r"^(.*?) ?\((\d+)\)$")
 TRACE: Final = frozenset({"Start", "Duration", "Grid X", "Block X", "Device", "Stream", "Name"})
 SUMMARY: Final = frozenset({"Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name"})
 GPU: Final = "GPU activities"
+KINDS_OF_ROWS: Final = frozenset({GPU, "API calls", "OpenACC (incl)", "OpenACC (excl)", "OpenMP (incl)"})
+READING: Final = re.compile(
+    r"\s*(?:(?:Type\s+)?Time\(%\)\s+Time\s+Calls\s+Avg|Start\s+Duration\s+(?:Grid Size\s+Block Size|\w))"
+)
+RECORD: Final = (
+    "Record with `nvprof --csv --print-gpu-trace --log-file FILE.csv PROGRAM`; on a GPU of compute capability 8.0 or "
+    "higher (A100 and later), which nvprof does not see, with `nsys profile`."
+)
 PRINT_AGAIN: Final = "Print it again: `nvprof --csv --print-gpu-trace --import-profile FILE`."
 
 
@@ -57,24 +65,32 @@ class Printed:
 def read(text: str, label: str) -> Printed:
     """The first table of a text.
 
-    Raises NotATraceError for tables made for reading and for tables of other kinds, UnreadableTraceError where the
-    text is cut.
+    Raises NotATraceError for tables made for reading, for tables of other kinds and for those without rows,
+    UnreadableTraceError where the text is cut or damaged.
     """
     lines = text.splitlines()
     start = next((place for place, line in enumerate(lines) if _header(line)), None)
     if start is None:
-        message = f"{label}: a table of nvprof made for reading, where names are cut. {PRINT_AGAIN}"
-        raise NotATraceError(message)
+        raise _no_table(lines, label)
     found = Printed(tuple(next(csv.reader([lines[start]]))))
     if not (found.is_trace or set(found.columns) >= SUMMARY):
         message = f"{label}: a table of nvprof without GPU work ({', '.join(found.columns[:4])}, …). {PRINT_AGAIN}"
         raise NotATraceError(message)
     found.other_lines = sum(1 for line in lines[:start] if line.strip() and not line.startswith("=="))
-    _fill(found, lines[start + 1 :])
+    _fill(found, lines, start + 1, label)
     if not text.endswith("\n"):  # nvprof ends every row with a line feed
         message = f"{label}: the text ends inside a row, so it is cut. {PRINT_AGAIN}"
         raise UnreadableTraceError(message)
+    if not found.rows:
+        message = f"{label}: the table of nvprof holds no rows: nothing was recorded. {RECORD}"
+        raise NotATraceError(message)
     return found
+
+
+def _no_table(lines: Sequence[str], label: str) -> NotATraceError:
+    if any(READING.match(line) for line in lines):
+        return NotATraceError(f"{label}: a table of nvprof made for reading, where names are cut. {PRINT_AGAIN}")
+    return NotATraceError(f"{label}: a text of nvprof without a table: nothing was recorded. {RECORD}")
 
 
 def _header(line: str) -> bool:
@@ -82,17 +98,30 @@ def _header(line: str) -> bool:
     return {"Start", "Duration"} <= names or names >= SUMMARY
 
 
-def _fill(found: Printed, lines: Sequence[str]) -> None:
+def _fill(found: Printed, lines: Sequence[str], first: int, label: str) -> None:
+    """Take the rows from line `first` (from 0). A row is one line: names hold no line feed."""
     width = len(found.columns)
-    for fields in csv.reader(lines):
+    for number, line in enumerate(lines[first:], start=first + 1):
+        fields = next(csv.reader([line]), [])
         if not fields or fields[0].startswith("=="):
             continue
         if not found.rows and not found.units and _is_units(fields):
             found.units = tuple(fields)
+        elif _begins_row(found, fields) and (len(fields) < width or line.count('"') % 2):
+            has = "an open quote" if line.count('"') % 2 else f"{len(fields)} fields where the header has {width}"
+            message = f"{label}: line {number} has {has}: the text is cut or damaged there. {PRINT_AGAIN}"
+            raise UnreadableTraceError(message)
         elif len(fields) < width:
             found.other_lines += 1
         else:
             found.rows.append(dict(zip(found.columns, _joined(fields, found.columns), strict=True)))
+
+
+def _begins_row(found: Printed, fields: Sequence[str]) -> bool:
+    """Whether the first fields are those of a row, and not of a line that another program printed."""
+    if found.columns[0] == "Type":
+        return fields[0] in KINDS_OF_ROWS
+    return len(fields) > 1 and all(NUMBER.match(field) for field in fields[:2])
 
 
 def _is_units(fields: Sequence[str]) -> bool:

@@ -21,6 +21,7 @@ VALUES: Final[dict[str, type[pl.DataType]]] = {
 }
 SAMPLED: Final[dict[str, type[pl.DataType]]] = {"ts_ns": pl.Int64, "pmc_id": pl.Int64, "value": pl.Float64}
 INFO: Final = ("id", "name", "symbol", "units", "is_derived", "agent_id")
+UNDESCRIBED: Final = "value of a counter that the file does not describe, named by its number"
 POWER_COLUMNS: Final = {"power_w": ("w", "watt", "watts"), "temperature_c": ("°c", "c", "celsius")}
 
 
@@ -37,13 +38,21 @@ def read_counters(dimensions: Dimensions, by_event: pl.DataFrame, output: Output
     read = 0
     for frame in _values(dimensions):
         read += frame.height
-        rows = frame.join(info, on="pmc_id", how="left", maintain_order="left")
+        rows = _named(frame, info, output)
         rows = rows.join(by_event, on="event_id", how="left", maintain_order="left")
         lost = rows.filter(pl.col("launch_index").is_null()).height
         output.report.add("note", "counter value of no dispatch", lost)
         output.write("metrics", _as_metrics(rows, run_pass))
     output.report.add("stored", "counter values", read)
     return read + _skip_streamed(dimensions, output)
+
+
+def _named(values: pl.DataFrame, info: pl.DataFrame, output: Output) -> pl.DataFrame:
+    """Values with what the file says of their counters; a counter that it does not describe is called by its number."""
+    rows = values.join(info, on="pmc_id", how="left", maintain_order="left")
+    output.report.add("note", UNDESCRIBED, rows["counter"].null_count())
+    number = pl.col("pmc_id").cast(pl.String).fill_null("without a number")
+    return rows.with_columns(counter=pl.coalesce("counter", pl.format("pmc {}", number)))
 
 
 def _skip_streamed(dimensions: Dimensions, output: Output) -> int:
@@ -68,7 +77,7 @@ def read_samples(dimensions: Dimensions, output: Output) -> int:
     sql = " ".join(("SELECT S.ts, P.pmc_id, P.value FROM", pmc, joined))
     info, read = _info(dimensions), 0
     for frame in part.database.frames(sql, SAMPLED):
-        rows = frame.join(info, on="pmc_id", how="left", maintain_order="left")
+        rows = _named(frame, info, output)
         rows = rows.with_columns(process=pl.lit(dimensions.process_label, dtype=pl.String))
         read += frame.height
         output.saw(rows.select(start_ns="ts_ns", end_ns="ts_ns"))
@@ -138,7 +147,7 @@ def _info(dimensions: Dimensions) -> pl.DataFrame:
     table = [
         (
             row["id"],
-            row["name"] or row["symbol"],
+            row["name"] or row["symbol"] or None,
             row["units"] or None,
             row["is_derived"],
             agents[row["agent_id"]].device if row["agent_id"] in agents and agents[row["agent_id"]].is_gpu else None,
@@ -148,4 +157,4 @@ def _info(dimensions: Dimensions) -> pl.DataFrame:
     names = ("pmc_id", "counter", "units", "is_derived", "device")
     kinds = (pl.Int64, pl.String, pl.String, pl.Int64, pl.Int32)
     frame = pl.DataFrame(table, schema=dict(zip(names, kinds, strict=True)), orient="row")
-    return frame.with_columns(counter=pl.coalesce("counter", pl.format("counter {}", "pmc_id")))
+    return frame.unique("pmc_id", keep="first", maintain_order=True)

@@ -54,7 +54,7 @@ def read_calls(dimensions: Dimensions, host: Host) -> int:
     for frame in _of_markers(dimensions):
         read += frame.height
         host.add(dimensions.part.suffix, _as_calls(frame.filter(~pl.col("is_range"))))
-    marked = _marker_categories(dimensions)
+    marked = _marker_categories(dimensions) if dimensions.part.has_category("rocpd_region") else []
     places = ", ".join("?" * len(marked))
     where = f"WHERE E.category_id IS NULL OR E.category_id NOT IN ({places})" if marked else ""
     shapes = Shapes(
@@ -87,7 +87,7 @@ def _marker_categories(dimensions: Dimensions) -> list[int]:
 
 def _of_markers(dimensions: Dimensions) -> Iterator[pl.DataFrame]:
     marked = _marker_categories(dimensions)
-    if not marked or not dimensions.part.has("rocpd_event"):
+    if not marked or not dimensions.part.has_category("rocpd_region"):
         return
     where = f"WHERE E.category_id IN ({', '.join('?' * len(marked))})"
     for frame in dimensions.part.frames("rocpd_region", MARKED, where, marked):

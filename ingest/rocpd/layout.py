@@ -66,9 +66,16 @@ class Part:
             sql = " ".join((self._select(base, list(wanted)), where))
             yield from _gathered(self.database.frames(sql, wanted, params))
 
+    def has_category(self, base: str) -> bool:
+        """Whether the event of each row, which says the domain of a call, can be found."""
+        return "category_id" in self._of_event(base)
+
+    def _of_event(self, base: str) -> frozenset[str]:
+        reachable = base != "rocpd_event" and "event_id" in self.columns.get(base, frozenset())
+        return self.columns.get("rocpd_event", frozenset()) if reachable else frozenset()
+
     def _select(self, base: str, wanted: Sequence[str]) -> str:
-        own = self.columns[base]
-        of_event = self.columns.get("rocpd_event", frozenset()) if "event_id" in own and base != "rocpd_event" else ()
+        own, of_event = self.columns[base], self._of_event(base)
         chosen = [_column(name, own, of_event) for name in wanted]
         join: tuple[str, ...] = ()
         if any(name in of_event and name not in own for name in wanted) or any(one.startswith("E.") for one in chosen):
@@ -82,7 +89,7 @@ def _gathered(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         yield pl.concat(several)
 
 
-def _column(name: str, own: frozenset[str], of_event: frozenset[str] | tuple[()]) -> str:
+def _column(name: str, own: frozenset[str], of_event: frozenset[str]) -> str:
     if name == "event_extdata":
         return "E.extdata AS event_extdata" if "extdata" in of_event else "NULL AS event_extdata"
     if name in own:

@@ -50,6 +50,7 @@ class Capture:
     output: Output
     agents: AgentMap
     process: str | None
+    halved: bool
     progress: Callable[[], None]
 
     def of(self, *kinds: Kind) -> Iterator[Table]:
@@ -65,8 +66,9 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     tables = [Table(Source(path), readers.head_of(path).data) for path in unit.files]
     trace_id = _trace_id(unit.files)
     output = Output(Spool(folder), trace_id, Report())
-    found = _agents(tables)
-    it = Capture(tables, output, AgentMap(found), _process(tables), _progress(tables, progress))
+    known = AgentMap(_agents(tables))
+    halved = _halved(tables, known)
+    it = Capture(tables, output, known, _process(tables), halved, _progress(tables, progress))
     output.write("devices", agent_rows.device_rows(it.agents.agents, it.process))
     host = Host(output, _markers(it))
     launches = Launches(output, host)
@@ -141,7 +143,7 @@ def _read(it: Capture, host: Host, launches: Launches) -> None:
                 host.add(part, activities.calls(rows))
             it.progress()
     it.output.report.add("stored", "API calls", host.calls)
-    counters = Counters(it.output, launches, it.agents, it.process)
+    counters = Counters(it.output, launches, it.agents, it.process, it.halved)
     for table in it.of("kernels"):
         _kernels(it, table, counters)
     for table in it.of("counters"):
@@ -165,14 +167,21 @@ def _kernels(it: Capture, table: Table, counters: Counters) -> None:
     wide = counters_among(table.columns)
     for frame in table.rows():
         for part, rows in _by_guid(frame):
-            counters.traced(part, rows, wide, from_rocpd=table.from_rocpd, halved=_halved(it, rows))
+            counters.traced(part, rows, wide, table.from_rocpd)
         it.progress()
 
 
-def _halved(it: Capture, rows: pl.DataFrame) -> bool:
-    highest = rows["agpr"].max() if "agpr" in rows.columns else None
-    count = highest if isinstance(highest, int) else None
-    return any(is_halved(arch, count) for arch in it.agents.archs.values())
+def _halved(tables: Sequence[Table], known: AgentMap) -> bool:
+    """Whether register counts suffer from the gfx950 fault of the profiler: all launches together tell."""
+    suspects = [arch for arch in known.archs.values() if is_halved(arch, 0)]
+    if not suspects:
+        return False
+    return not any(
+        any((count or 0) > 0 for count in frame["agpr"].unique())
+        for table in tables
+        if table.kind in ("kernels", "counters") and "agpr" in table.columns
+        for frame in _again(table).rows()
+    )
 
 
 def _by_guid(frame: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:

@@ -24,14 +24,17 @@ KNOWN: Final[dict[str, type[pl.DataType]]] = {
 class Counters:
     """Feed all kernel traces first. A dispatch is known by its number and its start."""
 
-    def __init__(self, output: Output, launches: Launches, agents: AgentMap, process: str | None) -> None:
+    def __init__(
+        self, output: Output, launches: Launches, agents: AgentMap, process: str | None, halved: bool
+    ) -> None:
         self._output = output
         self._launches = launches
         self._agents = agents
         self._process = process
+        self._halved = halved
         self._known = pl.DataFrame(schema=KNOWN)
 
-    def traced(self, part: str, rows: pl.DataFrame, wide: list[str], *, from_rocpd: bool, halved: bool) -> None:
+    def traced(self, part: str, rows: pl.DataFrame, wide: list[str], from_rocpd: bool) -> None:
         """Write rows of a kernel trace; `wide` are columns of counters beside them (rocprof, rocprofv2).
 
         Times under counter collection are no times of a running program.
@@ -40,7 +43,7 @@ class Counters:
         given = activities.kernels(rows, self._agents, self._process, timing, from_rocpd)
         if wide:
             given = given.with_columns(quality=_with_counted())
-        first, behind = self._launches.add(part, given, self._agents.archs, halved)
+        first, behind = self._launches.add(part, given, self._agents.archs, self._halved)
         keyed = nullable(rows, {"dispatch": pl.Int64, "start": pl.Int64})
         made = keyed.select(part=pl.lit(part), dispatch="dispatch", start="start")
         numbers = pl.int_range(first, behind, dtype=pl.Int64, eager=True)
@@ -64,7 +67,7 @@ class Counters:
     def _launch(self, part: str, rows: pl.DataFrame, from_rocpd: bool) -> None:
         given = activities.kernels(rows, self._agents, self._process, "profiled", from_rocpd)
         given = given.with_columns(quality=_with_counted())
-        first, behind = self._launches.add(part, given, self._agents.archs)
+        first, behind = self._launches.add(part, given, self._agents.archs, self._halved)
         made = rows.select(*KEY, launch_index=pl.int_range(first, behind, dtype=pl.Int64))
         self._known = pl.concat([self._known, made])
 

@@ -30,7 +30,9 @@ from kerneldb.ingest.source import Source, local_file, trace_id_of
 
 READER_VERSION: Final = 1
 UNIT_BY_API: Final = "grid_unit_by_api"
-IN_WORK_ITEMS: Final = re.compile("hipExtModuleLaunchKernel|hipHccModuleLaunchKernel|hipExtLaunchKernel")
+IN_WORK_ITEMS: Final = re.compile("hipExtModuleLaunchKernel|hipHccModuleLaunchKernel")
+"""`globalWorkSizeX`; every other launching call takes blocks (`hipExtLaunchKernel`: `numBlocks`). Source: HIP API reference,
+Execution Control."""
 USER_MARKER: Final = "UserMarker"
 CLOCK_COUNTER: Final = "sclk"
 NOT_KERNELS: Final[dict[str, str]] = {"copy": "memcpy", "memcpy": "memcpy", "fill": "memset", "memset": "memset"}
@@ -82,6 +84,17 @@ LEFT JOIN rocpd_string AS N ON N.id = A.apiName_id
 LEFT JOIN rocpd_string AS G ON G.id = A.args_id
 LEFT JOIN rocpd_copyapi AS C ON C.api_ptr_id = A.id
 """
+OPTIONAL: Final[dict[str, tuple[str, ...]]] = {
+    "rocpd_api_ops": ("api_id", "op_id"),
+    "rocpd_kernelapi": (
+        *("api_ptr_id", "stream", "gridX", "gridY", "gridZ", "workgroupX", "workgroupY", "workgroupZ"),
+        *("groupSegmentSize", "privateSegmentSize"),
+    ),
+    "rocpd_copyapi": ("api_ptr_id", "stream", "size"),
+    "rocpd_metadata": ("tag", "value"),
+}
+"""Tables that a tracer leaves out where it recorded none of that, and the columns that are read."""
+METADATA: Final = "SELECT tag, value FROM rocpd_metadata"
 MONITOR: Final = "SELECT deviceId, monitorType, start, value FROM rocpd_monitor WHERE deviceType = 'gpu' ORDER BY start"
 MONITORED: Final = {"device": pl.Int32, "counter": pl.String, "ts_ns": pl.Int64, "text": pl.String}
 
@@ -106,14 +119,16 @@ def _converted(one: Source, database: sqlite.Database, spool: Spool, options: Op
     for part in calls.filter(~marked).iter_slices(1 << 17):
         host.add("", _as_calls(part))
     launches, read = Launches(output, host), calls.height
-    for frame in database.frames(OPS, OP):
+    for frame in database.frames(_completed(OPS, database), OP):
         launches.add("", _as_launches(frame), {})
         read += frame.height
     read += _monitor(database, output)
     launches.finish()
     output.report.add("stored", "API calls", host.calls)
     describe(output, host, launches)
-    metadata = {str(tag): str(value) for tag, value in database.rows("SELECT tag, value FROM rocpd_metadata")}
+    metadata = {str(tag): str(value) for tag, value in database.rows(_completed(METADATA, database))}
+    for table in OPTIONAL.keys() - database.tables().keys():
+        output.report.add("note", f"no table {table}: what it would say is empty", 1)
     row = trace_row([one], options, capture.prefix_of(one.path) or one.stem, **_facts(one, output, metadata))
     output.report.add("read", "rows", read)
     return finish(spool, row, [file_row(one, "trace", read)], [output.report])
@@ -130,11 +145,29 @@ def _calls(database: sqlite.Database) -> pl.DataFrame:
         sql += "LEFT JOIN rocpd_string AS M ON M.id = A.domain_id\n"
     if ustring:
         sql += "LEFT JOIN rocpd_ustring AS U ON U.id = A.args_id\n"
-    frames = list(database.frames(sql, API))
+    frames = list(database.frames(_completed(sql, database), API))
     calls = pl.concat(frames) if frames else pl.DataFrame(schema=API)
     roctx = (pl.col("name") == USER_MARKER) | (pl.col("domain").str.to_lowercase() == "roctx")
     pops = pl.col("name").fill_null("").str.contains("roctx(RangePop|RangeStop)")
     return calls.with_columns(is_marker=roctx.fill_null(False) & ~pops & pl.col("start_ns").is_not_null())
+
+
+def _completed(sql: str, database: sqlite.Database) -> str:
+    """`sql` with a stand-in for each optional table that it names and that is missing or lacks columns."""
+    tables = database.tables()
+    wanted = {table: columns for table, columns in OPTIONAL.items() if re.search(rf"\b{table}\b", sql)}
+    stand_ins = [
+        _stand_in(table, columns, tables.get(table))
+        for table, columns in wanted.items()
+        if not set(columns) <= set(tables.get(table, ()))
+    ]
+    return " ".join(("WITH", ", ".join(stand_ins), sql)) if stand_ins else sql
+
+
+def _stand_in(table: str, columns: tuple[str, ...], there: tuple[str, ...] | None) -> str:
+    chosen = ", ".join(column if column in (there or ()) else f"NULL AS {column}" for column in columns)
+    rows = ("WHERE 0",) if there is None else ("FROM", "main." + table)
+    return " ".join((table, "AS (SELECT", chosen, *rows, ")"))
 
 
 def _marker(row: dict[str, object]) -> Marker:

@@ -117,6 +117,7 @@ def _answers(warehouse: Warehouse, where: str | None, top: int) -> tuple[pa.Tabl
     with warehouse.lease() as con, query_errors():
         Selection(where).bind(con)
         terms = con.sql(statement("closure_terms")).to_arrow_table()
+        con.execute(statement("closure_select"))
         groups = con.sql(statement("closure_groups")).to_arrow_table()
         kernels = con.sql(statement("closure_top"), params={"top": top}).to_arrow_table()
     return terms, groups.to_pylist(), kernels.to_pylist()

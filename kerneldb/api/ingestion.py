@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from kerneldb.errors import KerneldbError, TraceError, UsageError, WarehouseError
+from kerneldb.errors import KerneldbError, TraceError, UnreadableTraceError, UsageError, WarehouseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -81,6 +81,7 @@ class ReportEntry:
 class Outcome:
     """What became of one trace. `bytes` is its size without compression; `seconds` runs from opening to commit.
 
+    `sums` counts rows of a trace that holds no launches by its nature: sums of a report, measurements, power readings.
     Size and counts are None for a trace that was not read.
     """
 
@@ -95,6 +96,7 @@ class Outcome:
     bytes: int | None = None
     report: tuple[ReportEntry, ...] = ()
     error: KerneldbError | None = None
+    sums: int = 0
 
 
 def ingest_each(
@@ -166,6 +168,24 @@ def _ingest_unit(
                 began = time.monotonic()
     except (TraceError, OSError) as error:
         yield _failed(unit.path, error, time.monotonic() - began)
+    except WarehouseError as error:
+        if not _is_of_rows(error):
+            raise
+        first = next(iter(str(error.__cause__).splitlines()), "")
+        message = (
+            f"{unit.path}: the database does not take its rows ({first}); nothing of it was stored. "
+            "Please report it with what `kerneldb doctor` prints for the file."
+        )
+        refused = UnreadableTraceError(message)
+        refused.__cause__ = error
+        yield _failed(unit.path, refused, time.monotonic() - began)
+
+
+def _is_of_rows(error: WarehouseError) -> bool:
+    """Whether the engine refused values of one trace; locks, a full disk and a damaged database concern all."""
+    import duckdb
+
+    return isinstance(error.__cause__, duckdb.IntegrityError | duckdb.DataError)
 
 
 def _convert(unit: Unit, folder: Path, options: IngestOptions, progress: ProgressCallback | None) -> list[Manifest]:
@@ -195,6 +215,7 @@ def _commit(store: Store, manifest: Manifest, file: Path, options: IngestOptions
         seconds=time.monotonic() - began,
         bytes=_sum(manifest, "bytes"),
         report=_report(manifest),
+        sums=sum(manifest.rows.get(table, 0) for table in ("rollups", "measurements", "power_samples")),
     )
 
 

@@ -12,6 +12,8 @@ from kerneldb.cli.options import READ_WAIT_S, database_option, limited, open_dat
 from kerneldb.cli.plotting import draw, plot_option
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from kerneldb.api.answers import Difference
     from kerneldb.output import Output
 
@@ -110,25 +112,25 @@ def _counters(
     note(f"{before} -> {after}: {found.sentence()}")
     table = found.classes if classes else found.metrics
     if output.format == "table" and not everything:
-        table = _without(table, "change", ("same",)) if classes else _overall(table)  # type: ignore[no-untyped-call]
+        table = _without(table, "change", ("same",)) if classes else _overall(table)
     elif limit:
         table = table.slice(0, limit)
     emit(table.to_reader(), limited(output, limit, ROWS))
 
 
-def _shown(found: Difference, *, everything: bool):  # type: ignore[no-untyped-def]  # noqa: ANN202 (pyarrow has no types)
+def _shown(found: Difference, *, everything: bool) -> pa.Table:
     table = found.table.select(SHOWN)
     return table if everything else _without(table, "verdict", QUIET)
 
 
-def _without(table, column: str, values: tuple[str, ...]):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 (as above)
+def _without(table: pa.Table, column: str, values: tuple[str, ...]) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     return table.filter(pc.invert(pc.is_in(table[column], pa.array(values))))
 
 
-def _overall(table):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 (as above)
+def _overall(table: pa.Table) -> pa.Table:
     """The means over all kernels of the counters that reports show."""
     import pyarrow.compute as pc
 

@@ -98,7 +98,7 @@ def warnings(outcome: Outcome, wanted: IngestOptions) -> Iterator[str]:
         yield f"{outcome.trace}: {', '.join(ignored)} not applied, the trace keeps what it has; {_remedy(ignored)}"
     if outcome.launches == 0 and any("power samples" in entry.reason for entry in outcome.report):
         yield from (f"{outcome.trace}: {entry.reason}" for entry in outcome.report if entry.outcome == "note")
-    elif outcome.launches == 0:
+    elif outcome.launches == 0 and not outcome.sums:
         yield f"{outcome.trace}: no GPU activity in it; see: kerneldb doctor {outcome.path}"
 
 

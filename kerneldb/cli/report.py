@@ -49,18 +49,18 @@ def report(
     chosen = layout or reports.format_of(output) or "html"
     reports.require()
     if compare and len(traces) != 2:  # noqa: PLR2004 (before and after)
-        message = f"--compare takes two traces, not {len(traces)}"
+        message = f"--compare takes two traces or runs, not {len(traces)}"
         raise click.UsageError(message)
     _write(_gathered(traces, rule, threshold if compare else None), chosen, output)
 
 
 def _gathered(traces: tuple[str, ...], rule: str | None, threshold: float | None) -> Report:
-    from kerneldb.report import gather
+    from kerneldb.report import changes, gather
 
     database = open_database(lock_timeout=READ_WAIT_S)
     if threshold is None:
         return gather.single(database, traces, rule)
-    return gather.comparison(database, traces[0], traces[1], threshold / 100)
+    return changes.comparison(database, traces[0], traces[1], threshold / 100, rule)
 
 
 def _write(made: Report, layout: str, output: Path | None) -> None:

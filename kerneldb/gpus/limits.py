@@ -1,13 +1,13 @@
 """What a multiprocessor holds, by architecture: the limits from which occupancy is computed.
 
 NVIDIA, per SM: CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability" (warps, blocks,
-registers, shared memory); units of allocation from the toolkit's `cuda_occupancy.h` (registers: 256 per warp, four
+threads of a block, registers, registers of a thread, shared memory); units of allocation from the toolkit's `cuda_occupancy.h` (registers: 256 per warp, four
 partitions; shared memory: 256 bytes before compute capability 8.0, then 128). From 8.0 on, 1 KiB per block is kept for
 the system (Programming Guide, "Shared Memory" of the compute capability).
 
 AMD, per compute unit: LLVM `AMDGPUBaseInfo.cpp` (`getMaxWavesPerEU`, `getTotalNumVGPRs`, `getVGPRAllocGranule`,
 `getLocalMemorySize`, `getLdsDwGranularity`, `getMaxWorkGroupsPerCU`, `getOccupancyWithNumSGPRs`) with the features of
-each target in `AMDGPU.td`. "Registers" are vector registers per lane and SIMD.
+each target in `AMDGPU.td`, `getMaxFlatWorkGroupSize` for threads of a workgroup. "Registers" are vector registers per lane and SIMD.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class NvidiaLimits:
     registers: int = 65536
     register_unit: int = 256
     registers_per_thread: int = 255
+    threads_per_block: int = 1024
     partitions: int = 4
     shared_unit: int = 128
     shared_reserved: int = _KIB
@@ -55,6 +56,7 @@ class AmdLimits:
     registers: dict[int, int]
     register_unit: dict[int, int]
     registers_per_wave: int = 256
+    threads_per_block: int = 1024
     shared_bytes: int = 64 * _KIB
     shared_per_block: int = 64 * _KIB
     shared_unit: int = 512

@@ -58,13 +58,15 @@ def occupancy(
 ) -> Occupancy | None:
     """Theoretical occupancy of a launch, or None where it cannot be known.
 
-    None: unknown architecture, registers or shared memory not recorded, or values that no launch can have (more than a
-    block may use). `shared_bytes` is static and dynamic together, without what the system reserves; `registers` per
+    None: unknown architecture, registers or shared memory not recorded, or values that no launch can have (more threads
+    or shared memory than a block may use, more registers than a thread may). `shared_bytes` is static and dynamic together, without what the system reserves; `registers` per
     thread may be as compiled, as encoded or as allocated: rounding up again changes nothing. `agprs`: accumulation
     registers of CDNA. `warp_size`: 32 or 64 where an RDNA kernel says it; else 32 there.
     """
     known = limits.of(arch)
-    if known is None or registers is None or shared_bytes is None or threads_per_block <= 0:
+    if known is None or registers is None or shared_bytes is None:
+        return None
+    if not 0 < threads_per_block <= known.threads_per_block:
         return None
     if isinstance(known, NvidiaLimits):
         return _nvidia(known, threads_per_block, registers, shared_bytes)
@@ -85,6 +87,8 @@ def _up(value: int, unit: int) -> int:
 def _nvidia(sm: NvidiaLimits, threads: int, registers: int, shared: int) -> Occupancy | None:
     warps = math.ceil(threads / sm.warp_size)
     per_warp = _up(registers * sm.warp_size, sm.register_unit)
+    if per_warp > _up(sm.registers_per_thread * sm.warp_size, sm.register_unit):
+        return None
     per_partition = sm.registers // sm.partitions // max(per_warp, sm.register_unit)
     allocated = _up(shared + sm.shared_reserved, sm.shared_unit)
     blocks_by = {

@@ -70,7 +70,7 @@ def columns(rows: Rows, label: str, value: str, title: str) -> dict[str, Any]:
             x=alt.X(f"{label}:N", title=label, sort=None, axis=alt.Axis(labelAngle=0, labelOverlap=True)),
             y=alt.Y(f"{value}:Q", title=title),
             color=alt.condition("datum.steady === false", alt.value(COLOURS[-1]), alt.value(COLOURS[0])),
-            tooltip=[f"{label}:N", "label:N", "steady:N", *_tips(value)],
+            tooltip=[f"{label}:N", "steady:N", *_tips(value)],
         )
         .properties(width=WIDTH - 160, height=160)
     )
@@ -125,10 +125,10 @@ def roofline(points: Rows, roofs: Rows) -> dict[str, Any]:
     """Log-log roofline: a line a roof (rows: name, intensity, flops_per_second), a dot a kernel, its size the time."""
     import altair as alt
 
-    scale = alt.Scale(type="log", nice=False)
+    scales = [_log_scale([*points, *roofs], name) for name in ("intensity", "flops_per_second")]
     axis = alt.Axis(format="~s", gridOpacity=FAINT)
-    x = alt.X("intensity:Q", scale=scale, title="intensity in FLOP/byte", axis=alt.Axis(gridOpacity=FAINT))
-    y = alt.Y("flops_per_second:Q", scale=scale, title="FLOP/s", axis=axis)
+    x = alt.X("intensity:Q", scale=scales[0], title="intensity in FLOP/byte", axis=alt.Axis(gridOpacity=FAINT))
+    y = alt.Y("flops_per_second:Q", scale=scales[1], title="FLOP/s", axis=axis)
     lines = (
         alt.Chart(_data(roofs))
         .mark_line(strokeWidth=1.5)
@@ -186,6 +186,14 @@ def _coloured(column: str, title: str, rows: Rows) -> Any:
 
     names = list(dict.fromkeys(str(row[column]) for row in rows))
     return alt.Color(f"{column}:N", scale=alt.Scale(domain=names, range=list(COLOURS)), title=title)
+
+
+def _log_scale(rows: Rows, column: str) -> Any:
+    """A logarithmic scale with room around the values, so that no dot stands on the frame."""
+    import altair as alt
+
+    values = [row[column] for row in rows]
+    return alt.Scale(type="log", nice=False, domain=[min(values) / 1.5, max(values) * 1.5])
 
 
 def _grey() -> Any:

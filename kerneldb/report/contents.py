@@ -102,7 +102,7 @@ ITERATIONS: Final = Plan(
     "Iterations",
     (
         Column("device", "GPU", "count"),
-        Column("method", "found by"),
+        Column("found_by", "found by"),
         Column("iterations", "iterations", "count"),
         Column("steady", "steady", "count"),
         Column("launches", "launches each", "count"),

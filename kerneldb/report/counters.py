@@ -70,6 +70,12 @@ def sections(database: Database, traces: Sequence[str], rule: str | None) -> lis
     ]
 
 
+def _mean(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """All launches as one: the point of the whole set."""
+    means = {name: sum(row[name] for row in rows) / len(rows) for name in ("compute_pct", "dram_pct")}
+    return {"kernel": f"mean of {len(rows)} launches", "verdict": "mean of all", **means}
+
+
 def _query(name: str) -> str:
     return statement(f"report_{name}")
 
@@ -113,8 +119,8 @@ class _Asked:
         known = [row for row in kernels if row["compute_pct"] is not None and row["dram_pct"] is not None]
         if known:
             titles = ("DRAM throughput in % of peak", "SM throughput in % of peak")
-            drawn = charts.scatter(known[:2000], ("dram_pct", "compute_pct"), titles)
-            found.append(Chart("Normalised roofline", drawn, self._shown("profiled_kernels")))
+            drawn = charts.scatter([*known[:2000], _mean(known)], ("dram_pct", "compute_pct"), titles)
+            found.append(Chart("Normalised roofline, overall and per kernel", drawn, self._shown("profiled_kernels")))
         return found
 
     def _rows(self, name: str, *, ruled: bool = False) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kerneldb.api.queries import statement
 from kerneldb.report import charts, contents
 from kerneldb.report.findings import RULES, Rule
-from kerneldb.report.model import Chart, Column, Finding, Report, Section, Table
+from kerneldb.report.model import Chart, Finding, Report, Section, Table
 from kerneldb.report.values import duration
 
 if TYPE_CHECKING:
@@ -29,42 +29,45 @@ def single(database: Database, names: Sequence[str], rule: str | None = None) ->
     """
     from kerneldb.report import counters
 
-    found = [row for name in names for row in _named(database, name)]
+    found = [row for name in names for row in named(database, name)]
     traces = [row["trace"] for row in found]
     timed = [row["trace"] for row in found if row["kind"] != "profiled"]
     sections: list[Section] = []
     for trace in timed:
         prefix = f"{trace}: " if len(timed) > 1 else ""
-        made = _Maker(database, trace).sections()
-        sections += [dataclasses.replace(section, title=prefix + section.title) for section in made]
+        parts = Maker(database, trace).sections()
+        sections += [dataclasses.replace(section, title=prefix + section.title) for section in parts]
     if not timed:
-        setups = [_Maker(database, trace).table(contents.SETUP) for trace in traces[:1]]
+        setups = [Maker(database, trace).table(contents.SETUP) for trace in traces[:1]]
         sections.append(Section("Setup", tuple(setups), (), NO_TIMES))
     sections += counters.sections(database, traces, rule)
-    sections += [_Maker(database, trace).names() for trace in timed]
-    return Report(f"GPU kernels of {', '.join(names)}", _made(database), tuple(sections))
+    sections += [Maker(database, trace).names() for trace in timed]
+    return Report(f"GPU kernels of {', '.join(names)}", made(database), tuple(sections))
 
 
-def _named(database: Database, name: str) -> list[dict[str, Any]]:
+def named(database: Database, name: str) -> list[dict[str, Any]]:
+    """The traces that `name` means, with their kinds. Raises UsageError where there is none."""
     rows = database.sql(statement("report_named"), {"name": name}).rows()
     if not rows:
         database.traces([name])
     return rows
 
 
-def _made(database: Database) -> str:
+def made(database: Database) -> str:
+    """By which version, from which file and when."""
     from kerneldb import __version__
 
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     return f"made by kerneldb {__version__} from {database.path.name}, {now}"
 
 
-class _Maker:
+class Maker:
     """Makes the sections for one trace."""
 
     def __init__(self, database: Database, trace: str) -> None:
         self._database = database
         self._trace = trace
+        self._found: dict[str, list[dict[str, Any]]] = {}
 
     def sections(self) -> list[Section]:
         """Setup, findings and times."""
@@ -150,7 +153,9 @@ class _Maker:
         return Finding(rule.name, rule.version, sentence, rule.remedy, stake, literal(statement(name), self._trace))
 
     def _rows(self, query: str) -> list[dict[str, Any]]:
-        return self._database.sql(statement(f"report_{query}"), {"trace": self._trace}).rows()
+        if query not in self._found:
+            self._found[query] = self._database.sql(statement(f"report_{query}"), {"trace": self._trace}).rows()
+        return self._found[query]
 
     def _sql(self, query: str) -> str:
         return literal(statement(f"report_{query}"), self._trace)
@@ -160,53 +165,3 @@ def literal(sql: str, trace: str) -> str:
     """A statement as a reader would type it: the parameter as a literal. For reading only, never run here."""
     quoted = "'" + trace.replace("'", "''") + "'"
     return sql.replace("$trace", quoted).strip()
-
-
-def comparison(database: Database, before: str, after: str, threshold: float) -> Report:
-    """The report on what changed between two traces."""
-    found = database.diff(before, after, threshold=threshold)
-    rows = found.table.to_pylist()
-    changed = [row for row in rows if row["verdict"] not in {"unchanged", "noise"}]
-    sql = f"FROM diff('{before}', '{after}', threshold := {threshold:g});"
-    columns = (
-        Column("kernel", "kernel", "code"),
-        Column("verdict", "verdict"),
-        Column("matched_by", "matched by"),
-        Column("n_before", "launches before", "count"),
-        Column("n_after", "after", "count"),
-        Column("total_before_ns", "time before", "ns"),
-        Column("total_after_ns", "after", "ns"),
-        Column("delta_ns", "Δ", "ns"),
-        Column("own_delta_pct", "Δ of the mean beyond the common shift", "percent"),
-        Column("p_value", "p", "number"),
-    )
-    verdicts = [{"verdict": verdict, "n": n} for verdict, n in found.by_verdict.items()]
-    change = "" if found.delta_pct is None else f" ({found.delta_pct:+.2f} %)"
-    text = (
-        f"GPU time {duration(found.before_ns)} before, {duration(found.after_ns)} after{change}. "
-        f"All kernels together shifted by {found.common_shift_pct:+.2f} %."
-    )
-    top = [{"kernel": str(row["kernel"])[:ALL_SHORT], "delta_ms": row["delta_ns"] / 1e6} for row in changed[:20]]
-    drawn = [Chart("Largest changes", charts.bars(top, "kernel", "delta_ms", "change in ms"), sql)] if top else []
-    sections = (
-        Section(
-            "Sums",
-            (
-                Table(
-                    "Kernels by verdict", (Column("verdict", "verdict"), Column("n", "kernels", "count")), verdicts, sql
-                ),
-            ),
-            (),
-            text,
-        ),
-        Section(
-            "What changed", (*drawn, Table("Changes, largest first", columns, changed[:100], sql, "Nothing changed."))
-        ),
-        Section(
-            "What did not",
-            (Table("Largest of the others", columns, [row for row in rows if row not in changed][:20], sql),),
-        ),
-    )
-    makers = [_Maker(database, trace) for trace in (before, after)]
-    setup = Section("Setup", tuple(maker.table(contents.SETUP) for maker in makers))
-    return Report(f"{before} against {after}", _made(database), (setup, *sections))

@@ -1,11 +1,26 @@
-"""A report as Markdown: tables and queries; charts are named, not drawn."""
+"""A report as Markdown: tables and queries. What a chart shows and no table, stands as a table or a line of blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, Final
 
-from kerneldb.report.model import Column, Finding, Report, Section, Table
+from kerneldb.report.model import Chart, Column, Finding, Report, Section, Table
 from kerneldb.report.values import duration, is_number, shown
+
+BINS: Final = (
+    Column("from_value", "from", "number"),
+    Column("to_value", "to", "number"),
+    Column("n", "launches", "count"),
+)
+ITERATIONS: Final = (
+    Column("iteration", "iteration"),
+    Column("total_ms", "GPU time in ms", "number"),
+    Column("steady", "steady"),
+)
+BLOCKS: Final = "▁▂▃▄▅▆▇█"
+PER_BLOCK: Final = 4
+"""Bins of the timeline that one character stands for."""
 
 
 def page(report: Report) -> str:
@@ -25,6 +40,34 @@ def _section(section: Section) -> Iterator[str]:
     for block in section.blocks:
         if isinstance(block, Table):
             yield from _table(block)
+        else:
+            yield from _chart(block)
+
+
+def _chart(chart: Chart) -> Iterator[str]:
+    """The data of charts that no table repeats: histograms, iterations, the timeline."""
+    rows: list[dict[str, Any]] = chart.spec.get("data", {}).get("values", [])
+    names = rows[0].keys() if rows else ()
+    if "from_value" in names:
+        yield from _table(Table(chart.caption, BINS, rows, chart.sql))
+    elif "iteration" in names:
+        yield from _table(Table(chart.caption, ITERATIONS, rows, chart.sql))
+    elif "lane" in names:
+        yield from (f"### {chart.caption}", "", *_lanes(rows), "", *_query(chart.sql))
+
+
+def _lanes(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """How busy each stream was, a block per few bins, the higher the busier."""
+    end, width = max(row["to_ms"] for row in rows), min(row["to_ms"] - row["from_ms"] for row in rows) * PER_BLOCK
+    yield f"Over {end:,.3f} ms:"
+    yield ""
+    for lane in dict.fromkeys(row["lane"] for row in rows):
+        busy = [0.0] * (round(end / width) + 1)
+        for row in rows:
+            if row["lane"] == lane:
+                busy[int((row["from_ms"] + row["to_ms"]) / 2 / width)] += row["busy"] / PER_BLOCK
+        drawn = "".join(BLOCKS[min(7, int(share * 8))] if share > 0 else " " for share in busy)
+        yield f"- {_plain(str(lane))}: `{drawn.rstrip()}`"
 
 
 def _finding(finding: Finding) -> Iterator[str]:
@@ -42,7 +85,11 @@ def _table(table: Table) -> Iterator[str]:
     yield "|" + "|".join("---:" if is_number(column) else "---" for column in table.columns) + "|"
     for row in table.rows:
         yield "| " + " | ".join(_cell(column, row[column.name]) for column in table.columns) + " |"
-    yield from ("", "<details><summary>query</summary>", "", "```sql", table.sql, "```", "", "</details>", "")
+    yield from ("", *_query(table.sql))
+
+
+def _query(sql: str) -> Iterator[str]:
+    yield from ("<details><summary>query</summary>", "", "```sql", sql, "```", "", "</details>", "")
 
 
 def _cell(column: Column, value: object) -> str:

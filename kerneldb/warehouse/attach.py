@@ -136,6 +136,7 @@ def _configured(path: Path, attach: str, folders: Sequence[Path]) -> Connection:
         if folders:
             listed = ", ".join(literal(folder.resolve()) for folder in folders)
             con.execute(statement("session", "allow_folders").format(folders=f"[{listed}]"))
+            con.execute(statement("session", "unordered"))
             con.execute(statement("session", "bounded_memory").format(folder=literal(folders[0].resolve() / "spilled")))
         con.execute(statement("session", "no_external_access"))
         con.execute(statement("session", "lock"))

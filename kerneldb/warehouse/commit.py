@@ -43,6 +43,10 @@ TABLES = (
 sees the whole trace."""
 
 
+MOST_IN_ITERATIONS = 200_000
+"""Iterations are found while a trace of up to so many launches is added; `iterations` finds those of longer ones."""
+
+
 def commit(con: Connection, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> bool:
     """Add the trace of `manifest` with its rollups; whether anything was written.
 
@@ -76,7 +80,17 @@ def _insert(con: Connection, manifest: Manifest) -> None:
         raise WarehouseError(message)
     for table in TABLES:
         if files := manifest.parts.get(table):
-            con.execute(statement("commit", table), {"files": [str(file.resolve()) for file in files]})
+            block = _launches(manifest) if table == "launches" else table
+            con.execute(statement("commit", block), {"files": [str(file.resolve()) for file in files]})
+
+
+def _launches(manifest: Manifest) -> str:
+    """How launches are inserted. Finding iterations takes several times as long and much memory in long traces."""
+    import pyarrow.parquet as pq
+
+    if "start_ns" not in pq.read_schema(manifest.parts["launches"][0]).names:
+        return "launches_untimed"
+    return "launches_in_iterations" if manifest.rows["launches"] <= MOST_IN_ITERATIONS else "launches"
 
 
 def _free_name(con: Connection, manifest: Manifest) -> str:

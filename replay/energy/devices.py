@@ -4,8 +4,9 @@ The state of the cache is that of the timing (`kerneldb.replay.timing.sets`): co
 than three times the L2, all others stay where the call left them. A graph goes once or several times around the ring,
 so that the ring does not begin anew before its end. Where copies of small inputs cannot fill the ring, the cache is
 read full once per round, and where a call changes its inputs, they are put back once per round: both are upkeep, whose
-energy is measured alone and taken off. So are pads, which let the device wait between calls and touch nothing. Of cold inputs of at most 64 KB that would leave more noise than it is worth:
-they are left in the cache, and what it costs to bring so many bytes from memory is added.
+energy is measured alone and taken off. So are pads, which let the device wait between calls and touch nothing. Of cold
+inputs of at most 64 KB a flush would leave more noise than it is worth: they are left in the cache, and what it costs
+to bring so many bytes from memory is added.
 """
 
 from __future__ import annotations
@@ -132,7 +133,11 @@ class GpuLoads:
         return Prepared(load, upkeep, once * shape.flush, once * shape.restore, cold, pad_ns, sets.reset)
 
     def empty(self) -> Load:
-        """A graph of kernels that return at once."""
+        """A graph of kernels that return at once.
+
+        It is asked for first of all, so that pads are calibrated before a load may have brought the clock down.
+        """
+        self._pad_times = self._calibrated()
         nothing = self._nothing
         return GraphLoad(_times(nothing, EMPTY_NODES), nothing, EMPTY_NODES)
 

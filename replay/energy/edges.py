@@ -262,8 +262,8 @@ def edges_of(
 ) -> tuple[list[Edge], list[Sample]]:
     """Keep `busy` queued, and collect the edges of `window_s` seconds, at least three, after `settle_s` seconds.
 
-    `at_edge` is called at each. Samples are taken right behind edges, where they cost no sharpness; `enough` may end the
-    window at one of them. Raises StuckCounterError and MeterError.
+    `at_edge` is called at each. Samples are taken right behind edges, where they cost no sharpness; `enough` may end
+    the window at one of them. Raises StuckCounterError and MeterError.
     """
     clock = watch.clock
     _keep(busy, clock, clock.now() + settle_s)

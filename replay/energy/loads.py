@@ -17,6 +17,7 @@ from kerneldb.replay.timing import loops
 SLICE_S: Final = 0.003
 PLAUSIBLE: Final = 3.0
 TIMED_REPLAYS: Final = 3
+MOST_QUEUED: Final = 1000
 
 
 class Load(Protocol):
@@ -54,8 +55,8 @@ class Prepared:
     """A call made ready: its load, the load of its upkeep alone (None: none), and what it needs per call.
 
     `flushes` and `upkeeps` count how often the cache is read full, and values are put back, per call. `cold_bytes` come
-    from memory in a call, and from the cache in the loop. `pad_ns` is how long the device waits after each call, with the
-    gaps around it.
+    from memory in a call, and from the cache in the loop. `pad_ns` is how long the device waits after each call, with
+    the gap behind.
     """
 
     load: Load
@@ -80,8 +81,8 @@ class Loads(Protocol):
     def call(self, item: Item, attempt: int, call_ns: float, *, capture: bool, pad_ns: float = 0.0) -> Prepared:
         """The `attempt`-th call of an item, which takes about `call_ns`; without `capture`, not in a CUDA graph.
 
-        In a graph the device waits for about `pad_ns` after each call. Raises UnresolvedCallError, RuntimeError and what
-        operators raise.
+        In a graph the device waits for about `pad_ns` after each call. Raises UnresolvedCallError, RuntimeError and
+        what operators raise.
         """
         ...
 
@@ -149,7 +150,7 @@ class GraphLoad:
     def top_up(self, ahead_s: float) -> bool:
         """Enqueue replays until there is enough to do."""
         self._pop()
-        wanted = max(2, math.ceil(ahead_s / self._replay_s))
+        wanted = min(max(2, math.ceil(ahead_s / self._replay_s)), MOST_QUEUED)
         if self._count and not self._queued:
             self.dry += 1
         until = time.perf_counter() + SLICE_S
@@ -192,20 +193,18 @@ class GraphLoad:
             self._graph.replay()
             marks.append(self._recorded())
         marks[-1].synchronize()
-        return max(min(a.elapsed_time(b) for a, b in itertools.pairwise(marks)) / 1000, 1e-6)
+        taken = [float(a.elapsed_time(b)) / 1000 for a, b in itertools.pairwise(marks)]
+        return max(min(taken), 1e-6)
 
     def _pop(self) -> None:
         """Move on to the last event that has passed, and learn how long a replay takes where it is shorter than known.
 
         A queue is as deep as its replays are believed to be long: too long a belief, and it runs dry.
         """
-        before, started = self._ended, self._ended[0] > 0
         while self._queued and self._queued[0][1].query():
-            self._ended = self._queued.popleft()
-        replays = self._ended[0] - before[0]
-        if started and replays:
-            taken = float(before[1].elapsed_time(self._ended[1])) / 1000 / replays
-            self._replay_s = max(min(self._replay_s, taken), 1e-6)
+            (before, begun), self._ended = self._ended, self._queued.popleft()
+            if before:
+                self._replay_s = max(min(self._replay_s, float(begun.elapsed_time(self._ended[1])) / 1000), 1e-6)
 
 
 class Deeper:

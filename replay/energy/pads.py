@@ -69,8 +69,8 @@ def pad_ns(windows: Sequence[Window], gap_w: float, limits: Limits, timed_ns: fl
 
     As long as the last one did where that was not held down. Else so long that the mean power comes to 80 % of the
     limit (of what the capped loop drew, where that is unknown), but no less than the call takes, nor than half as much
-    again as the last pad. At full clock a call is taken to cost more than in the capped loop by as much as it was slowed
-    down there: energy goes with the square of the voltage, which goes with the clock.
+    again as the last pad. At full clock a call is taken to cost more than in the capped loop by as much as it was
+    slowed down there: energy goes with the square of the voltage, which follows the clock in part.
     """
     if not windows:
         return 0.0

@@ -34,6 +34,7 @@ REFERENCE_WINDOW_S: Final = 0.6
 BUDGET: Final = "budget"
 REFERENCES: Final = frozenset({"gap", "anchor", "flush", "upkeep", "pad"})
 DEEPER: Final = 4.0
+UNLIMITED: Final = Limits()
 DRY: Final = "the device ran out of work {} times while it was measured"
 UNCAPTURED: Final = ("waits", "no CUDA graph")
 
@@ -105,7 +106,7 @@ class Phase:
         clock: Clock,
         report: Report,
         facts: EnergyFacts,
-        limits: Limits = Limits(),
+        limits: Limits = UNLIMITED,
     ) -> None:
         self._loads = loads
         self._clock = clock
@@ -215,7 +216,8 @@ class Phase:
         """
         if not task.windows or not pads.free(task.windows):
             return True
-        waiting = {one.id: one.seconds for one in planned.turns if not named[one.id].windows}
+        none_yet = {name for name, other in named.items() if not other.windows and other.reason is None}
+        waiting = {one.id: one.seconds for one in planned.turns if one.id in none_yet}
         return self._left_s() > turn.seconds + sum(waiting.values())
 
     def _turn(self, task: Task, turn: Turn) -> None:
@@ -285,7 +287,8 @@ class Phase:
             stopped = (full.sm_mhz or 0.0) / (sample.sm_mhz or 1.0) - 1
             return True
 
-        window = self._window(prepared.load, task.item.id, turn.settle_s, turn.window_s, deeper=deeper, enough=enough)
+        settle_s = max(turn.settle_s, schedule.SETTLE_S) if prepared.pad_ns else turn.settle_s
+        window = self._window(prepared.load, task.item.id, settle_s, turn.window_s, deeper=deeper, enough=enough)
         window = dataclasses.replace(window, slowed=stopped)
         if prepared.pad_ns:
             pad = dataclasses.replace(self._pad(), slot_ns=prepared.pad_ns)

@@ -16,8 +16,8 @@ class Window:
     steps of the counter. `power_w` is the mean power of the device, ± `power_sd_w`; `slot_ns` the time from one call
     to the next, ± `slot_sd_ns`. Upkeep of the inputs that ran between the calls (restored values, flushes) took
     `upkeep_ns` of each slot at `upkeep_w` ± `upkeep_sd_w`, measured alone. `memory_nj` is what it costs to bring those
-    inputs from memory that the loop found in the cache. `trend` is the rise of power within. Of the upkeep, `pad_ns` are
-    pads, which keep the loop below the power cap; `slowed` is by what share that cap slowed it down all the same.
+    inputs from memory that the loop found in the cache. `trend` is the rise of power within. Of the upkeep, `pad_ns`
+    are pads, which keep the loop below the power cap; `slowed` is by what share that cap slowed it down all the same.
     """
 
     at: float
@@ -72,8 +72,10 @@ class EnergyFacts:
 
     Powers in watts with standard deviations: `idle` without a context on the device, `context` with one and nothing
     running, `gap` with the queue full of empty kernels, one every `gap_slot_ns`, at `gap_temperature_c`; `gap_slope` is
-    its rise per °C. Of the slot, an empty kernel itself takes `empty_ns`, and `gap_ns` are left between two of them. `gaps` and `anchors` are the windows of empty kernels and of one matrix product, measured now and
-    then; `flush` is that of reading the cache full, `pad` that of waiting. `seed` orders the calls; `spent_s` of `budget_s` seconds are used.
+    its rise per °C. Of the slot, an empty kernel itself takes `empty_ns`, and `gap_ns` are left between two of them;
+    both are None where the former is not known. `gaps` and `anchors` are the windows of empty kernels and of one matrix
+    product, measured now and then; `flush` is that of reading the cache full, `pad` that of waiting. `seed` orders the
+    calls; `spent_s` of `budget_s` seconds are used.
     """
 
     meter: str | None = None

@@ -1,5 +1,5 @@
--- How much of computation, communication and copies ran at the same time, per device. Times are lengths of unions of intervals; two
--- kinds overlap by the sum of their lengths less the length of both together.
+-- How much of computation, communication and copies ran at the same time, per device. Times are lengths of unions of intervals (see
+-- gpu_time); two kinds overlap by the sum of their lengths less the length of both together.
 CREATE OR REPLACE MACRO overlap(source) AS TABLE
 WITH activities AS (
     SELECT
@@ -7,59 +7,50 @@ WITH activities AS (
         device,
         start_ns,
         end_ns,
-        CASE
-            WHEN kind = 'memcpy' THEN 'copy'
-            WHEN category = 'COMMUNICATION' THEN 'communication'
-            ELSE 'computation'
-        END AS class
+        CASE WHEN kind <> 'memcpy' AND category IS DISTINCT FROM 'COMMUNICATION' THEN end_ns END AS computation_end,
+        CASE WHEN kind <> 'memcpy' AND category = 'COMMUNICATION' THEN end_ns END AS communication_end,
+        CASE WHEN kind = 'memcpy' THEN end_ns END AS copy_end
     FROM query_table(source)
     WHERE timing = 'timeline' AND start_ns IS NOT NULL AND end_ns IS NOT NULL
 ),
 
-classes AS (
-    SELECT * FROM (VALUES
-        ('computation', ['computation']),
-        ('communication', ['communication']),
-        ('copy', ['copy']),
-        ('computation and communication', ['computation', 'communication']),
-        ('computation and copy', ['computation', 'copy']),
-        ('communication and copy', ['communication', 'copy']),
-        ('all', ['computation', 'communication', 'copy'])
-    ) AS named (what, members)
-),
-
 preceded AS (
     SELECT
-        a.trace,
-        a.device,
-        c.what,
-        a.start_ns,
-        a.end_ns,
-        max(a.end_ns) OVER (
-            PARTITION BY a.trace, a.device, c.what ORDER BY a.start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS last_end_ns
-    FROM activities AS a
-    INNER JOIN classes AS c ON list_contains(c.members, a.class)
+        *,
+        max(computation_end) OVER earlier AS last_computation,
+        max(communication_end) OVER earlier AS last_communication,
+        max(copy_end) OVER earlier AS last_copy
+    FROM activities
+    WINDOW earlier AS (PARTITION BY trace, device ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ),
 
-lengths AS (
-    SELECT trace, device, what, sum(greatest(0, end_ns - greatest(start_ns, last_end_ns)))::BIGINT AS union_ns
+added AS (
+    SELECT
+        trace,
+        device,
+        CASE WHEN computation_end IS NOT NULL THEN greatest(0, end_ns - greatest(start_ns, last_computation)) END AS computation_ns,
+        CASE WHEN communication_end IS NOT NULL THEN greatest(0, end_ns - greatest(start_ns, last_communication)) END
+            AS communication_ns,
+        CASE WHEN copy_end IS NOT NULL THEN greatest(0, end_ns - greatest(start_ns, last_copy)) END AS copy_ns,
+        CASE WHEN copy_end IS NULL THEN greatest(0, end_ns - greatest(start_ns, last_computation, last_communication)) END AS work_ns,
+        CASE WHEN communication_end IS NULL THEN greatest(0, end_ns - greatest(start_ns, last_computation, last_copy)) END AS local_ns,
+        CASE WHEN computation_end IS NULL THEN greatest(0, end_ns - greatest(start_ns, last_communication, last_copy)) END AS moved_ns,
+        greatest(0, end_ns - greatest(start_ns, last_computation, last_communication, last_copy)) AS busy_ns
     FROM preceded
-    GROUP BY trace, device, what
 ),
 
 wide AS (
     SELECT
         trace,
         device,
-        coalesce(sum(union_ns) FILTER (what = 'computation'), 0)::BIGINT AS computation_ns,
-        coalesce(sum(union_ns) FILTER (what = 'communication'), 0)::BIGINT AS communication_ns,
-        coalesce(sum(union_ns) FILTER (what = 'copy'), 0)::BIGINT AS copy_ns,
-        coalesce(sum(union_ns) FILTER (what = 'computation and communication'), 0)::BIGINT AS work_ns,
-        coalesce(sum(union_ns) FILTER (what = 'computation and copy'), 0)::BIGINT AS local_ns,
-        coalesce(sum(union_ns) FILTER (what = 'communication and copy'), 0)::BIGINT AS moved_ns,
-        coalesce(sum(union_ns) FILTER (what = 'all'), 0)::BIGINT AS busy_ns
-    FROM lengths
+        coalesce(sum(computation_ns), 0)::BIGINT AS computation_ns,
+        coalesce(sum(communication_ns), 0)::BIGINT AS communication_ns,
+        coalesce(sum(copy_ns), 0)::BIGINT AS copy_ns,
+        coalesce(sum(work_ns), 0)::BIGINT AS work_ns,
+        coalesce(sum(local_ns), 0)::BIGINT AS local_ns,
+        coalesce(sum(moved_ns), 0)::BIGINT AS moved_ns,
+        sum(busy_ns)::BIGINT AS busy_ns
+    FROM added
     GROUP BY trace, device
 )
 

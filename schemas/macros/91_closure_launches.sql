@@ -20,8 +20,7 @@ launched AS (
         k.trace_id,
         w.stage,
         k.signature_id,
-        k.name_id,
-        [k.grid_x, k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z] AS shape,
+        hash(k.name_id, k.grid_x, k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z) AS shape,
         k.kind,
         k.short_name,
         k.category,
@@ -88,21 +87,23 @@ numbered AS (
         *,
         max(end_ns) OVER before_launch AS before_ns,
         row_number() OVER alike AS ordinal,
-        count(*) OVER (PARTITION BY trace_id, stage, iteration_start_ns, name_id, shape) AS alike,
-        avg(duration_ns) OVER (PARTITION BY trace_id, stage, name_id, shape) AS alike_ns
+        count(*) OVER (PARTITION BY trace_id, stage, iteration_start_ns, shape) AS alike,
+        avg(duration_ns) OVER (PARTITION BY trace_id, stage, shape) AS alike_ns
     FROM kept
     WINDOW
         before_launch AS (
             PARTITION BY trace_id, stage, device ORDER BY start_ns, launch_index ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ),
-        alike AS (PARTITION BY trace_id, stage, iteration_start_ns, name_id, shape ORDER BY start_ns, launch_index)
+        alike AS (PARTITION BY trace_id, stage, iteration_start_ns, shape ORDER BY start_ns, launch_index)
 ),
 
 -- One iteration of a trace that tells what the kernels of another one are.
 tells AS (
-    SELECT s.launches_trace_id AS trace_id, s.stage, n.name_id, n.shape, n.ordinal, n.alike, n.alike_ns, n.signature_id
+    SELECT s.launches_trace_id AS trace_id, s.stage, n.shape, n.ordinal, n.alike, n.alike_ns, n.signature_id
     FROM numbered AS n
-    INNER JOIN (SELECT DISTINCT stage, launches_trace_id, kernels_trace_id FROM closure_stages WHERE launches_trace_id <> kernels_trace_id) AS s
+    INNER JOIN (
+        SELECT DISTINCT stage, launches_trace_id, kernels_trace_id FROM closure_stages WHERE launches_trace_id <> kernels_trace_id
+    ) AS s
         ON n.trace_id = s.kernels_trace_id AND n.stage = s.stage
     QUALIFY n.iteration_start_ns IS NOT DISTINCT FROM min(n.iteration_start_ns) OVER (PARTITION BY s.launches_trace_id, s.stage)
 ),
@@ -111,14 +112,13 @@ told AS (
     SELECT
         trace_id,
         stage,
-        name_id,
         shape,
         list(signature_id ORDER BY ordinal) AS signatures,
         any_value(alike) AS alike,
         any_value(alike_ns) AS alike_ns,
         count(DISTINCT signature_id) AS distinct_signatures
     FROM tells
-    GROUP BY trace_id, stage, name_id, shape
+    GROUP BY trace_id, stage, shape
 ),
 
 named AS (
@@ -136,7 +136,7 @@ named AS (
     FROM numbered AS n
     LEFT JOIN (SELECT DISTINCT stage, launches_trace_id AS trace_id FROM closure_stages WHERE launches_trace_id <> kernels_trace_id) AS o
         ON n.trace_id = o.trace_id AND n.stage = o.stage
-    LEFT JOIN told AS t ON n.trace_id = t.trace_id AND n.stage = t.stage AND n.name_id = t.name_id AND n.shape = t.shape
+    LEFT JOIN told AS t ON n.trace_id = t.trace_id AND n.stage = t.stage AND n.shape = t.shape
 )
 
 SELECT

@@ -12,6 +12,8 @@ WITH launched AS (
         any_value(category) AS category,
         any_value(library) AS library,
         min(unmatched) AS unmatched,
+        any_value(marked) AS marked,
+        list(DISTINCT iteration_start_ns) AS iterations,
         count(*) AS n,
         sum(duration_ns) AS total_ns
     FROM closure_launches(source)
@@ -19,8 +21,8 @@ WITH launched AS (
 ),
 
 counted AS (
-    SELECT trace_id, stage, any_value(marked) AS marked, count(DISTINCT iteration_start_ns) AS iterations, count(*) AS n
-    FROM closure_launches(source)
+    SELECT trace_id, stage, any_value(marked) AS marked, len(list_distinct(flatten(list(iterations)))) AS iterations, sum(n) AS n
+    FROM launched
     GROUP BY trace_id, stage
 ),
 

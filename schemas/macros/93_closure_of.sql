@@ -52,7 +52,9 @@ flows AS (
 joined AS (
     SELECT
         s.* EXCLUDE (gap_ns, gap_power_w, gap_power_error_w, context_power_w),
-        k.* EXCLUDE (trace, stage, mode, kernels_trace),
+        k.* EXCLUDE (trace, stage, mode, kernels_trace, above_gap_half_mj),
+        -- Errors of single energies, and the drift that all of them share.
+        sqrt(k.above_gap_half_mj ** 2 + (1.96 * coalesce(u.energy_drift, 0) * k.above_gap_mj) ** 2) AS above_gap_half_mj,
         f.overlap_share,
         f.devices,
         f.queued_gaps >= 20 AND f.queued_gaps >= 0.05 * f.n AS own_gaps,
@@ -189,13 +191,15 @@ SELECT
     waiting_mj,
     predicted_replayed_mj,
     predicted_mj,
-    predicted_mj - predicted_half_mj AS predicted_low_mj,
-    predicted_mj + predicted_half_mj AS predicted_high_mj,
+    CASE WHEN powered_time_pct >= 80 THEN predicted_mj - predicted_half_mj END AS predicted_low_mj,
+    CASE WHEN powered_time_pct >= 80 THEN predicted_mj + predicted_half_mj END AS predicted_high_mj,
     energy_mj,
     energy_low_mj,
     energy_high_mj,
     energy_method,
-    CASE WHEN coalesce(energy_unknown, error_reason) IS NULL THEN 100 * (predicted_replayed_mj / energy_mj - 1) END AS energy_replayed_error_pct,
+    CASE
+        WHEN coalesce(energy_unknown, error_reason) IS NULL THEN 100 * (predicted_replayed_mj / energy_mj - 1)
+    END AS energy_replayed_error_pct,
     CASE WHEN coalesce(energy_unknown, error_reason) IS NULL THEN 100 * (predicted_mj / energy_mj - 1) END AS energy_error_pct,
     coalesce(energy_unknown, error_reason) AS energy_error_reason,
     above_gap_all_mj,
@@ -203,7 +207,9 @@ SELECT
     above_gap_measured_half_mj,
     CASE WHEN energy_unknown IS NULL THEN 100 * (above_gap_all_mj / nullif(above_gap_measured_mj, 0) - 1) END AS above_gap_error_pct,
     above_waiting_measured_mj,
-    CASE WHEN energy_unknown IS NULL THEN 100 * (above_gap_all_mj / nullif(above_waiting_measured_mj, 0) - 1) END AS above_waiting_error_pct,
+    CASE
+        WHEN energy_unknown IS NULL THEN 100 * (above_gap_all_mj / nullif(above_waiting_measured_mj, 0) - 1)
+    END AS above_waiting_error_pct,
     CASE
         WHEN wall_ns IS NULL THEN coalesce(energy_unknown, 'the wall time was not measured')
         ELSE energy_unknown

@@ -23,8 +23,8 @@ WITH listed AS (
                 )
             ),
             (
-                'time', 'idle', 'addend', CASE WHEN mode IS DISTINCT FROM 'cuda_graph' THEN 'left out' ELSE 'predicted' END, idle_ns, NULL, NULL,
-                'ns', CASE WHEN idle_ns IS NOT NULL THEN 'trace ' || trace END,
+                'time', 'idle', 'addend', CASE WHEN mode IS DISTINCT FROM 'cuda_graph' THEN 'left out' ELSE 'predicted' END, idle_ns,
+                NULL, NULL, 'ns', CASE WHEN idle_ns IS NOT NULL THEN 'trace ' || trace END,
                 CASE
                     WHEN mode IS DISTINCT FROM 'cuda_graph' THEN 'the profiler slows the host: its idle time is not that of the run'
                     WHEN idle_ns IS NULL THEN 'no gaps of a full queue in a trace of the graph'
@@ -58,9 +58,14 @@ WITH listed AS (
                 CASE WHEN wall_ns IS NULL THEN error_reason END
             ),
             (
-                'time', 'error', 'error', CASE WHEN error_pct IS NULL THEN 'withheld' ELSE 'valid' END, error_pct,
+                'time', 'error', 'error',
+                CASE WHEN error_pct IS NULL THEN 'withheld' WHEN replayed_time_pct < 80 THEN 'recorded' ELSE 'valid' END, error_pct,
                 CASE WHEN error_pct IS NOT NULL THEN 100 * (predicted_low_ns / wall_high_ns - 1) END,
-                CASE WHEN error_pct IS NOT NULL THEN 100 * (predicted_high_ns / wall_low_ns - 1) END, '%', NULL, error_reason
+                CASE WHEN error_pct IS NOT NULL THEN 100 * (predicted_high_ns / wall_low_ns - 1) END, '%', NULL,
+                coalesce(
+                    error_reason,
+                    CASE WHEN replayed_time_pct < 80 THEN format('only {:.1f} % of the recorded time is replayed', replayed_time_pct) END
+                )
             ),
             (
                 'time', 'error, replayed only', 'error', CASE WHEN error_pct IS NULL THEN 'withheld' ELSE 'valid' END,
@@ -71,10 +76,14 @@ WITH listed AS (
                 busy_share_pct, NULL, NULL, '%', CASE WHEN measured_busy_ns IS NOT NULL THEN 'measurement' ELSE 'predicted' END,
                 status || coalesce(CASE status WHEN 'host bound' THEN ': less than 80 %' END, '')
             ),
-            ('time', 'clock, model', 'clock', 'measured', model_mhz, NULL, NULL, 'MHz', 'measurement', NULL),
+            (
+                'time', 'clock, model', 'clock', 'measured', model_mhz, NULL, NULL, 'MHz', 'measurement',
+                CASE WHEN model_mhz IS NULL THEN 'no clock was measured' END
+            ),
             (
                 'time', 'clock, replay', 'clock', 'measured', replay_mhz, NULL, NULL, 'MHz', 'replays, while timed',
                 CASE
+                    WHEN replay_mhz IS NULL THEN 'no replay recorded it'
                     WHEN abs(replay_mhz / model_mhz - 1) > 0.02
                         THEN format('{:+.1f} % of that of the model: not corrected', 100 * (replay_mhz / model_mhz - 1))
                 END
@@ -101,9 +110,13 @@ WITH listed AS (
                 'energy', 'unreplayed above gap', 'addend, not replayed', 'estimate', unpowered_mj, NULL, NULL, 'mJ', 'estimate',
                 'at the mean power of the kernels with an energy'
             ),
-            ('energy', 'predicted, replayed only', 'total', 'predicted', predicted_replayed_mj, NULL, NULL, 'mJ', NULL, 'without the unreplayed'),
             (
-                'energy', 'predicted', 'total', 'predicted', predicted_mj, predicted_low_mj, predicted_high_mj, 'mJ', NULL,
+                'energy', 'predicted, replayed only', 'total', 'predicted', predicted_replayed_mj, NULL, NULL, 'mJ', NULL,
+                'without the unreplayed'
+            ),
+            (
+                'energy', 'predicted', 'total', CASE WHEN powered_time_pct < 80 THEN 'estimate' ELSE 'predicted' END, predicted_mj,
+                predicted_low_mj, predicted_high_mj, 'mJ', NULL,
                 CASE WHEN predicted_mj IS NULL THEN energy_error_reason WHEN status = 'host bound' THEN 'with the observed wait' END
             ),
             (
@@ -122,13 +135,15 @@ WITH listed AS (
             (
                 'energy', 'clock, replay', 'clock', 'measured', energy_mhz, NULL, NULL, 'MHz', 'replays, while energy was measured',
                 CASE
+                    WHEN energy_mhz IS NULL THEN 'no replay recorded it'
                     WHEN abs(energy_mhz / model_mhz - 1) > 0.02
                         THEN format('{:+.1f} % of that of the model: not corrected', 100 * (energy_mhz / model_mhz - 1))
                 END
             ),
             (
-                'above gap', 'predicted', 'total', 'predicted', above_gap_all_mj, above_gap_all_mj - above_gap_half_mj,
-                above_gap_all_mj + above_gap_half_mj, 'mJ', 'replays', 'with the unreplayed'
+                'above gap', 'predicted', 'total', CASE WHEN powered_time_pct < 80 THEN 'estimate' ELSE 'predicted' END, above_gap_all_mj,
+                CASE WHEN powered_time_pct >= 80 THEN above_gap_all_mj - above_gap_half_mj END,
+                CASE WHEN powered_time_pct >= 80 THEN above_gap_all_mj + above_gap_half_mj END, 'mJ', 'replays', 'with the unreplayed'
             ),
             (
                 'above gap', 'measured', 'measured', 'measured', above_gap_measured_mj,
@@ -144,8 +159,8 @@ WITH listed AS (
                 NULL, NULL, 'mJ', energy_method, 'less gap power for the predicted time and context power for the wait'
             ),
             (
-                'above gap', 'error, waiting at context power', 'error', CASE WHEN above_waiting_error_pct IS NULL THEN 'withheld' ELSE 'valid' END,
-                above_waiting_error_pct, NULL, NULL, '%', NULL, above_gap_reason
+                'above gap', 'error, waiting at context power', 'error',
+                CASE WHEN above_waiting_error_pct IS NULL THEN 'withheld' ELSE 'valid' END, above_waiting_error_pct, NULL, NULL, '%', NULL, above_gap_reason
             )
         ]::STRUCT(
             section VARCHAR, term VARCHAR, "role" VARCHAR, "status" VARCHAR, "value" DOUBLE, low DOUBLE, high DOUBLE, unit VARCHAR,

@@ -1,4 +1,4 @@
--- Recorded against replayed, per tier, category and route of each measured stage, over the launches in `selection`. Figures per iteration;
+-- Recorded against replayed, per tier, category and route of each measured stage, of `closure_selected`. Figures per iteration;
 -- `error_pct` compares replayed with recorded time of the same launches.
 SELECT
     trace,
@@ -20,6 +20,6 @@ SELECT
     100 * (sum(replayed_ns) / nullif(sum(recorded_ns) FILTER (replayed_ns IS NOT NULL), 0) - 1) AS error_pct,
     sum(above_gap_mj) AS above_gap_mj,
     sqrt(sum(above_gap_half_mj ** 2) FILTER (above_gap_mj IS NOT NULL)) AS above_gap_error_mj
-FROM closure_kernels_of('selection')
+FROM closure_selected
 GROUP BY GROUPING SETS ((trace, stage, mode, tier), (trace, stage, mode, category), (trace, stage, mode, route))
 ORDER BY trace, stage, mode, grouped_by, CASE WHEN grouped_by = 'tier' THEN part END, recorded_ns DESC, part;

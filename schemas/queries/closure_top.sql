@@ -1,4 +1,4 @@
--- The $top kernels of each measured stage that take most time, over the launches in `selection`.
+-- The $top kernels of each measured stage that take most time, of `closure_selected`.
 SELECT
     trace,
     stage,
@@ -16,6 +16,6 @@ SELECT
     above_gap_mj,
     above_gap_half_mj AS above_gap_error_mj,
     coalesce(reason, energy_reason) AS reason
-FROM closure_kernels_of('selection')
+FROM closure_selected
 QUALIFY row_number() OVER (PARTITION BY trace, stage, mode ORDER BY recorded_ns DESC, signature_id) <= $top
 ORDER BY trace, stage, mode, recorded_ns DESC, signature_id;

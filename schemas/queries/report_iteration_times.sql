@@ -1,7 +1,13 @@
-WITH chosen AS (FROM kernels WHERE trace = $trace)
-
-SELECT iteration::VARCHAR AS iteration, device, label, steady, launches, total_ns, span_ns, total_ns / 1e6 AS total_ms
-FROM iterations('chosen')
-WHERE iteration IS NOT NULL
-ORDER BY device, iterations.iteration
+SELECT
+    iteration::VARCHAR AS iteration,
+    device,
+    any_value(steady) AS steady,
+    count(*) AS launches,
+    sum(duration_ns)::BIGINT AS total_ns,
+    max(end_ns) - min(start_ns) AS span_ns,
+    sum(duration_ns) / 1e6 AS total_ms
+FROM kernels
+WHERE trace = $trace AND iteration IS NOT NULL AND kind = 'kernel'
+GROUP BY device, kernels.iteration
+ORDER BY device, kernels.iteration
 LIMIT 200;

@@ -1,21 +1,35 @@
-WITH chosen AS (FROM kernels WHERE trace = $trace),
+-- By the columns of `kernels`, which were written at ingest; the macro `iterations` finds the same anew.
+WITH each AS (
+    SELECT
+        device,
+        iteration,
+        any_value(steady) AS steady,
+        count(*) AS launches,
+        sum(duration_ns) AS total_ns,
+        max(end_ns) - min(start_ns) AS span_ns
+    FROM kernels
+    WHERE trace = $trace AND timing = 'timeline' AND kind = 'kernel'
+    GROUP BY device, iteration
+),
 
-found AS (FROM iterations('chosen'))
+stepped AS (
+    SELECT trace_id FROM ranges WHERE name LIKE 'ProfilerStep#%'
+    UNION
+    SELECT trace_id FROM ops WHERE name LIKE 'ProfilerStep#%'
+)
 
 SELECT
     device,
-    method,
-    count(*) FILTER (iteration IS NOT NULL) AS iterations,
+    CASE WHEN (SELECT trace_id FROM traces WHERE name = $trace) IN (SELECT trace_id FROM stepped) THEN 'steps of the profiler' ELSE 'repeats' END
+        AS found_by,
+    count(iteration) AS iterations,
     count(*) FILTER (steady) AS steady,
     median(launches) FILTER (steady) AS launches,
     avg(total_ns) FILTER (steady) AS mean_total_ns,
     avg(span_ns) FILTER (steady) AS mean_span_ns,
-    any_value(covered_pct) AS covered_pct,
-    CASE
-        WHEN method = 'annotation' THEN 'steps of the profiler'
-        WHEN bool_or(steady IS NULL AND iteration IS NOT NULL) THEN 'may be the layers of one step: no totals'
-        ELSE 'repeats in the sequence of kernels; may be layers where the trace holds one step'
-    END AS remark
-FROM found
-GROUP BY device, method
+    100 * sum(launches) FILTER (iteration IS NOT NULL) / sum(launches) AS covered_pct,
+    CASE WHEN bool_or(steady IS NULL AND iteration IS NOT NULL) THEN 'perhaps the layers of one step' END AS remark
+FROM each
+GROUP BY device
+HAVING count(iteration) > 0
 ORDER BY device;

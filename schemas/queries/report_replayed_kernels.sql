@@ -9,7 +9,7 @@ SELECT
     any_value(energy_mj) AS energy_mj,
     any_value(above_gap_mj) AS above_gap_mj
 FROM kernels
-WHERE trace = $trace AND timing = 'timeline' AND kind = 'kernel' AND replay_ns IS NOT NULL
+WHERE trace = $trace AND timing = 'timeline' AND kind = 'kernel' AND replay_grade IS NOT NULL
 GROUP BY signature_id, short_name, replay_grade
 ORDER BY total_ns DESC, signature_id
 LIMIT 20;

@@ -10,5 +10,5 @@ SELECT
 FROM kernels
 WHERE trace = $trace AND timing = 'timeline' AND kind = 'kernel'
 GROUP BY grade
-HAVING bool_or(replay_grade IS NOT NULL) OR $trace IN (SELECT trace FROM kernels WHERE replay_grade IS NOT NULL AND trace = $trace)
+HAVING $trace IN (SELECT trace FROM kernels WHERE trace = $trace AND replay_grade IS NOT NULL)
 ORDER BY grade;

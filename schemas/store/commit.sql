@@ -1,5 +1,6 @@
 -- One block per table. Dimension rows are shared by traces, so only missing ones are added; everything else is written whole, in the
--- order of time where there is one: zone maps then find the rows of a trace and a window without an index.
+-- order of time where there is one: zone maps then find the rows of a trace and a window without an index. The parts of long traces are
+-- in that order, give or take; sorting them again would take as long as writing them.
 
 -- name: kernel_names
 INSERT INTO kernel_names BY NAME
@@ -20,8 +21,16 @@ FROM read_parquet($files, union_by_name = true) AS part
 WHERE NOT EXISTS (SELECT 1 FROM signatures AS present WHERE present.signature_id = part.signature_id);
 
 -- name: launches
--- The iterations are found here once, so that a condition on `steady` costs a column and no window. The rows without any give every
--- column, for parts of profiled launches lack some.
+INSERT INTO launches BY NAME
+SELECT * FROM read_parquet($files, union_by_name = true);
+
+-- name: launches_untimed
+-- Launches under a counter profiler have no start.
+INSERT INTO launches BY NAME
+SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY launch_index;
+
+-- name: launches_in_iterations
+-- The iterations are found here once, so that a condition on `steady` costs a column and no window.
 INSERT INTO launches BY NAME
 WITH parts AS (
     SELECT * FROM launches WHERE false
@@ -68,7 +77,7 @@ SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY start_ns, op_i
 
 -- name: api_calls
 INSERT INTO api_calls BY NAME
-SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY start_ns, api_index;
+SELECT * FROM read_parquet($files, union_by_name = true);
 
 -- name: ranges
 INSERT INTO ranges BY NAME

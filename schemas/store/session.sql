@@ -28,6 +28,10 @@ SET GLOBAL disabled_optimizers = 'partial_aggregate_pushdown';
 -- name: allow_folders
 SET GLOBAL allowed_directories = {folders};
 
+-- name: unordered
+-- Rows without ORDER BY go in as they come, on all cores. Parts of long traces are in the order of time as they are.
+SET GLOBAL preserve_insertion_order = false;
+
 -- name: bounded_memory
 -- A commit sorts whole tables of a trace; past this it spills beside the files that it reads.
 SET GLOBAL memory_limit = '1GB';

@@ -1,14 +1,17 @@
--- The parameters of Tensile kernels that are asked for most, one row per name. All others: tensile_parameters.
+-- The parameters of Tensile kernels that are asked for most, one row per name, the helpers that add up a split sum among them (operation
+-- splitK_reduce; they have no tile). All others: tensile_parameters.
 CREATE OR REPLACE VIEW tensile_kernels AS
 SELECT
     name_id,
     name,
-    decoded ->> '$.generator' AS generator,
+    operation,
+    coalesce(decoded ->> '$.generator', CASE library WHEN 'hipBLASLt' THEN 'TensileLite' ELSE 'Tensile' END) AS generator,
     layout,
     decoded ->> '$.types' AS data_types,
     tile_m AS macro_tile_m,
     tile_n AS macro_tile_n,
     tile_k AS depth_u,
+    decoded ->> '$.ActivationComputeType' AS activation_compute_type,
     decoded ->> '$.MI' AS matrix_instruction,
     decoded ->> '$.WG' AS workgroup,
     (decoded ->> '$.threads')::INTEGER AS threads,
@@ -39,4 +42,4 @@ SELECT
     (decoded ->> '$.SS') = '1' AS source_swap,
     name_arch AS isa
 FROM kernel_names
-WHERE family = 'tensile';
+WHERE family IN ('tensile', 'splitK_reduce') AND library IN ('rocBLAS/Tensile', 'hipBLASLt') AND decoded IS NOT NULL;

@@ -125,3 +125,17 @@ def test_vendors_meet_by_operator(shared_data: Path, tmp_path: Path) -> None:
     matched = {row["matched_by"] for row in found.table.to_pylist()}
     assert {"name", "op", "only before", "only after"} <= matched
     assert (found.before_ns, found.after_ns) == (totals(database)["h100"], totals(database)["mi300"])
+
+
+def test_reports_that_hold_sums_only_compare_too(shared_data: Path, tmp_path: Path) -> None:
+    """nsys printed totals and deviations per name: Welch's test takes the place of the one over launches."""
+    import kerneldb
+
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    names = [f"dsocr_{stage}_cuda_gpu_kern_sum" for stage in ("all-stage", "decode")]
+    database.ingest([shared_data / "nsys" / f"{name}.csv" for name in names])
+    found = database.diff(*names)
+    rows = found.table.to_pylist()
+    assert (found.before_ns, found.after_ns) == tuple(totals(database)[name] for name in names)
+    assert {row["test"] for row in rows if row["p_value"] is not None} == {"Welch"}
+    assert sum(row["matched_by"] == "signature" for row in rows) > 10

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import kerneldb
 from kerneldb.api import Database
 from kerneldb.cli import cli
-from kerneldb.report import gather, html, markdown
+from kerneldb.report import changes, gather, html, markdown
 from kerneldb.report.model import Chart, Table
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -60,9 +60,9 @@ def test_what_could_be_less_is_found(example_report: gather.Report) -> None:
 
 
 def test_the_comparison_names_what_changed(compared: Database) -> None:
-    report = gather.comparison(compared, "base", "slower", 0.03)
-    changes = table(report, "Changes, largest first").rows
-    assert {row["verdict"] for row in changes} == {"slower"}
+    report = changes.comparison(compared, "base", "slower", 0.03)
+    rows = table(report, "Changes, largest first").rows
+    assert {row["verdict"] for row in rows} == {"slower"}
     sums = next(section for section in report.sections if section.title == "Sums")
     assert "GPU time" in sums.text
 
@@ -72,6 +72,40 @@ def test_markdown_escapes_what_markup_would_eat(compared: Database, example_repo
     assert text.startswith("# GPU kernels of base\n")
     assert re.search(r"^\| 1 \| [\d.]+ % \|", text, re.MULTILINE)
     assert "```sql" in text
+
+
+def test_markdown_has_what_charts_show(compared: Database, example_report: gather.Report) -> None:
+    text = markdown.page(example_report)
+    assert "### Streams over time" in text
+    assert re.search(r"^- GPU 0, stream 7: `[ ▁▂▃▄▅▆▇█]{40,}`$", text, re.MULTILINE)
+    times = compared.sql(
+        "SELECT sum(duration_ns) / 1e6 AS ms FROM kernels WHERE trace = 'base' AND iteration = 3"
+    ).rows()
+    assert re.search(rf"^\| 3 \| {times[0]['ms']:.4g} \| True \|$", text, re.MULTILINE)
+
+
+def test_replays_have_a_section_where_there_are_any(compared: Database, tmp_path: Path) -> None:
+    """A replay of the most frequent signature, written as the engine would, at nine tenths of the time."""
+    path = tmp_path / "replayed.duckdb"
+    shutil.copy(compared.path, path)
+    database = kerneldb.open(path)
+    database.sql(
+        """
+        INSERT INTO replays BY NAME
+        SELECT
+            'run' AS run_id, 'item' AS item_id, 0 AS ordinal, signature_id, 'L0' AS grade, count(*) AS launches,
+            0.9 * avg(duration_ns) AS replay_ns
+        FROM kernels WHERE trace = 'base' AND kind = 'kernel' GROUP BY signature_id ORDER BY count(*) DESC LIMIT 1
+        """,
+        write=True,
+    )
+    report = gather.single(database, ["base"])
+    grades = {row["grade"]: row for row in table(report, "Recorded against replayed, by grade").rows}
+    assert set(grades) == {"L0", "not replayed"}
+    assert grades["L0"]["delta_pct"] == pytest.approx(-10)
+    (kernel,) = table(report, "Replayed kernels").rows
+    assert kernel["n"] == grades["L0"]["n"]
+    assert "Replay and closure" not in [section.title for section in gather.single(compared, ["base"]).sections]
 
 
 def test_a_year_old_browser_needs_nothing_else(example_report: gather.Report) -> None:

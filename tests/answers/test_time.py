@@ -100,26 +100,3 @@ def test_histograms_count_every_launch_once(compared: Database, logarithmic: str
             f"AND duration_ns {top} {high} + (CASE WHEN '{top}' = '<=' THEN 1e-6 ELSE -1e-6 END)",
         )
         assert inside == row["n"]
-
-
-def test_steps_of_the_profiler_are_iterations(shared_data: Path, tmp_path: Path) -> None:
-    import kerneldb
-
-    database = kerneldb.open(tmp_path / "k.duckdb")
-    database.ingest(shared_data / "pytorch" / "kineto-tb-resnet50-workers0.json.gz")
-    rows = database.sql("FROM iterations('kernels')").rows()
-    assert {row["method"] for row in rows} == {"annotation"}
-    assert len(rows) >= 4
-    assert all(row["label"].startswith("ProfilerStep#") for row in rows)
-
-
-def test_repeats_are_found_without_annotations(shared_data: Path, tmp_path: Path) -> None:
-    """Eight decode steps of 657 launches each behind a prefill; the copies among the launches are no kernels."""
-    import kerneldb
-
-    database = kerneldb.open(tmp_path / "k.duckdb")
-    database.ingest(shared_data / "pytorch" / "bloom-560m.json.gz")
-    rows = database.sql("FROM iterations('kernels') WHERE iteration IS NOT NULL").rows()
-    assert {row["method"] for row in rows} == {"period"}
-    assert {row["launches"] for row in rows} == {630}
-    assert all(row["steady"] for row in rows)

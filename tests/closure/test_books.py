@@ -17,8 +17,11 @@ SUM_NS, UNION_NS = 510.0, 460.0
 KERNELS_NS = 2 * 210.0 + 90.0
 SHARE = 1 - UNION_NS / SUM_NS
 REST_NS = 10.0 * UNION_NS / SUM_NS
-IDLE_NS = (100 - 8) + (10 - 8) + 430
-"""What the device waits beyond a gap: before the first launch, before the second product, and for the step to end."""
+GAPS_NS = 3 * 8.0
+"""The addition begins beside a product: three of four launches have a gap before them."""
+PREDICTED_NS = KERNELS_NS * (1 - SHARE) + REST_NS + GAPS_NS
+REST_MJ = 0.05 / KERNELS_NS * 10
+GPU_BOUND = "UPDATE measurements SET value = 900 WHERE quantity = 'busy_ns'"
 
 
 def rows(warehouse: Warehouse, sql: str, **options: Any) -> list[Row]:
@@ -30,63 +33,138 @@ def book(warehouse: Warehouse, where: str = "mode = 'eager'") -> Row:
     return row
 
 
+def terms(warehouse: Warehouse, where: str = "mode = 'eager'") -> dict[tuple[str, str], Row]:
+    return {(one["section"], one["term"]): one for one in rows(warehouse, f"FROM closure_terms WHERE {where}")}
+
+
 def test_time_terms(closed: Warehouse) -> None:
     row = book(closed)
     assert (row["iterations"], row["n"], row["signatures"]) == (2, 4.0, 3)
     assert row["kernels_ns"] == KERNELS_NS
     assert row["kernels_half_ns"] == pytest.approx(math.hypot(2 * 5, 3))
     assert row["overlap_ns"] == pytest.approx(KERNELS_NS * SHARE)
-    assert row["gaps_ns"] == 4 * 8
-    assert row["idle_ns"] == IDLE_NS
+    assert (row["gap_launches"], row["gaps_ns"], row["idle_ns"]) == (3.0, GAPS_NS, None)
     assert row["rest_ns"] == pytest.approx(REST_NS)
-    expected = KERNELS_NS * (1 - SHARE) + REST_NS + 4 * 8 + IDLE_NS
-    assert row["predicted_ns"] == pytest.approx(expected)
-    assert row["predicted_replayed_ns"] == pytest.approx(expected - REST_NS)
-    assert row["gpu_bound_ns"] == pytest.approx(expected - IDLE_NS)
+    assert row["predicted_ns"] == pytest.approx(PREDICTED_NS)
+    assert row["predicted_replayed_ns"] == pytest.approx(PREDICTED_NS - REST_NS)
     assert (row["wall_ns"], row["wall_low_ns"], row["busy_share_pct"]) == (1000.0, 990.0, 45.0)
-    assert row["error_pct"] == pytest.approx(100 * (expected / 1000 - 1))
     assert row["kernels_error_pct"] == pytest.approx(100 * (KERNELS_NS / 500 - 1))
     assert (row["replayed_launches_pct"], row["replayed_time_pct"]) == (75.0, pytest.approx(100 * 500 / 510))
 
 
+def test_host_bound_time_is_observed_not_predicted(closed: Warehouse) -> None:
+    row, found = book(closed), terms(closed)
+    assert (row["status"], row["error_pct"]) == ("host bound", None)
+    assert row["waiting_ns"] == pytest.approx(1000 - PREDICTED_NS)
+    assert found["time", "waiting for the host"]["status"] == "observed"
+    assert found["time", "predicted, GPU bound"]["status"] == "lower bound"
+    assert (found["time", "error"]["status"], found["time", "error"]["low"]) == ("withheld", None)
+    assert "waits for the host" in found["time", "error"]["note"]
+    assert found["energy", "error"]["status"] == "withheld"
+    addends = [one["value"] for (part, _), one in found.items() if part == "time" and one["role"].startswith("addend")]
+    assert math.fsum(value for value in addends if value is not None) == pytest.approx(1000, rel=1e-12)
+
+
+def test_gpu_bound_error(closed: Warehouse) -> None:
+    closed.query(GPU_BOUND, write=True)
+    row, found = book(closed), terms(closed)
+    assert (row["status"], row["waiting_ns"]) == ("GPU bound", None)
+    assert row["error_pct"] == pytest.approx(100 * (PREDICTED_NS / 1000 - 1))
+    assert row["replayed_error_pct"] == pytest.approx(100 * ((PREDICTED_NS - REST_NS) / 1000 - 1))
+    assert found["time", "error"]["status"] == "valid"
+    assert found["time", "error"]["low"] < row["error_pct"] < found["time", "error"]["high"]
+    assert found["time", "waiting for the host"]["status"] == "left out"
+    assert ("above gap", "measured, waiting at context power") not in found
+    gap = 1e-6 * 100 * PREDICTED_NS
+    assert (row["gap_mj"], row["waiting_mj"]) == (pytest.approx(gap), 0)
+    assert row["energy_error_pct"] == pytest.approx(100 * ((0.05 + REST_MJ + gap) / 0.14 - 1))
+
+
 def test_energy_terms(closed: Warehouse) -> None:
     row = book(closed)
-    idle_ns = 1000 - row["gpu_bound_ns"]
-    above, gap, idle = 0.05, 1e-6 * 100 * (1000 - idle_ns), 1e-6 * 60 * idle_ns
-    rest = 0.05 / KERNELS_NS * 10
+    above, gap, wait = 0.05, 1e-6 * 100 * PREDICTED_NS, 1e-6 * 60 * (1000 - PREDICTED_NS)
     assert row["above_gap_mj"] == pytest.approx(above)
     assert row["above_gap_half_mj"] == pytest.approx(math.hypot(0.004, 0.001))
-    assert (row["gap_mj"], row["idle_mj"]) == (pytest.approx(gap), pytest.approx(idle))
-    assert row["unpowered_mj"] == pytest.approx(rest)
-    assert row["predicted_mj"] == pytest.approx(above + gap + idle + rest)
-    assert row["predicted_replayed_mj"] == pytest.approx(above + gap + idle)
-    half = math.hypot(math.hypot(0.004, 0.001), 1e-6 * 2 * (1000 - idle_ns))
+    assert (row["gap_mj"], row["waiting_mj"]) == (pytest.approx(gap), pytest.approx(wait))
+    assert row["unpowered_mj"] == pytest.approx(REST_MJ)
+    assert row["predicted_mj"] == pytest.approx(above + gap + wait + REST_MJ)
+    assert row["predicted_replayed_mj"] == pytest.approx(above + gap + wait)
+    half = math.hypot(math.hypot(0.004, 0.001), 1e-6 * 2 * PREDICTED_NS)
     assert row["predicted_high_mj"] - row["predicted_mj"] == pytest.approx(half)
-    assert row["energy_error_pct"] == pytest.approx(100 * ((above + gap + idle + rest) / 0.14 - 1))
-    assert row["above_gap_measured_mj"] == pytest.approx(0.14 - gap - idle)
-    assert row["above_gap_error_pct"] == pytest.approx(100 * ((above + rest) / (0.14 - gap - idle) - 1))
+
+
+def test_energy_above_gap(closed: Warehouse) -> None:
+    row = book(closed)
+    measured = 0.14 - 1e-6 * 100 * 1000
+    assert row["above_gap_measured_mj"] == pytest.approx(measured)
+    assert row["above_gap_measured_half_mj"] == pytest.approx(math.hypot(0.01, 0.002))
+    assert row["above_gap_error_pct"] == pytest.approx(100 * ((0.05 + REST_MJ) / measured - 1))
+    waiting = 0.14 - row["gap_mj"] - row["waiting_mj"]
+    assert row["above_waiting_measured_mj"] == pytest.approx(waiting)
+    assert row["above_waiting_error_pct"] == pytest.approx(100 * ((0.05 + REST_MJ) / waiting - 1))
+
+
+def test_drift_is_an_error_of_all_energies(closed: Warehouse) -> None:
+    closed.query("UPDATE replay_runs SET energy_drift = 0.1", write=True)
+    assert book(closed)["above_gap_half_mj"] == pytest.approx(math.hypot(0.004, 0.001, 1.96 * 0.1 * 0.05))
+
+
+def test_little_known_energy_gives_no_error(closed: Warehouse) -> None:
+    closed.query("UPDATE replays SET above_gap_mj = NULL WHERE signature_id LIKE 's:gemm%'", write=True)
+    row, found = book(closed), terms(closed)
+    assert row["powered_time_pct"] == pytest.approx(100 * 90 / 520)
+    assert (row["above_gap_error_pct"], row["energy_error_pct"]) == (None, None)
+    assert row["above_gap_reason"] == "the energy of only 17.3 % of the kernel time is known"
+    assert found["energy", "predicted"]["status"] == "estimate"
+    assert (found["energy", "predicted"]["low"], found["energy", "unreplayed above gap"]["status"]) == (
+        None,
+        "estimate",
+    )
+
+
+def test_clocks(closed: Warehouse) -> None:
+    insert(closed, "measurements", [measurement("sm_mhz", 1800.0)])
+    calls = (("s:gemm:1:aten::mm", 2000, 1500.0), ("s:add:1:aten::add", 1600, 1800.0))
+    insert(
+        closed,
+        "replay_calls",
+        (
+            {
+                "run_id": "run1", "item_id": item, "op": "x", "route": "aten", "grade": "L0", "clock_mhz": clock,
+                "energy_sm_mhz": energy,
+            }
+            for item, clock, energy in calls
+        ),
+    )  # fmt: skip
+    found = terms(closed)
+    clock = (420 * 2000 + 90 * 1600) / 510
+    assert found["time", "clock, model"]["value"] == 1800
+    assert found["time", "clock, replay"]["value"] == pytest.approx(clock)
+    assert found["time", "clock, replay"]["note"] == "+7.2 % of that of the model: not corrected"
+    assert found["energy", "clock, replay"]["value"] == pytest.approx((400 * 1500 + 100 * 1800) / 500)
+    assert found["time", "kernels"]["value"] == KERNELS_NS
 
 
 @pytest.mark.parametrize("section", ["time", "energy"])
 def test_terms_add_up_exactly(closed: Warehouse, section: str) -> None:
     found = rows(closed, f"FROM closure_terms WHERE mode = 'eager' AND section = '{section}'")
-    terms = {row["term"]: row["value"] for row in found}
-    addends = [row["value"] for row in found if row["role"] == "addend"]
+    values = {row["term"].removesuffix(", GPU bound"): row["value"] for row in found}
+    addends = [row["value"] for row in found if row["role"] == "addend" and row["value"] is not None]
     rest = [row["value"] for row in found if row["role"] == "addend, not replayed"]
     assert len(addends) >= 3
-    assert math.fsum(addends) == pytest.approx(terms["predicted, replayed only"], rel=1e-12)
-    assert math.fsum(addends + rest) == pytest.approx(terms["predicted"], rel=1e-12)
+    assert math.fsum(addends) == pytest.approx(values["predicted, replayed only"], rel=1e-12)
+    assert math.fsum(addends + rest) == pytest.approx(values["predicted"], rel=1e-12)
     assert all(row["low"] <= row["value"] <= row["high"] for row in found if row["low"] is not None)
 
 
 def test_terms_repeat_the_books(closed: Warehouse) -> None:
-    row = book(closed)
-    found = {(one["section"], one["term"]): one for one in rows(closed, "FROM closure_terms WHERE mode = 'eager'")}
-    assert found["time", "predicted"]["value"] == row["predicted_ns"]
-    assert found["time", "launch gaps"]["source"] == "replay run run1"
-    assert found["time", "idle"]["note"].startswith("bound")
+    row, found = book(closed), terms(closed)
+    assert found["time", "predicted, GPU bound"]["value"] == row["predicted_ns"]
+    assert found["time", "launch gaps"]["source"] == "replay run run1 (trace: 0 gaps of a full queue)"
+    assert (found["time", "idle"]["value"], found["time", "idle"]["status"]) == (None, "left out")
     assert found["energy", "measured"]["low"] == 0.13
     assert found["above gap", "error"]["value"] == row["above_gap_error_pct"]
+    assert {one["status"] for one in found.values() if one["value"] is None} <= {"left out", "withheld", "unknown"}
 
 
 def test_kernels_have_tier_route_and_reason(closed: Warehouse) -> None:
@@ -99,15 +177,63 @@ def test_kernels_have_tier_route_and_reason(closed: Warehouse) -> None:
     assert add["grade"] == "L0"
 
 
-def test_graph_mode_takes_the_kernels_of_the_eager_trace(closed: Warehouse) -> None:
-    insert(closed, "measurements", [measurement("wall_ns", 520.0, mode="cuda_graph", trace_id="t:graph")])
+def test_graph_mode_takes_what_kernels_are_from_the_eager_trace(closed: Warehouse) -> None:
+    closed.query("UPDATE launches SET end_ns = end_ns - 100, duration_ns = 190 WHERE trace_id = 't:graph'", write=True)
+    closed.query("UPDATE signatures SET grid_x = 1 WHERE signature_id = 's:gemm:9:'", write=True)
+    figures = (("wall_ns", 520.0), ("launches", 2.0))
+    insert(closed, "measurements", [measurement(*one, mode="cuda_graph", trace_id="t:graph") for one in figures])
     row = book(closed, "mode = 'cuda_graph'")
-    assert (row["trace"], row["kernels_trace"], row["n"]) == ("graph", "eager", 4.0)
-    assert row["kernels_ns"] == KERNELS_NS
-    # Gaps of the graph trace: three of 10 ns, 8 of which are launch gaps; nothing marks steps, so all are of one.
-    assert row["idle_ns"] == pytest.approx(3 * 2 / 2)
-    assert row["idle_reason"].startswith("bound: iterations are not marked")
-    assert row["energy_reason"] == "the energy was not measured"
+    assert (row["trace"], row["kernels_trace"], row["n"], row["iterations"]) == ("graph", "eager", 2.0, 2)
+    assert (row["kernels_ns"], row["recorded_ns"]) == (2 * 210, 2 * 190)
+    assert row["energy_error_reason"] == "the energy was not measured"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("SELECT 1", "the trace without graphs has no such launch"),
+        (
+            "UPDATE launches SET end_ns = end_ns + 600, duration_ns = 890 WHERE trace_id = 't:graph'",
+            "takes 4.45 times as long as without a graph: other work",
+        ),
+    ],
+)
+def test_other_kernels_of_a_graph_keep_their_recorded_time(closed: Warehouse, change: str, reason: str) -> None:
+    if change != "SELECT 1":
+        closed.query("UPDATE signatures SET grid_x = 1 WHERE signature_id = 's:gemm:9:'", write=True)
+        closed.query(change, write=True)
+    insert(closed, "measurements", [measurement("wall_ns", 520.0, mode="cuda_graph", trace_id="t:graph")])
+    (row,) = rows(closed, "FROM closure_kernels WHERE mode = 'cuda_graph'")
+    assert (row["signature_id"], row["replayed_ns"]) == ("s:gemm:9:", None)
+    assert row["reason"] == f"under CUDA graphs: {reason}"
+
+
+def test_alike_launches_are_told_by_their_order(closed: Warehouse) -> None:
+    copied = """
+        INSERT INTO signatures
+        SELECT * REPLACE ('s:other' AS signature_id) FROM signatures WHERE signature_id = 's:gemm:1:aten::mm'
+    """
+    closed.query(copied, write=True)
+    closed.query(
+        "UPDATE launches SET signature_id = 's:other' WHERE trace_id = 't:eager' AND start_ns % 1000 = 360", write=True
+    )
+    closed.query("UPDATE signatures SET grid_x = 1 WHERE signature_id = 's:gemm:9:'", write=True)
+    closed.query("UPDATE launches SET end_ns = end_ns - 100, duration_ns = 190 WHERE trace_id = 't:graph'", write=True)
+    steps = [
+        {
+            "trace_id": "t:graph",
+            "range_id": n,
+            "kind": "user_annotation",
+            "name": f"ProfilerStep#{n}",
+            "start_ns": 600 * n,
+            "duration_ns": 600,
+        }
+        for n in range(2)
+    ]
+    insert(closed, "ranges", steps)
+    insert(closed, "measurements", [measurement("wall_ns", 520.0, mode="cuda_graph", trace_id="t:graph")])
+    found = rows(closed, "FROM closure_kernels WHERE mode = 'cuda_graph'")
+    assert {row["signature_id"]: row["n"] for row in found} == {"s:gemm:1:aten::mm": 1.0, "s:other": 1.0}
 
 
 def test_graph_mode_without_eager_trace_keeps_its_own(closed: Warehouse) -> None:
@@ -115,8 +241,30 @@ def test_graph_mode_without_eager_trace_keeps_its_own(closed: Warehouse) -> None
     insert(closed, "measurements", [measurement("wall_ns", 1200.0, mode="cuda_graph", trace_id="t:graph")])
     row = book(closed, "true")
     assert (row["kernels_trace"], row["n"], row["replayed_launches_pct"]) == ("graph", 4.0, 0.0)
-    assert row["time_reason"] == "no kernel of this stage was replayed on this GPU"
-    assert row["predicted_ns"] == pytest.approx(4 * 290 + 4 * 8 + 3 * 2)
+    assert row["error_reason"] == "no kernel of this stage was replayed on this GPU"
+    assert row["predicted_ns"] == pytest.approx(4 * 290 + 4 * 8)
+
+
+QUEUED = """
+    INSERT INTO launches BY NAME
+    SELECT l.* REPLACE (
+        100 + range AS launch_index, 5000 + 100 * range AS start_ns,
+        5090 + 100 * range - 20 * (range % 4 = 0)::INTEGER AS end_ns,
+        0 AS launch_start_ns, 0 AS launch_duration_ns, 'graph' AS launch_status
+    )
+    FROM launches AS l, range(80)
+    WHERE l.trace_id = 't:graph' AND l.launch_index = 0
+"""
+
+
+def test_gaps_of_a_full_queue_and_longer_waits_of_a_graph(closed: Warehouse) -> None:
+    """Of 80 launches queued at time 0, all but the first wait: 59 for 10 ns, 20 for 30 ns (behind each fourth)."""
+    closed.query(QUEUED, write=True)
+    closed.query("DELETE FROM launches WHERE trace_id = 't:graph' AND launch_index < 100", write=True)
+    insert(closed, "measurements", [measurement("wall_ns", 8000.0, mode="cuda_graph", trace_id="t:graph")])
+    row = book(closed, "mode = 'cuda_graph'")
+    assert (row["gap_ns"], row["gap_source"]) == (10.0, "median of 79 gaps of a full queue, trace graph")
+    assert (row["gaps_ns"], row["idle_ns"]) == (80 * 10, 59 * 10 + 20 * 30 - 80 * 10)
 
 
 def test_launches_per_iteration_tell_how_many_there_are(closed: Warehouse) -> None:
@@ -128,7 +276,7 @@ def test_launches_per_iteration_tell_how_many_there_are(closed: Warehouse) -> No
 
 def test_ranges_called_as_the_stage_mark_iterations(closed: Warehouse) -> None:
     closed.query("UPDATE ranges SET name = 'decode'", write=True)
-    assert book(closed)["predicted_ns"] == pytest.approx(KERNELS_NS * (1 - SHARE) + REST_NS + 32 + IDLE_NS)
+    assert book(closed)["predicted_ns"] == pytest.approx(PREDICTED_NS)
 
 
 def test_latest_good_replay_counts(closed: Warehouse) -> None:
@@ -157,7 +305,7 @@ def test_replays_of_another_gpu_do_not_count(closed: Warehouse) -> None:
 @pytest.mark.parametrize(
     ("change", "term", "note"),
     [
-        ("UPDATE replay_runs SET gap_power_w = NULL", ("energy", "gap"), "unknown: the power of gaps was not measured"),
+        ("UPDATE replay_runs SET gap_power_w = NULL", ("energy", "gap"), "the power of gaps was not measured"),
         ("UPDATE replays SET above_gap_mj = NULL", ("energy", "predicted"), "no kernel of this stage has an energy"),
         (
             "DELETE FROM measurements WHERE quantity = 'energy_mj'",
@@ -174,10 +322,13 @@ def test_unknown_terms_say_why(closed: Warehouse, change: str, term: tuple[str, 
     assert (row["value"], row["note"]) == (None, note)
 
 
-def test_gap_without_replays_comes_from_the_trace(closed: Warehouse) -> None:
+def test_unknown_gap(closed: Warehouse) -> None:
     closed.query("UPDATE replay_runs SET gap_ns = NULL", write=True)
-    row = book(closed)
-    assert (row["gap_ns"], row["gap_source"]) == (55.0, "median short gap of the trace")
+    closed.query(GPU_BOUND, write=True)
+    row, found = book(closed), terms(closed)
+    assert (row["gap_ns"], row["gaps_ns"], row["error_pct"]) == (None, None, None)
+    assert found["time", "launch gaps"]["status"] == "unknown"
+    assert found["time", "error"]["note"].startswith("launch gaps are unknown")
 
 
 def test_several_devices_are_told(closed: Warehouse) -> None:
@@ -209,3 +360,11 @@ def test_one_trace_reads_few_launches(closed: Warehouse) -> None:
     read = rows_read(plan["explain_value"], "launches")
     assert read
     assert max(read) < 200_000, "the launches of a trace that was not measured are passed by"
+
+
+def test_error_of_mostly_recorded_times_says_so(closed: Warehouse) -> None:
+    closed.query(GPU_BOUND, write=True)
+    closed.query("UPDATE replays SET mean_ns = NULL WHERE signature_id LIKE 's:gemm%'", write=True)
+    error = terms(closed)["time", "error"]
+    assert (error["status"], error["note"]) == ("recorded", "only 19.6 % of the recorded time is replayed")
+    assert error["value"] is not None

@@ -25,7 +25,15 @@ def test_page_for_people(closed: Warehouse) -> None:
     done = run(closed, "eager", "--top", "1")
     assert done.exit_code == 0, done.output
     text = done.stdout
-    for part in ("eager, decode, eager", "model tiny", "time, per iteration", "by tier", "by route", "GPU bound"):
+    for part in (
+        "eager, decode, eager",
+        "model tiny",
+        "time, per iteration",
+        "by tier",
+        "by route",
+        "GPU bound",
+        "waiting for the host",
+    ):
         assert part in text
     kernels = text.partition("kernels with most time")[2]
     assert "gemm" in kernels
@@ -37,8 +45,14 @@ def test_one_document(closed: Warehouse) -> None:
     (stage,) = document["stages"]
     assert (stage["trace"], stage["mode"], stage["model"]) == ("eager", "eager", "tiny")
     terms = {(row["section"], row["term"]): row["value"] for row in stage["terms"]}
-    addends = [row["value"] for row in stage["terms"] if row["section"] == "time" and row["role"].startswith("addend")]
-    assert math.fsum(addends) == pytest.approx(terms["time", "predicted"], rel=1e-12)
+    addends = [row for row in stage["terms"] if row["section"] == "time" and row["role"].startswith("addend")]
+    sums = {row["role"]: row["value"] or 0 for row in addends if row["role"] != "addend"}
+    predicted = (
+        math.fsum(row["value"] or 0 for row in addends if row["role"] == "addend") + sums["addend, not replayed"]
+    )
+    assert predicted == pytest.approx(terms["time", "predicted, GPU bound"], rel=1e-12)
+    assert predicted + sums["addend, observed"] == pytest.approx(terms["time", "measured"], rel=1e-12)
+    assert {(row["term"], row["status"]) for row in addends} >= {("idle", "left out"), ("unreplayed", "recorded")}
     tiers = {row["part"]: row["error_pct"] for row in stage["groups"]["tier"]}
     assert tiers["2 BLAS matrix products"] == pytest.approx(5)
     assert tiers["1 copies and fills"] is None

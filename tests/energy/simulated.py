@@ -19,19 +19,27 @@ IDLE_W = 75.0
 CONTEXT_W = 120.0
 GAP_W = 135.0
 GAP_NS = 1200.0
+PAD_W = 138.0
+EMPTY_NS = 900.0
+MAX_MHZ = 1980.0
 
 
 @dataclass
 class Work:
-    """A call of `kernel_ns` at `kernel_w`, then a gap at the device's gap power; true values at 40 °C."""
+    """A call of `kernel_ns` at `kernel_w`, then a gap at the device's gap power; true values at 40 °C.
+
+    Behind it the device may wait for `pad_ns`. `clock` is the share of the highest clock at which it runs.
+    """
 
     kernel_w: float
     kernel_ns: float
     gap_ns: float = GAP_NS
+    pad_ns: float = 0.0
+    clock: float = 1.0
 
     @property
     def slot_s(self) -> float:
-        return (self.kernel_ns + self.gap_ns) / 1e9
+        return (self.kernel_ns + self.gap_ns + self.pad_ns) / 1e9
 
     @property
     def above_mj(self) -> float:
@@ -48,8 +56,26 @@ class Work:
     def _until(self, at: float) -> float:
         whole, rest = divmod(at, self.slot_s)
         kernel = min(rest, self.kernel_ns / 1e9)
-        slot = (self.kernel_w * self.kernel_ns + GAP_W * self.gap_ns) / 1e9
-        return whole * slot + self.kernel_w * kernel + GAP_W * (rest - kernel)
+        gap = min(rest - kernel, self.gap_ns / 1e9)
+        return whole * self.slot_j + self.kernel_w * kernel + GAP_W * gap + PAD_W * (rest - kernel - gap)
+
+    @property
+    def slot_j(self) -> float:
+        return (self.kernel_w * self.kernel_ns + GAP_W * self.gap_ns + PAD_W * self.pad_ns) / 1e9
+
+    @property
+    def mean_w(self) -> float:
+        return self.slot_j / self.slot_s
+
+    def under(self, cap_w: float) -> Work:
+        """The same at the highest clock at which its mean power is below a cap: energy goes with the clock."""
+        found, clock = self, 1.0
+        while found.mean_w > cap_w and clock > 0.3:
+            clock -= 0.002
+            above = (self.kernel_w - GAP_W) * self.kernel_ns * clock
+            taken = self.kernel_ns / clock
+            found = Work(GAP_W + above / taken, taken, self.gap_ns, self.pad_ns, clock)
+        return found
 
 
 @dataclass
@@ -57,7 +83,8 @@ class Device:
     """Its clock, what it runs, its temperature, and its counter.
 
     `leak` is watts per °C above 40; `gain` what the meter makes of a watt at a time; `jitter_s` how irregularly the
-    counter moves; `noise` the scatter of a step; `spread` that of a call's power from one window to another.
+    counter moves; `noise` the scatter of a step; `spread` that of a call's power from one window to another; `cap_w` is
+    the mean power to which a load is held down by its clock.
     """
 
     seed: int = 0
@@ -66,6 +93,7 @@ class Device:
     noise: float = 0.01
     jitter_s: float = 0.0005
     leak: float = 0.0
+    cap_w: float = 1e9
     spread: float = 0.0
     gain: Callable[[float], float] = field(default=lambda _: 1.0)
     now_s: float = 100.0
@@ -143,7 +171,9 @@ class SimulatedMeter:
         energy = self.energy_mj()
         self._device.sleep(0.008)
         epoch = round(self._device.epoch() * 1e9)
-        return Sample(epoch, epoch, energy, temperature_c=self._device.temperature, sm_mhz=1980.0, throttle="")
+        clock = self._device.load.clock if self._device.load is not None else 1.0
+        return Sample(epoch, epoch, energy, temperature_c=self._device.temperature, sm_mhz=MAX_MHZ * clock,
+                      throttle="software power cap" if clock < 1 else "")  # fmt: skip
 
     def close(self) -> None: ...
 
@@ -156,11 +186,16 @@ class SimulatedLoad:
     work: Work
     kind: str = "graph"
     dry: int = 0
+    dries: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.work = self.work.under(self.device.cap_w)
 
     def begin(self) -> None: ...
 
     def top_up(self, ahead_s: float) -> bool:
         self.device.run(self.work, ahead_s)
+        self.dry += ahead_s < self.dries
         return True
 
     def mark(self) -> float:
@@ -176,7 +211,10 @@ class SimulatedLoad:
 
 @dataclass
 class SimulatedLoads:
-    """Calls by the id of their item. `uncapturable` ones run one by one, with a gap ten times their kernel's time."""
+    """Calls by the id of their item. `uncapturable` ones run one by one, with a gap ten times their kernel's time.
+
+    Those of `dries` run out of work where no more than that is queued, in seconds.
+    """
 
     device: Device
     works: dict[str, Work]
@@ -184,8 +222,10 @@ class SimulatedLoads:
     failing: frozenset[str] = frozenset()
     uncapturable: frozenset[str] = frozenset()
     flush_bytes: int = 0
+    dries: dict[str, float] = field(default_factory=dict)
+    empties: float | None = EMPTY_NS
 
-    def call(self, item: Item, attempt: int, call_ns: float, *, capture: bool) -> Prepared:
+    def call(self, item: Item, attempt: int, call_ns: float, *, capture: bool, pad_ns: float = 0.0) -> Prepared:
         del attempt, call_ns
         if item.id in self.failing or (capture and item.id in self.uncapturable):
             message = "operation not permitted when stream is capturing"
@@ -199,7 +239,8 @@ class SimulatedLoads:
             joint = Work((work.joules(0, work.slot_s) + own.joules(0, own.slot_s)) / (work.slot_s + own.slot_s),
                          work.kernel_ns + work.gap_ns + own.kernel_ns + own.gap_ns, 0.0)  # fmt: skip
             return Prepared(SimulatedLoad(self.device, joint), SimulatedLoad(self.device, own), upkeeps=1.0)
-        return Prepared(SimulatedLoad(self.device, work))
+        padded = Work(work.kernel_w, work.kernel_ns, work.gap_ns, pad_ns)
+        return Prepared(SimulatedLoad(self.device, padded, dries=self.dries.get(item.id, 0.0)), pad_ns=pad_ns)
 
     def empty(self) -> Load | None:
         self.device.context = True
@@ -207,6 +248,12 @@ class SimulatedLoads:
 
     def flush(self) -> Load | None:
         return None
+
+    def pad(self) -> Load | None:
+        return SimulatedLoad(self.device, Work(PAD_W, 100_000.0, 0.0))
+
+    def empty_ns(self) -> float | None:
+        return self.empties
 
     def anchor(self) -> Load:
         return SimulatedLoad(self.device, Work(480.0, 340_000.0))

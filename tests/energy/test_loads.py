@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kerneldb.replay.activity import Activity, Marked
 from kerneldb.replay.energy import devices
 from kerneldb.replay.energy.devices import CpuLoads, GpuLoads, plan_round
-from kerneldb.replay.energy.loads import EagerLoad, GraphLoad
+from kerneldb.replay.energy.loads import Deeper, EagerLoad, GraphLoad
 from kerneldb.replay.options import Options
 from kerneldb.replay.plan import Item
 from kerneldb.replay.resolve.errors import UnresolvedCallError
 from kerneldb.replay.routes import register_defaults
+from kerneldb.replay.session import Session
 from kerneldb.replay.timing import loops
 from kerneldb.replay.timing.sets import Flush, Sets
 from tests.replay.specs import scalar, spec, tensor
@@ -82,7 +85,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
         monkeypatch.setattr(torch.cuda, name, lambda *_, answer=answer: answer)
     monkeypatch.setattr(torch.cuda, "Event", found.event)
     monkeypatch.setattr(torch.cuda, "synchronize", found.synchronize)
-    monkeypatch.setattr(torch.cuda, "_sleep", lambda _: found.launched.append("nothing"))
+    monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: found.launched.append("wait" if cycles else "nothing"))
     monkeypatch.setattr(loops, "captured", found.captured)
     monkeypatch.setattr(Flush, "__call__", lambda _: found.launched.append("flush"))
     monkeypatch.setattr(Sets, "upkeep", lambda _: found.launched.append("restore"))
@@ -129,6 +132,31 @@ def test_a_queue_that_ran_dry_is_noticed(gpu: Gpu) -> None:
     load.begin()
     load.top_up(0.01)
     assert load.dry == 0
+
+
+def test_a_first_replay_that_took_long_does_not_make_the_queue_short(gpu: Gpu) -> None:
+    """A host that was late when the graph was new: the queue would hold too little, and run dry at a reading."""
+    gpu.replay_s = 0.1
+    load = load_of(gpu)
+    gpu.replay_s = 0.002
+    load.begin()
+    load.top_up(0.25)
+    gpu.now_s += 0.005
+    begun = gpu.replays
+    load.top_up(0.25)
+    assert gpu.replays - begun > 100
+    assert load.seconds == pytest.approx(0.002 / 4)
+    gpu.now_s += 0.015
+    load.top_up(0.25)
+    assert load.dry == 0
+
+
+def test_a_deeper_queue_holds_more(gpu: Gpu) -> None:
+    load = load_of(gpu)
+    load.begin()
+    begun = gpu.replays
+    assert Deeper(load, 4.0).top_up(0.06)
+    assert gpu.replays - begun == 120
 
 
 def test_what_was_queued_before_does_not_count(gpu: Gpu) -> None:
@@ -182,6 +210,17 @@ def test_graphs_take_about_four_milliseconds(
     assert (found.calls, found.rounds, found.flush, found.restore, found.warm) == expected
 
 
+@pytest.mark.parametrize(
+    ("call_ns", "pad_ns", "expected"),
+    [(100_000.0, 100_000.0, (20, 1, 20)), (2_000.0, 2_000.0, (1000, 10, 100)), (9e6, 9e6, (1, 1, 1))],
+)
+def test_pads_stand_behind_every_call_or_every_few_short_ones(
+    call_ns: float, pad_ns: float, expected: tuple[int, int, int]
+) -> None:
+    found = plan_round(call_ns, shape(0, 1, complete=True), 1 << 20, restore=False, pad_ns=pad_ns)
+    assert (found.calls, found.pad_every, found.pads) == expected
+
+
 def prepared(gpu: Gpu, one: Item, call_ns: float, cache: str = "mixed", *, capture: bool = True) -> Any:
     return GpuLoads(Options(device="cpu", cache=cache)).call(one, 0, call_ns, capture=capture)
 
@@ -199,6 +238,39 @@ def test_a_call_that_changes_its_input_has_it_put_back(gpu: Gpu) -> None:
     assert gpu.launched == ["restore"]
     assert made.upkeep is not None
     made.close()
+
+
+def test_a_padded_graph_waits_between_calls(gpu: Gpu) -> None:
+    gpu.launched.clear()
+    made = GpuLoads(Options(device="cpu")).call(item("i", "aten", MM), 0, 1e6, capture=True, pad_ns=1e6)
+    assert made.pad_ns == 1e6
+    assert set(gpu.launched) == {"wait"}
+    assert len(gpu.launched) > 1
+
+
+def test_pads_are_calibrated(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A waiting kernel takes 600 ns, and half a nanosecond per cycle."""
+    waited: list[int] = []
+
+    def sleep(cycles: int) -> None:
+        waited.append(cycles)
+        gpu.replay_s = 16 * (600 + cycles / 2) / 1e9
+
+    monkeypatch.setattr(torch.cuda, "_sleep", sleep)
+    GpuLoads(Options(device="cpu")).pad()
+    assert waited[-1] == pytest.approx(2 * (100_000 - 600), abs=1)
+
+
+def test_the_duration_of_an_empty_kernel_is_that_of_the_profiler(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Session, "__init__", lambda self, **_: setattr(self, "_profile", nullcontext()))
+    seen = [Marked([Activity("kernel", "spin", ns)]) for ns in (896.0, 928.0, 2400.0)]
+    monkeypatch.setattr(Session, "_read", lambda _: {"empty": seen})
+    made = GpuLoads(Options(device="cpu"))
+    assert made.empty_ns() == 928.0
+    monkeypatch.setattr(Session, "_read", lambda _: {})
+    assert made.empty_ns() is None
+    monkeypatch.setattr(Session, "__init__", lambda self, **_: setattr(self, "_profile", None))
+    assert made.empty_ns() is None
 
 
 def test_small_cold_inputs_are_left_in_the_cache_and_told(gpu: Gpu) -> None:

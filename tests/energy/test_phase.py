@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay.energy.evaluate import Kernels
+from kerneldb.replay.energy.evaluate import Common, Gap, Kernels, evaluate
+from kerneldb.replay.energy.pads import Limits, free
 from kerneldb.replay.energy.phase import Phase, Task
 from kerneldb.replay.energy.records import CallEnergy, EnergyFacts
-from tests.energy.simulated import GAP_W, Device, Notes, SimulatedLoads, SimulatedMeter, Work, planned
+from tests.energy.simulated import EMPTY_NS, GAP_NS, GAP_W, Device, Notes, SimulatedLoads, SimulatedMeter, Work, planned
 
 WORKS = {
     "gemm": Work(640.0, 400_000.0),
@@ -22,6 +23,9 @@ WORKS = {
     "slow": Work(500.0, 61_000_000.0),
 }
 BUDGET_S = 420.0
+CAP_W = 700.0
+LIMITS = Limits(CAP_W, 1980.0)
+HOT = {"gemm": Work(1000.0, 127_000.0), "silu": Work(800.0, 12_200.0), "norm": Work(460.0, 11_400.0)}
 
 
 def tasks(works: Mapping[str, Work] = WORKS, **totals: int) -> list[Task]:
@@ -41,8 +45,9 @@ def weigh(
 ) -> Notes:
     device = device or Device()
     notes = Notes()
-    made = SimulatedLoads(device, WORKS, **loads)
-    phase = Phase(made, SimulatedMeter(device, **(meter or {})), device, notes, facts or EnergyFacts(seed=7))
+    made = SimulatedLoads(device, **{"works": WORKS, **loads})
+    meter_of = SimulatedMeter(device, **(meter or {}))
+    phase = Phase(made, meter_of, device, notes, facts or EnergyFacts(seed=7), LIMITS)
     phase.run(tasks() if todo is None else todo, budget_s)
     return notes
 
@@ -197,3 +202,90 @@ def test_readings_are_in_order_and_say_what_ran() -> None:
     counted = [one.energy_mj for one in notes.read if one.energy_mj is not None]
     assert all(a <= b for a, b in itertools.pairwise(counted))
     assert {one.sm_mhz for one in notes.read} == {None, 1980.0}
+
+
+def hot(**chosen: Any) -> Notes:
+    """Calls that draw more than the board may, and one that does not."""
+    return weigh(Device(cap_w=CAP_W), tasks(HOT), works=HOT, **chosen)
+
+
+def test_a_loop_that_the_power_cap_slows_down_is_padded() -> None:
+    """The energy at full clock comes out within 1 %; without pads it would be off by more than 5 %."""
+    notes = hot()
+    for name, work in HOT.items():
+        found = notes.energies[name]
+        assert found.above_gap_mj == pytest.approx(work.above_mj, rel=0.01), name
+        assert found.energy_mj == pytest.approx(work.energy_mj, rel=0.01), name
+        assert len(free(found.windows)) == 3, name
+    gemm = notes.energies["gemm"]
+    slowed = [one for one in gemm.windows if one.slowed]
+    assert len(slowed) == 1
+    assert slowed[0].seconds < 0.6
+    capped = evaluate(slowed, Kernels(HOT["gemm"].kernel_ns), Common(Gap(GAP_W, 0.1)))
+    assert (capped.above_gap_mj or 0) < 0.95 * HOT["gemm"].above_mj
+    assert gemm.method == "CUDA-graph loop between counter edges, padded"
+    assert (gemm.sm_mhz, gemm.throttle) == (1980.0, None)
+    assert max(one.power_w for one in free(gemm.windows)) < 0.82 * CAP_W
+    assert "padded" not in str(notes.energies["norm"].method)
+    assert notes.facts.pad is not None
+
+
+def test_intervals_of_padded_calls_hold_what_they_promise() -> None:
+    held: list[tuple[bool, bool]] = []
+    for seed in range(12):
+        device = Device(seed=seed, spread=0.004, cap_w=CAP_W)
+        notes = weigh(device, tasks(HOT), EnergyFacts(seed=seed), works=HOT)
+        held += [within(notes.energies[name], work) for name, work in HOT.items()]
+    for quantity in zip(*held, strict=True):
+        assert sum(quantity) / len(quantity) >= 0.9
+
+
+def test_without_time_for_pads_the_interval_says_how_little_is_known() -> None:
+    first = hot()
+    task = tasks(HOT)[0]
+    task.windows.append(first.energies["gemm"].windows[0])
+    found = weigh(Device(cap_w=CAP_W), [task], first.facts, works=HOT, budget_s=1.0).energies["gemm"]
+    assert (len(found.windows), found.final) == (1, True)
+    assert found.method == "CUDA-graph loop between counter edges, held down by the power cap"
+    assert found.throttle == "software power cap"
+    assert (found.above_gap_mj or 0) < 0.95 * HOT["gemm"].above_mj
+    assert within(found, HOT["gemm"]) == (True, True)
+
+
+def test_a_later_part_of_the_run_goes_on_with_the_same_pads() -> None:
+    first = hot()
+    todo = [Task(one.item, 0, one.kernels, windows=list(first.energies[one.item.id].windows[:2])) for one in tasks(HOT)]
+    notes = weigh(Device(seed=4, cap_w=CAP_W), todo, first.facts, works=HOT, budget_s=1000.0)
+    gemm = notes.energies["gemm"].windows
+    assert [bool(one.slowed) for one in gemm] == [True, False, False, False]
+    assert len({one.pad_ns for one in gemm[1:]}) == 1
+
+
+def test_windows_with_pads_leave_time_for_calls_that_have_none() -> None:
+    works = {**{f"gemm{number}": Work(1000.0, 127_000.0) for number in range(12)}, "add": Work(300.0, 2_000.0)}
+    totals = dict.fromkeys(works, 10**9) | {"add": 10**4}
+    notes = weigh(Device(cap_w=CAP_W), tasks(works, **totals), works=works, budget_s=62.0)
+    assert all(free(one.windows) for one in notes.energies.values())
+    assert notes.energies["add"].energy_mj is not None
+    assert notes.facts.spent_s < 65.0
+
+
+def test_a_queue_that_ran_dry_is_tried_once_more_and_deeper() -> None:
+    found = weigh(dries={"gemm": 0.2}).energies["gemm"]
+    assert (found.reason, len(found.windows)) == (None, 3)
+    lost = weigh(dries={"gemm": 5.0}).energies["gemm"]
+    assert "ran out of work" in str(lost.reason)
+    assert lost.energy_mj is None
+
+
+def test_the_gap_is_the_slot_without_the_empty_kernel() -> None:
+    facts = weigh().facts
+    assert (facts.gap_slot_ns, facts.empty_ns) == (pytest.approx(GAP_NS), EMPTY_NS)
+    assert facts.gap_ns == pytest.approx(GAP_NS - EMPTY_NS)
+
+
+@pytest.mark.parametrize("empty_ns", [None, 2 * GAP_NS])
+def test_a_gap_that_is_not_known_is_none(empty_ns: float | None) -> None:
+    facts = weigh(empties=empty_ns).facts
+    assert (facts.gap_ns, facts.empty_ns) == (None, empty_ns)
+    assert facts.gap_slot_ns == pytest.approx(GAP_NS)

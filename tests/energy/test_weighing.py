@@ -12,6 +12,7 @@ from kerneldb.replay import weighing
 from kerneldb.replay.bench import BrokenDeviceError
 from kerneldb.replay.energy import meter
 from kerneldb.replay.energy.meter import Meter
+from kerneldb.replay.energy.pads import Limits
 from kerneldb.replay.energy.records import CallEnergy, EnergyFacts, Window
 from kerneldb.replay.errors import ReplayError
 from kerneldb.replay.journal import CallResult, LoopCost, RunFacts, Writer
@@ -46,7 +47,8 @@ class Sent(Notes):
 def weigh(folder: Path, *calls: CallResult, opens: Any = None, **options: Any) -> tuple[int, Sent]:
     path = write(folder / "plan", *(item(one.item, "aten", None, kernel()) for one in calls))
     with Writer(folder / "journal") as writer:
-        writer.run(RunFacts("r", "2026-01-01T00:00:00+00:00", "mixed", "cpu"))
+        facts = RunFacts("r", "2026-01-01T00:00:00+00:00", "mixed", "cpu", max_sm_mhz=1980, power_limit_w=700.0)
+        writer.run(facts)
         for one in calls:
             writer.call(one)
     chosen = Options(device="cpu", **options)
@@ -72,8 +74,10 @@ class Phase:
 
     tasks: list[Any] = dataclasses.field(default_factory=list)
     breaks: bool = False
+    limits: Any = None
 
-    def __call__(self, *_: Any) -> Phase:
+    def __call__(self, *given: Any) -> Phase:
+        self.limits = given[-1]
         return self
 
     def run(self, tasks: list[Any], budget_s: float) -> None:
@@ -110,6 +114,8 @@ def test_tasks_are_the_calls_that_ran(tmp_path: Path, simulated: None, monkeypat
         ("a", True, 0), ("begun", True, 1), ("waits", False, 0), ("unasked", True, 0)
     }  # fmt: skip
     assert (phase.tasks[0].attempt, phase.tasks[0].kernels.ns) == (1, 2025.0)
+    assert {one.item.id: one.loop_ns for one in phase.tasks}["a"] == 2025.0
+    assert phase.limits == Limits(700.0, 1980)
     reasons = {name: one.reason for name, one in sent.energies.items()}
     assert reasons == {"old": weighing.OLD, "empty": weighing.NO_TIME}
 

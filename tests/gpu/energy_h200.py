@@ -1,12 +1,14 @@
 """Replays plans with energy, several times, and sums up how well it repeats. Needs torch and nvidia-ml-py only.
 
-    PYTHONPATH=. python3 tests/gpu/energy_h200.py PLAN.jsonl… [--out FOLDER] [--repeats 3] [--top 40]
+    PYTHONPATH=. python3 tests/gpu/energy_h200.py PLAN[:REPEATS[:SECONDS]]… [--out FOLDER] [--repeats 3] [--top 40]
         [-- further options of python -m kerneldb.replay]
 
-For every plan and repeat it writes a journal into the folder (default $OUT), and for all together `energy.json`: per
-repeat the seconds, the sum of energy over the `top` calls by recorded time (times their launches), the powers of the
-run (idle, context, gaps), drift and repeatability; over the repeats the spread of that sum, and the share of energies
-that lie within the 95 % intervals of another repeat's and of the mean of the others; and every call by itself.
+REPEATS and SECONDS (`--energy-seconds`) hold for one plan, `--repeats` for those that name none. For every plan and
+repeat it writes a journal and a log into the folder (default $OUT), packed into `journals.tar.gz` where there are more
+than eight files, and for all together `energy.json`: per repeat the seconds, the sum of energy over the `top` calls by
+recorded time (times their launches), the powers of the run (idle, context, gaps), drift and repeatability; over the
+repeats the spread of that sum, and the share of energies that lie within the 95 % intervals of another repeat's and of
+the mean of the others; and every call by itself.
 
 Without a GPU: `-- --device cpu --import tests.energy.process_meter` measures the CPU with a meter made up of time.
 """
@@ -21,17 +23,41 @@ import os
 import statistics
 import subprocess
 import sys
+import tarfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from kerneldb.replay import journal, plan
+from kerneldb.replay.energy.pads import free
 from kerneldb.replay.energy.records import CallEnergy, EnergyFacts
 from kerneldb.replay.plan import Item
 
 Z95: Final = 1.96
+MOST_FILES: Final = 8
 QUANTITIES: Final = ("energy", "above_gap")
+
+
+@dataclass(frozen=True)
+class Given:
+    """A plan, how often, and with which options."""
+
+    path: Path
+    repeats: int
+    further: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return ".".join((self.path.stem, *self.further[1:]))
+
+
+def given_of(text: str, repeats: int) -> Given:
+    """`PLAN`, `PLAN:REPEATS` or `PLAN:REPEATS:SECONDS`."""
+    path, _, rest = text.partition(":")
+    count, _, seconds = rest.partition(":")
+    return Given(Path(path), int(count or repeats), ("--energy-seconds", seconds) if seconds else ())
 
 
 def replay(path: Path, out: Path, further: Sequence[str]) -> float:
@@ -75,10 +101,33 @@ def one_repeat(items: Sequence[Item], read: journal.Journal, seconds: float) -> 
         "calls": len(read.calls),
         "known": len(found),
         "time_share_known": round(known_share(read, found), 5),
+        "windows": windows_of(found.values()),
         "reasons": {reason: reasons.count(reason) for reason in dict.fromkeys(reasons)},
         "facts": shared,
         "references": {name: facts.get(name, []) for name in ("gaps", "anchors")},
     }
+
+
+def windows_of(found: Iterable[CallEnergy]) -> dict[str, int]:
+    """How many windows there are, and of how many calls the power cap slowed some or all down."""
+    windows = [one.windows for one in found]
+    return {
+        "windows": sum(map(len, windows)),
+        "padded_calls": sum(any(one.pad_ns for one in held) for held in windows),
+        "slowed_windows": sum(bool(one.slowed) for held in windows for one in held),
+        "slowed_calls": sum(not free(held) for held in windows),
+    }
+
+
+def packed(out: Path) -> None:
+    """Journals and logs as one file, where there are many."""
+    files = sorted(path for path in out.iterdir() if path.suffix in {".jsonl", ".log"})
+    if len(files) < MOST_FILES:
+        return
+    with tarfile.open(out / "journals.tar.gz", "w:gz") as tar:
+        for path in files:
+            tar.add(path, path.name)
+            path.unlink()
 
 
 def known_share(read: journal.Journal, found: Mapping[str, CallEnergy]) -> float:
@@ -130,27 +179,32 @@ def every_call(items: Sequence[Item], reads: Sequence[journal.Journal]) -> Itera
         }
 
 
-def figures(path: Path, out: Path, given: argparse.Namespace, further: Sequence[str]) -> dict[str, Any]:
-    planned = plan.read(path)
-    ranked = sorted(planned.items, key=lambda one: -weight(one))
+def figures(one: Given, out: Path, top: int, further: Sequence[str]) -> dict[str, Any]:
+    planned = plan.read(one.path)
+    ranked = sorted(planned.items, key=lambda item: -weight(item))
     reads: list[journal.Journal] = []
     rows: list[dict[str, Any]] = []
-    for turn in range(given.repeats):
-        target = out / f"{path.stem}.energy.{turn}.jsonl"
+    for turn in range(one.repeats):
+        target = out / f"{one.name}.energy.{turn}.jsonl"
         target.unlink(missing_ok=True)
-        seconds = replay(path, target, further)
+        seconds = replay(one.path, target, (*further, *one.further))
         if not journal.exists(target):
             sys.stdout.write(f"{target.name}: no journal; {target.with_suffix('.log').read_text()[-500:]}\n")
             continue
         reads.append(journal.read(target))
-        rows.append(one_repeat(ranked[: given.top], reads[-1], seconds))
+        rows.append(one_repeat(ranked[:top], reads[-1], seconds))
         show(target.name, rows[-1])
     found = [measured(read) for read in reads]
     over = {
         quantity: {**spread([row[f"{quantity}_mj"] for row in rows]), "coverage": coverage(found, quantity)}
         for quantity in (QUANTITIES if rows else ())
     }
-    sys.stdout.write(f"{path.name}: over {len(rows)} repeats {json.dumps(over)}\n")
+    for turn, row in enumerate(rows):
+        sums = ", ".join(f"{quantity} {row[f'{quantity}_mj'] / 1000:.4f} J" for quantity in QUANTITIES)
+        sys.stdout.write(
+            f"{one.name} repeat {turn}: {sums}; {row['known']} of {row['calls']} calls, {row['windows']}\n"
+        )
+    sys.stdout.write(f"{one.name}: over {len(rows)} repeats {json.dumps(over)}\n")
     return {"repeats": rows, "over_repeats": over, "calls": list(every_call(ranked, reads))}
 
 
@@ -163,15 +217,18 @@ def show(name: str, row: Mapping[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("plans", nargs="+", type=Path)
+    parser.add_argument("plans", nargs="+")
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ".")))
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--top", type=int, default=40)
     given, further = parser.parse_known_args()
     further = [one for one in further if one != "--"]
     given.out.mkdir(parents=True, exist_ok=True)
-    found = {path.name: figures(path, given.out, given, further) for path in given.plans}
-    (given.out / "energy.json").write_text(json.dumps(found, indent=1))
+    found: dict[str, Any] = {}
+    for one in (given_of(text, given.repeats) for text in given.plans):
+        found[one.name] = figures(one, given.out, given.top, further)
+        (given.out / "energy.json").write_text(json.dumps(found))
+    packed(given.out)
 
 
 if __name__ == "__main__":

@@ -152,10 +152,25 @@ def test_lds_of_a_workgroup_processor_is_shared_by_two_compute_units() -> None:
         ("gfx942", 128, 32, 65537),
         ("gfx1151", 128, 288, 0),
         ("gfx908", 128, 257, 0),
+        ("sm_90", 2048, 32, 0),
+        ("sm_90", 1056, 32, 0),
+        ("sm_90", 128, 300, 0),
+        ("sm_90", 32, 257, 0),
+        ("gfx942", 2048, 32, 0),
+        ("gfx1151", 2048, 32, 0),
     ],
 )
 def test_what_cannot_be_is_unknown(arch: str | None, threads: int, registers: int | None, shared: int | None) -> None:
     assert occupancy(arch, threads_per_block=threads, registers=registers, shared_bytes=shared) is None
+
+
+@pytest.mark.parametrize(("arch", "registers"), [("sm_90", 255), ("sm_90", 256), ("gfx1151", 264), ("gfx942", 512)])
+def test_the_most_that_can_be_is_known(arch: str, registers: int) -> None:
+    """255 registers of a thread are allocated as 256."""
+    found = occupancy(arch, threads_per_block=128, registers=registers, shared_bytes=0)
+    assert found is not None
+    assert found.limiter == "registers"
+    assert occupancy(arch, threads_per_block=1024, registers=32, shared_bytes=0) is not None
 
 
 def test_spellings_of_one_architecture() -> None:

@@ -108,9 +108,9 @@ def test_every_token_of_a_name_is_a_row(parameters: Warehouse) -> None:
     counted = {row["name_id"]: row["n"] for row in parameters.query(sql).to_pylist()}
     lists = {"gemm": 3, "mi200": 3, "lite": 3}
     words = {"gemm": GEMM, "mi200": MI200, "lite": LITE}
-    # Cijk is no parameter, BH and SB are two; AS is an activation with its type.
+    # Cijk is no parameter, BH and SB are two, and so is HAS: an activation, and the type in which it is computed.
     expected = {name: len(words[name].split("_")) - lists[name] for name in words}
-    assert counted == {"gemm": expected["gemm"], "mi200": expected["mi200"], "lite": expected["lite"]}
+    assert counted == expected | {"lite": expected["lite"] + 1}
 
 
 def test_problem_flags(parameters: Warehouse) -> None:
@@ -121,6 +121,7 @@ def test_problem_flags(parameters: Warehouse) -> None:
         "HighPrecisionAccumulate": "true",
         "UseBias": "fp32,fp16",
         "Activation": "all",
+        "ActivationComputeType": "fp32",
         "UseScaleAB": "scalar",
         "UseScaleAlphaVec": "true",
         "SupportUserArgs": "true",
@@ -132,6 +133,27 @@ def test_a_token_that_stands_twice_sets_two_parameters(parameters: Warehouse) ->
     assert [tuple(row.values()) for row in parameters.query(sql).to_pylist()] == [
         ("AFEM", "AssertFree0ElementMultiple", "8"),
         ("AFEM.2", "AssertFree1ElementMultiple", "4"),
+    ]
+
+
+SPLIT = "Cijk_BBS_BiasSB_HAS_SAV_PostGSU8_VW4"
+PLAIN_SPLIT = "Cijk_SB_PostGSU4_VW2"
+
+
+def test_helpers_of_split_sums_are_tensile_kernels(tmp_path: Path) -> None:
+    warehouse = Warehouse.create_or_open(tmp_path / "k.duckdb")
+    names = {"name_id": ["a", "b", "c"], "name": [SPLIT, PLAIN_SPLIT, "splitKreduce_kernel"], "kind": ["kernel"] * 3}
+    derived = derive.derive_names(pl.DataFrame(names))
+    with warehouse.lease(read_only=False) as con:
+        con.register("derived", derived.to_arrow())
+        con.execute("INSERT INTO kernel_names BY NAME SELECT * FROM derived")
+    sql = """
+        SELECT operation, generator, split_u, vector_width_a, activation_compute_type, macro_tile_m
+        FROM tensile_kernels ORDER BY name_id
+    """
+    assert [tuple(row.values()) for row in warehouse.query(sql).to_pylist()] == [
+        ("splitK_reduce", "TensileLite", 8, 4, "fp32", None),
+        ("splitK_reduce", "Tensile", 4, 2, None, None),
     ]
 
 

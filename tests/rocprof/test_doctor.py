@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from kerneldb import ingest
+from kerneldb.batch import Spool
+from kerneldb.ingest.doctor import read_table
 from tests.rocprof.databases import Kernel, Process, fill, rocpd, write_rocpd
 from tests.rocprof.test_csv import COUNTED, COUNTERS, STATS, written
 
@@ -59,6 +63,31 @@ def test_counters_only_and_sums_only(tmp_path: Path) -> None:
     assert "agent_info" in found["devices"].remedy
     sums = findings(written(tmp_path / "y_kernel_stats.csv", STATS + '"k",4,400,100.0,80.0,50,150,40.0\n'))
     assert sums["sums only"].level == "warning"
+
+
+def test_parts_that_differ_in_their_columns(tmp_path: Path) -> None:
+    """Copies have no registers, and a part in which nothing has a queue has no column for it."""
+    with rocpd(tmp_path / "run.db") as connection:
+        process = Process(connection)
+        fill(process, [KERNEL])
+        place = {**process.place(), "name_id": process.text("MEMORY_COPY_HOST_TO_DEVICE"), "dst_agent_id": 1}
+        process.insert("rocpd_memory_copy", start=5, end=6, size=8, event_id=process.event("MEMORY_COPY", 900), **place)
+    assert findings(tmp_path / "run.db")["GPU events"].message.startswith("2 launches")
+
+
+def test_real_files_are_judged(shared_data: Path) -> None:
+    for path in sorted((shared_data / "rocprof").glob("*.db")):
+        assert findings(path)["GPU events"].level == "ok"
+
+
+def test_tables_are_read_with_the_columns_that_are_there(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    spool.write("launches", pl.DataFrame({"a": [1], "queue": [None]}))
+    spool.write("launches", pl.DataFrame({"queue": [7]}))
+    manifest = spool.finish({"trace_id": "t", "name": "t"})
+    assert read_table(manifest, "launches").rows() == [(1, None), (None, 7)]
+    assert read_table(manifest, "launches", "a", "gone").rows() == [(1, None), (None, None)]
+    assert read_table(manifest, "ops", "a").is_empty()
 
 
 def test_the_gfx950_fault_is_told(tmp_path: Path) -> None:

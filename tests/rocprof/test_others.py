@@ -68,6 +68,44 @@ def test_rpd_keeps_copies_and_fills_once(rpd: Path) -> None:
     assert len(rows) == 5
 
 
+def test_rpd_counts_blocks_below_hip_ext_launch_kernel(rpd: Path) -> None:
+    """`hipExtLaunchKernel(function, numBlocks, dimBlocks, …)`: only the launches of modules count work-items."""
+    connection = sqlite3.connect(rpd)
+    with connection:
+        connection.execute("UPDATE rocpd_string SET string = 'hipExtLaunchKernel' WHERE id = 5")
+    connection.close()
+    row = launch_rows(converted(rpd), "name", "grid_x", "grid_y", "reported_grid_unit")[0]
+    assert tuple(row.values()) == ("Cijk_gemm", 512, 4, "blocks")
+
+
+MISSING = {
+    "rocpd_copyapi": ("bytes", [None] * 5),
+    "rocpd_kernelapi": ("grid_x", [None] * 5),
+    "rocpd_api_ops": ("api_call", [None] * 5),
+    "rocpd_metadata": ("grid_x", [2, 3, None, None, None]),
+}
+
+
+@pytest.mark.parametrize("table", MISSING)
+def test_rpd_without_a_table_that_a_tracer_may_leave_out(rpd: Path, table: str) -> None:
+    connection = sqlite3.connect(rpd)
+    with connection:
+        connection.execute(f"DROP TABLE {table}")
+    connection.close()
+    column, expected = MISSING[table]
+    trace = converted(rpd)
+    assert [row[column] for row in launch_rows(trace, column)] == expected
+    assert [one for one in trace.table("ingest_reports")["reason"] if f"no table {table}" in one]
+
+
+def test_rpd_without_a_column(rpd: Path) -> None:
+    connection = sqlite3.connect(rpd)
+    with connection:
+        connection.execute("ALTER TABLE rocpd_copyapi DROP COLUMN size")
+    connection.close()
+    assert {row["bytes"] for row in launch_rows(converted(rpd), "bytes")} == {None}
+
+
 def test_rpd_names_its_clock(rpd: Path) -> None:
     trace = converted(rpd).trace
     assert (trace["source"], trace["clock"], trace["era"]) == ("rpd", "monotonic", "rpd schema 2")

@@ -1,0 +1,1 @@
+SELECT count(DISTINCT side) AS sides FROM profiled_matches($before, $after);

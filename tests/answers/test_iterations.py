@@ -1,0 +1,117 @@
+"""Iterations: the profiler's steps, repeats without any annotation, behind tuning, and what only looks like them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kerneldb
+from kerneldb.api import Database
+from tests.rocprof.databases import CALLS, TORCH, Kernel, Process, fill, rocpd, views
+
+STEADY_NS = 42_176_528
+"""Cast, GEMM and epilogue of the gfx1151 document: 951,516 + 40,185,627 + 1,039,385 ns, 42.18 ms."""
+
+
+def tuned(path: Path, behind: int = 0) -> Path:
+    """The document's run behind tuning: forty candidates, each behind a fill (as Triton benchmarks), eight times."""
+    candidates = [Kernel(f"Cijk_candidate_{number}", (4096, 64, 1), (128, 1, 1), [1]) for number in range(40)]
+    with rocpd(path) as connection:
+        process = Process(connection)
+        at = 1_000_000_000_000
+        for candidate in candidates:
+            flush = Kernel("vectorized_fill", (65536, 1, 1), (256, 1, 1), [20_000] * 8)
+            run = Kernel(candidate.name, candidate.grid, candidate.workgroup, [3_000_000] * 8)
+            fill(process, (flush, run), at)
+            at += 40_000_000
+        fill(process, TORCH, at)
+        extra = [Kernel(f"checksum_{number}", (64, 1, 1), (64, 1, 1), [5_000]) for number in range(behind)]
+        fill(process, extra, at + 2_000_000_000)
+        views(connection, [process.suffix])
+    return path
+
+
+def tuned_database(folder: Path, behind: int = 0) -> Database:
+    database = kerneldb.open(folder / "k.duckdb")
+    database.ingest(tuned(folder / "tuned.db", behind), name="tuned")
+    return database
+
+
+@pytest.mark.parametrize("behind", [0, 2])
+def test_tuning_in_front_is_no_iteration(tmp_path: Path, behind: int) -> None:
+    """640 launches of tuning, in runs longer than the 69 that matter, stand in front of them."""
+    database = tuned_database(tmp_path, behind)
+    sql = (
+        "SELECT short_name, count(*) AS n, sum(duration_ns)::BIGINT AS ns FROM kernels WHERE steady GROUP BY short_name"
+    )
+    rows = database.sql(sql).rows()
+    assert [row["n"] for row in rows] == [CALLS] * 3
+    assert round(sum(row["ns"] for row in rows) / CALLS) == STEADY_NS
+    steady = database.sql("SELECT count(*) AS n, avg(total_ns) AS ns FROM iterations('kernels') WHERE steady").rows()
+    assert steady == [{"n": CALLS, "ns": pytest.approx(STEADY_NS)}]
+    outside = database.sql("SELECT label, launches FROM iterations('kernels') WHERE iteration IS NULL ORDER BY label")
+    expected = [{"label": "tail", "launches": behind}] * bool(behind) + [{"label": "warm-up", "launches": 640}]
+    assert outside.rows() == expected
+
+
+def test_the_column_is_what_the_macro_finds(tmp_path: Path) -> None:
+    """Written when the trace is committed; the macro finds it anew."""
+    database = tuned_database(tmp_path)
+    sql = """
+        SELECT count(*) AS n, count(*) FILTER (
+            k.iteration IS DISTINCT FROM i.iteration OR k.steady IS DISTINCT FROM i.steady
+        ) AS different
+        FROM kernels AS k LEFT JOIN iteration_launches('kernels') AS i USING (trace, launch_index)
+    """
+    assert database.sql(sql).rows() == [{"n": 640 + 3 * CALLS, "different": 0}]
+
+
+def test_a_where_text_may_name_them(tmp_path: Path) -> None:
+    rows = tuned_database(tmp_path).top("trace", where="steady AND category = 'GEMM'").rows()
+    assert [row["n"] for row in rows] == [CALLS]
+
+
+def test_decode_steps_are_found_without_annotations(shared_data: Path, tmp_path: Path) -> None:
+    """Eight decode steps of 657 launches behind a prefill; in the first and last, one kernel has another name."""
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(shared_data / "pytorch" / "bloom-560m.json.gz")
+    rows = database.sql("FROM iterations('kernels') WHERE iteration IS NOT NULL").rows()
+    assert {row["method"] for row in rows} == {"period"}
+    assert [row["launches"] for row in rows] == [630] * 8
+    assert all(row["steady"] for row in rows)
+    launches = database.sql("SELECT count(*) AS n FROM kernels WHERE steady").rows()
+    assert launches == [{"n": 8 * 657}]
+
+
+def test_layers_of_one_step_are_not_sold_as_iterations(shared_data: Path, tmp_path: Path) -> None:
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(shared_data / "pytorch" / "gpt2-train.json.gz")
+    rows = database.sql("FROM iterations('kernels')").rows()
+    assert {row["steady"] for row in rows if row["iteration"] is not None} == {None}
+    assert all(row["covered_pct"] < 80 for row in rows)
+    assert database.sql("SELECT count(*) AS n FROM kernels WHERE steady").rows() == [{"n": 0}]
+
+
+def test_steps_of_the_profiler_are_iterations(shared_data: Path, tmp_path: Path) -> None:
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(shared_data / "pytorch" / "kineto-tb-resnet50-workers0.json.gz")
+    rows = database.sql("FROM iterations('kernels')").rows()
+    assert {row["method"] for row in rows} == {"annotation"}
+    assert len(rows) >= 4
+    assert all(row["label"].startswith("ProfilerStep#") for row in rows)
+    assert [row["iteration"] for row in rows] == list(range(len(rows)))
+
+
+def test_a_trace_without_repeats_has_none(tmp_path: Path) -> None:
+    path = tmp_path / "once.db"
+    with rocpd(path) as connection:
+        process = Process(connection)
+        fill(process, [Kernel(f"kernel_{number}", (64, 1, 1), (64, 1, 1), [1_000]) for number in range(9)])
+        views(connection, [process.suffix])
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(path)
+    assert database.sql("FROM iterations('kernels')").rows() == []
+    assert database.sql("SELECT DISTINCT iteration, steady FROM kernels").rows() == [
+        {"iteration": None, "steady": None}
+    ]
