@@ -64,7 +64,7 @@ def read_table(manifest: Manifest, table: str, *columns: str) -> pl.DataFrame:
     parts = [_part(path, columns) for path in manifest.parts.get(table, [])]
     if not parts:
         return pl.DataFrame()
-    whole = pl.concat(parts, how="diagonal_relaxed")
+    whole = pl.concat(parts, how="diagonal_relaxed").with_columns(pl.col(pl.Null).cast(pl.String))
     absent = [pl.lit(None, dtype=pl.String).alias(name) for name in columns if name not in whole.columns]
     return whole.with_columns(absent)
 
@@ -77,7 +77,7 @@ def _part(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     if kept.width:
         return kept
     rows = pl.scan_parquet(path).select(pl.len()).collect().item()
-    return pl.DataFrame({columns[0]: pl.repeat(None, rows, dtype=pl.String, eager=True)})
+    return pl.DataFrame({columns[0]: pl.repeat(None, rows, dtype=pl.Null, eager=True)})
 
 
 def _damage(manifest: Manifest) -> Iterator[Finding]:

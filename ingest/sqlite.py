@@ -1,8 +1,8 @@
 """SQLite files of profilers, read only: small results through the standard library, columns streamed through ADBC.
 
-No DuckDB extension is involved. Nothing is written to the file nor beside it: it is opened as immutable, so SQLite makes
-no `-wal` or `-shm`; where a `-wal` left there holds part of the content, a private copy of both is read. Before, the
-locks are looked at: what another program is writing is refused. The SQL that readers pass in is SQLite's, made of
+No DuckDB extension is involved. Nothing is written to the file nor beside it: it is opened as immutable, so SQLite
+makes no `-wal` or `-shm`; where a `-wal` left there holds part of the content, a private copy of both is read. Before,
+the locks are looked at: what another program is writing is refused. The SQL that readers pass in is SQLite's, made of
 constants and of names from `quoted`.
 """
 

@@ -26,7 +26,8 @@ NEAR: Final = 5
 class Selection:
     """Which launches: those of `traces` (names; none means all) that meet `where` (None or blank means all).
 
-    `level` says how finely lists tell kernels apart; it does not change which launches are selected.
+    `level` says how finely lists tell kernels apart; it does not change which launches are selected. `counted` of the
+    rows holds among `traces` alone: the first of a run counts where none of the named ones otherwise would.
     """
 
     where: str | None = None
@@ -43,6 +44,7 @@ class Selection:
         if self.traces:
             names = (duckdb.ConstantExpression(name) for name in self.traces)
             selected = selected.filter(duckdb.ColumnExpression("trace").isin(*names))
+            selected = _counting(selected, _uncounted(con, self.traces))
         if self.where is None or not self.where.strip():
             return selected
         try:
@@ -59,6 +61,33 @@ class Selection:
         relation = self.relation(con)
         con.register(name, relation)
         return relation
+
+
+def _uncounted(con: Connection, names: tuple[str, ...]) -> list[str]:
+    """The first of those `names` that stand for a run of which none of the `names` counts."""
+    wanted = (duckdb.ConstantExpression(name) for name in names)
+    traces = con.table("traces").filter(duckdb.ColumnExpression("name").isin(*wanted))
+    found = traces.select("name", "run", "counted").fetchall()
+    counting = {run for _, run, counted in found if counted is not False}
+    first: dict[str, str] = {}
+    for name, run, _ in sorted(found, key=lambda row: names.index(row[0])):
+        if run not in counting:
+            first.setdefault(run, name)
+    return list(first.values())
+
+
+def _counting(relation: Relation, names: list[str]) -> Relation:
+    """`relation` with `counted` set for the traces `names`."""
+    if not names:
+        return relation
+    among = duckdb.ColumnExpression("trace").isin(*map(duckdb.ConstantExpression, names))
+    counted = duckdb.CaseExpression(among, duckdb.ConstantExpression(value=True)).otherwise(
+        duckdb.ColumnExpression("counted")
+    )
+    columns = (duckdb.ColumnExpression(name) for name in relation.columns if name != "counted")
+    place = relation.columns.index("counted")
+    shown = list(columns)
+    return relation.select(*shown[:place], counted.alias("counted"), *shown[place:])
 
 
 def _explained(where: str, message: str, columns: list[str]) -> str:

@@ -147,10 +147,11 @@ def _measurements(recording: Recording, part: Part, manifest: Manifest) -> Frame
         "model": recording.content.get("model"),
         "stage": part["stage"],
         "mode": part["mode"],
+        "uuid": recording.content.get("software", {}).get("uuid"),
     }
     frame = pl.DataFrame(_only(rows, MEASUREMENT), schema=MEASUREMENT)
     when = pl.col("measured_at").str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False)
-    yield "measurements", frame.with_columns(when, **{key: pl.lit(value) for key, value in common.items()})
+    yield "measurements", frame.with_columns(when, **{key: pl.lit(value, dtype=pl.String) for key, value in common.items()})
 
 
 def _readings(recording: Recording, part: Part, manifest: Manifest) -> Frames:

@@ -21,6 +21,7 @@ from kerneldb.ingest.ncu.log import Log
 from kerneldb.ingest.ncu.measures import SCHEMA, Measure, attributes, measures, settled
 from kerneldb.ingest.ncu.numbers import Evidence, Style
 from kerneldb.ingest.ncu.table import Row, lines, rows
+from kerneldb.ingest.ncu.whole import Whole
 from kerneldb.ingest.options import Options, Progress
 from kerneldb.ingest.readers import Unit
 from kerneldb.ingest.report import Report
@@ -173,10 +174,11 @@ def _nothing(source: Source, log: Log) -> str:
 
 
 def _read(file: File, capture: Capture) -> None:
-    log = Log()
+    log, whole = Log(), Whole()
     again = Source(file.source.path)
     try:
         for kernel in kernels(rows_of(again, log)):
+            whole.see(kernel)
             found = list(measures(kernel, file.style))
             passes = file.log.passes.get(kernel.key[1])
             if passes is not None:
@@ -186,6 +188,7 @@ def _read(file: File, capture: Capture) -> None:
     except ValueError as error:
         message = f"{file.source.label}: {error}; these pages are not of one report. Ingest them one by one."
         raise UnreadableTraceError(message) from error
+    file.report.add("note", "metrics that only the last launch lacks: the page may be cut", whole.missing)
     capture.flush()
 
 

@@ -13,7 +13,8 @@ from typing import Final
 
 from kerneldb.ingest.readers import Head
 
-PAGE: Final = re.compile(r"(?:(?<=^)|[._-])(?:raw|details?)(?:[._-]?page)?(?=[._-]|$)", re.IGNORECASE)
+PAGE: Final = re.compile(r"(?:^|[._\s()\[\]{}-]+)(?:raw|details?)(?:[._\s-]?page)?(?=[._\s()\[\]{}-]|$)", re.IGNORECASE)
+EDGES: Final = "._-()[]{} "
 ENDING: Final = re.compile(r"(?:\.(?:csv|log|txt|tsv|gz|ncu-repz?|nsight-cuprof-report))+$", re.IGNORECASE)
 REPORTS: Final = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")
 FIRST: Final = re.compile(rb'^"\d+","(\d+)","', re.MULTILINE)
@@ -28,7 +29,7 @@ def is_report(path: Path) -> bool:
 def plain(path: Path) -> str:
     """The name of a file without its endings and without the page."""
     stem = ENDING.sub("", path.name)
-    return PAGE.sub("", stem).strip("._-") or stem
+    return PAGE.sub("", stem).strip(EDGES) or stem
 
 
 def common(paths: Sequence[Path]) -> str:

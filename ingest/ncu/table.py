@@ -1,7 +1,8 @@
 """Finds the CSV tables of ncu in a text: between lines of the profiled application, of ncu itself and of other tools.
 
-A table begins with a line that names its columns; records are lines that begin with a quoted number. What stands
-between them is the application's (a line of it may even share a line with a record, where it wrote no line end).
+A table begins with a line that names its columns; records are lines that begin with a quoted number. Where another
+program saved the table without quotes, they are lines of as many fields as there are columns. What stands between them
+is the application's (a line of it may even share a line with a record, where it wrote no line end).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from kerneldb.ingest.ncu.log import Log
 HEADER: Final = re.compile(
     r'"?(?:ID"?,"?(?:Process ID|Kernel Name)|Process ID"?,"?(?:Process Name|Host Name|Kernel Name)|Domain"?,"?Range:)'
 )
-RECORD: Final = re.compile(r'"?\d*"?,')
+RECORD: Final = re.compile(r'"\d*","')
+PLAIN: Final = re.compile(r"\d*,")
 NAMED: Final = re.compile(r'"[^"]*","')
 INSIDE: Final = re.compile(r'"\d+","\d+","')
 FIELD_LIMIT: Final = 1 << 26
@@ -32,10 +34,11 @@ CUT: Final = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Header:
-    """The columns of a table. `page` is raw, details or summary."""
+    """The columns of a table. `page` is raw, details or summary; `quoted` says whether the columns stand in quotes."""
 
     columns: tuple[str, ...]
     page: str
+    quoted: bool = True
 
     @classmethod
     def of(cls, columns: Iterable[str]) -> Header | None:
@@ -52,6 +55,13 @@ class Header:
     def at(self, name: str) -> int | None:
         """Position of a column."""
         return self.columns.index(name) if name in self.columns else None
+
+    @property
+    def begins(self) -> re.Pattern[str]:
+        """What the first line of a record begins with."""
+        if self.columns[0] == "Domain":
+            return NAMED
+        return RECORD if self.quoted else PLAIN
 
     @property
     def least(self) -> int:
@@ -89,9 +99,14 @@ def rows(texts: Iterable[str], log: Log, label: str) -> Iterator[Row]:
         elif header is None:
             log.see(line)
         else:
-            record = _record(line, stream, log, NAMED if header.columns[0] == "Domain" else RECORD)
-            if record is not None:
-                yield header, _checked(record, header, stream.number, label)
+            record = _record(line, stream, log, header.begins)
+            if record is None:
+                continue
+            fields = next(csv.reader([record], strict=False))
+            if not header.quoted and not header.least <= len(fields) <= len(header.columns) + 1:
+                log.see(line)
+                continue
+            yield header, _checked(record, fields, header, stream.number, label)
 
 
 class _Pushed:
@@ -117,7 +132,8 @@ class _Pushed:
 
 def _header(line: str) -> Header | None:
     text = line.removeprefix("\ufeff")
-    return Header.of(next(csv.reader([text]))) if HEADER.match(text) else None
+    found = Header.of(next(csv.reader([text]))) if HEADER.match(text) else None
+    return None if found is None else dataclasses.replace(found, quoted=text.startswith('"'))
 
 
 def _record(line: str, stream: _Pushed, log: Log, begins: re.Pattern[str]) -> str | None:
@@ -138,8 +154,7 @@ def _record(line: str, stream: _Pushed, log: Log, begins: re.Pattern[str]) -> st
     return line
 
 
-def _checked(record: str, header: Header, number: int, label: str) -> list[str]:
-    fields = next(csv.reader([record], strict=False))
+def _checked(record: str, fields: list[str], header: Header, number: int, label: str) -> list[str]:
     cut = record.count('"') % 2 or len(fields) < header.least
     if cut or len(fields) > len(header.columns) + 1:
         what = "is cut" if cut else f"has {len(fields)} fields under {len(header.columns)} columns"

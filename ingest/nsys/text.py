@@ -248,11 +248,23 @@ class Reader:
         raise UnreadableTraceError(message + PRINT_AGAIN.format(report=table.report))
 
 
+class _Commas(csv.excel):
+    """Strict: a quote that stays open is an error."""
+
+    strict = True
+
+
+class _Tabs(csv.excel_tab):
+    """Quotes are plain characters."""
+
+    quoting = csv.QUOTE_NONE
+
+
 def _odd_row(rows: bytes, separator: str, width: int) -> tuple[int, str] | None:
     """Line, from 0, of the first row that has not `width` fields, and what it has instead."""
     text = io.StringIO(rows.decode("utf-8", errors="replace"), newline="")
-    quoting = csv.QUOTE_MINIMAL if separator == "," else csv.QUOTE_NONE
-    reader, start = csv.reader(text, delimiter=separator, quoting=quoting, strict=True), 0
+    dialect: type[csv.Dialect] = _Commas if separator == "," else _Tabs
+    reader, start = csv.reader(text, dialect), 0
     try:
         for fields in reader:
             if fields and len(fields) != width:

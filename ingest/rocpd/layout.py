@@ -61,10 +61,18 @@ class Part:
         return pl.concat(frames) if frames else pl.DataFrame(schema=dict(wanted))
 
     def frames(self, base: str, wanted: Schema, where: str = "", params: Sequence[Any] = ()) -> Iterator[pl.DataFrame]:
-        """A table in batches. What it lacks is looked for in the row's event; `where` speaks of the tables K and E."""
-        if self.has(base):
-            sql = " ".join((self._select(base, list(wanted)), where))
-            yield from _gathered(self.database.frames(sql, wanted, params))
+        """A table in batches. What it lacks is looked for in the row's event; `where` speaks of the tables K and E.
+
+        What neither has is not asked of SQLite: a NULL costs as much to fetch as a value.
+        """
+        if not self.has(base):
+            return
+        known = self.columns[base] | self._of_event(base) | {"event_extdata"}
+        read = {name: kind for name, kind in wanted.items() if name in known} or dict(wanted)
+        absent = [pl.lit(None, dtype=kind).alias(name) for name, kind in wanted.items() if name not in read]
+        sql = " ".join((self._select(base, list(read)), where))
+        for frame in _gathered(self.database.frames(sql, read, params)):
+            yield frame.with_columns(absent).select(*wanted) if absent else frame
 
     def has_category(self, base: str) -> bool:
         """Whether the event of each row, which says the domain of a call, can be found."""

@@ -24,9 +24,7 @@ KNOWN: Final[dict[str, type[pl.DataType]]] = {
 class Counters:
     """Feed all kernel traces first. A dispatch is known by its number and its start."""
 
-    def __init__(
-        self, output: Output, launches: Launches, agents: AgentMap, process: str | None, halved: bool
-    ) -> None:
+    def __init__(self, output: Output, launches: Launches, agents: AgentMap, process: str | None, halved: bool) -> None:
         self._output = output
         self._launches = launches
         self._agents = agents

@@ -31,8 +31,8 @@ from kerneldb.ingest.source import Source, local_file, trace_id_of
 READER_VERSION: Final = 1
 UNIT_BY_API: Final = "grid_unit_by_api"
 IN_WORK_ITEMS: Final = re.compile("hipExtModuleLaunchKernel|hipHccModuleLaunchKernel")
-"""`globalWorkSizeX`; every other launching call takes blocks (`hipExtLaunchKernel`: `numBlocks`). Source: HIP API reference,
-Execution Control."""
+"""`globalWorkSizeX`; every other launching call takes blocks (`hipExtLaunchKernel`: `numBlocks`).
+Source: HIP API reference, Execution Control."""
 USER_MARKER: Final = "UserMarker"
 CLOCK_COUNTER: Final = "sclk"
 NOT_KERNELS: Final[dict[str, str]] = {"copy": "memcpy", "memcpy": "memcpy", "fill": "memset", "memset": "memset"}

@@ -213,6 +213,12 @@ class Database:
 
         return Result(counters.bounds(self._warehouse, rule, where, tuple(traces), kernels=kernels))
 
+    def repeated_prints(self, traces: Sequence[str] = ()) -> list[str]:
+        """Names of traces that hold a report of Nsight Compute once more than another trace of their run."""
+        from kerneldb.api import counters
+
+        return counters.repeated_prints(self._warehouse, traces)
+
     def bound_rules(self) -> Result:
         """The rules of `bounds`, with thresholds and sources."""
         from kerneldb.api import counters
@@ -301,6 +307,10 @@ class Database:
         """Set and unset notes (key and value) on the named traces."""
         removed: dict[str, str | None] = dict.fromkeys(unset)
         self._warehouse.tag(_several(names), {**removed, **(tags or {})})
+
+    def counted_instead(self, traces: Sequence[str]) -> list[tuple[str, str, str]]:
+        """(trace, run, trace that counts instead) of those `traces` whose work counts in another one of their run."""
+        return queries.counted_instead(self._warehouse, tuple(traces))
 
     def set_run(self, names: str | Sequence[str], run: str | None) -> None:
         """Put the named traces into the run `run` (None: into none)."""

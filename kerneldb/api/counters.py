@@ -8,7 +8,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api.queries import require, require_traces, rows, statement
-from kerneldb.errors import UsageError
+from kerneldb.errors import SelectionError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 DEFAULT_RULE: Final = "ncu"
 TOP: Final = 20
+NAMED: Final = 17
+"""Columns of sums that a message lists: the dimensions, which come first."""
+
 LOG_FILE: Final = "ncu-raw.csv"
 SECTIONS: Final = (
     "SpeedOfLight",
@@ -67,12 +70,15 @@ class NcuCommand:
         kernels: rows with name, short_name, n, total_ns (ns), share_pct; most time first.
         share_pct: their share of the kernel time of the selection.
         profiled: launches that ncu will profile if the program runs as recorded; 0 where no launches are recorded.
+        from_sums: only sums are recorded, which do not tell the order of launches: ``--launch-count`` meets every
+            kernel in the worst order.
     """
 
     arguments: tuple[str, ...]
     kernels: tuple[dict[str, Any], ...]
     share_pct: float
     profiled: int
+    from_sums: bool = False
 
     @property
     def line(self) -> str:
@@ -96,9 +102,59 @@ def bounds(
     return _selected(warehouse, "bounds_kernels" if kernels else "bounds_classes", where, traces, rule=rule)
 
 
+def repeated_prints(warehouse: Warehouse, traces: Sequence[str] = ()) -> list[str]:
+    """Names of the traces, of `traces` or of all, that print a report once more that another trace of the run has."""
+    found = [row["trace"] for row in rows(warehouse, "bounds_repeated")]
+    return [name for name in found if not traces or name in traces]
+
+
 def coverage(warehouse: Warehouse, where: str | None, traces: Sequence[str], top: int | None = None) -> pa.Table:
-    """Which of the selected kernels (the `top` ones by time, or all) have counters: rows of `counter_coverage`."""
-    return _selected(warehouse, "coverage_top", where, traces, top=top)
+    """Which of the selected kernels (the `top` ones by time, or all) have counters: rows of `counter_coverage`.
+
+    Where a trace holds only sums, its kernels are selected among those. Raises SelectionError where `where` then names
+    a column of launches.
+    """
+    import pyarrow as pa
+
+    from kerneldb.selection import Selection
+    from kerneldb.warehouse.execute import query_errors
+
+    require_traces(warehouse, traces)
+    with warehouse.lease() as con, query_errors():
+        Selection(where, tuple(traces)).bind(con)
+        found = con.sql(statement("coverage_top")).to_arrow_table()
+        if _bind_sums(con, where, traces, needed=not found.num_rows):
+            sums = con.sql(statement("coverage_sums")).to_arrow_table()
+            order = [("total_ns", "descending"), ("trace", "ascending"), ("signature_id", "ascending")]
+            found = pa.concat_tables([found, sums]).sort_by(order)
+    return found if top is None else found.slice(0, top)
+
+
+def _bind_sums(
+    con: Connection, where: str | None, traces: Sequence[str], *, phase: str | None = None, needed: bool
+) -> bool:
+    """Make the selected sums of tools known to statements as `sums`; False where there are none.
+
+    `where` may name columns of `kernel_rollups`. For others it raises SelectionError if sums are `needed`, because
+    there are no launches to select from.
+    """
+    import duckdb
+
+    sums = con.sql(statement("coverage_reported"), params={"traces": list(traces)})
+    if phase is not None:
+        sums = _in_phase(sums, phase)
+    try:
+        chosen = sums.filter(where) if where and where.strip() else sums
+        con.register("sums", chosen)
+    except duckdb.Error as error:
+        if not needed or not len(sums.limit(1)):
+            return False
+        message = (
+            f"no launches are selected, and the sums of reports have no such columns: the condition {where!r} may name "
+            f"{', '.join(sums.columns[:NAMED])} of them ({str(error).splitlines()[0]})"
+        )
+        raise SelectionError(message) from error
+    return len(chosen.limit(1)) > 0
 
 
 def _selected(warehouse: Warehouse, name: str, where: str | None, traces: Sequence[str], **params: Any) -> pa.Table:
@@ -121,15 +177,20 @@ def ncu_command(warehouse: Warehouse, wanted: Counting) -> NcuCommand:
         selected = Selection(wanted.where, wanted.traces).relation(con)
         con.register("selection", selected if wanted.phase is None else _in_phase(selected, wanted.phase))
         kernels = _fetch(con, "ncu_chosen", top=wanted.top)
-        if not kernels and wanted.where is None and wanted.phase is None:
-            kernels = _fetch(con, "ncu_chosen_sums", top=wanted.top, traces=list(wanted.traces))
+        from_sums = not kernels and _bind_sums(con, wanted.where, wanted.traces, phase=wanted.phase, needed=True)
+        if from_sums:
+            kernels = _fetch(con, "ncu_chosen_sums", top=wanted.top)
         if not kernels:
             message = "no kernels with times are selected; kerneldb top lists what there is"
             raise UsageError(message)
         functions = sorted({function_name(row["name"]) for row in kernels})
-        count, profiled = _launch_count(con, functions, [row["launch"] for row in kernels])
+        launches = [row["launch"] for row in kernels]
+        if from_sums:
+            count, profiled = _safe_count(con, functions, wanted.traces, launches), 0
+        else:
+            count, profiled = _launch_count(con, functions, launches)
     arguments = _arguments(functions, count, wanted)
-    return NcuCommand(arguments, tuple(kernels), sum(row["share_pct"] for row in kernels), profiled)
+    return NcuCommand(arguments, tuple(kernels), sum(row["share_pct"] for row in kernels), profiled, from_sums)
 
 
 def _in_phase(selected: duckdb.DuckDBPyRelation, phase: str) -> duckdb.DuckDBPyRelation:
@@ -160,6 +221,17 @@ def _launch_count(con: Connection, functions: Sequence[str], launches: Sequence[
     names = [row["name_id"] for row in _fetch(con, "ncu_names") if function_name(row["name"]) in wanted]
     (row,) = _fetch(con, "ncu_launch_count", name_ids=names, launches=list(launches))
     return int(row["per_configuration"]), int(row["profiled"])
+
+
+def _safe_count(con: Connection, functions: Sequence[str], traces: Sequence[str], chosen: Sequence[str]) -> int:
+    """Launches of one grid and block that surely include all of the `chosen` names, in whatever order they run.
+
+    Other names with these functions may come first, with all of their launches in one configuration.
+    """
+    wanted = set(functions)
+    names = _fetch(con, "ncu_names_sums", traces=list(traces))
+    launches = {row["name_id"]: int(row["n"] or 1) for row in names if function_name(row["name"]) in wanted}
+    return 1 + sum(launches.values()) - min(launches[name] for name in chosen)
 
 
 def _arguments(functions: Sequence[str], count: int, wanted: Counting) -> tuple[str, ...]:

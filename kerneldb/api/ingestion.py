@@ -46,6 +46,9 @@ class Store(Protocol):
     def commit(self, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> tuple[bool, bool, str]:
         """Add the trace: whether it was there before, whether rows were written, and its name in the database."""
 
+    def same_work(self, trace_id: str) -> tuple[str, str | None] | None:
+        """Name and run of the trace of another run that seems to hold the same work, None where there is none."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IngestOptions:
@@ -82,6 +85,7 @@ class Outcome:
     """What became of one trace. `bytes` is its size without compression; `seconds` runs from opening to commit.
 
     `sums` counts rows of a trace that holds no launches by its nature: sums of a report, measurements, power readings.
+    `same_work` is name and run of a trace of another run whose work this one seems to be: both count then.
     Size and counts are None for a trace that was not read.
     """
 
@@ -97,6 +101,7 @@ class Outcome:
     report: tuple[ReportEntry, ...] = ()
     error: KerneldbError | None = None
     sums: int = 0
+    same_work: tuple[str, str | None] | None = None
 
 
 def ingest_each(
@@ -216,6 +221,7 @@ def _commit(store: Store, manifest: Manifest, file: Path, options: IngestOptions
         bytes=_sum(manifest, "bytes"),
         report=_report(manifest),
         sums=sum(manifest.rows.get(table, 0) for table in ("rollups", "measurements", "power_samples")),
+        same_work=store.same_work(manifest.trace_id) if written else None,
     )
 
 

@@ -135,12 +135,26 @@ def _top_relation(con: Connection, by: str, where: str | None, names: Sequence[s
     from kerneldb.selection import Selection
 
     of_launches = where is not None or by in ONLY_OF_LAUNCHES
-    source = Selection(where, tuple(names)).relation(con) if of_launches else _of_traces(con, "kernel_rollups", names)
+    source = Selection(where, tuple(names)).relation(con) if of_launches else _rollups(con, names)
     keyed = source.select(duckdb.ColumnExpression(KEYS[by]).alias("key"), duckdb.StarExpression())
     con.register("keyed", keyed)
     wanted = dict.fromkeys(("key", *LEADING.get(by, ()), *FIGURES))
     grouped = con.sql(statement("top_launches" if of_launches else "top_rollups"))
     return grouped.select(*(duckdb.ColumnExpression(name) for name in wanted))
+
+
+def _rollups(con: Connection, names: Sequence[str]) -> Relation:
+    relation = _of_traces(con, "kernel_rollups", names)
+    if not names:
+        return relation
+    con.register("named", relation)
+    return con.sql(statement("named_rollups"), params={"names": list(names)})
+
+
+def counted_instead(warehouse: Warehouse, names: Sequence[str]) -> list[tuple[str, str, str]]:
+    """(trace, run, trace that counts instead) of those traces `names` whose work counts in another one of their run."""
+    found = rows(warehouse, "counted_instead", names=list(names)) if names else []
+    return [(row["trace"], row["run"], row["counted"]) for row in found]
 
 
 @contextlib.contextmanager

@@ -67,3 +67,8 @@ class WarehouseStore:
         before = warehouse.trace_name(manifest.trace_id)
         written = warehouse.commit(manifest, replace=replace, tags=tags)
         return before is not None, written, before or warehouse.trace_name(manifest.trace_id) or manifest.name
+
+    def same_work(self, trace_id: str) -> tuple[str, str | None] | None:
+        """Name and run of the trace of another run that seems to hold the same work, None where there is none."""
+        found = rows(self.made(), "same_work", trace_id=trace_id)
+        return (found[0]["name"], found[0]["run"]) if found else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kerneldb.cli.console import emit
+from kerneldb.cli.console import emit, note_uncounted
 from kerneldb.cli.options import READ_WAIT_S, database_option, limited, open_database, output_options, selection_options
 from kerneldb.cli.plotting import draw, plot_option
 
@@ -31,7 +31,9 @@ def _answer(
     plot: Path | None = None,
 ) -> None:
     """Print the answer, and draw it to `plot`; a table has the columns `shown` only."""
-    result = open_database(lock_timeout=READ_WAIT_S).answer(name, where=where, traces=traces)
+    database = open_database(lock_timeout=READ_WAIT_S)
+    result = database.answer(name, where=where, traces=traces)
+    note_uncounted(database, traces)
     if plot is not None:
         draw(name, result.rows(), plot)
     if output.format == "table" and shown is not None:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from kerneldb.cli.console import emit, note
-from kerneldb.cli.options import READ_WAIT_S, database_option, limited, open_database, output_options, selection_options
+from kerneldb.cli.options import (
+    READ_WAIT_S,
+    database_option,
+    limited,
+    open_database,
+    output_options,
+    selection_options,
+)
 
 if TYPE_CHECKING:
     from kerneldb.output import Output
@@ -20,7 +27,7 @@ DEFAULT_RULE = "ncu"
 @click.option("--kernels", is_flag=True, help="A row per profiled launch instead of one per verdict.")
 @click.option("--rules", "list_rules", is_flag=True, help="List the rules with their thresholds and sources.")
 @selection_options
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Rows (0 and default: all).")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Rows, in every format (0 and default: all).")
 @output_options
 @database_option
 def bounds(
@@ -43,6 +50,10 @@ def bounds(
         emit(database.bound_rules().to_reader(), output)
         return
     result = database.bounds(rule, where=where, traces=traces, kernels=kernels)
+    if repeated := database.repeated_prints(traces):
+        note(f"another print of a report is in the same run, and counts: not {', '.join(repeated)}")
     if not len(result):
         note("no profiled launches are selected; kerneldb ncu-command prints a line that collects counters")
+    if limit and output.format != "table":
+        result = result.head(limit)
     emit(result.to_reader(), limited(output, limit, None))

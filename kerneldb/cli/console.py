@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from kerneldb.api import Database
+
 MEGABYTE = 1e6
 REDRAW_S = 0.1
 
@@ -22,6 +24,12 @@ REDRAW_S = 0.1
 def note(message: str) -> None:
     """One line on stderr."""
     click.echo(message, err=True)
+
+
+def note_uncounted(database: Database, traces: tuple[str, ...]) -> None:
+    """Say of which of the named traces the work counts elsewhere: sums over all traces leave them out."""
+    for trace, run, other in database.counted_instead(traces):
+        note(f"{trace} repeats work of {other} (run {run}): over all traces {other} counts, of named ones one")
 
 
 def emit(reader: pa.RecordBatchReader, output: Output) -> Written:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,10 +97,21 @@ def warnings(outcome: Outcome, wanted: IngestOptions) -> Iterator[str]:
     ignored = _ignored(outcome, wanted)
     if ignored:
         yield f"{outcome.trace}: {', '.join(ignored)} not applied, the trace keeps what it has; {_remedy(ignored)}"
+    if outcome.same_work is not None:
+        yield _same_work(outcome.trace or "", *outcome.same_work)
     if outcome.launches == 0 and any("power samples" in entry.reason for entry in outcome.report):
         yield from (f"{outcome.trace}: {entry.reason}" for entry in outcome.report if entry.outcome == "note")
     elif outcome.launches == 0 and not outcome.sums:
         yield f"{outcome.trace}: no GPU activity in it; see: kerneldb doctor {outcome.path}"
+
+
+def _same_work(trace: str, other: str, run: str | None) -> str:
+    names = shlex.join([trace] if run else [trace, other])
+    given = shlex.quote(run) if run else "RUN"
+    return (
+        f"{trace} looks like another export of {other}: the work counts twice unless both have one run "
+        f"(kerneldb traces {names} --run {given})"
+    )
 
 
 def _ignored(outcome: Outcome, wanted: IngestOptions) -> list[str]:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from kerneldb.cli.console import emit, emit_text, note, plural
-from kerneldb.cli.options import READ_WAIT_S, database_option, limited, open_database, output_options, selection_options
+from kerneldb.cli.options import (
+    READ_WAIT_S,
+    database_option,
+    limited,
+    open_database,
+    output_options,
+    selection_options,
+)
 from kerneldb.output import Output
 
 if TYPE_CHECKING:
@@ -49,6 +56,8 @@ def ncu_command(
     note(f"{plural(len(found.kernels), 'kernel')}, {found.share_pct:.1f} % of the selected kernel time")
     if found.profiled:
         note(f"profiles {plural(found.profiled, 'launch', 'launches')} if the program runs as recorded")
+    if found.from_sums:
+        note("sums do not tell grids and order: --launch-count is for the worst case; a lower one may miss kernels")
     if not program:
         note("put your program behind the line")
     note(f"then: kerneldb ingest {log_file}; kerneldb coverage")
@@ -72,6 +81,8 @@ def coverage(*, where: str | None, traces: tuple[str, ...], top: int | None, lim
     """
     result = open_database(lock_timeout=READ_WAIT_S).coverage(where=where, traces=traces, top=top)
     note(_summary(result))
+    if limit and output.format != "table":
+        result = result.head(limit)
     emit(result.to_reader(), limited(output, limit, TOP))
 
 

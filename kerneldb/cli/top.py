@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kerneldb.cli.console import emit
+from kerneldb.cli.console import emit, note_uncounted
 from kerneldb.cli.options import READ_WAIT_S, database_option, limited, open_database, output_options, selection_options
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ def top(by: str, *, where: str | None, traces: tuple[str, ...], sort: str, limit
       kerneldb top --by category --trace bloom
       kerneldb top --by op --where "phase = 'decode'" --sort n
     """
-    result = open_database(lock_timeout=READ_WAIT_S).top(by, where=where, traces=traces, sort=sort)
+    database = open_database(lock_timeout=READ_WAIT_S)
+    result = database.top(by, where=where, traces=traces, sort=sort)
+    note_uncounted(database, traces)
     if output.format == "table":
         result = result.without("name_id")
     elif limit:

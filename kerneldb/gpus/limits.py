@@ -1,13 +1,15 @@
 """What a multiprocessor holds, by architecture: the limits from which occupancy is computed.
 
 NVIDIA, per SM: CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability" (warps, blocks,
-threads of a block, registers, registers of a thread, shared memory); units of allocation from the toolkit's `cuda_occupancy.h` (registers: 256 per warp, four
-partitions; shared memory: 256 bytes before compute capability 8.0, then 128). From 8.0 on, 1 KiB per block is kept for
-the system (Programming Guide, "Shared Memory" of the compute capability).
+threads of a block, registers, registers of a thread, shared memory); units of allocation from the toolkit's
+`cuda_occupancy.h` (registers: 256 per warp, four partitions; shared memory: 256 bytes before compute capability 8.0,
+then 128). From 8.0 on, 1 KiB per block is kept for the system (Programming Guide, "Shared Memory" of the compute
+capability).
 
 AMD, per compute unit: LLVM `AMDGPUBaseInfo.cpp` (`getMaxWavesPerEU`, `getTotalNumVGPRs`, `getVGPRAllocGranule`,
-`getLocalMemorySize`, `getLdsDwGranularity`, `getMaxWorkGroupsPerCU`, `getOccupancyWithNumSGPRs`) with the features of
-each target in `AMDGPU.td`, `getMaxFlatWorkGroupSize` for threads of a workgroup. "Registers" are vector registers per lane and SIMD.
+`getLocalMemorySize`, `getLdsDwGranularity`, `getMaxWorkGroupsPerCU`, `getMaxFlatWorkGroupSize`,
+`getOccupancyWithNumSGPRs`) with the features of each target in `AMDGPU.td`. "Registers" are vector registers per lane
+and SIMD.
 """
 
 from __future__ import annotations

@@ -80,6 +80,11 @@ _H200_SHEET = (
     "NVIDIA H200 datasheet; H100 architecture whitepaper v1.04 (same SMs); L2 of the SXM board: cudaDeviceProp"
 )
 _ADA_SHEET = "NVIDIA Ada GPU architecture whitepaper"
+_B200_SOURCES = (
+    "memory: NVIDIA NIM support matrix (B200, 180 GB); bandwidth, L2 and SMs: device properties (7,680 bits at "
+    "3,996 MHz, github.com/pytorch/ao/pull/4002; brochures say up to 8 TB/s); rates: NVIDIA Blackwell architecture "
+    "technical brief (HGX B200, 1000 W), unverified: second hand, and others print 37 to 40 for fp64"
+)
 _RTX50_SHEET = "NVIDIA RTX Blackwell GPU architecture whitepaper"
 
 GPUS: tuple[Gpu, ...] = (
@@ -189,8 +194,8 @@ GPUS: tuple[Gpu, ...] = (
     _gpu(
         "B200",
         "sm_100",
-        "NVIDIA Blackwell architecture technical brief (HGX B200, 1000 W)",
-        {"multiprocessors": 148, "memory_gib": 180, "bandwidth_gbs": 8000.0},
+        _B200_SOURCES,
+        {"multiprocessors": 148, "memory_gib": 180, "bandwidth_gbs": 7672.0, "l2_bytes": 253 * _MIB // 2},
         {"fp64_tflops": 40.0, "fp32_tflops": 80.0, "tf32_tflops": 1100.0, **_half(2250.0), **_eight(4500.0)},
         {"fp4_tflops": 9000.0},
     ),

@@ -121,6 +121,7 @@ def judge_runs(con: Connection) -> None:
     """
     con.execute(statement("commit", "count_traces"))
     con.execute(statement("commit", "count_reports"))
+    con.execute(statement("commit", "count_prints"))
 
 
 def set_tags(con: Connection, trace_ids: Iterable[str], tags: Mapping[str, str | None]) -> None:

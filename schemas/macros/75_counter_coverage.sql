@@ -1,16 +1,30 @@
 -- FROM counter_coverage('selection'): which of the kernels that ran have valid counters, measured on their own signature or on a match.
+-- The source is rows of `kernels`, or of `kernel_rollups`: there only sums that a tool printed, for those of launches stand in `kernels`.
 CREATE OR REPLACE MACRO counter_coverage(source) AS TABLE
-WITH chosen AS (
+WITH work AS (
+    SELECT * FROM query_table(source)
+    UNION ALL BY NAME
+    SELECT
+        NULL::BIGINT AS n,
+        NULL::BIGINT AS total_ns,
+        NULL::BIGINT AS duration_ns,
+        NULL::VARCHAR AS origin,
+        NULL::BOOLEAN AS counted
+    WHERE false
+),
+
+chosen AS (
     SELECT
         trace,
         signature_id,
         any_value(short_name) AS short_name,
         any_value(category) AS category,
-        count(*) AS n,
-        sum(duration_ns)::BIGINT AS total_ns,
-        100 * sum(duration_ns) / sum(sum(duration_ns)) OVER (PARTITION BY trace) AS share_pct
-    FROM query_table(source)
-    WHERE timing = 'timeline' AND kind = 'kernel'
+        sum(coalesce(n, 1))::BIGINT AS n,
+        sum(coalesce(total_ns, duration_ns))::BIGINT AS total_ns,
+        100 * sum(coalesce(total_ns, duration_ns)) / sum(sum(coalesce(total_ns, duration_ns))) OVER (PARTITION BY trace)
+            AS share_pct
+    FROM work
+    WHERE timing = 'timeline' AND kind = 'kernel' AND (origin IS NULL OR (origin <> 'launches' AND counted))
     GROUP BY trace, signature_id
 ),
 

@@ -68,6 +68,7 @@ joined AS (
             WHEN s.mode = 'cuda_graph' AND own_gaps AND s.launches_trace_id = s.trace_id
                 THEN greatest(0, f.queued_total_ns / k.iterations - f.n * f.alone_share / k.iterations * f.queued_gap_ns)
         END AS idle_ns,
+        u.uuid AS energy_board,
         coalesce(u.gap_power_w, s.gap_power_w) AS gap_power_w,
         coalesce(CASE WHEN u.gap_power_w IS NULL THEN s.gap_power_error_w ELSE u.gap_power_error_w END, 0) AS gap_power_error_w,
         coalesce(CASE WHEN u.gap_power_w IS NOT NULL THEN u.context_power_w END, s.context_power_w) AS context_power_w
@@ -179,6 +180,8 @@ SELECT
     replay_mhz,
     energy_mhz,
     energy_run_id,
+    board,
+    energy_board,
     gap_power_w,
     gap_power_error_w,
     context_power_w,

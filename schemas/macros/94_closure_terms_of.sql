@@ -126,7 +126,11 @@ WITH listed AS (
             (
                 'energy', 'error', 'error', CASE WHEN energy_error_pct IS NULL THEN 'withheld' ELSE 'valid' END, energy_error_pct,
                 CASE WHEN energy_error_pct IS NOT NULL THEN 100 * (predicted_low_mj / energy_high_mj - 1) END,
-                CASE WHEN energy_error_pct IS NOT NULL THEN 100 * (predicted_high_mj / energy_low_mj - 1) END, '%', NULL, energy_error_reason
+                CASE WHEN energy_error_pct IS NOT NULL THEN 100 * (predicted_high_mj / energy_low_mj - 1) END, '%', NULL,
+                coalesce(
+                    energy_error_reason,
+                    CASE WHEN board <> energy_board THEN format('replays on another board: {}, not {}', energy_board, board) END
+                )
             ),
             (
                 'energy', 'error, replayed only', 'error', CASE WHEN energy_error_pct IS NULL THEN 'withheld' ELSE 'valid' END,

@@ -80,9 +80,11 @@ CREATE TABLE measurements (
     n BIGINT,
     method VARCHAR,
     reason VARCHAR,
-    measured_at TIMESTAMP
+    measured_at TIMESTAMP,
+    uuid VARCHAR
 );
 
+ALTER TABLE replay_runs ADD COLUMN uuid VARCHAR;
 ALTER TABLE replay_runs ADD COLUMN meter VARCHAR;
 ALTER TABLE replay_runs ADD COLUMN meter_period_ms DOUBLE;
 ALTER TABLE replay_runs ADD COLUMN idle_power_w DOUBLE;

@@ -1,11 +1,19 @@
 -- Per verdict of the rule $rule: how many of the selected profiled launches, and means over them (unweighted). The last row is over all.
-WITH judged AS (
+-- Of several prints of one report, the one that counts; where only others are selected, those.
+WITH chosen AS (
+    SELECT trace_id, launch_index
+    FROM selection
+    WHERE timing = 'profiled'
+    QUALIFY counted OR NOT bool_or(counted) OVER (PARTITION BY run)
+),
+
+judged AS (
     SELECT b.verdict, c.*
     FROM bounds AS b
     INNER JOIN launch_counters AS c USING (trace, trace_id, launch_index)
     WHERE
         b.rule = $rule
-        AND (b.trace_id, b.launch_index) IN (SELECT (trace_id, launch_index) FROM selection)
+        AND (b.trace_id, b.launch_index) IN (SELECT (trace_id, launch_index) FROM chosen)
 )
 
 SELECT

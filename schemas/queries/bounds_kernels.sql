@@ -1,4 +1,12 @@
 -- The selected profiled launches with the verdict of the rule $rule, longest first.
+-- Of several prints of one report, the one that counts; where only others are selected, those.
+WITH chosen AS (
+    SELECT trace_id, launch_index
+    FROM selection
+    WHERE timing = 'profiled'
+    QUALIFY counted OR NOT bool_or(counted) OVER (PARTITION BY run)
+)
+
 SELECT
     b.short_name AS kernel,
     b.verdict,
@@ -16,5 +24,5 @@ SELECT
 FROM bounds AS b
 WHERE
     b.rule = $rule
-    AND (b.trace_id, b.launch_index) IN (SELECT (trace_id, launch_index) FROM selection)
+    AND (b.trace_id, b.launch_index) IN (SELECT (trace_id, launch_index) FROM chosen)
 ORDER BY b.duration_ns DESC, b.trace, b.launch_index;

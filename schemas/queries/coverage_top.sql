@@ -1,4 +1,3 @@
--- Counter coverage of the $top kernels of the selection that take most time, by trace and signature (all where NULL).
+-- Counter coverage of the selected kernels by trace and signature.
 FROM counter_coverage('selection')
-ORDER BY total_ns DESC, trace, signature_id
-LIMIT $top;
+ORDER BY total_ns DESC, trace, signature_id;

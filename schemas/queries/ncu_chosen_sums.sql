@@ -6,8 +6,8 @@ SELECT
     sum(n)::BIGINT AS n,
     sum(total_ns)::BIGINT AS total_ns,
     100 * sum(total_ns) / sum(sum(total_ns)) OVER () AS share_pct
-FROM kernel_rollups
-WHERE counted AND kind = 'kernel' AND (len($traces) = 0 OR list_contains($traces, trace))
+FROM sums
+WHERE counted AND kind = 'kernel'
 GROUP BY name_id
 ORDER BY total_ns DESC, launch
 LIMIT $top;

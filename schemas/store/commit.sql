@@ -270,3 +270,52 @@ WHERE
     AND rollups.origin = judged.origin
     AND judged.of_kernels = (rollups.signature_id IN (SELECT signature_id FROM signatures WHERE kind = 'kernel'))
     AND rollups.counted IS DISTINCT FROM judged.counted;
+
+-- name: count_prints
+-- Pages of one report of Nsight Compute that were ingested one by one: in a run, equal processes and launch ids (metadata) and durations
+-- that agree within the printed digits of every launch. Process ids alone recur in containers. The raw page counts, it has more digits.
+UPDATE traces SET counted = judged.counted
+FROM (
+    WITH prints AS (
+        SELECT
+            trace_id,
+            run,
+            json_extract_string(metadata, '$.report') AS report,
+            row_number() OVER (
+                PARTITION BY run, json_extract_string(metadata, '$.report')
+                ORDER BY starts_with(era, 'ncu csv details'), trace_id
+            ) AS place
+        FROM traces
+        WHERE kind = 'profiled' AND source = 'ncu' AND run IS NOT NULL AND json_extract_string(metadata, '$.report') IS NOT NULL
+    ),
+
+    pairs AS (
+        SELECT worse.trace_id, best.trace_id AS best_id
+        FROM prints AS worse
+        INNER JOIN prints AS best ON worse.run = best.run AND worse.report = best.report AND best.place < worse.place
+    ),
+
+    durations AS (
+        SELECT trace_id, launch_index, value, coalesce(precision, 0) AS precision
+        FROM metrics
+        WHERE
+            metric = 'gpu__time_duration.sum'
+            AND instance IS NULL
+            AND value IS NOT NULL
+            AND (trace_id IN (SELECT trace_id FROM pairs) OR trace_id IN (SELECT best_id FROM pairs))
+    ),
+
+    repeated AS (
+        SELECT p.trace_id
+        FROM pairs AS p
+        INNER JOIN durations AS a ON p.trace_id = a.trace_id
+        INNER JOIN durations AS b ON p.best_id = b.trace_id AND a.launch_index = b.launch_index
+        GROUP BY p.trace_id, p.best_id
+        HAVING bool_and(abs(a.value - b.value) <= (a.precision + b.precision) * (1 + 1e-9))
+    )
+
+    SELECT trace_id, CASE WHEN trace_id IN (SELECT trace_id FROM repeated) THEN false END AS counted
+    FROM traces
+    WHERE kind = 'profiled'
+) AS judged
+WHERE traces.trace_id = judged.trace_id AND traces.counted IS DISTINCT FROM judged.counted;

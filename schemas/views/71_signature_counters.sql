@@ -5,7 +5,10 @@ CREATE OR REPLACE VIEW signature_counters AS
 WITH profiled AS (
     SELECT trace_id, launch_index, signature_id
     FROM launches
-    WHERE timing = 'profiled' AND trace_id IN (SELECT trace_id FROM metrics WHERE value IS NOT NULL)
+    WHERE
+        timing = 'profiled'
+        AND trace_id IN (SELECT trace_id FROM metrics WHERE value IS NOT NULL)
+        AND trace_id NOT IN (SELECT trace_id FROM traces WHERE NOT coalesce(counted, true))
 ),
 
 pairs AS (
@@ -59,7 +62,7 @@ counted AS (
         avg(m.value) AS mean,
         min(m.value) AS min,
         max(m.value) AS max,
-        count(*) AS launches
+        count(DISTINCT (l.trace_id, l.launch_index)) AS launches
     FROM (SELECT signature_id, unnest(measured_ids) AS other_id FROM nearest) AS n
     INNER JOIN profiled AS l ON l.signature_id = n.other_id
     INNER JOIN metrics AS m ON l.trace_id = m.trace_id AND l.launch_index = m.launch_index

@@ -47,6 +47,10 @@ class MemoryStore:
         self.committed[manifest.trace_id] = manifest
         return known, replace or not known, manifest.name
 
+    def same_work(self, trace_id: str) -> tuple[str, str | None] | None:
+        assert trace_id in self.committed
+        return None
+
 
 def ingest(store: MemoryStore, folder: Path, *paths: Path, options: IngestOptions | None = None) -> list[Outcome]:
     return list(ingestion.ingest_each(store, folder / "k.duckdb", paths, options or IngestOptions(), None))

@@ -142,8 +142,8 @@ def test_labels_that_mean_something_else(tmp_path: Path) -> None:
         ("gpc__cycles_elapsed.avg.per_second", None, SPEED, 1.99e9),
         ("SM Frequency", None, SPEED, 1.11e9),
         ("Odd", None, "A", 1),
-        ("Odd", None, "B", 2),
-        ("Odd", "#2", "B", 30),
+        ("Odd", "B", "B", 2),
+        ("Odd", "B #2", "B", 30),
     ]
     assert one.report("note") == {"metrics printed more than once": 1}
 

@@ -323,3 +323,15 @@ def test_progress_ends_at_the_size_of_the_file(tmp_path: Path) -> None:
     assert seen == sorted(seen)
     assert {total for _, total in seen} == {path.stat().st_size}
     assert all(done <= total for done, total in seen)
+
+
+@pytest.mark.parametrize("form", ["sqlite", "parquetdir"])
+def test_every_table_may_be_versioned(tmp_path: Path, form: str) -> None:
+    path = exports.build(tmp_path / "small.sqlite")
+    plain = facts(convert_file(path, tmp_path / "plain"))
+    with sqlite3.connect(path) as connection:
+        for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            connection.execute(f'ALTER TABLE "{table}" RENAME TO "{table}_V1"')
+    connection.close()
+    versioned = path if form == "sqlite" else parquet_of(path, tmp_path / "small_pqtdir")
+    assert facts(convert_file(versioned, tmp_path / "versioned")) == plain

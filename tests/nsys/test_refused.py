@@ -12,6 +12,8 @@ import pytest
 
 from kerneldb.errors import NotATraceError, TraceError, UnreadableTraceError
 from kerneldb.ingest import Options, convert
+from kerneldb.ingest.nsys import text
+from tests.ingest.conversion import convert_file
 from tests.ingest.traces import everything, kineto
 from tests.nsys import exports
 from tests.nsys.test_exported import parquet_of
@@ -117,6 +119,68 @@ def test_a_row_of_something_else_inside_a_report(tmp_path: Path, root: Path) -> 
     path = tmp_path / "run_cuda_gpu_trace.csv"
     path.write_text("".join([*lines[:4], "Epoch 3: loss 2.5\n", *lines[4:]]))
     refused(path, UnreadableTraceError, "cuda_gpu_trace.*row|row.*cuda_gpu_trace")
+
+
+CUTS = {
+    "short": ("1030000,999,4\n", r"line 5 has 3 fields where the report cuda_gpu_trace has \d+"),
+    "long": ("," * 30 + "\n", r"line 5 has 31 fields where the report cuda_gpu_trace has \d+"),
+    "quoted": ('1030000,999,"4\n', "line 5 has an open quote"),
+}
+
+
+@pytest.mark.parametrize("kind", CUTS)
+@pytest.mark.parametrize("place", ["inside", "last"])
+def test_a_row_of_another_width_names_its_line(tmp_path: Path, root: Path, kind: str, place: str) -> None:
+    lines = (root / "tests/fixtures/nsys/r23_cuda_gpu_trace.csv").read_text().splitlines(keepends=True)
+    row, pattern = CUTS[kind]
+    path = tmp_path / "run_cuda_gpu_trace.csv"
+    path.write_text("".join([*lines[:4], row, *(lines[4:] if place == "inside" else [])]))
+    refused(path, UnreadableTraceError, pattern)
+
+
+@pytest.mark.parametrize("name", ["r23_cuda_gpu_sum.csv", "r23_cuda_gpu_kern_sum.tsv", "console_2022.4.csv"])
+def test_a_sum_that_lost_its_end_names_its_line(tmp_path: Path, root: Path, name: str) -> None:
+    lines = (root / "tests/fixtures/nsys" / name).read_text().splitlines(keepends=True)
+    last = max(number for number, line in enumerate(lines) if line.count(",") + line.count("\t") > 6)
+    separator = "\t" if name.endswith("tsv") else ","
+    lines[last] = separator.join(lines[last].split(separator)[:5]) + "\n"
+    path = tmp_path / name
+    path.write_text("".join(lines))
+    refused(path, UnreadableTraceError, f"line {last + 1} has 5 fields")
+
+
+def test_the_line_counts_across_pieces(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "PIECE_BYTES", 100)
+    lines = (root / "tests/fixtures/nsys/r23_cuda_gpu_trace.csv").read_text().splitlines(keepends=True)
+    path = tmp_path / "run_cuda_gpu_trace.csv"
+    path.write_text("".join(["a word first\n", *lines, *lines[1:], "1,2\n", lines[1]]))
+    refused(path, UnreadableTraceError, f"line {2 * len(lines) + 1} has 2 fields")
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", ""])
+def test_a_header_alone(tmp_path: Path, root: Path, ending: str) -> None:
+    header = (root / "tests/fixtures/nsys/r23_cuda_gpu_trace.csv").read_text().splitlines()[0]
+    path = tmp_path / "my run_cuda_gpu_trace.csv"
+    path.write_text(header + ending)
+    message = refused(path, NotATraceError, "cuda_gpu_trace holds no rows: nothing was recorded")
+    assert "--output 'my run.sqlite' 'my run.nsys-rep'`" in message
+
+
+def test_an_empty_report_beside_a_filled_one_is_noted(tmp_path: Path, root: Path) -> None:
+    folder = root / "tests" / "fixtures" / "nsys"
+    header = (folder / "r23_cuda_gpu_trace.csv").read_text().splitlines()[0]
+    path = tmp_path / "out.csv"
+    path.write_text(f"{header}\n\n{(folder / 'r23_cuda_gpu_sum.csv').read_text()}")
+    converted = convert_file(path, tmp_path / "spool")
+    assert converted.trace["kind"] == "summary"
+    assert converted.report("note") == {"report cuda_gpu_trace has no rows": 1}
+
+
+def test_names_with_blanks_are_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "my.run 7.nsys-rep"
+    path.write_bytes(b"x")
+    message = refused(path, NotATraceError, "report file")
+    assert "`nsys export --type sqlite --output 'my.run 7.sqlite' 'my.run 7.nsys-rep'`" in message
 
 
 def test_a_damaged_parquet_file(tmp_path: Path) -> None:

@@ -6,8 +6,12 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
 import kerneldb
+from kerneldb.api import IngestOptions
+from kerneldb.cli import cli
+from kerneldb.cli.ingest import warnings
 from tests.nsys import exports
 
 if TYPE_CHECKING:
@@ -59,3 +63,63 @@ def test_a_capture_with_all_reports_counts_each_kernel_once(tmp_path: Path, root
     database = kerneldb.open(tmp_path / "k.duckdb")
     database.ingest([root / "tests" / "fixtures" / "nsys" / "console_2023.4.csv"])
     assert counted(database) == [("launches", len(exports.KERNELS), TOTAL)]
+
+
+def test_a_renamed_export_is_told_and_counts_once_with_one_run(tmp_path: Path, root: Path) -> None:
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    exports.build(tmp_path / "first.sqlite", "2023.4")
+    shutil.copyfile(root / "tests" / "fixtures" / "nsys" / "console_2023.4.csv", tmp_path / "terminal.txt")
+    (first,) = database.ingest([tmp_path / "first.sqlite"])
+    (second,) = database.ingest([tmp_path / "terminal.txt"])
+    run = f"{tmp_path.name}/first"
+    assert first.same_work is None
+    assert second.same_work == ("first", run)
+    (line,) = warnings(second, IngestOptions())
+    assert line.startswith("terminal looks like another export of first: ")
+    assert line.endswith(f"(kerneldb traces terminal --run {run})")
+    assert counted(database) == [("launches", 2 * len(exports.KERNELS), 2 * TOTAL)]
+    database.set_run(["terminal"], run)
+    assert counted(database) == [("launches", len(exports.KERNELS), TOTAL)]
+
+
+def test_other_work_and_the_same_run_are_no_news(tmp_path: Path, capture: Path) -> None:
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    exports.build(tmp_path / "other.sqlite", "2023.4", kernels=exports.KERNELS[:-1])
+    outcomes = database.ingest([tmp_path / "other.sqlite", capture])
+    assert len(outcomes) == 1 + len(FILES)
+    assert [outcome.same_work for outcome in outcomes] == [None] * len(outcomes)
+
+
+@pytest.mark.parametrize("where", [None, "kind = 'kernel'"])
+def test_a_named_trace_shows_its_figures_though_another_counts(
+    tmp_path: Path, capture: Path, where: str | None
+) -> None:
+    exports.build(capture / "r23.sqlite", "2023.4")
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest([capture])
+    by_trace = {row["trace"]: row["n"] for row in database.top("trace", where="kind = 'kernel'").rows()}
+    (best,) = by_trace
+    launches = [row["trace"] for row in database.traces().rows() if row["launches"]]
+    (other,) = set(launches) - {best}
+    assert by_trace == {best: len(exports.KERNELS)}
+    whole = len(exports.KERNELS) + (0 if where else len(exports.MEMORY))
+    for names in ([best], [other], [best, other], [other, best]):
+        (row,) = database.top("trace", where=where, traces=names).rows()
+        assert row["trace"] == (best if best in names else other)
+        assert row["n"] == whole
+    assert database.counted_instead([best]) == []
+    assert database.counted_instead([other]) == [(other, "run/r23", best)]
+
+
+def test_sums_that_are_named_count_among_themselves(tmp_path: Path, capture: Path) -> None:
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest([capture])
+    (sums,) = [row["trace"] for row in database.traces().rows() if row["trace"].startswith("r23_cuda_gpu_kern_sum")]
+    (grid,) = [row["trace"] for row in database.traces().rows() if row["trace"].startswith("r23_cuda_gpu_kern_gb")]
+    (row,) = database.top("kind", traces=[sums]).rows()
+    assert (row["n"], row["total_ns"]) == (len(exports.KERNELS), TOTAL)
+    (row,) = database.top("trace", traces=[sums, grid]).rows()
+    assert (row["trace"], row["total_ns"]) == (grid, TOTAL)
+    outcome = CliRunner().invoke(cli, ["--db", str(tmp_path / "k.duckdb"), "top", "--trace", sums, "--csv"])
+    assert "void gemm" in outcome.stdout or "gemm" in outcome.stdout
+    assert f"{sums} repeats work of r23_cuda_gpu_trace (run run/r23)" in outcome.stderr

@@ -140,11 +140,58 @@ def test_output_of_the_program_in_between(tmp_path: Path) -> None:
     assert converted.report("skipped") == {"line of other programs": 2}
 
 
+def findings(path: Path) -> dict[str, str]:
+    (diagnosis,) = diagnose(path)
+    return {f"{one.topic}: {one.message}": one.remedy for one in diagnosis.findings}
+
+
 def test_doctor(tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
     path.write_text(TRACE, encoding="utf-8")
-    (diagnosis,) = diagnose(path)
-    assert any("rounded starts" in finding.message for finding in diagnosis.findings)
+    found = findings(path)
+    assert (
+        "nvprof --export-profile"
+        in found["precision: 4 launches with rounded starts: the printed text has no more digits."]
+    )
+    path.write_text(SUMMARY, encoding="utf-8")
+    (remedy,) = findings(path).values()
+    assert "nvprof --csv --print-gpu-trace" in remedy
+    texts = " ".join([*found, *found.values(), remedy])
+    assert "nsys export" not in texts
+    assert "Nsight" not in texts
+
+
+def test_doctor_on_databases(tmp_path: Path) -> None:
+    path = nvvp(tmp_path / "run.nvvp")
+    assert "GPU events: 2 launches of 2 signatures." in findings(path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL")
+    connection.close()
+    assert "compute capability 8.0" in findings(path)["no GPU events: The file holds no kernels."]
+
+
+@pytest.mark.parametrize("row", [ROWS[1][:40] + "\n", ROWS[1][:-4] + "\n"])
+@pytest.mark.parametrize("after", ["", ROWS[2] + "\n"])
+def test_a_row_that_lost_its_end_names_its_line(tmp_path: Path, row: str, after: str) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text(PREAMBLE + "\n".join((HEADER, UNITS, ROWS[0])) + "\n" + row + after, encoding="utf-8")
+    with pytest.raises(UnreadableTraceError, match=r"line 6 has .*cut or damaged"):
+        convert(path, tmp_path / "spool", Options())
+
+
+def test_a_sum_that_lost_its_end_names_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text(SUMMARY.replace(',300.000000,"void step<float, int>(float*, int)"', ""), encoding="utf-8")
+    with pytest.raises(UnreadableTraceError, match="line 5 has 6 fields where the header has 8"):
+        convert(path, tmp_path / "spool", Options())
+
+
+@pytest.mark.parametrize("text", ["No kernels were profiled.\n", f"{HEADER}\n{UNITS}\n", f"{HEADER}\n"])
+def test_nothing_was_recorded(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text(PREAMBLE + text, encoding="utf-8")
+    with pytest.raises(NotATraceError, match=r"nothing was recorded.*print-gpu-trace"):
+        convert(path, tmp_path / "spool", Options())
 
 
 REFUSED = {

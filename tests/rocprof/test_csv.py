@@ -195,3 +195,36 @@ def test_numbers_beyond_32_bits_stay_exact(tmp_path: Path) -> None:
     end = 331_634_184_678 + 1000
     trace = converted(written(tmp_path / "x_kernel_trace.csv", KERNELS_63.replace(",1500,", f",{end},")))
     assert trace.launches["duration_ns"].to_list() == [331_634_184_678]
+
+
+AGENTS_950 = AGENTS.replace("gfx942", "gfx950")
+TRACED_950 = (
+    '"Kind","Agent_Id","Dispatch_Id","Kernel_Name","Correlation_Id","Start_Timestamp","End_Timestamp","LDS_Block_Size",'
+    '"VGPR_Count","Accum_VGPR_Count","SGPR_Count","Workgroup_Size_X","Workgroup_Size_Y","Workgroup_Size_Z",'
+    '"Grid_Size_X","Grid_Size_Y","Grid_Size_Z"\n'
+)
+ROW_950 = '"KERNEL_DISPATCH","Agent 4",{n},"k{agpr}",{n},{n}000,{n}500,0,64,{agpr},16,64,1,1,64,1,1\n'
+
+
+@pytest.mark.parametrize(("last", "registers"), [(0, 128), (32, 64)])
+def test_the_gfx950_fault_is_judged_by_the_whole_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: int, registers: int
+) -> None:
+    """The only kernel with accumulation registers stands in the last of several slices."""
+    monkeypatch.setattr("kerneldb.ingest.rocprof_csv.table.SLICE_BYTES", 1)
+    monkeypatch.setattr("kerneldb.ingest.source.BLOCK_BYTES", 1024)
+    rows = "".join(ROW_950.format(n=n, agpr=0) for n in range(1, 40)) + ROW_950.format(n=40, agpr=last)
+    trace = written(tmp_path / "x_kernel_trace.csv", TRACED_950 + rows)
+    launches = converted(trace, written(tmp_path / "x_agent_info.csv", AGENTS_950)).launches
+    assert launches.height == 40
+    assert set(launches["registers"].to_list()) == {registers}
+
+
+@pytest.mark.parametrize(("agpr", "registers", "quality"), [(0, 128, "gfx950_registers_halved"), (4, 64, "")])
+def test_the_gfx950_fault_in_counter_collection(tmp_path: Path, agpr: int, registers: int, quality: str) -> None:
+    row = COUNTED.replace(",8,4,16,", f",64,{agpr},16,")
+    rows = row.format(dispatch=1, counter="SQ_WAVES", value="1", start=1, end=2)
+    counted = written(tmp_path / "x_counter_collection.csv", COUNTERS + rows)
+    (launch,) = converted(counted, written(tmp_path / "x_agent_info.csv", AGENTS_950)).launches.to_dicts()
+    assert launch["registers"] == registers
+    assert quality in launch["quality"]

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import sqlite3
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kerneldb import ingest
 from kerneldb.errors import NotATraceError, TraceError, UnreadableTraceError
 from tests.rocprof.conversion import converted
 from tests.rocprof.databases import Kernel, write_rocpd
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 KERNEL = Kernel("k", (256, 1, 1), (64, 1, 1), [1_000] * 400)
@@ -97,6 +102,74 @@ def test_a_database_in_the_middle_of_a_transaction(database: Path) -> None:
         writer.close()
     assert "journal" in message or "another program" in message
     assert converted(database).launches.height == 400
+
+
+WRITER = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+for statement in sys.argv[2:]:
+    connection.execute(statement).fetchall()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def writing(path: Path, *statements: str, kill: bool = False) -> Iterator[None]:
+    """Another process that ran these statements and still has the file open; `kill` leaves its write-ahead log."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(path), *statements], **pipes) as writer:  # type: ignore[call-overload]
+        assert writer.stdout.readline() == b"ready\n"
+        if kill:
+            writer.kill()
+            writer.wait()
+        yield
+        writer.kill()
+
+
+SHIFT = 'UPDATE "rocpd_kernel_dispatch_{guid}" SET "end" = "end" + 1'
+LIVING = {
+    "exclusive, no journal": ("PRAGMA journal_mode = OFF", "PRAGMA cache_size = 1", "BEGIN EXCLUSIVE", SHIFT),
+    "exclusive locking mode": ("PRAGMA locking_mode = EXCLUSIVE", "PRAGMA journal_mode = MEMORY", SHIFT),
+    "write-ahead log": ("PRAGMA journal_mode = WAL", SHIFT),
+    "journal": ("PRAGMA cache_size = 1", "BEGIN IMMEDIATE", SHIFT),
+}
+
+
+@pytest.mark.parametrize("way", LIVING)
+def test_a_database_that_another_program_is_writing(database: Path, way: str) -> None:
+    with writing(database, *(statement.format(guid=GUID) for statement in LIVING[way])):
+        message = refused(database, UnreadableTraceError)
+    assert "another program is writing it" in message
+    assert "Wait" in message
+
+
+def test_a_write_ahead_log_that_was_left_behind(database: Path) -> None:
+    """Its content counts and belongs to the identity; nothing is made beside it."""
+    before = converted(database)
+    with writing(database, "PRAGMA journal_mode = WAL", SHIFT.format(guid=GUID), kill=True):
+        pass
+    database.with_name("whole.db-shm").unlink()
+    log = database.with_name("whole.db-wal")
+    assert log.stat().st_size
+    kept = state(database.parent)
+    trace = converted(database)
+    assert state(database.parent) == kept
+    assert trace.launches["duration_ns"].to_list() == [1_001] * 400
+    (unit,) = ingest.plan([database])
+    assert ingest.trace_keys(unit) == [trace.trace["trace_id"]]
+    assert state(database.parent) == kept
+    log.unlink()
+    alone = converted(database)
+    assert alone.launches["duration_ns"].to_list() == [1_000] * 400
+    assert len({before.trace["trace_id"], trace.trace["trace_id"], alone.trace["trace_id"]}) == 3
+
+
+@pytest.mark.parametrize("size", [50, 99])
+def test_a_database_cut_within_its_header(database: Path, size: int) -> None:
+    path = database.with_name("cut.db")
+    path.write_bytes(database.read_bytes()[:size])
+    assert f"cut after {size} bytes" in refused(path, UnreadableTraceError)
 
 
 GUID = "0000f2c4_8192_7151_8115_1151c0de0001"

@@ -82,7 +82,10 @@ MISSING = {
     "rocpd_copyapi": ("bytes", [None] * 5),
     "rocpd_kernelapi": ("grid_x", [None] * 5),
     "rocpd_api_ops": ("api_call", [None] * 5),
-    "rocpd_metadata": ("grid_x", [2, 3, None, None, None]),
+    "rocpd_metadata": (
+        "api_call",
+        ["hipExtModuleLaunchKernel", "hipLaunchKernel", "hipGraphLaunch", "hipExtModuleLaunchKernel", None],
+    ),
 }
 
 

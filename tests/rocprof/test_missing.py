@@ -1,0 +1,85 @@
+"""What a rocpd file may lack, and values that the database refuses: the rest goes in, and the next file too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+import kerneldb
+from kerneldb.api.ingestion import IngestOptions
+from kerneldb.errors import UnreadableTraceError, WarehouseError, WarehouseLockedError
+from kerneldb.ingest.rocpd import counters
+from tests.rocprof.conversion import converted
+from tests.rocprof.databases import GUID, TABLES, Kernel, Process, fill, rocpd, write_rocpd
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kerneldb.ingest.amd.output import Output
+
+KERNEL = Kernel("k", (256, 1, 1), (64, 1, 1), [10, 20])
+
+
+def with_counters(path: Path, known: str = "FETCH_SIZE") -> Path:
+    """Two launches; counter 1 is described by the file, counter 99 is not."""
+    with rocpd(path) as connection:
+        process = Process(connection)
+        fill(process, [KERNEL])
+        event = process.dispatch(KERNEL, 1, 5_000, 30, 900)
+        process.insert("rocpd_info_pmc", id=1, nid=1, pid=process.pid, agent_id=1, name=known, symbol=known)
+        for number, value in ((1, 2.0), (99, 7.0), (None, 8.0)):
+            process.insert("rocpd_pmc_event", event_id=event, pmc_id=number, value=value)
+    return path
+
+
+def test_a_counter_that_the_file_does_not_describe_has_its_number_as_name(tmp_path: Path) -> None:
+    trace = converted(with_counters(tmp_path / "run.db"))
+    metrics = trace.table("metrics").sort("value").select("metric", "value").rows()
+    assert metrics == [("pmc 99", 7.0), ("pmc without a number", 8.0), ("FETCH_SIZE", 2048.0)]
+    reports = dict(trace.table("ingest_reports").select("reason", "n").iter_rows())
+    assert reports["value of a counter that the file does not describe, named by its number"] == 2
+
+
+def test_any_table_but_that_of_launches_may_be_missing(tmp_path: Path) -> None:
+    """What it would have told is NULL; what is left goes into the database."""
+    missing = [name for name in TABLES if name != "rocpd_kernel_dispatch"]
+    for table in missing:
+        with rocpd(with_counters(tmp_path / f"without_{table}.db")) as connection:
+            connection.execute(f'DROP TABLE "{table}_{GUID.replace("-", "_")}"')
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    outcomes = database.ingest(tmp_path)
+    assert {outcome.path.stem.removeprefix("without_") for outcome in outcomes} == set(missing)
+    assert {(outcome.status, outcome.launches) for outcome in outcomes} == {("ingested", 3)}
+    sql = "SELECT trace_id, list(duration_ns ORDER BY duration_ns) AS took FROM launches GROUP BY 1"
+    assert [row["took"] for row in database.sql(sql).rows()] == [[10, 20, 30]] * len(missing)
+
+
+def test_rows_that_the_database_refuses_cost_their_file_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = counters._named
+
+    def wrong(values: pl.DataFrame, info: pl.DataFrame, output: Output) -> pl.DataFrame:
+        return right(values, info, output).with_columns(counter=pl.lit(None, dtype=pl.String))
+
+    monkeypatch.setattr(counters, "_named", wrong)
+    bad, good = with_counters(tmp_path / "bad.db"), write_rocpd(tmp_path / "good.db", [KERNEL])
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    failed, ingested = database.ingest_each([bad, good], IngestOptions())
+    assert (failed.status, ingested.status) == ("failed", "ingested")
+    assert isinstance(failed.error, UnreadableTraceError)
+    assert str(bad) in str(failed.error)
+    assert "NOT NULL constraint failed: metrics.metric" in str(failed.error)
+    assert database.sql("SELECT count(*) AS n FROM launches").rows() == [{"n": 2}]
+
+
+@pytest.mark.parametrize("error", [WarehouseError("k.duckdb: disk full"), WarehouseLockedError("k.duckdb: locked")])
+def test_errors_of_the_database_end_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: WarehouseError
+) -> None:
+    def refuse(*_: object, **__: object) -> bool:
+        raise error
+
+    monkeypatch.setattr("kerneldb.warehouse.Warehouse.commit", refuse)
+    with pytest.raises(type(error), match=r"k\.duckdb"):
+        kerneldb.open(tmp_path / "k.duckdb").ingest(write_rocpd(tmp_path / "run.db", [KERNEL]))
