@@ -17,6 +17,7 @@ import sqlite3
 import struct
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 MAGIC: Final = b"SQLite format 3\x00"
 HEADER_BYTES: Final = 100
 BATCH_ROWS: Final = 1 << 16
+AHEAD: Final = 4
 CREATED: Final = re.compile(rb'CREATE (?:TABLE|VIEW) (?:IF NOT EXISTS )?["\[`]?(\w+)', re.IGNORECASE)
 TYPED: Final = {"Int64": "0", "Float64": "0.0", "String": "''"}
 MISMATCH: Final = "Type mismatch"
@@ -271,12 +273,16 @@ class Database:
 
 
 def _ahead(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """The frames, each read on a background thread while its predecessor is worked on."""
+    """The frames, up to AHEAD of them read on a background thread while one is worked on."""
     with ThreadPoolExecutor(1, thread_name_prefix="kerneldb-sqlite") as pool:
-        coming = pool.submit(next, frames, None)
-        while (frame := coming.result()) is not None:
-            coming = pool.submit(next, frames, None)
-            yield frame
+        coming = deque(pool.submit(next, frames, None) for _ in range(AHEAD))
+        try:
+            while (frame := coming.popleft().result()) is not None:
+                coming.append(pool.submit(next, frames, None))
+                yield frame
+        finally:
+            for later in coming:
+                later.cancel()
 
 
 def _typed(sql: str, schema: Schema) -> str:

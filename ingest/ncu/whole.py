@@ -1,4 +1,4 @@
-"""Whether the last launch of a details page is whole: a page that is cut at a line end looks like one that ends there."""
+"""Whether the last launch of a details page is whole: a page that is cut at a line end looks like a whole one."""
 
 from __future__ import annotations
 

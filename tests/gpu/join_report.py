@@ -4,9 +4,10 @@
     python tests/gpu/join_report.py roofline DB RAW_TRACE DETAILS_TRACE
 
 Prints JSON. `join`: launches and kernels (name, blocks, threads) of the capture, and how many meet the trace by which
-method; a kernel without a launch key in the trace is listed. `roofline`: for each launch of both traces, the largest
-relative difference between the roofline from the raw page and that from the rows which ncu prints with
-`--print-details all`, and between its share of the FP32 and FP64 peaks and the percentages in ncu's own rule.
+method; a kernel without a launch key in the trace is listed. `roofline`: how many roofline metrics on the rows that
+ncu prints with `--print-details all` are those of the raw page within the last printed digit; for each launch of both
+traces and each precision, the largest relative difference between the rooflines, and how many values the details page
+rounds to 0; how many verdicts of the rule `roofline` are equal; how many of ncu's own percentages of the peaks are.
 The two pages must be two traces: ingest them from different folders.
 """
 
@@ -23,6 +24,8 @@ import kerneldb
 from kerneldb.api import Database
 
 Row = dict[str, Any]
+Key = tuple[int, str, str]
+Lines = dict[Key, Row]
 
 KERNELS = """
     SELECT s.signature_id, any_value(n.short_name) AS kernel, any_value(s.launch_key) AS launch_key,
@@ -44,6 +47,32 @@ LINES = "SELECT * FROM ncu_roofline WHERE trace = $trace AND method = 'section'"
 RULES = """
     SELECT launch_index, text FROM metrics INNER JOIN traces USING (trace_id)
     WHERE name = $trace AND metric = 'rule:SOLFPRoofline'
+"""
+DIGITS = """
+    SELECT
+        regexp_extract(a.metric, 'inst_executed_op_[fdh]|ops_path_tensor|dram|lts|l1tex|cycles_elapsed') AS of,
+        count(*) AS compared,
+        count(*) FILTER (abs(a.value - b.value) > (a.precision + b.precision) * (1 + 1e-9)) AS beyond_the_last_digit
+    FROM metrics AS a
+    INNER JOIN metrics AS b USING (launch_index, metric)
+    WHERE a.trace_id = (SELECT trace_id FROM traces WHERE name = $raw)
+        AND b.trace_id = (SELECT trace_id FROM traces WHERE name = $details)
+        AND a.instance IS NULL AND b.instance IS NULL AND b.section LIKE '%Roofline%'
+        AND a.value IS NOT NULL AND b.value IS NOT NULL
+    GROUP BY ALL ORDER BY ALL
+"""
+VERDICTS = """
+    SELECT count(*) AS launches, count(*) FILTER (a.verdict IS NOT DISTINCT FROM b.verdict) AS equal
+    FROM bounds AS a INNER JOIN bounds AS b USING (launch_index, rule)
+    WHERE rule = 'roofline' AND a.trace = $raw AND b.trace = $details
+"""
+REPEATED = """
+    SELECT count(*) AS metrics FROM (
+        SELECT launch_index, metric FROM metrics
+        WHERE instance IS NULL AND metric NOT LIKE 'rule:%'
+            AND trace_id IN (SELECT trace_id FROM traces WHERE name IN ($raw, $details))
+        GROUP BY trace_id, launch_index, metric HAVING count(*) > 1
+    )
 """
 FRACTIONS = re.compile(
     r"achieved\s+(?:close to )?(\d+)% of this device's fp32 peak performance and\s+"
@@ -92,32 +121,41 @@ def roofline(database: Database, raw: str, details: str) -> dict[str, Any]:
     """The largest relative differences between the rooflines of two pages of one report."""
     ours, theirs = (_lines(database, trace) for trace in (raw, details))
     shared = sorted(ours.keys() & theirs.keys())
-    worst = {
-        name: max((_apart(ours[key][name], theirs[key][name]) for key in shared), default=None) for name in COMPARED
-    }
+    pages = {"raw": raw, "details": details}
     return {
         "lines_raw": len(ours),
         "lines_details": len(theirs),
         "lines_compared": len(shared),
         "launches_compared": len({key[0] for key in shared}),
-        "worst_relative_difference": worst,
+        "launches_with_tensor_lines": len({key[0] for key in shared if "src_" in key[1]}),
+        "metrics_within_the_last_printed_digit": database.sql(DIGITS, pages).rows(),
+        "metrics_with_several_rows": database.sql(REPEATED, pages).rows()[0]["metrics"],
+        "by_operation": {name: _compared(ours, theirs, shared, name) for name in sorted({key[1] for key in shared})},
+        "verdicts": database.sql(VERDICTS, pages).rows()[0],
         "rule_percentages": [_rules(database, ours, trace) for trace in (raw, details)],
     }
 
 
-def _lines(database: Database, trace: str) -> dict[tuple[int, str, str], Row]:
+def _compared(ours: Lines, theirs: Lines, shared: list[Key], operation: str) -> dict[str, Any]:
+    """Of one operation: the largest relative difference of each figure, and how many the details page rounds to 0."""
+    keys = [key for key in shared if key[1] == operation]
+    found: dict[str, Any] = {}
+    for name in COMPARED:
+        pairs = [(ours[key][name], theirs[key][name]) for key in keys]
+        both = [(one, other) for one, other in pairs if one and other]
+        found[name] = {
+            "worst_relative_difference": max((abs(one / other - 1) for one, other in both), default=None),
+            "rounded_to_zero": sum(bool(one) and not other for one, other in pairs),
+        }
+    return found
+
+
+def _lines(database: Database, trace: str) -> Lines:
     rows = database.sql(LINES, {"trace": trace})
     return {(row["launch_index"], row["operation"], row["level"]): row for row in rows}
 
 
-def _apart(one: float | None, other: float | None) -> float:
-    """The relative difference; NULL equals NULL and nothing else."""
-    if one is None or other is None or other == 0:
-        return 0.0 if (one or 0) == (other or 0) else float("inf")
-    return abs(one / other - 1)
-
-
-def _rules(database: Database, ours: dict[tuple[int, str, str], Row], trace: str) -> dict[str, int]:
+def _rules(database: Database, ours: Lines, trace: str) -> dict[str, int]:
     """How many percentages of the peaks, printed without decimals, are ours when rounded."""
     compared = equal = 0
     for row in database.sql(RULES, {"trace": trace}):

@@ -53,7 +53,10 @@ def test_that_prints_agree_within_their_digits(name: str, tmp_path: Path) -> Non
 
 def test_that_only_labels_with_several_meanings_stay(tmp_path: Path) -> None:
     metrics = of("all.details", tmp_path).table("metrics")["metric"].unique()
-    assert sorted(name for name in metrics if "__" not in name) == ["L2 Compression Ratio", "L2 Compression Success Rate"]
+    assert sorted(name for name in metrics if "__" not in name) == [
+        "L2 Compression Ratio",
+        "L2 Compression Success Rate",
+    ]
 
 
 def test_instances(tmp_path: Path) -> None:

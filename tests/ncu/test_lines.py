@@ -1,0 +1,75 @@
+"""Lines of the application between rows, names of files that hold pages of one report, and pages that end too early."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.ncu.reading import convert_text, convert_units, page, printed, row
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DURATION = row("Duration", "us", "6.75")
+
+
+@pytest.mark.parametrize(
+    "line", ["1,0.53", ", done", "1,2,3", ",".join(map(str, range(20))), "12,", 'loss="3', '"a","b"'], ids=repr
+)
+def test_lines_of_the_application_that_look_like_rows(line: str, tmp_path: Path) -> None:
+    one = convert_text(page(DURATION, line, row("Duration", "us", "1.00", launch=1)), tmp_path)
+    assert one.table("launches")["duration_ns"].to_list() == [6750, 1000]
+    assert one.report("skipped") == {"lines of the application": 1}
+
+
+def test_a_table_that_another_program_saved_without_quotes(tmp_path: Path) -> None:
+    text = (
+        "ID,Process ID,Kernel Name,Section Name,Metric Name,Metric Unit,Metric Value\n"
+        "1,0.53\n"
+        '0,7,"k(int, int)",GPU Speed Of Light Throughput,Duration,us,6.75\n'
+    )
+    one = convert_text(text, tmp_path)
+    assert one.table("launches")["duration_ns"].to_list() == [6750]
+    assert one.report("skipped") == {"lines of the application": 1}
+
+
+@pytest.mark.parametrize(
+    ("raw", "details"),
+    [
+        ("my run raw.csv", "my run details.csv"),
+        ("x[raw].csv", "x (details).csv"),
+        ("raw page of it.csv", "details page of it.csv"),
+        ("a-raw.csv", "a_details.csv"),
+    ],
+)
+def test_names_of_pages(raw: str, details: str, tmp_path: Path) -> None:
+    (tmp_path / raw).write_bytes(printed("C.raw.csv"))
+    (tmp_path / details).write_bytes(printed("C.details.csv"))
+    (one,) = convert_units([tmp_path / raw, tmp_path / details], tmp_path / "spools")
+    assert one.table("launches").height == 2
+
+
+def test_words_that_hold_the_name_of_a_page(tmp_path: Path) -> None:
+    for name in ("draw.csv", "detailsx.csv"):
+        (tmp_path / name).write_bytes(printed("C.raw.csv"))
+    assert len(convert_units(sorted(tmp_path.glob("*.csv")), tmp_path / "spools")) == 2
+
+
+CUT = "metrics that only the last launch lacks: the page may be cut"
+
+
+@pytest.mark.parametrize(("lines", "missing"), [(9, None), (8, 1), (7, 2)])
+def test_a_page_that_ends_within_its_last_launch(lines: int, missing: int | None, tmp_path: Path) -> None:
+    rows = [
+        row(name, "us", "1.00", section, launch)
+        for launch in range(3)
+        for section, name in (("A", "Duration"), ("A", "Other"), ("B", "More"))
+    ]
+    one = convert_text(page(*rows[:lines]), tmp_path)
+    assert one.report("note").get(CUT) == missing
+
+
+def test_launches_of_unlike_sections_are_no_cut(tmp_path: Path) -> None:
+    rows = [row("Duration", "us", "1.00", "A", 0), row("More", "", "1", "B", 1), row("Duration", "us", "1.00", "A", 2)]
+    assert CUT not in convert_text(page(*rows), tmp_path).report("note")
