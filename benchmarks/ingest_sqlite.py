@@ -5,7 +5,8 @@
 The export (`nsys export --type sqlite`) is grown first: its kernels, copies, fills and calls are repeated with times
 and correlation ids moved on, in the schema of its own version. `bare ADBC read` fetches the columns that the reader
 uses, table by table and without any join, and does nothing with them. `reader` is the conversion to Parquet parts:
-read, link, NVTX ranges, signatures, occupancy. `whole` is the command `kerneldb ingest`, with start and DuckDB commit.
+read, link, NVTX ranges, signatures, occupancy. `whole` is the command `kerneldb ingest` into an empty warehouse, with
+its start and the DuckDB commit.
 `ingest_rocpd.py` does the same for rocprofv3.
 """
 
@@ -25,6 +26,7 @@ import psutil
 from ingest import best, measure  # noqa: TID251 - the script beside this one
 from kerneldb.ingest.nsys import activities, calls
 from kerneldb.ingest.sqlite import quoted
+from kerneldb.warehouse import Warehouse
 
 READ = {
     **{table: list(schema) for table, (_, schema) in activities.TABLES.items()},
@@ -109,6 +111,7 @@ def main() -> None:
 
         def ingest() -> list[str]:
             database.unlink(missing_ok=True)
+            Warehouse.create_or_open(database)
             return [sys.executable, "-m", "kerneldb", "--db", str(database), "ingest", str(path), "-q"]
 
         bare = [sys.executable, "-c", ADBC, str(path), json.dumps(tables)]

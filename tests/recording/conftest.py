@@ -42,7 +42,7 @@ def quiet_libraries() -> Iterator[None]:
 @pytest.fixture
 def fake_meter() -> Iterator[None]:
     """A meter with a known power."""
-    from tests.recording import fake_meter as fake
+    from tests.recording import meters as fake
 
     meter.register(fake.NAME, fake.open_fake)
     yield

@@ -15,7 +15,7 @@ from kerneldb.replay.recording import bundle, measuring, quantities, recorder, s
 from kerneldb.replay.recording.measuring import EdgeWatch, Repetition, interval
 from kerneldb.replay.recording.settings import Settings, resolved
 from tests.recording.conftest import tiny
-from tests.recording.fake_meter import POWER_W, FakeMeter
+from tests.recording.meters import POWER_W, FakeMeter
 
 
 def test_three_repetitions_give_the_interval_of_students_t() -> None:

@@ -18,7 +18,7 @@ from kerneldb.replay.recording import bundle, recorder, stages, summary
 from kerneldb.replay.recording.errors import RecordError, StageError
 from kerneldb.replay.recording.settings import Settings, resolved
 from tests.recording.conftest import tiny
-from tests.recording.fake_meter import POWER_W
+from tests.recording.meters import POWER_W
 
 BUSY_MACHINE = 0.3
 """Windows of a tenth of a second on a machine that others use: units are tested here, precision in tests/energy."""
@@ -51,12 +51,12 @@ def events_of(path: Path) -> list[dict[str, Any]]:
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recording of prefill and decode with the fake meter."""
     from kerneldb.replay.energy import meter
-    from tests.recording import fake_meter
+    from tests.recording import meters
 
     folder = tmp_path_factory.mktemp("recorded") / "mine"
-    meter.register(fake_meter.NAME, fake_meter.open_fake)
+    meter.register(meters.NAME, meters.open_fake)
     record(folder, tiny(label="a label"))
-    meter.unregister(fake_meter.NAME)
+    meter.unregister(meters.NAME)
     return folder
 
 
