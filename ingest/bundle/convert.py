@@ -151,7 +151,8 @@ def _measurements(recording: Recording, part: Part, manifest: Manifest) -> Frame
     }
     frame = pl.DataFrame(_only(rows, MEASUREMENT), schema=MEASUREMENT)
     when = pl.col("measured_at").str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False)
-    yield "measurements", frame.with_columns(when, **{key: pl.lit(value, dtype=pl.String) for key, value in common.items()})
+    same = {key: pl.lit(value, dtype=pl.String) for key, value in common.items()}
+    yield "measurements", frame.with_columns(when, **same)
 
 
 def _readings(recording: Recording, part: Part, manifest: Manifest) -> Frames:

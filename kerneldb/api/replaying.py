@@ -158,7 +158,8 @@ def store(warehouse: Warehouse, planned: Plan, found: Journal, request: Planned 
 
 def _run_row(found: Journal) -> Row:
     run = found.run
-    same = ("run_id", "device", "device_index", "gpu", "vendor", "arch", "driver", "torch", "cuda", "cudnn", "cublas", "uuid")
+    device = ("device", "device_index", "gpu", "vendor", "arch", "uuid")
+    same = ("run_id", *device, "driver", "torch", "cuda", "cudnn", "cublas")
     return {
         **{name: getattr(run, name) for name in (*same, "kerneldb", "cache", "l2_bytes", "memory_bytes")},
         "started": run.started,
