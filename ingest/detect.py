@@ -46,6 +46,10 @@ PARQUET: Final = (
     "Give the whole folder of `nsys export --type parquetdir`; query other Parquet files with DuckDB directly."
 )
 RECORD_AGAIN: Final = "The profiler did not finish writing it; record again."
+KNOWN: Final = (
+    "Known are traces of the PyTorch profiler, exports and printed reports (with their header lines) of nsys, ncu, "
+    "nvprof and rocprof, and logs of nvidia-smi."
+)
 PROFILER_EXPORT: Final = (
     "Give one that `nsys export --type sqlite`, `rocprofv3 --output-format rocpd`, `rpd` or `nvprof -o` wrote."
 )
@@ -90,7 +94,8 @@ def check(source: Source) -> None:
             raise NotATraceError(message)
     if head.lstrip()[:1] == b"{" and len(head) >= HEAD_BYTES:
         return
-    message = f"{source.label}: this is {_describe(head)}, not a trace. {EXPORT}"
+    remedy = EXPORT if head.lstrip()[:1] in (b"{", b"[") else KNOWN
+    message = f"{source.label}: this is {_describe(head)}, not a trace. {remedy}"
     raise NotATraceError(message)
 
 
