@@ -18,6 +18,7 @@ from kerneldb.warehouse import Warehouse
 
 Shape = set[tuple[str, str, str]]
 CALLS = {
+    "value_histogram": "(WITH v AS (SELECT trace, occupancy AS value FROM kernels) FROM value_histogram('v'))",
     "counter_histogram": "counter_histogram('kernels', 'x')",
     "diff": "diff('a', 'b')",
     "diff_classes": "diff_classes('a', 'b')",
