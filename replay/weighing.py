@@ -116,8 +116,8 @@ def _task(item: Item, call: CallResult) -> Task | str:
         return NO_TIME
     if call.attempt is None:
         return OLD
-    kernels = Kernels(call.time.mean_ns, (call.time.high_ns - call.time.low_ns) / WIDTH)
     capture = call.loop is not None or not (call.loop_note or "").startswith(UNCAPTURED)
     windows = list(call.energy.windows) if call.energy is not None else []
     looped = call.loop.time.median_ns if call.loop is not None else 0.0
+    kernels = Kernels(call.time.mean_ns, (call.time.high_ns - call.time.low_ns) / WIDTH, looped or None)
     return Task(item, call.attempt, kernels, capture, windows, loop_ns=looped)

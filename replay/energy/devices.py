@@ -120,7 +120,8 @@ class GpuLoads:
         call.call()
         sets = self._sets(item, call, call_ns)
         if not capture:
-            return Prepared(EagerLoad(_turning(call, sets), call_ns, on_cpu=False), release=sets.reset)
+            turn = _every(1, _turning(call, sets), self._waiting(pad_ns)) if pad_ns else _turning(call, sets)
+            return Prepared(EagerLoad(turn, call_ns + pad_ns, on_cpu=False), pad_ns=pad_ns, release=sets.reset)
         shape = self._round(item, call, call_ns, sets, pad_ns)
         calls = shape.calls * shape.rounds
         each_ns = pad_ns * calls / max(shape.pads, 1)

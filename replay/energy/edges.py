@@ -258,12 +258,12 @@ def edges_of(
     settle_s: float,
     window_s: float,
     at_edge: Callable[[Edge], None] | None = None,
-    enough: Callable[[Sample], bool] | None = None,
+    enough: Callable[[Sample, float], bool] | None = None,
 ) -> tuple[list[Edge], list[Sample]]:
     """Keep `busy` queued, and collect the edges of `window_s` seconds, at least three, after `settle_s` seconds.
 
     `at_edge` is called at each. Samples are taken right behind edges, where they cost no sharpness; `enough` may end
-    the window at one of them. Raises StuckCounterError and MeterError.
+    the window at one of them, so many seconds after its begin. Raises StuckCounterError and MeterError.
     """
     clock = watch.clock
     _keep(busy, clock, clock.now() + settle_s)
@@ -288,7 +288,7 @@ def edges_of(
             break
         if len(samples) <= (len(edges) - 1) // SAMPLE_EVERY:
             samples.append(watch.meter.sample())
-            if enough is not None and enough(samples[-1]):
+            if enough is not None and enough(samples[-1], last - begun):
                 end = clock.now()
         pause = beat.seconds - _lead(watch, beat) if beat.slow else SLOW_S
         _keep(busy, clock, edge.at + pause, end if len(edges) >= FEWEST_EDGES - 1 else None)

@@ -33,9 +33,9 @@ Drift: one matrix product, the anchor, is measured again and again. Where its ab
 own errors, windows are divided by its course, smoothed and interpolated between anchors; what is left of its scatter is
 an error that all windows share.
 
-Windows in which the power cap slowed a loop down do not count where there are others (`kerneldb.replay.energy.pads`).
-Where there are none, what they say may be too low by as much as they were slowed down, and the interval is so much
-wider.
+Windows in which the power cap slowed a loop down do not count where there are others (`kerneldb.replay.energy.pads`);
+those without pads tell what the call costs, and how long it takes, at the lower clock. Where there are no others, what
+they say may be too low by as much as they were slowed down, and the interval is so much wider.
 
 Error bars are 95 % intervals: Student's t for what differs from window to window (edges, steps of the counter,
 repetitions pooled over all calls of the run: Smyth 2004, doi:10.2202/1544-6115.1027), and in quadrature what does not
@@ -48,9 +48,9 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
-from kerneldb.replay.energy.pads import usable
+from kerneldb.replay.energy.pads import free, usable
 from kerneldb.replay.energy.records import CallEnergy, Window, together
 
 NJ_PER_MJ: Final = 1e6
@@ -126,10 +126,11 @@ class Common:
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """GPU time of a call's kernels in nanoseconds, ± `sd_ns`."""
+    """GPU time of a call's kernels in nanoseconds, ± `sd_ns`; `slot_ns` from one to the next in a short loop of it."""
 
     ns: float
     sd_ns: float = 0.0
+    slot_ns: float | None = None
 
 
 def gap_of(windows: Sequence[Window]) -> Gap:
@@ -232,6 +233,7 @@ def evaluate(windows: Sequence[Window], kernels: Kernels, common: Common, *, fin
     slot = statistics.fmean(one.slot_ns - one.upkeep_ns for one in windows)
     share = kernels.ns / slot
     told = CallEnergy(
+        **_capped(given, kernels, common),
         power_w=statistics.fmean(one.power_w for one in windows),
         busy_share=round(share, 4),
         seconds=round(sum(one.seconds for one in windows), 3),
@@ -263,6 +265,19 @@ def evaluate(windows: Sequence[Window], kernels: Kernels, common: Common, *, fin
     )
 
 
+def _capped(windows: Sequence[Window], kernels: Kernels, common: Common) -> dict[str, Any]:
+    """What the windows that the cap held down say of a call, where others tell of it at full clock."""
+    held = [one for one in windows if one.slowed and not one.pad_ns and one.sm_mhz is not None]
+    if not held or not free(windows) or not kernels.slot_ns:
+        return {}
+    slot_ns = statistics.fmean(one.slot_ns - one.upkeep_ns for one in held)
+    return {
+        "capped_mhz": statistics.fmean(one.sm_mhz or 0.0 for one in held),
+        "capped_stretch": round(max(slot_ns / kernels.slot_ns, 1.0), 4),
+        "capped_above_gap_mj": statistics.fmean(above(one, common.gap, common.drift) for one in held) / NJ_PER_MJ,
+    }
+
+
 def _above(windows: Sequence[Window], common: Common) -> tuple[float, float]:
     """Mean over the windows, and half of its 95 % interval without the error of the gap power, in nanojoules."""
     values = [above(one, common.gap, common.drift) for one in windows]
@@ -276,7 +291,7 @@ def _above(windows: Sequence[Window], common: Common) -> tuple[float, float]:
     moderated = (prior + scatter) / (prior + own_freedom)
     sd = math.sqrt(moderated / sum(weights))
     slowed = statistics.fmean(one.slowed for one in windows)
-    return mean, math.hypot(student(prior + own_freedom) * sd, Z95 * common.drift.sd * mean, slowed * mean)
+    return mean, math.hypot(student(prior + own_freedom) * sd, Z95 * common.drift.sd * mean) + slowed * mean
 
 
 def student(freedom: int) -> float:

@@ -237,7 +237,7 @@ class EagerLoad:
         """Wait until the device is idle; marks count from here."""
         self.close()
         self._queued.clear()
-        self._count = 0
+        self._count = self.dry = 0
         self._ended = (0, self._now())
 
     def top_up(self, ahead_s: float) -> bool:
@@ -245,6 +245,8 @@ class EagerLoad:
         wanted = max(2, math.ceil(ahead_s / self._call_s))
         until = time.perf_counter() + SLICE_S
         self._pop()
+        if self._count and not self._queued and not self._on_cpu:
+            self.dry += 1
         while self._count - self._ended[0] < wanted and time.perf_counter() < until:
             self._batch()
             self._pop()

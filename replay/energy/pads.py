@@ -3,7 +3,11 @@
 A matrix product alone in a loop can draw more than the board may. It then runs at a lower clock and voltage, at which
 it costs less energy than in a model, where kernels of less power stand between. A loop that was held down is measured
 again with pads: kernels that only wait, so long that the mean power stays clearly below the cap. A pad is upkeep: its
-power is measured alone and taken off.
+power is measured alone and taken off. The loop that was held down counts too: it tells what the call costs, and how
+long it takes, at its lower clock, and a model that is itself capped runs in between.
+
+Pads also help a call that takes the host longer to enqueue than the device to run: the device waits behind each, and
+does not run out of work.
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ NEAR_CAP: Final = 0.75
 AIM: Final = 0.8
 LONGER: Final = 1.5
 MOST_PADS: Final = 2
+PATIENT: Final = 4.0
+PATIENT_NS: Final = 200_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,11 @@ def pad_ns(windows: Sequence[Window], gap_w: float, limits: Limits, timed_ns: fl
     left_w = AIM * (limits.power_w or last.power_w) - gap_w
     needed = above * stretch / max(left_w, 1.0) - timed_ns
     return max(needed, timed_ns, LONGER * last.pad_ns)
+
+
+def patient_ns(timed_ns: float) -> float:
+    """How long to wait after each call that the host cannot enqueue as fast as it runs."""
+    return max(PATIENT * timed_ns, PATIENT_NS)
 
 
 def _clock_lost(sm_mhz: float | None, limits: Limits) -> float:

@@ -31,6 +31,7 @@ REST_S: Final = 1.2
 SETTLE_S: Final = 0.3
 REFERENCE_SETTLE_S: Final = 0.4
 REFERENCE_WINDOW_S: Final = 0.6
+CAPPED_S: Final = 0.45
 BUDGET: Final = "budget"
 REFERENCES: Final = frozenset({"gap", "anchor", "flush", "upkeep", "pad"})
 DEEPER: Final = 4.0
@@ -234,12 +235,7 @@ class Phase:
         """Measure a window of a task; a failure is its reason."""
         self._report.begin(task.item.id, "energy")
         try:
-            prepared = self._prepared(task)
-            try:
-                self._report.begin(task.item.id, "energy")
-                window = self._busy_window(task, prepared, turn)
-            finally:
-                prepared.close()
+            window = self._fed_window(task, turn)
         except NotBusyError as error:
             task.reason = str(error)
         except MeterError:
@@ -251,17 +247,33 @@ class Phase:
         else:
             task.windows.append(window)
 
-    def _prepared(self, task: Task) -> Prepared:
+    def _fed_window(self, task: Task, turn: Turn) -> Window:
+        """A window of a task; with long pads where the host cannot enqueue calls as fast as the device runs them."""
+        pad = pads.pad_ns(task.windows, self._facts.gaps[-1].power_w, self._full(), task.timed_ns)
+        try:
+            return self._made_window(task, turn, pad)
+        except NotBusyError:
+            return self._made_window(task, turn, max(pad, pads.patient_ns(task.timed_ns)))
+
+    def _made_window(self, task: Task, turn: Turn, pad: float) -> Window:
+        """Make the call ready, measure it and clear up."""
+        prepared = self._prepared(task, pad)
+        try:
+            self._report.begin(task.item.id, "energy")
+            return self._busy_window(task, prepared, turn)
+        finally:
+            prepared.close()
+
+    def _prepared(self, task: Task, pad: float) -> Prepared:
         """The call's loads; single calls where it turns out that it cannot be captured."""
         if task.capture:
-            pad = pads.pad_ns(task.windows, self._facts.gaps[-1].power_w, self._full(), task.timed_ns)
             try:
                 return self._loads.call(task.item, task.attempt, task.kernels.ns, capture=True, pad_ns=pad)
             except FAILURES:
                 self._loads.check()
                 self._loads.release()
                 task.capture = False
-        return self._loads.call(task.item, task.attempt, task.kernels.ns, capture=False)
+        return self._loads.call(task.item, task.attempt, task.kernels.ns, capture=False, pad_ns=pad)
 
     def _full(self) -> Limits:
         """The board's limits; its clock is that between kernels, as others may have set a lower one than it can."""
@@ -274,22 +286,17 @@ class Phase:
             window = self._call_window(task, prepared, turn)
         except NotBusyError:
             window = self._call_window(task, prepared, turn, DEEPER)
-        slowed = max(window.slowed, pads.slowed(window, self._full(), task.timed_ns))
+        slowed = pads.slowed(window, self._full(), task.timed_ns)
         return dataclasses.replace(window, slowed=round(slowed, 4))
 
     def _call_window(self, task: Task, prepared: Prepared, turn: Turn, deeper: float = 1.0) -> Window:
-        full, stopped = self._full(), 0.0
+        full = self._full()
 
-        def enough(sample: Sample) -> bool:
-            nonlocal stopped
-            if prepared.pad_ns or not task.capture or not pads.held_down(sample, full):
-                return False
-            stopped = (full.sm_mhz or 0.0) / (sample.sm_mhz or 1.0) - 1
-            return True
+        def enough(sample: Sample, seconds: float) -> bool:
+            return task.capture and not prepared.pad_ns and seconds > CAPPED_S and pads.held_down(sample, full)
 
         settle_s = max(turn.settle_s, schedule.SETTLE_S) if prepared.pad_ns else turn.settle_s
         window = self._window(prepared.load, task.item.id, settle_s, turn.window_s, deeper=deeper, enough=enough)
-        window = dataclasses.replace(window, slowed=stopped)
         if prepared.pad_ns:
             pad = dataclasses.replace(self._pad(), slot_ns=prepared.pad_ns)
             window = dataclasses.replace(with_upkeep(window, pad, 1.0), pad_ns=prepared.pad_ns)
@@ -341,7 +348,7 @@ class Phase:
         window_s: float,
         *,
         deeper: float = 1.0,
-        enough: Callable[[Sample], bool] | None = None,
+        enough: Callable[[Sample, float], bool] | None = None,
     ) -> Window:
         """Keep a load going, and say what the device drew. Raises NotBusyError and MeterError."""
         load.begin()
@@ -354,9 +361,8 @@ class Phase:
             dry.append(load.dry)
 
         busy = Deeper(load, deeper)
-        edges, samples = edges_of(
-            busy, self._watch, self._beat, settle_s=settle_s, window_s=window_s, at_edge=at_edge, enough=enough
-        )
+        times = {"settle_s": settle_s, "window_s": window_s}
+        edges, samples = edges_of(busy, self._watch, self._beat, **times, at_edge=at_edge, enough=enough)
         self._report.readings(self._readings(stage, edges, samples))
         if dry[-1] > dry[0] and stage not in REFERENCES:
             raise NotBusyError(DRY.format(dry[-1] - dry[0]))

@@ -47,6 +47,9 @@ class CallEnergy:
     See `kerneldb.replay.energy.evaluate` for what `energy_mj` and `above_gap_mj` are. `power_w` is the mean power of
     the device in the loop, `busy_share` the time of the kernels over that of the slot, `seconds` the time measured.
     `final` is false while further windows, or a better correction for drift, are to come.
+
+    A call that the power cap slows down was also measured so: at the clock `capped_mhz` it takes `capped_stretch` times
+    as long, and costs `capped_above_gap_mj` above the gap. None for a call that it does not slow down.
     """
 
     energy_mj: float | None = None
@@ -62,6 +65,9 @@ class CallEnergy:
     reason: str | None = None
     sm_mhz: float | None = None
     throttle: str | None = None
+    capped_mhz: float | None = None
+    capped_stretch: float | None = None
+    capped_above_gap_mj: float | None = None
     final: bool = True
     windows: tuple[Window, ...] = ()
 

@@ -20,7 +20,10 @@ WITH replayed AS (
         r.grade || coalesce(': ' || r.reason, '') AS reason,
         coalesce(r.energy_reason, u.energy_reason) AS energy_reason,
         c.clock_mhz,
-        c.energy_sm_mhz
+        c.energy_sm_mhz,
+        c.capped_mhz,
+        c.capped_stretch,
+        c.capped_above_gap_mj / nullif(c.above_gap_mj, 0) AS capped_energy
     FROM replays AS r
     INNER JOIN replay_runs AS u USING (run_id)
     LEFT JOIN replay_calls AS c ON r.run_id = c.run_id AND r.item_id = c.item_id
@@ -43,7 +46,11 @@ by_run AS (
         min(energy_reason) AS energy_reason,
         sum(clock_mhz * weight) FILTER (clock_mhz IS NOT NULL) / sum(weight) FILTER (clock_mhz IS NOT NULL) AS clock_mhz,
         sum(energy_sm_mhz * energy_weight) FILTER (energy_sm_mhz IS NOT NULL)
-        / sum(energy_weight) FILTER (energy_sm_mhz IS NOT NULL) AS energy_mhz
+        / sum(energy_weight) FILTER (energy_sm_mhz IS NOT NULL) AS energy_mhz,
+        sum(capped_mhz * energy_weight) FILTER (capped_mhz IS NOT NULL)
+        / sum(energy_weight) FILTER (capped_mhz IS NOT NULL) AS capped_mhz,
+        sum(coalesce(capped_stretch, 1) * energy_weight) / sum(energy_weight) AS capped_stretch,
+        sum(coalesce(capped_energy, 1) * energy_weight) / sum(energy_weight) AS capped_energy
     FROM replayed
     GROUP BY signature_id, gpu, run_id
 ),
@@ -75,6 +82,9 @@ SELECT
     p.above_gap_mj,
     p.above_half_mj,
     p.energy_mhz,
+    p.capped_mhz,
+    CASE WHEN p.capped_mhz IS NOT NULL THEN p.capped_stretch END AS capped_stretch,
+    CASE WHEN p.capped_mhz IS NOT NULL THEN p.capped_energy END AS capped_energy,
     CASE WHEN p.above_gap_mj IS NULL THEN coalesce(p.energy_reason, 'energy was not measured') END AS energy_reason
 FROM timed AS t
 INNER JOIN powered AS p ON t.signature_id = p.signature_id AND t.gpu IS NOT DISTINCT FROM p.gpu;

@@ -1,6 +1,8 @@
 -- Each signature of a measured stage, per iteration: how often and how long it was recorded, what its replay says, and what that makes of
 -- time and of energy above the gap power. Tiers are those of a three-tier replay: 1 copies and fills, 2 matrix products of a BLAS library,
 -- 3 all others.
+-- Where the power cap held the model at a lower clock, a kernel that it slows down in a loop, too, takes longer and costs less than replayed
+-- at full clock (clock_ns, clock_mj): in between the two clocks at which it was measured, the time goes with 1 / clock, the energy with it.
 CREATE OR REPLACE MACRO closure_kernels_of(source) AS TABLE
 WITH launched AS (
     SELECT
@@ -79,6 +81,22 @@ SELECT
     r.mean_ns * l.n / l.total_ns AS ratio,
     l.n / s.iterations * r.above_gap_mj AS above_gap_mj,
     CASE WHEN r.above_gap_mj IS NOT NULL THEN l.n / s.iterations * coalesce(r.above_half_mj, 0) END AS above_gap_half_mj,
+    CASE
+        WHEN r.mean_ns IS NULL THEN NULL
+        WHEN s.sm_mhz < r.energy_mhz AND r.capped_mhz < r.energy_mhz
+            THEN
+                l.n / s.iterations * r.mean_ns * (r.capped_stretch - 1)
+                * least(1, (1 / s.sm_mhz - 1 / r.energy_mhz) / (1 / r.capped_mhz - 1 / r.energy_mhz))
+        ELSE 0
+    END AS clock_ns,
+    CASE
+        WHEN r.above_gap_mj IS NULL THEN NULL
+        WHEN s.sm_mhz < r.energy_mhz AND r.capped_mhz < r.energy_mhz
+            THEN
+                l.n / s.iterations * r.above_gap_mj * (r.capped_energy - 1)
+                * least(1, (r.energy_mhz - s.sm_mhz) / (r.energy_mhz - r.capped_mhz))
+        ELSE 0
+    END AS clock_mj,
     CASE
         WHEN r.mean_ns IS NOT NULL THEN NULL
         WHEN l.unmatched IS NOT NULL THEN 'under CUDA graphs: ' || l.unmatched

@@ -1,4 +1,4 @@
--- The books of each measured stage, per iteration. Time: kernels - overlap + launch gaps, what a graph itself waits, and the launches
+-- The books of each measured stage, per iteration. Time: kernels, at the clock of the model, - overlap + launch gaps, what a graph itself waits, and the launches
 -- without a replay at their recorded time make `predicted_ns`: the wall time if the GPU never waits for the host. Where it was busy for less
 -- than 80 % of the measured time it did wait: the prediction is a lower bound then, and `waiting_ns`, the rest of the measured time, no
 -- prediction. Energy: above the gap power, of kernels and (estimated) of the rest, plus the gap power for predicted_ns, plus the power of an
@@ -18,9 +18,15 @@ WITH kernels_of AS (
         coalesce(sum(recorded_ns) FILTER (replayed_ns IS NOT NULL), 0) AS compared_ns,
         coalesce(sum(replayed_ns), 0) AS kernels_ns,
         1.0 * sqrt(coalesce(sum(replayed_half_ns ** 2) FILTER (replayed_ns IS NOT NULL), 0)) AS kernels_half_ns,
+        coalesce(sum(replayed_ns) FILTER (route = 'inherited'), 0) AS inherited_ns,
+        coalesce(sum(replayed_ns) FILTER (route = 'inferred'), 0) AS inferred_ns,
+        coalesce(sum(above_gap_mj) FILTER (route = 'inherited'), 0) AS inherited_mj,
+        coalesce(sum(above_gap_mj) FILTER (route = 'inferred'), 0) AS inferred_mj,
         coalesce(sum(recorded_ns) FILTER (replayed_ns IS NULL), 0) AS unreplayed_ns,
         sum(above_gap_mj) AS above_gap_mj,
         sqrt(sum(above_gap_half_mj ** 2) FILTER (above_gap_mj IS NOT NULL)) AS above_gap_half_mj,
+        coalesce(sum(clock_ns), 0) AS clock_ns,
+        coalesce(sum(clock_mj), 0) AS clock_mj,
         coalesce(sum(coalesce(replayed_ns, recorded_ns)) FILTER (above_gap_mj IS NOT NULL), 0) AS powered_ns,
         coalesce(sum(coalesce(replayed_ns, recorded_ns)) FILTER (above_gap_mj IS NULL), 0) AS unpowered_ns,
         sum(replayed_ns * clock_mhz) / sum(replayed_ns) FILTER (clock_mhz IS NOT NULL) AS replay_mhz,
@@ -81,10 +87,10 @@ joined AS (
 timed AS (
     SELECT
         *,
-        kernels_ns * overlap_share AS overlap_ns,
+        (kernels_ns + clock_ns) * overlap_share AS overlap_ns,
         unreplayed_ns * (1 - overlap_share) AS rest_ns,
         gap_launches * gap_ns AS gaps_ns,
-        kernels_ns - overlap_ns + rest_ns AS predicted_busy_ns,
+        kernels_ns + clock_ns - overlap_ns + rest_ns AS predicted_busy_ns,
         predicted_busy_ns + coalesce(gaps_ns, 0) + coalesce(idle_ns, 0) AS predicted_ns,
         predicted_ns - rest_ns AS predicted_replayed_ns,
         100 * coalesce(busy_ns, predicted_busy_ns) / wall_ns AS busy_share_pct,
@@ -98,12 +104,12 @@ powered AS (
     SELECT
         *,
         100 * powered_ns / nullif(powered_ns + unpowered_ns, 0) AS powered_time_pct,
-        above_gap_mj / nullif(powered_ns, 0) * unpowered_ns AS unpowered_mj,
-        above_gap_mj + unpowered_mj AS above_gap_all_mj,
+        (above_gap_mj + clock_mj) / nullif(powered_ns, 0) * unpowered_ns AS unpowered_mj,
+        above_gap_mj + clock_mj + unpowered_mj AS above_gap_all_mj,
         1e-6 * gap_power_w * predicted_ns AS gap_mj,
         1e-6 * gap_power_error_w * predicted_ns AS gap_half_mj,
         1e-6 * coalesce(context_power_w, gap_power_w) * paused_ns AS waiting_mj,
-        above_gap_mj + gap_mj + waiting_mj AS predicted_replayed_mj,
+        above_gap_mj + clock_mj + gap_mj + waiting_mj AS predicted_replayed_mj,
         predicted_replayed_mj + unpowered_mj AS predicted_mj,
         sqrt(above_gap_half_mj ** 2 + gap_half_mj ** 2) AS predicted_half_mj,
         energy_mj - 1e-6 * gap_power_w * wall_ns AS above_gap_measured_mj,
@@ -152,6 +158,9 @@ SELECT
     compared_ns,
     kernels_ns,
     kernels_half_ns,
+    inherited_ns,
+    inferred_ns,
+    clock_ns,
     overlap_ns,
     gap_ns,
     gap_source,
@@ -187,6 +196,9 @@ SELECT
     context_power_w,
     above_gap_mj,
     above_gap_half_mj,
+    inherited_mj,
+    inferred_mj,
+    clock_mj,
     powered_time_pct,
     unpowered_mj,
     gap_mj,

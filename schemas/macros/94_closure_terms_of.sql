@@ -10,9 +10,22 @@ WITH listed AS (
         mode,
         unnest([
             (
-                'time', 'kernels', 'addend', 'predicted', kernels_ns, kernels_ns - kernels_half_ns, kernels_ns + kernels_half_ns, 'ns',
+                'time', 'kernels', 'addend', 'predicted', kernels_ns - inherited_ns - inferred_ns,
+                kernels_ns - inherited_ns - inferred_ns - kernels_half_ns, kernels_ns - inherited_ns - inferred_ns + kernels_half_ns, 'ns',
                 'replays (' || coalesce(caches, 'none') || ')',
                 format('{:.1f} % of the launches, {:.1f} % of their recorded time', replayed_launches_pct, replayed_time_pct)
+            ),
+            (
+                'time', 'kernels, inherited calls', 'addend', 'predicted', inherited_ns, NULL, NULL, 'ns', 'replays',
+                'calls taken from the same launches elsewhere'
+            ),
+            (
+                'time', 'kernels, inferred calls', 'addend', 'predicted', inferred_ns, NULL, NULL, 'ns', 'replays',
+                'calls found by trying'
+            ),
+            (
+                'time', 'lower clock', 'addend', 'predicted', clock_ns, NULL, NULL, 'ns', 'replays',
+                CASE WHEN clock_ns > 0 THEN 'kernels that the power cap slows down, at the clock of the model' END
             ),
             ('time', 'overlap', 'addend', 'predicted', -overlap_ns, NULL, NULL, 'ns', 'trace ' || trace, NULL),
             (
@@ -85,13 +98,26 @@ WITH listed AS (
                 CASE
                     WHEN replay_mhz IS NULL THEN 'no replay recorded it'
                     WHEN abs(replay_mhz / model_mhz - 1) > 0.02
-                        THEN format('{:+.1f} % of that of the model: not corrected', 100 * (replay_mhz / model_mhz - 1))
+                        THEN format('{:+.1f} % of that of the model: see lower clock', 100 * (replay_mhz / model_mhz - 1))
                 END
             ),
             (
-                'energy', 'kernels above gap', 'addend', 'predicted', above_gap_mj, above_gap_mj - above_gap_half_mj,
-                above_gap_mj + above_gap_half_mj, 'mJ', 'replays',
+                'energy', 'kernels above gap', 'addend', 'predicted', above_gap_mj - inherited_mj - inferred_mj,
+                above_gap_mj - inherited_mj - inferred_mj - above_gap_half_mj,
+                above_gap_mj - inherited_mj - inferred_mj + above_gap_half_mj, 'mJ', 'replays',
                 CASE WHEN above_gap_mj IS NULL THEN energy_error_reason ELSE format('{:.1f} % of the kernel time', powered_time_pct) END
+            ),
+            (
+                'energy', 'above gap, inherited calls', 'addend', 'predicted', inherited_mj, NULL, NULL, 'mJ', 'replays',
+                'calls taken from the same launches elsewhere'
+            ),
+            (
+                'energy', 'above gap, inferred calls', 'addend', 'predicted', inferred_mj, NULL, NULL, 'mJ', 'replays',
+                'calls found by trying'
+            ),
+            (
+                'energy', 'lower clock', 'addend', 'predicted', clock_mj, NULL, NULL, 'mJ', 'replays',
+                CASE WHEN clock_mj <> 0 THEN 'kernels that the power cap slows down, at the clock of the model' END
             ),
             (
                 'energy', 'gap', 'addend', 'predicted', gap_mj, gap_mj - gap_half_mj, gap_mj + gap_half_mj, 'mJ', 'replays',
@@ -141,7 +167,7 @@ WITH listed AS (
                 CASE
                     WHEN energy_mhz IS NULL THEN 'no replay recorded it'
                     WHEN abs(energy_mhz / model_mhz - 1) > 0.02
-                        THEN format('{:+.1f} % of that of the model: not corrected', 100 * (energy_mhz / model_mhz - 1))
+                        THEN format('{:+.1f} % of that of the model: see lower clock', 100 * (energy_mhz / model_mhz - 1))
                 END
             ),
             (
@@ -189,4 +215,6 @@ SELECT
     source,
     note
 FROM listed
-WHERE books = 'host bound' OR NOT ends_with(term, 'context power');
+WHERE
+    (books = 'host bound' OR NOT ends_with(term, 'context power'))
+    AND ("value" <> 0 OR NOT (ends_with(term, 'inherited calls') OR ends_with(term, 'inferred calls')));

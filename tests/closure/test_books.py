@@ -140,9 +140,35 @@ def test_clocks(closed: Warehouse) -> None:
     clock = (420 * 2000 + 90 * 1600) / 510
     assert found["time", "clock, model"]["value"] == 1800
     assert found["time", "clock, replay"]["value"] == pytest.approx(clock)
-    assert found["time", "clock, replay"]["note"] == "+7.2 % of that of the model: not corrected"
+    assert found["time", "clock, replay"]["note"] == "+7.2 % of that of the model: see lower clock"
     assert found["energy", "clock, replay"]["value"] == pytest.approx((400 * 1500 + 100 * 1800) / 500)
     assert found["time", "kernels"]["value"] == KERNELS_NS
+
+
+def test_kernels_that_the_power_cap_slows_down_are_taken_at_the_clock_of_the_model(closed: Warehouse) -> None:
+    """The products: at 1400 MHz half as long again and a fifth cheaper than at 2000; the model ran at 1600."""
+    insert(closed, "measurements", [measurement("sm_mhz", 1600.0)])
+    told = {
+        "run_id": "run1",
+        "item_id": "s:gemm:1:aten::mm",
+        "op": "x",
+        "route": "aten",
+        "grade": "L0",
+        "clock_mhz": 2000.0,
+    }
+    capped = {"capped_mhz": 1400.0, "capped_stretch": 1.5, "capped_above_gap_mj": 0.016}
+    insert(closed, "replay_calls", [{**told, "energy_sm_mhz": 2000.0, "above_gap_mj": 0.02, **capped}])
+    row = book(closed)
+    longer = 420 * 0.5 * (1 / 1600 - 1 / 2000) / (1 / 1400 - 1 / 2000)
+    cheaper = 0.04 * -0.2 * (2000 - 1600) / (2000 - 1400)
+    assert (row["clock_ns"], row["clock_mj"]) == (pytest.approx(longer), pytest.approx(cheaper))
+    assert row["kernels_ns"] == KERNELS_NS
+    assert row["predicted_busy_ns"] == pytest.approx((KERNELS_NS + longer) * (1 - SHARE) + REST_NS)
+    assert row["above_gap_all_mj"] == pytest.approx((0.05 + cheaper) * (1 + 10 / KERNELS_NS))
+    found = rows(closed, "FROM closure_kernels WHERE mode = 'eager' AND kernel LIKE '%add%'")
+    assert [(one["clock_ns"], one["clock_mj"]) for one in found] == [(0, 0)]
+    closed.query("UPDATE measurements SET value = 1200 WHERE quantity = 'sm_mhz'", write=True)
+    assert book(closed)["clock_ns"] == pytest.approx(420 * 0.5)
 
 
 @pytest.mark.parametrize("section", ["time", "energy"])

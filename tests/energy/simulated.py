@@ -213,6 +213,8 @@ class SimulatedLoad:
 class SimulatedLoads:
     """Calls by the id of their item. `uncapturable` ones run one by one, with a gap ten times their kernel's time.
 
+    So do those of `slow_host`, which run out of work but where a pad gives the host time.
+
     Those of `dries` run out of work where no more than that is queued, in seconds.
     """
 
@@ -221,16 +223,21 @@ class SimulatedLoads:
     upkeep: dict[str, Work] = field(default_factory=dict)
     failing: frozenset[str] = frozenset()
     uncapturable: frozenset[str] = frozenset()
+    slow_host: frozenset[str] = frozenset()
     flush_bytes: int = 0
     dries: dict[str, float] = field(default_factory=dict)
     empties: float | None = EMPTY_NS
 
     def call(self, item: Item, attempt: int, call_ns: float, *, capture: bool, pad_ns: float = 0.0) -> Prepared:
         del attempt, call_ns
-        if item.id in self.failing or (capture and item.id in self.uncapturable):
+        if item.id in self.failing or (capture and item.id in self.uncapturable | self.slow_host):
             message = "operation not permitted when stream is capturing"
             raise RuntimeError(message)
         work = self.works[item.id]
+        if item.id in self.slow_host:
+            padded = Work(work.kernel_w, work.kernel_ns, work.gap_ns, pad_ns)
+            load = SimulatedLoad(self.device, padded, kind="eager", dries=0.0 if pad_ns else 99.0)
+            return Prepared(load, pad_ns=pad_ns)
         if not capture:
             slow = Work(work.kernel_w, work.kernel_ns, 10 * work.kernel_ns)
             return Prepared(SimulatedLoad(self.device, slow, kind="eager"))

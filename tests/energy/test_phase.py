@@ -30,7 +30,8 @@ HOT = {"gemm": Work(1000.0, 127_000.0), "silu": Work(800.0, 12_200.0), "norm": W
 
 def tasks(works: Mapping[str, Work] = WORKS, **totals: int) -> list[Task]:
     return [
-        Task(planned(name, totals.get(name, 1_000_000)), 0, Kernels(work.kernel_ns)) for name, work in works.items()
+        Task(planned(name, totals.get(name, 1_000_000)), 0, Kernels(work.kernel_ns, slot_ns=work.slot_s * 1e9))
+        for name, work in works.items()
     ]
 
 
@@ -220,7 +221,12 @@ def test_a_loop_that_the_power_cap_slows_down_is_padded() -> None:
     gemm = notes.energies["gemm"]
     slowed = [one for one in gemm.windows if one.slowed]
     assert len(slowed) == 1
-    assert slowed[0].seconds < 0.6
+    assert slowed[0].seconds < 1.0
+    law = HOT["gemm"].under(CAP_W)
+    assert gemm.capped_mhz == pytest.approx(1980.0 * law.clock, rel=0.01)
+    assert gemm.capped_stretch == pytest.approx(law.slot_s / HOT["gemm"].slot_s, rel=0.01)
+    assert gemm.capped_above_gap_mj == pytest.approx(law.above_mj, rel=0.02)
+    assert notes.energies["norm"].capped_mhz is None
     capped = evaluate(slowed, Kernels(HOT["gemm"].kernel_ns), Common(Gap(GAP_W, 0.1)))
     assert (capped.above_gap_mj or 0) < 0.95 * HOT["gemm"].above_mj
     assert gemm.method == "CUDA-graph loop between counter edges, padded"
@@ -276,6 +282,14 @@ def test_a_queue_that_ran_dry_is_tried_once_more_and_deeper() -> None:
     lost = weigh(dries={"gemm": 5.0}).energies["gemm"]
     assert "ran out of work" in str(lost.reason)
     assert lost.energy_mj is None
+
+
+def test_a_host_too_slow_to_keep_up_gets_time_from_pads() -> None:
+    """Calls that cannot be captured, enqueued at half the speed at which they run."""
+    work = Work(400.0, 30_000.0)
+    found = weigh(works={"sdpa": work}, todo=tasks({"sdpa": work}), slow_host=frozenset({"sdpa"})).energies["sdpa"]
+    assert found.above_gap_mj == pytest.approx(work.above_mj, rel=0.01)
+    assert all(one.pad_ns >= 200_000 for one in found.windows)
 
 
 def test_the_gap_is_the_slot_without_the_empty_kernel() -> None:

@@ -16,10 +16,10 @@ import sys
 import time
 from pathlib import Path
 
-RUNS: dict[str, tuple[str, ...]] = {
-    "bloom-560m": ("--batch", "8", "--prompt", "1024", "--new-tokens", "8", "--stages", "prefill,decode"),
-    "llama-2-7b": ("--batch", "1", "--prompt", "1024", "--new-tokens", "8", "--stages", "prefill,decode"),
-    "gpt2": ("--batch", "16", "--prompt", "1024", "--stages", "train", "--dtype", "bfloat16"),
+RUNS: dict[str, str] = {
+    "bloom-560m": "--batch 64 --prompt 1536 --new-tokens 8 --stages decode",
+    "llama-2-7b": "--batch 1 --prompt 4000 --new-tokens 8 --stages prefill,decode --cuda-graphs",
+    "gpt2": "--batch 16 --prompt 1024 --stages train --dtype bfloat16",
 }
 TINY = ("--tiny", "--device", "cpu", "--batch", "1", "--prompt", "16", "--new-tokens", "2", "--seconds", "0.3")
 
@@ -35,13 +35,13 @@ def kerneldb(folder: Path, *arguments: str) -> str:
 
 def record(folder: Path, model: str, *, tiny: bool, seconds: float) -> None:
     """Record a model into the folder and the database."""
-    scale = TINY if tiny else ("--cuda-graphs", "--seconds", str(seconds))
-    kerneldb(folder, "record", model, *RUNS[model], *scale, "--output", str(folder / model))
+    wanted = RUNS[model].replace(" --cuda-graphs", "") if tiny else f"{RUNS[model]} --seconds {seconds}"
+    kerneldb(folder, "record", model, *wanted.split(), *(TINY if tiny else ()), "--output", str(folder / model))
 
 
 def eager_traces(folder: Path) -> list[str]:
     """Traces whose kernels have operators: those that can be replayed."""
-    sql = "SELECT name FROM traces WHERE has_shapes ORDER BY name"
+    sql = "SELECT name FROM traces WHERE has_shapes AND name NOT LIKE '%cuda-graph' ORDER BY name"
     return [row["name"] for row in json.loads(kerneldb(folder, "query", sql, "--json") or "[]")]
 
 
@@ -59,7 +59,7 @@ def main() -> int:
         record(given.folder, model, tiny=given.tiny, seconds=given.seconds)
     device = ("--device", "cpu") if given.tiny else ()
     for trace in eager_traces(given.folder):
-        options = ("--until-time", "99.7%", "--energy-seconds", str(given.energy_seconds), *device)
+        options = ("--until-time", "99%", "--energy-seconds", str(given.energy_seconds), *device)
         kerneldb(given.folder, "replay", "--trace", trace, *options)
     for layout in ("csv", "json"):
         (given.folder / f"closure.{layout}").write_text(kerneldb(given.folder, "closure", "--format", layout))

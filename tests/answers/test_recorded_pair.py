@@ -1,0 +1,25 @@
+"""Two recordings of one model, hours apart on two boards of one kind: nothing changed, and nothing is said to have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from click.testing import CliRunner
+
+import kerneldb
+from kerneldb.cli import cli
+
+FIRST = "docs/results/2026-11-21-h200-energy/bloom-560m/prefill.pt.trace.json.gz"
+SECOND = "docs/results/2026-11-21-h200-closure/board2/bloom-560m-prefill.pt.trace.json.gz"
+
+
+def test_the_same_model_recorded_twice_has_no_regression(root: Path, tmp_path: Path) -> None:
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(root / FIRST, name="first")
+    database.ingest(root / SECOND, name="second")
+    for before, after in (("first", "second"), ("second", "first")):
+        found = database.diff(before, after)
+        assert set(found.by_verdict) <= {"noise", "unchanged"}
+        assert abs(found.after_ns / found.before_ns - 1) < 0.01
+        gate = ["--db", str(database.path), "diff", before, after, "--fail-on", "3%"]
+        assert CliRunner().invoke(cli, gate).exit_code == 0
