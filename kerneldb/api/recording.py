@@ -10,7 +10,7 @@ from kerneldb.api.ingestion import IngestOptions, Outcome
 from kerneldb.replay.recording import bundle, launch, summary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -22,17 +22,23 @@ if TYPE_CHECKING:
 class Recorded:
     """A recording: its folder, what bundle.json in it holds, and what became of its traces in the database.
 
-    `complete` is false where a stage could not be recorded; `table` then has the reason.
+    `contents` is that of every rank, one where there are no ranks. `complete` is false where a stage could not be
+    recorded; `table` then has the reason.
     """
 
     folder: Path
-    content: dict[str, Any]
+    contents: tuple[dict[str, Any], ...]
     complete: bool
     outcomes: tuple[Outcome, ...] = ()
 
     def table(self) -> pa.Table:
-        """One row per stage and mode; figures are per iteration, NULL where unknown."""
-        return table(self.content)
+        """One row per stage and mode, of each rank; figures are per iteration, NULL where unknown."""
+        return table(self.contents)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What bundle.json holds, of the first rank where there are several."""
+        return self.contents[0]
 
 
 def record(
@@ -51,18 +57,18 @@ def record(
     target = folder or Path(settings.bundle_name)
     complete = launch.run(settings, target, resume=resume, listen=listen or _nobody)
     outcomes = () if database is None else tuple(database.ingest_each([target], IngestOptions()))
-    return Recorded(target, bundle.read(target), complete, outcomes)
+    return Recorded(target, tuple(bundle.read_all(target)), complete, outcomes)
 
 
-def table(content: Mapping[str, Any]) -> pa.Table:
-    """The rows of a bundle.json, one per stage and mode."""
+def table(contents: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """The rows of recordings, one per stage and mode of each rank."""
     import pyarrow as pa
 
-    texts, counts = ("stage", "mode", "reason"), ("iterations", "launches")
+    texts, counts = ("stage", "mode", "reason"), ("rank", "iterations", "launches")
     kinds = {**dict.fromkeys(texts, pa.string()), **dict.fromkeys(counts, pa.int64())}
-    rows = summary.rows(content)
+    rows = summary.rows(contents)
     columns = {}
-    for name in summary.COLUMNS:
+    for name in summary.columns(contents):
         values = [_whole(one[name]) if name in counts else one[name] for one in rows]
         columns[name] = pa.array(values, kinds.get(name, pa.float64()))
     return pa.table(columns)

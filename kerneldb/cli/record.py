@@ -39,6 +39,14 @@ NEEDED = ("duckdb", "polars", "pyarrow")
 @click.option("--batch", type=POSITIVE, default=1, show_default=True, help="Sequences or images at once.")
 @click.option("--prompt", type=POSITIVE, default=128, show_default=True, help="Tokens per sequence.")
 @click.option("--new-tokens", type=POSITIVE, default=16, show_default=True, help="Decode steps per iteration.")
+@click.option(
+    "--tp",
+    type=POSITIVE,
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Share the model out to N GPUs (tensor parallel); run so many processes of a script.",
+)
 @click.option("--cuda-graphs", is_flag=True, help="Also under CUDA graphs.")
 @click.option("--compile", is_flag=True, help="Through torch.compile; keeps the sources of its kernels.")
 @click.option(
@@ -69,11 +77,16 @@ def record(*, arguments: tuple[str, ...], listed: bool, layout: Any, **given: An
     and into the database. A recording that was stopped goes on with --resume and the same options. On a machine without
     DuckDB: python -m kerneldb.replay.recording MODEL.
 
+    With --tp N, N processes share attention heads and MLP of the model, one a GPU, and exchange what they make (NCCL or
+    RCCL; gloo on a CPU). Each measures and traces its own GPU; their traces are the ranks of one job. A script is run
+    in N processes, as torchrun does it.
+
     Prints a row per stage and mode, per iteration: what is unknown is empty, with the reason.
 
     \b
       kerneldb record bloom-560m --batch 8 --prompt 1024 --cuda-graphs
       kerneldb record gpt2 --stages train --dtype bfloat16
+      kerneldb record vicuna-7b --tp 2 --prompt 1024
       kerneldb record --script train.py -- --steps 20
     """
     output = Output(format=layout)
@@ -120,7 +133,7 @@ def _settings(arguments: tuple[str, ...], given: Mapping[str, Any]) -> Settings:
         raise click.UsageError(message)
     same = (
         "device", "dtype", "batch", "prompt", "new_tokens", "cuda_graphs", "compile", "seconds", "iterations",
-        "trace_only", "tiny", "layers", "seed", "label", "name", "checkpoint", "modules",
+        "trace_only", "tiny", "layers", "seed", "label", "name", "checkpoint", "modules", "tp",
     )  # fmt: skip
     return resolved(
         Settings(

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from kerneldb.errors import KerneldbError
-from kerneldb.replay.recording import models, settings, summary
+from kerneldb.replay.recording import bundle, launch, models, settings, summary
+from kerneldb.replay.recording.ranks import Place, Ranks
 from kerneldb.replay.recording.settings import DTYPES, Settings
 
 INTERRUPTED: Final = 130
@@ -37,8 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.job is None and not given.model and not given.script:
         parser.error("name a model (--list shows them) or give --script FILE")
     try:
-        wanted, folder, resume = _job() if given.job is not None else _wanted(given)
-        return _record(wanted, folder, resume=resume, listen=_told(given.events))
+        if given.job is not None:
+            return _do(given.events)
+        wanted, folder, resume = _wanted(given)
+        return _record(wanted, folder, resume=resume, listen=_tell)
     except KerneldbError as error:
         return _failed(given.events, str(error), error.exit_code)
     except OSError as error:
@@ -48,23 +51,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _record(wanted: Settings, folder: Path, *, resume: bool, listen: Callable[[Mapping[str, Any]], None]) -> int:
+    if wanted.tp > 1:
+        complete = launch.run(wanted, folder, resume=resume, listen=listen)
+        contents = bundle.read_all(folder)
+    else:
+        content = _here(wanted, folder, resume=resume, listen=listen)
+        complete, contents = not any("reason" in part for part in content["parts"]), [content]
+    sys.stderr.write(f"{folder}: recorded; read it with: kerneldb ingest {folder}\n")
+    sys.stdout.write(summary.text(contents))
+    return int(not complete)
+
+
+def _here(
+    wanted: Settings,
+    folder: Path,
+    *,
+    resume: bool,
+    listen: Callable[[Mapping[str, Any]], None],
+    place: Place = Place(),  # noqa: B008 (it cannot change)
+) -> dict[str, Any]:
+    """Record in this process, alone or as a rank of a job."""
     os.environ.update(PROCESS_WIDE | ({} if wanted.script else OFFLINE))
+    if place.world_size > 1:
+        os.environ.update(place.environment())
     from kerneldb.replay.recording import recorder
 
-    made = recorder.record(wanted, folder, resume=resume, listen=listen)
-    listen({"what": "end"})
-    if listen is _tell:
-        sys.stderr.write(f"{folder}: recorded; read it with: kerneldb ingest {folder}\n")
-        sys.stdout.write(summary.text(made.content))
-    return int(any("reason" in part for part in made.parts))
+    ranks = Ranks(place)
+    made = recorder.record(wanted, folder, resume=resume, listen=listen, ranks=ranks)
+    ranks.leave()
+    return made.content
 
 
-def _job() -> tuple[Settings, Path, bool]:
-    """What a parent process wants, as JSON on standard input; this process ends with it."""
+def _do(events: int) -> int:
+    """Do what a parent process wants, as JSON on standard input; this process ends with it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    job = json.loads(sys.stdin.read())
-    return settings.from_dict(job["settings"]), Path(job["folder"]), bool(job["resume"])
+    job, listen = json.loads(sys.stdin.read()), _told(events)
+    wanted, place = settings.from_dict(job["settings"]), Place.from_dict(job.get("place", {}))
+    content = _here(wanted, Path(job["folder"]), resume=bool(job["resume"]), listen=listen, place=place)
+    listen({"what": "end"})
+    return int(any("reason" in part for part in content["parts"]))
 
 
 def _wanted(given: argparse.Namespace) -> tuple[Settings, Path, bool]:
@@ -90,6 +116,7 @@ def _wanted(given: argparse.Namespace) -> tuple[Settings, Path, bool]:
             checkpoint=given.checkpoint,
             script=tuple(given.script),
             modules=tuple(given.modules),
+            tp=given.tp,
         )
     )
     return wanted, given.output or Path(wanted.bundle_name), given.resume
@@ -128,6 +155,7 @@ _NUMBERS: Final = {
     "new_tokens": "decode steps per iteration",
     "iterations": "traced iterations",
     "layers": "layers instead of the model's own",
+    "tp": "GPUs that share the model (tensor parallel); with --script, its processes",
 }
 _SWITCHES: Final = {
     "cuda_graphs": "also under CUDA graphs",
@@ -145,10 +173,8 @@ def _positive(text: str) -> int:
     return number
 
 
-def _told(events: int | None) -> Callable[[Mapping[str, Any]], None]:
-    """Tells the parent process, through a descriptor, or the user."""
-    if events is None:
-        return _tell
+def _told(events: int) -> Callable[[Mapping[str, Any]], None]:
+    """Tells the parent process, through a descriptor."""
 
     def tell(event: Mapping[str, Any]) -> None:
         os.write(events, (json.dumps(event) + "\n").encode())
@@ -166,8 +192,6 @@ def _failed(events: int | None, message: str, code: int) -> int:
 
 
 def _tell(event: Mapping[str, Any]) -> None:
-    if event["what"] == "end":
-        return
     said = " ".join(str(event[key]) for key in ("what", "stage", "mode", "reason") if event.get(key))
     sys.stderr.write(said + "\n")
     sys.stderr.flush()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kerneldb.replay.facts import INSTALL
-from kerneldb.replay.recording import models, settings
+from kerneldb.replay.recording import models, parallel, settings
 from kerneldb.replay.recording.errors import RecordError
 from kerneldb.replay.recording.settings import Settings
 
@@ -68,8 +68,11 @@ def _random(wanted: Settings, dtype: Any) -> Any:
     import torch
 
     library, model = transformers(), models.find(wanted.model)
+    arguments = model.arguments(tiny=wanted.tiny, layers=wanted.layers)
+    if wanted.tp > 1:
+        arguments = parallel.divided(arguments, wanted.tp)
     try:
-        config = getattr(library, model.config_class)(**model.arguments(tiny=wanted.tiny, layers=wanted.layers))
+        config = getattr(library, model.config_class)(**arguments)
         maker = getattr(library, CLASSES[model.kind])
     except (AttributeError, KeyError) as error:
         message = f"transformers {library.__version__} cannot build {model.name} ({error}): it needs 4.45 or newer"
@@ -79,6 +82,8 @@ def _random(wanted: Settings, dtype: Any) -> Any:
     with torch.device(wanted.device), default_dtype(dtype):
         made = maker.from_config(config) if hasattr(maker, "from_config") else maker(config)
     made = made.to(dtype)
+    if wanted.tp > 1:
+        parallel.connect(made, wanted.tp)
     randomize(made, wanted)
     return made
 
@@ -104,12 +109,29 @@ def default_dtype(dtype: Any) -> Iterator[None]:
 
 
 def randomize(model: Any, wanted: Settings) -> None:
-    """Weights and biases ~ N(0, 0.02), scales of normalisations ~ N(1, 0.02): zeros would draw less power."""
+    """Weights and biases ~ N(0, 0.02), scales of normalisations ~ N(1, 0.02): zeros would draw less power.
+
+    The part of a divided model gets what these are in the whole one.
+    """
     import torch
 
     made = torch.Generator(device=wanted.device).manual_seed(wanted.seed)
+    tied = wanted.tp > 1 and bool(model.config.tie_word_embeddings)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            noise = torch.empty_like(parameter).normal_(0.0, SPREAD, generator=made)
+            dimension = parallel.cut(name, parameter.shape, ways=wanted.tp, tied=tied)
+            noise = _noise(parameter, dimension, wanted, made)
             scale = parameter.ndim == 1 and name.endswith("weight")
             parameter.copy_(noise + 1 if scale else noise)
+
+
+def _noise(parameter: Any, dimension: int | None, wanted: Settings, made: Any) -> Any:
+    """Noise for a parameter; of a cut one, the rank's part of the noise for the whole."""
+    import torch
+
+    if dimension is None:
+        return torch.empty_like(parameter).normal_(0.0, SPREAD, generator=made)
+    shape, own = list(parameter.shape), parameter.shape[dimension]
+    shape[dimension] = own * wanted.tp
+    whole = parameter.new_empty(shape).normal_(0.0, SPREAD, generator=made)
+    return whole.narrow(dimension, wanted.rank * own, own)

@@ -137,6 +137,20 @@ def start(folder: Path, settings: Settings, *, resume: bool) -> Bundle:
     return made
 
 
+def of_rank(folder: Path, rank: int) -> Path:
+    """Where a rank of a job records, below the folder of the job."""
+    return folder / f"rank{rank}"
+
+
+def read_all(folder: Path) -> list[dict[str, Any]]:
+    """What bundle.json holds: of the recording in `folder`, or of each rank of a job, in their order."""
+    first = of_rank(folder, 0)
+    if (folder / NAME).exists() or not (first / NAME).exists():
+        return [read(folder)]
+    ranks = range(int(read(first)["world_size"]))
+    return [read(of_rank(folder, rank)) for rank in ranks]
+
+
 def _new(folder: Path, settings: Settings) -> dict[str, Any]:
     return {
         "format": FORMAT,
@@ -145,6 +159,7 @@ def _new(folder: Path, settings: Settings) -> dict[str, Any]:
         "name": settings.name or folder.resolve().name,
         "label": settings.label,
         "model": settings.model,
+        **({"rank": settings.rank, "world_size": settings.tp} if settings.tp > 1 else {}),
         "started": facts.now(),
         "finished": None,
         "settings": settings.kept(),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import IO, Any, Final
 
+from kerneldb.replay.recording import bundle
 from kerneldb.replay.recording import settings as wanted_settings
 from kerneldb.replay.recording.errors import RecordError
+from kerneldb.replay.recording.ranks import Place, free_ports
 from kerneldb.replay.recording.settings import Settings
 
 WORKER: Final = (sys.executable, "-m", "kerneldb.replay.recording", "--job")
@@ -20,35 +24,97 @@ INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 INTERRUPTED: Final = 130
 STDERR: Final = 2
 ENDINGS: Final = ("end", "error")
+GRACE_S: Final = 5.0
 CHATTER: Final = ("USDT:", "[W")
 Listener = Callable[[Mapping[str, Any]], None]
+
+
+class SilentEndError(RecordError):
+    """The process ended without a word."""
 
 
 def run(settings: Settings, folder: Path, *, resume: bool, listen: Listener) -> bool:
     """Record into `folder`; whether every stage could be recorded. `listen` is told of each step.
 
-    What a script prints goes to stderr. Raises RecordError, with its exit code, where it came to nothing.
+    Of several ranks, each records into a folder of its own below `folder`, and `listen` is told of the first one's
+    steps. What a script prints goes to stderr. Raises RecordError, with its exit code, where it came to nothing.
     """
-    job = {"settings": wanted_settings.to_dict(settings), "folder": str(folder), "resume": resume}
-    reading, writing = os.pipe()
-    with tempfile.TemporaryFile() as said:
-        output = None if settings.script else said
-        with subprocess.Popen(  # noqa: S603 (our own interpreter and module)
-            (*WORKER, "--events", str(writing)),
-            stdin=subprocess.PIPE,
-            stdout=output or STDERR,
-            stderr=output,
-            pass_fds=(writing,),
-            env=_environment(),
-        ) as process:
-            os.close(writing)
-            assert process.stdin is not None  # noqa: S101 (asked for)
-            process.stdin.write(json.dumps(job).encode())
-            process.stdin.close()
-            last = _follow(reading, listen)
-            code = process.wait()
-        _raise(code, last, said)
-    return code == 0
+    if settings.tp == 1:
+        return _Process(settings, folder, resume=resume).run(listen)
+    port, script_port = free_ports(2)
+    named = dataclasses.replace(settings, name=settings.name or folder.resolve().name)
+    return _together(
+        [
+            _Process(
+                dataclasses.replace(named, rank=rank, device="cpu" if not settings.on_gpu else f"cuda:{rank}"),
+                bundle.of_rank(folder, rank),
+                resume=resume,
+                place=Place(rank, settings.tp, port, script_port),
+            )
+            for rank in range(settings.tp)
+        ],
+        listen,
+    )
+
+
+def _together(processes: Sequence[_Process], listen: Listener) -> bool:
+    """Run the ranks of a job. Where one fails, the others would wait for it forever: they are ended."""
+    with ThreadPoolExecutor(len(processes)) as pool:
+        runs = [pool.submit(one.run, _nobody if number else listen) for number, one in enumerate(processes)]
+        try:
+            wait(runs, return_when=FIRST_EXCEPTION)
+            wait(runs, timeout=GRACE_S)  # others may say what the matter is
+        finally:
+            for one in processes:
+                one.stop()
+    errors = [error for error in (one.exception() for one in runs) if error is not None]
+    if errors:
+        raise next((error for error in errors if not isinstance(error, SilentEndError)), errors[0])
+    return all(one.result() for one in runs)
+
+
+def _nobody(event: Mapping[str, Any]) -> None:
+    """Listens to nothing."""
+    del event
+
+
+class _Process:
+    """A process that records into a folder."""
+
+    def __init__(self, settings: Settings, folder: Path, *, resume: bool, place: Place | None = None) -> None:
+        self._settings = settings
+        self._job = {"settings": wanted_settings.to_dict(settings), "folder": str(folder), "resume": resume}
+        if place is not None:
+            self._job["place"] = place.to_dict()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def run(self, listen: Listener) -> bool:
+        """Record; whether every stage could be recorded."""
+        reading, writing = os.pipe()
+        with tempfile.TemporaryFile() as said:
+            output = None if self._settings.script else said
+            with subprocess.Popen(  # noqa: S603 (our own interpreter and module)
+                (*WORKER, "--events", str(writing)),
+                stdin=subprocess.PIPE,
+                stdout=output or STDERR,
+                stderr=output,
+                pass_fds=(writing,),
+                env=_environment(),
+            ) as process:
+                self._process = process
+                os.close(writing)
+                assert process.stdin is not None  # noqa: S101 (asked for)
+                process.stdin.write(json.dumps(self._job).encode())
+                process.stdin.close()
+                last = _follow(reading, listen)
+                code = process.wait()
+            _raise(code, last, said)
+        return code == 0
+
+    def stop(self) -> None:
+        """End the process, if it is still there."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
 
 
 def _follow(reading: int, listen: Listener) -> Mapping[str, Any]:
@@ -74,7 +140,7 @@ def _raise(code: int, last: Mapping[str, Any], said: IO[bytes]) -> None:
         raise error
     if last.get("what") != "end":
         message = f"the recording ended with {_meaning(code)}: {_last(said)}; --resume goes on with it"
-        raise RecordError(message)
+        raise SilentEndError(message)
 
 
 def _last(said: IO[bytes]) -> str:

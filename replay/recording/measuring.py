@@ -14,7 +14,7 @@ import random
 import statistics
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
@@ -23,6 +23,7 @@ from kerneldb.replay.energy.clock import SystemClock
 from kerneldb.replay.energy.edges import Beat, Edge, Power, Watch, find_beat, power
 from kerneldb.replay.energy.evaluate import student
 from kerneldb.replay.energy.meter import Meter, MeterError, Sample
+from kerneldb.replay.recording.ranks import ALONE, Ranks
 from kerneldb.replay.recording.settings import Settings
 from kerneldb.replay.recording.stages import Work
 
@@ -193,25 +194,29 @@ def _pace(work: Work, settings: Settings) -> Pace:
 
 
 def run(
-    work: Work, settings: Settings, meter: Meter | None, beat: Beat | None
+    work: Work, settings: Settings, meter: Meter | None, beat: Beat | None, ranks: Ranks = ALONE
 ) -> tuple[list[Repetition], list[Sample]]:
-    """Measure the repetitions of one stage and mode, with the samples that were taken meanwhile."""
+    """Measure the repetitions of one stage and mode, with the samples that were taken meanwhile.
+
+    The processes of a job run each repetition together, from one start, and as many iterations.
+    """
     pace = _pace(work, settings)
     samples: list[Sample] = []
     repetitions = []
     for _ in range(REPETITIONS):
+        loop = _Loop(pace, settings, ranks)
         if meter is None or beat is None:
-            repetitions.append(_loop(pace, settings))
+            repetitions.append(loop.run())
         else:
-            repetitions.append(_measured(pace, settings, meter, beat, samples))
+            repetitions.append(_measured(loop, meter, beat, samples))
     return repetitions, samples
 
 
-def _measured(pace: Pace, settings: Settings, meter: Meter, beat: Beat, samples: list[Sample]) -> Repetition:
+def _measured(loop: _Loop, meter: Meter, beat: Beat, samples: list[Sample]) -> Repetition:
     # the periods of iterations and of the counter beat against each other: every repetition begins at another phase
     time.sleep(random.uniform(0, PHASE_S))  # noqa: S311 (no secret)
     with EdgeWatch(meter, beat) as watch:
-        found = _loop(pace, settings)
+        found = loop.run()
     samples += watch.samples
     inside = [edge for edge in watch.edges if found.at <= edge.at <= found.at + found.seconds]
     beat.learn(inside)
@@ -230,18 +235,53 @@ def _power(edges: Sequence[Edge], beat: Beat, failure: str | None) -> tuple[Powe
         return None, f"{error}: measure longer (--seconds)"
 
 
-def _loop(pace: Pace, settings: Settings) -> Repetition:
-    """Iterations for the repetition's time, after some to settle. `at` is when it began, by the monotonic clock."""
-    wanted = settings.seconds / REPETITIONS
-    settled = time.monotonic() + min(SETTLE_S, wanted)
-    while time.monotonic() < settled:
-        pace.step()
-    first, at, count = pace.mark(), time.monotonic(), 0
-    while count == 0 or time.monotonic() - at < wanted:
-        pace.step()
-        count += 1
-    wall = pace.between(first, pace.mark())
-    return Repetition(wall / count * NS, count, time.monotonic() - at, at)
+class _Loop:
+    """Iterations for the repetition's time, after some to settle.
+
+    A process alone goes on until its time is over. Processes that wait for each other inside of an iteration must run
+    equally many: they agree on a number, from the time of those before.
+    """
+
+    def __init__(self, pace: Pace, settings: Settings, ranks: Ranks) -> None:
+        self._pace = pace
+        self._wanted = settings.seconds / REPETITIONS
+        self._ranks = ranks
+
+    def run(self) -> Repetition:
+        """One repetition. Its `at` is when it began, by the monotonic clock."""
+        settle = min(SETTLE_S, self._wanted)
+        if self._ranks.many:
+            first = self._timed(range(1))
+            settled = self._timed(self._agreed(settle, first))
+            return self._timed(self._agreed(self._wanted, settled))
+        for _ in _within(settle):
+            self._pace.step()
+        return self._timed(_within(self._wanted))
+
+    def _agreed(self, seconds: float, before: Repetition) -> Iterable[int]:
+        """As many turns as take so long on the slowest rank."""
+        slowest_s = max(*self._ranks.gather(before.wall_ns / NS), 1e-6)
+        return range(math.ceil(seconds / slowest_s))
+
+    def _timed(self, turns: Iterable[int]) -> Repetition:
+        """Iterations in a row, one a turn."""
+        self._ranks.wait()
+        first, at, count = self._pace.mark(), time.monotonic(), 0
+        for _ in turns:
+            self._pace.step()
+            count += 1
+        wall = self._pace.between(first, self._pace.mark())
+        return Repetition(wall / count * NS, count, time.monotonic() - at, at)
+
+
+def _within(seconds: float) -> Iterator[int]:
+    """Turns that begin within the time, from the first one on; one at least."""
+    until = time.monotonic() + seconds
+    yield 0
+    turn = 1
+    while time.monotonic() < until:
+        yield turn
+        turn += 1
 
 
 def learn_beat(meter: Meter) -> Beat:

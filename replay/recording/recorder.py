@@ -21,7 +21,9 @@ from kerneldb.replay.recording import bundle, measuring, powers, quantities, sou
 from kerneldb.replay.recording.bundle import Bundle
 from kerneldb.replay.recording.errors import RecordError, StageError
 from kerneldb.replay.recording.quantities import Row
+from kerneldb.replay.recording.ranks import ALONE, Ranks
 from kerneldb.replay.recording.settings import Settings
+from kerneldb.replay.recording.stages import Work
 
 SAMPLE_S: Final = 0.1
 NOT_ASKED: Final = "not measured: --trace-only"
@@ -31,9 +33,10 @@ PRIVATE: Final = frozenset({"host", "device", "device_index"})
 Listener = Callable[[Mapping[str, Any]], None]
 
 
-def record(settings: Settings, folder: Path, *, resume: bool, listen: Listener) -> Bundle:
+def record(settings: Settings, folder: Path, *, resume: bool, listen: Listener, ranks: Ranks = ALONE) -> Bundle:
     """Record into `folder`; `settings` are resolved. `listen` is told of each step (`what`, `stage`, `mode`).
 
+    `ranks`: the processes that record together; each has settings and a folder of its own.
     Raises RecordError, and UsageError where the folder has another recording.
     """
     _require(settings)
@@ -42,7 +45,8 @@ def record(settings: Settings, folder: Path, *, resume: bool, listen: Listener) 
         sources.redirect(folder)
     for module in settings.modules:
         _import(module)
-    made = _Recorder(settings, target, listen)
+    sources.watch(folder)
+    made = _Recorder(settings, target, listen, ranks)
     try:
         made.run()
     finally:
@@ -77,8 +81,9 @@ def _import(module: str) -> None:
 
 
 class _Recorder:
-    def __init__(self, settings: Settings, target: Bundle, listen: Listener) -> None:
+    def __init__(self, settings: Settings, target: Bundle, listen: Listener, ranks: Ranks) -> None:
         self._settings = settings
+        self._ranks = ranks
         self._bundle = target
         self._listen = listen
         self._models = stages.Models(settings)
@@ -89,11 +94,13 @@ class _Recorder:
     def run(self) -> None:
         """Everything that is missing."""
         steps = {"measure": self._measure, "trace": self._trace}
-        left = [(what, part) for what in steps for part in self._settings.parts if not self._done(what, part)]
+        wanted = [(what, part) for what in steps for part in self._settings.parts]
+        had = self._ranks.gather([self._done(*one) for one in wanted])
+        left = [one for one, done in zip(wanted, zip(*had, strict=True), strict=True) if not all(done)]
         if left:
             self._prepare()
         for what, part in left:
-            if not self._done(what, part):  # a part that could not be measured is not traced either
+            if "reason" not in self._bundle.part(*part):  # a part that could not be measured is not traced either
                 self._attempt(what, part, steps[what])
         self._bundle.note(finished=facts.now())
 
@@ -105,11 +112,25 @@ class _Recorder:
         self._note_software()
         if self._meter is not None:
             self._powers()
+        if self._ranks.many and not self._settings.script:
+            self._ranks.join(self._settings.device)
 
     def close(self) -> None:
         """Let go of the meter."""
         if self._meter is not None:
             self._meter.close()
+
+    def _make(self, part: tuple[str, str]) -> Work:
+        """The work of a stage, ready on all ranks. Raises StageError where it cannot be made on one of them."""
+        reason, work = None, None
+        try:
+            work = stages.make(*part, self._settings, self._models)
+        except StageError as error:
+            reason = str(error)
+        reason = next((one for one in self._ranks.gather(reason) if one), None)
+        if work is None or reason is not None:
+            raise StageError(reason)
+        return work
 
     def _done(self, what: str, part: tuple[str, str]) -> bool:
         found = self._bundle.part(*part)
@@ -199,9 +220,9 @@ class _Recorder:
             self._keep_power("gap", powers.with_load(powers.empty_kernels, self._meter, self._beat))
 
     def _measure(self, part: tuple[str, str]) -> None:
-        work = stages.make(*part, self._settings, self._models)
+        work = self._make(part)
         _quiet_collector()
-        found, samples = measuring.run(work, self._settings, self._meter, self._beat)
+        found, samples = measuring.run(work, self._settings, self._meter, self._beat, self._ranks)
         rows = quantities.of_repetitions(found, on_gpu=self._settings.on_gpu, no_meter=self._no_meter)
         if work.tokens is not None:
             rows.append(quantities.row("tokens", work.tokens, None))
@@ -210,8 +231,9 @@ class _Recorder:
         self._bundle.measured(*part, quantities.stamped(rows), samples)
 
     def _trace(self, part: tuple[str, str]) -> None:
-        work = stages.make(*part, self._settings, self._models)
+        work = self._make(part)
         samples: list[Sample] = []
+        self._ranks.wait()
         if self._meter is None:
             found = tracing.trace(work, part, self._settings, self._bundle.folder)
         else:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from kerneldb.errors import UsageError
-from kerneldb.replay.recording import models
+from kerneldb.replay.recording import models, parallel
 
 EAGER: Final = "eager"
 CUDA_GRAPH: Final = "cuda_graph"
 SCRIPT: Final = "script"
 DTYPES: Final = ("float16", "bfloat16", "float32")
-NOT_KEPT: Final = frozenset({"modules", "script", "checkpoint", "label", "name"})
+NOT_KEPT: Final = frozenset({"modules", "script", "checkpoint", "label", "name", "rank"})
 """Settings that bundle.json has otherwise, or not at all: paths and arguments are the user's own."""
 
 
@@ -25,7 +25,8 @@ class Settings:
     """`prompt` and `new_tokens` count tokens per sequence; `seconds` is the measured time per stage and mode.
 
     `iterations` are traced. `script` is a file and its arguments, run instead of a model. `stages` and `dtype` are
-    filled in by `resolved`. `modules` are imported first: they may register a meter.
+    filled in by `resolved`. `modules` are imported first: they may register a meter. `tp` processes share the model,
+    one a GPU (a script is run in so many), and `rank` is the one of them that these are the settings of.
     """
 
     model: str
@@ -48,6 +49,8 @@ class Settings:
     checkpoint: str | None = None
     script: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    tp: int = 1
+    rank: int = 0
 
     @property
     def on_gpu(self) -> bool:
@@ -71,12 +74,14 @@ class Settings:
             return self.name
         if self.script:
             return self.model
-        scale = "-tiny" if self.tiny else ""
-        return f"{self.model}{scale}-{self.dtype}-b{self.batch}-p{self.prompt}"
+        scale, ways = "-tiny" if self.tiny else "", f"-tp{self.tp}" if self.tp > 1 else ""
+        return f"{self.model}{scale}-{self.dtype}-b{self.batch}-p{self.prompt}{ways}"
 
     def kept(self) -> dict[str, Any]:
         """What bundle.json says of the settings, and what a resumed recording must agree with."""
         found = {key: value for key, value in dataclasses.asdict(self).items() if key not in NOT_KEPT}
+        if self.tp == 1:
+            del found["tp"]
         weights = "script" if self.script else f"seed {self.seed}"
         return {**found, "weights": Path(self.checkpoint).name if self.checkpoint else weights}
 
@@ -95,6 +100,8 @@ class Settings:
             found["layers"] = self.layers
         if self.compile:
             found["compile"] = "inductor"
+        if self.tp > 1:
+            found["ranks" if self.script else "tp"] = self.tp
         return {key: str(value) for key, value in found.items()}
 
 
@@ -104,11 +111,15 @@ def resolved(given: Settings) -> Settings:
     if given.cuda_graphs and (device == "cpu" or given.script):
         message = "--cuda-graphs needs a GPU and a model: a CPU and a script have none"
         raise UsageError(message)
+    if given.tp > 1:
+        _check_ranks(given, device)
     if given.script:
         return dataclasses.replace(given, device=device, model=Path(given.script[0]).stem, stages=(SCRIPT,))
     known = None if given.checkpoint else models.find(given.model)
     kind = known.kind if known else checkpoint_kind(Path(str(given.checkpoint)))
     stages = models.stages_of(kind, given.stages)
+    if known is not None and given.tp > 1:
+        parallel.check(known, given, stages)
     _check_length(given, known.config if known else checkpoint_config(Path(str(given.checkpoint))), stages)
     usual = "float32" if device == "cpu" else (known.dtype if known else "float16")
     if "train_step" in stages and usual == "float16":
@@ -120,6 +131,19 @@ def resolved(given: Settings) -> Settings:
     return dataclasses.replace(
         given, device=device, model=known.name if known else given.model, stages=stages, dtype=dtype
     )
+
+
+def _check_ranks(given: Settings, device: str) -> None:
+    """What many processes cannot do together. Raises UsageError."""
+    message = None
+    if device not in ("cpu", "cuda:0"):
+        message = "--tp takes the first GPUs of the machine: leave --device out, or choose with CUDA_VISIBLE_DEVICES"
+    elif given.checkpoint:
+        message = "--tp divides the bundled models: a --checkpoint is loaded whole. Run it as a --script."
+    elif given.compile:
+        message = "--tp and --compile do not go together: the compiler would cut the model at every exchange"
+    if message is not None:
+        raise UsageError(message)
 
 
 def _check_length(given: Settings, config: Mapping[str, Any], stages: tuple[str, ...]) -> None:

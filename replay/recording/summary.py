@@ -12,12 +12,17 @@ COLUMNS: Final = (
 Row = dict[str, Any]
 
 
-def rows(content: Mapping[str, Any]) -> list[Row]:
-    """The rows of a bundle.json. All figures are per iteration; what is not known is None."""
-    return [_row(part) for part in content["parts"]]
+def columns(contents: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The columns of recordings: those of a job tell the rank."""
+    return ("rank", *COLUMNS) if any("rank" in one for one in contents) else COLUMNS
 
 
-def _row(part: Mapping[str, Any]) -> Row:
+def rows(contents: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """The rows of bundle.jsons. All figures are per iteration; what is not known is None."""
+    return [_row(part, content.get("rank")) for content in contents for part in content["parts"]]
+
+
+def _row(part: Mapping[str, Any], rank: int | None) -> Row:
     found = {
         one["quantity"]: one
         for one in (*part.get("measurements", ()), *part.get("of_trace", ()))
@@ -26,6 +31,7 @@ def _row(part: Mapping[str, Any]) -> Row:
     wall, energy = _value(found, "wall_ns"), _value(found, "energy_mj")
     busy, tokens = _value(found, "busy_ns"), _value(found, "tokens")
     return {
+        "rank": rank,
         "stage": part["stage"],
         "mode": part["mode"],
         "iterations": _value(found, "iterations"),
@@ -62,10 +68,11 @@ def _error(found: Mapping[str, Row], quantity: str) -> float | None:
     return float((row["high"] - row["low"]) / 2 / row["value"] * 100)
 
 
-def text(content: Mapping[str, Any]) -> str:
+def text(contents: Sequence[Mapping[str, Any]]) -> str:
     """The rows as a table of text, for machines where nothing else prints one."""
-    shown = [COLUMNS, *(tuple(_cell(one[name]) for name in COLUMNS) for one in rows(content))]
-    widths = [max(len(line[column]) for line in shown) for column in range(len(COLUMNS))]
+    names = columns(contents)
+    shown = [names, *(tuple(_cell(one[name]) for name in names) for one in rows(contents))]
+    widths = [max(len(line[column]) for line in shown) for column in range(len(names))]
     return "\n".join(_line(line, widths) for line in shown) + "\n"
 
 

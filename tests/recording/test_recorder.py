@@ -132,13 +132,13 @@ def test_only_whole_files_are_left(recorded: Path) -> None:
 
 def test_the_table_has_figures_per_iteration(recorded: Path) -> None:
     content = bundle.read(recorded)
-    prefill, decode = summary.rows(content)
+    prefill, decode = summary.rows([content])
     whole = quantities(content["parts"][1])
     assert decode["wall_ms"] == pytest.approx(whole["wall_ns"]["value"] / 1e6)
     assert decode["tokens_per_s"] == pytest.approx(3 / whole["wall_ns"]["value"] * 1e9)
     assert decode["j_per_token"] == pytest.approx(whole["energy_mj"]["value"] / 3000)
     assert (prefill["busy_pct"], prefill["launches"], prefill["reason"]) == (None, 0, None)
-    assert len(summary.text(content).splitlines()) == 3
+    assert len(summary.text([content]).splitlines()) == 3
 
 
 def test_a_recording_tells_nothing_of_the_machine(
@@ -251,7 +251,7 @@ def test_what_cannot_be_captured_has_its_reason_and_the_rest_goes_on(
     assert prefill["reason"] == "cannot be captured in a CUDA graph: it waits"
     assert "trace" not in prefill
     assert "trace" in decode
-    assert summary.rows(bundle.read(tmp_path / "a"))[0]["reason"] == prefill["reason"]
+    assert summary.rows([bundle.read(tmp_path / "a")])[0]["reason"] == prefill["reason"]
 
 
 def test_lack_of_memory_says_what_to_lower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_meter: None) -> None:
