@@ -5,12 +5,14 @@ An id is made of facts of a file only, so every writer computes the same one wit
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from typing import Final
 
 SEPARATOR: Final = "\x1f"
 NULL: Final = "\x00"
 ID_CHARACTERS: Final = 16
+CODE_CHARACTERS: Final = 51
 
 
 def content_id(tag: str, *fields: str | int | None) -> str:
@@ -24,3 +26,13 @@ def content_id(tag: str, *fields: str | int | None) -> str:
     """
     text = SEPARATOR.join((tag, *(NULL if field is None else str(field) for field in fields)))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:ID_CHARACTERS]
+
+
+def code_hash(text: str) -> str:
+    """The name that TorchInductor gives a file with this source, which traces have as `kernel_hash`.
+
+    "c" and the SHA-256 of the text without surrounding space, as 51 lower-case base-32 characters (`write` and
+    `code_hash` of torch/_inductor/codecache.py, torch 2.1 to 2.13).
+    """
+    digest = hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).digest()
+    return "c" + base64.b32encode(digest)[:CODE_CHARACTERS].decode("ascii").lower()

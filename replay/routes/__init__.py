@@ -12,10 +12,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from kerneldb.replay.plan import Item
+from kerneldb.replay.plan import Candidate, Item
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
+
+if TYPE_CHECKING:
+    from kerneldb.replay.journal import Try
+    from kerneldb.replay.results import Verdict
 
 
 class Input(Protocol):
@@ -67,8 +71,55 @@ class Call(Protocol):
         ...
 
 
+class Search(Protocol):
+    """Chooses the calls to try for an item whose own is not recorded, from what came of the earlier ones.
+
+    Attempts are counted from 0; `attempts` has those chosen so far.
+    """
+
+    @property
+    def attempts(self) -> Sequence[Any]:
+        """The calls chosen so far."""
+        ...
+
+    def build(self, attempt: int, device: str) -> Call:
+        """The call of an attempt. Raises UnresolvedCallError."""
+        ...
+
+    def played(self, attempt: int) -> Item:
+        """The item with the call of the attempt as its recorded one."""
+        ...
+
+    def failed(self, attempt: int, reason: str) -> None:
+        """An attempt could not run."""
+        ...
+
+    def told(self, verdict: Verdict) -> None:
+        """An attempt ran."""
+        ...
+
+    def better(self, new: Verdict, old: Verdict | None) -> bool:
+        """Whether a new verdict stands rather than the one so far."""
+        ...
+
+    def goes_on(self, attempt: int) -> bool:
+        """Whether there is a further call to try after this attempt."""
+        ...
+
+    def found(self) -> Candidate | None:
+        """The call that is believed."""
+        ...
+
+    def trail(self) -> tuple[Try, ...]:
+        """All tries in order."""
+        ...
+
+
 class Route(Protocol):
-    """A way to make calls again."""
+    """A way to make calls again.
+
+    One that also has `search(item) -> Search` chooses its calls by what came of the earlier ones.
+    """
 
     @property
     def name(self) -> str:
@@ -99,10 +150,27 @@ def find(name: str) -> Route:
     return _ROUTES[name]
 
 
+def search(item: Item) -> Search | None:
+    """A search for the call of `item`, where its route makes one and there are candidates."""
+    maker = getattr(_ROUTES.get(item.route), "search", None)
+    if maker is None or not item.candidates:
+        return None
+    made: Search = maker(item)
+    return made
+
+
 def register_defaults() -> None:
     """Register the routes that come with kerneldb."""
     from kerneldb.replay.routes.aten import AtenRoute
+    from kerneldb.replay.routes.collective import CollectiveRoute
+    from kerneldb.replay.routes.inferred import InferredRoute
+    from kerneldb.replay.routes.inherited import InheritedRoute
     from kerneldb.replay.routes.memory import MemoryRoute
+    from kerneldb.replay.routes.triton import TritonRoute
 
     register(AtenRoute())
     register(MemoryRoute())
+    register(TritonRoute())
+    register(CollectiveRoute())
+    register(InheritedRoute())
+    register(InferredRoute())

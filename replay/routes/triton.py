@@ -1,0 +1,159 @@
+"""The route of Triton kernels: launched from their archived source with the recorded constants, without tuning.
+
+The inputs have the recorded dims, strides and dtypes. Integers may be indices, and one out of range stops the whole
+process: they are drawn below the bounds that the source asserts, else below the smallest dim of all inputs. Workspaces
+and semaphores begin as zeros, as TorchInductor hands them over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kerneldb.replay.plan import Item, OpCall
+from kerneldb.replay.resolve.draft import TORCH_ERRORS, Input, generator, quoted
+from kerneldb.replay.resolve.dtypes import is_integer, torch_name
+from kerneldb.replay.resolve.errors import CallFailedError, Reason, UnresolvedCallError
+from kerneldb.replay.resolve.recorded import ABSENT, SCALAR, Argument, arguments, number
+from kerneldb.replay.resolve.tensors import Fill, TensorSpec, distinct, make, refill
+from kerneldb.replay.triton import code, constants, recompiling
+from kerneldb.replay.triton.code import Code
+from kerneldb.replay.triton.constants import Constants
+from kerneldb.replay.triton.loading import Launchable, launchables
+from kerneldb.replay.triton.recompiling import Recompiled
+
+ASSERTED: Final = re.compile(r"index out of bounds: .*?< (\d+)")
+ZEROED: Final = re.compile(r"^(ws_ptr|workspace|semaphores?|sem_ptr)")
+ZERO: Final = Fill("constant", 0)
+MEANINGLESS: Final = "int-default"
+FEWEST: Final = 2
+FOUND_AGAIN: Final = "source:compiled-again"
+OTHER_SOURCE: Final = "drift:other-source"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """A launch with its inputs in memory. `changes` names the inputs that the kernel reads and writes."""
+
+    kernel: Launchable
+    arguments: tuple[Any, ...]
+    inputs: tuple[Input, ...]
+    overload: str
+    changes: frozenset[str]
+    notes: tuple[str, ...] = ()
+
+    def call(self) -> Any:
+        """Launch it once, on the current stream. Raises CallFailedError with the first line of the error."""
+        from triton.errors import TritonError
+
+        try:
+            return self.kernel.launch(*self.arguments)
+        except (*TORCH_ERRORS, TritonError) as error:
+            raise CallFailedError(Reason.REFUSED, f"{self.overload}: {quoted(error)}") from error
+
+    def refill(self, seed: int = 0) -> None:
+        """Draw all inputs anew."""
+        for one in self.inputs:
+            refill(one.tensor, one.spec, generator(str(one.tensor.device), seed))
+
+
+class TritonRoute:
+    """Launches archived Triton kernels (`kerneldb.replay.triton`)."""
+
+    name = "triton"
+
+    def prepare(self, item: Item, device: str) -> Iterator[Any]:
+        """One call per source and configuration that the launch may have had, mostly one.
+
+        Raises UnresolvedCallError: REFUSED without a GPU or permission to run code, UNREADABLE or NO_INPUTS.
+        """
+        launched = None if item.spec is None else constants.read(item.spec.call.extra)
+        if item.spec is None or launched is None:
+            raise UnresolvedCallError(Reason.NO_INPUTS, "the plan has no launch of a Triton kernel for this item")
+        if device == "cpu":
+            raise UnresolvedCallError(Reason.REFUSED, "a Triton kernel needs a GPU")
+        call = item.spec.call
+        sources = code.matching(call)
+        if not sources:
+            yield _again(call, launched, device)
+            return
+        if not code.allowed():
+            raise UnresolvedCallError(Reason.SOURCE, code.REFUSED)
+        grid = launched.grid or (item.kernels[0].grid if item.kernels else None)
+        for source in sources:
+            for kernel in launchables(source, launched, grid, device):
+                yield build(kernel, call, source.text, device)
+
+
+def _again(call: OpCall, launched: Constants, device: str) -> KernelCall:
+    """A call whose source is lost: its operators compiled again. Raises UnresolvedCallError."""
+    try:
+        made, lost = _recompiled(call, launched.kernel_hash, device)
+    except TORCH_ERRORS as error:
+        raise UnresolvedCallError(Reason.SOURCE, f"lost, and compiling its operators: {quoted(error)}") from error
+    if lost is not None:
+        found = build(next(launchables(lost, launched, launched.grid, device)), call, lost.text, device)
+        return dataclasses.replace(found, notes=(*found.notes, FOUND_AGAIN))
+    kernel = Launchable(lambda *given: made.function(*given[: made.reads]), (), frozenset())
+    return dataclasses.replace(build(kernel, call, "", device), notes=(OTHER_SOURCE,))
+
+
+@functools.cache
+def _recompiled(call: OpCall, kernel_hash: str | None, device: str) -> tuple[Recompiled, Code | None]:
+    tensors = [one.tensor for one in build(Launchable(_nothing, (), frozenset()), call, "", device).inputs]
+    return recompiling.anew(code.function_name(call), kernel_hash, tensors)
+
+
+def _nothing(*_: Any) -> None:
+    """Launches nothing."""
+
+
+def build(kernel: Launchable, call: OpCall, text: str, device: str) -> KernelCall:
+    """`kernel` with inputs as `call` recorded them. Raises UnresolvedCallError."""
+    recorded = arguments(call)
+    bound, asserted = _bound(recorded, text)
+    inputs: list[Input] = []
+    values: list[Any] = []
+    for place, one in enumerate(recorded):
+        name = kernel.names[place] if place < len(kernel.names) else f"argument{place}"
+        if one.is_tensor:
+            inputs.append(_input(one, name, bound, device))
+            values.append(inputs[-1].tensor)
+        else:
+            values.append(_scalar(one, name))
+    guessed = not asserted and any(is_integer(one.spec.dtype) and not ZEROED.match(one.name) for one in inputs)
+    notes = (MEANINGLESS,) if guessed else ()
+    return KernelCall(kernel, tuple(values), tuple(inputs), f"triton {call.op}", kernel.changed, notes)
+
+
+def _input(one: Argument, name: str, bound: int, device: str) -> Input:
+    dtype = torch_name(one.kind)
+    fill = Fill("normal")
+    if ZEROED.match(name):
+        fill = ZERO
+    elif is_integer(dtype):
+        fill = Fill("integers", 0, bound)
+    spec = TensorSpec(one.dims, one.strides, dtype, fill)
+    tensor = make(spec, device, generator(device, 0))
+    return Input(name, tensor, spec, distinct(spec.dims, spec.strides) * tensor.element_size())
+
+
+def _scalar(one: Argument, name: str) -> Any:
+    if one.kind == SCALAR:
+        return number(one.text)
+    if one.kind == ABSENT:
+        return None
+    raise UnresolvedCallError(Reason.OPAQUE, f"{name}: {one.kind}")
+
+
+def _bound(recorded: Sequence[Argument], text: str) -> tuple[int, bool]:
+    """The bound of integer inputs, and whether the source asserts it."""
+    asserted = [int(digits) for digits in ASSERTED.findall(text)]
+    if asserted:
+        return min(asserted), True
+    sizes = [int(size) for one in recorded if one.is_tensor for size in one.dims if size > 1]
+    return min(sizes, default=FEWEST), False

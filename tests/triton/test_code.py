@@ -1,0 +1,90 @@
+"""Code of a plan is shown before it runs, and runs only where that was allowed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kerneldb.ids import code_hash
+from kerneldb.replay import __main__ as command
+from kerneldb.replay import plan
+from kerneldb.replay.plan import CallSpec, Item, OpCall, Plan, PlannedKernel
+from kerneldb.replay.resolve.errors import UnresolvedCallError
+from kerneldb.replay.routes.triton import TritonRoute
+from kerneldb.replay.triton import code, constants, loading
+from kerneldb.replay.triton.code import Code
+
+TEXT = "import pathlib\npathlib.Path(MARK).touch()\n\ndef kernel():\n    pass\n"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_provided() -> Iterator[None]:
+    yield
+    code.provide({}, allowed=False)
+
+
+def planned(text: str) -> Plan:
+    call = OpCall(
+        "triton_poi_fused_add_0", "[[4]]", "[[1]]", '["float"]', '[""]', json.dumps({"kernel_hash": code_hash(text)})
+    )
+    kernel = PlannedKernel(0, "s", "triton_poi_fused_add_0", grid=(1, 1, 1))
+    sources = {code_hash(text): code.to_source(Code(code_hash(text), "kernel", text, file="there.py"))}
+    return Plan((Item("i", "triton", CallSpec(call), (kernel,)),), sources=sources)
+
+
+def test_nothing_runs_unless_allowed(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    whole = planned(TEXT.replace("MARK", repr(str(mark))))
+    code.provide(whole.sources, allowed=False)
+    with pytest.raises(UnresolvedCallError, match="--allow-code"):
+        list(TritonRoute().prepare(whole.items[0], "cuda:0"))
+    assert not mark.exists()
+
+
+def test_loading_runs_it_once(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    held = next(code.codes(planned(TEXT.replace("MARK", repr(str(mark)))).sources))
+    module = loading.load(held)
+    assert mark.exists()
+    assert module is loading.load(held)
+
+
+def test_source_that_raises_is_refused() -> None:
+    with pytest.raises(UnresolvedCallError, match="NameError"):
+        loading.load(Code("cbroken", "kernel", "kernel = undefined\n"))
+
+
+def test_a_source_without_the_function_is_refused() -> None:
+    held = Code("cempty", "kernel", "other = 1\n")
+    with pytest.raises(UnresolvedCallError, match="no function kernel"):
+        next(loading.launchables(held, constants.Constants("cempty"), None, "cuda:0"))
+
+
+def test_what_runs_is_shown() -> None:
+    whole = planned("import triton\n\ndef kernel():\n    pass\n")
+    refused, allowed = code.shown(whole, allowed=False), code.shown(whole, allowed=True)
+    assert len(refused) == 1
+    assert "not run without --allow-code" in refused[0]
+    assert "kernel  inductor  c" in allowed[1]
+    assert allowed[1].endswith("4 lines  there.py")
+    assert code.shown(Plan(), allowed=True) == []
+
+
+def test_the_plan_file_keeps_sources(tmp_path: Path) -> None:
+    whole = planned(TEXT)
+    plan.write(whole, tmp_path / "a.plan")
+    assert list(code.codes(plan.read(tmp_path / "a.plan").sources)) == list(code.codes(whole.sources))
+
+
+def test_the_worker_runs_nothing_of_a_plan_on_a_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    mark = tmp_path / "ran"
+    plan.write(planned(TEXT.replace("MARK", repr(str(mark)))), tmp_path / "a.plan")
+    arguments = [str(tmp_path / "a.plan"), "--journal", str(tmp_path / "a.journal"), "--device", "cpu", "--no-energy"]
+    assert command.main(arguments) == 0
+    assert "1 source of Triton kernels" in capsys.readouterr().err
+    assert "needs a GPU" in (tmp_path / "a.journal").read_text(encoding="utf-8")
+    assert not mark.exists()

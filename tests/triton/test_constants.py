@@ -1,0 +1,50 @@
+"""What a trace says of a launch."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kerneldb.replay.triton import constants
+
+
+def test_a_call_of_inductor() -> None:
+    extra = {"kernel_hash": "cabc", "kernel_kwargs": "XBLOCK=1,R0_BLOCK=2048", "num_warps": "16", "num_stages": "1"}
+    found = constants.read(json.dumps(extra))
+    assert found is not None
+    assert (found.kernel_hash, dict(found.kwargs)) == ("cabc", {"XBLOCK": "1", "R0_BLOCK": "2048"})
+    assert (found.num_warps, found.num_stages, found.grid) == (16, 1, None)
+    assert found.shown() == "XBLOCK=1 R0_BLOCK=2048 num_warps=16 num_stages=1"
+
+
+def test_a_template_has_no_hash() -> None:
+    found = constants.read('{"kernel_backend": "triton", "num_warps": "4"}')
+    assert found is not None
+    assert (found.kernel_hash, found.num_warps) == (None, 4)
+
+
+@pytest.mark.parametrize("extra", [None, "{}", "[]", '{"Collective name": "allreduce"}'])
+def test_other_calls_are_none(extra: str | None) -> None:
+    assert constants.read(extra) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "grid"), [("grid(100,)", (100, 1, 1)), ("(64, 2)", (64, 2, 1)), ("[4, 5, 6]", (4, 5, 6)), ("lambda", None)]
+)
+def test_grids(text: str, grid: tuple[int, ...] | None) -> None:
+    found = constants.read(json.dumps({"kernel_hash": "c", "grid": text}))
+    assert found is not None
+    assert found.grid == grid
+
+
+def test_values_survive_the_trace() -> None:
+    values = {"BLOCK": 128, "EVEN": True, "ACC": None, "MODE": "a,b=c", "SCALE": 0.5}
+    extra = json.dumps({"kernel_hash": "c", "kernel_kwargs": constants.written(values)})
+    found = constants.read(extra)
+    assert found is not None
+    assert {name: constants.value_of(text) for name, text in found.kwargs.items()} == values
+
+
+def test_types_of_triton_stay_texts() -> None:
+    assert constants.value_of("tl.float32") == "tl.float32"

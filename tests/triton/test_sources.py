@@ -1,0 +1,115 @@
+"""Sources are found by the hash of their text, and stored with the trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kerneldb
+from kerneldb.api import Database, IngestOptions
+from kerneldb.api.planning import Request
+from kerneldb.ids import code_hash
+from kerneldb.ingest import triton_sources
+from kerneldb.replay.triton import code
+from tests.triton.kernels import HASH, OTHER_TEMPLATE, POINTWISE, TEMPLATE, embedded
+
+SOURCES = """
+SELECT kernel_hash, name, "language", origin, "source" AS "text", file
+FROM kernel_sources ORDER BY name, kernel_hash
+"""
+
+
+def stored(database: Database) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = database.sql(SOURCES).to_arrow().to_pylist()
+    return rows
+
+
+def ingested(folder: Path, options: IngestOptions | None = None) -> Database:
+    database = kerneldb.open(folder.parent / "kernels.duckdb")
+    outcomes = list(database.ingest_each([folder / "trace.json"], options or IngestOptions()))
+    assert [outcome.error for outcome in outcomes] == [None]
+    return database
+
+
+def test_files_and_embedded_texts_have_one_hash(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "kernel.py").write_text(POINTWISE.strip(), encoding="utf-8")
+    (tmp_path / "output_code.py").write_text(embedded(POINTWISE, TEMPLATE), encoding="utf-8")
+    (tmp_path / "broken.py").write_text("async_compile.triton('x', '''", encoding="utf-8")
+    (tmp_path / "other.py").write_text("def triton_poi_fused_add_mul_1(): pass\n", encoding="utf-8")
+    found = triton_sources.index([tmp_path])
+    assert sorted(found) == sorted([HASH, code_hash(TEMPLATE)])
+    assert found[HASH].name == "triton_poi_fused_add_mul_1"
+    assert found[HASH].origin == "inductor"
+
+
+def test_a_user_kernel_is_told_by_what_it_imports() -> None:
+    text = "import triton\n\n@triton.jit\ndef helper(x):\n    return x\n\n@triton.jit\ndef mine(x):\n    helper(x)\n"
+    found = triton_sources.source_of(text, "mine.py")
+    assert found is not None
+    assert (found.name, found.origin) == ("mine", "user")
+
+
+def test_sources_beside_the_trace(recorded: Path) -> None:
+    (recorded / "triton").mkdir()
+    (recorded / "triton" / "output_code.py").write_text(embedded(POINTWISE, TEMPLATE, OTHER_TEMPLATE), encoding="utf-8")
+    (recorded / "triton" / "stranger.py").write_text(POINTWISE.replace("mul_1", "mul_2"), encoding="utf-8")
+    rows = stored(ingested(recorded))
+    assert [row["name"] for row in rows] == ["triton_poi_fused_add_mul_1", *["triton_tem_fused_mm_0"] * 2]
+    assert rows[0]["kernel_hash"] == HASH
+    assert rows[0]["text"] == POINTWISE
+    assert {row["language"] for row in rows} == {"triton"}
+
+
+def test_sources_of_a_given_folder_and_of_the_cache(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, given = recorded.parent / "cache", recorded.parent / "given"
+    (cache / HASH[1:3]).mkdir(parents=True)
+    (cache / HASH[1:3] / f"{HASH}.py").write_text(POINTWISE, encoding="utf-8")
+    given.mkdir()
+    (given / "mm.py").write_text(TEMPLATE, encoding="utf-8")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(cache))
+    rows = stored(ingested(recorded, IngestOptions(triton_sources=(given,))))
+    assert [Path(row["file"]).parent.name for row in rows] == [HASH[1:3], "given"]
+
+
+def test_a_file_with_another_text_than_its_name_says_is_not_taken(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = recorded.parent / "cache"
+    (cache / HASH[1:3]).mkdir(parents=True)
+    (cache / HASH[1:3] / f"{HASH}.py").write_text(POINTWISE + "import os\n", encoding="utf-8")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(cache))
+    assert stored(ingested(recorded)) == []
+
+
+def test_removing_the_trace_removes_its_sources(recorded: Path) -> None:
+    (recorded / "triton").mkdir()
+    (recorded / "triton" / "kernel.py").write_text(POINTWISE, encoding="utf-8")
+    database = ingested(recorded)
+    assert len(stored(database)) == 1
+    database.remove(["trace"])
+    assert stored(database) == []
+
+
+def test_the_plan_carries_sources(recorded: Path) -> None:
+    (recorded / "triton").mkdir()
+    (recorded / "triton" / "output_code.py").write_text(embedded(POINTWISE, TEMPLATE, OTHER_TEMPLATE), encoding="utf-8")
+    planned = ingested(recorded).plan_replay(Request())
+    assert [item.route for item in planned.plan.items] == ["triton", "triton"]
+    assert {row["reason"] for row in planned.routes.to_pylist()} == {None}
+    calls = [item.spec.call for item in planned.plan.items if item.spec is not None]
+    code.provide(planned.plan.sources, allowed=False)
+    assert {one.op: [found.hash for found in code.matching(one)] for one in calls} == {
+        "triton_poi_fused_add_mul_1": [HASH],
+        "triton_tem_fused_mm_0": [code_hash(TEMPLATE)],  # the one with four warps
+    }
+
+
+def test_the_plan_says_what_is_missing(recorded: Path) -> None:
+    planned = ingested(recorded).plan_replay(Request())
+    reasons = {row["name"]: row["reason"] for row in planned.routes.to_pylist()}
+    assert planned.plan.sources == {}
+    assert HASH in reasons["triton_poi_fused_add_mul_1"]
+    assert all("--triton-sources" in reason for reason in reasons.values())
