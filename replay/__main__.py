@@ -1,7 +1,8 @@
 """`python -m kerneldb.replay PLAN --journal JOURNAL`: replay a plan. Needs PyTorch; standard library otherwise.
 
-Progress goes to standard error as one JSON object per line. Exit codes: 0 done, 1 failed, 2 usage, 4 time limit
-reached, 130 interrupted.
+With `--gpus all` (or a number) it runs on as many GPUs, into JOURNAL.0, JOURNAL.1, …, and JOURNAL.ranksN for
+collectives of N ranks. Progress goes to standard error as one JSON object per line. Exit codes: 0 done, 1 failed,
+2 usage, 4 time limit reached, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -14,9 +15,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from kerneldb.errors import KerneldbError
-from kerneldb.replay import supervisor
+from kerneldb.replay import plan, supervisor
+from kerneldb.replay.fleet import devices
+from kerneldb.replay.fleet import run as fleet
+from kerneldb.replay.fleet.run import FleetOutcome
 from kerneldb.replay.options import SPACINGS, Options
+from kerneldb.replay.supervisor import Outcome
 from kerneldb.replay.timing.residency import CACHES
+from kerneldb.replay.triton import code
 
 LIMIT_REACHED: Final = 4
 INTERRUPTED: Final = 130
@@ -26,7 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     given = _parser().parse_args(arguments)
     try:
-        outcome = supervisor.run(given.plan, given.journal, _options(given), resume=given.resume, listen=_tell)
+        for line in code.shown(plan.read(given.plan), allowed=given.allow_code):
+            sys.stderr.write(f"{line}\n")
+        outcome = _run(given)
     except KerneldbError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
@@ -38,6 +46,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if outcome.interrupted:
         return INTERRUPTED
     return 0 if outcome.finished else LIMIT_REACHED
+
+
+def _run(given: argparse.Namespace) -> Outcome | FleetOutcome:
+    chosen = _options(given)
+    if given.gpus is None:
+        return supervisor.run(given.plan, given.journal, chosen, resume=given.resume, listen=_tell)
+    found = devices.chosen(given.gpus, chosen.device)
+    return fleet.run(given.plan, given.journal, chosen, found, resume=given.resume, listen=_tell)
 
 
 def _options(given: argparse.Namespace) -> Options:
@@ -55,6 +71,7 @@ def _options(given: argparse.Namespace) -> Options:
         limit_seconds=given.limit_seconds,
         energy=not given.no_energy,
         energy_seconds=given.energy_seconds,
+        allow_code=given.allow_code,
     )
 
 
@@ -65,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--journal", type=Path, required=True, help="where results go, one JSON object per line")
     parser.add_argument("--resume", action="store_true", help="go on with the journal: skip the items it settles")
     parser.add_argument("--device", default=usual.device, help="cuda, cuda:N or cpu (default %(default)s)")
+    parser.add_argument("--gpus", metavar="N", help="how many GPUs, or all; with --device cpu, how many workers")
     parser.add_argument("--cache", choices=CACHES, default=usual.cache, help="state of the L2 (default %(default)s)")
     parser.add_argument("--runs", type=_positive, default=usual.runs, help="timed runs (default %(default)s)")
     parser.add_argument("--warmup", type=_positive, default=usual.warmup, help="runs before (default %(default)s)")
@@ -77,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--limit-seconds", type=float, help="stop after so long; --resume goes on")
     parser.add_argument("--no-energy", action="store_true", help="do not measure energy")
     parser.add_argument("--energy-seconds", type=float, default=usual.energy_seconds, help="time for it (%(default)s)")
+    parser.add_argument("--allow-code", action="store_true", help="run sources of kernels that come with the plan")
     return parser
 
 

@@ -35,6 +35,8 @@ CPU_ROOM_BYTES: Final = 2 << 30
 HELD_SHARE: Final = 0.35
 COPIES_SHARE: Final = 0.25
 UNFAITHFUL: Final = ("drift",)
+OTHER_SOURCE: Final = "drift:other-source"
+OTHER: Final = "its source is lost: the operators were compiled again, to another one"
 NO_KERNELS: Final = "replayed on the CPU, where no GPU kernel runs"
 CHANGING: Final = "kernels differ between runs"
 
@@ -214,6 +216,8 @@ class GpuBench:
         seen = kept[0].activities if kept else []
         notes = (*call.notes, *([CHANGING] if len(kept) < len(marked) else []))
         match = grades.compare(item.kernels, seen, faithful=_faithful(call))
+        if OTHER_SOURCE in call.notes:
+            match = grades.at_best(match, Grade.L3, OTHER)
         durations = [[run.activities[place].duration_ns for run in kept] for place in range(len(seen))]
         waits = any(run.waits for run in marked)
         return Verdict(attempt, match, call.overload, notes, tuple(seen), durations, waits)
@@ -265,7 +269,7 @@ class GpuBench:
         return float(time.perf_counter_ns() - started)
 
     def _sets(self, call: Call, item: Item, turns: int) -> Sets:
-        given = roles(item, call.inputs, self._options.cache, self._l2)
+        given = roles(item, call.inputs, getattr(call, "cache", None) or self._options.cache, self._l2)
         memory = int(COPIES_SHARE * self._cuda.mem_get_info()[0])
         return Sets(call, given, turns=turns, l2_bytes=self._l2, memory_bytes=memory)
 

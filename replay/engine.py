@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -24,11 +24,14 @@ from kerneldb.replay.options import Options
 from kerneldb.replay.plan import Item
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.results import Verdict
+from kerneldb.replay.routes import Search
 from kerneldb.replay.timing.loops import CAP_NS
 
 TOP_UPS: Final = 2
 TOP_UP_FACTOR: Final = 3
 TRYING_SECONDS: Final = 10.0
+SEARCHING_SECONDS: Final = 30.0
+FEW: Final = 4
 NO_MEMORY: Final = ("OutOfMemoryError", "out of memory", "MemoryError")
 
 
@@ -46,7 +49,10 @@ class Report(Protocol):
 
 @dataclass(slots=True)
 class Task:
-    """An item on its way: which attempt is next, the best verdict so far, and why the last attempt failed."""
+    """An item on its way: which attempt is next, the best verdict so far, and why the last attempt failed.
+
+    `search` chooses the attempts of an item whose call is not recorded.
+    """
 
     item: Item
     attempt: int = 0
@@ -56,6 +62,12 @@ class Task:
     failure: str | None = None
     crowded_out: bool = False
     spent_s: float = 0.0
+    search: Search | None = None
+
+    @property
+    def played(self) -> Item:
+        """The item, with the call of the attempt as its recorded one where a search chose it."""
+        return self.item if self.search is None else self.search.played(self.attempt)
 
 
 @dataclass(slots=True)
@@ -77,11 +89,19 @@ class Engine:
         self._report = report
         self._labels = itertools.count()
 
-    def run(self, items: Iterable[Item]) -> None:
-        """Replay all of them. Raises BrokenDeviceError where the device context broke."""
-        queue = deque(Task(item) for item in items)
-        while queue:
-            self._batch(queue)
+    def run(self, items: Iterable[Item], further: Callable[[], Sequence[Item]] | None = None) -> None:
+        """Replay all of them. Raises BrokenDeviceError where the device context broke.
+
+        `further` is asked for more when few are left, until it has none.
+        """
+        queue = deque(Task(item, search=routes.search(item)) for item in items)
+        while queue or further is not None:
+            if further is not None and len(queue) <= FEW:
+                given = further()
+                queue.extend(Task(item, search=routes.search(item)) for item in given)
+                further = further if given else None
+            if queue:
+                self._batch(queue)
 
     def _batch(self, queue: deque[Task]) -> None:
         ready: list[Rehearsed] = []
@@ -115,36 +135,43 @@ class Engine:
         """Run the next attempt that runs at all; None where there is none left, or no memory beside the others."""
         task.crowded_out = False
         runs = self._options.runs * (TOP_UP_FACTOR if task.top_ups else 1)
-        while task.attempt < self._options.tries:
+        while task.attempt < self._limit(task):
             call, label = None, str(next(self._labels))
             try:
                 call = self._call(task)
                 if call is None:
                     return None
-                return Rehearsed(task, call, self._bench.rehearse(call, task.item, label, runs), label)
+                return Rehearsed(task, call, self._bench.rehearse(call, task.played, label, runs), label)
             except FAILURES as error:
                 task.failure = first_line(error)
+                if task.search is not None:
+                    task.search.failed(task.attempt, task.failure)
             self._bench.check()
             if any(sign in task.failure for sign in NO_MEMORY):
                 del call
                 self._bench.release()
                 task.crowded_out = True
                 return None
-            if task.top_ups or call is None:
+            if task.top_ups or (call is None and task.search is None):
                 return None
             task.attempt += 1
         return None
 
+    def _limit(self, task: Task) -> int:
+        return self._options.tries if task.search is None else len(task.search.attempts)
+
     def _call(self, task: Task) -> routes.Call | None:
         """The call of the next attempt; None where the route has no further one."""
         task.tries = max(task.tries, task.attempt + 1)
+        if task.search is not None:
+            return task.search.build(task.attempt, self._options.device)
         prepared = routes.find(task.item.route).prepare(task.item, self._options.device)
         return next(itertools.islice(prepared, task.attempt, None), None)
 
     def _decide(self, task: Task, verdict: Verdict, call: routes.Call, queue: deque[Task]) -> None:
         if task.best is not None and task.top_ups and task.best.attempt == verdict.attempt:
             task.best.extend(verdict)
-        elif verdict.better_than(task.best):
+        elif self._better(task, verdict):
             task.best = verdict
         assert task.best is not None  # noqa: S101 (for the type checker: one of the branches has set it)
         if self._may_try_again(task):
@@ -159,7 +186,15 @@ class Engine:
         else:
             self._finish(task, call if task.best.attempt == verdict.attempt else None)
 
+    def _better(self, task: Task, verdict: Verdict) -> bool:
+        if task.search is None:
+            return verdict.better_than(task.best)
+        task.search.told(verdict)
+        return task.search.better(verdict, task.best)
+
     def _may_try_again(self, task: Task) -> bool:
+        if task.search is not None:
+            return not task.top_ups and task.spent_s < SEARCHING_SECONDS and task.search.goes_on(task.attempt)
         missed = task.best is not None and task.best.grade is not Grade.L0
         left = task.attempt + 1 < self._options.tries and task.spent_s < TRYING_SECONDS
         return missed and left and not task.top_ups
@@ -177,7 +212,8 @@ class Engine:
             return
         reason = task.failure or str(UnresolvedCallError(Reason.NO_OVERLOAD, "no call to try"))
         result = results.failure(task.item, self._options.cache, reason)
-        self._report.result(dataclasses.replace(result, tries=task.tries, wall_s=round(task.spent_s, 4)))
+        trail = () if task.search is None else task.search.trail()
+        self._report.result(dataclasses.replace(result, tries=task.tries, wall_s=round(task.spent_s, 4), trail=trail))
 
     def _finish(self, task: Task, call: routes.Call | None) -> None:
         """Time the best call outside of the profiler, and report the item."""
@@ -189,7 +225,7 @@ class Engine:
             if call is None:
                 task.attempt = task.best.attempt
                 call = self._call(task)
-            timed = None if call is None else self._bench.measure(call, task.item, task.best)
+            timed = None if call is None else self._bench.measure(call, task.played, task.best)
             note = None if timed is None else timed.note
         except FAILURES as error:
             timed, note = None, first_line(error)
@@ -205,4 +241,6 @@ class Engine:
         assert task.best is not None  # noqa: S101 (callers check)
         result = results.success(task.item, self._options.cache, task.best)
         spent = round(task.spent_s, 4)
+        if task.search is not None:
+            result = dataclasses.replace(result, trail=task.search.trail(), found=task.search.found())
         return dataclasses.replace(result, tries=task.tries, warmup=self._options.warmup, wall_s=spent, final=final)

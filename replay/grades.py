@@ -13,6 +13,7 @@ across tools) count as L1: the text no longer proves that the template arguments
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import functools
 from collections.abc import Callable, Iterable, Sequence
@@ -114,6 +115,15 @@ def differences(planned: PlannedKernel, seen: Activity) -> tuple[list[str], list
     pairs = [(name, getattr(planned, name), getattr(seen, name)) for name in fields]
     unknown = [name for name, recorded, replayed in pairs if recorded is None and replayed is None]
     return [name for name, recorded, replayed in pairs if recorded != replayed], unknown
+
+
+def at_best(match: CallMatch, grade: Grade, reason: str) -> CallMatch:
+    """`match` with no kernel better than `grade`; those that were better get `reason`."""
+    kernels = tuple(
+        dataclasses.replace(one, grade=grade, reason=reason) if one.grade.rank < grade.rank else one
+        for one in match.kernels
+    )
+    return CallMatch(max(match.grade, grade, key=lambda one: one.rank), kernels, match.extra)
 
 
 def failed(planned: Iterable[PlannedKernel], reason: str) -> CallMatch:

@@ -27,6 +27,8 @@ from kerneldb.replay.activity import Activity
 from kerneldb.replay.energy import records
 from kerneldb.replay.energy.records import CallEnergy, EnergyFacts, PowerReading
 from kerneldb.replay.errors import JournalError, JournalExistsError
+from kerneldb.replay.plan import Candidate, OpCall, candidate_from_dict
+from kerneldb.replay.plan import call_from_dict as op_call
 from kerneldb.replay.timing.spread import Spread
 
 FORMAT: Final = "kerneldb-replay-journal"
@@ -111,6 +113,30 @@ class KernelResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Try:
+    """A call tried for an item whose own is not recorded, and how the kernel that came out compares.
+
+    `candidate` is its place among the item's candidates, None where it was made from an earlier try. Times are GPU
+    nanoseconds. `reason` says what differs, or the error.
+    """
+
+    call: OpCall
+    why: str
+    grade: str
+    candidate: int | None = None
+    overload: str | None = None
+    same_name: bool | None = None
+    same_grid: bool | None = None
+    same_block: bool | None = None
+    same_shared: bool | None = None
+    time_ns: float | None = None
+    recorded_ns: float | None = None
+    score: float | None = None
+    reason: str | None = None
+    accepted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CallResult:
     """What became of one item under one cache state.
 
@@ -118,7 +144,7 @@ class CallResult:
     activities, CUPTI), on a CPU its wall time; `loop` the CUDA-graph loop, with `loop_note` where there is none.
     `extra` activities came out unplanned, `missing` names did not come out. `tries` counts rebuilt calls, and `attempt`
     is the one that stands, from 0; `wall_s` seconds spent. `energy` is None where none was asked for, or none is known
-    yet.
+    yet. `trail` are the calls tried for an item without a recorded one, and `found` the one that is believed.
     """
 
     item: str
@@ -144,6 +170,8 @@ class CallResult:
     state: DeviceState | None = None
     attempt: int | None = None
     energy: CallEnergy | None = None
+    trail: tuple[Try, ...] = ()
+    found: Candidate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +292,8 @@ def call_from_dict(data: Mapping[str, Any]) -> CallResult:
         loop=None if loop is None else LoopCost(Spread(**loop["time"]), loop["calls"], loop["ring"]),
         state=None if data.get("state") is None else state_from_dict(data["state"]),
         energy=None if data.get("energy") is None else records.call_energy(data["energy"]),
+        trail=tuple(_try(one) for one in data.get("trail", ())),
+        found=None if data.get("found") is None else candidate_from_dict(data["found"]),
     )
     return result
 
@@ -331,6 +361,11 @@ def _known(kind: type[Any], data: Mapping[str, Any], **parsed: Any) -> Any:
 
 def _spread(data: Mapping[str, Any] | None) -> Spread | None:
     return None if data is None else Spread(**data)
+
+
+def _try(data: Mapping[str, Any]) -> Try:
+    one: Try = _known(Try, data, call=op_call(data["call"]))
+    return one
 
 
 def _activity(data: Mapping[str, Any]) -> Activity:

@@ -8,10 +8,11 @@
     {"event": "energy", "item": "…", "energy": {…}}  a `CallEnergy`
     {"event": "energy_facts", "energy": {…}}         an `EnergyFacts`
     {"event": "power", "readings": […]}              a list of `PowerReading`
+    {"event": "further"}                             few items are left: one line with ids (`[]`: no more) is the answer
     {"event": "broken", "reason": "…"}               the device context broke in the current item; the worker ends
     {"event": "done"}                                all items are done
 
-The job comes to the worker as one JSON text on standard input.
+The job comes to the worker as one line of JSON on standard input; answers are lines too.
 """
 
 from __future__ import annotations
@@ -36,25 +37,29 @@ READ_BYTES: Final = 1 << 16
 class Job:
     """What a worker is to do: items of the plan at `plan`, by id, in this order.
 
-    With the path of a `journal` it is to measure the energy of calls that ran already, as that journal has them.
+    With the path of a `journal` it is to measure the energy of calls that ran already, as that journal has them. Where
+    there may be `further` items, the worker asks for them.
     """
 
     plan: str
     items: tuple[str, ...]
     options: Options
     journal: str | None = None
+    further: bool = False
 
 
 def job_to_text(job: Job) -> str:
     """The job as one JSON text."""
     given = options.to_dict(job.options)
-    return json.dumps({"plan": job.plan, "items": job.items, "options": given, "journal": job.journal})
+    same = {"plan": job.plan, "items": job.items, "journal": job.journal, "further": job.further}
+    return json.dumps({**same, "options": given})
 
 
 def job_from_text(text: str) -> Job:
     """The inverse of `job_to_text`."""
     data = json.loads(text)
-    return Job(data["plan"], tuple(data["items"]), options.from_dict(data["options"]), data.get("journal"))
+    given = options.from_dict(data["options"])
+    return Job(data["plan"], tuple(data["items"]), given, data.get("journal"), bool(data.get("further")))
 
 
 class Sender:
@@ -99,6 +104,10 @@ class Sender:
     def readings(self, readings: Sequence[PowerReading]) -> None:
         """Readings of the device."""
         self._send("power", readings=journal.to_dict(list(readings)))
+
+    def further(self) -> None:
+        """Few items are left."""
+        self._send("further")
 
     def done(self) -> None:
         """All items are done."""

@@ -29,6 +29,7 @@ class Options:
         start_seconds: the same until a worker is ready.
         energy: whether to measure energy, where there is a meter.
         energy_seconds: time for that; calls with least recorded time go without where it is not enough.
+        allow_code: whether code that comes with the plan (sources of Triton kernels) may run.
         limit_seconds: the run stops after this time; what is left is marked as skipped. None: no limit.
     """
 
@@ -46,6 +47,7 @@ class Options:
     limit_seconds: float | None = None
     energy: bool = True
     energy_seconds: float = 420.0
+    allow_code: bool = False
 
     @property
     def on_cpu(self) -> bool:

@@ -6,6 +6,9 @@ The first line is the header, every other line one item:
     {"id": "…", "route": "aten", "spec": {"call": {"op": "aten::mm", "input_dims": "[[2, 3], [3, 4]]", …},
      "children": [{"call": {…}, "depth": 1, "times": 2}], "parent": {…}, "neighbours": [{…}]}, "kernels": [{…}]}
 
+An item whose call is not recorded has `candidates`, each with its own spec, the reason for it and a score. What a route
+needs beside its items (sources of Triton kernels) stands in lines of its own: `{"source": "…", "value": …}`.
+
 Fields whose value is the default (null, empty list, `times` 1, …) are left out. A reader ignores fields it does not
 know, and refuses a newer version. The call fields are the columns of `op_calls`: JSON texts as PyTorch's profiler wrote
 them ("Input Dims", "Input Strides", "Input type", "Concrete Inputs"); `extra` is kerneldb's own.
@@ -15,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +27,7 @@ from kerneldb.errors import KerneldbError
 
 FORMAT: Final = "kerneldb-replay-plan"
 VERSION: Final = 1
+SOURCE: Final = "source"
 
 
 class PlanError(KerneldbError):
@@ -77,11 +81,37 @@ class CallSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Donor:
+    """A recorded launch that another one takes its call from: its trace, and its `launch_index` there."""
+
+    trace: str
+    trace_id: str
+    launch_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A call that an item without a recorded one may have made: where it comes from, and why it is believed.
+
+    `source` is inherited or inferred. `score` is between 0 and 1 and compares candidates of one item; `expected_ns` is
+    the duration that a model of the GPU expects. `donor` is set for inherited calls.
+    """
+
+    spec: CallSpec
+    why: str
+    score: float | None = None
+    source: str = "inferred"
+    donor: Donor | None = None
+    expected_ns: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedKernel:
     """A GPU activity that one call launched, in call order, with its recorded totals over the selection.
 
     `grid` in blocks, `block` in threads, `shared_bytes` static plus dynamic, `launches` a count, `median_ns` and
-    `total_ns` nanoseconds. `bytes` and `copy_kind` belong to memcpy and memset.
+    `total_ns` nanoseconds. `bytes` and `copy_kind` belong to memcpy and memset. `places` says which launches these are
+    (trace id to launch indices), for items whose call is not recorded.
     """
 
     ordinal: int
@@ -96,32 +126,40 @@ class PlannedKernel:
     launches: int = 1
     median_ns: int | None = None
     total_ns: int | None = None
+    places: Mapping[str, Sequence[int]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
     """One unit of replay: a distinct call with the kernels it launched, and the route that replays it.
 
-    `spec` is None for routes that need no operator call (memory).
+    `spec` is None for routes that need no operator call (memory), and where `candidates` are all that is known.
     """
 
     id: str
     route: str
     spec: CallSpec | None = None
     kernels: tuple[PlannedKernel, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Items in replay order, with free notes (trace, selection, machine) for the reader of the file."""
+    """Items in replay order, with free notes (trace, selection, machine) for the reader of the file.
+
+    `sources` holds what routes need beside the items, by a key that their calls name, as JSON-ready values.
+    """
 
     items: tuple[Item, ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
+    sources: Mapping[str, Any] = field(default_factory=dict)
 
 
 def to_lines(plan: Plan) -> Iterator[str]:
     """The lines of the plan file, without line ends."""
     yield json.dumps({"format": FORMAT, "version": VERSION, "notes": dict(plan.notes)})
+    for key, value in plan.sources.items():
+        yield json.dumps({"source": key, "value": value})
     for item in plan.items:
         yield json.dumps(_compact(item))
 
@@ -142,8 +180,10 @@ def from_lines(lines: Iterable[str]) -> Plan:
     if not isinstance(version, int) or version > VERSION:
         msg = f"line 1: version {version} of a replay plan; this kerneldb reads up to {VERSION}: upgrade it"
         raise PlanError(msg)
-    items = tuple(_item(_parse(line, number), number) for number, line in enumerate(rest, 2) if line.strip())
-    return Plan(items, header.get("notes") or {})
+    parsed = [(_parse(line, number), number) for number, line in enumerate(rest, 2) if line.strip()]
+    sources = {data["source"]: data.get("value") for data, _ in parsed if SOURCE in data}
+    items = tuple(_item(data, number) for data, number in parsed if SOURCE not in data)
+    return Plan(items, header.get("notes") or {}, sources)
 
 
 def read(path: Path) -> Plan:
@@ -167,6 +207,20 @@ def spec_from_dict(data: Mapping[str, Any]) -> CallSpec:
         parent=None if parent is None else _known(OpCall, parent),
         neighbours=_children(data.get("neighbours", ())),
     )
+
+
+def candidate_from_dict(data: Mapping[str, Any]) -> Candidate:
+    """The inverse of `to_dict` of a candidate. Raises KeyError or TypeError on other data."""
+    donor = data.get("donor")
+    known = {"spec": spec_from_dict(data["spec"]), "donor": None if donor is None else _known(Donor, donor)}
+    candidate: Candidate = _known(Candidate, {**data, **known})
+    return candidate
+
+
+def call_from_dict(data: Mapping[str, Any]) -> OpCall:
+    """An operator call of its fields. Raises TypeError on other data."""
+    call: OpCall = _known(OpCall, data)
+    return call
 
 
 def _compact(value: Any) -> Any:
@@ -198,7 +252,8 @@ def _item(data: Mapping[str, Any], number: int) -> Item:
     try:
         spec = data.get("spec")
         kernels = tuple(_kernel(kernel) for kernel in data.get("kernels", ()))
-        return Item(data["id"], data["route"], None if spec is None else spec_from_dict(spec), kernels)
+        candidates = tuple(candidate_from_dict(one) for one in data.get("candidates", ()))
+        return Item(data["id"], data["route"], None if spec is None else spec_from_dict(spec), kernels, candidates)
     except (KeyError, TypeError) as error:
         msg = f"line {number}: not an item of a replay plan ({error!r})"
         raise PlanError(msg) from error

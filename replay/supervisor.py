@@ -5,13 +5,18 @@ costs the item that it was working on, graded L4 with the reason; a new worker g
 a result by then keeps it. Where a worker dies between items, the next takes fewer
 at a time, until the culprit is alone.
 
+Several supervisors may share the items of one plan, each with a device of its own (`kerneldb.replay.fleet`): a `Share`
+deals them out.
+
 When all calls have run, a second kind of worker measures their energy (`kerneldb.replay.weighing`), one after the
 other, with the same care: what costs a worker there keeps its result, and has no energy, with the reason.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import json
 import os
 import signal
 import subprocess
@@ -21,7 +26,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Protocol
 
 from kerneldb.replay import facts, journal, options, plan, results
 from kerneldb.replay.energy import records
@@ -58,6 +63,27 @@ class Outcome:
     wall_s: float
 
 
+class Share(Protocol):
+    """Deals out the items of a plan that several runs share."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the user has stopped all of them."""
+        ...
+
+    def take(self) -> Sequence[str]:
+        """Ids of further items; none where all are dealt out."""
+        ...
+
+    def give_back(self, items: Sequence[str]) -> None:
+        """Items that this run leaves to others."""
+        ...
+
+    def attend(self, process: subprocess.Popen[bytes] | None) -> None:
+        """The worker that runs now."""
+        ...
+
+
 @dataclass(slots=True)
 class _Ending:
     """How a worker ended. `reason` None: it did all it was asked to."""
@@ -86,17 +112,19 @@ def run(
     resume: bool = False,
     listen: Listener | None = None,
     worker: Sequence[str] = WORKER,
+    share: Share | None = None,
 ) -> Outcome:
     """Replay the plan at `plan_path` into the journal at `journal_path`.
 
-    `listen` is told of events: `start`, `progress` (items done, ETA in seconds, clock, power, temperature), `energy`
-    (the same while energy is measured), `worker` (one died) and `end`. Raises ReplayError where the run cannot take
-    place, PlanError, and JournalExistsError.
+    `listen` is told of events: `start`, `ready` (a worker is), `progress` (items done, ETA in seconds, clock, power,
+    temperature), `energy` (the same while energy is measured), `worker` (one died) and `end`. With a `share`, only the
+    items that it deals out are replayed. Raises ReplayError where the run cannot take place, PlanError, and
+    JournalExistsError.
     """
     planned = plan.read(plan_path)
     with Writer(journal_path, resume=resume) as writer:
         before = journal.read(journal_path) if journal.exists(journal_path) else None
-        made = _Run((plan_path, journal_path), planned, chosen, writer, listen or _nobody, worker)
+        made = _Run((plan_path, journal_path), planned, chosen, writer, listen or _nobody, worker, share=share)
         return made.go(before)
 
 
@@ -109,9 +137,12 @@ class _Run:
         writer: Writer,
         listen: Listener,
         worker: Sequence[str],
+        *,
+        share: Share | None = None,
     ) -> None:
         self._plan_path, self._journal_path = paths
         self._plan = planned
+        self._share = share
         self._options = chosen
         self._writer = writer
         self._listen = listen
@@ -129,13 +160,14 @@ class _Run:
     def go(self, before: Journal | None) -> Outcome:
         settled = frozenset() if before is None else before.settled(self._options.cache)
         self._run_id = facts.new_run_id() if before is None else before.run.run_id
-        self._pending = {item.id: item for item in self._plan.items if item.id not in settled}
-        self._progress.total = total = len(self._pending)
+        if self._share is None:
+            self._pending = {item.id: item for item in self._plan.items if item.id not in settled}
+        self._progress.total = len(self._pending)
         self._listen({"event": "start", "items": len(self._pending), "settled": len(settled), "run": self._run_id})
         self._results = {} if before is None else {call.item: call for call in before.unmeasured(self._options.cache)}
         self._energy_facts = (before and before.energy) or EnergyFacts()
         finished = self._work()
-        done = self._progress.done
+        total, done = self._progress.total, self._progress.done
         if finished and self._options.energy:
             finished = self._weigh()
         wall = time.monotonic() - self._progress.started
@@ -165,7 +197,7 @@ class _Run:
         """Start workers until nothing is left. Returns whether all items were attempted."""
         barren = 0
         chosen = self._options
-        while self._pending:
+        while self._pending or self._deal():
             ending = self._one_worker(chosen)
             if ending.stopped:
                 self._skip_rest(ending.reason or "stopped")
@@ -180,9 +212,25 @@ class _Run:
                 chosen = dataclasses.replace(chosen, batch=max(1, chosen.batch // BATCH_DIVISOR))
             barren = 0 if ending.progressed or ending.item is not None else barren + 1
             if barren >= BARREN_WORKERS:
+                self._leave()
                 msg = f"the worker died {barren} times without a result: {ending.reason}"
                 raise ReplayError(msg)
         return True
+
+    def _deal(self) -> list[str]:
+        """Take further items of the share; their ids."""
+        if self._share is None or self._weighing:
+            return []
+        given = set(self._share.take())
+        self._pending |= {item.id: item for item in self._plan.items if item.id in given}
+        self._progress.total += len(given)
+        return list(given)
+
+    def _leave(self) -> None:
+        """Leave what is still to be done to the other runs of the share."""
+        if self._share is not None and not self._weighing:
+            self._share.give_back(list(self._pending))
+            self._pending = {}
 
     def _one_worker(self, chosen: Options) -> _Ending:
         ours, theirs = os.pipe()
@@ -200,12 +248,17 @@ class _Run:
             )
             os.close(theirs)
             try:
+                if self._share is not None:
+                    self._share.attend(process)
                 journal_path = str(self._journal_path) if self._weighing else None
-                job = Job(str(self._plan_path), tuple(self._pending), chosen, journal_path)
-                _give_job(process, job_to_text(job))
+                further = self._share is not None and not self._weighing
+                job = Job(str(self._plan_path), tuple(self._pending), chosen, journal_path, further)
+                _tell_worker(process, job_to_text(job), more=further)
                 return self._attend(process, receiver, output)
             finally:
                 _kill(process)
+                if self._share is not None:
+                    self._share.attend(None)
                 receiver.close()
 
     def _attend(self, process: subprocess.Popen[bytes], receiver: Receiver, output: IO[bytes]) -> _Ending:
@@ -219,6 +272,9 @@ class _Run:
             except KeyboardInterrupt:
                 self._interrupted = True
                 return dataclasses.replace(ending, stopped=True, reason="not attempted: interrupted")
+            if self._share is not None and self._share.stopped:
+                self._interrupted = True
+                return dataclasses.replace(ending, stopped=True, reason="not attempted: interrupted")
             if message is None and not receiver.ended:
                 if self._time_left() <= 0:
                     reason = f"not attempted: the time limit of {self._options.limit_seconds:g} s was reached"
@@ -228,12 +284,16 @@ class _Run:
                 return dataclasses.replace(ending, reason=_death(process, output))
             silence = self._patience
             if message["event"] == "unusable":
+                self._leave()
                 raise ReplayError(message["reason"])
             if message["event"] == "broken":
                 return dataclasses.replace(ending, reason=f"device context broken: {message['reason']}")
             if message["event"] == "done":
                 return _Ending()
-            self._take(message, ending)
+            if message["event"] == "further":
+                _tell_worker(process, json.dumps(self._deal()), more=True)
+            else:
+                self._take(message, ending)
 
     @property
     def _patience(self) -> float:
@@ -244,6 +304,7 @@ class _Run:
         event = message["event"]
         if event == "ready":
             self._write_header(message["facts"])
+            self._listen({"event": "ready", "device": self._options.device})
         elif event == "begin":
             ending.item = message["item"]
         elif event == "state":
@@ -374,12 +435,14 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
 
 
-def _give_job(process: subprocess.Popen[bytes], text: str) -> None:
-    """Write the job; a worker that died before reading it is noticed by its closed pipe."""
+def _tell_worker(process: subprocess.Popen[bytes], text: str, *, more: bool) -> None:
+    """Write a line, the last one unless there may be `more`; a worker that died is noticed by its closed pipe."""
     assert process.stdin is not None  # noqa: S101 (it was asked for)
     try:
-        process.stdin.write(text.encode())
-        process.stdin.close()
+        process.stdin.write(f"{text}\n".encode())
+        process.stdin.flush()
+        if not more:
+            process.stdin.close()
     except BrokenPipeError:
         return
 
@@ -388,6 +451,9 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    if process.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
 
 
 def _death(process: subprocess.Popen[bytes], output: IO[bytes]) -> str:

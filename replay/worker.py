@@ -1,6 +1,6 @@
 """The worker process: opens the device, replays its items, and tells the supervisor. Dies with the supervisor.
 
-`python -m kerneldb.replay.worker DESCRIPTOR`, with a job (`kerneldb.replay.messages`) on standard input.
+`python -m kerneldb.replay.worker DESCRIPTOR`, with a job (`kerneldb.replay.messages`) as first line of standard input.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from __future__ import annotations
 import ctypes
 import gc
 import importlib
+import json
 import os
 import signal
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,9 +22,10 @@ from kerneldb.replay.bench import Bench, BrokenDeviceError, CpuBench, GpuBench
 from kerneldb.replay.engine import Engine
 from kerneldb.replay.errors import ReplayError
 from kerneldb.replay.journal import CallResult
-from kerneldb.replay.messages import Job, Sender, job_from_text
+from kerneldb.replay.messages import Sender, job_from_text
 from kerneldb.replay.monitor import Monitor
 from kerneldb.replay.options import Options
+from kerneldb.replay.triton import code
 
 PR_SET_PDEATHSIG: Final = 1
 
@@ -43,9 +46,10 @@ class _Report:
 
 def main() -> int:
     """Do the job on standard input; the exit code is 0 unless the device broke or cannot be used."""
-    _die_with_parent()
+    die_with_parent()
     sender = Sender(int(sys.argv[1]))
-    job = job_from_text(sys.stdin.read())
+    job = job_from_text(sys.stdin.readline())
+    code.provide(plan.read(Path(job.plan)).sources, allowed=job.options.allow_code)
     if job.journal is not None:
         return weighing.main(job, sender, open_device)
     try:
@@ -54,7 +58,9 @@ def main() -> int:
         sender.unusable(str(error))
         return 1
     try:
-        Engine(bench, job.options, _Report(sender)).run(_items(job))
+        planned = plan.read(Path(job.plan)).items
+        further = _asking(planned, sender) if job.further else None
+        Engine(bench, job.options, _Report(sender)).run(_named(planned, job.items), further)
     except BrokenDeviceError as error:
         sender.broken(str(error))
         return 1
@@ -89,12 +95,23 @@ def _import(module: str) -> None:
         raise ReplayError(msg) from error
 
 
-def _items(job: Job) -> list[plan.Item]:
-    items = {item.id: item for item in plan.read(Path(job.plan)).items}
-    return [items[name] for name in job.items]
+def _named(planned: Sequence[plan.Item], names: Sequence[str]) -> list[plan.Item]:
+    items = {item.id: item for item in planned}
+    return [items[name] for name in names]
 
 
-def _die_with_parent() -> None:
+def _asking(planned: Sequence[plan.Item], sender: Sender) -> Callable[[], Sequence[plan.Item]]:
+    """Asks the supervisor for further items, and waits for its answer."""
+
+    def ask() -> Sequence[plan.Item]:
+        sender.further()
+        answer = sys.stdin.readline()
+        return _named(planned, json.loads(answer) if answer else ())
+
+    return ask
+
+
+def die_with_parent() -> None:
     """Ask the kernel for SIGKILL when the supervisor dies: a hung call would otherwise hold the GPU for ever."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

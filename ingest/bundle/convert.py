@@ -67,20 +67,35 @@ def convert(path: Path, folder: Path, options: Options, progress: Progress | Non
     frames = [*_files(recording, part, report, manifest.trace_id)]
     if whole:
         frames += [*_measurements(recording, part, manifest), *_readings(recording, part, manifest)]
-    return dataclasses.replace(_with(manifest, frames), tags=dict(part.get("tags", {})))
+    tags = dict(part.get("tags", {}))
+    return _of_job(dataclasses.replace(_with(manifest, frames), tags=tags), _job(recording, part))
 
 
 def _said(recording: Recording, part: Part, options: Options) -> Options:
     """What the recording says of its trace, where the user says nothing else."""
-    known, mode = recording.content, part["mode"]
-    suffix = part["stage"] if mode == "eager" else f"{part['stage']}-{mode.replace('_', '-')}"
+    known = recording.content
+    rank = f"-rank{known['rank']}" if "rank" in known else ""
     return dataclasses.replace(
         options,
         label=options.label or known.get("label"),
         phase=options.phase or part["stage"],
-        name=options.name or f"{known['name']}-{suffix}",
+        name=options.name or f"{known['name']}-{_suffix(part)}{rank}",
         run=options.run or known["name"],
     )
+
+
+def _suffix(part: Part) -> str:
+    mode = part["mode"]
+    return str(part["stage"]) if mode == "eager" else f"{part['stage']}-{mode.replace('_', '-')}"
+
+
+def _job(recording: Recording, part: Part) -> dict[str, Any]:
+    """Which traces of other ranks this one ran together with: those of the same stage of the recording."""
+    known = recording.content
+    if "rank" not in known:
+        return {}
+    job = f"{known['name']}-{_suffix(part)}"
+    return {"rank": known["rank"], "world_size": known["world_size"], "job": job}
 
 
 def _with(manifest: Manifest, frames: list[tuple[str, pl.DataFrame]]) -> Manifest:
@@ -93,6 +108,14 @@ def _with(manifest: Manifest, frames: list[tuple[str, pl.DataFrame]]) -> Manifes
             parts[table] = [*parts.get(table, []), path]
             rows[table] = rows.get(table, 0) + frame.height
     return dataclasses.replace(manifest, parts=parts, rows=rows)
+
+
+def _of_job(manifest: Manifest, said: dict[str, Any]) -> Manifest:
+    """The manifest with what is said of its trace."""
+    for path in manifest.parts["traces"] if said else ():
+        literals = {name: pl.lit(value) for name, value in said.items()}
+        pl.read_parquet(path).with_columns(**literals).write_parquet(path, compression="lz4", statistics=False)
+    return dataclasses.replace(manifest, trace={**manifest.trace, **said})
 
 
 def _report(recording: Recording) -> Report:

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from kerneldb.batch import Manifest
-from kerneldb.ingest.doctor import Finding
+from kerneldb.ingest.doctor import Finding, read_table
 
 RAW: Final = "`ncu --import REPORT.ncu-rep --page raw --csv`"
 SPEED: Final = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
@@ -35,7 +35,7 @@ CLOCKS: Final = (
 
 def findings(manifest: Manifest) -> Iterator[Finding]:
     """Launches, metrics for the roofline, replay passes, metrics that ncu could not collect, and clocks."""
-    launches, metrics = _read(manifest, "launches"), _read(manifest, "metrics")
+    launches, metrics = read_table(manifest, "launches"), read_table(manifest, "metrics")
     if launches.is_empty():
         yield from _summary(manifest)
         return
@@ -50,13 +50,8 @@ def findings(manifest: Manifest) -> Iterator[Finding]:
     yield Finding("note", "clocks", CLOCKS, "Pass `--clock-control none` to profile at the clocks of the program.")
 
 
-def _read(manifest: Manifest, table: str) -> pl.DataFrame:
-    paths = manifest.parts.get(table)
-    return pl.read_parquet(paths) if paths else pl.DataFrame()
-
-
 def _summary(manifest: Manifest) -> Iterator[Finding]:
-    kernels = _read(manifest, "rollups").height
+    kernels = read_table(manifest, "rollups").height
     yield Finding("ok", "GPU events", f"Sums over the launches of {kernels:,} kernels.")
     yield Finding("note", "summary", "A summary holds no single launches.", f"Print the launches: {RAW}.")
 

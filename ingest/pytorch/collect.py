@@ -24,7 +24,7 @@ COLLECTIVE: Final = (
     "Process Group Description",
     "Process Group Ranks",
 )
-TRITON: Final = ("kernel_hash", "kernel_file", "kernel_kwargs", "num_warps", "num_stages", "grid")
+TRITON: Final = ("kernel_hash", "kernel_file", "kernel_kwargs", "num_warps", "num_stages", "grid", "kernel_backend")
 CALL: Final = ("name", "Input Dims", "Input Strides", "Input type", "Concrete Inputs", *TRITON, *COLLECTIVE)
 GPU_TEXT: Final = ("cat", "name", "kind", "grid", "block", "occupancy")
 API_TEXT: Final = ("cat", "name", "grid", "block", "shared memory", "kind", "cuda_sync_kind")

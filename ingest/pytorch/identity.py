@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kerneldb.ids import content_id
@@ -19,6 +19,7 @@ SMALL: Final = 16
 INT32_MAX: Final = 2**31 - 1
 AXES: Final = 3
 EMPTY_LISTS: Final = frozenset(("", "[]"))
+UNHASHED: Final = frozenset(("kernel_file", "kernel_backend"))
 
 CallRow = dict[str, str | None]
 
@@ -31,26 +32,30 @@ def call_row(values: Sequence[Any]) -> CallRow:
     """
     recorded = dict(zip(CALL, values, strict=True))
     op = recorded["name"] or ""
-    dtypes = _text(recorded["Input type"])
-    extra = _extra(recorded)
     row: CallRow = {
         "op": op,
         "input_dims": _text(recorded["Input Dims"]),
         "input_strides": _text(recorded["Input Strides"]),
-        "input_dtypes": dtypes,
+        "input_dtypes": _text(recorded["Input type"]),
         "scalars": _text(recorded["Concrete Inputs"]),
-        "extra": extra,
+        "extra": _extra(recorded),
     }
-    row["call_id"] = content_id(
+    row["call_id"] = call_id(row)
+    return row
+
+
+def call_id(row: Mapping[str, str | None]) -> str:
+    """The id of the operator call whose other columns of `op_calls` stand in `row`."""
+    dtypes, scalars = row["input_dtypes"], row["scalars"]
+    return content_id(
         "c1",
-        op,
+        row["op"],
         row["input_dims"],
         row["input_strides"],
         SAME_DTYPE.sub('"long int"', dtypes) if dtypes else None,
-        FLOAT.sub(_float_class, row["scalars"]) if row["scalars"] else None,
-        extra,
+        FLOAT.sub(_float_class, scalars) if scalars else None,
+        row["extra"],
     )
-    return row
 
 
 def _text(value: str | None) -> str | None:
@@ -60,7 +65,9 @@ def _text(value: str | None) -> str | None:
 def _extra(recorded: dict[str, Any]) -> str | None:
     """What else tells calls apart: the Triton kernel with its constants, or the collective with its sizes."""
     if recorded["kernel_hash"] is not None:
-        kept: dict[str, Any] = {name: recorded[name] for name in TRITON if name != "kernel_file"}
+        kept: dict[str, Any] = {name: recorded[name] for name in TRITON if name not in UNHASHED}
+    elif recorded["kernel_backend"] == "triton":  # made from a template: PyTorch does not know its file
+        kept = {name: recorded[name] for name in TRITON}
     elif recorded["Collective name"] is not None:
         kept = {name: recorded[name] for name in COLLECTIVE[:5]}
     else:

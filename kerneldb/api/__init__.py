@@ -14,7 +14,7 @@ from kerneldb.api import queries, signature
 from kerneldb.api.ingestion import IngestOptions, Outcome, ProgressCallback, ReportEntry, ingest_each, outcome_table
 from kerneldb.api.result import Result
 from kerneldb.api.signature import SignaturePage
-from kerneldb.api.store import WarehouseStore
+from kerneldb.api.store import WarehouseStore, place_of
 from kerneldb.errors import KerneldbError
 
 if TYPE_CHECKING:
@@ -42,30 +42,35 @@ def open(  # noqa: A001 (kerneldb.open is the name users expect)
     """Open the database file `path` (default: KERNELDB_DB, else kernels.duckdb in the current folder).
 
     With `create`, a missing file appears with the first trace that is ingested. `lock_timeout` is how many seconds to
-    wait for another process.
+    wait for another process. A lake is given as 'ducklake:postgres:…' or 'ducklake:sqlite:…', and must be there.
 
     Raises WarehouseMissingError where the file is missing and `create` is false, WarehouseVersionError where it is no
     kerneldb database.
     """
     import os
 
-    chosen = Path(path) if path is not None else Path(os.environ.get("KERNELDB_DB") or DEFAULT_DATABASE)
-    store = WarehouseStore(chosen, lock_timeout)
-    if not create or chosen.exists():
+    chosen = path if path is not None else os.environ.get("KERNELDB_DB") or DEFAULT_DATABASE
+    store = WarehouseStore(place_of(chosen), lock_timeout)
+    if not create or store.place.is_lake or store.place.exists():
         store.existing()
     return Database(store)
 
 
 class Database:
-    """A warehouse file. Made by `kerneldb.open`."""
+    """A database file or a lake. Made by `kerneldb.open`. `path` is the file; a lake's own files stand beside it."""
 
     def __init__(self, store: WarehouseStore) -> None:
         self.path = store.path
         self._store = store
 
     def __repr__(self) -> str:
-        """The class and the path."""
-        return f"<Database {self.path}>"
+        """The class and the place."""
+        return f"<Database {self._store.place}>"
+
+    @property
+    def warehouse(self) -> Warehouse:
+        """The warehouse itself, for front ends that stay open (`kerneldb.api.browsing`)."""
+        return self._store.existing()
 
     @property
     def _warehouse(self) -> Warehouse:
@@ -106,7 +111,7 @@ class Database:
         self, paths: Sequence[str | Path], options: IngestOptions, progress: ProgressCallback | None = None
     ) -> Iterator[Outcome]:
         """Ingest lazily: yields each outcome as it is known; a file that fails yields one with its error."""
-        return ingest_each(self._store, self.path, [Path(path) for path in paths], options, progress)
+        return ingest_each(self._store, self._store.spools, [Path(path) for path in paths], options, progress)
 
     def sql(
         self,
@@ -144,19 +149,37 @@ class Database:
 
         return planning.make_plan(self._warehouse, request)
 
+    def keep_found(self, planned: Planned) -> None:
+        """Store the calls that launches inherit by a plan, as a replay of it does."""
+        from kerneldb.api import inheriting
+
+        inheriting.keep(self._warehouse, planned.found)
+
+    def inherit(self, traces: Sequence[str] = (), where: str | None = None) -> Result:
+        """Find the calls of launches recorded without one among other launches, store them; how many, and how."""
+        import pyarrow as pa
+
+        from kerneldb.api import inheriting
+
+        found = inheriting.inherit(self._warehouse, traces, where)
+        return Result(pa.Table.from_pylist(inheriting.summary(found), schema=pa.schema(inheriting.SUMMARY)))
+
     def replay(
         self,
         planned: Planned | None,
         options: Options,
         listen: Callable[[Mapping[str, Any]], None] | None = None,
+        *,
+        gpus: str | None = None,
     ) -> Replayed:
         """Replay a plan, or (None) go on with the run that was stopped; results are committed while it goes on.
 
-        `listen` is told of events (see `kerneldb.replay.supervisor`). Raises ReplayError without PyTorch or device.
+        `gpus` (a number, or all) is on how many GPUs, with a worker each. `listen` is told of events (see
+        `kerneldb.replay.supervisor`). Raises ReplayError without PyTorch or device.
         """
         from kerneldb.api import replaying
 
-        return replaying.run(self._warehouse, planned, replaying.Files.beside(self.path), options, listen)
+        return replaying.run(self._warehouse, planned, replaying.Files.beside(self.path), options, listen, gpus=gpus)
 
     def record(
         self,
@@ -181,11 +204,11 @@ class Database:
         replaying.store(self._warehouse, plans.read(plan), found)
         return found.run.run_id
 
-    def replay_results(self, run_id: str) -> Result:
-        """Coverage and predicted against recorded time of a run, by category and route."""
+    def replay_results(self, run_ids: str | Sequence[str]) -> Result:
+        """Coverage and predicted against recorded time of a run, or of several together, by category and route."""
         from kerneldb.api import replaying
 
-        return Result(replaying.results(self._warehouse, run_id))
+        return Result(replaying.results(self._warehouse, _several(run_ids)))
 
     def answer(self, name: str, *, where: str | None = None, traces: Sequence[str] = ()) -> Result:
         """The rows of the table macro `name` (idle, overlap, collectives, iterations, …) over the selected launches."""
@@ -194,7 +217,10 @@ class Database:
         return Result(answers.answer(self._warehouse, name, where, traces))
 
     def diff(self, before: str, after: str, *, where: str | None = None, threshold: float = 0.03) -> Difference:
-        """What changed from the trace `before` to the trace `after`; changes of a mean up to `threshold` are none."""
+        """What changed from `before` to `after`; changes of a mean up to `threshold` are none.
+
+        Each names a trace, a run, a label, or traces by a pattern such as `nightly-*`, in that order.
+        """
         from kerneldb.api import answers
 
         return answers.difference(self._warehouse, before, after, where, threshold)
@@ -323,6 +349,12 @@ class Database:
     def remove(self, names: str | Sequence[str]) -> None:
         """Remove the named traces with all their rows."""
         self._warehouse.remove(_several(names))
+
+    def copy_from(self, source: Database, names: Sequence[str] = ()) -> list[str]:
+        """Copy traces (all, or the named ones) of `source` into this database; names of those it did not have."""
+        from kerneldb.api import upkeep
+
+        return upkeep.copy_traces(self._store.made(), source._warehouse, names)
 
     def refresh(self, *, everything: bool = False) -> dict[str, int]:
         """Decode anew what an older kerneldb decoded (`everything`: all names and signatures); rows per table."""

@@ -6,7 +6,7 @@ import ast
 import math
 import operator
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kerneldb.api.queries import require_traces, statement
 from kerneldb.errors import UsageError
@@ -14,9 +14,12 @@ from kerneldb.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import duckdb
     import pyarrow as pa
 
     from kerneldb.warehouse import Warehouse
+
+    Connection = duckdb.DuckDBPyConnection
 
 KEYS: Final = ("flops", "bytes", "role")
 NUMBERS: Final = ("flops", "bytes")
@@ -79,25 +82,35 @@ def annotate(
     """
     _check(notes)
     require_traces(warehouse, traces)
+    return warehouse.write(lambda con: _note(con, Selected(where, tuple(traces)), notes, author))
+
+
+class Selected(NamedTuple):
+    """Which launches, as the user said it."""
+
+    where: str | None
+    traces: tuple[str, ...]
+
+
+def _note(con: Connection, selected: Selected, notes: Mapping[str, str | None], author: str | None) -> int:
     from kerneldb.schemas import loader
     from kerneldb.selection import Selection
-    from kerneldb.warehouse.attach import transaction
     from kerneldb.warehouse.execute import query_errors
 
-    with warehouse.lease(read_only=False) as con, query_errors():
-        Selection(where, tuple(traces)).bind(con)
+    with query_errors():
+        Selection(*selected).bind(con)
         ids = [identity for (identity,) in con.execute(loader.statement("annotate", "chosen")).fetchall()]
-        if not ids:
-            message = "no launch meets the condition; nothing is noted"
-            raise UsageError(message)
-        with transaction(con):
-            for key, text in notes.items():
-                wanted = {"ids": ids, "key": key}
-                con.execute(loader.statement("annotate", "forget"), wanted | {"author": author if text else None})
-                if text is not None:
-                    value = number(text) if key in NUMBERS else None
-                    row = wanted | {"value": text, "author": author, "number": value}
-                    con.execute(loader.statement("annotate", "note"), row)
+    if not ids:
+        message = "no launch meets the condition; nothing is noted"
+        raise UsageError(message)
+    for key, text in notes.items():
+        wanted = {"ids": ids, "key": key}
+        con.execute(loader.statement("annotate", "forget"), wanted | {"author": author if text else None})
+        if text is not None:
+            value = number(text) if key in NUMBERS else None
+            con.execute(
+                loader.statement("annotate", "note"), wanted | {"value": text, "author": author, "number": value}
+            )
     return len(ids)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kerneldb.api.queries import BATCH_ROWS, require, require_traces, statement
+from kerneldb.api.queries import BATCH_ROWS, require, require_traces, rows, statement
 from kerneldb.errors import GateError, UsageError
 
 if TYPE_CHECKING:
@@ -49,11 +49,19 @@ def stream(
         yield con.sql(statement(query)).to_arrow_reader(BATCH_ROWS)
 
 
+class Steady(NamedTuple):
+    """The steady iterations of one side: how many, and the mean of their GPU time in ns."""
+
+    n: int
+    mean_ns: float
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Difference:
-    """What changed between two traces: a row per matched kernel, and the sums of the rows.
+    """What changed between two traces or sets of traces: a row per matched kernel, and the sums of the rows.
 
-    Totals in ns. `common_shift_pct` is what all kernels have in common; `by_verdict` counts rows.
+    Totals in ns. `common_shift_pct` is what all kernels have in common; `by_verdict` counts rows. `steady` are the
+    iterations before and after, where both sides have some.
     """
 
     table: pa.Table
@@ -61,42 +69,82 @@ class Difference:
     after_ns: int
     common_shift_pct: float
     by_verdict: dict[str, int]
+    steady: tuple[Steady, Steady] | None = None
 
     @property
     def delta_pct(self) -> float | None:
         """Change of the total GPU time in percent; None where there was none before."""
         return 100 * (self.after_ns - self.before_ns) / self.before_ns if self.before_ns else None
 
+    @property
+    def iteration_delta_pct(self) -> float | None:
+        """Change of the mean GPU time of a steady iteration in percent; None where a side has none."""
+        if self.steady is None or not self.steady[0].mean_ns:
+            return None
+        return 100 * (self.steady[1].mean_ns / self.steady[0].mean_ns - 1)
+
+    def grown(self) -> tuple[str, float]:
+        """What of the GPU time grew by how many percent: of an iteration where the sides have not equally many."""
+        per_iteration = self.iteration_delta_pct
+        if self.steady is not None and per_iteration is not None and self.steady[0].n != self.steady[1].n:
+            return "GPU time of a steady iteration", per_iteration
+        return "GPU time", math.inf if self.delta_pct is None else self.delta_pct
+
     def check(self, limit_pct: float) -> None:
-        """Raise GateError where the total, or a kernel that got slower beyond noise, grew by `limit_pct` or more."""
+        """Raise GateError where the GPU time, or a kernel that got slower beyond noise, grew by `limit_pct` or more.
+
+        The GPU time is the total, or that of a steady iteration where the sides have not equally many.
+        """
         worst = [
             row for row in self.table.to_pylist() if row["verdict"] == "slower" and row["own_delta_pct"] >= limit_pct
         ]
         reasons = [f"{row['kernel']}: +{row['own_delta_pct']:.1f} % a launch" for row in worst]
-        total = math.inf if self.delta_pct is None else self.delta_pct
-        if total >= limit_pct and self.after_ns:
-            reasons.insert(0, f"GPU time: +{total:.1f} %")
+        what, change = self.grown()
+        if change >= limit_pct and self.after_ns:
+            reasons.insert(0, f"{what}: +{change:.1f} %")
         if reasons:
             shown = "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else "")  # noqa: PLR2004
             message = f"over the limit of {limit_pct:g} %: {shown}"
             raise GateError(message)
 
 
+def traces_named(warehouse: Warehouse, name: str) -> list[str]:
+    """The traces that `name` means: a trace, else those of a run, else of a label, else those that fit it as a pattern.
+
+    Raises UsageError where there is none.
+    """
+    found = [row["trace"] for row in rows(warehouse, "traces_named", wanted=name)]
+    if not found:
+        require_traces(warehouse, [name])
+    return found
+
+
 def difference(
     warehouse: Warehouse, before: str, after: str, where: str | None, threshold: float = THRESHOLD
 ) -> Difference:
-    """Compare two traces; `where` restricts both. Raises UsageError for an unknown trace."""
-    require_traces(warehouse, [before, after])
+    """Compare two sides (see `traces_named`); `where` restricts both. Raises UsageError for an unknown name."""
+    sides = traces_named(warehouse, before), traces_named(warehouse, after)
+    both = list(dict.fromkeys((*sides[0], *sides[1])))
     params = {"before": before, "after": after, "threshold": threshold}
     if where is None:
         table = warehouse.query(statement("answer_diff"), params)
     else:
-        table = answer(warehouse, "diff_selected", where, [before, after], **params)
+        table = answer(warehouse, "diff_selected", where, both, **params)
     columns = {name: table[name].to_pylist() for name in ("total_before_ns", "total_after_ns", "verdict")}
     shift = table["common_shift_pct"].to_pylist()
     counts = {verdict: columns["verdict"].count(verdict) for verdict in dict.fromkeys(columns["verdict"])}
+    steady = [
+        Steady(row["n"], row["mean_ns"])
+        for names in sides
+        for row in answer(warehouse, "steady", where, names, names=names).to_pylist()
+    ]
     return Difference(
-        table, sum(columns["total_before_ns"]), sum(columns["total_after_ns"]), shift[0] if shift else 0.0, counts
+        table,
+        sum(columns["total_before_ns"]),
+        sum(columns["total_after_ns"]),
+        shift[0] if shift else 0.0,
+        counts,
+        (steady[0], steady[1]) if len(steady) == len(sides) else None,
     )
 
 
@@ -133,14 +181,12 @@ class CounterDifference:
 
 
 def counter_difference(warehouse: Warehouse, before: str, after: str, rule: str) -> CounterDifference:
-    """Compare two sets of counters; `before` and `after` name a trace, or a run whose traces make a set.
+    """Compare two sets of counters; what `before` and `after` mean is told by `traces_named`.
 
     Raises UsageError for an unknown name or rule, and where a side holds no counters.
     """
-    named = [
-        name for name in (before, after) if not warehouse.query(statement("report_named"), {"name": name}).num_rows
-    ]
-    require_traces(warehouse, named)
+    for name in (before, after):
+        traces_named(warehouse, name)
     require("rule", [rule], [row["rule"] for row in warehouse.query(statement("bounds_rules")).to_pylist()])
     sides = {"before": before, "after": after}
     classes = warehouse.query(statement("answer_diff_classes"), {**sides, "rule": rule})

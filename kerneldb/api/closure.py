@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kerneldb.warehouse import Warehouse
 
 Row = dict[str, Any]
+KERNELS: Final = "kernels"
 Stage = tuple[str, str, str | None]
 
 TOP: Final = 20
@@ -70,15 +71,21 @@ class Books:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Closure:
-    """The books of all stages asked for; `table` holds all their terms, one row each."""
+    """The books of all stages asked for; `table` holds all their terms, one row each.
+
+    `jobs` are the stages of jobs of several ranks, computation and communication apart.
+    """
 
     books: list[Books]
     table: pa.Table
+    jobs: list[Row] = dataclasses.field(default_factory=list)
 
     def remarks(self) -> Iterator[str]:
         """What keeps books from closing, with the remedy, a line each."""
         for one in self.books:
-            if one.term("time", "kernels")["value"] == 0:
+            if all(
+                row["value"] == 0 for row in one.terms if row["section"] == "time" and row["term"].startswith(KERNELS)
+            ):
                 facts = {**one.facts, "gpu": one.facts["gpu"] or "its GPU"}
                 yield NOTHING_REPLAYED.format(trace=one.trace, stage=one.stage, **facts)
 
@@ -95,7 +102,7 @@ def closure(warehouse: Warehouse, names: Sequence[str], where: str | None = None
         message = NOTHING.format(of=f" of {', '.join(names)}" if names else "")
         raise KerneldbError(message)
     wanted = {_key(row): row for row in stages}
-    table, groups, kernels = _answers(warehouse, where, top)
+    table, groups, kernels, jobs = _answers(warehouse, names, where, top)
     terms = [row for row in table.to_pylist() if _key(row) in wanted]
     by_stage = [_grouped(found) for found in (terms, groups, kernels)]
     books = [
@@ -107,10 +114,12 @@ def closure(warehouse: Warehouse, names: Sequence[str], where: str | None = None
         raise KerneldbError(NO_LAUNCHES if where is None else NOT_SELECTED)
     import pyarrow as pa
 
-    return Closure(books, pa.Table.from_pylist(terms, table.schema))
+    return Closure(books, pa.Table.from_pylist(terms, table.schema), jobs)
 
 
-def _answers(warehouse: Warehouse, where: str | None, top: int) -> tuple[pa.Table, list[Row], list[Row]]:
+def _answers(
+    warehouse: Warehouse, names: Sequence[str], where: str | None, top: int
+) -> tuple[pa.Table, list[Row], list[Row], list[Row]]:
     from kerneldb.selection import Selection
     from kerneldb.warehouse.execute import query_errors
 
@@ -120,7 +129,8 @@ def _answers(warehouse: Warehouse, where: str | None, top: int) -> tuple[pa.Tabl
         con.execute(statement("closure_select"))
         groups = con.sql(statement("closure_groups")).to_arrow_table()
         kernels = con.sql(statement("closure_top"), params={"top": top}).to_arrow_table()
-    return terms, groups.to_pylist(), kernels.to_pylist()
+        jobs = con.sql(statement("closure_jobs"), params={"names": list(names) or None}).to_arrow_table()
+    return terms, groups.to_pylist(), kernels.to_pylist(), jobs.to_pylist()
 
 
 def _key(row: Row) -> Stage:

@@ -184,6 +184,7 @@ def ncu_command(warehouse: Warehouse, wanted: Counting) -> NcuCommand:
             message = "no kernels with times are selected; kerneldb top lists what there is"
             raise UsageError(message)
         functions = sorted({function_name(row["name"]) for row in kernels})
+        _refuse_amd(kernels, functions)
         launches = [row["launch"] for row in kernels]
         if from_sums:
             count, profiled = _safe_count(con, functions, wanted.traces, launches), 0
@@ -191,6 +192,18 @@ def ncu_command(warehouse: Warehouse, wanted: Counting) -> NcuCommand:
             count, profiled = _launch_count(con, functions, launches)
     arguments = _arguments(functions, count, wanted)
     return NcuCommand(arguments, tuple(kernels), sum(row["share_pct"] for row in kernels), profiled, from_sums)
+
+
+def _refuse_amd(kernels: Sequence[dict[str, Any]], functions: Sequence[str]) -> None:
+    """Raise UsageError where all kernels ran on AMD GPUs, with the line that counts there."""
+    amd = [row.pop("is_amd", False) for row in kernels]
+    if all(amd):
+        names = shlex.quote("|".join(re.escape(name) for name in functions))
+        message = (
+            "Nsight Compute counts on NVIDIA GPUs, and these kernels ran on AMD ones; there (rocprofv3 --list-avail "
+            f"names counters): rocprofv3 --pmc COUNTERS --kernel-include-regex {names} --output-format csv -- PROGRAM"
+        )
+        raise UsageError(message)
 
 
 def _in_phase(selected: duckdb.DuckDBPyRelation, phase: str) -> duckdb.DuckDBPyRelation:

@@ -7,6 +7,7 @@ import platform
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from kerneldb.api.store import place_of
 from kerneldb.errors import KerneldbError, UsageError, WarehouseLockedError, WarehouseMissingError
 
 if TYPE_CHECKING:
@@ -31,12 +32,12 @@ class Check(NamedTuple):
     remedy: str | None = None
 
 
-def environment(database: Path) -> list[Check]:
+def environment(database: str | Path) -> list[Check]:
     """Check Python, the packages and the database file."""
     return [Check("ok", "python", platform.python_version()), *_packages(), *_database(database)]
 
 
-def trace(text: str, database: Path) -> list[Check]:
+def trace(text: str, database: str | Path) -> list[Check]:
     """Check the trace file `text`, or the files of the trace with that name in the database.
 
     Raises UsageError where it is neither, TraceError where the file is no trace.
@@ -79,7 +80,7 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _database(path: Path) -> Iterator[Check]:
+def _database(path: str | Path) -> Iterator[Check]:
     from kerneldb import api
 
     try:
@@ -87,21 +88,29 @@ def _database(path: Path) -> Iterator[Check]:
         version = database.version()
         traces = len(database.traces())
     except WarehouseMissingError:
-        yield Check("note", "database", f"{path} does not exist", "kerneldb ingest creates it")
+        yield Check("note", "database", *_where_missing(path))
     except WarehouseLockedError as error:
         yield Check("warning", "database", str(error), "wait for that process, or end it")
     except KerneldbError as error:
         yield Check("problem", "database", str(error))
     else:
-        size = path.stat().st_size / 1e6
+        place = place_of(path)
+        size = "" if place.is_lake else f", {place.path.stat().st_size / 1e6:,.1f} MB"
         held = "1 trace" if traces == 1 else f"{traces:,} traces"
-        yield Check("ok", "database", f"{path}: {held}, {size:,.1f} MB, {version}")
+        yield Check("ok", "database", f"{place}: {held}{size}, {version}")
 
 
-def _files_of(name: str, database: Path) -> list[Path]:
+def _where_missing(path: str | Path) -> tuple[str, str]:
+    place = place_of(path)
+    if place.is_lake:
+        return f"there is no lake at {place}", "kerneldb init makes it"
+    return f"{place} does not exist", "kerneldb ingest creates it"
+
+
+def _files_of(name: str, database: str | Path) -> list[Path]:
     from kerneldb import api
 
-    if not database.exists():
+    if not place_of(database).exists():
         message = f"{name}: no such file, and no database {database} with a trace of that name"
         raise UsageError(message)
     paths = [Path(path) for path in api.open(database, create=False, lock_timeout=QUICK_S).files(name)]

@@ -63,6 +63,7 @@ class IngestOptions:
     keep_environment: bool = False
     time_zone: str | None = None
     date: str | None = None
+    triton_sources: tuple[Path, ...] = ()
 
     def for_reader(self) -> Options:
         """The part that readers see."""
@@ -169,7 +170,8 @@ def _ingest_unit(
             return
         with spool_folder(database) as folder:
             for manifest in _convert(unit, folder, options, progress):
-                yield _commit(store, derived(manifest), unit.path, options, began)
+                whole = archived(derived(manifest), options.triton_sources, unit.path)
+                yield _commit(store, whole, unit.path, options, began)
                 began = time.monotonic()
     except (TraceError, OSError) as error:
         yield _failed(unit.path, error, time.monotonic() - began)
@@ -260,6 +262,21 @@ def derived(manifest: Manifest) -> Manifest:
         frame.write_parquet(path, compression="lz4", statistics=False)
         parts[table], rows[table] = [path], frame.height
     return dataclasses.replace(manifest, parts=parts, rows=rows)
+
+
+def archived(manifest: Manifest, folders: Sequence[Path], file: Path) -> Manifest:
+    """`manifest` with the sources of the Triton kernels that it names, as far as they are found."""
+    import polars as pl
+
+    from kerneldb.ingest import triton_sources
+
+    found = triton_sources.rows(manifest, folders, file)
+    if not found:
+        return manifest
+    path = manifest.folder / f"{triton_sources.TABLE}.parquet"
+    pl.DataFrame(found).write_parquet(path, compression="lz4", statistics=False)
+    parts = {**manifest.parts, triton_sources.TABLE: [path]}
+    return dataclasses.replace(manifest, parts=parts, rows={**manifest.rows, triton_sources.TABLE: len(found)})
 
 
 @contextlib.contextmanager

@@ -7,29 +7,36 @@ import itertools
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from kerneldb.api.queries import require_traces, statement
+from kerneldb.api import collectives, triton, unrecorded
+from kerneldb.api.queries import require_traces
+from kerneldb.api.recorded import Recorded, rows, triple
 from kerneldb.errors import UsageError
 from kerneldb.ids import content_id
-from kerneldb.replay.evidence import Trace
-from kerneldb.replay.plan import Item, OpCall, Plan, PlannedKernel
+from kerneldb.replay.plan import Item, Plan, PlannedKernel
 from kerneldb.selection import Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     import duckdb
     import pyarrow as pa
 
+    from kerneldb.api.inheriting import Found
+    from kerneldb.replay.plan import OpCall
     from kerneldb.warehouse import Warehouse
 
     Connection = duckdb.DuckDBPyConnection
-    Row = Mapping[str, Any]
+    Row = dict[str, Any]
 
-CALL_FIELDS: Final = ("op", "input_dims", "input_strides", "input_dtypes", "scalars", "extra")
 SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*%?")
 SMALLEST_SHARE: Final = 0.01
 KERNEL: Final = "kernel"
-REPLAYABLE: Final = ("aten", "memory")
+MEMORY: Final = "memory"
+INHERITED: Final = unrecorded.INHERITED
+INFERRED: Final = unrecorded.INFERRED
+TRITON: Final = "triton"
+RECORDED: Final = ("aten", TRITON, MEMORY, "collective")
+REPLAYABLE: Final = (*RECORDED, INHERITED, INFERRED)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,14 +51,19 @@ class Request:
     signatures: tuple[str, ...] = ()
     top: int | None = None
     until_share: float | None = None
+    config: Mapping[str, Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan, the selected signatures with their routes (`plan_rows`), and those that no route replays."""
+    """A plan, and the selected signatures with their routes, also those that none replays.
+
+    `found` is what launches without a recorded call inherit.
+    """
 
     plan: Plan
     routes: pa.Table
+    found: tuple[Found, ...] = ()
 
 
 def share_of(text: str) -> float:
@@ -69,25 +81,33 @@ def make_plan(warehouse: Warehouse, request: Request) -> Planned:
     require_traces(warehouse, request.traces)
     with warehouse.lease() as con:
         Selection(request.where, request.traces).bind(con)
-        wanted = {"signatures": _wanted(con, request)}
-        routes = con.sql(statement("replay_routes"), params=wanted).to_arrow_table()
-        calls = list(_call_items(con, wanted))
+        timing = rows(con, "replay_timing")[0]
+        wanted = {**timing, "signatures": _wanted(con, request, timing)}
+        recorded = Recorded(con)
+        exchanges = list(collectives.items(con, wanted["signatures"]))
+        calls = collectives.without(_call_items(con, {"signatures": wanted["signatures"]}, recorded), exchanges)
+        others = unrecorded.plan(con, wanted, recorded, request.config)
         covered = {kernel.signature_id for item in calls for kernel in item.kernels}
-        copies = [item for item in _copy_items(con, wanted) if item.kernels[0].signature_id not in covered]
-        routes = _settled(routes, covered)
-        vendors = [row["vendor"] for row in _rows(con, "replay_vendors")]
-    notes: dict[str, Any] = {"where": request.where, "traces": list(request.traces)}
+        remaining = {**wanted, "covered": others.covered}
+        copies = [item for item in _copy_items(con, remaining) if item.kernels[0].signature_id not in covered]
+        specs = [one.spec.call for one in (*calls, *others.items) if one.spec is not None]
+        sources = triton.sources_for(con, [call for call in specs if triton.is_triton(call)])
+        known = collectives.with_reasons(rows(con, "replay_routes", remaining), exchanges)
+        routes = _settled([*known, *others.routes], covered)
+        routes = triton.with_reasons(routes, calls, sources)
+        vendors = [row["vendor"] for row in rows(con, "replay_vendors")]
+    notes: dict[str, Any] = {"where": request.where, "traces": list(request.traces), **timing}
     if len(vendors) == 1:
         notes["vendor"] = vendors[0]
-    return Planned(Plan((*calls, *copies), notes), routes)
+    return Planned(Plan((*calls, *exchanges, *others.items, *copies), notes, sources), routes, tuple(others.found))
 
 
-def _wanted(con: Connection, request: Request) -> list[str]:
-    ranked = _rows(con, "replay_ranked")
+def _wanted(con: Connection, request: Request, timing: Row) -> list[str]:
+    ranked = rows(con, "replay_ranked", timing)
     if request.signatures:
         ranked = [row for row in ranked if row["signature_id"].startswith(request.signatures)]
     if request.until_share is not None:
-        ranked = [row for row in ranked if (row["before_ns"] or 0) < request.until_share * row["all_ns"]]
+        ranked = [row for row in ranked if (row["before_ns"] or 0) < request.until_share * (row["all_ns"] or 1)]
     chosen = [row["signature_id"] for row in ranked[: request.top]]
     if not chosen:
         message = "no launch is selected; see what there is with: kerneldb top --by signature"
@@ -95,53 +115,36 @@ def _wanted(con: Connection, request: Request) -> list[str]:
     return chosen
 
 
-def _settled(routes: pa.Table, covered: set[str]) -> pa.Table:
-    """`routes` with those of copies that replay as part of an operator call."""
+def _settled(routes: Iterable[Mapping[str, Any]], covered: set[str]) -> pa.Table:
+    """The routes as a table; copies that replay as part of a recorded call have its route."""
     import pyarrow as pa
 
-    rows = routes.to_pylist()
-    for row in rows:
-        if row["signature_id"] in covered and row["route"] == "memory":
-            row["route"] = "aten"
-    return pa.Table.from_pylist(rows, schema=routes.schema)
+    aten = {"route": "aten"}
+    settled = [{**row, **(aten if row["route"] == MEMORY and row["signature_id"] in covered else {})} for row in routes]
+    types = {name: pa.string() for name in ("signature_id", "category", "kind", "name", "route", "reason")}
+    return pa.Table.from_pylist(settled, schema=pa.schema({**types, "n": pa.int64(), "total_ns": pa.int64()}))
 
 
-def _rows(con: Connection, name: str, params: Row | None = None) -> list[dict[str, Any]]:
-    table = con.sql(statement(name), params=dict(params or {})).to_arrow_table()
-    rows: list[dict[str, Any]] = table.to_pylist()
-    return rows
-
-
-def _call_items(con: Connection, wanted: Row) -> Iterator[Item]:
-    traces: dict[str, tuple[Trace, dict[int, int]]] = {}
-    for kernels, group in itertools.groupby(_rows(con, "replay_variants", wanted), key=lambda row: row["kernels"]):
-        rows = list(group)
-        if all(row["kind"] != KERNEL for row in rows) or rows[0]["call_id"] is None:
+def _call_items(con: Connection, wanted: Row, recorded: Recorded) -> Iterator[Item]:
+    for kernels, group in itertools.groupby(rows(con, "replay_variants", wanted), key=lambda row: row["kernels"]):
+        members = list(group)
+        if all(row["kind"] != KERNEL for row in members) or members[0]["call_id"] is None:
             continue
-        first = rows[0]
-        if first["trace_id"] not in traces:
-            traces[first["trace_id"]] = _recorded(con, first["trace_id"])
-        trace, places = traces[first["trace_id"]]
-        spec = trace.spec(places[first["op_id"]])
-        if _route(spec.call) is not None:
-            yield Item(content_id("p1", kernels), "aten", spec, tuple(map(_planned, rows)))
+        spec = recorded.spec(members[0]["trace_id"], members[0]["op_id"])
+        route = _route(spec.call)
+        if route is not None:
+            yield Item(content_id("p1", kernels), route, spec, tuple(map(_planned, members)))
 
 
 def _route(call: OpCall) -> str | None:
-    """None for calls that no route of this version replays: Triton kernels, and calls recorded without shapes."""
-    shapes = call.input_dims is not None or call.input_dtypes is not None
-    return None if call.op.startswith("triton") or not shapes else "aten"
-
-
-def _recorded(con: Connection, trace_id: str) -> tuple[Trace, dict[int, int]]:
-    rows = _rows(con, "replay_ops", {"trace_id": trace_id})
-    places = {row["op_id"]: place for place, row in enumerate(rows)}
-    calls = [OpCall(**{name: row[name] for name in CALL_FIELDS}) for row in rows]
-    return Trace(calls, [places.get(row["parent_id"]) for row in rows]), places
+    """None for calls that no route of this version replays: those recorded without shapes."""
+    if call.input_dims is None and call.input_dtypes is None:
+        return None
+    return TRITON if triton.is_triton(call) else "aten"
 
 
 def _copy_items(con: Connection, wanted: Row) -> Iterator[Item]:
-    for row in _rows(con, "replay_copies", wanted):
+    for row in rows(con, "replay_copies", wanted):
         kernel = _planned({**row, "ordinal": 0})
         yield Item(content_id("p1", kernel.signature_id), "memory", None, (kernel,))
 
@@ -152,8 +155,8 @@ def _planned(row: Row) -> PlannedKernel:
         signature_id=row["signature_id"],
         name=row["name"],
         kind=row["kind"],
-        grid=_triple(row, "grid"),
-        block=_triple(row, "block"),
+        grid=triple(row, "grid"),
+        block=triple(row, "block"),
         shared_bytes=row.get("shared_bytes"),
         bytes=row["bytes"],
         copy_kind=row["copy_kind"],
@@ -163,35 +166,75 @@ def _planned(row: Row) -> PlannedKernel:
     )
 
 
-def _triple(row: Row, shape: str) -> tuple[int, ...] | None:
-    values = [row.get(f"{shape}_{axis}") for axis in "xyz"]
-    return (
-        None if any(value is None for value in values) else tuple(int(value) for value in values if value is not None)
-    )
-
-
 def feasibility(routes: pa.Table) -> list[dict[str, Any]]:
-    """The plan as a table: category, route, distinct signatures, launches, share of time, and the reason for none."""
-    rows = routes.to_pylist()
-    whole = sum(row["total_ns"] or 0 for row in rows) or 1
+    """The plan as a table: category, route, distinct signatures, launches, share of time, and the reason for none.
+
+    The row TOTAL is of all launches, and says what share of the time recorded calls replay; what inherited and inferred
+    calls replay stands apart, in rows of their own.
+    """
+    listed = routes.to_pylist()
+    whole = sum(row["total_ns"] or 0 for row in listed) or 1
     groups: dict[tuple[str, str, str | None], list[Row]] = {}
-    for row in rows:
+    for row in listed:
         groups.setdefault((row["category"], row["route"], row["reason"]), []).append(row)
-    lines = [_line(*key, group, whole) for key, group in groups.items()]
+    lines = [_line(*key, group, whole, REPLAYABLE) for key, group in groups.items()]
     lines.sort(key=lambda line: -line["total_ns"])
-    return [*lines, _line("TOTAL", "", None, rows, whole)]
+    lines.append(_line("TOTAL", "", None, listed, whole, RECORDED))
+    apart = {route: [row for row in listed if row["route"] == route] for route in (INHERITED, INFERRED)}
+    lines.extend(
+        _line(f"TOTAL {route}", route, None, group, whole, (route,)) for route, group in apart.items() if group
+    )
+    return lines
 
 
-def _line(category: str, route: str, reason: str | None, rows: Sequence[Row], whole: int) -> dict[str, Any]:
-    total = sum(row["total_ns"] or 0 for row in rows)
-    replayable = sum(row["total_ns"] or 0 for row in rows if row["route"] in REPLAYABLE)
+def _line(
+    category: str, route: str, reason: str | None, group: Sequence[Row], whole: int, replayable: Collection[str]
+) -> dict[str, Any]:
+    total = sum(row["total_ns"] or 0 for row in group)
     return {
         "category": category,
         "route": route,
-        "signatures": len(rows),
-        "launches": sum(row["n"] for row in rows),
+        "signatures": len({row["signature_id"] for row in group}),
+        "launches": sum(row["n"] for row in group),
         "total_ns": total,
         "share_pct": 100 * total / whole,
-        "replayable_pct": 100 * replayable / whole,
+        "replayable_pct": 100 * sum(row["total_ns"] or 0 for row in group if row["route"] in replayable) / whole,
         "reason": reason,
     }
+
+
+CANDIDATES: Final = (
+    ("kernel", "string"), ("grid", "string"), ("launches", "int64"), ("total_ns", "int64"), ("route", "string"),
+    ("rank", "int64"), ("op", "string"), ("input_dims", "string"), ("input_dtypes", "string"), ("score", "double"),
+    ("why", "string"), ("signature_id", "string"), ("item_id", "string"),
+)  # fmt: skip
+"""Columns of `candidates`, with their Arrow types."""
+
+
+def candidates(plan: Plan) -> Iterator[dict[str, Any]]:
+    """What may have launched the kernels without a recorded call: a row per item and candidate, with the reasons."""
+    for item in plan.items:
+        for rank, candidate in enumerate(item.candidates, 1):
+            kernel, call = item.kernels[0], candidate.spec.call
+            yield {
+                "kernel": short(kernel.name),
+                "grid": kernel.grid and "x".join(map(str, kernel.grid)),
+                "launches": kernel.launches,
+                "total_ns": sum(one.total_ns or 0 for one in item.kernels),
+                "route": item.route,
+                "rank": rank,
+                "op": call.op,
+                "input_dims": call.input_dims,
+                "input_dtypes": call.input_dtypes,
+                "score": candidate.score,
+                "why": candidate.why,
+                "signature_id": kernel.signature_id,
+                "item_id": item.id,
+            }
+
+
+def short(name: str) -> str:
+    """A kernel name without templates and parameters, as in `short_name`."""
+    from kerneldb.names import decode
+
+    return decode(name).short_name or name

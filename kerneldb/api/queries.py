@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     Connection = duckdb.DuckDBPyConnection
     Relation = duckdb.DuckDBPyRelation
+    Expression = duckdb.Expression
 
 KEYS: Final = {
     "kernel": "name_id",
@@ -135,15 +136,29 @@ def _top_relation(con: Connection, by: str, where: str | None, names: Sequence[s
     from kerneldb.selection import Selection
 
     of_launches = where is not None or by in ONLY_OF_LAUNCHES
-    source = Selection(where, tuple(names)).relation(con) if of_launches else _rollups(con, names)
-    keyed = source.select(duckdb.ColumnExpression(KEYS[by]).alias("key"), duckdb.StarExpression())
+    source = Selection(where, tuple(names)).relation(con) if of_launches else rollups(con, names)
+    keyed = source.select(key_of(by).alias("key"), duckdb.StarExpression())
     con.register("keyed", keyed)
     wanted = dict.fromkeys(("key", *LEADING.get(by, ()), *FIGURES))
     grouped = con.sql(statement("top_launches" if of_launches else "top_rollups"))
     return grouped.select(*(duckdb.ColumnExpression(name) for name in wanted))
 
 
-def _rollups(con: Connection, names: Sequence[str]) -> Relation:
+def key_of(by: str) -> Expression:
+    """What is summed over; operators that were found for launches recorded without one stand apart."""
+    import duckdb
+
+    column = duckdb.ColumnExpression(KEYS[by])
+    if by != "op":
+        return column
+    found = duckdb.ColumnExpression("found_by")
+    between, behind = duckdb.ConstantExpression(" ("), duckdb.ConstantExpression(")")
+    labelled = duckdb.FunctionExpression("concat", column, between, found, behind)
+    return duckdb.CaseExpression(found.isnull() | column.isnull(), column).otherwise(labelled)
+
+
+def rollups(con: Connection, names: Sequence[str]) -> Relation:
+    """The rows of `kernel_rollups` of the traces `names` (all where empty), `counted` as it is among them alone."""
     relation = _of_traces(con, "kernel_rollups", names)
     if not names:
         return relation

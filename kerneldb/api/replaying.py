@@ -8,16 +8,18 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kerneldb.api import planning
+from kerneldb.api import findings, inheriting, planning
 from kerneldb.api.planning import Planned
 from kerneldb.api.queries import statement
 from kerneldb.errors import UsageError
 from kerneldb.replay import journal, plan, supervisor
 from kerneldb.replay.energy.records import CallEnergy, EnergyFacts
 from kerneldb.replay.errors import ReplayError
+from kerneldb.replay.fleet import devices
+from kerneldb.replay.fleet import run as fleet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -49,16 +51,21 @@ class Files:
         """The files of the database at `database`."""
         return cls(database.with_name(f"{database.name}.replay-plan"), database.with_name(f"{database.name}.replay"))
 
+    def journals(self) -> list[Path]:
+        """The journals that are there: one, or one per device and group of devices."""
+        return fleet.journals(self.journal)
+
     def remove(self) -> None:
-        """Remove both, where they are."""
-        self.plan.unlink(missing_ok=True)
-        self.journal.unlink(missing_ok=True)
+        """Remove all, where they are."""
+        for path in (self.plan, self.journal, *self.journals()):
+            path.unlink(missing_ok=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Replayed:
     """How a replay ended. `finished` is false where a time limit or Ctrl-C stopped it: `--resume` goes on.
 
+    `run_ids` are those of all devices, `run_id` the first one; a replay of nothing has none, and an empty `run_id`.
     `energy_reason` says why no energy was measured; None where some was.
     """
 
@@ -68,6 +75,7 @@ class Replayed:
     by_grade: Mapping[str, int]
     wall_s: float
     energy_reason: str | None = None
+    run_ids: tuple[str, ...] = ()
 
 
 def run(
@@ -76,11 +84,13 @@ def run(
     files: Files,
     options: Options,
     listen: Callable[[Mapping[str, Any]], None] | None = None,
+    *,
+    gpus: str | None = None,
 ) -> Replayed:
     """Replay `planned`, or, where it is None, go on with the run whose files are there.
 
-    Raises ReplayError where the run cannot take place (no PyTorch, no device), UsageError where there is nothing to
-    resume.
+    `gpus` (a number, or all) is on how many devices; None: on that of the options. Raises ReplayError where the run
+    cannot take place (no PyTorch, no device), UsageError where there is nothing to resume.
     """
     resume = planned is None
     if planned is None:
@@ -89,10 +99,11 @@ def run(
             raise UsageError(message)
     else:
         files.remove()
+        inheriting.keep(warehouse, planned.found)
         plan.write(planned.plan, files.plan)
     keeper = _Keeper(warehouse, files, planned, listen)
     try:
-        outcome = supervisor.run(files.plan, files.journal, options, resume=resume, listen=keeper.hear)
+        outcome = _go(files, options, keeper.hear, gpus, resume=resume)
     except ReplayError:
         if not resume:  # no run began: there is nothing to resume
             files.remove()
@@ -100,7 +111,26 @@ def run(
     reason = keeper.commit()
     if outcome.finished:
         files.remove()
-    return Replayed(outcome.run_id, outcome.finished, outcome.interrupted, outcome.by_grade, outcome.wall_s, reason)
+    return dataclasses.replace(outcome, energy_reason=reason)
+
+
+def _go(
+    files: Files, options: Options, hear: Callable[[Mapping[str, Any]], None], gpus: str | None, *, resume: bool
+) -> Replayed:
+    """Run it on one device or on several."""
+    if gpus is None:
+        if any(path != files.journal for path in files.journals()):
+            message = "the replay that was stopped ran on several devices: give --gpus again"
+            raise UsageError(message)
+        one = supervisor.run(files.plan, files.journal, options, resume=resume, listen=hear)
+        same = (one.finished, one.interrupted, one.by_grade, one.wall_s)
+        return Replayed(one.run_id, *same, run_ids=(one.run_id,))
+    chosen = devices.chosen(gpus, options.device)
+    all_ = fleet.run(files.plan, files.journal, options, chosen, resume=resume, listen=hear)
+    run_ids = tuple(journal.read(path).run.run_id for path in files.journals())
+    return Replayed(
+        next(iter(run_ids), ""), all_.finished, all_.interrupted, all_.by_grade, all_.wall_s, run_ids=run_ids
+    )
 
 
 class _Keeper:
@@ -123,37 +153,54 @@ class _Keeper:
         if self._listen is not None:
             self._listen(event)
         if time.monotonic() >= self._due:
-            self.commit()
+            self.commit(learn=False)
             self._due = time.monotonic() + COMMIT_SECONDS
 
-    def commit(self) -> str | None:
-        """Store what the journal holds; returns why the run has no energy, where it has none."""
-        if not journal.exists(self._files.journal):
-            return NOT_YET
-        found = journal.read(self._files.journal)
-        store(self._warehouse, plan.read(self._files.plan), found, self._planned)
-        return _energy_reason(found)
+    def commit(self, *, learn: bool = True) -> str | None:
+        """Store what the journals hold; returns why the run has no energy, where it has none."""
+        reasons: list[str | None] = []
+        planned = plan.read(self._files.plan)
+        for path in self._files.journals():
+            found = journal.read(path)
+            store(self._warehouse, planned, found, None if reasons else self._planned, learn=learn)
+            reasons.append(_energy_reason(found))
+        return None if None in reasons else next(iter(reasons), NOT_YET)
 
 
-def store(warehouse: Warehouse, planned: Plan, found: Journal, request: Planned | None = None) -> None:
+def store(
+    warehouse: Warehouse, planned: Plan, found: Journal, request: Planned | None = None, *, learn: bool = True
+) -> None:
     """Commit the results of a journal, replacing earlier ones of the same run and items, in one short transaction.
 
-    With `request`, signatures that no route replays get a row with the reason.
+    With `request`, signatures that no route replays get a row with the reason. With `learn`, calls that were found are
+    written to the launches, in a transaction per trace.
     """
     items = {item.id: item for item in planned.items}
     calls = [call for call in found.calls if call.item in items]
+    found = dataclasses.replace(found, calls=tuple(calls))
     reason = _energy_reason(found) or NOT_YET
+    run_id = found.run.run_id
+    signatures = findings.found_ids(warehouse, items, found)
+    kernels = [row for call in calls for row in _kernel_rows(run_id, items[call.item], call, reason)]
     rows = {
         "replay_runs": [_run_row(found)],
-        "replay_calls": [_call_row(found.run.run_id, items[call.item], call, reason) for call in calls],
+        "replay_calls": [_call_row(run_id, items[call.item], call, reason) for call in calls],
+        "replay_tries": [row for call in calls for row in findings.try_rows(run_id, call)],
         "replays": [
-            *(row for call in calls for row in _kernel_rows(found.run.run_id, items[call.item], call, reason)),
+            *(row | _found_id(row, signatures) for row in kernels),
             *(_unreplayed(found.run, request.routes) if request else ()),
         ],
         "power_samples": [_power_row(found.run, one) for one in found.readings],
     }
     ids = sorted({row["item_id"] for row in rows["replays"]} | {call.item for call in calls})
-    warehouse.store_replay(found.run.run_id, ids, rows)
+    warehouse.store_replay(run_id, ids, rows)
+    if learn:
+        findings.keep(warehouse, items, found, signatures)
+
+
+def _found_id(row: Row, signatures: Mapping[tuple[str, int], Row]) -> Row:
+    found = signatures.get((row["item_id"], row["ordinal"]))
+    return {"found_id": None if found is None else found["signature_id"]}
 
 
 def _run_row(found: Journal) -> Row:
@@ -208,6 +255,9 @@ def _call_energy(call: CallResult, reason: str) -> Row:
         "energy_reason": energy.reason,
         "energy_sm_mhz": energy.sm_mhz,
         "energy_throttle": energy.throttle,
+        "capped_mhz": energy.capped_mhz,
+        "capped_stretch": energy.capped_stretch,
+        "capped_above_gap_mj": energy.capped_above_gap_mj,
         "energy_details": json.dumps(journal.to_dict(energy.windows)) if energy.windows else None,
     }
 
@@ -235,10 +285,15 @@ def _power_row(run: RunFacts, reading: PowerReading) -> Row:
 
 def _call_row(run_id: str, item: Item, call: CallResult, reason: str) -> Row:
     time_, loop, state = call.time, call.loop, call.state
+    stands = findings.believed(item, call)
+    spec = item.spec if stands is None else stands.spec
     return {
         "run_id": run_id,
         "item_id": call.item,
-        "op": item.spec.call.op if item.spec else None,
+        "op": spec.call.op if spec else None,
+        "dims_source": findings.dims_source(item, call),
+        "confidence": stands.score if stands else None,
+        "found_call_id": findings.call_row(stands.spec.call)["call_id"] if stands else None,
         "route": call.route,
         "cache": call.cache,
         "status": call.status,
@@ -283,6 +338,7 @@ def _kernel_rows(run_id: str, item: Item, call: CallResult, reason: str) -> Iter
             "signature_id": kernel.signature_id,
             "cache": call.cache,
             "route": call.route,
+            "dims_source": findings.dims_source(item, call),
             "launches": kernel.launches,
             "recorded_ns": kernel.median_ns,
             "recorded_total_ns": kernel.total_ns,
@@ -333,6 +389,6 @@ def _unreplayed(run: RunFacts, routes: pa.Table) -> Iterable[Row]:
             }
 
 
-def results(warehouse: Warehouse, run_id: str) -> pa.Table:
-    """What a run says by category and route: coverage, predicted against recorded time, and energy."""
-    return warehouse.query(statement("replay_results"), {"run_id": run_id})
+def results(warehouse: Warehouse, run_ids: Sequence[str]) -> pa.Table:
+    """What runs say together by category and route: coverage, predicted against recorded time, and energy."""
+    return warehouse.query(statement("replay_results"), {"run_ids": list(run_ids)})

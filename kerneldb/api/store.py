@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerneldb.api.queries import rows
@@ -9,46 +11,59 @@ from kerneldb.errors import WarehouseMissingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from kerneldb.batch import Manifest
     from kerneldb.ingest import Unit
     from kerneldb.warehouse import Warehouse
+    from kerneldb.warehouse.place import Place
+
+
+def place_of(given: str | Path) -> Place:
+    """The file or lake that a user named. Raises UsageError for a lake of another kind."""
+    from kerneldb.warehouse.place import Place
+
+    return Place.of(given)
 
 
 class WarehouseStore:
-    """A database file that need not exist yet."""
+    """A database file that need not exist yet, or a lake."""
 
-    def __init__(self, path: Path, lock_timeout: float) -> None:
-        self.path = path
+    def __init__(self, place: Place, lock_timeout: float) -> None:
+        self.place = place
+        self.path = place.path
         self._lock_timeout = lock_timeout
         self._opened: Warehouse | None = None
 
     def existing(self) -> Warehouse:
-        """The warehouse of an existing file. Raises WarehouseMissingError."""
-        if not self.path.exists():
+        """The warehouse of an existing database. Raises WarehouseMissingError."""
+        if not self.place.is_lake and not self.path.exists():
             message = f"{self.path}: no such database; create it with: kerneldb --db {self.path} ingest TRACE"
             raise WarehouseMissingError(message)
         if self._opened is None:
             from kerneldb.warehouse import Warehouse
 
-            self._opened = Warehouse.open(self.path, self._lock_timeout)
+            self._opened = Warehouse.open(self.place, self._lock_timeout)
         return self._opened
 
     def made(self) -> Warehouse:
         """The warehouse, made where the file is missing."""
-        if self._opened is None or not self.path.exists():
+        if self._opened is None or not self.place.exists():
             from kerneldb.warehouse import Warehouse
 
-            self._opened = Warehouse.create_or_open(self.path, self._lock_timeout)
+            self._opened = Warehouse.create_or_open(self.place, self._lock_timeout)
         return self._opened
+
+    @property
+    def spools(self) -> Path:
+        """The path beside which conversions lie until they are committed: for a lake, in the node's own folder."""
+        return Path(tempfile.gettempdir(), self.path.name) if self.place.is_lake else self.path
 
     def held(self, unit: Unit) -> list[tuple[str, str]]:
         """(trace id, name) of each trace in `unit` where all of them are there already, by content; else nothing.
 
         The files are hashed only where files of the same stored size are there.
         """
-        if not self.path.exists():
+        if not self.place.exists():
             return []
         from kerneldb import ingest
         from kerneldb.ingest.source import stored_sizes

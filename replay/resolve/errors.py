@@ -25,6 +25,7 @@ class Reason(enum.StrEnum):
     DTYPE = "dtype unknown here"
     REFUSED = "the operator refused the rebuilt call"
     MODULE = "module not importable"
+    SOURCE = "source of the kernel"
 
 
 class UnresolvedCallError(KerneldbError):

@@ -131,7 +131,9 @@ class _Touch:
 
 
 def written(call: Call) -> frozenset[str]:
-    """Names of the inputs that the call changes, lists entry by entry, from the operator's schema."""
+    """Names of the inputs that the call changes, lists entry by entry, as it says or from its operator's schema."""
+    if (said := getattr(call, "changes", None)) is not None:
+        return frozenset(one.name for one in call.inputs if one.name in said)
     schema = getattr(getattr(call, "function", None), "_schema", None)
     arguments = () if schema is None else schema.arguments
     changed = {one.name for one in arguments if one.alias_info is not None and one.alias_info.is_write}

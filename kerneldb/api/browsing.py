@@ -1,0 +1,274 @@
+"""Reads for a front end that stays open: each on a lease of its own, to be given up from another thread.
+
+A `Reading` runs in a worker thread. Its work gets a connection whose file is attached for as long as the work takes;
+`cancel` interrupts the engine, so that a question nobody waits for any more costs nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from kerneldb.api.queries import statement
+from kerneldb.errors import QueryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    import duckdb
+    import pyarrow as pa
+
+    from kerneldb.selection import Selection
+    from kerneldb.warehouse import Warehouse
+
+    Connection = duckdb.DuckDBPyConnection
+    Relation = duckdb.DuckDBPyRelation
+
+T = TypeVar("T")
+
+BOUND: Final = "selection"
+"""The name under which statements read the selected launches."""
+
+
+class ReadCancelledError(QueryError):
+    """The reading was cancelled before it was done."""
+
+
+class Reading(Generic[T]):
+    """One piece of work on one lease. `run` it in a thread; `cancel` it from any other one."""
+
+    def __init__(self, warehouse: Callable[[], Warehouse], work: Callable[[Connection], T]) -> None:
+        self._warehouse = warehouse
+        self._work = work
+        self._guard = threading.Lock()
+        self._con: Connection | None = None
+        self._cancelled = False
+        self.done = False
+
+    def run(self) -> T:
+        """The result of the work.
+
+        Raises ReadCancelledError after `cancel`, SelectionError where the WHERE text is at fault, QueryError for what
+        else the engine refuses, WarehouseError where the file cannot be had.
+        """
+        from kerneldb.warehouse.execute import query_errors
+
+        self._check()
+        try:
+            with self._warehouse().lease() as con, query_errors():
+                self._hold(con)
+                try:
+                    return self._work(con)
+                finally:
+                    self._hold(None)
+        except KeyboardInterrupt as interrupted:
+            # In worker threads the engine's interrupt has one source only: `cancel`.
+            raise ReadCancelledError from interrupted
+        finally:
+            self.done = True
+
+    def cancel(self) -> None:
+        """Give up: the work ends soon. An interrupt between two statements is forgotten, so call again until it did."""
+        with self._guard:
+            self._cancelled = True
+            if self._con is not None:
+                self._con.interrupt()
+
+    def _hold(self, con: Connection | None) -> None:
+        with self._guard:
+            self._con = con
+        if con is not None:
+            self._check()
+
+    def _check(self) -> None:
+        if self._cancelled:
+            raise ReadCancelledError
+
+
+def ask(con: Connection, name: str, params: Mapping[str, Any] | None, selection: Selection | None) -> Relation:
+    """The relation of `schemas/queries/<name>.sql`, which reads the launches of `selection` under that name."""
+    if selection is not None:
+        selection.bind(con, BOUND)
+    return con.sql(statement(name), params=dict(params) if params else None)
+
+
+def rows(
+    con: Connection, name: str, params: Mapping[str, Any] | None = None, selection: Selection | None = None
+) -> list[dict[str, Any]]:
+    """The rows of a statement file as dictionaries; for small results, without Arrow."""
+    relation = ask(con, name, params, selection)
+    columns = relation.columns
+    return [dict(zip(columns, row, strict=True)) for row in relation.fetchall()]
+
+
+def table(
+    con: Connection, name: str, params: Mapping[str, Any] | None = None, selection: Selection | None = None
+) -> pa.Table:
+    """The rows of a statement file as an Arrow table."""
+    return ask(con, name, params, selection).to_arrow_table()
+
+
+def check(con: Connection, selection: Selection) -> None:
+    """Raise SelectionError where the WHERE text does not parse or bind, UsageError for an unknown trace."""
+    from kerneldb.api.queries import require
+
+    if selection.traces:
+        known = [name for (name,) in con.sql(statement("trace_names")).fetchall()]
+        require("trace", selection.traces, known)
+    selection.relation(con)
+
+
+PLACE_BITS: Final = 40
+"""Bits of a launch key that hold the launch's index in its trace; the trace's place stands above them."""
+
+
+def kernels(con: Connection, selection: Selection, level: str) -> pa.Table:
+    """Launches and time per operator, kernel or signature, largest first: what `kerneldb top` prints, and more.
+
+    As there, rollups answer where there is no condition.
+    """
+    import duckdb
+
+    from kerneldb.api.queries import rollups
+
+    of_launches = bool(selection.where)
+    source = selection.relation(con) if of_launches else rollups(con, selection.traces)
+    con.register("keyed", _keyed(source, level))
+    found = con.sql(statement("tui_kernels_launches" if of_launches else "tui_kernels_rollups"))
+    column = duckdb.ColumnExpression
+    return found.sort(column("total_ns").desc(), column("n").desc(), column("key")).to_arrow_table()
+
+
+def kernels_more(con: Connection, selection: Selection, level: str) -> pa.Table:
+    """Quantiles, rates, energy and replay per operator, kernel or signature: `schemas/queries/tui_kernels_more.sql`."""
+    con.register("keyed", _keyed(selection.relation(con), level))
+    return con.sql(statement("tui_kernels_more")).to_arrow_table()
+
+
+def _keyed(source: Relation, level: str) -> Relation:
+    import duckdb
+
+    from kerneldb.api.queries import key_of
+
+    return source.select(key_of(level).alias("key"), duckdb.StarExpression())
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LaunchKeys:
+    """The selected launches in an order: `keys` are int64, place of the trace in `traces` (from 1) and launch index."""
+
+    traces: tuple[str, ...]
+    keys: pa.ChunkedArray
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def slice(self, start: int, count: int) -> list[tuple[str, int]]:
+        """(trace id, launch index) of `count` launches from `start`."""
+        return [self.split(key) for key in self.keys.slice(start, count).to_pylist()]
+
+    def split(self, key: int) -> tuple[str, int]:
+        """The trace id and the launch index that a key stands for."""
+        place, index = key >> PLACE_BITS, key & ((1 << PLACE_BITS) - 1)
+        return self.traces[place - 1], index
+
+    def find(self, trace_id: str, index: int) -> int | None:
+        """Where the launch stands in the order; None where it does not."""
+        import pyarrow.compute as pc
+
+        if trace_id not in self.traces:
+            return None
+        key = ((self.traces.index(trace_id) + 1) << PLACE_BITS) + index
+        place = pc.index(self.keys, key).as_py()
+        return None if place < 0 else int(place)
+
+
+def launch_keys(con: Connection, selection: Selection, order: str | None, *, descending: bool) -> LaunchKeys:
+    """The keys of the selected launches, by the column `order` of `kernels` (None: by trace and index), then by key."""
+    import duckdb
+
+    column = duckdb.ColumnExpression
+    traces = tuple(name for (name,) in con.sql(statement("tui_trace_order")).fetchall())
+    found = ask(con, "tui_launch_keys", None, selection)
+    if order is None:
+        ordered = found.sort(column("key").desc() if descending else column("key"))
+    else:
+        by = column(order).desc() if descending else column(order).asc()
+        ordered = found.sort(by.nulls_last(), column("key"))
+    return LaunchKeys(traces, ordered.select(column("key")).to_arrow_table().column(0))
+
+
+def launch_page(con: Connection, wanted: Sequence[tuple[str, int]]) -> list[dict[str, Any] | None]:
+    """The launches with these trace ids and indexes, in this order; None for one that is not there any more."""
+    import duckdb
+
+    if not wanted:
+        return []
+    column, constant = duckdb.ColumnExpression, duckdb.ConstantExpression
+    traces = [constant(trace) for trace in sorted({trace for trace, _ in wanted})]
+    indexes = [constant(index) for index in sorted({index for _, index in wanted})]
+    # Lists of constants reach the scan of the launches, where they rule out most of them; a join does not.
+    page = con.table("kernels").filter(column("trace_id").isin(*traces) & column("launch_index").isin(*indexes))
+    con.register("page", page)
+    found = con.sql(statement("tui_launch_page"))
+    names = found.columns
+    by_key = {(row[0], row[1]): dict(zip(names, row, strict=True)) for row in found.fetchall()}
+    return [by_key.get(key) for key in wanted]
+
+
+def answer(con: Connection, text: str, selection: Selection, most: int) -> tuple[pa.Table, bool]:
+    """The first `most` rows of the one statement `text`, and whether there are more.
+
+    The statement may read the selected launches as `selection`. Raises QueryError with the engine's message, which
+    marks the place.
+    """
+    import duckdb
+    import pyarrow as pa
+
+    selection.bind(con, BOUND)
+    try:
+        count = len(con.extract_statements(text))
+        if count != 1:
+            message = f"one statement at a time, please: this text holds {count}"
+            raise QueryError(message)
+        found: Relation | None = _statement(con, text)
+        table = pa.table({}) if found is None else found.limit(most + 1).to_arrow_table()
+    except duckdb.InterruptException:
+        raise
+    except duckdb.Error as error:
+        raise QueryError(str(error)) from error
+    return table.slice(0, most), table.num_rows > most
+
+
+def _statement(con: Connection, text: str) -> Relation:
+    """The relation of a statement. What does not bind is handed to `execute`, whose message marks the place."""
+    import duckdb
+
+    try:
+        return con.sql(text)
+    except (duckdb.BinderException, duckdb.CatalogException):
+        con.execute(text)
+        raise
+
+
+def words(con: Connection) -> list[str]:
+    """What may stand in a condition or a query: columns of `kernels`, values of its short columns, views, macros."""
+    return [word for (word,) in con.sql(statement("tui_words")).fetchall()]
+
+
+def export(con: Connection, text: str, selection: Selection, path: Path) -> int:
+    """Write all rows of the statement `text` to `path`, in the format of its suffix; returns how many."""
+    import duckdb
+
+    from kerneldb.output import Output, format_of, write
+
+    selection.bind(con, BOUND)
+    try:
+        reader = _statement(con, text).to_arrow_reader(65_536)
+    except duckdb.InterruptException:
+        raise
+    except duckdb.Error as error:
+        raise QueryError(str(error)) from error
+    return write(reader, Output(format=format_of(path) or "parquet", path=path)).shown

@@ -1,0 +1,66 @@
+"""Recorded operator calls with the evidence that rebuilding them needs, read from the warehouse once per trace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from kerneldb.api.queries import statement
+from kerneldb.replay.evidence import Trace
+from kerneldb.replay.plan import OpCall
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import duckdb
+    import polars as pl
+
+    from kerneldb.replay.plan import CallSpec
+
+    Connection = duckdb.DuckDBPyConnection
+
+CALL_FIELDS: Final = ("op", "input_dims", "input_strides", "input_dtypes", "scalars", "extra")
+AXES: Final = "xyz"
+
+
+class Recorded:
+    """The operators of the traces of a warehouse; each trace is read when it is first asked for."""
+
+    def __init__(self, con: Connection) -> None:
+        self._con = con
+        self._traces: dict[str, tuple[Trace, dict[int, int]]] = {}
+
+    def spec(self, trace_id: str, op_id: int) -> CallSpec:
+        """The call of an operator with its evidence. Raises KeyError where there is no such operator."""
+        if trace_id not in self._traces:
+            self._traces[trace_id] = self._read(trace_id)
+        trace, places = self._traces[trace_id]
+        return trace.spec(places[op_id])
+
+    def _read(self, trace_id: str) -> tuple[Trace, dict[int, int]]:
+        found = rows(self._con, "replay_ops", {"trace_id": trace_id})
+        places = {row["op_id"]: place for place, row in enumerate(found)}
+        return Trace([op_call(row) for row in found], [places.get(row["parent_id"]) for row in found]), places
+
+
+def rows(con: Connection, name: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    """The rows of a statement file."""
+    found: list[dict[str, Any]] = con.sql(statement(name), params=dict(params or {})).to_arrow_table().to_pylist()
+    return found
+
+
+def frame(con: Connection, name: str, params: Mapping[str, Any] | None = None) -> pl.DataFrame:
+    """The rows of a statement file as a frame."""
+    import polars as pl
+
+    return pl.DataFrame(con.sql(statement(name), params=dict(params or {})).to_arrow_table())
+
+
+def op_call(row: Mapping[str, Any]) -> OpCall:
+    """The call whose columns stand in `row`."""
+    return OpCall(**{name: row[name] for name in CALL_FIELDS})
+
+
+def triple(row: Mapping[str, Any], shape: str) -> tuple[int, int, int] | None:
+    """`grid_x`, `grid_y`, `grid_z` (or block) of a row, None where one of them is not known."""
+    x, y, z = (row.get(f"{shape}_{axis}") for axis in AXES)
+    return None if x is None or y is None or z is None else (int(x), int(y), int(z))

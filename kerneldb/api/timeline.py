@@ -1,0 +1,322 @@
+"""What a timeline shows: traces on a common axis, bins of their lanes, and single launches.
+
+All functions take a connection of a read lease, and times in ns. A lane is what runs launches one after the other: a
+stream of a device, or, where a trace names no streams, a queue.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from kerneldb.api.browsing import rows
+from kerneldb.api.queries import statement
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import duckdb
+
+    from kerneldb.selection import Selection
+
+    Connection = duckdb.DuckDBPyConnection
+    Relation = duckdb.DuckDBPyRelation
+
+Row = dict[str, Any]
+Direction = Literal["next", "previous"]
+
+COLUMNS: Final = ("trace_id", "process", "device", "stream", "queue", "category", "timing", "start_ns", "end_ns")
+ACTIVITIES: Final = "activities"
+NEARBY: Final = 16
+"""A neighbour is looked for within so many times the visible range first: the engine skips the rest then."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Placed:
+    """A trace on the axis: an event at `start_ns` of the trace stands at `start_ns + shift_ns` of the axis."""
+
+    trace: str
+    trace_id: str
+    first_ns: int
+    last_ns: int
+    shift_ns: int
+    processes: int = 1
+    devices: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Axis:
+    """The traces that have times, on one axis that begins at 0.
+
+    `aligned` says that the traces share a clock; else each begins at 0. `left_out` are traces without times, with the
+    reason.
+    """
+
+    traces: tuple[Placed, ...]
+    aligned: bool
+    left_out: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def end_ns(self) -> int:
+        """Where the last launch of any trace ends."""
+        return max((one.last_ns + one.shift_ns for one in self.traces), default=0)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, order=True)
+class Lane:
+    """Where launches run one after the other. `number` is the place of the trace in `Axis.traces`.
+
+    `code` is twice the stream, or twice the queue and one; None where neither is known.
+    """
+
+    number: int
+    process: str | None
+    device: int | None
+    code: int | None
+
+    @property
+    def label(self) -> str:
+        """`s7` for a stream, `q7` for a queue."""
+        if self.code is None:
+            return "?"
+        return f"{'q' if self.code % 2 else 's'}{self.code // 2}"
+
+    @property
+    def order(self) -> tuple[int, str, int, int]:
+        """What lanes are sorted by; those without a device or stream come first."""
+        blank = -(1 << 62)
+        device = blank if self.device is None else self.device
+        return self.number, self.process or "", device, blank if self.code is None else self.code
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bin:
+    """A bin of a lane: how long launches ran in it, which category (or phase) ran longest, launches first seen here."""
+
+    busy_ns: int
+    category: str | None
+    launches: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Label:
+    """A launch with its name: from when to when on the axis, in ns, and its category."""
+
+    lane: Lane
+    begins_ns: int
+    ends_ns: int
+    text: str
+    category: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Seen:
+    """What a stretch of the axis holds: bins by lane and number of the bin, and the time of each category in ns."""
+
+    lanes: Mapping[Lane, Mapping[int, Bin]] = dataclasses.field(default_factory=dict)
+    categories: Mapping[str | None, int] = dataclasses.field(default_factory=dict)
+
+    @property
+    def launches(self) -> int:
+        """How many launches are seen, at least in part."""
+        return sum(one.launches for bins in self.lanes.values() for one in bins.values())
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of the axis in bins of a whole number of ns."""
+
+    first_ns: int
+    step_ns: int
+    bins: int
+
+    @classmethod
+    def of(cls, first_ns: int, last_ns: int, bins: int) -> Stretch:
+        """At least the range from `first_ns` to `last_ns`, in `bins` bins."""
+        return cls(first_ns, max(1, -(-(last_ns - first_ns) // bins)), bins)
+
+    @property
+    def last_ns(self) -> int:
+        """Its end."""
+        return self.first_ns + self.step_ns * self.bins
+
+
+def axis(con: Connection, traces: Sequence[str]) -> Axis:
+    """The traces named (none: all), side by side. Traces of one run whose clocks are the same keep their distances."""
+    found = rows(con, "tui_timeline_traces", {"traces": list(traces) or None})
+    timed = [row for row in found if row["first_ns"] is not None]
+    aligned = _one_clock(timed)
+    origin = min((row["base_ns"] + row["first_ns"] for row in timed), default=0) if aligned else 0
+    placed = tuple(
+        Placed(
+            row["trace"],
+            row["trace_id"],
+            row["first_ns"],
+            row["last_ns"],
+            row["base_ns"] - origin if aligned else -row["first_ns"],
+            row["processes"],
+            row["device_names"],
+        )
+        for row in timed
+    )
+    return Axis(placed, aligned, tuple((row["trace"], _reason(row)) for row in found if row["first_ns"] is None))
+
+
+def _one_clock(timed: Sequence[Row]) -> bool:
+    clocks = {(row["run"], row["clock"]) for row in timed}
+    known = all(row["base_ns"] is not None and row["run"] is not None and row["clock"] is not None for row in timed)
+    if len(timed) < 2 or len(clocks) != 1 or not known:  # noqa: PLR2004 (several)
+        return False
+    begins = max(row["base_ns"] + row["first_ns"] for row in timed)
+    ends = min(row["base_ns"] + row["last_ns"] for row in timed)
+    return bool(begins < ends)
+
+
+def _reason(row: Row) -> str:
+    if row["profiled"]:
+        return "launches ran one by one under a counter profiler, so their times make no timeline"
+    if row["kind"] == "summary":
+        return "holds sums per kernel only, no single launches"
+    return "holds no launches with times"
+
+
+def lanes(con: Connection, shown: Axis, selection: Selection, stretch: Stretch) -> Seen:
+    """The selected launches of a stretch, in bins."""
+    several = any(one.processes > 1 for one in shown.traces)
+    process = "process" if several else "NULL::VARCHAR AS process"
+    columns = ", ".join(process if name == "process" else name for name in COLUMNS)
+    _read(con, _launches(con, selection, "tui_timeline_launches_all").select(columns))
+    return _binned(con, shown, stretch)
+
+
+def phases(con: Connection, shown: Axis, selection: Selection, stretch: Stretch) -> dict[int, Mapping[int, Bin]]:
+    """The bins of the phases, by place of the trace and number of the bin: `Bin.category` is the phase here."""
+    lane = "NULL::VARCHAR AS process, NULL::INTEGER AS device, NULL::BIGINT AS stream, NULL::BIGINT AS queue"
+    source = _launches(con, selection, "tui_timeline_phases_all").filter("phase IS NOT NULL")
+    _read(con, source.select(f"trace_id, {lane}, phase AS category, timing, start_ns, end_ns"))
+    return {lane.number: bins for lane, bins in _binned(con, shown, stretch).lanes.items()}
+
+
+def _launches(con: Connection, selection: Selection, everything: str) -> Relation:
+    """The launches of `selection`. The traces named are picked by the axis, so a missing WHERE needs no filter."""
+    if selection.where is None or not selection.where.strip():
+        return con.sql(statement(everything))
+    return selection.relation(con)
+
+
+def _read(con: Connection, relation: Relation) -> None:
+    con.register(ACTIVITIES, relation)
+
+
+def _binned(con: Connection, shown: Axis, stretch: Stretch) -> Seen:
+    if not shown.traces:
+        return Seen()
+    params = {**_placed(shown, stretch), "step_ns": stretch.step_ns}
+    bins: dict[Lane, dict[int, Bin]] = {}
+    categories: dict[str | None, int] = {}
+    for number, process, device, lane, place, busy, category, n in con.sql(
+        statement("tui_timeline_bins"), params=params
+    ).fetchall():
+        if place is None:
+            categories[category] = busy
+        else:
+            bins.setdefault(Lane(number, process, device, lane), {})[place] = Bin(busy, category, n)
+    return Seen(bins, categories)
+
+
+def _placed(shown: Axis, stretch: Stretch) -> Row:
+    """The parameters that say where the traces lie, and what part of the axis is wanted."""
+    shifts = [one.shift_ns for one in shown.traces]
+    return {
+        "traces": [one.trace_id for one in shown.traces],
+        "shifts": shifts,
+        "first_ns": stretch.first_ns,
+        "last_ns": stretch.last_ns,
+        "lowest_ns": stretch.first_ns - max(shifts),
+        "highest_ns": stretch.last_ns - min(shifts),
+    }
+
+
+def _keys(shown: Axis, lane: Lane) -> Row:
+    several = shown.traces[lane.number].processes > 1
+    return {
+        "trace_id": shown.traces[lane.number].trace_id,
+        "process": lane.process if several else None,
+        "device": lane.device,
+        "lane": lane.code,
+    }
+
+
+def at(con: Connection, shown: Axis, selection: Selection, lane: Lane, span: tuple[int, int]) -> Row | None:
+    """The selected launch of `lane` that ran longest in the `span` of the axis."""
+    shift = shown.traces[lane.number].shift_ns
+    params = {**_keys(shown, lane), "first_ns": span[0] - shift, "last_ns": span[1] - shift}
+    return _one(con, "tui_timeline_at", params, selection)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """From a launch (its start in ns of the trace, and its index) to the one before or after it in its lane.
+
+    `reach_ns` is what is visible: neighbours within a few times of it are found at once. With `signature_id`, launches
+    of other signatures are passed over.
+    """
+
+    direction: Direction
+    start_ns: int
+    launch_index: int
+    reach_ns: int
+    signature_id: str | None = None
+
+
+def neighbour(con: Connection, shown: Axis, selection: Selection, lane: Lane, step: Step) -> Row | None:
+    """The selected launch of `lane` that `step` leads to."""
+    trace = shown.traces[lane.number]
+    forward = step.direction == "next"
+    limit = trace.last_ns + 1 if forward else trace.first_ns - 1
+    near = step.start_ns + NEARBY * step.reach_ns * (1 if forward else -1)
+    same = {name: getattr(step, name) for name in ("start_ns", "launch_index", "signature_id")}
+    for bound in (near, limit):
+        params = {**_keys(shown, lane), **same, "bound_ns": bound}
+        found = _one(con, f"tui_timeline_{step.direction}", params, selection)
+        if found is not None:
+            return found
+    return None
+
+
+def launch(con: Connection, selection: Selection, trace_id: str, launch_index: int) -> Row | None:
+    """One launch."""
+    params = {"trace_id": trace_id, "launch_index": launch_index, "signature_id": None}
+    return _one(con, "tui_timeline_launch", params, selection)
+
+
+def first_of(con: Connection, selection: Selection, signature_id: str) -> Row | None:
+    """The first selected launch of a signature."""
+    params = {"trace_id": None, "launch_index": None, "signature_id": signature_id}
+    return _one(con, "tui_timeline_launch", params, selection)
+
+
+def labels(
+    con: Connection, shown: Axis, selection: Selection, stretch: Stretch, least_ns: int, most: int
+) -> list[Label]:
+    """The launches of at least `least_ns` in the stretch, at most `most` of them, the longest."""
+    found = []
+    for row in rows(
+        con, "tui_timeline_labels", {**_placed(shown, stretch), "least_ns": least_ns, "most": most}, selection
+    ):
+        process = row["process"] if shown.traces[row["number"]].processes > 1 else None
+        lane = Lane(row["number"], process, row["device"], row["lane"])
+        found.append(Label(lane, row["begins"], row["ends"], row["label"], row["category"]))
+    return found
+
+
+def _one(con: Connection, name: str, params: Mapping[str, Any], selection: Selection) -> Row | None:
+    found = rows(con, name, params, selection)
+    return found[0] if found else None
+
+
+def lane_of(shown: Axis, row: Row) -> Lane:
+    """The lane of a launch that one of these functions found."""
+    number = next(place for place, one in enumerate(shown.traces) if one.trace_id == row["trace_id"])
+    process = row["process"] if shown.traces[number].processes > 1 else None
+    return Lane(number, process, row["device"], row["lane"])

@@ -1,0 +1,104 @@
+"""Builds the calls of a search: the attempt's call in memory, with its values, its cache state, its library."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kerneldb.replay.inferring.search import MASKED, Attempt
+from kerneldb.replay.plan import CallSpec
+from kerneldb.replay.resolve import BuiltCall, drafts
+from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
+
+SQUARE: Final = 2
+
+
+@dataclass(slots=True)
+class Played:
+    """A call built from an attempt; `cache` overrides the cache state of the run where the attempt says so."""
+
+    plain: BuiltCall
+    note: str
+    cache: str | None = None
+    setting: str = ""
+
+    @property
+    def overload(self) -> str:
+        """The overload called."""
+        return self.plain.overload
+
+    @property
+    def inputs(self) -> Sequence[Any]:
+        """The inputs of the plain call."""
+        return self.plain.inputs
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Its notes, with how the attempt differs."""
+        return (*self.plain.notes, *([f"hidden:{self.note}"] if self.note else []))
+
+    @property
+    def function(self) -> Any:
+        """The operator."""
+        return self.plain.function
+
+    def call(self) -> Any:
+        """Run it once."""
+        with _library(self.setting):
+            return self.plain.call()
+
+    def refill(self, seed: int = 0) -> None:
+        """Draw all inputs anew."""
+        self.plain.refill(seed)
+
+
+def build(attempt: Attempt, device: str) -> Played:
+    """The call of an attempt in memory. Raises UnresolvedCallError."""
+    plain = _built(attempt.spec, device)
+    if attempt.values == MASKED:
+        _mask(plain)
+    return Played(plain, attempt.note, attempt.cache or None, attempt.setting)
+
+
+def _built(spec: CallSpec, device: str) -> BuiltCall:
+    """The first draft that can be built."""
+    failure: UnresolvedCallError | None = None
+    for draft in drafts(spec, device, hidden=False):
+        try:
+            return draft.build(device)
+        except UnresolvedCallError as error:
+            failure = failure or error
+    raise failure or UnresolvedCallError(Reason.NO_OVERLOAD, spec.call.op)
+
+
+def _mask(built: BuiltCall) -> None:
+    """Give attention scores the values of a causal mask: the least number above the diagonal.
+
+    Division by the sum takes its slow path where exp has become 0 (zero and tiny operands of `div.rn.f32`).
+    """
+    import torch
+
+    scores = built.inputs[0].tensor
+    if scores.dim() < SQUARE:
+        return
+    rows, columns = scores.shape[-2:]
+    hidden = torch.ones(rows, columns, dtype=torch.bool, device=scores.device).triu(columns - rows + 1)
+    with torch.no_grad():
+        scores.masked_fill_(hidden, torch.finfo(scores.dtype).min)
+
+
+@contextlib.contextmanager
+def _library(setting: str) -> Iterator[None]:
+    if not setting:
+        yield
+        return
+    import torch
+
+    before = torch.backends.cuda.preferred_blas_library()
+    torch.backends.cuda.preferred_blas_library(setting)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.preferred_blas_library(before)

@@ -1,0 +1,65 @@
+"""Sizes scaled by how far the time was off: the dims that the launch leaves open.
+
+A persistent matrix product does not show K in its grid, a softmax or a reduction not its row length, a capped
+concatenation not its tokens. What the grid does show (elements of elementwise kernels) is left alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from kerneldb.replay.plan import CallSpec
+from kerneldb.replay.resolve.recorded import short_name
+
+PRODUCTS: Final = {"mm": (0, 1), "addmm": (1, 2), "bmm": (0, 1), "baddbmm": (1, 2)}
+ROWWISE: Final = frozenset({"_softmax", "_log_softmax", "argmax", "argmin", "sum", "mean", "amax", "amin"})
+STEPS: Final = (64, 8)
+LEAST: Final = 8
+SAME: Final = 0.05
+
+
+def scaled(spec: CallSpec, ratio: float) -> Iterator[tuple[CallSpec, str]]:
+    """The call with its open dim `ratio` times as large, in steps that libraries like; nothing where no dim is open."""
+    operator = short_name(spec.call.op)
+    dims = json.loads(spec.call.input_dims or "[]")
+    if operator in PRODUCTS:
+        first, second = PRODUCTS[operator]
+        for depth in _rounded(dims[first][-1], ratio):
+            dims[first][-1] = depth
+            dims[second][-2] = depth
+            yield _with(spec, dims), f"K {depth} by time"
+    elif operator in ROWWISE and dims and dims[0]:
+        for width in _rounded(dims[0][-1], ratio):
+            dims[0][-1] = width
+            yield _with(spec, dims), f"row length {width} by time"
+
+
+def _rounded(size: int, ratio: float) -> list[int]:
+    if abs(ratio - 1) < SAME or not size:
+        return []
+    wanted = size * ratio
+    sizes = [max(round(wanted / step) * step, LEAST) for step in STEPS]
+    return [one for one in dict.fromkeys(sizes) if one != size]
+
+
+def _with(spec: CallSpec, dims: Sequence[Any]) -> CallSpec:
+    """The same call with other dims, whose strides keep their order."""
+    strides = json.loads(spec.call.input_strides or "[]")
+    made = [_strides(one, two) for one, two in zip(dims, strides, strict=True)]
+    call = replace(spec.call, input_dims=json.dumps(dims), input_strides=json.dumps(made))
+    return replace(spec, call=call, children=(), neighbours=())
+
+
+def _strides(dims: Any, strides: Any) -> Any:
+    """Dense strides in the order of the given ones."""
+    if not dims or not strides or isinstance(dims[0], list):
+        return strides
+    order = sorted(range(len(dims)), key=lambda place: (strides[place], -place))
+    made, step = [0] * len(dims), 1
+    for place in order:
+        made[place] = step if strides[place] else 0
+        step *= dims[place] if strides[place] else 1
+    return made

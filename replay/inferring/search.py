@@ -1,0 +1,263 @@
+"""The search for one call: which one to try next, what a try says, and which one is believed.
+
+Candidates come first, best first. A call is believed where the same kernels came out (same name; the launch too, unless
+the trace lacks it) in a time within 15 % of the recorded one; among several, the launch counts first, then the time,
+then what spoke for it before. The search ends early where the foremost candidate agrees within 5 %. Where the kernels
+agree and the time does not, the same call is run with other values or another state of the cache, which no trace
+records, and then with the size that the launch leaves open scaled by the ratio.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from kerneldb.replay.grades import Grade, KernelMatch
+from kerneldb.replay.inferring.refine import scaled
+from kerneldb.replay.journal import Try
+from kerneldb.replay.plan import CallSpec, Candidate, Item
+from kerneldb.replay.results import Verdict
+
+CLOSE: Final = math.log(1.05)
+BELIEVED: Final = math.log(1.15)
+LIMIT: Final = 24
+PATIENCE: Final = 6
+FALLBACK_TRIES: Final = 4
+SCORE_GAP: Final = 0.25
+MASKED: Final = "masked"
+CACHES: Final = ("cold", "warm")
+AS_PLANNED: Final = "as proposed"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A call to try: a candidate, or one made from it; `values`, `cache` and `setting` are variants of how it runs."""
+
+    spec: CallSpec
+    why: str
+    candidate: int | None
+    score: float
+    values: str = ""
+    cache: str = ""
+    setting: str = ""
+
+    @property
+    def note(self) -> str:
+        """How it differs from the plain call."""
+        words = [f"{name}:{word}" for name, word in (("values", self.values), ("cache", self.cache)) if word]
+        return " ".join([*words, *([f"setting:{self.setting}"] if self.setting else [])])
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of an attempt: its verdict, and the log of the ratio of replayed and recorded time."""
+
+    verdict: Verdict
+    distance: float
+    named: bool
+    launched: bool
+
+    @property
+    def rank(self) -> tuple[bool, bool, int, int]:
+        """What counts, in order; smaller is better."""
+        close = 0 if self.distance <= CLOSE else 1 if self.distance <= BELIEVED else 2
+        return not self.named, not self.launched, close, len(self.verdict.match.extra)
+
+
+@dataclass(slots=True)
+class Search:
+    """The attempts for one item. Their numbers are places in `attempts`; it grows as outcomes come in."""
+
+    item: Item
+    attempts: list[Attempt] = field(default_factory=list)
+    tries: list[Try] = field(default_factory=list)
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    refined: bool = False
+
+    def __post_init__(self) -> None:
+        """Begin with the candidates."""
+        self.attempts = [
+            Attempt(one.spec, one.why, place, one.score or 0.0) for place, one in enumerate(self.item.candidates)
+        ][:LIMIT]
+
+    def played(self, attempt: int) -> Item:
+        """The item as if the call of this attempt were recorded: roles of inputs go by it."""
+        return replace(self.item, spec=self.attempts[attempt].spec)
+
+    def build(self, attempt: int, device: str) -> Any:
+        """The call of an attempt. Raises UnresolvedCallError."""
+        from kerneldb.replay.inferring.building import build
+
+        return build(self.attempts[attempt], device)
+
+    def failed(self, attempt: int, reason: str) -> None:
+        """An attempt could not run."""
+        one = self.attempts[attempt]
+        self.tries.append(Try(one.spec.call, self._why(one), Grade.L4.value, one.candidate, reason=reason))
+
+    def told(self, verdict: Verdict) -> None:
+        """An attempt ran."""
+        if verdict.attempt in self.outcomes:
+            return
+        one = self.attempts[verdict.attempt]
+        outcome = outcome_of(verdict)
+        self.outcomes[verdict.attempt] = outcome
+        self.tries.append(_try(one, self._why(one), outcome))
+
+    def better(self, new: Verdict, old: Verdict | None) -> bool:
+        """Whether a new verdict is to be believed rather than the one held so far."""
+        return old is None or self._rank(new) < self._rank(old)
+
+    def goes_on(self, attempt: int) -> bool:
+        """Whether to try a further call after this attempt; makes further ones where the candidates are used up."""
+        if len(self.tries) >= LIMIT or self._without_kernels(attempt):
+            return False
+        best = self._best()
+        if best is not None and self._settled(best):
+            return False
+        if attempt + 1 < len(self.attempts) and self._worth(attempt + 1, best):
+            return True
+        if best is None or self.refined:
+            return False
+        self.refined = True
+        del self.attempts[attempt + 1 :]
+        self.attempts.extend(self._refinements(best))
+        return attempt + 1 < len(self.attempts)
+
+    def found(self) -> Candidate | None:
+        """The call that is believed: the same kernels in about the same time."""
+        best = self._best()
+        if best is None or not self._believable(best):
+            return None
+        one, outcome = self.attempts[best], self.outcomes[best]
+        score = round(one.score * math.exp(-outcome.distance), 4)
+        source = self.item.candidates[one.candidate].source if one.candidate is not None else "inferred"
+        return Candidate(one.spec, self._why(one), score, source)
+
+    def trail(self) -> tuple[Try, ...]:
+        """All tries in order, the believed one marked."""
+        found = self.found()
+        marked = []
+        for one in self.tries:
+            accepted = found is not None and one.call == found.spec.call and one.why == found.why
+            marked.append(replace(one, accepted=accepted))
+        return tuple(marked)
+
+    def _without_kernels(self, attempt: int) -> bool:
+        """Whether the call ran where no kernel can tell (on a CPU)."""
+        known = self.outcomes.get(attempt)
+        return known is not None and not known.verdict.activities and not known.verdict.durations
+
+    def _why(self, one: Attempt) -> str:
+        return f"{one.why}; {one.note}" if one.note else one.why
+
+    def _rank(self, verdict: Verdict) -> tuple[bool, bool, int, int, float]:
+        known = self.outcomes.get(verdict.attempt) or outcome_of(verdict)
+        return *known.rank, -self.attempts[verdict.attempt].score + known.distance
+
+    def _best(self) -> int | None:
+        return min(self.outcomes, key=lambda one: self._rank(self.outcomes[one].verdict), default=None)
+
+    def _settled(self, best: int) -> bool:
+        """Agrees closely, and no untried candidate was thought better of."""
+        known = self.outcomes[best]
+        if not (known.named and known.launched) or known.distance > BELIEVED:
+            return False
+        ahead = [one for one in self.attempts[:PATIENCE] if one.score > self.attempts[best].score]
+        return known.distance <= CLOSE or len(self.tries) > len(ahead) + 1
+
+    def _worth(self, attempt: int, best: int | None) -> bool:
+        """Whether the next candidate is worth a run: always while no kernel agreed, else while it scores near."""
+        if best is None or not self.outcomes[best].named:
+            return True
+        if not self._believable(best):
+            return True
+        near = self.attempts[best].score - self.attempts[attempt].score <= SCORE_GAP
+        return near and len(self.tries) < PATIENCE
+
+    def _believable(self, best: int) -> bool:
+        known = self.outcomes[best]
+        return known.named and known.distance <= BELIEVED
+
+    def _refinements(self, best: int) -> Iterator[Attempt]:
+        one, known = self.attempts[best], self.outcomes[best]
+        if not known.named:
+            yield from self._settings()
+            return
+        if known.distance <= BELIEVED:
+            return
+        ratio = time_ratio(known.verdict)
+        if "softmax" in one.spec.call.op and ratio < 1:
+            yield replace(one, values=MASKED, candidate=None)
+        for cache in CACHES:
+            yield replace(one, cache=cache, candidate=None, score=one.score * 0.95)
+        for spec, word in scaled(one.spec, 1 / ratio if ratio else 1.0):
+            yield replace(one, spec=spec, why=f"{one.why}; {word}", candidate=None, score=one.score * 0.8)
+
+    def _settings(self) -> Iterator[Attempt]:
+        """No kernel agreed: the foremost products under PyTorch's other library."""
+        for one in self.attempts[:FALLBACK_TRIES]:
+            if any(word in one.spec.call.op for word in ("mm", "linear")):
+                yield replace(one, setting="cublaslt", candidate=None, score=one.score * 0.9)
+
+
+def outcome_of(verdict: Verdict) -> Outcome:
+    """What a verdict says: are the kernels the planned ones, do their launches agree, and how far is the time?"""
+    kernels = verdict.match.kernels
+    named = bool(kernels) and all(one.grade.rank <= Grade.L1.rank for one in kernels if _counts(one))
+    launched = named and all(one.grade is Grade.L0 for one in kernels if _counts(one))
+    ratio = time_ratio(verdict)
+    return Outcome(verdict, abs(math.log(ratio)) if ratio else math.inf, named, launched)
+
+
+def _counts(match: KernelMatch) -> bool:
+    """Fills of counters come and go with versions of libraries."""
+    return match.planned.kind == "kernel"
+
+
+def time_ratio(verdict: Verdict) -> float:
+    """Replayed over recorded time of the planned kernels that came out; 0 where either is not known."""
+    recorded = replayed = 0.0
+    for one in verdict.match.kernels:
+        if one.place is not None and one.planned.median_ns and _counts(one):
+            runs = sorted(verdict.durations[one.place])
+            recorded += one.planned.median_ns
+            replayed += runs[len(runs) // 2] if runs else 0.0
+    return replayed / recorded if recorded else 0.0
+
+
+def _try(one: Attempt, why: str, outcome: Outcome) -> Try:
+    verdict = outcome.verdict
+    pairs = [match for match in verdict.match.kernels if _counts(match) and match.seen is not None]
+    reasons = dict.fromkeys(match.reason for match in verdict.match.kernels if match.reason)
+    ratio = time_ratio(verdict)
+    recorded = float(sum(match.planned.median_ns or 0 for match in pairs)) or None
+    return Try(
+        call=one.spec.call,
+        why=why,
+        grade=verdict.grade.value,
+        candidate=one.candidate,
+        overload=verdict.overload,
+        same_name=outcome.named,
+        same_grid=_same(pairs, "grid"),
+        same_block=_same(pairs, "block"),
+        same_shared=_same(pairs, "shared_bytes"),
+        time_ns=None if recorded is None else round(ratio * recorded, 1),
+        recorded_ns=recorded,
+        score=round(one.score, 4),
+        reason="; ".join(reasons) or None,
+    )
+
+
+def _same(pairs: Sequence[KernelMatch], name: str) -> bool | None:
+    if not pairs:
+        return None
+    return all(getattr(one.planned, name) == getattr(one.seen, name) for one in pairs)
+
+
+def dims_text(spec: CallSpec) -> str:
+    """The dims of a call's tensors as text."""
+    return json.dumps([one for one in json.loads(spec.call.input_dims or "[]") if one])

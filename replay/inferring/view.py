@@ -1,0 +1,95 @@
+"""What a family's rules see of a call to be found, and what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kerneldb.names import Decoded
+from kerneldb.replay.inferring import grids
+from kerneldb.replay.inferring.calls import Dims, Tensor, stored
+from kerneldb.replay.inferring.grids import Span
+from kerneldb.replay.inferring.scene import Model, Scene
+from kerneldb.replay.plan import CallSpec
+from kerneldb.replay.unknowns import Device, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """The main kernel of a unit near the one in question."""
+
+    kind: Kind
+    known: Decoded
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """Its ranges of elements; those of a vectorised `cat` too."""
+        joined = grids.cat_elements(self.kind) if self.known.category == "CONCAT" else None
+        return grids.elements(self.kind)[:1] or ((joined,) if joined is not None else ())
+
+    def holds(self, count: int) -> bool:
+        """Whether it works on `count` elements, as far as its launch tells."""
+        return any(span.holds(count) for span in self.spans)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A call to be found: its main kernel, all its kernels, the scene, what stands around, its recorded duration."""
+
+    kind: Kind
+    known: Decoded
+    kernels: tuple[Near, ...]
+    scene: Scene
+    device: Device
+    before: tuple[Near, ...]
+    after: tuple[Near, ...]
+    duration_ns: float | None
+    added: bool = False
+
+    @property
+    def model(self) -> Model:
+        """The dims of the model."""
+        return self.scene.model
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """The ranges of elements that the launch allows."""
+        return grids.elements(self.kind)
+
+    def follows(self, *operations: str) -> bool:
+        """Whether the call right before does one of these operations."""
+        return bool(self.before) and self.before[0].known.operation in operations
+
+    def precedes(self, *operations: str) -> bool:
+        """Whether the call right after does one of these operations."""
+        return bool(self.after) and self.after[0].known.operation in operations
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A call that may have been made: bytes moved and operations for its expected time; `fit` from 0 to 1 for the rest.
+
+    `dtype` is what its peak goes by.
+    """
+
+    spec: CallSpec
+    why: str
+    moved: float
+    fit: float
+    flops: float = 0.0
+    dtype: str | None = None
+
+
+def moved(*held: Tensor) -> float:
+    """Bytes of all these tensors, broadcast ones once."""
+    return float(sum(stored(one) for one in held))
+
+
+def shown(dims: Sequence[int]) -> str:
+    """`8×1024×4096`."""
+    return "×".join(map(str, dims))
+
+
+def dims_of(*sizes: int) -> Dims:
+    """A shape of these sizes."""
+    return tuple(sizes)

@@ -1,0 +1,185 @@
+"""The search: what is tried next, what is believed, and what is kept of it; with a fake GPU under the real engine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kerneldb.replay import grades, routes
+from kerneldb.replay.activity import Activity
+from kerneldb.replay.bench import Ring, Timed
+from kerneldb.replay.engine import Engine
+from kerneldb.replay.inferring import infer
+from kerneldb.replay.inferring.search import Attempt, Search
+from kerneldb.replay.journal import CallResult
+from kerneldb.replay.options import Options
+from kerneldb.replay.plan import Item, PlannedKernel
+from kerneldb.replay.results import Verdict
+from kerneldb.replay.unknowns import Clues, Guess, Sequence
+from tests.inferring import traces
+
+pytest.importorskip("torch")
+
+Answer = Callable[[Attempt], tuple[str, float]]
+
+
+def item(sequence: Sequence, guess: Guess) -> Item:
+    """A guess as an item of a plan."""
+    kernels = []
+    for ordinal, places in enumerate(guess.kernels):
+        kind = sequence.kinds[sequence.order[places[0]]]
+        median = sequence.duration_ns[places[0]]
+        kernels.append(
+            PlannedKernel(
+                ordinal, kind.signature_id, kind.name, kind.kind, kind.grid, kind.block, kind.shared_bytes, kind.bytes,
+                median_ns=median, total_ns=median,
+            )
+        )  # fmt: skip
+    return Item(f"item{guess.kernels[0][0]}", "inferred", None, tuple(kernels), guess.candidates)
+
+
+def item_at(place: int) -> Item:
+    """The item of the launch at `place` of the test trace."""
+    sequence = traces.prefill()
+    guesses = infer(sequence, Clues((), traces.CONFIG))
+    return item(sequence, next(one for one in guesses if any(place in places for places in one.kernels)))
+
+
+@dataclass
+class FakeGpu:
+    """Answers a call with the recorded kernels under a name, times a factor of their recorded duration."""
+
+    answer: Answer
+    searches: Mapping[str, Search]
+    tried: list[str] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[Any]:
+        yield SimpleNamespace(seen={})
+
+    def room(self) -> bool:
+        return True
+
+    def rehearse(self, call: Any, item: Item, label: str, runs: int) -> Ring:
+        del call, label, runs
+        assert item.spec is not None
+        self.tried.append(item.spec.call.op)
+        return Ring()
+
+    def judge(self, item: Item, call: Any, attempt: int, marked: Any) -> Verdict:
+        del marked
+        name, factor = self.answer(self.searches[item.id].attempts[attempt])
+        seen = tuple(
+            Activity(one.kind, name or one.name, 0.0, one.grid, one.block, one.shared_bytes, one.bytes)
+            for one in item.kernels
+        )
+        durations = [[(one.median_ns or 0) * factor] * 9 for one in item.kernels]
+        return Verdict(attempt, grades.compare(item.kernels, seen), call.overload, (), seen, durations)
+
+    def measure(self, call: Any, item: Item, verdict: Verdict) -> Timed:
+        del call, verdict
+        assert item.spec is not None
+        return Timed()
+
+    def check(self) -> None: ...
+    def release(self) -> None: ...
+    def state(self) -> None: ...
+
+
+@dataclass
+class Results:
+    """The last result of every item."""
+
+    by_item: dict[str, CallResult] = field(default_factory=dict)
+
+    def begin(self, item: str | None, phase: str) -> None: ...
+
+    def result(self, result: CallResult) -> None:
+        self.by_item[result.item] = result
+
+
+def find(wanted: Item, answer: Answer, monkeypatch: pytest.MonkeyPatch) -> CallResult:
+    """Search for the call of an item on a fake GPU; nothing is computed (meta tensors)."""
+    routes.register_defaults()
+    searches = {wanted.id: Search(wanted)}
+    monkeypatch.setattr(routes, "search", lambda one: searches[one.id])
+    results = Results()
+    Engine(FakeGpu(answer, searches), Options(device="meta", loops=False), results).run([wanted])
+    return results.by_item[wanted.id]
+
+
+def depth(attempt: Attempt) -> int:
+    """K of a product, else 0."""
+    dims = [one for one in json.loads(attempt.spec.call.input_dims or "[]") if len(one) > 1]
+    return int(dims[0][-1]) if "mm" in attempt.spec.call.op else 0
+
+
+def test_the_first_candidate_is_believed_where_it_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = find(item_at(3), lambda _: ("", 1.02), monkeypatch)
+    assert (result.grade, len(result.trail)) == ("L0", 1)
+    assert result.trail[0].accepted
+    assert result.found is not None
+    assert result.found.spec.call == item_at(3).candidates[0].spec.call
+
+
+def test_candidates_go_on_until_kernel_and_time_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = item_at(3)
+    right = wanted.candidates[4].spec.call
+
+    def answer(attempt: Attempt) -> tuple[str, float]:
+        return ("", 1.0) if attempt.spec.call == right else ("another_kernel", 0.5)
+
+    result = find(wanted, answer, monkeypatch)
+    assert result.found is not None
+    assert result.found.spec.call == right
+    assert [one.accepted for one in result.trail] == [False] * 4 + [True]
+    assert result.trail[0].same_name is False
+
+
+def test_an_open_dim_follows_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel of a K nobody proposed: persistent, so that only the duration tells."""
+    hidden = 1536
+
+    def answer(attempt: Attempt) -> tuple[str, float]:
+        return ("", 0.1 if attempt.cache else depth(attempt) / hidden)
+
+    wanted = item_at(3)
+    few = Item(wanted.id, wanted.route, None, wanted.kernels, wanted.candidates[:1])
+    result = find(few, answer, monkeypatch)
+    assert result.found is not None
+    assert "by time" in result.found.why
+    assert json.loads(result.found.spec.call.input_dims or "[]")[1][-1] == hidden
+
+
+def test_masked_values_explain_a_slow_softmax(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(attempt: Attempt) -> tuple[str, float]:
+        return "", 1.0 if attempt.values == "masked" else 0.79
+
+    result = find(item_at(5), answer, monkeypatch)
+    assert result.found is not None
+    assert "values:masked" in result.found.why
+    assert result.grade == "L0"
+
+
+def test_nothing_is_believed_where_the_time_never_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = find(item_at(12), lambda _: ("", 3.0), monkeypatch)
+    assert result.found is None
+    assert result.grade == "L0"
+    assert not any(one.accepted for one in result.trail)
+    assert any("cache:cold" in one.why for one in result.trail)
+
+
+def test_an_item_without_candidates_fails_with_a_reason() -> None:
+    empty = Item("none", "inferred", None, item_at(3).kernels)
+    routes.register_defaults()
+    assert routes.search(empty) is None
+    results = Results()
+    Engine(FakeGpu(lambda _: ("", 1.0), {}), Options(device="meta"), results).run([empty])
+    assert results.by_item["none"].grade == "L4"
+    assert "no call was proposed" in (results.by_item["none"].reason or "")

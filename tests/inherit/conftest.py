@@ -1,0 +1,83 @@
+"""A recorded trace, and a copy of it without shapes and op links, in one database."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import kerneldb
+
+ROOT = Path(__file__).parents[2]
+DECODER = ROOT / "examples" / "decoder-h200.json.gz"
+GRAPHS = ROOT / "tests" / "fixtures" / "compiled-graph-h200.json.gz"
+STRIPPED = "decoder-stripped"
+LAUNCHES = 2458
+
+
+def load(path: Path) -> ModuleType:
+    """A script as a module: scripts are in no package."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def stripped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example trace without anything that tells of its operators."""
+    copy = tmp_path_factory.mktemp("stripped") / "decoder.json.gz"
+    counts = load(ROOT / "tests" / "gpu" / "strip_calls.py").strip(DECODER, copy)
+    assert counts["removed"] > LAUNCHES
+    return copy
+
+
+@pytest.fixture(scope="session")
+def both(tmp_path_factory: pytest.TempPathFactory, stripped: Path) -> Path:
+    """A database with the trace and its copy; nothing is inherited yet."""
+    path = tmp_path_factory.mktemp("both") / "k.duckdb"
+    database = kerneldb.open(path)
+    database.ingest(DECODER)
+    database.ingest(stripped, name=STRIPPED)
+    return path
+
+
+@pytest.fixture(scope="session")
+def alone(tmp_path_factory: pytest.TempPathFactory, stripped: Path) -> Path:
+    """A database with the copy only."""
+    path = tmp_path_factory.mktemp("alone") / "k.duckdb"
+    kerneldb.open(path).ingest(stripped, name=STRIPPED)
+    return path
+
+
+@pytest.fixture(scope="session")
+def inherited(tmp_path_factory: pytest.TempPathFactory, both: Path) -> kerneldb.Database:
+    """The first database after `inherit`."""
+    path = tmp_path_factory.mktemp("inherited") / "k.duckdb"
+    shutil.copy(both, path)
+    database = kerneldb.open(path)
+    database.inherit()
+    return database
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, both: Path) -> kerneldb.Database:
+    """A copy of the first database, to be changed."""
+    path = tmp_path / "k.duckdb"
+    shutil.copy(both, path)
+    return kerneldb.open(path)
+
+
+@pytest.fixture
+def lonely(tmp_path: Path, alone: Path) -> kerneldb.Database:
+    """A copy of the second database, to be changed."""
+    path = tmp_path / "k.duckdb"
+    shutil.copy(alone, path)
+    return kerneldb.open(path)

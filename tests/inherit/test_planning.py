@@ -1,0 +1,157 @@
+"""Plans for launches without a recorded call: routes, candidates, the plan file, the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import kerneldb
+from kerneldb.api import planning
+from kerneldb.api.planning import Request
+from kerneldb.cli import cli
+from kerneldb.replay import plan
+
+STRIPPED = "decoder-stripped"
+LAUNCHES = 2458
+
+
+def run(database: kerneldb.Database, *arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["--db", str(database.path), "replay", *arguments])
+
+
+@pytest.fixture(scope="module")
+def planned(inherited: kerneldb.Database) -> planning.Planned:
+    return inherited.plan_replay(Request(traces=(STRIPPED,)))
+
+
+def test_every_launch_is_planned_once(planned: planning.Planned) -> None:
+    assert sum(kernel.launches for item in planned.plan.items for kernel in item.kernels) == LAUNCHES
+    assert len({item.id for item in planned.plan.items}) == len(planned.plan.items)
+    places = [
+        place
+        for item in planned.plan.items
+        for kernel in item.kernels
+        for place in planning.unrecorded._places(item)
+        if kernel.ordinal == 0
+    ]
+    assert len(places) == len(set(places))
+
+
+def test_inherited_items_are_those_of_the_donor(inherited: kerneldb.Database, planned: planning.Planned) -> None:
+    recorded = inherited.plan_replay(Request(traces=("decoder-h200",))).plan.items
+    calls = {(item.spec.call, len(item.kernels)) for item in recorded if item.spec is not None}
+    mine = [item for item in planned.plan.items if item.route == "inherited"]
+    assert {(item.spec.call, len(item.kernels)) for item in mine if item.spec is not None} == calls
+    by_call = {item.spec.call: item.spec for item in recorded if item.spec is not None}
+    assert all(item.spec is not None and item.spec.call in by_call for item in mine)
+    assert all(item.candidates[0].donor is not None and item.candidates[0].score is not None for item in mine)
+
+
+def test_feasibility_sums_inherited_calls_apart(planned: planning.Planned) -> None:
+    lines = {line["category"]: line for line in planning.feasibility(planned.routes)}
+    assert lines["TOTAL"]["launches"] == LAUNCHES
+    assert lines["TOTAL"]["replayable_pct"] < 1
+    assert lines["TOTAL inherited"]["replayable_pct"] > 99
+    assert "TOTAL inferred" not in lines
+
+
+def test_the_plan_file_keeps_candidates_and_places(planned: planning.Planned, tmp_path: Path) -> None:
+    path = tmp_path / "p.plan"
+    plan.write(planned.plan, path)
+    read = plan.read(path)
+    assert read.items == planned.plan.items
+    assert any(item.candidates for item in read.items)
+
+
+def test_sources_stand_in_lines_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "p.plan"
+    made = plan.Plan((plan.Item("i", "memory"),), {"a": 1}, {"c123": {"text": "@triton.jit"}})
+    plan.write(made, path)
+    assert plan.read(path) == made
+    assert json.loads(path.read_text(encoding="utf-8").splitlines()[1]) == {
+        "source": "c123",
+        "value": {"text": "@triton.jit"},
+    }
+
+
+def test_without_donors_calls_are_proposed(lonely: kerneldb.Database) -> None:
+    found = lonely.plan_replay(Request(where="category = 'GEMM'"))
+    lines = {line["category"]: line for line in planning.feasibility(found.routes)}
+    assert lines["TOTAL"]["launches"] > 0
+    assert lines["TOTAL"]["replayable_pct"] == 0
+    assert lines["TOTAL inferred"]["share_pct"] > 50
+    inferred = [item for item in found.plan.items if item.route == "inferred"]
+    assert all(item.spec is None and item.candidates for item in inferred)
+    assert all(one.source == "inferred" and one.why for item in inferred for one in item.candidates)
+
+
+def test_the_config_of_the_model_reaches_the_proposals(lonely: kerneldb.Database, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"hidden_size": 4096, "vocab_size": 77_777}), encoding="utf-8")
+    rows = json.loads(run(lonely, "--model-config", str(path), "--candidates", "--json").stdout)
+    assert any("77777" in (row["input_dims"] or "") for row in rows)
+    plain = json.loads(run(lonely, "--candidates", "--json").stdout)
+    assert not any("77777" in (row["input_dims"] or "") for row in plain)
+
+
+@pytest.mark.parametrize("text", ["not json", "[1, 2]"])
+def test_what_is_no_config_is_refused(lonely: kerneldb.Database, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(text, encoding="utf-8")
+    result = run(lonely, "--model-config", str(path), "--dry-run")
+    assert result.exit_code == 2
+    assert "config.json" in result.stderr
+
+
+def test_a_dry_run_shows_candidates_and_stores_nothing(fresh: kerneldb.Database) -> None:
+    result = run(fresh, "--trace", STRIPPED, "--dry-run")
+    assert result.exit_code == 0, result.stderr
+    assert "TOTAL inherited" in result.stdout
+    assert "calls proposed for launches without a recorded one" in result.stdout
+    assert "as decoder-h200 #" in result.stdout
+    assert fresh.sql("SELECT count(*) AS n FROM found_calls").rows()[0]["n"] == 0
+    rows = json.loads(run(fresh, "--trace", STRIPPED, "--dry-run", "--json").stdout)
+    assert [row["category"] for row in rows][-2:] == ["TOTAL", "TOTAL inherited"]
+
+
+def test_a_written_plan_stores_what_is_inherited(fresh: kerneldb.Database, tmp_path: Path) -> None:
+    path = tmp_path / "p.plan"
+    assert run(fresh, "--trace", STRIPPED, "--write-plan", str(path)).exit_code == 0
+    assert fresh.sql("SELECT count(*) AS n FROM found_calls").rows()[0]["n"] == LAUNCHES
+
+
+SAMPLES = (
+    "nsys/nsysai_h100_2gpu_1s.sqlite",
+    "nsys/nsightful_power_iteration.sqlite",
+    "nsys/nsightful_cuda_gpu_trace.csv.gz",
+    "ncu/h200-decoder-raw.csv.gz",
+    "ncu/rtx5070_gemm_tiled.csv",
+    "rocprof/rocprofv3_gfx1151_llamacpp_prefill_kernel_trace.csv",
+    "rocprof/rpd_matmul_result.rpd",
+)
+
+
+@pytest.fixture(scope="module")
+def samples(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> kerneldb.Database:
+    database = kerneldb.open(tmp_path_factory.mktemp("samples") / "k.duckdb")
+    database.ingest([shared_data / sample for sample in SAMPLES])
+    return database
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(SAMPLES)))
+def test_every_profiler_ends_with_the_feasibility_table(samples: kerneldb.Database, number: int) -> None:
+    trace = sorted(row["trace"] for row in samples.sql("SELECT DISTINCT trace FROM kernels").rows())[number]
+    wanted = samples.sql(
+        "SELECT count(*) AS n FROM kernels WHERE category = 'GEMM' AND trace = $t", {"t": trace}
+    ).rows()
+    result = run(samples, "--where", "category = 'GEMM'", "--trace", trace, "--dry-run", "--json")
+    assert result.exit_code == 0, result.stderr
+    rows = json.loads(result.stdout)
+    total = next(row for row in rows if row["category"] == "TOTAL")
+    assert total["launches"] == wanted[0]["n"] > 0
+    mine = [row for row in rows if not row["category"].startswith("TOTAL")]
+    assert all(row["reason"] or row["route"] in {"inferred", "inherited"} for row in mine)
