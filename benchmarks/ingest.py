@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -39,6 +39,18 @@ logging.disable(logging.CRITICAL)
 from hta.trace_analysis import TraceAnalysis
 start = time.perf_counter()
 TraceAnalysis(trace_files={0: sys.argv[1]}, trace_dir='/')
+print(time.perf_counter() - start)
+"""
+ADBC = """
+import sys, time, json
+from adbc_driver_sqlite import dbapi
+tables = json.loads(sys.argv[2])
+start = time.perf_counter()
+with dbapi.connect(sys.argv[1]) as connection, connection.cursor() as cursor:
+    for table, columns in tables.items():
+        cursor.execute("SELECT " + ", ".join('"%s"' % name for name in columns) + ' FROM "%s"' % table)
+        for batch in cursor.fetch_record_batch():
+            pass
 print(time.perf_counter() - start)
 """
 SAMPLE_SECONDS = 0.01
@@ -105,11 +117,31 @@ def best(runs: Sequence[Run]) -> Run:
     return dataclasses.replace(fastest, peak_bytes=max(run.peak_bytes for run in runs))
 
 
+def bare_read(database: Path, tables: Mapping[str, Sequence[str]]) -> Run:
+    """Fetch these columns of a SQLite database with ADBC, table by table, and drop them."""
+    return measure("bare ADBC read", [sys.executable, "-c", ADBC, str(database), json.dumps(tables)], True)
+
+
+def report_ratios(what: str, size: int, runs: Sequence[Run], target: Path | None) -> None:
+    """Print each run and its ratio to the first on stdout; write the figures to `target` too."""
+    print(f"{what}, {size / 1e6:,.0f} MB, {machine()}")
+    for run in runs:
+        ratio = run.seconds / runs[0].seconds
+        print(f"{run.name:20} {run.seconds:8.2f} s {ratio:6.2f} × {run.peak_bytes / 1e6:8.0f} MB")
+    if target:
+        figures = {"bytes": size, "runs": [dataclasses.asdict(run) for run in runs]}
+        target.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+def machine() -> str:
+    """What the figures were measured on."""
+    return f"{platform.machine()}, {psutil.cpu_count()} cores, Python {platform.python_version()}"
+
+
 def report(runs: Sequence[Run], size: int) -> dict[str, object]:
     """Print the table on stdout and return the figures."""
     floor = runs[0].seconds
-    machine = f"{platform.machine()}, {psutil.cpu_count()} cores, Python {platform.python_version()}"
-    print(f"{size / 1e6:,.0f} MB of JSON, {machine}")
+    print(f"{size / 1e6:,.0f} MB of JSON, {machine()}")
     print(f"{'':24} {'seconds':>8} {'MB/s':>7} {'× orjson':>9} {'peak MB':>8}")
     for run in runs:
         rate = size / 1e6 / run.seconds

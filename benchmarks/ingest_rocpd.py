@@ -10,8 +10,6 @@ reader uses, and does nothing with them. `kerneldb` is the whole command: start,
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import random
 import sqlite3
 import sys
@@ -19,27 +17,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
-
-from ingest import best, measure  # noqa: TID251 - the script beside this one
+from ingest import bare_read, best, measure, report_ratios  # noqa: TID251 - the script beside this one
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from tests.rocprof.databases import GUID, TENSILE_GEMM, Kernel, Process, views
 
 KERNELS = 300
 STREAMS = 4
-ADBC = """
-import sys, time, json
-from adbc_driver_sqlite import dbapi
-tables = json.loads(sys.argv[2])
-start = time.perf_counter()
-with dbapi.connect(sys.argv[1]) as connection, connection.cursor() as cursor:
-    for table, columns in tables.items():
-        cursor.execute("SELECT " + ", ".join('"%s"' % name for name in columns) + ' FROM "%s"' % table)
-        for batch in cursor.fetch_record_batch():
-            pass
-print(time.perf_counter() - start)
-"""
 READ = {
     "rocpd_kernel_dispatch": "nid pid tid agent_id kernel_id queue_id stream_id start end private_segment_size "
     "group_segment_size workgroup_size_x workgroup_size_y workgroup_size_z grid_size_x grid_size_y grid_size_z "
@@ -107,8 +91,7 @@ def main() -> None:
         path = Path(name) / "grown_results.db"
         size = grow(path, chosen.dispatches)
         suffix = "_" + GUID.replace("-", "_")
-        tables = json.dumps({table + suffix: columns.split() for table, columns in READ.items()})
-        bare = [sys.executable, "-c", ADBC, str(path), tables]
+        tables = {table + suffix: columns.split() for table, columns in READ.items()}
         database = Path(name) / "bench.duckdb"
 
         def ingest() -> list[str]:
@@ -116,18 +99,10 @@ def main() -> None:
             return [sys.executable, "-m", "kerneldb", "--db", str(database), "ingest", str(path), "-q"]
 
         runs = [
-            best([measure("bare ADBC read", bare, True) for _ in range(chosen.repeats)]),
+            best([bare_read(path, tables) for _ in range(chosen.repeats)]),
             best([measure("kerneldb ingest", ingest(), False) for _ in range(chosen.repeats)]),
         ]
-    machine = f"{platform.machine()}, {psutil.cpu_count()} cores, Python {platform.python_version()}"
-    print(f"{chosen.dispatches:,} dispatches, {size / 1e6:,.0f} MB, {machine}")
-    for run in runs:
-        print(
-            f"{run.name:20} {run.seconds:8.2f} s {run.seconds / runs[0].seconds:6.2f} × {run.peak_bytes / 1e6:8.0f} MB"
-        )
-    if chosen.json:
-        rows = [{"name": run.name, "seconds": run.seconds, "peak_bytes": run.peak_bytes} for run in runs]
-        chosen.json.write_text(json.dumps({"bytes": size, "runs": rows}, indent=1) + "\n", encoding="utf-8")
+    report_ratios(f"{chosen.dispatches:,} dispatches", size, runs, chosen.json)
 
 
 if __name__ == "__main__":

@@ -13,17 +13,13 @@ its start and the DuckDB commit.
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import shutil
 import sqlite3
 import sys
 import tempfile
 from pathlib import Path
 
-import psutil
-
-from ingest import best, measure  # noqa: TID251 - the script beside this one
+from ingest import bare_read, best, measure, report_ratios  # noqa: TID251 - the script beside this one
 from kerneldb.ingest.nsys import activities, calls
 from kerneldb.ingest.sqlite import quoted
 from kerneldb.warehouse import Warehouse
@@ -33,18 +29,6 @@ READ = {
     **{table: list(calls.SCHEMA) for table in calls.TABLES},
 }
 MOVED = {"start": "period", "end": "period", "correlationId": "span"}
-ADBC = """
-import sys, time, json
-from adbc_driver_sqlite import dbapi
-tables = json.loads(sys.argv[2])
-start = time.perf_counter()
-with dbapi.connect(sys.argv[1]) as connection, connection.cursor() as cursor:
-    for table, columns in tables.items():
-        cursor.execute("SELECT " + ", ".join('"%s"' % name for name in columns) + ' FROM "%s"' % table)
-        for batch in cursor.fetch_record_batch():
-            pass
-print(time.perf_counter() - start)
-"""
 READER = """
 import sys, time, tempfile
 from pathlib import Path
@@ -114,23 +98,14 @@ def main() -> None:
             Warehouse.create_or_open(database)
             return [sys.executable, "-m", "kerneldb", "--db", str(database), "ingest", str(path), "-q"]
 
-        bare = [sys.executable, "-c", ADBC, str(path), json.dumps(tables)]
         reader = [sys.executable, "-c", READER, str(path)]
         rounds = [
-            (measure("bare ADBC read", bare, True), measure("reader", reader, True), measure("whole", ingest(), False))
+            (bare_read(path, tables), measure("reader", reader, True), measure("whole", ingest(), False))
             for _ in range(chosen.repeats)
         ]
         runs = [best(list(runs)) for runs in zip(*rounds, strict=True)]
         size = path.stat().st_size
-    machine = f"{platform.machine()}, {psutil.cpu_count()} cores, Python {platform.python_version()}"
-    print(f"{chosen.kernels:,} kernels, {size / 1e6:,.0f} MB, {machine}")
-    for run in runs:
-        print(
-            f"{run.name:16} {run.seconds:8.2f} s {run.seconds / runs[0].seconds:6.2f} × {run.peak_bytes / 1e6:8.0f} MB"
-        )
-    if chosen.json:
-        rows = [{"name": run.name, "seconds": run.seconds, "peak_bytes": run.peak_bytes} for run in runs]
-        chosen.json.write_text(json.dumps({"bytes": size, "runs": rows}, indent=1) + "\n", encoding="utf-8")
+    report_ratios(f"{chosen.kernels:,} kernels", size, runs, chosen.json)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
--- The wanted copies and fills, which replay by their bytes alone.
+-- The wanted copies and fills that replay by their bytes alone: all but the launches `covered` ("trace_id launch_index"), which replay
+-- as part of an operator call.
+WITH covered AS (SELECT unnest($covered::VARCHAR[]) AS place)
+
 SELECT
     k.signature_id,
     any_value(k.name) AS name,
@@ -9,6 +12,11 @@ SELECT
     median(k.duration_ns)::BIGINT AS median_ns,
     sum(k.duration_ns)::BIGINT AS total_ns
 FROM selection AS k
-WHERE k.timing = 'timeline' AND k.kind <> 'kernel' AND k.bytes IS NOT NULL AND list_contains($signatures::VARCHAR[], k.signature_id)
+WHERE
+    k.timing = $timing
+    AND k.kind <> 'kernel'
+    AND k.bytes IS NOT NULL
+    AND list_contains($signatures::VARCHAR[], k.signature_id)
+    AND concat_ws(' ', k.trace_id, k.launch_index) NOT IN (SELECT place FROM covered)
 GROUP BY k.signature_id
 ORDER BY total_ns DESC, k.signature_id;

@@ -1,19 +1,37 @@
 -- Results of a run by category and route, and in total: how much of the launches and of the time came out the same, what the mean
--- replayed durations predict for the recorded launches, and their energy. Errors are half 95 % intervals: those of calls in quadrature
--- (kernels of one call share its error), then what all have in common: the drift, and for above_gap_mj the gap power.
-WITH rows AS (
+-- replayed durations predict for the recorded launches, and their energy. TOTAL is of all launches, but what came out and is predicted is
+-- that of recorded calls alone (`own`); inherited and inferred calls have totals of their own. Errors are half 95 % intervals: those of
+-- calls in quadrature (kernels of one call share its error), then what all have in common: the drift, and for above_gap_mj the gap power.
+WITH replayed AS (
     SELECT
         r.*,
-        n.category,
-        r.grade IN ('L0', 'L1') AND r.energy_mj IS NOT NULL AS weighed,
-        sum(r.launches * (r.energy_high_mj - r.energy_low_mj) / 2) FILTER (r.grade IN ('L0', 'L1')) OVER item AS item_error,
-        sum(r.launches * (r.above_gap_high_mj - r.above_gap_low_mj) / 2) FILTER (r.grade IN ('L0', 'L1')) OVER item AS item_gap_error,
-        row_number() OVER (PARTITION BY r.item_id, n.category, r.route ORDER BY r.ordinal) = 1 AS first_of_item
+        n.category AS kernel_category,
+        CASE WHEN r.dims_source IN ('inherited', 'inferred') THEN r.dims_source END AS found
     FROM replays AS r
     INNER JOIN signatures AS s USING (signature_id)
     INNER JOIN kernel_names AS n USING (name_id)
-    WHERE r.run_id = $run_id
-    WINDOW item AS (PARTITION BY r.item_id, n.category, r.route)
+    WHERE list_contains($run_ids::VARCHAR[], r.run_id)
+),
+
+labelled AS (
+    SELECT *, kernel_category AS category, route AS shown_route, 0 AS place, true AS own FROM replayed
+    UNION ALL
+    SELECT *, 'TOTAL', NULL, 1, found IS NULL FROM replayed
+    UNION ALL
+    SELECT *, 'TOTAL ' || found, NULL, CASE found WHEN 'inherited' THEN 2 ELSE 3 END, true FROM replayed WHERE found IS NOT NULL
+),
+
+rows AS (
+    SELECT
+        l.*,
+        l.own AND l.grade IN ('L0', 'L1') AS same,
+        l.own AND l.grade IN ('L0', 'L1') AND l.energy_mj IS NOT NULL AS weighed,
+        sum(l.launches * (l.energy_high_mj - l.energy_low_mj) / 2) FILTER (l.own AND l.grade IN ('L0', 'L1')) OVER item AS item_error,
+        sum(l.launches * (l.above_gap_high_mj - l.above_gap_low_mj) / 2) FILTER (l.own AND l.grade IN ('L0', 'L1')) OVER item
+            AS item_gap_error,
+        row_number() OVER (PARTITION BY l.item_id, l.place, l.category, l.shown_route ORDER BY l.ordinal) = 1 AS first_of_item
+    FROM labelled AS l
+    WINDOW item AS (PARTITION BY l.item_id, l.place, l.category, l.shown_route)
 ),
 
 shared AS (
@@ -21,21 +39,21 @@ shared AS (
         coalesce(max(gap_power_error_w), 0) AS gap_error_w,
         1.96 * coalesce(max(energy_drift), 0) AS drift_error
     FROM replay_runs
-    WHERE run_id = $run_id
+    WHERE list_contains($run_ids::VARCHAR[], run_id)
 )
 
 SELECT
-    coalesce(r.category, 'TOTAL') AS category,
-    r.route,
+    r.category,
+    r.shown_route AS route,
     count(DISTINCT r.signature_id) AS signatures,
     sum(r.launches)::BIGINT AS launches,
     sum(r.recorded_total_ns)::BIGINT AS recorded_ns,
-    100 * sum(r.recorded_total_ns) / (SELECT sum(a.recorded_total_ns) FROM rows AS a) AS share_pct,
-    100 * coalesce(sum(r.launches) FILTER (r.grade = 'L0'), 0) / sum(r.launches) AS l0_launches_pct,
-    100 * coalesce(sum(r.recorded_total_ns) FILTER (r.grade = 'L0'), 0) / sum(r.recorded_total_ns) AS l0_time_pct,
-    100 * coalesce(sum(r.recorded_total_ns) FILTER (r.grade IN ('L0', 'L1')), 0) / sum(r.recorded_total_ns) AS l0_l1_time_pct,
-    (sum(r.recorded_total_ns) FILTER (r.grade IN ('L0', 'L1') AND r.mean_ns IS NOT NULL))::BIGINT AS compared_ns,
-    (sum(r.mean_ns * r.launches) FILTER (r.grade IN ('L0', 'L1') AND r.mean_ns IS NOT NULL))::BIGINT AS predicted_ns,
+    100 * sum(r.recorded_total_ns) / (SELECT sum(a.recorded_total_ns) FROM replayed AS a) AS share_pct,
+    100 * coalesce(sum(r.launches) FILTER (r.own AND r.grade = 'L0'), 0) / sum(r.launches) AS l0_launches_pct,
+    100 * coalesce(sum(r.recorded_total_ns) FILTER (r.own AND r.grade = 'L0'), 0) / sum(r.recorded_total_ns) AS l0_time_pct,
+    100 * coalesce(sum(r.recorded_total_ns) FILTER (r.same), 0) / sum(r.recorded_total_ns) AS l0_l1_time_pct,
+    (sum(r.recorded_total_ns) FILTER (r.same AND r.mean_ns IS NOT NULL))::BIGINT AS compared_ns,
+    (sum(r.mean_ns * r.launches) FILTER (r.same AND r.mean_ns IS NOT NULL))::BIGINT AS predicted_ns,
     100 * predicted_ns / compared_ns - 100 AS error_pct,
     sum(r.energy_mj * r.launches) FILTER (r.weighed) AS energy_mj,
     sqrt(
@@ -49,9 +67,9 @@ SELECT
         + (any_value(shared.gap_error_w) * sum(r.mean_ns * r.launches) FILTER (r.weighed) / 1e6) ^ 2
     ) AS above_gap_error_mj,
     100 * coalesce(sum(r.recorded_total_ns) FILTER (r.weighed), 0) / sum(r.recorded_total_ns) AS energy_time_pct,
-    string_agg(DISTINCT r.grade || ': ' || r.reason, '; ') FILTER (r.grade NOT IN ('L0', 'L1')) AS reasons,
-    string_agg(DISTINCT r.energy_reason, '; ') FILTER (r.grade IN ('L0', 'L1') AND r.energy_mj IS NULL) AS energy_reasons
+    string_agg(DISTINCT r.grade || ': ' || r.reason, '; ') FILTER (r.own AND r.grade NOT IN ('L0', 'L1')) AS reasons,
+    string_agg(DISTINCT r.energy_reason, '; ') FILTER (r.same AND r.energy_mj IS NULL) AS energy_reasons
 FROM rows AS r
 CROSS JOIN shared
-GROUP BY GROUPING SETS ((r.category, r.route), ())
-ORDER BY grouping(r.category), share_pct DESC, category, r.route;
+GROUP BY r.place, r.category, r.shown_route
+ORDER BY r.place, share_pct DESC, r.category, r.shown_route;

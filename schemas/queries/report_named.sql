@@ -1,5 +1,5 @@
--- The traces that a name means: the trace of that name, else those of the run of that name.
-SELECT name AS trace, kind FROM traces WHERE name = $name
-UNION ALL
-SELECT name AS trace, kind FROM traces WHERE run = $name AND $name NOT IN (SELECT name FROM traces)
-ORDER BY trace;
+-- The traces that a name, run, label or pattern means, with their kinds.
+SELECT t.name AS trace, t.kind
+FROM traces AS t
+INNER JOIN traces_named($name) AS n USING (trace_id)
+ORDER BY t.name;

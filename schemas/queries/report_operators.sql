@@ -1,1 +1,6 @@
-SELECT op, n, total_ns, mean_ns, share_pct FROM operators WHERE trace = $trace AND op IS NOT NULL ORDER BY total_ns DESC LIMIT 15;
+-- Operators that were found for launches recorded without one stand apart: "aten::mm (inherited)".
+SELECT op || coalesce(' (' || found_by || ')', '') AS op, n, total_ns, mean_ns, share_pct
+FROM operators
+WHERE trace = $trace AND op IS NOT NULL
+ORDER BY total_ns DESC
+LIMIT 15;

@@ -1,6 +1,6 @@
 SELECT
     short_name AS kernel,
-    replay_grade AS grade,
+    replay_grade || coalesce(' (' || found_by || ')', '') AS grade,
     count(*) AS n,
     sum(duration_ns)::BIGINT AS total_ns,
     avg(duration_ns) AS mean_ns,
@@ -10,6 +10,6 @@ SELECT
     any_value(above_gap_mj) AS above_gap_mj
 FROM kernels
 WHERE trace = $trace AND timing = 'timeline' AND kind = 'kernel' AND replay_grade IS NOT NULL
-GROUP BY signature_id, short_name, replay_grade
+GROUP BY signature_id, short_name, replay_grade, found_by
 ORDER BY total_ns DESC, signature_id
 LIMIT 20;

@@ -1,6 +1,6 @@
--- Recorded against replayed, by grade: how sure it is that the same kernel ran.
+-- Recorded against replayed, by grade: how sure it is that the same kernel ran. Calls that were not recorded but found stand apart.
 SELECT
-    coalesce(replay_grade, 'not replayed') AS grade,
+    coalesce(replay_grade || coalesce(' (' || found_by || ')', ''), 'not replayed') AS grade,
     count(*) AS n,
     sum(duration_ns)::BIGINT AS total_ns,
     100 * sum(duration_ns) / sum(sum(duration_ns)) OVER () AS share_pct,

@@ -1,0 +1,99 @@
+"""Time queries in a file and in a lake: python benchmarks/lake.py big.duckdb 'ducklake:postgres:…' --data FOLDER.
+
+The file is made by generate_warehouse.py; its traces are pushed into the lake, which is made where it is missing, and
+compacted. Both are asked in turn, so that other work on the machine slows both. Milliseconds until all rows are in
+Arrow, best of five on a connection that is open; the limit is twice the file's time and 50 ms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+from warehouse_queries import QUERIES, SELECTED
+
+import kerneldb
+from kerneldb.api import upkeep
+from kerneldb.errors import WarehouseMissingError
+from kerneldb.selection import Selection
+from kerneldb.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RUNS = 5
+
+
+def limit(file_ms: float) -> float:
+    """The milliseconds that a lake may take where a file takes `file_ms`."""
+    return 2 * file_ms + 50
+
+
+def fill(file: Path, lake: str, data: str) -> None:
+    """Make the lake where it is missing, push the traces of the file, and merge its files."""
+    try:
+        kerneldb.open(lake)
+    except WarehouseMissingError:
+        upkeep.init(lake, data)
+    began = time.perf_counter()
+    added = kerneldb.open(lake).copy_from(kerneldb.open(file))
+    print(f"pushed {len(added)} traces in {time.perf_counter() - began:.1f} s")
+    began = time.perf_counter()
+    print(f"{upkeep.compact(lake)} in {time.perf_counter() - began:.1f} s")
+
+
+def asked() -> Iterator[tuple[str, str | None, str]]:
+    """The queries: label, condition, statement."""
+    for label, (sql, _) in QUERIES.items():
+        yield label, None, sql
+    for label, (where, sql, _) in SELECTED.items():
+        yield label, where, sql
+
+
+def timed(con: duckdb.DuckDBPyConnection, sql: str) -> float:
+    """Milliseconds of one run."""
+    began = time.perf_counter()
+    con.sql(sql).to_arrow_table()
+    return 1e3 * (time.perf_counter() - began)
+
+
+def measure(file: Path, lake: str) -> Iterator[dict[str, Any]]:
+    """All queries: best milliseconds in the file and in the lake, and what the lake may take."""
+    for label, where, sql in asked():
+        with contextlib.ExitStack() as stack:
+            cons = [stack.enter_context(Warehouse(place).lease()) for place in (file, lake)]
+            if where is not None:
+                for con in cons:
+                    Selection(where).bind(con)
+            runs = [[timed(con, sql) for con in cons] for _ in range(RUNS + 1)][1:]
+        in_file, in_lake = (min(times) for times in zip(*runs, strict=True))
+        yield {"query": label, "file_ms": in_file, "lake_ms": in_lake, "limit_ms": limit(in_file)}
+
+
+def main() -> None:
+    """Print the table; with --json, write it too."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("lake")
+    parser.add_argument("--data", default="lake-data")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    fill(arguments.file, arguments.lake, arguments.data)
+    print(f"duckdb {duckdb.__version__}; milliseconds")
+    print(f"{'query':<44} {'file':>8} {'lake':>8} {'limit':>8}")
+    found = []
+    for row in measure(arguments.file, arguments.lake):
+        late = "" if row["lake_ms"] <= row["limit_ms"] else "  over"
+        print(f"{row['query']:<44} {row['file_ms']:8.1f} {row['lake_ms']:8.1f} {row['limit_ms']:8.1f}{late}")
+        found.append(row)
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps({"duckdb": duckdb.__version__, "rows": found}, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""`kerneldb tui`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from kerneldb.cli.options import database_option
+from kerneldb.cli.root import Settings
+
+SCREENS = ("overview", "kernels", "kernel", "timeline", "roofline", "diff", "replay", "sql")
+
+
+@click.command(short_help="Browse, compare and replay kernels in the terminal.")
+@click.argument("traces", nargs=-1, metavar="[TRACE]...")
+@click.option("--where", metavar="TEXT", help="Start with this SQL condition over the view `kernels`; / changes it.")
+@click.option("--screen", type=click.Choice(SCREENS), default="overview", show_default=True, help="The first screen.")
+@database_option
+def tui(traces: tuple[str, ...], *, where: str | None, screen: str) -> None:
+    """Browse the kernels of the database in the terminal.
+
+    Look at the named traces, or at all of them. The keys 1 to 8 show the screens, / writes a condition, ? shows all
+    keys and q ends. The database is held for one question at a time: other commands can write to it meanwhile, and
+    what they add shows. NO_COLOR takes the colours out; TEXTUAL_THEME picks others (textual-light, ansi-dark, …).
+
+    \b
+      kerneldb tui
+      kerneldb tui bloom --where "category = 'GEMM'"
+      kerneldb tui --db run.duckdb --screen timeline
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        message = "tui needs a terminal; kerneldb top, show, query and report print"
+        raise click.UsageError(message)
+    from kerneldb.tui.app import KerneldbApp
+    from kerneldb.tui.model import Choice
+
+    source = click.get_current_context().ensure_object(Settings).database
+    app = KerneldbApp(source, Choice(where=where or "", traces=traces), first=screen)
+    app.run()
+    if app.return_code:
+        click.get_current_context().exit(app.return_code)

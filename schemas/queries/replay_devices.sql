@@ -1,0 +1,18 @@
+-- The GPUs of a trace with their peaks.
+SELECT
+    p.device,
+    coalesce(p.gpu, p.device_name) AS name,
+    (SELECT any_value(d.vendor) FROM devices AS d WHERE d.trace_id = p.trace_id AND d.device = p.device) AS vendor,
+    p.arch,
+    p.multiprocessors,
+    p.bandwidth_gbs,
+    p.fp64_tflops,
+    p.fp32_tflops,
+    p.tf32_tflops,
+    p.fp16_tflops,
+    p.bf16_tflops,
+    p.fp8_tflops,
+    p.fp4_tflops,
+    p.int8_tops
+FROM device_peaks AS p
+WHERE p.trace_id = $trace_id;

@@ -1,0 +1,2 @@
+-- Whether the selection has launches of a running program; else those under a kernel profiler are replayed.
+SELECT CASE WHEN count(*) FILTER (timing = 'timeline') > 0 THEN 'timeline' ELSE 'profiled' END AS timing FROM selection;

@@ -1,0 +1,2 @@
+-- The names of the traces that a name, run, label or pattern means.
+SELECT trace FROM traces_named($wanted);

@@ -1,0 +1,1 @@
+SELECT name, trace_id FROM traces ORDER BY ingested_at, name;

@@ -1,0 +1,24 @@
+-- Launches and GPU time per `key` of `keyed`, the columns of `kernels` and `key`: the figures of top_launches, and what a list says
+-- about a kernel besides.
+SELECT g.*, s.grid_x, s.grid_y, s.grid_z, s.block_x, s.block_y, s.block_z, s.input_dims AS shape, s.bytes
+FROM (
+    SELECT
+        key,
+        any_value(short_name) AS kernel,
+        any_value(category) AS category,
+        any_value(library) AS library,
+        any_value(op) AS op,
+        any_value(found_by) AS found_by,
+        any_value(dtype) AS dtype,
+        arg_max(signature_id, duration_ns) AS signature_id,
+        count(*) AS n,
+        sum(duration_ns)::BIGINT AS total_ns,
+        100 * sum(duration_ns) / sum(sum(duration_ns)) OVER () AS share_pct,
+        avg(duration_ns) AS mean_ns,
+        min(duration_ns) AS min_ns,
+        max(duration_ns) AS max_ns
+    FROM keyed
+    WHERE timing = 'timeline' AND counted
+    GROUP BY key
+) AS g
+LEFT JOIN signatures AS s USING (signature_id);

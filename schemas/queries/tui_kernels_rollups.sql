@@ -1,0 +1,23 @@
+-- The same as tui_kernels_launches, from rollups: `keyed` has the columns of `kernel_rollups`, and `key`.
+SELECT g.*, s.grid_x, s.grid_y, s.grid_z, s.block_x, s.block_y, s.block_z, s.input_dims AS shape, s.bytes
+FROM (
+    SELECT
+        key,
+        any_value(short_name) AS kernel,
+        any_value(category) AS category,
+        any_value(library) AS library,
+        any_value(op) AS op,
+        any_value(found_by) AS found_by,
+        any_value(dtype) AS dtype,
+        arg_max(signature_id, total_ns) AS signature_id,
+        sum(n)::BIGINT AS n,
+        sum(total_ns)::BIGINT AS total_ns,
+        100 * sum(total_ns) / sum(sum(total_ns)) OVER () AS share_pct,
+        sum(total_ns) / sum(timed) AS mean_ns,
+        min(min_ns) AS min_ns,
+        max(max_ns) AS max_ns
+    FROM keyed
+    WHERE counted
+    GROUP BY key
+) AS g
+LEFT JOIN signatures AS s USING (signature_id);

@@ -1,0 +1,19 @@
+-- Of `selection`: how many signatures, their time, the part of it that was replayed, and the energy where it is known.
+SELECT
+    count(*) AS signatures,
+    sum(n)::BIGINT AS launches,
+    sum(total_ns)::BIGINT AS total_ns,
+    sum(total_ns) FILTER (replayed)::BIGINT AS replayed_ns,
+    sum(energy_mj) AS energy_mj,
+    sum(total_ns) FILTER (energy_mj IS NOT NULL)::BIGINT AS measured_ns
+FROM (
+    SELECT
+        signature_id,
+        count(*) AS n,
+        sum(duration_ns) AS total_ns,
+        max(replay_ns) IS NOT NULL AS replayed,
+        sum(energy_mj) AS energy_mj
+    FROM selection
+    WHERE timing = 'timeline' AND counted
+    GROUP BY signature_id
+);

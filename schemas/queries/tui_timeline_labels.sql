@@ -1,0 +1,28 @@
+-- The selected launches of at least $least_ns in a stretch of the axis, for labels; at most $most of them, the longest.
+WITH placed AS (
+    SELECT
+        unnest($traces::VARCHAR[]) AS trace_id,
+        unnest($shifts::BIGINT[]) AS shift_ns,
+        unnest(range(len($traces::VARCHAR[])))::USMALLINT AS number
+)
+
+SELECT
+    p.number,
+    a.process,
+    a.device,
+    coalesce(2 * a.stream, 2 * a.queue + 1) AS lane,
+    a.start_ns + p.shift_ns AS begins,
+    a.end_ns + p.shift_ns AS ends,
+    coalesce(a.short_name, a.copy_kind, a.kind) AS label,
+    a.category
+FROM selection AS a
+INNER JOIN placed AS p USING (trace_id)
+WHERE
+    a.timing = 'timeline'
+    AND a.start_ns < $highest_ns
+    AND a.end_ns >= $lowest_ns
+    AND a.duration_ns >= $least_ns
+    AND a.start_ns + p.shift_ns < $last_ns
+    AND a.end_ns + p.shift_ns >= $first_ns
+ORDER BY a.duration_ns DESC, p.number, a.start_ns, a.launch_index
+LIMIT $most;

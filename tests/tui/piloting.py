@@ -1,0 +1,57 @@
+"""Driving the application in tests."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from kerneldb.tui.app import KerneldbApp
+from kerneldb.tui.model import Choice
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine
+    from pathlib import Path
+
+    from textual.pilot import Pilot
+
+
+async def settled(pilot: Pilot[Any], seconds: float = 10.0) -> None:
+    """Wait until no worker runs any more and what they changed is drawn."""
+    async with asyncio.timeout(seconds):
+        while True:
+            await pilot.pause()
+            await pilot.app.workers.wait_for_complete()
+            await pilot.pause()
+            if all(worker.is_finished for worker in pilot.app.workers):
+                return
+
+
+async def press(pilot: Pilot[Any], *keys: str) -> None:
+    """Press keys, one after the other, and wait until all is settled after each."""
+    for key in keys:
+        await pilot.press(key)
+        await settled(pilot)
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    path: Path, choice: Choice | None = None, *, first: str = "overview", size: tuple[int, int] = (120, 36)
+) -> AsyncIterator[tuple[KerneldbApp, Pilot[Any]]]:
+    """The running application on the database `path`, with its first screen filled."""
+    app = KerneldbApp(path, choice or Choice(), first=first, watch=False)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await settled(pilot)
+        yield app, pilot
+
+
+def driven(flow: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a flow to its end."""
+    asyncio.run(flow())
+
+
+def text_of(app: KerneldbApp) -> str:
+    """The characters on the screen, line by line."""
+    height = app.size.height
+    lines = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in lines[:height])

@@ -1,0 +1,205 @@
+"""The comparison of two traces: its rows are those that the command line prints, and every key of its screen."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from kerneldb.cli import cli
+from kerneldb.tui.model import Choice
+from kerneldb.tui.screens.diff import DiffPane, PickTrace
+from kerneldb.tui.widgets.table import Table
+from kerneldb.warehouse import Warehouse
+from tests.tui.piloting import opened, press, settled, text_of
+from tests.warehouse.conftest import Launch, Traces
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from kerneldb.tui.app import KerneldbApp
+
+
+def repeated(name: str, duration: int, number: int, jitter: int = 5) -> tuple[Launch, ...]:
+    return tuple(Launch(name, 10_000 * place, duration + place % jitter, op=f"aten::{name}") for place in range(number))
+
+
+BEFORE = (*repeated("gemm", 1_000, 60), *repeated("add", 400, 60), *repeated("Memset", 90, 20))
+AFTER = (*repeated("gemm", 1_400, 60), *repeated("add", 400, 60), *repeated("nccl", 300, 10))
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The traces `monday` and `tuesday`, in which gemm got slower, and `third`. Read only."""
+    folder = tmp_path_factory.mktemp("pair")
+    warehouse, make = Warehouse.create_or_open(folder / "k.duckdb"), Traces(folder)
+    for name, launches in (("monday", BEFORE), ("tuesday", AFTER), ("third", BEFORE[:70])):
+        warehouse.commit(make(name, launches))
+    return warehouse.path
+
+
+def run(
+    path: Path,
+    flow: Callable[[KerneldbApp, Any], Coroutine[Any, Any, None]],
+    choice: Choice | None = None,
+    size: tuple[int, int] = (120, 30),
+) -> None:
+    async def whole() -> None:
+        async with opened(path, choice, first="diff", size=size) as (app, pilot):
+            await flow(app, pilot)
+
+    asyncio.run(whole())
+
+
+def pane_of(app: KerneldbApp) -> DiffPane:
+    assert isinstance(app.pane, DiffPane)
+    return app.pane
+
+
+def command_of(app: KerneldbApp) -> list[dict[str, Any]]:
+    """What the command line that the screen stands for prints."""
+    line = pane_of(app).command()
+    assert line is not None
+    result = CliRunner().invoke(cli, [*shlex.split(line)[1:], "--json"])
+    assert result.exit_code == 0, result.output
+    rows: list[dict[str, Any]] = json.loads(result.stdout)
+    return rows
+
+
+@pytest.mark.parametrize("where", ["", "category = 'GEMM'"])
+def test_rows_and_sums_are_what_the_command_line_prints(pair: Path, where: str) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        pane = pane_of(app)
+        await press(pilot, "u")
+        assert pane.found is not None
+        printed = command_of(app)
+        rows = app.query_one(Table).rows
+        shown = [rows.row(index) or {} for index in range(len(rows))]
+        for row in shown:
+            del row["place"]
+        assert shown == printed
+        assert pane.found.before_ns == sum(row["total_before_ns"] for row in printed)
+        assert "monday" in text_of(app)
+        if not where:
+            assert [(row["kernel"], row["verdict"]) for row in printed][:2] == [
+                ("gemm", "slower"),
+                ("nccl", "only after"),
+            ]
+            assert "1 ▲ slower" in text_of(app)
+
+    run(pair, flow, Choice(where))
+
+
+def test_quiet_rows_are_hidden_until_asked_for(pair: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        table = app.query_one(Table)
+        assert len(table.rows) == 3
+        assert "(hidden: u)" in text_of(app)
+        await press(pilot, "u")
+        assert len(table.rows) == 4
+        assert "= unchanged" in text_of(app)
+
+    run(pair, flow)
+
+
+def test_sides_are_chosen_and_swapped(pair: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        pane = pane_of(app)
+        assert pane.sides == ["monday", "tuesday"]
+        await press(pilot, "x")
+        assert pane.sides == ["tuesday", "monday"]
+        assert any(row["verdict"] == "faster" for row in command_of(app))
+        await press(pilot, "b")
+        assert isinstance(app.screen, PickTrace)
+        await press(pilot, "end", "enter")
+        assert pane.sides == ["tuesday", "third"]
+        await press(pilot, "a")
+        await press(pilot, "end", "enter")
+        assert pane.sides == ["third", "tuesday"]
+        await press(pilot, "a", "escape")
+        assert pane.sides == ["third", "tuesday"]
+
+    run(pair, flow)
+
+
+def test_marked_traces_are_compared(pair: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        app.marked = ("third", "monday")
+        app.show("overview")
+        app.show("diff")
+        await settled(pilot)
+        assert pane_of(app).sides == ["third", "monday"]
+        app.marked = ("tuesday",)
+        app.show("overview")
+        app.show("diff")
+        await settled(pilot)
+        assert pane_of(app).sides == ["tuesday", "monday"]
+
+    run(pair, flow)
+
+
+def test_the_threshold_turns_changes_into_none(pair: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        pane = pane_of(app)
+        await pilot.press("plus", "plus", "plus", "plus", "plus")
+        await settled(pilot)
+        assert pane.threshold == 50
+        assert "--threshold 50%" in (pane.command() or "")
+        assert not [row for row in command_of(app) if row["verdict"] == "slower"]
+        assert "slower" not in text_of(app)
+        await press(pilot, "minus")
+        assert pane.threshold == 20
+        assert "▲ slower" in text_of(app)
+
+    run(pair, flow)
+
+
+def test_columns_sort_and_enter_opens_the_kernel(pair: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        table = app.query_one(Table)
+        await press(pilot, "s")
+        while table.sort is None or table.sort[0] != "total_before_ns":
+            await press(pilot, "s")
+        totals = [(table.rows.row(index) or {})["total_before_ns"] for index in range(len(table.rows))]
+        assert totals == sorted(totals, reverse=True)
+        await press(pilot, "home", "down")
+        assert "matched by" in text_of(app)
+        row = table.row
+        assert row is not None
+        assert [entry.key for entry in pane_of(app).copies()] == ["n", "r"]
+        await press(pilot, "enter")
+        assert app.signature == (row["signature_after"] or row["signature_before"])
+
+    run(pair, flow)
+
+
+def test_export_writes_all_rows(pair: Path, tmp_path: Path) -> None:
+    async def flow(app: KerneldbApp, _pilot: Any) -> None:
+        target = tmp_path / "diff.json"
+        assert await pane_of(app).export(target) == 4
+        assert json.loads(target.read_text(encoding="utf-8"))[0]["kernel"] == "gemm"
+
+    run(pair, flow)
+
+
+def test_one_trace_is_too_few(trace_database: Path) -> None:
+    async def flow(app: KerneldbApp, _pilot: Any) -> None:
+        assert app.pane.state == "empty"
+        assert "Diff needs two traces, and there is only step." in text_of(app)
+
+    run(trace_database, flow)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 48), (40, 12)])
+def test_it_fits_any_terminal(pair: Path, size: tuple[int, int]) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        await press(pilot, "down")
+        assert max(map(len, text_of(app).splitlines())) <= size[0]
+        assert "gemm" in text_of(app)
+
+    run(pair, flow, size=size)

@@ -1,0 +1,287 @@
+"""Replay: the plan is that of the command line, and a run in a process of its own is followed, stopped and resumed."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import shlex
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+import kerneldb
+from kerneldb.cli import cli
+from kerneldb.tui import child, running
+from kerneldb.tui.child import Order
+from kerneldb.tui.dialogs import Confirm
+from kerneldb.tui.model import Choice
+from kerneldb.tui.screens.replaying import Lines, ReplayPane
+from tests.tui.piloting import opened, press, settled, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from kerneldb.tui.app import KerneldbApp
+
+TALKS = """
+    import json, signal, sys, time
+    order = json.load(sys.stdin)
+    def say(**event):
+        print(json.dumps(event), flush=True)
+    def stop(*_):
+        say(event="done", run="r1", finished=False, interrupted=True, grades={"L0": 1}, wall_s=1, energy_reason=None)
+        sys.exit(0)
+    signal.signal(signal.SIGINT, stop)
+    say(event="planned", calls=4)
+    say(event="start", items=4, settled=0, run="r1")
+    say(event="progress", item="a", kernel="gemm_kernel", grade="L0", done=1, total=4, eta_s=75, sm_mhz=1980,
+        power_w=512.4, temperature_c=41)
+    say(event="progress", item="b", kernel="odd_kernel", grade="L3", done=2, total=4, eta_s=50, sm_mhz=1755,
+        power_w=600.1, temperature_c=44)
+    say(event="worker", reason="killed by SIGSEGV")
+"""
+WAITS = TALKS + "    time.sleep(60)\n"
+NO_DEVICE = "cuda:0: no CUDA device (this PyTorch is built without CUDA)"
+FAILS = f"""
+    import json
+    print(json.dumps({{"event": "failed", "message": {NO_DEVICE!r}}}))
+"""
+DIES = "    raise SystemExit('no module named torch')"
+
+
+def fake(text: str) -> tuple[str, ...]:
+    """A command that acts as the process of a replay."""
+    return (sys.executable, "-c", textwrap.dedent(text))
+
+
+def run(
+    path: Path,
+    flow: Callable[[KerneldbApp, Any], Coroutine[Any, Any, None]],
+    command: Sequence[str] = running.COMMAND,
+    choice: Choice | None = None,
+    size: tuple[int, int] = (120, 30),
+) -> None:
+    async def whole() -> None:
+        async with opened(path, choice, first="replay", size=size) as (app, pilot):
+            pane_of(app).command_of_child = command
+            await flow(app, pilot)
+
+    asyncio.run(whole())
+
+
+def pane_of(app: KerneldbApp) -> ReplayPane:
+    assert isinstance(app.pane, ReplayPane)
+    return app.pane
+
+
+def printed(line: str | None, *more: str) -> list[dict[str, Any]]:
+    assert line is not None
+    result = CliRunner().invoke(cli, [*shlex.split(line)[1:], *more, "--json"])
+    assert result.exit_code == 0, result.output
+    rows: list[dict[str, Any]] = json.loads(result.stdout)
+    return rows
+
+
+async def until(what: Callable[[], bool], pilot: Any, seconds: float = 20.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not what():
+            await pilot.pause(0.02)
+
+
+@pytest.mark.parametrize("where", ["", "category = 'GEMM'"])
+def test_the_plan_is_that_of_the_command_line(trace_database: Path, where: str) -> None:
+    async def flow(app: KerneldbApp, _pilot: Any) -> None:
+        pane = pane_of(app)
+        assert pane.plan == printed(pane.command(), "--dry-run")
+        table = app.query_one("#plan", Lines)
+        assert [table.rows.row(index) for index in range(len(table.rows))] == pane.plan
+        assert f"{pane.plan[-1]['launches']:,} launches" in text_of(app)
+
+    run(trace_database, flow, choice=Choice(where))
+
+
+def test_keys_set_how_to_replay_and_the_command_says_it(trace_database: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        pane = pane_of(app)
+        everything = pane.plan[-1]["signatures"]
+        await press(pilot, "c", "g", "plus", "u", "u", "v", "v", "v", "v")
+        line = pane.command() or ""
+        for option in ("--cache cold", "--no-energy", "--runs 24", "--until-time 95%", "--device cpu"):
+            assert option in line
+        assert pane.plan[-1]["signatures"] < everything
+        assert pane.plan == printed(line, "--dry-run")
+        await press(pilot, "minus", "minus")
+        assert "6 runs" in text_of(app)
+
+    run(trace_database, flow)
+
+
+def test_the_plan_sorts_with_its_sum_at_the_end(trace_database: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        table = app.query_one("#plan", Lines)
+        await press(pilot, "s")
+        while table.sort is None or table.sort[0] != "launches":
+            await press(pilot, "s")
+        launches = [(table.rows.row(index) or {})["launches"] for index in range(len(table.rows))]
+        assert launches[:-1] == sorted(launches[:-1], reverse=True)
+        assert launches[-1] == sum(launches[:-1])
+
+    run(trace_database, flow)
+
+
+def test_a_run_is_shown_while_it_goes_on_and_stops(database: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        pane = pane_of(app)
+        await pilot.press("enter")
+        await until(lambda: pane.progress is not None and bool(pane.progress.deaths), pilot)
+        shown = text_of(app)
+        assert "2 of 4 calls" in shown
+        assert "50.0 s left" in shown
+        assert "1 × L0  1 × L3" in shown
+        assert "now odd_kernel" in shown
+        assert "a worker ended: killed by SIGSEGV" in shown
+        assert pane.progress is not None
+        assert list(pane.progress.readings["power_w"]) == [512.4, 600.1]
+        assert "power in W" in shown
+        assert pane.busy() is not None
+        await pilot.press("q")
+        await until(lambda: isinstance(app.screen, Confirm), pilot)
+        await pilot.press("n")
+        assert pane.is_running
+        await pilot.press("c", "x")
+        await settled(pilot)
+        assert not pane.is_running
+        assert pane.progress.ended == "stopped"
+        assert pane.settings.cache == "mixed"
+        assert pane.busy() is None
+
+    run(database, flow, fake(WAITS))
+
+
+def test_the_screen_reloads_no_plan_while_a_run_goes_on(database: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        pane = pane_of(app)
+        await pilot.press("enter")
+        await until(lambda: pane.progress is not None and pane.progress.done == 2, pilot)
+        pane.plan = []
+        await pilot.press("f5")
+        await pilot.pause(0.3)
+        assert pane.plan == []
+        assert "2 of 4 calls" in text_of(app)
+        await press(pilot, "x")
+
+    run(database, flow, fake(WAITS))
+
+
+def test_why_no_replay_can_run_is_shown(database: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        await press(pilot, "enter")
+        assert "no CUDA device" in text_of(app)
+        assert not pane_of(app).is_running
+        await press(pilot, "escape")
+        assert pane_of(app).view == "plan"
+        assert "no CUDA device" in text_of(app)
+
+    run(database, flow, fake(FAILS))
+
+
+def test_a_process_that_dies_leaves_its_last_words(database: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        await press(pilot, "enter")
+        assert "no module named torch" in text_of(app)
+
+    run(database, flow, fake(DIES))
+
+
+def test_nothing_selected_says_so(trace_database: Path) -> None:
+    async def flow(app: KerneldbApp, _pilot: Any) -> None:
+        assert app.pane.state == "empty"
+        assert "Nothing to replay" in text_of(app)
+
+    run(trace_database, flow, choice=Choice("duration_ns > 1e12"))
+
+
+def test_a_run_on_the_cpu_is_written_back_and_shown(database: Path) -> None:
+    pytest.importorskip("torch")
+
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        pane = pane_of(app)
+        await press(pilot, "g", "v", "v", "v", "v", "minus")
+        await pilot.press("enter")
+        await until(lambda: not pane.is_running, pilot, 60)
+        await settled(pilot)
+        assert pane.view == "results"
+        assert pane.progress is not None
+        assert pane.progress.done == pane.progress.total > 0
+        run_id = pane.runs[0]["run_id"]
+        assert pane.results == kerneldb.open(database).replay_results(run_id).rows()
+        assert f"Results of {run_id}" in text_of(app)
+        assert {entry.text for entry in pane.copies()} == {run_id}
+        await press(pilot, "p")
+        assert "l shows the last results" in text_of(app)
+        await press(pilot, "l", "comma", "full_stop")
+        assert pane.view == "results"
+        await press(pilot, "escape")
+        assert pane.view == "plan"
+
+    run(database, flow, choice=Choice("category = 'GEMM' AND duration_ns > 8000"))
+
+
+# The process.
+
+
+def said(order: Order) -> tuple[int, list[dict[str, Any]]]:
+    sink = io.StringIO()
+    code = child.run(order, sink)
+    return code, [json.loads(line) for line in sink.getvalue().splitlines()]
+
+
+def test_the_process_says_what_is_wrong_with_the_order(database: Path, tmp_path: Path) -> None:
+    code, events = said(Order(str(database), {"where": "nme = 'x'"}))
+    assert (code, events[0]["event"]) == (2, "failed")
+    assert "near columns" in events[0]["message"]
+    code, events = said(Order(str(tmp_path / "none.duckdb")))
+    assert (code, events[0]["event"]) == (3, "failed")
+    code, events = said(Order(str(database), resume=True))
+    assert (code, "no replay to resume" in events[0]["message"]) == (2, True)
+
+
+def test_a_broken_pipe_ends_a_run_that_goes_on() -> None:
+    class Broken(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise BrokenPipeError
+
+    teller = child._Teller(Broken())
+    teller.tell({"event": "end"})
+    with pytest.raises(KeyboardInterrupt):
+        teller.tell({"event": "progress", "item": "a"})
+
+
+def test_progress_adds_up() -> None:
+    progress = running.Progress()
+    progress.take({"event": "start", "items": 3, "run": "r"})
+    progress.take({"event": "progress", "item": "a", "grade": "L4", "done": 1, "total": 3})
+    progress.take({"event": "energy", "item": "a", "grade": "L0", "done": 1, "total": 2, "power_w": 300})
+    assert (progress.stage, progress.done, progress.total) == ("energy", 1, 2)
+    assert progress.bad == [("L4", "a")]
+    assert progress.latest("power_w") == 300
+    assert progress.latest("sm_mhz") is None
+    progress.take({"event": "done", "run": "r", "finished": True, "energy_reason": "no meter"})
+    assert (progress.ended, progress.message) == ("done", "no energy: no meter")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 48), (40, 12)])
+def test_it_fits_any_terminal(database: Path, size: tuple[int, int]) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        assert max(map(len, text_of(app).splitlines())) <= size[0]
+        await pilot.press("enter")
+        await settled(pilot)
+        assert max(map(len, text_of(app).splitlines())) <= size[0]
+        assert "2 of 4 calls" in text_of(app)
+
+    run(database, flow, fake(TALKS), size=size)

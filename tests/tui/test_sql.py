@@ -1,0 +1,135 @@
+"""The screen SQL: statements, messages, history, cancelling, and rows that become a condition."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+from textual.widgets import Input, Static
+
+import kerneldb
+from kerneldb.tui.dialogs import Page
+from kerneldb.tui.model import Choice
+from kerneldb.tui.widgets.sqledit import SqlEdit
+from kerneldb.tui.widgets.table import Table
+from tests.tui.piloting import driven, opened, press, settled, text_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from textual.pilot import Pilot
+
+    from kerneldb.tui.app import KerneldbApp
+
+GEMM = "category = 'GEMM'"
+TOP = "SELECT op, count(*) AS n FROM selection GROUP BY op ORDER BY n DESC, op"
+SLOW = "SELECT sum(a.range * b.range) FROM range(100000000) AS a, range(100000) AS b"
+
+
+async def run(app: KerneldbApp, pilot: Pilot[Any], text: str) -> str:
+    app.pane.query_one(SqlEdit).load_text(text)
+    await press(pilot, "ctrl+j")
+    return str(app.pane.query_one("#sql-status", Static).content)
+
+
+def test_it_answers_like_query_and_copies_the_command(trace_database: Path, tmp_path: Path) -> None:
+    expected = kerneldb.open(trace_database).sql(TOP, where=GEMM).rows()
+
+    async def flow() -> None:
+        async with opened(trace_database, Choice(GEMM, ("step",)), first="sql", size=(100, 30)) as (app, pilot):
+            status = await run(app, pilot, f"{TOP};")
+            table = app.pane.query_one(Table)
+            assert status == f"{len(expected)} row{'s' if len(expected) > 1 else ''}"
+            assert [table.rows.row(place) for place in range(len(table.rows))] == expected
+            await press(pilot, "ctrl+y")
+            assert shlex.split(app.clipboard)[3:] == ["query", TOP, "--where", f"trace IN ('step') AND {GEMM}"]
+            await press(pilot, "escape", "e")
+            app.screen.query_one(Input).value = str(tmp_path / "x.parquet")
+            await press(pilot, "enter")
+            assert pq.read_table(tmp_path / "x.parquet").to_pylist() == expected
+            await press(pilot, "enter")
+            assert isinstance(app.screen, Page)
+            await press(pilot, "escape", "u")
+            assert app.choice.where == f"{GEMM} AND op = '{expected[0]['op']}'"
+            assert app.pane.id == "pane-kernels"
+            await press(pilot, "8")
+            assert len(app.pane.query_one("#sql-table", Table).rows) == 1
+
+    driven(flow)
+
+
+def test_errors_show_the_place_and_the_last_rows_stay(trace_database: Path) -> None:
+    async def flow() -> None:
+        async with opened(trace_database, first="sql", size=(100, 30)) as (app, pilot):
+            await run(app, pilot, TOP)
+            rows = len(app.pane.query_one(Table).rows)
+            for text, message in (
+                ("SELECT opp FROM kernels", 'Referenced column "opp"'),
+                ("SELEC 1", "syntax error"),
+                ("SELECT 1; SELECT 2", "one statement at a time"),
+                ("DELETE FROM launches", "read-only"),
+                ("FROM read_csv('/etc/passwd')", "disabled"),
+                ("SELECT 'x'::INTEGER", "Could not convert"),
+            ):
+                status = await run(app, pilot, text)
+                assert message in status
+                assert len(app.pane.query_one(Table).rows) == rows
+            assert "^" in await run(app, pilot, "SELECT opp FROM kernels")
+            assert await run(app, pilot, "DESCRIBE kernels") != ""
+            assert "category" in text_of(app) or len(app.pane.query_one(Table).rows) > 50
+
+    driven(flow)
+
+
+def test_a_statement_is_cancelled(trace_database: Path) -> None:
+    async def flow() -> None:
+        async with opened(trace_database, first="sql", size=(100, 30)) as (app, pilot):
+            app.pane.query_one(SqlEdit).load_text(SLOW)
+            await pilot.press("ctrl+j")
+            await asyncio.sleep(0.3)
+            await pilot.press("ctrl+x")
+            await asyncio.wait_for(settled(pilot), 5)
+            assert "cancelled" in text_of(app)
+            assert "1 row" in await run(app, pilot, "SELECT 1 AS one")
+
+    driven(flow)
+
+
+def test_history_completion_and_keys_of_the_editor(trace_database: Path) -> None:
+    async def flow() -> None:
+        async with opened(trace_database, first="sql", size=(100, 30)) as (app, pilot):
+            edit = app.pane.query_one(SqlEdit)
+            await run(app, pilot, "SELECT 1 AS a")
+            await run(app, pilot, "SELECT 2 AS b")
+            edit.load_text("draft")
+            for key, text in (
+                ("ctrl+up", "SELECT 2 AS b"),
+                ("ctrl+up", "SELECT 1 AS a"),
+                ("ctrl+up", "SELECT 1 AS a"),
+                ("ctrl+down", "SELECT 2 AS b"),
+                ("ctrl+down", "draft"),
+            ):
+                await press(pilot, key)
+                assert edit.text == text
+            edit.load_text("")
+            await press(pilot, *"SELECT durat", "right")
+            assert edit.text == "SELECT duration_ns"
+            await press(pilot, "escape", "2")
+            assert app.pane.id == "pane-kernels"
+
+    driven(flow)
+
+
+def test_long_answers_are_cut_and_say_so(trace_database: Path) -> None:
+    async def flow() -> None:
+        async with opened(trace_database, first="sql", size=(100, 30)) as (app, pilot):
+            status = await run(app, pilot, "SELECT range AS n, range::VARCHAR || 'x' AS name FROM range(100001)")
+            assert status == "the first 100,000 rows; there are more, e exports all"
+            await press(pilot, "escape", "end")
+            assert (app.pane.query_one(Table).row or {})["n"] == 99_999
+            await press(pilot, "s", "s", "s")
+            assert app.pane.query_one(Table).sort is not None
+
+    driven(flow)

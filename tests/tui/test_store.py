@@ -1,0 +1,133 @@
+"""Questions to the file: cancelled, waiting for a writer, on a file that is gone or changed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kerneldb
+from kerneldb.errors import SelectionError, UsageError, WarehouseMissingError
+from kerneldb.selection import Selection
+from kerneldb.tui.store import Condition, Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HOLD = "import duckdb, sys; con = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
+SLOW = "SELECT sum(a.range * b.range) FROM range(100000000) AS a, range(100000) AS b"
+
+
+@contextlib.contextmanager
+def holder(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that holds the file for writing."""
+    command = [sys.executable, "-c", HOLD, os.fspath(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def test_statements_read_the_selection(trace_database: Path) -> None:
+    async def flow() -> list[dict[str, Any]]:
+        store = Store(trace_database)
+        return await store.rows("tui_status_launches", None, Selection("category = 'GEMM'"))
+
+    (found,) = asyncio.run(flow())
+    where = "category = 'GEMM'"
+    expected = kerneldb.open(trace_database).sql("SELECT count(*) AS n FROM selection", where=where).rows()
+    assert found["matched"] == expected[0]["n"] > 0
+
+
+def test_a_bad_condition_is_refused_with_the_place(trace_database: Path) -> None:
+    with pytest.raises(SelectionError, match=r"LINE 1[^\n]*\n +\^"):
+        asyncio.run(Store(trace_database).check(Selection("category = = 3")))
+    with pytest.raises(UsageError, match="near: step"):
+        asyncio.run(Store(trace_database).check(Selection(None, ("stepp",))))
+
+
+def test_a_cancelled_question_is_interrupted_in_the_engine(trace_database: Path) -> None:
+    ended: list[float] = []
+
+    def work(con: Any) -> Any:
+        try:
+            return con.execute(SLOW).fetchall()
+        finally:
+            ended.append(time.monotonic())
+
+    async def flow() -> float:
+        store = Store(trace_database)
+        task = asyncio.create_task(store.read(work))
+        await asyncio.sleep(0.4)
+        cancelled = time.monotonic()
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        while not ended:
+            await asyncio.sleep(0.01)
+        assert await store.rows("trace_names") == [{"name": "step"}]
+        return ended[0] - cancelled
+
+    assert asyncio.run(asyncio.wait_for(flow(), 20)) < 2
+
+
+def test_a_locked_file_is_waited_for_and_the_holder_named(database: Path) -> None:
+    said: list[Condition] = []
+
+    async def flow() -> tuple[int, list[dict[str, Any]]]:
+        store = Store(database, said.append)
+        with holder(database) as other:
+            task = asyncio.create_task(store.rows("trace_names"))
+            while not said:
+                await asyncio.sleep(0.02)
+            assert not task.done()
+            pid = other.pid
+        return pid, await task
+
+    pid, rows = asyncio.run(asyncio.wait_for(flow(), 20))
+    assert rows == [{"name": "step"}]
+    assert said[0].kind == "locked"
+    assert f"process {pid} (python" in said[0].sentence
+    assert [condition.kind for condition in said] == ["locked", "ready"]
+
+
+def test_a_vanished_file_is_said_to_be_gone_and_may_come_back(database: Path) -> None:
+    said: list[Condition] = []
+
+    async def flow() -> None:
+        store = Store(database, said.append)
+        await store.rows("trace_names")
+        aside = database.rename(database.with_suffix(".aside"))
+        assert store.changed()
+        with pytest.raises(WarehouseMissingError):
+            await store.rows("trace_names")
+        aside.rename(database)
+        assert store.changed()
+        assert not store.changed()
+        assert await store.rows("trace_names") == [{"name": "step"}]
+
+    asyncio.run(flow())
+    assert [condition.kind for condition in said] == ["missing", "ready"]
+
+
+def test_a_commit_of_another_process_is_noticed(database: Path) -> None:
+    store = Store(database)
+    assert not store.changed()
+    kerneldb.open(database).rename("step", "again")
+    assert store.changed()
+    assert asyncio.run(store.rows("trace_names")) == [{"name": "again"}]
+
+
+def test_what_the_commands_do_runs_in_a_thread(trace_database: Path) -> None:
+    found = asyncio.run(Store(trace_database).call(lambda database: database.top("category")))
+    assert found.rows() == kerneldb.open(trace_database).top("category").rows()

@@ -1,0 +1,448 @@
+"""The timeline: its bins against sums made by hand and by the command line, and every key of its screen."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from kerneldb.api import timeline
+from kerneldb.api.timeline import Stretch
+from kerneldb.cli import cli
+from kerneldb.selection import Selection
+from kerneldb.tui.model import Choice
+from kerneldb.tui.screens.timeline import TimelinePane
+from kerneldb.tui.widgets import gantt
+from kerneldb.tui.widgets.gantt import Cell, Gantt, Name, Picture, Pointer, Row
+from kerneldb.warehouse import Warehouse
+from tests.tui.piloting import opened, press, settled, text_of
+from tests.warehouse.conftest import Launch, Traces
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from kerneldb.tui.app import KerneldbApp
+
+STEPS = tuple(
+    launch
+    for base in range(0, 40_000, 1_000)
+    for launch in (
+        Launch("gemm", base + 100, 300, op="aten::mm", phase="forward" if base < 20_000 else "backward"),
+        Launch("add", base + 450, 50, op="aten::add", phase="forward" if base < 20_000 else "backward"),
+        Launch("nccl", base + 200, 700, stream=20),
+    )
+)
+"""Forty steps of 1 µs on two streams: 350 and 700 ns of each are busy."""
+
+
+@pytest.fixture(scope="module")
+def steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with the trace `steps`. Read only."""
+    folder = tmp_path_factory.mktemp("steps")
+    warehouse = Warehouse.create_or_open(folder / "k.duckdb")
+    warehouse.commit(Traces(folder)("steps", STEPS))
+    return warehouse.path
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with two ranks of one clock, a profiled trace and one of sums only. Read only."""
+    folder = tmp_path_factory.mktemp("several")
+    warehouse, make = Warehouse.create_or_open(folder / "k.duckdb"), Traces(folder)
+    late = tuple(Launch("gemm", launch.start + 7_000, 300) for launch in STEPS[::3])
+    clock: dict[str, Any] = {"run": "job", "clock": "epoch"}
+    warehouse.commit(make("rank0", STEPS, rank=0, base_ns=10_000, **clock))
+    warehouse.commit(make("rank1", late, rank=1, base_ns=12_000, **clock))
+    warehouse.commit(make("counted", (Launch("gemm", 0, 500, timing="profiled"),), kind="profiled", source="ncu"))
+    report = {"origin": "report", "signature_id": "s:gemm:1:", "timing": "timeline", "n": 3, "total_ns": 300}
+    warehouse.commit(make("sums", (Launch("gemm", 0, None),), kind="summary", source="nsys", reports=(report,)))
+    return warehouse.path
+
+
+def ask(path: Path, work: Callable[[Any], Any]) -> Any:
+    with Warehouse(path).lease() as con:
+        return work(con)
+
+
+def by_hand(launches: tuple[Launch, ...], stretch: Stretch, shift: int = 0) -> dict[int, list[int]]:
+    """Busy ns per stream and bin, launch by launch and bin by bin."""
+    found: dict[int, list[int]] = {}
+    for launch in launches:
+        if launch.duration is None or launch.timing != "timeline":
+            continue
+        bins = found.setdefault(launch.stream, [0] * stretch.bins)
+        begins, ends = launch.start + shift, launch.start + shift + launch.duration
+        for place in range(stretch.bins):
+            low = stretch.first_ns + place * stretch.step_ns
+            bins[place] += max(0, min(ends, low + stretch.step_ns) - max(begins, low))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "bins"),
+    [(0, 40_000, 80), (0, 40_000, 7), (3_150, 4_820, 33), (500, 510, 10), (39_000, 60_000, 21)],
+)
+@pytest.mark.parametrize("where", [None, "duration_ns >= 0"])
+def test_bins_hold_the_time_that_launches_ran_in_them(
+    steps: Path, first: int, last: int, bins: int, where: str | None
+) -> None:
+    stretch = Stretch.of(first, last, bins)
+    axis = ask(steps, lambda con: timeline.axis(con, ()))
+    seen = ask(steps, lambda con: timeline.lanes(con, axis, Selection(where), stretch))
+
+    shift = axis.traces[0].shift_ns
+    assert shift == -100
+    expected = by_hand(STEPS, stretch, shift)
+    found = {lane.code // 2: [seen.lanes[lane].get(place) for place in range(bins)] for lane in seen.lanes}
+    assert {stream: sum(busy) for stream, busy in expected.items() if sum(busy)} == {
+        stream: sum(one.busy_ns for one in row if one) for stream, row in found.items() if any(row)
+    }
+    for stream, row in found.items():
+        assert [one.busy_ns if one else 0 for one in row] == expected[stream]
+
+
+def test_every_launch_in_view_is_counted_once_and_categories_add_up(steps: Path) -> None:
+    axis = ask(steps, lambda con: timeline.axis(con, ()))
+    seen = ask(steps, lambda con: timeline.lanes(con, axis, Selection(), Stretch.of(0, axis.end_ns, 13)))
+
+    assert seen.launches == len(STEPS)
+    assert seen.categories == {"COMMUNICATION": 28_000, "GEMM": 12_000, "ELEMENTWISE": 2_000}
+    leading = {one.category for lane, bins in seen.lanes.items() if lane.code == 14 for one in bins.values()}
+    assert leading == {"GEMM"}
+
+
+def test_a_condition_leaves_launches_out_but_not_the_axis(steps: Path) -> None:
+    axis = ask(steps, lambda con: timeline.axis(con, ()))
+    selection = Selection("category = 'ELEMENTWISE' AND start_ns < 20000")
+    seen = ask(steps, lambda con: timeline.lanes(con, axis, selection, Stretch.of(0, axis.end_ns, 40)))
+
+    assert seen.launches == 20
+    assert seen.categories == {"ELEMENTWISE": 1_000}
+    assert axis.end_ns == 39_800
+
+
+def test_phases_have_their_places(steps: Path) -> None:
+    axis = ask(steps, lambda con: timeline.axis(con, ()))
+    stretch = Stretch.of(0, 40_000, 4)
+    found = ask(steps, lambda con: timeline.phases(con, axis, Selection(), stretch))
+    assert {place: one.category for place, one in found[0].items()} == {
+        0: "forward", 1: "forward", 2: "backward", 3: "backward"
+    }  # fmt: skip
+
+
+def test_ranks_of_one_clock_keep_their_distance(several: Path) -> None:
+    axis = ask(several, lambda con: timeline.axis(con, ("rank0", "rank1")))
+    assert axis.aligned
+    assert [(one.trace, one.first_ns + one.shift_ns) for one in axis.traces] == [("rank0", 0), ("rank1", 9_000)]
+
+    stretch = Stretch.of(0, axis.end_ns, 20)
+    seen = ask(several, lambda con: timeline.lanes(con, axis, Selection(), stretch))
+    first = {lane.number: min(bins) for lane, bins in seen.lanes.items()}
+    assert first == {0: 0, 1: 9_000 // stretch.step_ns}
+
+
+def test_traces_without_a_timeline_say_why(several: Path) -> None:
+    axis = ask(several, lambda con: timeline.axis(con, ("counted", "sums")))
+    assert axis.traces == ()
+    reasons = dict(axis.left_out)
+    assert "counter profiler" in reasons["counted"]
+    assert "sums per kernel only" in reasons["sums"]
+
+
+def test_neighbours_are_found_near_and_far(steps: Path) -> None:
+    axis = ask(steps, lambda con: timeline.axis(con, ()))
+    lane = timeline.Lane(0, None, 0, 14)
+
+    def from_first(direction: timeline.Direction, reach: int, signature: str | None = None) -> int | None:
+        step = timeline.Step(direction, 20_100, 60, reach, signature)
+        found = ask(steps, lambda con: timeline.neighbour(con, axis, Selection(), lane, step))
+        return None if found is None else int(found["start_ns"])
+
+    assert from_first("next", 1_000) == 20_450
+    assert from_first("next", 1, "s:gemm:1:aten::mm") == 21_100
+    assert from_first("previous", 1_000) == 19_450
+    assert from_first("previous", 1_000, "s:gemm:1:aten::mm") == 19_100
+    last = timeline.Step("next", 39_450, 10_000, 10)
+    assert ask(steps, lambda con: timeline.neighbour(con, axis, Selection(), lane, last)) is None
+
+
+# The command line and the screen.
+
+
+def printed(path: Path, *arguments: str) -> list[dict[str, Any]]:
+    result = CliRunner().invoke(cli, ["--db", str(path), *arguments, "--json"])
+    assert result.exit_code == 0, result.output
+    rows: list[dict[str, Any]] = json.loads(result.stdout)
+    return rows
+
+
+@pytest.mark.parametrize("where", [None, "phase = 'backward'", "category IN ('GEMM', 'COPY')"])
+def test_lanes_and_legend_are_what_the_command_line_prints(trace_database: Path, where: str | None) -> None:
+    condition = ["--where", where] if where else []
+
+    async def flow() -> None:
+        async with opened(trace_database, Choice(where or ""), first="timeline") as (app, _):
+            pane = timeline_of(app)
+            streams = printed(trace_database, "top", "--by", "stream", *condition)
+            busy = {
+                lane.code // 2: sum(one.busy_ns for one in bins.values())
+                for lane, bins in pane.board.view.lanes.items()
+                if lane.code is not None
+            }
+            assert busy == {int(row["stream"]): row["total_ns"] for row in streams}
+            categories = printed(trace_database, "top", "--by", "category", *condition)
+            assert dict(pane.board.view.categories) == {row["category"]: row["total_ns"] for row in categories}
+            assert pane.board.view.launches == sum(row["n"] for row in streams)
+
+    asyncio.run(flow())
+
+
+def timeline_of(app: KerneldbApp) -> TimelinePane:
+    pane = app.pane
+    assert isinstance(pane, TimelinePane)
+    return pane
+
+
+def run(path: Path, flow: Callable[[KerneldbApp, Any], Coroutine[Any, Any, None]], **options: Any) -> None:
+    async def whole() -> None:
+        async with opened(path, options.get("choice"), first="timeline", size=options.get("size", (100, 30))) as (
+            app,
+            pilot,
+        ):
+            await flow(app, pilot)
+
+    asyncio.run(whole())
+
+
+async def presses(pilot: Any, *keys: str) -> None:
+    """Press keys as fast as they come; only what the last ones ask for is waited for."""
+    await pilot.press(*keys)
+    await settled(pilot)
+
+
+def test_zoom_keeps_the_time_under_the_cursor(steps: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        pane, chart = timeline_of(app), app.query_one(Gantt)
+        await presses(pilot, *["right"] * 20)
+        column, cursor = chart.pointer.column, pane.cursor_ns
+        await presses(pilot, "w", "w", "plus")
+        assert pane.last_ns - pane.first_ns == pytest.approx(39_800 / 8, rel=0.05)
+        assert pane.cursor_ns == cursor
+        assert abs(chart.pointer.column - column) <= 1
+        await presses(pilot, "s", "minus", "s", "s")
+        assert (pane.first_ns, pane.last_ns) == (0, 39_800)
+        await presses(pilot, "w", "w", "0")
+        assert (pane.first_ns, pane.last_ns) == (0, 39_800)
+
+    run(steps, flow)
+
+
+def test_pan_and_edges_stay_on_the_axis(steps: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        pane = timeline_of(app)
+        await presses(pilot, "w", "w")
+        span = pane.last_ns - pane.first_ns
+        await press(pilot, "a")
+        assert pane.first_ns == 0
+        await presses(pilot, "d", "d")
+        assert pane.first_ns == pytest.approx(span / 2, abs=2)
+        await press(pilot, "end")
+        assert pane.last_ns == pane.axis.end_ns
+        await presses(pilot, "d", "shift+right")
+        assert pane.last_ns == pane.axis.end_ns
+        await press(pilot, "home")
+        assert (pane.first_ns, pane.cursor_ns) == (0, 0)
+
+    run(steps, flow)
+
+
+def test_the_cursor_walks_columns_lanes_and_launches(steps: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        pane = timeline_of(app)
+        assert pane.lane is not None
+        assert pane.lane.label == "s7"
+        await press(pilot, "down")
+        assert pane.lane.label == "s20"
+        assert "nccl" in text_of(app)
+        await presses(pilot, "down", "up", "up", "k")
+        assert pane.lane.label == "s7"
+        await press(pilot, "full_stop", "full_stop")
+        assert pane.launch is not None
+        assert (pane.launch["name"], pane.launch["start_ns"]) == ("gemm<float>(int)", 1_100)
+        await press(pilot, "n")
+        assert pane.launch["start_ns"] == 2_100
+        await press(pilot, "comma")
+        assert pane.launch["start_ns"] == 1_450
+        await press(pilot, "N")
+        assert pane.launch["start_ns"] == 450
+        await press(pilot, "comma", "comma")
+        assert "No further launch" in "".join(str(note.message) for note in app._notifications)
+
+    run(steps, flow)
+
+
+def test_fit_shows_the_launch_with_its_name(steps: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        pane = timeline_of(app)
+        await press(pilot, "full_stop", "n", "f")
+        assert pane.last_ns - pane.first_ns < 8 * 300 + 100
+        lane = next(line for line in text_of(app).splitlines() if " gemm " in line)
+        assert "add" not in lane.split("gemm")[0].strip()
+        await press(pilot, "escape")
+        assert (pane.first_ns, pane.last_ns) == (0, pane.axis.end_ns)
+
+    run(steps, flow)
+
+
+def test_measuring_and_the_range_as_condition(steps: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        pane = timeline_of(app)
+        step = pane._stretch(0, pane.axis.end_ns).step_ns
+        await presses(pilot, *["right"] * 4, "m", *["right"] * 10)
+        assert f"measured {10 * step / 1000:.2f} µs" in text_of(app)
+        assert "━" * 9 in text_of(app)
+        await press(pilot, "v")
+        assert app.choice.where == f"start_ns BETWEEN {4 * step + 100} AND {14 * step + 100}"
+        assert pane.board.view.launches == len([one for one in STEPS if 4 * step + 100 <= one.start <= 14 * step + 100])
+        await presses(pilot, "m", "right", "right", "f")
+        assert pane.last_ns - pane.first_ns < 10 * step
+        await press(pilot, "escape")
+        assert pane.mark_ns is None
+
+    run(steps, flow)
+
+
+def test_a_range_of_one_of_several_traces_names_it(several: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        await press(pilot, "v")
+        assert app.choice.where.startswith("trace = 'rank0' AND (start_ns BETWEEN")
+
+    run(several, flow, choice=Choice(traces=("rank0", "rank1")))
+
+
+def test_a_pinned_lane_is_on_top(several: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        pane = timeline_of(app)
+        await presses(pilot, "down", "down", "p")
+        assert pane.board.lanes[0] == pane.lane
+        assert "▸⚑s7 " in text_of(app)
+        await press(pilot, "p")
+        assert pane.board.pinned == ()
+
+    run(several, flow, choice=Choice(traces=("rank0", "rank1")))
+
+
+def test_enter_opens_the_kernel_and_the_timeline_jumps_to_it(steps: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        pane = timeline_of(app)
+        await press(pilot, "enter")
+        assert app.signature == "s:gemm:1:aten::mm"
+        app.signature = "s:add:1:aten::add"
+        app.show("timeline")
+        await settled(pilot)
+        assert pane.launch is not None
+        assert pane.launch["start_ns"] == 450
+        assert pane.last_ns - pane.first_ns < 1_000
+        pane.seek("t:steps", 6)
+        await settled(pilot)
+        assert pane.launch["start_ns"] == 2_100
+
+    run(steps, flow)
+
+
+def test_a_click_puts_the_cursor_there_and_the_wheel_changes_lanes(steps: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        pane, chart = timeline_of(app), app.query_one(Gantt)
+        await pilot.click(Gantt, offset=(chart.label_width + 30, chart.size.height - 1 if chart.size.height < 9 else 8))
+        await settled(pilot)
+        assert chart.pointer.column == 30
+        chart.post_message(Gantt.Turned(1))
+        await settled(pilot)
+        assert pane.lane is not None
+        assert pane.lane.label == "s20"
+
+    run(steps, flow)
+
+
+def test_what_has_no_timeline_says_so(several: Path) -> None:
+    async def flow(app: KerneldbApp, _pilot: Any) -> None:
+        assert app.pane.state == "empty"
+        assert "counted: launches ran one by one under a counter profiler" in " ".join(text_of(app).split())
+
+    run(several, flow, choice=Choice(traces=("counted", "sums")))
+
+
+def test_nothing_selected_says_so_and_all_comes_back(steps: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        app.choose(where="duration_ns > 1e9")
+        await settled(pilot)
+        assert "No launch of the Selection has times" in text_of(app)
+        app.choose(where="")
+        await settled(pilot)
+        assert app.pane.state == "ready"
+        assert "120 launches" in text_of(app)
+
+    run(steps, flow)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 48), (40, 12)])
+def test_it_fits_any_terminal(several: Path, size: tuple[int, int]) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        await presses(pilot, "w", "down", "down")
+        lines = text_of(app).splitlines()
+        assert len(lines) == size[1]
+        assert max(map(len, lines)) <= size[0]
+        assert any("▸" in line for line in lines)
+
+    run(several, flow, choice=Choice(traces=("rank0", "rank1")), size=size)
+
+
+# The picture.
+
+
+def test_ticks_stand_at_round_times_and_do_not_meet() -> None:
+    for first, last in ((0, 7_500_000_000), (123_456, 127_000), (5, 60), (999_990, 1_000_010)):
+        marks = gantt.ticks(first, last, 120)
+        columns = [column for column, _ in marks]
+        assert all(after - before >= gantt.TICK - 1 for before, after in itertools.pairwise(columns))
+        assert len({label for _, label in marks}) == len(marks)
+
+
+@pytest.mark.parametrize(
+    ("ns", "step", "text"),
+    [
+        (0, 5, "0 ns"),
+        (1_500_000, 500_000, "1.5 ms"),
+        (2_000_000_000, 10**9, "2 s"),
+        (1_234, 1, "1.234 µs"),
+        (900, 1, "900 ns"),
+    ],
+)
+def test_times_have_the_digits_that_tell_them_apart(ns: int, step: int, text: str) -> None:
+    assert gantt.clock(ns, step) == text
+
+
+def test_names_never_overprint_and_bars_have_their_height(steps: Path) -> None:
+    row = Row(
+        "lane", "s7", "50 %", {0: Cell(1.0, "GEMM"), 1: Cell(0.5, "GEMM"), 2: Cell(0.0, "COPY")},
+        [Name(10, 22, "a_long_kernel_name", "GEMM"), Name(20, 30, "behind", "COPY"), Name(40, 42, "thin", None)],
+    )  # fmt: skip
+
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        chart = app.query_one(Gantt)
+        chart.show(Picture([row], 0, 100, 100, [1.0]), Pointer(0, 60))
+        await pilot.pause()
+        shown = "\n".join(chart.render_line(line).text[chart.label_width :] for line in range(2, 2 + gantt.MOST_LINES))
+        assert " a_long_ke… " in shown
+        assert "behind" not in shown
+        assert "thin" not in shown
+        lowest = chart.render_line(1 + gantt.MOST_LINES).text[chart.label_width :]
+        assert lowest[:3] == "██▁"
+        assert chart.render_line(2).text[chart.label_width] == "█"
+
+    run(steps, flow)

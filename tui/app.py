@@ -1,0 +1,351 @@
+"""The application: one Selection, one store, screens that are made when they are first shown."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from textual import on
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.widgets import Footer
+
+from kerneldb.errors import KerneldbError
+from kerneldb.tui.model import LEVELS, Choice, History, command_line
+from kerneldb.tui.screens import BY_NAME, PLACES
+from kerneldb.tui.store import Condition, Store
+from kerneldb.tui.widgets.header import Facts, Status, Tabs, facts_of
+from kerneldb.tui.widgets.wherebar import WhereBar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from textual.app import ComposeResult, SystemCommand
+    from textual.screen import Screen
+
+    from kerneldb.tui.pane import Copy, Pane
+
+WATCH_S: Final = 1.0
+"""How often the file is looked at for changes."""
+
+NARROW, WIDE = 100, 140
+
+
+class KerneldbApp(App[None]):
+    """The terminal interface on one database file.
+
+    `choice` says what is looked at, `store` answers, `signature` is the kernel under the cursor (or None), `marked` are
+    traces marked with space (the first is the one that `d` compares with).
+    """
+
+    CSS_PATH = "kerneldb.tcss"
+    TITLE = "kerneldb"
+    ENABLE_COMMAND_PALETTE = True
+    AUTO_FOCUS = None
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NARROW, "-medium"), (WIDE, "-wide")]  # noqa: RUF012 (declared by Textual)
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(place.key, f"show({place.name!r})", place.title, show=False) for place in PLACES),
+        Binding("slash,w", "where", "Where", key_display="/"),
+        Binding("question_mark,f1", "help", "Keys", key_display="?"),
+        Binding("ctrl+p", "command_palette", "Palette", show=False),
+        Binding("colon", "go_to", "Go to", show=False, key_display=":"),
+        Binding("left_square_bracket", "history(-1)", "Back", show=False, key_display="["),
+        Binding("right_square_bracket", "history(1)", "Forth", show=False, key_display="]"),
+        Binding("y", "copy_menu", "Copy", show=False),
+        Binding("ctrl+y", "copy_command", "Copy as command", show=False),
+        Binding("e", "export", "Export", show=False),
+        Binding("d", "diff", "Diff with marked", show=False),
+        Binding("t", "show('timeline')", "Timeline", show=False),
+        Binding("r", "show('replay')", "Replay", show=False),
+        Binding("ctrl+e", "show('sql')", "SQL", show=False),
+        Binding("z", "zoom", "Maximise", show=False),
+        Binding("f5", "reload", "Reload", show=False),
+        Binding("f12", "facts", "About this session", show=False),
+        Binding("escape", "leave_off", "Back", show=False),
+        Binding("q", "leave", "Quit"),
+    ]
+
+    def __init__(
+        self, source: str | Path, choice: Choice | None = None, *, first: str = "overview", watch: bool = True
+    ) -> None:
+        super().__init__()
+        self.store = Store(source, self._condition_changed)
+        self.history = History(choice or Choice())
+        self.signature: str | None = None
+        self.marked: tuple[str, ...] = ()
+        self._first = first
+        self._watch = watch
+        self._busy = 0
+        self._panes: dict[str, Pane] = {}
+
+    # What screens use.
+
+    @property
+    def choice(self) -> Choice:
+        """What all screens look at."""
+        return self.history.current
+
+    @property
+    def pane(self) -> Pane:
+        """The screen in front."""
+        return self._panes[self.query_one(Tabs).active]
+
+    def choose(self, **changes: Any) -> None:
+        """Look at something else: `where`, `traces` and `level` of `Choice`. Nothing happens where the text is bad."""
+        self._consider(self.choice.changed(**changes))
+
+    def narrow(self, condition: str) -> None:
+        """Restrict the Selection further, by one SQL condition."""
+        self._consider(self.choice.narrowed(condition))
+
+    def command(self, *arguments: str, choice: Choice | None = None) -> str:
+        """`kerneldb --db FILE ARGUMENTS --where … --trace …`, for a shell; `choice` None means the current one."""
+        return command_line(str(self.store.source), arguments, choice or self.choice)
+
+    def show(self, name: str) -> None:
+        """Bring the screen `name` (see `kerneldb.tui.screens`) to the front."""
+        pane = self._panes.get(name)
+        made = pane is None
+        if pane is None:
+            pane = self._panes[name] = BY_NAME[name].make()
+            pane.id = f"pane-{name}"
+        for other in self._panes.values():
+            other.display = other is pane
+        self.query_one(Tabs).active = name
+        if made:
+            self.query_one("#panes").mount(pane)
+        else:
+            pane.shown()
+            pane.focus_default()
+
+    def show_signature(self, signature_id: str) -> None:
+        """Show everything about one kernel signature."""
+        self.signature = signature_id
+        if "kernel" in self._panes:
+            self._panes["kernel"].reload()
+        self.show("kernel")
+
+    def busy_changed(self, by: int) -> None:
+        """A question began (+1) or ended (-1): the status line says while any is open."""
+        self._busy += by
+        if self.is_running:
+            self.query_one(Status).asking = self._busy > 0
+
+    # How it works.
+
+    def compose(self) -> ComposeResult:
+        """Screens and Selection on top, the screen, the keys."""
+        yield Tabs()
+        yield Status(self.store.path.name)
+        yield WhereBar()
+        yield Container(id="panes")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Show the first screen, and look at the file from time to time."""
+        self.show(self._first)
+        self._refresh_status()
+        self.run_worker(self._learn_words(), group="words")
+        if self._watch:
+            self.set_interval(WATCH_S, self._look)
+
+    def on_unmount(self) -> None:
+        """Take no more questions."""
+        self.store.close()
+
+    def _consider(self, choice: Choice) -> None:
+        self.run_worker(self._choose(choice), group="choose", exclusive=True)
+
+    async def _choose(self, choice: Choice) -> None:
+        bar = self.query_one(WhereBar)
+        same = choice.changed(level=self.choice.level) == self.choice
+        try:
+            if not same:
+                await self.store.check(choice.selection())
+        except KerneldbError as error:
+            bar.refuse(choice.where, str(error))
+            return
+        self.history.add(choice)
+        self._chosen(same_launches=same)
+
+    def _chosen(self, *, same_launches: bool = False) -> None:
+        bar = self.query_one(WhereBar)
+        bar.accept(self.choice.where)
+        bar.line.past = self.history.texts()
+        if not same_launches:
+            self._refresh_status()
+        for pane in self._panes.values():
+            pane.receive(self.choice)
+
+    async def _count(self) -> None:
+        """Fill the status line: what is matched of what there is."""
+        status = self.query_one(Status)
+        status.choice = self.choice
+        try:
+            status.facts = await facts_of(self.store, self.choice)
+        except KerneldbError as error:
+            status.facts = Facts(problem=str(error).splitlines()[0])
+
+    async def _learn_words(self) -> None:
+        """What the WHERE bar completes."""
+        from kerneldb.api import browsing
+
+        with contextlib.suppress(KerneldbError):
+            self.query_one(WhereBar).suggester.words = await self.store.read(browsing.words)
+
+    def _refresh_status(self) -> None:
+        self.run_worker(self._count(), group="status", exclusive=True)
+
+    def _condition_changed(self, condition: Condition) -> None:
+        if self.is_running:
+            self.query_one(Status).condition = condition
+
+    def _look(self) -> None:
+        """Reload when the file changed: `kerneldb ingest` in the next window shows here."""
+        if self.store.changed() and self.store.path.exists():
+            self.action_reload()
+
+    @on(WhereBar.Given)
+    def _given(self, event: WhereBar.Given) -> None:
+        self.choose(where=event.text)
+        self.pane.focus_default()
+
+    # Keys.
+
+    def action_show(self, name: str) -> None:
+        """Show a screen."""
+        self.show(name)
+
+    def action_where(self) -> None:
+        """Put the cursor into the WHERE bar."""
+        self.query_one(WhereBar).edit()
+
+    def action_reload(self) -> None:
+        """Ask everything anew."""
+        self.store.forget()
+        self._refresh_status()
+        for pane in self._panes.values():
+            pane.reload()
+
+    def action_history(self, steps: int) -> None:
+        """Go back or forth among the Selections of this session."""
+        before = self.choice
+        if self.history.step(steps) != before:
+            self._chosen()
+
+    def action_level(self) -> None:
+        """The next level of lists: operator, kernel, signature, launch."""
+        place = LEVELS.index(self.choice.level)
+        self.choose(level=LEVELS[(place + 1) % len(LEVELS)])
+
+    def action_help(self) -> None:
+        """Show or hide all keys of the focused widget."""
+        if self.screen.query("HelpPanel"):
+            self.action_hide_help_panel()
+        else:
+            self.action_show_help_panel()
+
+    def action_leave_off(self) -> None:
+        """Close what is open: help, a pane's own, the keyboard's place in the bar; else step back."""
+        bar = self.query_one(WhereBar)
+        if self.screen.query("HelpPanel"):
+            self.action_hide_help_panel()
+        elif bar.editing:
+            bar.leave()
+            self.pane.focus_default()
+        elif not self.pane.on_cancel():
+            self.action_history(-1)
+
+    def action_copy_command(self) -> None:
+        """Copy the shell line that prints what is shown."""
+        self.copy(self.pane.command() or self.command("top"))
+
+    def copy(self, text: str) -> None:
+        """Put `text` on the clipboard of the terminal (OSC 52), and say so."""
+        self.copy_to_clipboard(text)
+        self.notify(text, title="Copied", markup=False)
+
+    def action_copy_menu(self) -> None:
+        """Choose what to copy."""
+        from kerneldb.tui.dialogs import CopyMenu
+
+        self.push_screen(CopyMenu(self._copies()), lambda text: self.copy(text) if text else None)
+
+    def _copies(self) -> list[Copy]:
+        from kerneldb.tui.pane import Copy
+
+        always = [
+            Copy("w", "WHERE text", self.choice.where),
+            Copy("l", "command line", self.pane.command() or self.command("top")),
+        ]
+        return [*self.pane.copies(), *(entry for entry in always if entry.text)]
+
+    def action_export(self) -> None:
+        """Write all that is selected to a file."""
+        from kerneldb.tui.dialogs import AskPath
+
+        self.push_screen(AskPath(self.store.path.parent), self._export_to)
+
+    def _export_to(self, path: Path | None) -> None:
+        if path is not None:
+            self.run_worker(self._export(path), group="export")
+
+    async def _export(self, path: Path) -> None:
+        self.busy_changed(+1)
+        try:
+            count = await self.pane.export(path)
+        except (KerneldbError, OSError) as error:
+            self.notify(str(error), title="Not written", severity="error", markup=False)
+        else:
+            self.notify(f"{count:,} rows to {path}", title="Written", markup=False)
+        finally:
+            self.busy_changed(-1)
+
+    def action_go_to(self) -> None:
+        """Go to a trace, a kernel id, or a launch."""
+        from kerneldb.tui.dialogs import AskText
+
+        self.push_screen(AskText("Go to", "signature id, trace, or words of a kernel name"), self._go_to)
+
+    def _go_to(self, text: str | None) -> None:
+        from kerneldb.tui.finding import go_to
+
+        if text:
+            self.run_worker(go_to(self, text), group="choose", exclusive=True)
+
+    def action_clear(self) -> None:
+        """Look at everything again."""
+        self.choose(where="", traces=())
+
+    def action_diff(self) -> None:
+        """Compare with the marked trace."""
+        self.show("diff")
+
+    def action_zoom(self) -> None:
+        """Let the screen have the whole terminal, or give the rest its place again."""
+        self.screen.toggle_class("-zoomed")
+
+    def action_facts(self) -> None:
+        """Versions, file and terminal, to be copied into a report of a problem."""
+        from kerneldb.tui.dialogs import Page
+        from kerneldb.tui.finding import session_facts
+
+        self.push_screen(Page("About this session", session_facts(self)))
+
+    def action_leave(self) -> None:
+        """End the program; asks first where something runs."""
+        questions = [question for pane in self._panes.values() if (question := pane.busy())]
+        if not questions:
+            self.exit()
+            return
+        from kerneldb.tui.dialogs import Confirm
+
+        self.push_screen(Confirm(questions[0]), lambda agreed: self.exit() if agreed else None)
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:  # noqa: ARG002 (declared by Textual)
+        """The palette: screens, actions with their keys, themes."""
+        from kerneldb.tui.finding import commands
+
+        yield from commands(self)

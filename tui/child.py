@@ -1,0 +1,120 @@
+"""The process that replays for the screen Replay: a request on stdin, one JSON object a line on stdout.
+
+    python -m kerneldb.tui.child < REQUEST
+
+It does what `kerneldb replay` does, with events instead of text, so that the terminal stays free and never holds the
+database while results are written. The request has the fields of `Order`. Events are those of
+`kerneldb.replay.supervisor`, with the names of kernels, and around them `planned`, and at the end `done` or `failed`.
+An interrupt (SIGINT) stops the run so that it can be resumed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+from kerneldb.errors import KerneldbError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kerneldb.api.planning import Planned
+
+LOCK_WAIT_S: Final = 60.0
+INTERRUPTED: Final = 130
+MEASURING: Final = frozenset({"progress", "energy"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Order:
+    """What to replay: the fields of `kerneldb.api.planning.Request` and of `kerneldb.replay.options.Options`.
+
+    With `resume`, the run that was stopped goes on, and `request` is left alone.
+    """
+
+    database: str
+    request: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    resume: bool = False
+
+    def text(self) -> str:
+        """The order as JSON."""
+        return json.dumps(dataclasses.asdict(self))
+
+
+def run(order: Order, sink: TextIO) -> int:
+    """Replay, and tell `sink` about it. Returns the exit code of `kerneldb replay`."""
+    teller = _Teller(sink)
+    try:
+        _replay(order, teller)
+    except KerneldbError as error:
+        teller.tell({"event": "failed", "message": str(error)})
+        return error.exit_code
+    except KeyboardInterrupt:
+        teller.tell({"event": "failed", "message": "stopped before a call was replayed"})
+        return INTERRUPTED
+    return 0
+
+
+def _replay(order: Order, teller: _Teller) -> None:
+    from kerneldb import api
+    from kerneldb.api.planning import Request
+    from kerneldb.replay import options
+
+    database = api.open(Path(order.database), create=False, lock_timeout=LOCK_WAIT_S)
+    planned = None
+    if not order.resume:
+        given: dict[str, Any] = dict(order.request)
+        request = Request(**{**given, "traces": tuple(given.get("traces", ()))})
+        planned = database.plan_replay(request)
+        teller.learn(planned)
+        teller.tell({"event": "planned", "calls": len(planned.plan.items)})
+    done = database.replay(planned, options.from_dict(dict(order.options)), teller.tell)
+    teller.tell({
+        "event": "done",
+        "run": done.run_id,
+        "finished": done.finished,
+        "interrupted": done.interrupted,
+        "grades": dict(done.by_grade),
+        "wall_s": done.wall_s,
+        "energy_reason": done.energy_reason,
+    })  # fmt: skip
+
+
+class _Teller:
+    """Writes events, with the kernel of each item in place of its id alone."""
+
+    def __init__(self, sink: TextIO) -> None:
+        self._sink = sink
+        self._names: dict[str, str] = {}
+
+    def learn(self, planned: Planned) -> None:
+        """Remember which kernel each item of the plan is about."""
+        from kerneldb.names import decode
+
+        for item in planned.plan.items:
+            kernel = max(item.kernels, key=lambda one: one.total_ns or 0)
+            self._names[item.id] = decode(kernel.name).short_name if kernel.name else kernel.kind
+
+    def tell(self, event: Mapping[str, Any]) -> None:
+        """Write one event."""
+        named = {**event, "kernel": self._names[event["item"]]} if event.get("item") in self._names else event
+        try:
+            self._sink.write(json.dumps(named, default=str) + "\n")
+            self._sink.flush()
+        except BrokenPipeError:
+            # Nobody listens any more. A run that goes on ends here, to be resumed; one that ends anyway is committed.
+            if event["event"] in MEASURING:
+                raise KeyboardInterrupt from None
+
+
+def main() -> None:
+    """Take the order from stdin."""
+    sys.exit(run(Order(**json.load(sys.stdin)), sys.stdout))
+
+
+if __name__ == "__main__":
+    main()

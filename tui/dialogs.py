@@ -1,0 +1,227 @@
+"""Small windows over a screen: the copy menu, questions, a page of text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, SelectionList, Static
+from textual.widgets.option_list import Option
+
+from kerneldb.tui.numbers import fit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual import events
+    from textual.app import ComposeResult
+
+    from kerneldb.tui.pane import Copy
+
+PREVIEW: Final = 48
+FORMATS: Final = (".parquet", ".csv", ".json", ".ndjson", ".arrow", ".txt")
+
+Answer = TypeVar("Answer")
+
+
+class Window(ModalScreen[Answer]):
+    """A box in the middle; Escape closes it without an answer."""
+
+    DEFAULT_CSS = """
+    Window { align: center middle; }
+    Window > Vertical {
+        width: 76; max-width: 96%; height: auto; max-height: 90%; padding: 0 1;
+        background: $surface; border: round $primary; border-title-style: bold;
+    }
+    Window OptionList, Window SelectionList {
+        height: auto; max-height: 20; border: none; background: $surface; padding: 0;
+    }
+    Window Input { border: none; height: 1; padding: 0; background: $boost; }
+    Window .window--hint { color: $text-muted; height: auto; }
+    Window .window--problem { color: $text-error; height: auto; display: none; }
+    Window .window--problem.-shown { display: block; }
+    """
+    AUTO_FOCUS = "*"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "Close")]
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self._title = title
+
+    def compose(self) -> ComposeResult:
+        """The box with what it holds."""
+        with Vertical() as box:
+            box.border_title = self._title
+            yield from self.inside()
+
+    def inside(self) -> ComposeResult:
+        """What the box holds."""
+        raise NotImplementedError
+
+    def action_close(self) -> None:
+        """Close without an answer."""
+        self.dismiss(None)
+
+
+class CopyMenu(Window[str]):
+    """What can be copied, each with its key; the answer is the text."""
+
+    def __init__(self, entries: Sequence[Copy]) -> None:
+        super().__init__("Copy")
+        self._entries = list(entries)
+
+    def inside(self) -> ComposeResult:
+        """One line per entry."""
+        lines = [
+            f"{entry.key}  {fit(entry.label, 18)} {fit(' '.join(entry.text.split()), PREVIEW)}"
+            for entry in self._entries
+        ]
+        yield OptionList(*(Option(line, id=str(index)) for index, line in enumerate(lines)), markup=False)
+
+    def on_key(self, event: events.Key) -> None:
+        """Take the entry whose key was pressed."""
+        for entry in self._entries:
+            if event.key == entry.key:
+                event.stop()
+                self.dismiss(entry.text)
+                return
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(self._entries[event.option_index].text)
+
+
+class AskLine(Window[Answer]):
+    """One line, and what is wrong with it."""
+
+    def __init__(self, title: str, hint: str, value: str = "") -> None:
+        super().__init__(title)
+        self._hint = hint
+        self._value = value
+
+    def inside(self) -> ComposeResult:
+        """The line, and what may stand in it."""
+        yield Input(self._value, select_on_focus=False)
+        yield Static(self._hint, classes="window--hint", markup=False)
+        yield Static("", classes="window--problem", markup=False)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.answered(event.value.strip())
+
+    def answered(self, text: str) -> None:
+        """A line was confirmed."""
+        raise NotImplementedError
+
+    def object_to(self, problem: str) -> None:
+        """Say why the line cannot be taken."""
+        line = self.query_one(".window--problem", Static)
+        line.update(problem)
+        line.add_class("-shown")
+
+
+class AskText(AskLine[str]):
+    """One line of text."""
+
+    def answered(self, text: str) -> None:
+        """An empty line is no answer."""
+        self.dismiss(text or None)
+
+
+class AskPath(AskLine[Path]):
+    """A file to write; the suffix of its name says the format. Existing files are not overwritten."""
+
+    def __init__(self, folder: Path, what: str = "the selected launches") -> None:
+        hint = f"Writes {what}: all that match, not only what is visible.\nThe suffix says the format: {' '.join(FORMATS)}"
+        super().__init__("Export", hint, str(folder / "kernels.parquet"))
+
+    def answered(self, text: str) -> None:
+        """Take a path of a known format that is free."""
+        path = Path(text).expanduser()
+        if path.suffix.lower() not in FORMATS:
+            self.object_to(f"The name must end with one of {' '.join(FORMATS)}")
+        elif path.exists():
+            self.object_to(f"{path} is there already; give another name")
+        elif not path.absolute().parent.is_dir():
+            self.object_to(f"{path.parent} is no folder")
+        else:
+            self.dismiss(path)
+
+
+class Confirm(Window[bool]):
+    """A question with yes and no."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", "Yes"),
+        Binding("n", "answer(False)", "No"),
+    ]
+
+    def __init__(self, question: str) -> None:
+        super().__init__("Sure?")
+        self._question = question
+
+    def inside(self) -> ComposeResult:
+        """The question and its two answers."""
+        yield Static(self._question, markup=False)
+        yield OptionList(Option("n  No, go on", id="no"), Option("y  Yes", id="yes"), markup=False)
+
+    def action_answer(self, agreed: bool) -> None:
+        """Take an answer."""
+        self.dismiss(agreed)
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option_id == "yes")
+
+
+class Choose(Window[list[str]]):
+    """Several of several: `space` marks, Enter takes the marked ones."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "Take", priority=True)]
+
+    def __init__(self, title: str, names: Sequence[str], chosen: Sequence[str]) -> None:
+        super().__init__(title)
+        self._names = list(names)
+        self._chosen = set(chosen)
+
+    def inside(self) -> ComposeResult:
+        """A list of marks."""
+        yield SelectionList[str](*((name, name, name in self._chosen) for name in self._names))
+        yield Static("space marks, enter takes", classes="window--hint")
+
+    def action_take(self) -> None:
+        """Take the marked ones, in the order of the list."""
+        marked = set(self.query_one(SelectionList).selected)
+        self.dismiss([name for name in self._names if name in marked])
+
+
+class Page(Window[None]):
+    """A page of text to read."""
+
+    DEFAULT_CSS = """
+    Page VerticalScroll { height: auto; max-height: 30; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,enter", "close", "Close", show=False),
+        Binding("c,y", "copy", "Copy"),
+    ]
+
+    def __init__(self, title: str, text: str) -> None:
+        super().__init__(title)
+        self._text = text
+
+    def inside(self) -> ComposeResult:
+        """The text, to be scrolled."""
+        with VerticalScroll():
+            yield Static(self._text, markup=False)
+        yield Static("y copies, esc closes", classes="window--hint")
+
+    def action_copy(self) -> None:
+        """Copy the text."""
+        self.app.copy_to_clipboard(self._text)
+        self.app.notify("The page is on the clipboard", title="Copied")

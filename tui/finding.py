@@ -1,0 +1,93 @@
+"""Going to things by name, the entries of the palette, and facts about the session."""
+
+from __future__ import annotations
+
+import platform
+from typing import TYPE_CHECKING, Final
+
+from textual.app import SystemCommand
+
+from kerneldb.tui import theme
+from kerneldb.tui.model import Choice, quoted
+from kerneldb.tui.screens import PLACES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kerneldb.tui.app import KerneldbApp
+
+ACTIONS: Final = (
+    ("Write a WHERE condition", "/", "where", "Restrict all screens to launches that meet an SQL condition"),
+    ("Clear the Selection", "", "clear", "Look at everything again"),
+    ("Previous Selection", "[", "history(-1)", "Step back among the Selections of this session"),
+    ("Next Selection", "]", "history(1)", "Step forth among the Selections of this session"),
+    ("Next level", "g", "level", "Operators, kernels, signatures, launches"),
+    ("Copy…", "y", "copy_menu", "What the cursor is on, the WHERE text, or the command"),
+    ("Copy as command", "^y", "copy_command", "The kerneldb line that prints what is shown"),
+    ("Export…", "e", "export", "Write all selected launches to a file"),
+    ("Go to…", ":", "go_to", "A signature by id, a trace, or a kernel by its name"),
+    ("Diff with the marked trace", "d", "diff", "Compare two traces"),
+    ("Maximise", "z", "zoom", "Give the screen the whole terminal"),
+    ("Reload", "F5", "reload", "Ask everything anew"),
+    ("Keys", "?", "help", "All keys of what has the focus"),
+    ("About this session", "F12", "facts", "Versions, file and terminal, for a report of a problem"),
+    ("Quit", "q", "leave", "End the program"),
+)
+SHORTEST_ID: Final = 4
+
+
+def commands(app: KerneldbApp) -> Iterator[SystemCommand]:
+    """The entries of the palette: screens, actions, themes."""
+    for place in PLACES:
+        yield SystemCommand(f"{place.key}  {place.title}", place.about, lambda name=place.name: app.show(name))
+    for title, key, action, about in ACTIONS:
+        yield SystemCommand(
+            f"{title}  {key}".rstrip(), about, lambda action=action: app.run_worker(app.run_action(action))
+        )
+    for name, title in theme.THEMES.items():
+        yield SystemCommand(
+            f"Theme: {name}", f"Colours for {name} terminals", lambda title=title: setattr(app, "theme", title)
+        )
+
+
+async def go_to(app: KerneldbApp, text: str) -> None:
+    """Show the signature whose id starts with `text`, else the trace `text`, else kernels whose name holds it."""
+    found = await app.store.rows("tui_go_to", {"text": text, "id": text.lower()})
+    if found and found[0]["what"] == "signature":
+        app.show_signature(found[0]["target"])
+    elif found:
+        app.choose(traces=(found[0]["target"],))
+    else:
+        app.choose(where=f"name ILIKE {quoted('%' + text + '%')}")
+        app.show("kernels")
+
+
+def session_facts(app: KerneldbApp) -> str:
+    """Versions, file and terminal."""
+    import textual
+
+    from kerneldb import __version__
+
+    facts = {
+        "kerneldb": __version__,
+        "textual": textual.__version__,
+        "duckdb": _version("duckdb"),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "terminal": f"{app.size.width} × {app.size.height}, {app.console.color_system or 'no colours'}",
+        "theme": app.theme,
+        "database": str(app.store.path),
+        "selection": app.command("top"),
+    }
+    return "\n".join(f"{name:<10} {value}" for name, value in facts.items())
+
+
+def _version(package: str) -> str:
+    from importlib.metadata import version
+
+    return version(package)
+
+
+def cleared(choice: Choice) -> Choice:
+    """Everything, at the same level."""
+    return Choice(level=choice.level)

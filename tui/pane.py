@@ -1,0 +1,210 @@
+"""The base of all screens: a pane that asks the store, and shows data, a sentence why there are none, or an error."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+
+from textual.containers import Vertical
+from textual.widget import Widget
+from textual.widgets import Static
+
+from kerneldb.api.browsing import ReadCancelledError
+from kerneldb.errors import KerneldbError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from textual.app import ComposeResult
+
+    from kerneldb.tui.app import KerneldbApp
+    from kerneldb.tui.model import Choice
+    from kerneldb.tui.store import Store
+
+State = Literal["loading", "ready", "empty", "error"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Copy:
+    """An entry of the copy menu: `y`, then `key`, copies `text`."""
+
+    key: str
+    label: str
+    text: str
+
+
+class Pane(Widget):
+    """A screen. Subclasses give `compose_content` and `load`; all else has a default.
+
+    `load` runs in a task of its own whenever the pane is shown and what it shows is out of date; a newer one cancels
+    it. It awaits the store and fills widgets. It returns None, or a sentence where there is nothing to show. A
+    KerneldbError that it raises is shown; what was loaded before stays on the screen then.
+    """
+
+    DEFAULT_CSS = """
+    Pane { height: 1fr; width: 1fr; layout: vertical; }
+    Pane > .pane--content { height: 1fr; }
+    Pane > .pane--sentence {
+        display: none; height: 1fr; content-align: center middle; text-align: center; padding: 1 4;
+    }
+    Pane > .pane--note { display: none; height: auto; max-height: 6; padding: 0 1; color: $text-error; }
+    Pane.-sentence > .pane--content { display: none; }
+    Pane.-sentence > .pane--sentence { display: block; }
+    Pane.-note > .pane--note { display: block; }
+    """
+
+    TITLE: ClassVar[str] = ""
+    """The name of the screen in tabs, palette and messages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state: State = "loading"
+        self._stale = True
+        self._loaded = False
+        self._composed = False
+
+    # What subclasses give.
+
+    def compose_content(self) -> ComposeResult:
+        """The widgets that show data."""
+        raise NotImplementedError
+
+    async def load(self) -> str | None:
+        """Ask the store and fill the widgets; returns a sentence where there is nothing to show."""
+        raise NotImplementedError
+
+    def choice_changed(self, choice: Choice) -> None:
+        """The Selection is another one now; `load` follows by itself when the pane is on screen."""
+
+    def command(self) -> str | None:
+        """The shell line that prints what is shown, for `^y`; None where there is none."""
+        return self.shell.command("top")
+
+    def copies(self) -> list[Copy]:
+        """Entries of the copy menu about what the cursor is on; WHERE text and command are always there."""
+        return []
+
+    async def export(self, path: Path) -> int:
+        """Write all that is selected (not only what is visible) to `path`; returns the number of rows.
+
+        By default the selected launches, as `kerneldb export` writes them.
+        """
+        choice = self.choice
+        return await self.store.call(
+            lambda database: database.export(path, where=choice.selection().where, traces=choice.traces)
+        )
+
+    def on_cancel(self) -> bool:
+        """Escape was pressed: close what is open in the pane. False where there is nothing to close."""
+        return False
+
+    def busy(self) -> str | None:
+        """A question to ask before the program ends, where something runs that would be lost."""
+        return None
+
+    def focus_default(self) -> None:
+        """Give the keyboard to the widget that a user expects to have it: by default the first that takes it."""
+        for widget in self.query("*"):
+            if widget.focusable and not _hidden(widget):
+                widget.focus(scroll_visible=False)
+                return
+        self.focus(scroll_visible=False)
+
+    # What subclasses use.
+
+    @property
+    def shell(self) -> KerneldbApp:
+        """The application, with its own type."""
+        return cast("KerneldbApp", self.app)
+
+    @property
+    def store(self) -> Store:
+        """Questions to the database."""
+        return self.shell.store
+
+    @property
+    def choice(self) -> Choice:
+        """What all screens look at."""
+        return self.shell.choice
+
+    def reload(self) -> None:
+        """Load anew now (where the pane is on screen) or when it is shown next."""
+        self._stale = True
+        if self.display and self._composed:
+            self._stale = False
+            self.run_worker(self._run(), group="load", exclusive=True)
+
+    def ready(self) -> None:
+        """There is something to see already, though `load` goes on asking for more."""
+        self._loaded = True
+        self.show_state("ready")
+
+    # How it works.
+
+    def compose(self) -> ComposeResult:
+        """The content, and a sentence in its place."""
+        yield Static("", classes="pane--note", markup=False)
+        with Vertical(classes="pane--content"):
+            yield from self.compose_content()
+        yield Static("", classes="pane--sentence", markup=False)
+
+    def on_mount(self) -> None:
+        """The pane is there for the first time."""
+        self._composed = True
+        self.shown()
+        self.focus_default()
+
+    def shown(self) -> None:
+        """The pane came to the front."""
+        if self._stale:
+            self.reload()
+
+    async def _run(self) -> None:
+        self.shell.busy_changed(+1)
+        try:
+            sentence = await self.load()
+        except ReadCancelledError:
+            return
+        except KerneldbError as error:
+            self._failed(str(error))
+        else:
+            self._loaded = self._loaded or sentence is None
+            self.show_state("ready" if sentence is None else "empty", sentence or "")
+        finally:
+            self.shell.busy_changed(-1)
+
+    def _failed(self, message: str) -> None:
+        if self._loaded and self.state in {"ready", "error"}:
+            self.state = "error"
+            self.query_one(".pane--note", Static).update(message)
+            self.add_class("-note")
+        else:
+            self.show_state("error", message)
+
+    def show_state(self, state: State, sentence: str = "") -> None:
+        """Show the content (`ready`), or a sentence in its place."""
+        self.state = state
+        self.remove_class("-note")
+        self.set_class(state != "ready", "-sentence")
+        # With nothing else to focus, the pane takes the keys, so that its own ones work.
+        self.can_focus = state != "ready"
+        self.query_one(".pane--sentence", Static).update(sentence)
+        self.call_after_refresh(self._keep_focus)
+
+    def _keep_focus(self) -> None:
+        """What had the keyboard may be hidden now."""
+        focused = self.screen.focused
+        if self.display and (focused is None or not focused.focusable or _hidden(focused)):
+            self.focus_default()
+
+    def receive(self, choice: Choice) -> None:
+        """The application's word that the Selection changed."""
+        self.choice_changed(choice)
+        self.reload()
+
+    def action_noop(self, *_: Any) -> None:
+        """A key that does nothing here, so that one of the application does not act."""
+
+
+def _hidden(widget: Widget) -> bool:
+    return not all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))

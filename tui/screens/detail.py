@@ -1,0 +1,311 @@
+"""The screen Kernel: everything known about one signature."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from kerneldb.tui import numbers, shapes
+from kerneldb.tui.model import Choice, equals
+from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.reasons import why_empty
+from kerneldb.tui.screens.overview import Box
+from kerneldb.tui.widgets.columns import Column, text
+from kerneldb.tui.widgets.facts import lines
+from kerneldb.tui.widgets.histogram import Bin, Histogram
+from kerneldb.tui.widgets.table import Table
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+
+    from kerneldb.api import SignaturePage
+
+BINS: Final = 48
+MOST: Final = 14
+
+
+def _measured(value: float | None) -> str:
+    return numbers.UNKNOWN if value is None else f"{value:,.4g}" if abs(value) < 1e6 else numbers.amount(value)  # noqa: PLR2004
+
+
+TIMES: Final = (
+    text("trace", "trace", 18, stretch=True, sortable=False),
+    text("phase", "phase", 10, sortable=False, rank=2),
+    Column("n", "n", 8, sortable=False),
+    Column("total_ns", "total", 8, numbers.duration, sortable=False),
+    Column("mean_ns", "mean", 8, numbers.duration, sortable=False),
+    Column("median_ns", "median", 8, numbers.duration, sortable=False, rank=1),
+    Column("min_ns", "min", 8, numbers.duration, sortable=False, rank=1),
+    Column("max_ns", "max", 8, numbers.duration, sortable=False, rank=1),
+)
+COUNTERS: Final = (
+    text("metric", "counter", 30, stretch=True, sortable=False, middle=True),
+    Column("mean", "mean", 12, _measured, sortable=False),
+    Column("min", "min", 10, _measured, sortable=False, rank=2),
+    Column("max", "max", 10, _measured, sortable=False, rank=2),
+    text("unit", "unit", 8, sortable=False, rank=1),
+    Column("launches", "n", 5, sortable=False, rank=1),
+    text("method", "matched by", 12, sortable=False, rank=3),
+)
+BOUNDS: Final = (
+    text("rule", "rule", 8, sortable=False),
+    text("verdict", "limited by", 18, sortable=False),
+    text("detail", "because", 24, stretch=True, sortable=False, rank=1),
+    Column("launches", "n", 5, sortable=False),
+)
+REPLAYS: Final = (
+    text("grade", "grade", 5, sortable=False),
+    text("route", "route", 10, sortable=False, rank=1),
+    text("cache", "cache", 6, sortable=False),
+    Column("replay_ns", "median", 8, numbers.duration, sortable=False),
+    Column("low_ns", "low", 8, numbers.duration, sortable=False, rank=2),
+    Column("high_ns", "high", 8, numbers.duration, sortable=False, rank=2),
+    Column("ratio", "÷ trace", 7, numbers.ratio, sortable=False),
+    Column("runs", "runs", 5, sortable=False, rank=3),
+    Column(
+        "power_w",
+        "power",
+        7,
+        lambda value: numbers.UNKNOWN if value is None else f"{value:.0f} W",
+        rank=2,
+        sortable=False,
+    ),
+    Column("energy_mj", "energy", 8, numbers.energy, sortable=False, rank=1),
+    Column("clock_mhz", "MHz", 5, sortable=False, rank=3),
+    text("reason", "note", 12, stretch=True, sortable=False, rank=2),
+)
+MATCHES: Final = (
+    text("kernel", "likely the same work as", 24, stretch=True, sortable=False, middle=True),
+    text("method", "matched by", 16, sortable=False),
+    Column("candidates", "of", 4, sortable=False, rank=1),
+    text("signature_id", "signature", 16, sortable=False),
+)
+TABLES: Final = {
+    "times": TIMES, "replays": REPLAYS, "counters": COUNTERS, "bounds": BOUNDS, "matches": MATCHES,
+}  # fmt: skip
+LONG: Final = frozenset({"name", "demangled", "match_name", "decoded", "template"})
+"""Facts that would fill the column; the full name stands on top."""
+
+
+class DetailPane(Pane):
+    """Name, histogram, times, replays, counters, what bounds it, facts, and matches elsewhere."""
+
+    TITLE = "Kernel"
+    DEFAULT_CSS = """
+    DetailPane #detail-title { height: auto; padding: 0 1; margin-bottom: 1; }
+    DetailPane #detail-facts { height: auto; }
+    DetailPane #detail-facts > Static { width: 1fr; height: auto; padding: 0 1; }
+    DetailPane #detail-top { height: auto; layout: vertical; }
+    DetailPane Box { padding: 0 1; }
+    DetailPane #detail-rest { height: auto; width: 1fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("n", "step(1)", "Next"),
+        Binding("p", "step(-1)", "Previous"),
+        Binding("l", "launches", "Launches", tooltip="Look at the launches of this signature"),
+        Binding("full_stop", "launch(1)", "Next launch", show=False, key_display="."),
+        Binding("comma", "launch(-1)", "Previous launch", show=False, key_display=","),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.page: SignaturePage | None = None
+        self.launch: dict[str, Any] | None = None
+        self._order: tuple[Choice, list[str]] | None = None
+        self._launch_index = -1
+
+    def compose_content(self) -> ComposeResult:
+        """One column; facts side by side where there is room."""
+        with VerticalScroll(can_focus=False):
+            yield Static(id="detail-title", markup=False)
+            with Horizontal(id="detail-top"):
+                yield Histogram()
+                with Vertical(id="detail-rest"):
+                    yield Box("times", TIMES, MOST)
+                    yield Box("replays", REPLAYS, MOST)
+            yield Box("counters", COUNTERS, MOST)
+            yield Box("bounds", BOUNDS, MOST)
+            with Horizontal(id="detail-facts"):
+                yield Static(id="detail-left", markup=False)
+                yield Static(id="detail-right", markup=False)
+            yield Box("matches", MATCHES, MOST)
+
+    def box(self, name: str) -> Box:
+        """One of times, replays, counters, bounds, matches."""
+        return self.query_one(f"#box-{name}", Box)
+
+    async def load(self) -> str | None:
+        """The page of `show`, the histogram, the replays."""
+        if self.shell.signature is None:
+            order = await self._signatures()
+            if not order:
+                return await why_empty(self.store, self.choice, wanted="launches")
+            self.shell.signature = order[0]
+        signature_id = self.shell.signature
+        self.page = await self.store.call(lambda database: database.show(signature_id))
+        self._launch_index, self.launch = -1, None
+        params: dict[str, Any] = {"signature_id": signature_id}
+        replays = await self.store.rows("tui_signature_replays", params)
+        self._show(self.page, replays)
+        self.ready()
+        traces = Choice(traces=self.choice.traces).selection()
+        found = await self.store.rows("tui_histogram", params | {"bins": BINS}, traces)
+        self.query_one(Histogram).show(_bins(found))
+        return None
+
+    def _show(self, page: SignaturePage, replays: list[dict[str, Any]]) -> None:
+        self.query_one("#detail-title", Static).update(_title(page))
+        known = {key: value for fields in page.sections.values() for key, value in fields.items() if value is not None}
+        facts = [(key, _written(key, value)) for key, value in known.items() if key not in LONG]
+        half = (
+            (len(facts) + 1) // 2 if self.screen.has_class("-medium") or self.screen.has_class("-wide") else len(facts)
+        )
+        self.query_one("#detail-left", Static).update(lines(facts[:half]))
+        right = self.query_one("#detail-right", Static)
+        right.update(lines(facts[half:]))
+        right.display = half < len(facts)
+        for name in TABLES:
+            self.box(name).fill(replays if name == "replays" else page.tables[name])
+
+    async def _signatures(self) -> list[str]:
+        """The signatures of the Selection, most time first; profiled ones where nothing else is there."""
+        from kerneldb.api import browsing
+
+        plain = self.choice.changed(level="signature")
+        if self._order is None or self._order[0] != plain:
+            selection = plain.selection()
+            found = await self.store.read(lambda con: browsing.kernels(con, selection, "signature"))
+            order = found["key"].to_pylist() or [
+                row["signature_id"] for row in await self.store.rows("tui_signatures", None, selection)
+            ]
+            self._order = (plain, order)
+        return self._order[1]
+
+    # Keys.
+
+    async def action_step(self, by: int) -> None:
+        """The next signature of the Selection."""
+        order = await self._signatures()
+        if order:
+            here = self.shell.signature
+            place = order.index(here) + by if here in order else 0
+            self.shell.show_signature(order[place % len(order)])
+
+    def action_launches(self) -> None:
+        """Look at the launches."""
+        if self.page is not None:
+            self.shell.choose(where=equals("signature_id", self.page.signature_id), level="launch")
+            self.shell.show("kernels")
+
+    async def action_launch(self, by: int) -> None:
+        """Say in the title when the next launch was, and how long it took."""
+        from kerneldb.api import browsing
+
+        if self.page is None:
+            return
+        choice = Choice(equals("signature_id", self.page.signature_id), self.choice.traces)
+        selection = choice.selection()
+        keys = await self.store.read(lambda con: browsing.launch_keys(con, selection, None, descending=False))
+        if not len(keys):
+            return
+        self._launch_index = (
+            (self._launch_index + by) % len(keys) if self._launch_index >= 0 or by > 0 else len(keys) - 1
+        )
+        wanted = keys.slice(self._launch_index, 1)
+        (self.launch,) = await self.store.read(lambda con: browsing.launch_page(con, wanted))
+        if self.launch is not None:
+            place = f"launch {self._launch_index + 1:,} of {len(keys):,}"
+            self.query_one("#detail-title", Static).update(_title(self.page, f"{place}: {_moment(self.launch)}"))
+
+    @on(Histogram.Taken)
+    def _taken(self, event: Histogram.Taken) -> None:
+        if self.page is not None:
+            where = equals("signature_id", self.page.signature_id)
+            self.shell.choose(where=f"{where} AND duration_ns BETWEEN {event.low} AND {event.high}", level="launch")
+            self.shell.show("kernels")
+
+    @on(Table.Chosen, "#overview-matches")
+    def _match_chosen(self, event: Table.Chosen) -> None:
+        if event.table.row is not None:
+            self.shell.show_signature(event.table.row["signature_id"])
+
+    @on(Table.Chosen, "#overview-times")
+    def _time_chosen(self, event: Table.Chosen) -> None:
+        row = event.table.row
+        if row is not None and self.page is not None:
+            where = equals("signature_id", self.page.signature_id)
+            where += f" AND {equals('phase', row['phase'])}" if row["phase"] is not None else ""
+            self.shell.choose(where=where, traces=(row["trace"],), level="launch")
+            self.shell.show("kernels")
+
+    # What the application asks for.
+
+    def command(self) -> str | None:
+        """`kerneldb show`."""
+        if self.page is None:
+            return None
+        return self.shell.command("show", self.page.signature_id, choice=Choice())
+
+    def copies(self) -> list[Copy]:
+        """Id, names, call."""
+        if self.page is None:
+            return []
+        identity, call = self.page.sections["identity"], self.page.sections["operator call"]
+        entries = [
+            Copy("i", "signature id", self.page.signature_id),
+            Copy("n", "kernel name", identity["name"] or ""),
+            Copy("m", "demangled name", identity["demangled"] or ""),
+            Copy("o", "operator call", f"{call['op']} {call['input_dims'] or ''}".strip() if call["op"] else ""),
+        ]
+        return [entry for entry in entries if entry.text]
+
+
+def _bins(rows: list[dict[str, Any]]) -> list[Bin]:
+    if not rows:
+        return []
+    if len(rows) == 1:
+        return [Bin(rows[0]["n"], rows[0]["min_ns"], rows[0]["max_ns"])]
+    bins = [Bin() for _ in range(BINS)]
+    for row in rows:
+        bins[row["bin"]] = Bin(row["n"], row["min_ns"], row["max_ns"])
+    return bins
+
+
+def _title(page: SignaturePage, more: str = "") -> Content:
+    identity = page.sections["identity"]
+    short = identity["short_name"] or identity["name"] or page.signature_id
+    full = identity["demangled"] or identity["name"] or ""
+    parts = [Content.styled(numbers.safe(short), "bold")]
+    if full and full != short:
+        parts.append(Content.styled(numbers.safe(full), "dim"))
+    if more:
+        parts.append(Content.styled(numbers.safe(more), "bold"))
+    return Content("\n").join(parts)
+
+
+def _moment(launch: dict[str, Any]) -> str:
+    parts = [
+        launch["trace"],
+        f"at {numbers.duration(launch['start_ns'])}",
+        f"took {numbers.duration(launch['duration_ns'])}",
+        f"stream {launch['stream']}" if launch["stream"] is not None else "",
+        launch["module"] or launch["phase"] or "",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def _written(key: str, value: Any) -> str:
+    if key == "input_dims":
+        return shapes.shape(value) or str(value)
+    if key in {"bytes", "moved_bytes"}:
+        return numbers.size(value)
+    if key == "flops":
+        return numbers.amount(value, "FLOP")
+    from kerneldb.output.text import format_value
+
+    return format_value(value, grouped=key in {"total_blocks", "numel"})

@@ -1,0 +1,304 @@
+"""The screen Diff: what changed between two traces, kernel by kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from kerneldb.tui import numbers, theme
+from kerneldb.tui.dialogs import Window
+from kerneldb.tui.model import Choice, equals
+from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.widgets.columns import Column, text
+from kerneldb.tui.widgets.rows import ArrowRows
+from kerneldb.tui.widgets.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import pyarrow as pa
+    from textual.app import ComposeResult
+
+    from kerneldb.api.answers import Difference
+    from kerneldb.tui.theme import Hue
+
+Row = dict[str, Any]
+
+THRESHOLDS: Final = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)
+"""Percent; 3 is what the command line takes."""
+QUIET: Final = frozenset({"unchanged", "noise"})
+MARKS: Final = {"slower": "▲", "faster": "▼", "only before": "−", "only after": "+", "unchanged": "=", "noise": "~"}
+HUES: Final[dict[str, Hue]] = {"slower": "red", "faster": "green", "only before": "cyan", "only after": "magenta"}
+SIDES: Final = 2
+PICKED_WIDTH: Final = 66
+PLACE: Final = "place"
+
+
+def _signed(ns: float | None) -> str:
+    return numbers.UNKNOWN if ns is None else ("+" if ns > 0 else "") + numbers.duration(ns)
+
+
+def _change(value: float | None) -> str:
+    if value is None:
+        return numbers.UNKNOWN
+    return f"{value:+,.0f}%" if abs(value) >= 100 else f"{value:+.1f}%"  # noqa: PLR2004
+
+
+def _verdict(value: str | None) -> str:
+    return f"{MARKS.get(value or '', ' ')} {value or ''}"
+
+
+COLUMNS: Final = (
+    text("kernel", "kernel", 20, stretch=True, hue="category"),
+    Column("verdict", "verdict", 13, _verdict, right=False),
+    Column("total_before_ns", "A total", 9, numbers.duration, rank=2),
+    Column("total_after_ns", "B total", 9, numbers.duration, rank=2),
+    Column("delta_ns", "Δ total", 10, _signed),
+    Column("delta_pct", "Δ%", 7, _change),
+    Column("n_before", "A n", 7, rank=3),
+    Column("n_after", "B n", 7, rank=3),
+    Column("mean_before_ns", "A mean", 9, numbers.duration, rank=5),
+    Column("mean_after_ns", "B mean", 9, numbers.duration, rank=5),
+    Column("own_delta_pct", "own Δ%", 7, _change, rank=4),
+    text("matched_by", "matched", 11, rank=6),
+)
+
+
+class PickTrace(Window[str]):
+    """One trace of all."""
+
+    def __init__(self, side: str, traces: Sequence[Row], current: str | None) -> None:
+        super().__init__(f"Trace {side}")
+        self._traces = traces
+        self._current = current
+
+    def inside(self) -> ComposeResult:
+        """A line a trace."""
+        names = [row["trace"] for row in self._traces]
+        choices = OptionList(*(Option(_described(row), id=row["trace"]) for row in self._traces), markup=False)
+        choices.highlighted = names.index(self._current) if self._current in names else 0
+        yield choices
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option_id)
+
+
+def _described(row: Row) -> str:
+    facts = (row["label"], row["device_names"], row["source"])
+    counted = f"{numbers.count(row['launches'])} launches" if row["launches"] else "sums only"
+    return numbers.fit(f"{row['trace']}  {' · '.join(filter(None, (*facts, counted)))}", PICKED_WIDTH).rstrip()
+
+
+class DiffPane(Pane):
+    """Two traces, and a row per kernel that they match by."""
+
+    TITLE = "Diff"
+    DEFAULT_CSS = """
+    DiffPane #sides { height: 3; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    DiffPane #row { height: 2; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("a", "pick(0)", "A"),
+        Binding("b", "pick(1)", "B"),
+        Binding("x", "swap", "Swap"),
+        Binding("plus,equals_sign,greater_than_sign", "threshold(1)", "Threshold", key_display="+"),
+        Binding("minus,less_than_sign", "threshold(-1)", "less", key_display="-"),
+        Binding("u", "unchanged", "Unchanged"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.traces: list[Row] = []
+        self.sides: list[str | None] = [None, None]
+        self.threshold = 3.0
+        self.quiet_shown = False
+        self.found: Difference | None = None
+        self._sort: tuple[str, bool] | None = None
+        self._marked: tuple[str, ...] = ()
+
+    def compose_content(self) -> ComposeResult:
+        """The two traces with their sums, the kernels, the kernel under the cursor."""
+        yield Static("", id="sides", markup=False)
+        yield Table(COLUMNS)
+        yield Static("", id="row", markup=False)
+
+    async def load(self) -> str | None:
+        """Compare the two traces."""
+        self.traces = await self.store.rows("tui_diff_traces")
+        names = [row["trace"] for row in self.traces]
+        if len(names) < SIDES:
+            one = f"only {names[0]}" if names else "no trace"
+            return f"Diff needs two traces, and there is {one}.\n\nkerneldb ingest TRACE"
+        self._take_sides(names)
+        before, after = self.sides
+        assert before is not None  # noqa: S101 (two traces were found)
+        assert after is not None  # noqa: S101
+        where, threshold = self.choice.selection().where, self.threshold / 100
+        self.found = await self.store.call(
+            lambda database: database.diff(before, after, where=where, threshold=threshold)
+        )
+        self._fill()
+        return None
+
+    def _take_sides(self, names: Sequence[str]) -> None:
+        """Fill sides that are not chosen: with marked traces, then with those of the Selection, then with any."""
+        if self.shell.marked != self._marked:
+            self._marked = self.shell.marked
+            self.sides = [None, None]
+        wished = [*self.shell.marked, *self.choice.traces, *names]
+        for side in range(SIDES):
+            other = self.sides[1 - side]
+            if self.sides[side] not in names:
+                self.sides[side] = next(name for name in wished if name in names and name != other)
+
+    def shown(self) -> None:
+        """The pane came to the front: perhaps with other marks."""
+        self._stale = self._stale or self.shell.marked != self._marked
+        super().shown()
+
+    def _fill(self) -> None:
+        if self.found is None:
+            return
+        rows = ArrowRows(self._table(self.found))
+        if self._sort is not None:
+            rows = rows.sorted_by(self._sort[0], descending=self._sort[1], then=PLACE)
+        table = self.query_one(Table)
+        table.sort = self._sort
+        table.show(rows)
+        self.query_one("#sides", Static).update(self._sums(self.found))
+        self._tell(table.row)
+
+    def _table(self, found: Difference) -> pa.Table:
+        """The rows that are shown, with their place in the order of the answer."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        table = found.table.append_column(PLACE, pa.array(range(found.table.num_rows), pa.int64()))
+        if self.quiet_shown:
+            return table
+        return table.filter(pc.invert(pc.is_in(table["verdict"], pa.array(sorted(QUIET)))))
+
+    # Keys.
+
+    def action_pick(self, side: int) -> None:
+        """Choose a trace."""
+
+        def take(name: str | None) -> None:
+            if name is None:
+                return
+            if name == self.sides[1 - side]:
+                self.sides[1 - side] = self.sides[side]
+            self.sides[side] = name
+            self.reload()
+
+        self.shell.push_screen(PickTrace("AB"[side], self.traces, self.sides[side]), take)
+
+    def action_swap(self) -> None:
+        """A becomes B."""
+        self.sides.reverse()
+        self.reload()
+
+    def action_threshold(self, by: int) -> None:
+        """A larger (1) or smaller change of a mean is still none."""
+        place = THRESHOLDS.index(self.threshold) + by
+        self.threshold = THRESHOLDS[min(max(place, 0), len(THRESHOLDS) - 1)]
+        self.reload()
+
+    def action_unchanged(self) -> None:
+        """Show or hide what did not change."""
+        self.quiet_shown = not self.quiet_shown
+        self._fill()
+
+    @on(Table.SortWanted)
+    def _sorted(self, event: Table.SortWanted) -> None:
+        self._sort = (event.key, event.descending)
+        self._fill()
+
+    @on(Table.Moved)
+    def _moved(self, event: Table.Moved) -> None:
+        self._tell(event.table.row)
+
+    @on(Table.Chosen)
+    def _chosen(self, event: Table.Chosen) -> None:
+        row = event.table.row
+        if row is not None:
+            self.shell.show_signature(row["signature_after"] or row["signature_before"])
+
+    def command(self) -> str | None:
+        """The same comparison on the command line."""
+        before, after = self.sides
+        if before is None or after is None:
+            return None
+        percent = f"{self.threshold:g}%"
+        everything = ["--all"] if self.quiet_shown else []
+        arguments = ("diff", before, after, "--threshold", percent, *everything)
+        return self.shell.command(*arguments, choice=Choice(self.choice.where))
+
+    def copies(self) -> list[Copy]:
+        """The kernel under the cursor."""
+        row = self.query_one(Table).row if self.found is not None else None
+        if row is None:
+            return []
+        signature = row["signature_after"] or row["signature_before"]
+        return [
+            Copy("n", "kernel name", row["kernel"] or ""),
+            Copy("r", "WHERE of this kernel", equals("signature_id", signature)),
+        ]
+
+    async def export(self, path: Path) -> int:
+        """All rows of the comparison, quiet ones too."""
+        import asyncio
+
+        from kerneldb.output import Output, format_of, write
+
+        if self.found is None:
+            return 0
+        reader = self.found.table.to_reader()
+        output = Output(format=format_of(path) or "parquet", path=path)
+        written = await asyncio.to_thread(lambda: write(reader, output))
+        return written.shown
+
+    # Texts.
+
+    def _sums(self, found: Difference) -> Content:
+        """The traces, their GPU time, and how many rows have which verdict."""
+        before, after = self.sides
+        colour = theme.colour(self.app, "red" if found.after_ns > found.before_ns else "green")
+        shift = f"  common shift {_change(found.common_shift_pct)}" if found.common_shift_pct else ""
+        parts = []
+        for verdict, n in found.by_verdict.items():
+            hue = HUES.get(verdict)
+            styled = Content.styled(_verdict(verdict).strip(), theme.colour(self.app, hue) if hue else "")
+            parts += [Content(f"{n:,} "), styled, Content("  ")]
+        hidden = "" if self.quiet_shown else " (hidden: u)"
+        quiet = sum(n for verdict, n in found.by_verdict.items() if verdict in QUIET)
+        return Content.assemble(
+            Content.styled("A ", "bold"), f"{before}  ", Content.styled("→ B ", "bold"), f"{after}", "\n",
+            f"GPU time {numbers.duration(found.before_ns)} → {numbers.duration(found.after_ns)}  ",
+            Content.styled(f"{_signed(found.after_ns - found.before_ns)} {_change(found.delta_pct)}", f"bold {colour}"),
+            Content.styled(f"{shift}  threshold {self.threshold:g} %", "dim"), "\n",
+            *(parts or [Content("nothing to compare")]),
+            Content.styled(hidden if quiet else "", "dim"),
+        )  # fmt: skip
+
+    def _tell(self, row: Row | None) -> None:
+        self.query_one("#row", Static).update("" if row is None else self._about(row))
+
+    def _about(self, row: Row) -> Content:
+        names = list(dict.fromkeys(filter(None, (row["kernel_before"], row["kernel_after"]))))
+        facts = [f"matched by {row['matched_by']}", row["category"] or "", row["op"] or ""]
+        if row["mean_before_ns"] is not None and row["mean_after_ns"] is not None:
+            means = f"{numbers.duration(row['mean_before_ns'])} → {numbers.duration(row['mean_after_ns'])}"
+            facts.append(f"mean {means}, {_change(row['own_delta_pct'])} beyond the common shift")
+        if row["p_value"] is not None:
+            facts.append(f"p {row['p_value']:.2g} ({row['test']})")
+        return Content.assemble(
+            Content.styled(" → ".join(names), "bold"), "\n", Content.styled(" · ".join(filter(None, facts)), "dim")
+        )

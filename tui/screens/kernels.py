@@ -1,0 +1,279 @@
+"""The screen Kernels: operators, kernels, signatures and launches as one table, from the whole to the single launch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.widgets import Static
+
+from kerneldb.tui.model import equals, quoted
+from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.reasons import why_empty
+from kerneldb.tui.screens.kernel_columns import COLUMNS, SORTS, decorated
+from kerneldb.tui.screens.kernel_rows import LaunchRows, merged
+from kerneldb.tui.widgets.facts import kernel_facts
+from kerneldb.tui.widgets.levels import LevelBar
+from kerneldb.tui.widgets.rows import ArrowRows, Row, Rows
+from kerneldb.tui.widgets.table import Table
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+
+    from kerneldb.tui.model import Choice, Level
+
+COLUMN_OF: Final[dict[str, str]] = {"op": "op", "kernel": "name_id", "signature": "signature_id"}
+TIES: Final = (("n", "descending"), ("key", "ascending"))
+"""How `kerneldb top` orders what is equal."""
+
+
+class KernelsPane(Pane):
+    """A level of the Selection as a table, and beside it (where there is room) what the cursor is on."""
+
+    TITLE = "Kernels"
+    DEFAULT_CSS = """
+    KernelsPane #kernels-side { display: none; width: 48; border-left: solid $panel; padding: 0 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("g", "level(1)", "Level", tooltip="Operators, kernels, signatures, launches"),
+        Binding("G", "level(-1)", "Level back", show=False),
+        Binding("space", "mark", "Mark", show=False, tooltip="Mark; Enter then looks at the marked ones"),
+        Binding("h", "columns", "Columns", show=False),
+        Binding("n", "detail", "Detail", show=False, tooltip="Everything about the kernel under the cursor"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sorts: dict[Level, tuple[str, bool]] = dict(SORTS)
+        self._hidden: dict[Level, tuple[str, ...]] = {}
+        self._marked: set[Any] = set()
+        self._shown: Choice | None = None
+
+    def compose_content(self) -> ComposeResult:
+        """The levels, the table, the facts."""
+        yield LevelBar()
+        with Horizontal():
+            yield Table(id="kernels-table")
+            with VerticalScroll(id="kernels-side", can_focus=False):
+                yield Static(id="kernels-facts", markup=False)
+
+    @property
+    def table(self) -> Table:
+        """The table."""
+        return self.query_one("#kernels-table", Table)
+
+    @property
+    def level(self) -> Level:
+        """What a row is."""
+        return self.choice.level
+
+    def choice_changed(self, choice: Choice) -> None:  # noqa: ARG002 (one of the hooks)
+        """Marks are of rows that may be gone."""
+        self._marked.clear()
+
+    async def load(self) -> str | None:
+        """The rows of the level."""
+        self.query_one(LevelBar).level = self.level
+        return await (self._load_launches() if self.level == "launch" else self._load_groups(self.level))
+
+    async def _load_groups(self, level: Level) -> str | None:
+        from kerneldb.api import browsing
+
+        selection = self.choice.selection()
+        found = await self.store.read(lambda con: browsing.kernels(con, selection, level))
+        if not found.num_rows:
+            return await why_empty(self.store, self.choice)
+        self._show(ArrowRows(decorated(found)))
+        self.ready()
+        more = await self.store.read(lambda con: browsing.kernels_more(con, selection, level))
+        self._show(ArrowRows(decorated(merged(found, more))))
+        return None
+
+    async def _load_launches(self) -> str | None:
+        key, descending = self._sorts["launch"]
+        keep = self.table.row if self._shown == self.choice else None
+        rows = await LaunchRows.made(self, key, descending=descending)
+        if not len(rows):
+            return await why_empty(self.store, self.choice, wanted="launches")
+        at = rows.find(keep) if keep is not None else 0
+        self._place(rows, at or 0)
+        return None
+
+    def _show(self, rows: ArrowRows) -> None:
+        """Show rows of a level in the order that was wished for, with the cursor on the row that had it."""
+        keep = self.table.row if self._shown == self.choice else None
+        key, descending = self._sorts[self.level]
+        if key in rows.table.column_names:
+            rows = rows.sorted_by(key, descending=descending, then=TIES)
+        keys = rows.table["key"]
+        at = 0
+        if keep is not None:
+            import pyarrow.compute as pc
+
+            at = max(pc.index(keys, keep.get("key")).as_py(), 0) if keep.get("key") is not None else 0
+        self._place(rows, at)
+
+    def _place(self, rows: Rows, at: int) -> None:
+        table = self.table
+        table.sort = self._sorts[self.level]
+        table.is_marked = lambda row: self._identity(row) in self._marked
+        hidden = self._hidden.get(self.level, ())
+        known = _known(rows) if self.level != "launch" else None
+        table.columns = [
+            column
+            for column in COLUMNS[self.level]
+            if column.title not in hidden and (known is None or column.key in known)
+        ]
+        table.show(rows, at)
+        self._shown = self.choice
+        self.query_one(LevelBar).count = len(rows)
+
+    def _identity(self, row: Row) -> Any:
+        return (row["trace_id"], row["launch_index"]) if self.level == "launch" else row["key"]
+
+    # Keys.
+
+    def action_level(self, by: int) -> None:
+        """Another level."""
+        from kerneldb.tui.model import LEVELS
+
+        place = (LEVELS.index(self.level) + by) % len(LEVELS)
+        self.shell.choose(level=LEVELS[place])
+
+    def action_mark(self) -> None:
+        """Mark the row, or take the mark off, and go to the next one."""
+        row = self.table.row
+        if row is not None:
+            self._marked ^= {self._identity(row)}
+            self.table.action_move(1)
+
+    def action_detail(self) -> None:
+        """Everything about the kernel under the cursor."""
+        row = self.table.row
+        if row is not None and row.get("signature_id"):
+            self.shell.show_signature(row["signature_id"])
+
+    def action_columns(self) -> None:
+        """Choose columns."""
+        from kerneldb.tui.dialogs import Choose
+
+        level = self.level
+        names = [column.title for column in COLUMNS[level]]
+        shown = [name for name in names if name not in self._hidden.get(level, ())]
+
+        def take(chosen: list[str] | None) -> None:
+            if chosen:
+                self._hidden[level] = tuple(name for name in names if name not in chosen)
+                self._place(self.table.rows, self.table.cursor)
+
+        self.shell.push_screen(Choose("Columns", names, shown), take)
+
+    def on_cancel(self) -> bool:
+        """Escape takes the marks off."""
+        if not self._marked:
+            return False
+        self._marked.clear()
+        self.table.refresh()
+        return True
+
+    @on(LevelBar.Wanted)
+    def _level_wanted(self, event: LevelBar.Wanted) -> None:
+        self.shell.choose(level=event.level)
+
+    @on(Table.SortWanted)
+    def _sort_wanted(self, event: Table.SortWanted) -> None:
+        self._sorts[self.level] = (event.key, event.descending)
+        rows = self.table.rows
+        if isinstance(rows, ArrowRows):
+            self._show(rows)
+        else:
+            self._shown = None
+            self.reload()
+
+    @on(Table.Moved)
+    def _moved(self, event: Table.Moved) -> None:
+        row = event.table.row
+        if row is not None:
+            self.shell.signature = row.get("signature_id")
+        if row is not None and self.screen.has_class("-wide"):
+            self.query_one("#kernels-facts", Static).update(kernel_facts(row, self.level))
+
+    @on(Table.Chosen)
+    def _chosen(self, event: Table.Chosen) -> None:
+        row = event.table.row
+        if self._marked and self.level != "launch":
+            self.shell.narrow(self._marked_condition())
+        elif row is None:
+            return
+        elif self.level == "op":
+            self.shell.choose(where=self.choice.narrowed(self._op_condition(row)).where, level="kernel")
+        elif self.level == "kernel":
+            self.shell.choose(where=self.choice.narrowed(self._kernel_condition(row)).where, level="signature")
+        else:
+            self.action_detail()
+
+    def _marked_condition(self) -> str:
+        """One of the marked rows; an unknown value is no member of a list and stands apart."""
+        column, rows = COLUMN_OF[self.level], self.table.rows
+        shown = rows.table.select(["key", "op"]).to_pylist() if isinstance(rows, ArrowRows) else []
+        name = "op" if self.level == "op" else "key"
+        values = {row[name] for row in shown if row["key"] in self._marked}
+        listed = ", ".join(sorted(quoted(value) for value in values if value is not None))
+        parts = [f"{column} IN ({listed})"] if listed else []
+        return " OR ".join(parts + ([f"{column} IS NULL"] if None in values else []))
+
+    def _op_condition(self, row: Row) -> str:
+        """Operators that were found for launches recorded without one are listed apart."""
+        condition, rows = equals("op", row["op"]), self.table.rows
+        alike = rows.table["op"].to_pylist().count(row["op"]) if isinstance(rows, ArrowRows) else 1
+        return condition if alike == 1 else f"{condition} AND {equals('found_by', row['found_by'])}"
+
+    def _kernel_condition(self, row: Row) -> str:
+        """By its short name where no other kernel in the list has it: that is what people read."""
+        rows = self.table.rows
+        if row["kernel"] is not None and isinstance(rows, ArrowRows):
+            import pyarrow.compute as pc
+
+            if pc.sum(pc.equal(rows.table["kernel"], row["kernel"])).as_py() == 1:
+                return equals("short_name", row["kernel"])
+        return equals("name_id", row["key"])
+
+    # What the application asks for.
+
+    def command(self) -> str | None:
+        """The line that prints the table."""
+        if self.level == "launch":
+            return self.shell.command("export", "--format", "csv")
+        return self.shell.command("top", "--by", self.level)
+
+    def copies(self) -> list[Copy]:
+        """Row, names and SQL."""
+        row = self.table.row
+        if row is None:
+            return []
+        shown = [placed.column for placed in self.table.placed]
+        line = "\t".join(column.write(column.value(row)).strip() for column in shown)
+        entries = [
+            Copy("y", "row", line),
+            Copy("n", "kernel name", row.get("kernel") or ""),
+            Copy("i", "signature id", row.get("signature_id") or ""),
+            Copy("s", "SQL", self._sql()),
+        ]
+        return [entry for entry in entries if entry.text]
+
+    def _sql(self) -> str:
+        from kerneldb.tui.model import both
+
+        named = f"trace IN ({', '.join(map(quoted, self.choice.traces))})" if self.choice.traces else ""
+        condition = both(named, self.choice.where)
+        return "FROM kernels" + (f" WHERE {condition}" if condition else "")
+
+
+def _known(rows: Rows) -> set[str]:
+    """The columns that hold a value in any row; the others would only take room."""
+    if not isinstance(rows, ArrowRows):
+        return set()
+    table = rows.table
+    return {name for name in table.column_names if table[name].null_count < len(table)} | {"key", "kernel"}

@@ -1,0 +1,474 @@
+"""The screen Replay: what can be run again, the run while it goes on, and what came of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from kerneldb.errors import UsageError
+from kerneldb.tui import numbers, running, theme
+from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.widgets.columns import Column, text
+from kerneldb.tui.widgets.gauge import Gauge
+from kerneldb.tui.widgets.rows import ListRows
+from kerneldb.tui.widgets.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.app import ComposeResult
+
+    from kerneldb.tui.model import Choice
+
+Row = dict[str, Any]
+View = Literal["plan", "live", "results"]
+
+CACHES: Final = ("mixed", "cold", "warm")
+RUNS: Final = (6, 12, 24, 50, 100)
+SHARES: Final = (None, 99, 95, 90, 80, 50)
+DEVICES: Final = ("cuda:0", "cuda:1", "cuda:2", "cuda:3", "cpu")
+BAR: Final = 30
+LAST: Final = 12
+GAUGES: Final = (("power_w", "power in W"), ("sm_mhz", "clock in MHz"), ("temperature_c", "temperature in °C"))
+
+
+def _percent(value: float | None) -> str:
+    return numbers.UNKNOWN if value is None else f"{value:.1f}"
+
+
+def _signed(value: float | None) -> str:
+    return numbers.UNKNOWN if value is None else f"{value:+.1f}"
+
+
+PLAN: Final = (
+    text("category", "category", 14, hue="category"),
+    text("route", "route", 10),
+    Column("signatures", "signatures", 10),
+    Column("launches", "launches", 9),
+    Column("total_ns", "total", 9, numbers.duration),
+    Column("share_pct", "%", 5, _percent),
+    text("reason", "why not", 10, stretch=True, rank=1),
+)
+RESULTS: Final = (
+    text("category", "category", 14, hue="category"),
+    text("route", "route", 9),
+    Column("signatures", "sigs", 5),
+    Column("launches", "launches", 8, rank=2),
+    Column("recorded_ns", "recorded", 9, numbers.duration),
+    Column("share_pct", "%", 5, _percent, rank=3),
+    Column("l0_l1_time_pct", "same %", 6, _percent),
+    Column("predicted_ns", "predicted", 9, numbers.duration, rank=1),
+    Column("error_pct", "error %", 7, _signed),
+    Column("energy_mj", "energy", 9, numbers.energy, rank=2),
+    text("reasons", "others", 8, stretch=True, rank=4),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """How to replay, as the keys of the screen set it; `share` in percent of the time, None for all."""
+
+    device: str = "cuda:0"
+    cache: str = "mixed"
+    runs: int = 12
+    energy: bool = True
+    share: int | None = None
+
+    def arguments(self) -> list[str]:
+        """The options of `kerneldb replay` that mean the same, without those that it takes anyway."""
+        found = [] if self.device == "cuda:0" else ["--device", self.device]
+        found += [] if self.cache == "mixed" else ["--cache", self.cache]
+        found += [] if self.runs == 12 else ["--runs", str(self.runs)]  # noqa: PLR2004 (the default of the command)
+        found += [] if self.energy else ["--no-energy"]
+        return found + ([] if self.share is None else ["--until-time", f"{self.share}%"])
+
+    def options(self) -> dict[str, Any]:
+        """The fields of `kerneldb.replay.options.Options`."""
+        return {"device": self.device, "cache": self.cache, "runs": self.runs, "energy": self.energy}
+
+
+def _after(values: Sequence[Any], value: Any, by: int = 1) -> Any:
+    return values[(values.index(value) + by) % len(values)]
+
+
+class Lines(Table):
+    """A table of few rows, whose last one is their sum. Enter replays."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "choose", "Replay"),
+        Binding("s", "sort(True)", "Sort", show=False),
+    ]
+
+    def show_all(self, rows: Sequence[Row]) -> None:
+        """Show `rows` in the order that is wanted; what is unknown comes last, and the sum after it."""
+        lines = list(rows[:-1])
+        if self.sort is not None:
+            key, descending = self.sort
+            known = [row for row in lines if row[key] is not None]
+            lines = sorted(known, key=lambda row: row[key], reverse=descending)
+            lines += [row for row in rows[:-1] if row[key] is None]
+        self.show(ListRows([*lines, *rows[-1:]]))
+
+
+class ReplayPane(Pane):
+    """The plan of the Selection; Enter runs it in a process of its own, which writes the database."""
+
+    TITLE = "Replay"
+    DEFAULT_CSS = """
+    ReplayPane #head { height: 3; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    ReplayPane #foot { height: 2; padding: 0 1; color: $text-muted; }
+    ReplayPane #live { height: 1fr; }
+    ReplayPane #bar { height: 2; padding: 0 1; text-wrap: nowrap; }
+    ReplayPane #gauges { height: 5; }
+    ReplayPane #log { height: 1fr; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "pause", "Pause, go on"),
+        Binding("x", "stop", "Stop"),
+        Binding("c", "cycle('cache')", "Cache"),
+        Binding("g", "cycle('energy')", "Energy"),
+        Binding("u", "cycle('share')", "Share"),
+        Binding("plus,equals_sign", "runs(1)", "More runs", show=False),
+        Binding("minus", "runs(-1)", "Fewer runs", show=False),
+        Binding("v", "cycle('device')", "Device", show=False),
+        Binding("p", "view('plan')", "Plan", show=False),
+        Binding("l", "last", "Results"),
+        Binding("comma", "older(1)", "Older run", show=False),
+        Binding("full_stop", "older(-1)", "Newer run", show=False),
+    ]
+    command_of_child: Sequence[str] = running.COMMAND
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settings = Settings()
+        self.view: View = "plan"
+        self.plan: list[Row] = []
+        self.runs: list[Row] = []
+        self.results: list[Row] = []
+        self.run_place = 0
+        self.progress: running.Progress | None = None
+        self.child: running.Child | None = None
+        self.pausing = False
+
+    def compose_content(self) -> ComposeResult:
+        """What is replayed, then the plan, the run or its results, and a line about the row under the cursor."""
+        yield Static("", id="head", markup=False)
+        yield Lines(PLAN, id="plan")
+        with Vertical(id="live"):
+            yield Static("", id="bar", markup=False)
+            with Horizontal(id="gauges"):
+                for name, title in GAUGES:
+                    yield Gauge(title, id=name)
+            yield Static("", id="log", markup=False)
+        yield Lines(RESULTS, id="results")
+        yield Static("", id="foot", markup=False)
+
+    # Data.
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a replay goes on."""
+        return self.child is not None
+
+    async def load(self) -> str | None:
+        """Plan the replay of the Selection. A run that goes on is left alone."""
+        self.runs = await self.store.rows("tui_replay_runs")
+        if self.is_running:
+            self._show(self.view)
+            return None
+        from kerneldb.api import planning
+
+        request = planning.Request(**self._request())
+        try:
+            planned = await self.store.call(lambda database: database.plan_replay(request))
+        except UsageError as error:
+            return f"Nothing to replay: {error}"
+        self.plan = planning.feasibility(planned.routes)
+        self.query_one("#plan", Lines).show_all(self.plan)
+        self._show("plan" if self.view == "live" else self.view)
+        return None
+
+    def _request(self) -> dict[str, Any]:
+        choice, share = self.choice, self.settings.share
+        return {
+            "where": choice.selection().where,
+            "traces": choice.traces,
+            "until_share": None if share is None else share / 100,
+        }
+
+    def choice_changed(self, choice: Choice) -> None:
+        """Another Selection, another plan."""
+        del choice
+        if not self.is_running:
+            self.view = "plan"
+
+    # The run.
+
+    @on(Table.Chosen, "#plan")
+    def _start_wanted(self) -> None:
+        self.start(resume=False)
+
+    def start(self, *, resume: bool) -> None:
+        """Begin a replay, or go on with the one that was stopped."""
+        if self.is_running:
+            return
+        from kerneldb.tui.child import Order
+
+        order = Order(str(self.store.path.absolute()), self._request(), self.settings.options(), resume)
+        self.child = running.Child(order, self.command_of_child)
+        self.progress = running.Progress()
+        self.pausing = False
+        self._show("live")
+        self.run_worker(self._follow(self.child, self.progress), group="replay")
+
+    async def _follow(self, child: running.Child, progress: running.Progress) -> None:
+        self.shell.busy_changed(+1)
+        try:
+            async for event in child.events():
+                progress.take(event)
+                self._draw_live()
+        finally:
+            self.shell.busy_changed(-1)
+            self.child = None
+            child.stop()
+        await self._ended(progress)
+
+    async def _ended(self, progress: running.Progress) -> None:
+        if progress.ended == "done" and progress.run_id is not None:
+            await self._load_results()
+            self._show("results")
+        else:
+            self._show("live")
+        self.shell.action_reload()
+
+    def action_stop(self) -> None:
+        """End the run; what is replayed by then is kept."""
+        if self.child is not None:
+            self.pausing = False
+            self.child.stop()
+            self._draw_head()
+
+    def action_pause(self) -> None:
+        """Stop the run, or go on with the one that was stopped: results so far are in the database meanwhile."""
+        if self.child is not None:
+            self.pausing = True
+            self.child.stop()
+            self._draw_head()
+        elif self.resumable:
+            self.start(resume=True)
+
+    @property
+    def resumable(self) -> bool:
+        """Whether there is a run that was stopped."""
+        from kerneldb.api.replaying import Files
+
+        return Files.beside(self.store.path).plan.exists()
+
+    def busy(self) -> str | None:
+        """Ask before a run is stopped."""
+        if self.progress is None or not self.is_running:
+            return None
+        done = f"{self.progress.done} of {self.progress.total} calls"
+        return f"A replay is running ({done}). Stop it and quit? kerneldb replay --resume goes on with it."
+
+    def on_unmount(self) -> None:
+        """Nobody follows the run any more."""
+        if self.child is not None:
+            self.child.stop()
+
+    async def _load_results(self) -> None:
+        self.runs = await self.store.rows("tui_replay_runs")
+        if self.progress is not None and self.progress.run_id is not None:
+            ids = [run["run_id"] for run in self.runs]
+            self.run_place = ids.index(self.progress.run_id) if self.progress.run_id in ids else 0
+        await self._read_results()
+
+    async def _read_results(self) -> None:
+        if not self.runs:
+            self.results = []
+            return
+        run_id = self.runs[self.run_place]["run_id"]
+        self.results = await self.store.rows("replay_results", {"run_ids": [run_id]})
+        self.query_one("#results", Lines).show_all(self.results)
+
+    # Keys.
+
+    def action_cycle(self, what: str) -> None:
+        """The next cache state, device or share of time; energy on or off."""
+        if self.is_running:
+            return
+        values: dict[str, Sequence[Any]] = {
+            "cache": CACHES,
+            "energy": (True, False),
+            "share": SHARES,
+            "device": DEVICES,
+        }
+        self.settings = dataclasses.replace(self.settings, **{what: _after(values[what], getattr(self.settings, what))})
+        self._changed(plan=what == "share")
+
+    def action_runs(self, by: int) -> None:
+        """More (1) or fewer timed runs of a call."""
+        if not self.is_running:
+            place = min(max(RUNS.index(self.settings.runs) + by, 0), len(RUNS) - 1)
+            self.settings = dataclasses.replace(self.settings, runs=RUNS[place])
+            self._changed(plan=False)
+
+    def _changed(self, *, plan: bool) -> None:
+        self.view = "plan"
+        if plan:
+            self.reload()
+        else:
+            self._show("plan")
+
+    def action_view(self, view: View) -> None:
+        """The plan, the run or the results."""
+        self._show(view)
+
+    def action_last(self) -> None:
+        """What came of the latest run."""
+        if self.runs:
+            self.run_worker(self._show_results(), group="results", exclusive=True)
+        else:
+            self.shell.notify("No replay yet.", markup=False)
+
+    def action_older(self, by: int) -> None:
+        """The run before (1) or after (-1) the one that is shown."""
+        if self.view == "results":
+            self.run_place = min(max(self.run_place + by, 0), max(len(self.runs) - 1, 0))
+            self.action_last()
+
+    async def _show_results(self) -> None:
+        await self._read_results()
+        self._show("results")
+
+    def on_cancel(self) -> bool:
+        """Back to the plan, or to the run that goes on."""
+        home: View = "live" if self.is_running else "plan"
+        if self.state == "ready" and self.view != home:
+            self._show(home)
+            return True
+        return False
+
+    def command(self) -> str | None:
+        """The same run on the command line."""
+        return self.shell.command("replay", *self.settings.arguments())
+
+    def copies(self) -> list[Copy]:
+        """The id of the run that is shown."""
+        if self.view != "results" or not self.runs:
+            return []
+        return [Copy("r", "id of the run", self.runs[self.run_place]["run_id"])]
+
+    # Drawing.
+
+    def _show(self, view: View) -> None:
+        self.view = view
+        for name in ("plan", "live", "results"):
+            self.query_one(f"#{name}").display = name == view
+        if view == "live":
+            self._draw_live()
+        else:
+            self.query_one(f"#{view}", Table).focus(scroll_visible=False)
+        self._draw_head()
+        self._draw_foot()
+
+    def focus_default(self) -> None:
+        """The table that is shown; a run has nothing to point at."""
+        if self.view != "live":
+            self.query_one(f"#{self.view}", Table).focus(scroll_visible=False)
+
+    @on(Table.Moved)
+    def _moved(self) -> None:
+        self._draw_foot()
+
+    @on(Table.SortWanted)
+    def _sorted(self, event: Table.SortWanted) -> None:
+        table = event.table
+        table.sort = (event.key, event.descending)
+        if isinstance(table, Lines):
+            table.show_all(self.plan if table.id == "plan" else self.results)
+
+    def _draw_foot(self) -> None:
+        said = ""
+        if self.view != "live":
+            row = self.query_one(f"#{self.view}", Table).row or {}
+            said = row.get("reason") or row.get("reasons") or row.get("energy_reasons") or ""
+        self.query_one("#foot", Static).update(said)
+
+    def _draw_head(self) -> None:
+        lines = [self._title(), self._settings(), self._state()]
+        self.query_one("#head", Static).update(Content("\n").join(lines))
+
+    def _title(self) -> Content:
+        if self.view == "results" and self.runs:
+            run = self.runs[self.run_place]
+            where = " · ".join(
+                filter(None, (run["gpu"] or run["device"], f"cache {run['cache']}", str(run["started"])))
+            )
+            place = f"run {self.run_place + 1} of {len(self.runs)} "
+            return Content.assemble(Content.styled(f"Results of {run['run_id']}  ", "bold"), f"{place}· {where}")
+        if not self.plan:
+            return Content("")
+        total = self.plan[-1]
+        return Content.assemble(
+            Content.styled("Replay  ", "bold"),
+            f"{numbers.count(total['signatures'])} signatures, {numbers.count(total['launches'])} launches, ",
+            f"{numbers.duration(total['total_ns'])}; {numbers.percent(total['replayable_pct'])} of it replayable",
+        )
+
+    def _settings(self) -> Content:
+        one = self.settings
+        share = "all time" if one.share is None else f"{one.share} % of time"
+        facts = f"{one.device} (v) · {one.cache} cache (c) · {one.runs} runs (+ -) · {share} (u)"
+        return Content.styled(f"{facts} · energy {'on' if one.energy else 'off'} (g)", "dim")
+
+    def _state(self) -> Content:
+        progress = self.progress
+        if self.is_running:
+            said = "stopping…" if self.pausing else "running; x stops, space pauses"
+            return Content.styled(said, theme.colour(self.app, "yellow"))
+        stopped = "; space goes on with the one that was stopped" if self.resumable else ""
+        if progress is not None and progress.ended == "failed" and self.view != "results":
+            return Content.styled(f"{progress.message}{stopped}", theme.colour(self.app, "red"))
+        last = "; l shows the last results" if self.runs else ""
+        return (
+            Content.styled(f"enter replays{stopped}{last}", "dim")
+            if self.view == "plan"
+            else Content.styled(f"p shows the plan{stopped}", "dim")
+        )
+
+    def _draw_live(self) -> None:
+        progress = self.progress
+        if progress is None or self.view != "live":
+            return
+        share = progress.done / progress.total if progress.total else 0.0
+        left = "" if progress.eta_s is None else f"  {numbers.duration(1e9 * progress.eta_s)} left"
+        grades = "  ".join(f"{n} × {grade}" for grade, n in sorted(progress.grades.items()))
+        stage = progress.ended or progress.stage
+        self.query_one("#bar", Static).update(
+            Content.assemble(
+                Content.styled(numbers.bar(share, BAR), theme.colour(self.app, "blue")),
+                f" {progress.done:,} of {progress.total:,} calls  {stage}{left}\n",
+                f"{grades}",
+            )
+        )
+        for name, _ in GAUGES:
+            self.query_one(f"#{name}", Gauge).show(list(progress.readings.get(name, ())))
+        self.query_one("#log", Static).update(self._log(progress))
+        self._draw_head()
+
+    def _log(self, progress: running.Progress) -> Content:
+        """The kernel at hand, what went wrong, and what did not come out the same, latest first."""
+        red = theme.colour(self.app, "red")
+        lines = [Content.assemble(Content.styled("now ", "dim"), progress.kernel)] if progress.kernel else []
+        if progress.message:
+            lines.append(Content.styled(progress.message, red if progress.ended == "failed" else ""))
+        lines += [Content.styled(f"a worker ended: {reason}", red) for reason in progress.deaths[-LAST:][::-1]]
+        lines += [Content(f"{grade}  {kernel}") for grade, kernel in progress.bad[-LAST:][::-1]]
+        return Content("\n").join(lines)

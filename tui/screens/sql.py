@@ -1,0 +1,269 @@
+"""The screen SQL: a statement, and its rows in the same kind of table as everywhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.widgets import Static
+
+from kerneldb.tui import numbers
+from kerneldb.tui.model import equals
+from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.widgets.columns import Column, plain
+from kerneldb.tui.widgets.rows import ArrowRows
+from kerneldb.tui.widgets.sqledit import SqlEdit
+from kerneldb.tui.widgets.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pyarrow as pa
+    from textual.app import ComposeResult
+    from textual.worker import Worker
+
+MOST: Final = 100_000
+"""Rows that the screen takes; `e` exports all of them."""
+
+FIRST: Final = """SELECT category, count(*) AS n, sum(duration_ns) AS total_ns
+FROM selection
+GROUP BY category
+ORDER BY total_ns DESC"""
+
+NARROWEST, WIDEST, SAMPLE = 4, 40, 200
+
+IDENTITIES: Final = (
+    *(
+        "signature_id",
+        "name_id",
+        "trace",
+        "trace_id",
+        "launch_index",
+        "op",
+        "category",
+        "family",
+        "library",
+        "operation",
+    ),
+    *(
+        "dtype",
+        "kind",
+        "phase",
+        "module",
+        "device",
+        "stream",
+        "process",
+        "short_name",
+        "name",
+        "collective",
+        "copy_kind",
+    ),
+    *("call_id", "launch_key", "range_path", "graph_id", "source", "rank", "run", "label", "replay_grade"),
+)
+"""Columns of `kernels` that say which launches are meant; measures do not."""
+
+
+class SqlPane(Pane):
+    """The editor on top, the message or the rows below it. `selection` are the selected launches."""
+
+    TITLE = "SQL"
+    DEFAULT_CSS = """
+    SqlPane #sql-status { height: auto; max-height: 10; padding: 0 1; color: $text-muted; }
+    SqlPane #sql-status.-problem { color: $text-error; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("u", "use", "Use as filter", tooltip="Look at the launches that the row under the cursor names"),
+        Binding("i", "edit", "Edit", show=False),
+        Binding("ctrl+j,f9", "run", "Run", show=False, key_display="^j"),
+        Binding("ctrl+x", "stop", "Cancel", show=False, key_display="^x"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._past: list[str] = []
+        self._place = -1
+        self._draft = ""
+        self._ran: str | None = None
+        self._worker: Worker[None] | None = None
+        self._sort: tuple[str, bool] | None = None
+
+    def compose_content(self) -> ComposeResult:
+        """Editor, status, table."""
+        yield SqlEdit(FIRST)
+        yield Static("^j runs; the selected launches are the table `selection`", id="sql-status", markup=False)
+        yield Table(everything=True, id="sql-table")
+
+    @property
+    def edit(self) -> SqlEdit:
+        """The editor."""
+        return self.query_one(SqlEdit)
+
+    @property
+    def table(self) -> Table:
+        """The rows."""
+        return self.query_one("#sql-table", Table)
+
+    async def load(self) -> str | None:
+        """Words for completion, and the rows again where there were some: they may be others now."""
+        from kerneldb.api import browsing
+
+        self.edit.words = await self.store.read(browsing.words)
+        if self._ran is not None:
+            await self._ask(self._ran)
+        return None
+
+    def focus_default(self) -> None:
+        """The editor."""
+        self.edit.focus()
+
+    @on(SqlEdit.Run)
+    def action_run(self) -> None:
+        """Run the statement in the editor."""
+        text = self.edit.text.strip().rstrip(";").strip()
+        if not text:
+            return
+        self._place, self._sort = -1, None
+        if not self._past or self._past[0] != text:
+            self._past.insert(0, text)
+        self._worker = self.run_worker(self._ask(text), group="sql", exclusive=True)
+
+    @on(SqlEdit.Stop)
+    def action_stop(self) -> None:
+        """Interrupt what runs."""
+        if self._worker is not None and self._worker.is_running:
+            self._worker.cancel()
+            self._say("cancelled")
+
+    @on(SqlEdit.Past)
+    def _walk(self, event: SqlEdit.Past) -> None:
+        place = min(max(self._place + event.by, -1), len(self._past) - 1)
+        if self._place == -1:
+            self._draft = self.edit.text
+        self._place = place
+        self.edit.load_text(self._draft if place == -1 else self._past[place])
+
+    async def _ask(self, text: str) -> None:
+        from kerneldb.api import browsing
+        from kerneldb.errors import KerneldbError
+
+        self.shell.busy_changed(+1)
+        self._say("running; ^x cancels")
+        selection = self.choice.selection()
+        try:
+            table, more = await self.store.read(lambda con: browsing.answer(con, text, selection, MOST))
+        except KerneldbError as error:
+            self._say(str(error), problem=True)
+        else:
+            self._ran = text
+            self._show(table, more=more)
+        finally:
+            self.shell.busy_changed(-1)
+
+    def _show(self, table: pa.Table, *, more: bool) -> None:
+        shown = self.table
+        shown.sort = self._sort
+        shown.columns = [_column(name, table) for name in dict.fromkeys(table.column_names)]
+        shown.show(ArrowRows(table))
+        count = f"{table.num_rows:,} row{'' if table.num_rows == 1 else 's'}"
+        self._say(f"the first {count}; there are more, e exports all" if more else count)
+
+    def _say(self, text: str, *, problem: bool = False) -> None:
+        status = self.query_one("#sql-status", Static)
+        status.set_class(problem, "-problem")
+        status.update(text)
+
+    @on(Table.SortWanted)
+    def _sort_wanted(self, event: Table.SortWanted) -> None:
+        rows = self.table.rows
+        if isinstance(rows, ArrowRows):
+            self._sort = (event.key, event.descending)
+            self.table.sort = self._sort
+            self.table.show(rows.sorted_by(event.key, descending=event.descending))
+
+    @on(Table.Chosen)
+    def _chosen(self, event: Table.Chosen) -> None:
+        """A row as a page: cells may be longer than the screen."""
+        from kerneldb.tui.dialogs import Page
+
+        row = event.table.row
+        if row is not None:
+            size = max(map(len, row), default=0)
+            text = "\n".join(f"{name:<{size}}  {plain(value)}" for name, value in row.items())
+            self.shell.push_screen(Page("Row", text))
+
+    def action_edit(self) -> None:
+        """Back to the editor."""
+        self.edit.focus()
+
+    def action_use(self) -> None:
+        """Restrict the Selection to what the row under the cursor names."""
+        row = self.table.row
+        named = [equals(name, row[name]) for name in IDENTITIES if row is not None and name in row]
+        if not named:
+            self.shell.notify(
+                "No column of this row says which launches are meant (signature_id, op, trace, …)", severity="warning"
+            )
+            return
+        self.shell.narrow(" AND ".join(named))
+        self.shell.show("kernels")
+
+    def on_cancel(self) -> bool:
+        """Escape leaves the editor, so that the keys of the screens work."""
+        if self.edit.has_focus:
+            self.table.focus()
+            return True
+        return False
+
+    # What the application asks for.
+
+    def command(self) -> str | None:
+        """`kerneldb query`; it knows one WHERE text, so trace names become part of that."""
+        from kerneldb.tui.model import Choice, both, quoted
+
+        text = self.edit.text.strip().rstrip(";")
+        named = f"trace IN ({', '.join(map(quoted, self.choice.traces))})" if self.choice.traces else ""
+        where = both(named, self.choice.where)
+        uses = "selection" in text
+        return self.shell.command("query", text, choice=Choice(where or "true" if uses else ""))
+
+    def copies(self) -> list[Copy]:
+        """The statement and the row."""
+        row = self.table.row
+        line = "\t".join(plain(value) for value in row.values()) if row is not None else ""
+        entries = [Copy("s", "SQL", self.edit.text.strip()), Copy("y", "row", line)]
+        return [entry for entry in entries if entry.text]
+
+    async def export(self, path: Path) -> int:
+        """Write all rows of the statement."""
+        from kerneldb.api import browsing
+
+        text = self._ran or self.edit.text.strip().rstrip(";")
+        selection = self.choice.selection()
+        return await self.store.read(lambda con: browsing.export(con, text, selection, path))
+
+
+def _column(name: str, table: pa.Table) -> Column:
+    import pyarrow as pa
+
+    kind = table.schema.field(name).type
+    number = bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+    values = table[name].slice(0, SAMPLE).to_pylist()
+    written = _writer(name, values)
+    width = max([len(written(value)) for value in values] + [len(name) + 1, NARROWEST])
+    return Column(name, name, min(width, WIDEST), written, right=number)
+
+
+def _writer(name: str, values: list[Any]) -> Callable[[Any], str]:
+    """As `kerneldb query` writes the column: decimals follow the largest of its first values."""
+    from kerneldb.output.text import format_column
+
+    largest = max((value for value in values if isinstance(value, float)), key=abs, default=None)
+
+    def write(value: Any) -> str:
+        if value is None:
+            return numbers.UNKNOWN
+        return format_column(name, [value] if largest is None else [value, largest])[0]
+
+    return write

@@ -1,0 +1,498 @@
+"""The screen Timeline: when kernels ran, per device and stream, from everything down to single launches."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widgets import Static
+
+from kerneldb.api import timeline
+from kerneldb.api.timeline import Axis, Lane, Seen, Stretch
+from kerneldb.tui import theme
+from kerneldb.tui.model import both, equals
+from kerneldb.tui.numbers import amount, count, duration, percent
+from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.screens.timeline_rows import Board, sentence_for
+from kerneldb.tui.widgets.gantt import Gantt, Pointer, clock
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import duckdb
+    from textual.app import ComposeResult
+
+    from kerneldb.tui.model import Choice
+
+    Connection = duckdb.DuckDBPyConnection
+    More = tuple[Mapping[int, Mapping[int, timeline.Bin]], list[timeline.Label], dict[str, Any] | None]
+
+Row = dict[str, Any]
+
+MOST_NAMED: Final = 100_000
+"""With more launches in view than this, none is wide enough to be worth looking for its name."""
+NAMES: Final = 400
+LEAST_NAMED_CELLS: Final = 5
+AROUND: Final = 8
+"""A launch that is jumped to takes this part of the width."""
+PAN: Final = 0.25
+ZOOM: Final = 0.5
+
+
+class TimelinePane(Pane):
+    """Lanes by device and stream, with a cursor whose launch is told below."""
+
+    TITLE = "Timeline"
+    DEFAULT_CSS = """
+    TimelinePane #launch { height: 3; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    TimelinePane #legend { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("w,plus,equals_sign", "zoom(1)", "Zoom in", key_display="w"),
+        Binding("s,minus", "zoom(-1)", "out", key_display="s"),
+        Binding("a,shift+left", "pan(-1)", "Pan left", key_display="a"),
+        Binding("d,shift+right", "pan(1)", "right", key_display="d"),
+        Binding("left,h", "column(-1)", "Cursor left", show=False),
+        Binding("right,l", "column(1)", "Cursor right", show=False),
+        Binding("up,k", "lane(-1)", "Lane above", show=False),
+        Binding("down,j", "lane(1)", "Lane below", show=False),
+        Binding("pageup", "lane(-8)", "Lanes up", show=False),
+        Binding("pagedown", "lane(8)", "Lanes down", show=False),
+        Binding("home", "edge(0)", "Begin of the axis", show=False),
+        Binding("end", "edge(1)", "End of the axis", show=False),
+        Binding("comma", "step('previous')", "Launch", key_display=","),
+        Binding("full_stop", "step('next')", "next", key_display="."),
+        Binding("N", "same('previous')", "Previous launch of this kernel", show=False),
+        Binding("n", "same('next')", "Same kernel"),
+        Binding("f", "fit", "Fit"),
+        Binding("0", "everything", "Everything", show=False),
+        Binding("m", "measure", "Measure"),
+        Binding("v", "filter", "Range to WHERE", show=False),
+        Binding("enter", "open", "Kernel", show=False),
+        Binding("p", "pin", "Pin lane", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.axis = Axis((), aligned=False)
+        self.board = Board(self.axis)
+        self.first_ns = 0
+        self.last_ns = 0
+        self.lane: Lane | None = None
+        self.cursor_ns = 0
+        self.mark_ns: int | None = None
+        self.launch: Row | None = None
+        self._sought: str | None = None
+
+    def compose_content(self) -> ComposeResult:
+        """The lanes, the colours, the launch under the cursor."""
+        yield Gantt()
+        yield Static("", id="legend", markup=False)
+        yield Static("", id="launch", markup=False)
+
+    # Data.
+
+    async def load(self) -> str | None:
+        """The axis and everything on it; then what is in view."""
+        axis = await self.store.read(lambda con: timeline.axis(con, self.choice.traces))
+        if not axis.traces:
+            return sentence_for(axis)
+        if axis != self.axis:
+            self.axis, self.first_ns, self.last_ns = axis, 0, axis.end_ns
+            self.cursor_ns, self.lane, self.mark_ns, self.launch = 0, None, None, None
+        whole = await self._lanes(self._stretch(0, axis.end_ns))
+        if not whole.lanes:
+            return "No launch of the Selection has times."
+        pinned = self.board.pinned if self.board.axis == axis else ()
+        self.board = Board(axis, whole, self._stretch(0, axis.end_ns), pinned)
+        self.lane = self.lane if self.lane in whole.lanes else self.board.lanes[0]
+        if self._everything:
+            self._draw()
+        else:
+            await self._view()
+        await self._jump()
+        await self._more()
+        return None
+
+    @property
+    def _everything(self) -> bool:
+        return self.first_ns == 0 and self.last_ns >= self.axis.end_ns
+
+    def _stretch(self, first_ns: int, last_ns: int) -> Stretch:
+        return Stretch.of(first_ns, last_ns, self.query_one(Gantt).columns)
+
+    async def _lanes(self, stretch: Stretch) -> Seen:
+        axis, selection = self.axis, self.choice.selection()
+        return await self.store.read(lambda con: timeline.lanes(con, axis, selection, stretch))
+
+    async def _view(self) -> None:
+        """Ask for the bins in view, and draw them."""
+        stretch = self._stretch(self.first_ns, self.last_ns)
+        whole = self.board.whole
+        same = whole is not None and stretch == whole
+        self.board.see(self.board.everything if same else await self._lanes(stretch), stretch)
+        self._draw()
+
+    async def _more(self) -> None:
+        """Ask for what comes after the bins, in one go: phases, names of wide launches, the launch under the cursor."""
+        stretch, board, lane = self._stretch(self.first_ns, self.last_ns), self.board, self.lane
+        axis, selection, span = self.axis, self.choice.selection(), self._span()
+        wanted = (board.has_phases, board.view.launches <= MOST_NAMED, not self._holds(self.launch))
+        held, least = self.launch, LEAST_NAMED_CELLS * stretch.step_ns
+
+        def ask(con: Connection) -> More:
+            phases = timeline.phases(con, axis, selection, stretch) if wanted[0] else {}
+            names = timeline.labels(con, axis, selection, stretch, least, NAMES) if wanted[1] else []
+            found = timeline.at(con, axis, selection, lane, span) if wanted[2] and lane is not None else held
+            return phases, names, found
+
+        board.phases, board.names, self.launch = await self.store.read(ask)
+        if self._everything:
+            board.has_phases = bool(board.phases)
+        self._draw()
+
+    async def _under_cursor(self) -> None:
+        """Find the launch under the cursor, unless it is the one that is known."""
+        if self.lane is None or self._holds(self.launch):
+            self._tell()
+            return
+        axis, selection, lane, span = self.axis, self.choice.selection(), self.lane, self._span()
+        self.launch = await self.store.read(lambda con: timeline.at(con, axis, selection, lane, span))
+        self._draw()
+
+    def _span(self) -> tuple[int, int]:
+        """The time that the cursor's column shows."""
+        stretch = self._stretch(self.first_ns, self.last_ns)
+        column = (self.cursor_ns - stretch.first_ns) // stretch.step_ns
+        first = stretch.first_ns + column * stretch.step_ns
+        return first, first + stretch.step_ns
+
+    def _holds(self, launch: Row | None) -> bool:
+        """Whether `launch` lies under the cursor, at the lane's time."""
+        if launch is None or timeline.lane_of(self.axis, launch) != self.lane:
+            return False
+        begins, ends = self._times(launch)
+        return begins <= self.cursor_ns <= max(ends, begins)
+
+    def _times(self, launch: Row) -> tuple[int, int]:
+        shift = self.axis.traces[timeline.lane_of(self.axis, launch).number].shift_ns
+        return launch["start_ns"] + shift, launch["end_ns"] + shift
+
+    # Movement.
+
+    def _moved(self) -> None:
+        """The range in view is another one."""
+        self._clamp()
+        self.run_worker(self._look(), group="view", exclusive=True)
+
+    async def _look(self) -> None:
+        self.shell.busy_changed(+1)
+        try:
+            await self._view()
+            await self._more()
+        finally:
+            self.shell.busy_changed(-1)
+
+    def _pointed(self) -> None:
+        """The cursor is elsewhere in what is in view."""
+        self._draw()
+        self.run_worker(self._under_cursor(), group="cursor", exclusive=True)
+
+    def _clamp(self) -> None:
+        """Keep the range inside the axis, and no finer than a ns a column."""
+        columns = self.query_one(Gantt).columns
+        end = self.axis.end_ns
+        span = min(max(self.last_ns - self.first_ns, columns), max(end, columns))
+        self.first_ns = min(max(self.first_ns, 0), max(end - span, 0))
+        self.last_ns = self.first_ns + span
+
+    def action_zoom(self, direction: int) -> None:
+        """In (1) or out (-1), around the cursor."""
+        factor = ZOOM if direction > 0 else 1 / ZOOM
+        span = self.last_ns - self.first_ns
+        share = (self.cursor_ns - self.first_ns) / max(span, 1)
+        wider = max(round(span * factor), self.query_one(Gantt).columns)
+        self.first_ns = self.cursor_ns - round(share * wider)
+        self.last_ns = self.first_ns + wider
+        self._moved()
+
+    def action_pan(self, direction: int) -> None:
+        """A quarter of the view left (-1) or right (1); the cursor stays in its column."""
+        before = self.first_ns
+        by = round((self.last_ns - self.first_ns) * PAN) * direction
+        self.first_ns, self.last_ns = self.first_ns + by, self.last_ns + by
+        self._clamp()
+        self.cursor_ns += self.first_ns - before
+        self._moved()
+
+    def action_column(self, by: int) -> None:
+        """The cursor left or right; at the edge the view follows."""
+        step = self._stretch(self.first_ns, self.last_ns).step_ns
+        self.cursor_ns = min(max(self.cursor_ns + by * step, 0), max(self.axis.end_ns - 1, 0))
+        if self.first_ns <= self.cursor_ns < self.last_ns:
+            self._pointed()
+        else:
+            self._centre()
+
+    def _centre(self) -> None:
+        span = self.last_ns - self.first_ns
+        self.first_ns = self.cursor_ns - span // 2
+        self.last_ns = self.first_ns + span
+        self._moved()
+
+    def action_lane(self, by: int) -> None:
+        """The cursor to another lane."""
+        lanes = self.board.lanes
+        if self.lane in lanes:
+            self.lane = lanes[min(max(lanes.index(self.lane) + by, 0), len(lanes) - 1)]
+            self._pointed()
+
+    def action_edge(self, end: int) -> None:
+        """The begin (0) or the end (1) of the axis."""
+        span = self.last_ns - self.first_ns
+        self.cursor_ns = max(self.axis.end_ns - 1, 0) if end else 0
+        self.first_ns = max(self.axis.end_ns - span, 0) if end else 0
+        self.last_ns = self.first_ns + span
+        self._moved()
+
+    def action_everything(self) -> None:
+        """The whole axis."""
+        self.first_ns, self.last_ns = 0, self.axis.end_ns
+        self._moved()
+
+    def action_fit(self) -> None:
+        """What is measured; else the launch under the cursor; else everything."""
+        if self.mark_ns is not None and self.mark_ns != self.cursor_ns:
+            self.first_ns, self.last_ns = sorted((self.mark_ns, self.cursor_ns))
+            self._moved()
+        elif self.launch is not None:
+            self._fit_launch(self.launch)
+        else:
+            self.action_everything()
+
+    def _fit_launch(self, launch: Row) -> None:
+        begins, ends = self._times(launch)
+        span = max((ends - begins) * AROUND, self.query_one(Gantt).columns)
+        self.first_ns = (begins + ends) // 2 - span // 2
+        self.last_ns = self.first_ns + span
+        self.cursor_ns = begins
+        self._moved()
+
+    def action_step(self, direction: timeline.Direction) -> None:
+        """The launch before or after the one under the cursor."""
+        self.run_worker(self._step(direction, same=False), group="cursor", exclusive=True)
+
+    def action_same(self, direction: timeline.Direction) -> None:
+        """The launch before or after of the same kernel signature."""
+        self.run_worker(self._step(direction, same=True), group="cursor", exclusive=True)
+
+    async def _step(self, direction: timeline.Direction, *, same: bool) -> None:
+        if self.lane is None:
+            return
+        axis, selection, lane, held = self.axis, self.choice.selection(), self.lane, self.launch
+        start, index = self.cursor_ns - axis.traces[lane.number].shift_ns, -1
+        if held:
+            start, index = held["start_ns"], held["launch_index"]
+        signature = held["signature_id"] if held and same else None
+        step = timeline.Step(direction, start, index, self.last_ns - self.first_ns, signature)
+        found = await self.store.read(lambda con: timeline.neighbour(con, axis, selection, lane, step))
+        if found is None:
+            self.shell.notify("No further launch in this lane.", markup=False)
+        else:
+            self._go(found)
+
+    def _go(self, launch: Row) -> None:
+        """The cursor onto `launch`; the view follows where it has to."""
+        self.launch, self.lane = launch, timeline.lane_of(self.axis, launch)
+        self.cursor_ns, _ = self._times(launch)
+        if self.first_ns <= self.cursor_ns < self.last_ns:
+            self._draw()
+        else:
+            self._centre()
+
+    def seek(self, trace_id: str, launch_index: int) -> None:
+        """Show one launch, with what ran around it."""
+        self.run_worker(self._seek(trace_id, launch_index), group="cursor", exclusive=True)
+
+    async def _seek(self, trace_id: str, launch_index: int) -> None:
+        selection = self.choice.selection()
+        found = await self.store.read(lambda con: timeline.launch(con, selection, trace_id, launch_index))
+        if found is not None and any(one.trace_id == trace_id for one in self.axis.traces):
+            self.launch, self.lane = found, timeline.lane_of(self.axis, found)
+            self._fit_launch(found)
+
+    async def _jump(self) -> None:
+        """To the kernel that was looked at on another screen, once."""
+        wanted = self.shell.signature
+        if wanted is None or wanted == self._sought:
+            return
+        self._sought = wanted
+        selection = self.choice.selection()
+        found = await self.store.read(lambda con: timeline.first_of(con, selection, wanted))
+        if found is not None and any(one.trace_id == found["trace_id"] for one in self.axis.traces):
+            self.launch, self.lane = found, timeline.lane_of(self.axis, found)
+            begins, ends = self._times(found)
+            span = max((ends - begins) * AROUND, self.query_one(Gantt).columns)
+            self.first_ns, self.last_ns, self.cursor_ns = begins - span // 2, begins + span // 2, begins
+            self._clamp()
+            await self._view()
+
+    def shown(self) -> None:
+        """The pane came to the front: perhaps another kernel was looked at meanwhile."""
+        if not self._stale and self.axis.traces and self.shell.signature not in {None, self._sought}:
+            self._stale = True
+        super().shown()
+
+    # Other keys.
+
+    def action_measure(self) -> None:
+        """Put the mark under the cursor, or take it away."""
+        self.mark_ns = self.cursor_ns if self.mark_ns is None else None
+        self._draw()
+
+    def action_filter(self) -> None:
+        """Restrict the Selection to launches that began in the measured range, else in the range in view."""
+        if self.lane is None:
+            return
+        first, last = (
+            sorted((self.mark_ns, self.cursor_ns)) if self.mark_ns is not None else (self.first_ns, self.last_ns)
+        )
+        trace = self.axis.traces[self.lane.number]
+        condition = f"start_ns BETWEEN {first - trace.shift_ns} AND {last - trace.shift_ns}"
+        if len(self.axis.traces) > 1:
+            condition = both(equals("trace", trace.trace), condition)
+        self.mark_ns = None
+        self.shell.narrow(condition)
+
+    def action_pin(self) -> None:
+        """Move the lane under the cursor to the top, or back to its place."""
+        if self.lane is not None:
+            self.board.pin(self.lane)
+            self._draw()
+
+    def action_open(self) -> None:
+        """Everything about the kernel under the cursor."""
+        if self.launch is not None:
+            self._sought = self.launch["signature_id"]
+            self.shell.show_signature(self.launch["signature_id"])
+
+    def on_cancel(self) -> bool:
+        """Take the mark away; else show everything again."""
+        if self.mark_ns is not None:
+            self.action_measure()
+            return True
+        if self.state == "ready" and not self._everything:
+            self.action_everything()
+            return True
+        return False
+
+    def choice_changed(self, choice: Choice) -> None:
+        """Launches that are left out are no longer under the cursor."""
+        del choice
+        self.launch = None
+
+    def command(self) -> str | None:
+        """Time by stream, as the command line prints it."""
+        return self.shell.command("top", "--by", "stream")
+
+    def copies(self) -> list[Copy]:
+        """The kernel under the cursor."""
+        if self.launch is None:
+            return []
+        one = self.launch
+        where = both(equals("trace", one["trace"]), equals("launch_index", one["launch_index"]))
+        return [Copy("n", "kernel name", one["name"] or one["kind"]), Copy("r", "WHERE of this launch", where)]
+
+    # Drawing.
+
+    @on(Gantt.Pointed)
+    def _clicked(self, event: Gantt.Pointed) -> None:
+        lane = self.board.lane_at(event.row)
+        if lane is not None:
+            self.lane = lane
+            self.cursor_ns = self.first_ns + event.column * self._stretch(self.first_ns, self.last_ns).step_ns
+            self._pointed()
+
+    @on(Gantt.Turned)
+    def _turned(self, event: Gantt.Turned) -> None:
+        self.action_lane(event.by)
+
+    @on(Gantt.Resized)
+    def _resized(self) -> None:
+        if self.state == "ready" and self.axis.traces:
+            self._moved()
+
+    def _draw(self) -> None:
+        chart = self.query_one(Gantt)
+        stretch = self.board.stretch
+        if stretch is None or self.lane is None:
+            return
+        pointer = Pointer(self.board.row_of(self.lane), self._column(self.cursor_ns))
+        if self._holds(self.launch) and self.launch is not None:
+            begins, ends = map(self._column, self._times(self.launch))
+            pointer = dataclasses.replace(pointer, launch=(begins, max(ends, begins + 1)))
+        if self.mark_ns is not None:
+            first, last = sorted((self._column(self.mark_ns), pointer.column))
+            pointer = dataclasses.replace(pointer, measured=(first, last))
+        chart.show(self.board.picture(), pointer)
+        self._tell()
+
+    def _column(self, time_ns: int) -> int:
+        stretch = self._stretch(self.first_ns, self.last_ns)
+        return (time_ns - stretch.first_ns) // stretch.step_ns
+
+    def _tell(self) -> None:
+        self.query_one("#launch", Static).update(self._about_launch())
+        self.query_one("#legend", Static).update(self._legend())
+
+    def _legend(self) -> Content:
+        """What the colours are, by their time in view, and how much there is."""
+        shares = self.board.view.categories
+        total = sum(shares.values()) or 1
+        parts: list[Content | str | tuple[str, str]] = []
+        for category, busy in sorted(shares.items(), key=lambda item: -item[1]):
+            colour = theme.colour(self.app, theme.category_hue(category))
+            parts += [Content.styled("■ ", colour), f"{category or 'unknown'} {percent(100 * busy / total)}  "]
+        aligned = "one clock" if self.axis.aligned else "each trace from its begin"
+        facts = [f"{count(self.board.view.launches)} launches", f"{len(self.board.lanes)} lanes"]
+        if len(self.axis.traces) > 1:
+            facts.append(aligned)
+        return Content.assemble(*parts, Content.styled(" · ".join(facts), "dim"))
+
+    def _about_launch(self) -> Content:
+        """Three lines about the launch under the cursor, or about the gap."""
+        measured = ""
+        if self.mark_ns is not None:
+            measured = f"measured {duration(abs(self.cursor_ns - self.mark_ns))}  "
+        one = self.launch
+        if one is None or self.lane is None:
+            where = self.board.title(self.lane) if self.lane else ""
+            return Content.assemble(
+                Content.styled(measured, "bold"), "no launch here  ", Content.styled(where, "dim"), "\n\n"
+            )
+        return Content.assemble(
+            Content.styled(measured, "bold"),
+            Content.styled(one["short_name"] or one["copy_kind"] or one["kind"], "bold"),
+            Content.styled(f"  {one['category'] or ''}  {self.board.title(self.lane)}", "dim"),
+            "\n",
+            "  ".join([f"at {clock(self._times(one)[0], 1)}", *_facts(one)]),
+            "\n",
+            Content.styled(one["name"] or "", "dim"),
+        )
+
+
+def _facts(one: Row) -> list[str]:
+    """Numbers about a launch, as far as they are known."""
+    facts = [f"lasts {duration(one['duration_ns'])}"]
+    if one["grid_x"] is not None:
+        grid, block = ("×".join(str(one[f"{shape}_{axis}"]) for axis in "xyz") for shape in ("grid", "block"))
+        facts.append(f"grid {grid} block {block}")
+    facts += [f"{name} {one[name]}" for name in ("op", "phase") if one[name]]
+    if one["bytes"] is not None:
+        facts.append(f"{amount(one['bytes'], 'B')}")
+    if one["tflops"] is not None:
+        facts.append(f"{one['tflops']:,.1f} TFLOP/s")
+    return [*facts, f"launch {count(one['launch_index'])}"]

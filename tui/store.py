@@ -1,0 +1,218 @@
+"""The database as the screens see it: questions that are awaited, each in a thread and on a lease of its own.
+
+A question whose waiting task is cancelled (the user moved on) is interrupted in the engine. While another process
+holds the file, questions wait and say so; nothing of the screens is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import dataclasses
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+from kerneldb.errors import WarehouseError, WarehouseLockedError, WarehouseMissingError
+from kerneldb.tui.lease import Keeper
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    import duckdb
+    import pyarrow as pa
+
+    from kerneldb.api import Database
+    from kerneldb.api.browsing import Reading
+    from kerneldb.selection import Selection
+    from kerneldb.warehouse import Warehouse
+
+    Connection = duckdb.DuckDBPyConnection
+
+T = TypeVar("T")
+
+THREADS: Final = 4
+LOCK_WAIT_S: Final = 0.2
+"""How long one attempt waits for a writer; attempts go on until the file is free or nobody asks any more."""
+PAUSE_S: Final = 0.3
+AGAIN_S: Final = 0.05
+WRITE_WAIT_S: Final = 5.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Condition:
+    """How the file is: `ready`, `locked` by another process, `missing`, or `failed`; `sentence` says it to people."""
+
+    kind: Literal["ready", "locked", "missing", "failed"] = "ready"
+    sentence: str = ""
+
+
+READY: Final = Condition()
+
+
+class Store:
+    """Questions to one database: a file, or the text that names a lake.
+
+    `path` is the file (of a lake, its text as a path: good for a name only). `tell` is called, on the event loop, when
+    the condition of the file changes.
+    """
+
+    def __init__(self, source: str | Path, tell: Callable[[Condition], None] = lambda _: None) -> None:
+        self.source = source
+        self.path = Path(source)
+        self.condition = READY
+        self.waiting = 0
+        self._tell = tell
+        self._database: Database | None = None
+        self._keeper = Keeper()
+        self._threads = concurrent.futures.ThreadPoolExecutor(THREADS, "kerneldb-read")
+        self._stamp = self._stamped()
+
+    async def rows(
+        self, statement: str, params: Mapping[str, Any] | None = None, selection: Selection | None = None
+    ) -> list[dict[str, Any]]:
+        """The rows of `schemas/queries/<statement>.sql`; it reads the launches of a given `selection` by that name.
+
+        Raises KerneldbError; waits while the file is locked.
+        """
+        from kerneldb.api import browsing
+
+        return await self.read(lambda con: browsing.rows(con, statement, params, selection))
+
+    async def table(
+        self, statement: str, params: Mapping[str, Any] | None = None, selection: Selection | None = None
+    ) -> pa.Table:
+        """As `rows`, as an Arrow table: for many rows."""
+        from kerneldb.api import browsing
+
+        return await self.read(lambda con: browsing.table(con, statement, params, selection))
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """The result of `work` on a connection of a fresh lease, in a thread. It is interrupted when cancelled here."""
+        return await self._retried(lambda: self._read(work))
+
+    async def check(self, selection: Selection) -> None:
+        """Raise SelectionError or UsageError where `selection` does not work, before any screen shows it."""
+        from kerneldb.api import browsing
+
+        await self.read(lambda con: browsing.check(con, selection))
+
+    async def call(self, work: Callable[[Database], T]) -> T:
+        """The result of `work` on the Python API, in a thread: what the commands do. It cannot be interrupted."""
+        return await self._retried(lambda: self._in_thread(lambda: self._worked(work)))
+
+    def writing(self) -> Database:
+        """The Python API on the file, patient enough for commits. Every call of it takes a lease of its own."""
+        from kerneldb import api
+
+        return api.open(self.source, create=False, lock_timeout=WRITE_WAIT_S)
+
+    def changed(self) -> bool:
+        """Whether the file is another one, or has other contents, than when this was last asked."""
+        stamp = self._stamped()
+        if stamp == self._stamp:
+            return False
+        self._stamp = stamp
+        self.forget()
+        return True
+
+    def forget(self) -> None:
+        """Check the file anew with the next question: it may be another one by now."""
+        self._database = None
+        self._keeper.release()
+
+    def close(self) -> None:
+        """Take no more questions."""
+        self._keeper.release()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _retried(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        self.waiting += 1
+        try:
+            while True:
+                try:
+                    found = await attempt()
+                except WarehouseLockedError as error:
+                    self._become(Condition("locked", locked_sentence(self.path, error.pid)))
+                except WarehouseMissingError:
+                    self._become(Condition("missing", f"{self.path} is gone; what is shown was read before"))
+                    raise
+                except WarehouseError as error:
+                    self._become(Condition("failed", str(error)))
+                    raise
+                else:
+                    self._become(READY)
+                    return found
+                await asyncio.sleep(PAUSE_S)
+        finally:
+            self.waiting -= 1
+
+    async def _read(self, work: Callable[[Connection], T]) -> T:
+        from kerneldb.api.browsing import Reading
+
+        reading = Reading(self._held, work)
+        try:
+            return await self._in_thread(reading.run)
+        except asyncio.CancelledError:
+            _insist(reading, asyncio.get_running_loop())
+            raise
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def _opened(self) -> Database:
+        from kerneldb import api
+
+        if self._database is None:
+            self._database = api.open(self.source, create=False, lock_timeout=LOCK_WAIT_S)
+        return self._database
+
+    def _held(self) -> Warehouse:
+        warehouse = self._opened().warehouse
+        self._keeper.keep(warehouse)
+        return warehouse
+
+    def _worked(self, work: Callable[[Database], T]) -> T:
+        self._held()
+        return work(self._opened())
+
+    def _become(self, condition: Condition) -> None:
+        if condition != self.condition:
+            self.condition = condition
+            self._tell(condition)
+
+    def _stamped(self) -> tuple[tuple[int, int, int] | None, ...]:
+        """Inode, size and time of the file and of its write-ahead log; None for what is not there."""
+        return tuple(_stamp(path) for path in (self.path, self.path.with_name(self.path.name + ".wal")))
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    with contextlib.suppress(OSError):
+        state = path.stat()
+        return state.st_ino, state.st_size, state.st_mtime_ns
+    return None
+
+
+def _insist(reading: Reading[Any], loop: asyncio.AbstractEventLoop, tries: int = 40) -> None:
+    """Cancel until the work ends: an interrupt that falls between two statements is forgotten."""
+    reading.cancel()
+    if tries and not reading.done and not loop.is_closed():
+        loop.call_later(AGAIN_S, functools.partial(_insist, reading, loop, tries - 1))
+
+
+def locked_sentence(path: Path, pid: int | None) -> str:
+    """Who holds the file, as far as the operating system tells."""
+    if pid is None:
+        return f"{path.name} is in use by another process; waiting for it"
+    command = _command_of(pid)
+    return f"{path.name} is in use by process {pid}{f' ({command})' if command else ''}; waiting for it"
+
+
+def _command_of(pid: int) -> str:
+    try:
+        parts = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    words = [part.decode(errors="replace") for part in parts if part]
+    return " ".join(Path(word).name if "/" in word and index == 0 else word for index, word in enumerate(words))[:60]

@@ -1,0 +1,1 @@
+"""The widgets that screens share, drawn with Textual's core alone."""

@@ -1,0 +1,158 @@
+"""The lines at the top: the screens with their keys, and what is looked at."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+from textual.content import Content
+from textual.reactive import reactive
+from textual.widgets import Static
+
+from kerneldb.tui import numbers
+from kerneldb.tui.screens import PLACES
+from kerneldb.tui.store import READY, Condition
+
+if TYPE_CHECKING:
+    from textual import events
+
+    from kerneldb.tui.model import Choice
+    from kerneldb.tui.store import Store
+
+KEYS_ONLY: Final = 76
+
+
+class Tabs(Static):
+    """The screens with their keys; a click shows one."""
+
+    DEFAULT_CSS = """
+    Tabs { height: 1; background: $panel; color: $foreground; text-wrap: nowrap; }
+    """
+
+    active: reactive[str] = reactive("")
+
+    def __init__(self) -> None:
+        super().__init__(id="tabs")
+        self._ends: list[tuple[int, str]] = []
+
+    def render(self) -> Content:
+        """The names, as long as they fit; keys alone where they do not."""
+        parts: list[Content] = []
+        self._ends, end = [], 0
+        space = " " if self.size.width >= sum(len(place.title) + 4 for place in PLACES) else ""
+        for place in PLACES:
+            here = place.name == self.active
+            text = f" {place.key} {place.title}{space}" if here or self.size.width >= KEYS_ONLY else f" {place.key}"
+            parts.append(Content.styled(text, "bold reverse" if here else ""))
+            end += len(text)
+            self._ends.append((end, place.name))
+        return Content.assemble(*parts)
+
+    async def on_click(self, event: events.Click) -> None:
+        """Show the screen under the mouse."""
+        for end, name in self._ends:
+            if event.x < end:
+                await self.app.run_action(f"show({name!r})")
+                return
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Facts:
+    """What the status line knows: sizes of the file and of the Selection; None is not known yet."""
+
+    devices: tuple[str, ...] = ()
+    traces: int | None = None
+    launches: int | None = None
+    total_ns: int | None = None
+    matched: int | None = None
+    matched_ns: int | None = None
+    problem: str = ""
+
+
+async def facts_of(store: Store, choice: Choice) -> Facts:
+    """Ask for the facts. Without a WHERE text, sums that were made at ingest answer."""
+    (whole,) = await store.rows("tui_status_rollups", {"names": list(choice.traces) or None})
+    devices = tuple(row["device"] for row in await store.rows("tui_devices"))
+    if choice.where.strip():
+        (found,) = await store.rows("tui_status_launches", None, choice.selection())
+        whole |= found
+    return Facts(devices=devices, **whole)
+
+
+class Status(Static):
+    """The line about the file and the Selection; the WHERE text stands in the bar below."""
+
+    DEFAULT_CSS = """
+    Status { height: 1; padding: 0 1; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis; }
+    Status.-warning { color: $text-warning; text-style: bold; }
+    """
+
+    facts: reactive[Facts] = reactive(Facts())
+    condition: reactive[Condition] = reactive(READY)
+    choice: reactive[Choice | None] = reactive(None)
+    asking: reactive[bool] = reactive(False)
+
+    def __init__(self, name: str) -> None:
+        super().__init__("", id="status", markup=False)
+        self._file = name
+
+    def watch_condition(self, condition: Condition) -> None:
+        """A file that cannot be had is what matters most."""
+        self.set_class(condition.kind != "ready", "-warning")
+
+    def render(self) -> Content:
+        """File, GPU, traces, and the matched launches with their share."""
+        mark = "◌ " if self.asking else "● "
+        if self.condition.kind != "ready":
+            return Content(mark + self.condition.sentence.splitlines()[0])
+        return Content(mark + self._line(self.size.width - 4))
+
+    def _line(self, room: int) -> str:
+        """File, GPU, traces, launches, time; where that is too long, GPU and then the name of the file go."""
+        parts = self._parts()
+        for dropped in ("device", "file", "traces"):
+            line = " · ".join(text for text in parts.values() if text)
+            if len(line) <= room:
+                break
+            parts[dropped] = ""
+        return " · ".join(text for text in parts.values() if text)
+
+    def _parts(self) -> dict[str, str]:
+        facts = self.facts
+        more = f" +{len(facts.devices) - 1}" if len(facts.devices) > 1 else ""
+        return {
+            "file": self._file,
+            "device": facts.devices[0] + more if facts.devices else "",
+            "traces": _traces(facts, self.choice),
+            "problem": facts.problem,
+            "launches": _matched(facts),
+            "time": _time(facts),
+        }
+
+
+def _traces(facts: Facts, choice: Choice | None) -> str:
+    if facts.traces is None:
+        return ""
+    if choice is not None and len(choice.traces) == 1:
+        return f"trace {choice.traces[0]}"
+    if choice is not None and choice.traces:
+        return f"{len(choice.traces)} of {facts.traces:,} traces"
+    return f"{facts.traces:,} trace{'' if facts.traces == 1 else 's'}"
+
+
+def _matched(facts: Facts) -> str:
+    if facts.launches is None:
+        return ""
+    matched = facts.matched or 0
+    if matched == facts.launches:
+        return f"{facts.launches:,} launches"
+    return f"{matched:,} of {facts.launches:,} launches"
+
+
+def _time(facts: Facts) -> str:
+    if facts.matched_ns is None:
+        return ""
+    share = ""
+    if facts.total_ns and facts.matched_ns != facts.total_ns:
+        share = f" ({numbers.percent(100 * facts.matched_ns / facts.total_ns)})"
+    return f"{numbers.duration(facts.matched_ns)} GPU{share}"

@@ -1,0 +1,153 @@
+"""The WHERE bar: one line of SQL over `kernels`, completion, history, the engine's message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+from textual.suggester import Suggester
+from textual.widgets import Input, Label, Static
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+
+
+class Words(Suggester):
+    """Completes the last word of a condition: columns, and values of the column before it."""
+
+    def __init__(self) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+        self.words: list[str] = []
+
+    async def get_suggestion(self, value: str) -> str | None:
+        """`value` with its last word completed."""
+        start = max(value.rfind(mark) for mark in " (=<>,") + 1
+        last = value[start:]
+        if not last:
+            return None
+        for word in self.words:
+            if word.lower().startswith(last.lower()) and len(word) > len(last):
+                return value[:start] + last + word[len(last) :]
+        return None
+
+
+class WhereInput(Input):
+    """The line itself. Up and down walk through the conditions used before."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "older", "Older", show=False),
+        Binding("down", "newer", "Newer", show=False),
+        Binding("ctrl+u", "clear_all", "Clear", show=False),
+    ]
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.past: list[str] = []
+        self._place = -1
+        self._draft = ""
+
+    def action_older(self) -> None:
+        """The condition used before this one."""
+        self._walk(+1)
+
+    def action_newer(self) -> None:
+        """The one used after it, and last what was being written."""
+        self._walk(-1)
+
+    def action_clear_all(self) -> None:
+        """Empty the line."""
+        self.value = ""
+
+    def begin(self) -> None:
+        """Start at the newest place of the history."""
+        self._place = -1
+
+    def _walk(self, by: int) -> None:
+        place = min(max(self._place + by, -1), len(self.past) - 1)
+        if place == self._place:
+            return
+        if self._place == -1:
+            self._draft = self.value
+        self._place = place
+        self.value = self._draft if place == -1 else self.past[place]
+        self.cursor_position = len(self.value)
+
+
+class WhereBar(Vertical):
+    """The line, and under it the engine's message while the text does not work."""
+
+    DEFAULT_CSS = """
+    WhereBar { height: auto; }
+    WhereBar Horizontal { height: 1; }
+    WhereBar Label { width: auto; padding: 0 1; color: $text-muted; }
+    WhereBar WhereInput { height: 1; border: none; padding: 0; background: $surface; }
+    WhereBar WhereInput:focus { border: none; background: $boost; }
+    WhereBar .wherebar--message { display: none; height: auto; max-height: 8; padding: 0 1; color: $text-error; }
+    WhereBar.-bad .wherebar--message { display: block; }
+    WhereBar.-bad Label { color: $text-error; text-style: bold; }
+    """
+
+    class Given(Message):
+        """A condition was confirmed."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    def __init__(self) -> None:
+        super().__init__(id="where")
+        self.suggester = Words()
+        self._accepted = ""
+
+    def compose(self) -> ComposeResult:
+        """A label, the line, the message."""
+        with Horizontal():
+            yield Label("where", id="where-label")
+            yield WhereInput(
+                placeholder="all launches; / writes a condition: category = 'GEMM'",
+                suggester=self.suggester,
+                select_on_focus=False,
+                id="where-input",
+            )
+        yield Static("", classes="wherebar--message", markup=False)
+
+    @property
+    def line(self) -> WhereInput:
+        """The input."""
+        return self.query_one(WhereInput)
+
+    @property
+    def editing(self) -> bool:
+        """Whether the keyboard is in the line."""
+        return self.line.has_focus
+
+    def edit(self) -> None:
+        """Put the cursor at the end of the line."""
+        self.line.begin()
+        self.line.focus()
+        self.line.cursor_position = len(self.line.value)
+
+    def leave(self) -> None:
+        """Take back what was being written."""
+        self.accept(self._accepted)
+
+    def accept(self, text: str) -> None:
+        """`text` is what all screens look at now."""
+        self._accepted = text
+        self.remove_class("-bad")
+        if self.line.value != text:
+            self.line.value = text
+
+    def refuse(self, text: str, message: str) -> None:
+        """`text` does not work, for the reason `message`; the screens keep what they show."""
+        self.line.value = text
+        self.add_class("-bad")
+        self.query_one(".wherebar--message", Static).update(message)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.post_message(self.Given(event.value))
