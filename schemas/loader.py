@@ -73,6 +73,12 @@ def objects() -> str:
 
 
 @functools.cache
+def macros() -> str:
+    """The SQL of the macros over any relation alone, which is all that adding a trace takes."""
+    return _text("macros")
+
+
+@functools.cache
 def docs() -> tuple[Doc, ...]:
     """The rows of reference/schema_docs*.csv, file by file in the order of their names."""
     return tuple(

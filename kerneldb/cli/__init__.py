@@ -20,7 +20,10 @@ from kerneldb.cli.diff import diff
 from kerneldb.cli.doctor import doctor
 from kerneldb.cli.export import export
 from kerneldb.cli.ingest import ingest
+from kerneldb.cli.inherit import inherit
+from kerneldb.cli.lake import compact, init, migrate, pull, push
 from kerneldb.cli.ncu_command import coverage, ncu_command
+from kerneldb.cli.options import DatabaseType
 from kerneldb.cli.query import query
 from kerneldb.cli.record import record
 from kerneldb.cli.refresh import refresh
@@ -31,11 +34,13 @@ from kerneldb.cli.schema import schema
 from kerneldb.cli.show import show
 from kerneldb.cli.top import top
 from kerneldb.cli.traces import traces
+from kerneldb.cli.tui import tui
 
 HELP_OPTIONS = ["-h", "--help"]
 COMMANDS: tuple[click.Command, ...] = (
     ingest, query, top, show, diff, compare, variants, annotate, *answers.COMMANDS, report, bounds, ncu_command,
-    coverage, record, replay, closure, traces, export, doctor, schema, refresh, completion,
+    coverage, record, inherit, replay, closure, traces, export, doctor, schema, refresh, init, migrate, push, pull,
+    compact, completion, tui,
 )  # fmt: skip
 
 
@@ -58,16 +63,16 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, value: bool)
 )
 @click.option(
     "--db",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=DatabaseType(),
     default=DEFAULT_DATABASE,
     show_default=True,
     envvar="KERNELDB_DB",
     show_envvar=True,
     metavar="FILE",
-    help="Database file; may also follow the command.",
+    help="Database file or lake; may also follow the command.",
 )
 @click.pass_context
-def cli(ctx: click.Context, db: Path) -> None:
+def cli(ctx: click.Context, db: str | Path) -> None:
     """Ask GPU-kernel traces questions in SQL.
 
     Traces go into one DuckDB file; every command reads that file.

@@ -53,7 +53,7 @@ def bounds(
     if repeated := database.repeated_prints(traces):
         note(f"another print of a report is in the same run, and counts: not {', '.join(repeated)}")
     if not len(result):
-        note("no profiled launches are selected; kerneldb ncu-command prints a line that collects counters")
+        note("no launches with counters of Nsight Compute are selected; kerneldb ncu-command prints a line for them")
     if limit and output.format != "table":
         result = result.head(limit)
     emit(result.to_reader(), limited(output, limit, None))

@@ -24,6 +24,10 @@ GROUP_COLUMNS: Final = (
     "part", "signatures", "n", "recorded_ns", "share_pct", "replayed_launches_pct", "replayed_ns", "error_pct",
     "above_gap_mj", "above_gap_error_mj",
 )  # fmt: skip
+PARTS: Final = (
+    ("computation", "computation"), ("communication", "communication"), ("transfer", "transfer"), ("waiting", "wait"),
+)  # fmt: skip
+PART_COLUMNS: Final = ("part", "n", "recorded_ns", "replayed_ns", "replayed_pct", "error_pct")
 KERNEL_COLUMNS: Final = (
     "kernel", "category", "route", "grade", "n", "recorded_ns", "share_pct", "replayed_ns", "ratio", "above_gap_mj",
     "above_gap_error_mj",
@@ -56,11 +60,14 @@ def closure(traces: tuple[str, ...], *, where: str | None, top: int, output: Out
     if where is not None:
         note("only the selected launches are predicted; what was measured is the whole")
     if output.format == "table":
-        emit_text("\n".join("".join(line.rstrip() + "\n" for line in page(one)) for one in found.books), output)
+        pages = [*map(page, found.books), *map(job_page, found.jobs)]
+        emit_text("\n".join("".join(line.rstrip() + "\n" for line in lines) for lines in pages), output)
     elif output.format == "json":
         from kerneldb.output.records import encode
 
-        emit_text(encode({"stages": [one.as_dict() for one in found.books]}).decode() + "\n", output)
+        emit_text(
+            encode({"stages": [one.as_dict() for one in found.books], "jobs": found.jobs}).decode() + "\n", output
+        )
     else:
         emit(found.table.to_reader(), output)
 
@@ -75,6 +82,24 @@ def page(one: Books) -> Iterator[str]:
         yield from ["", title, *_table([row for row in one.groups if row["grouped_by"] == by], GROUP_COLUMNS)]
     if one.kernels:
         yield from ["", "kernels with most time", *_table(one.kernels, KERNEL_COLUMNS)]
+
+
+def job_page(job: Mapping[str, Any]) -> Iterator[str]:
+    """A stage of a job of several ranks for people."""
+    yield f"job {job['job']}, {job['stage']}" + (f", {job['mode']}" if job["mode"] else "")
+    facts = [f"{name} {job[name]}" for name in ("model", "gpu", "run") if job[name]]
+    yield "  " + ", ".join([*facts, f"{job['ranks']} of {job['world_size']} ranks, mean of them, per iteration"])
+    yield from ["", *_table([row for part in PARTS if (row := _part(job, part))], PART_COLUMNS)]
+    if job["wait_ns"] is not None:
+        longest, slowest = _number(job["longest_wait_ns"], 1e-3), job["slowest_rank"]
+        yield f"  the rank that waits most waits {longest} µs; the others wait for rank {slowest}"
+
+
+def _part(job: Mapping[str, Any], part: tuple[str, str]) -> dict[str, Any]:
+    title, name = part
+    columns = ("n", "ns", "replayed_ns", "replayed_pct", "error_pct")
+    values = {column: job.get(f"{name}_{column}") for column in columns}
+    return {"part": title, "recorded_ns": values.pop("ns"), **values}
 
 
 def _terms(one: Books, section: str) -> Iterator[str]:

@@ -41,7 +41,7 @@ class Percent(click.ParamType[float]):
         return number
 
 
-@click.command(short_help="What changed between two traces.")
+@click.command(short_help="What changed between two traces, or runs.")
 @click.argument("before")
 @click.argument("after")
 @click.option("--where", metavar="TEXT", help="Compare only launches that meet this condition.")
@@ -50,7 +50,7 @@ class Percent(click.ParamType[float]):
 )
 @click.option("--fail-on", type=Percent(), metavar="PERCENT", help="Exit with 5 where time grew by as much.")
 @click.option("--all", "everything", is_flag=True, help="In tables, show what did not change, and all counters, too.")
-@click.option("--metrics", is_flag=True, help="Compare the means of hardware counters; names of runs will do.")
+@click.option("--metrics", is_flag=True, help="Compare the means of hardware counters.")
 @click.option("--classes", is_flag=True, help="Compare what limits each kernel, by its counters.")
 @click.option(
     "--rule", default="ncu", show_default=True, metavar="NAME", help="Rule that classifies (kerneldb bounds)."
@@ -74,15 +74,18 @@ def diff(
     limit: int | None,
     output: Output,
 ) -> None:
-    """Show what changed from the trace BEFORE to the trace AFTER, kernel by kernel, largest change first.
+    """Show what changed from BEFORE to AFTER, kernel by kernel, largest change first.
 
-    Kernels match by signature, then by name, then by operator; totals of the rows add up to those of the traces. The
-    shift that all kernels share (clocks) is told apart. `slower` and `faster` are over --threshold beyond that shift
-    and pass a Mann-Whitney test with Holm's correction at 5 %; `noise` is over the threshold only.
+    Each is the name of a trace, else of a run, else a label, else a pattern ('nightly-*') for several traces. Kernels
+    match by signature, then by name, then by operator; totals of the rows add up to those of the traces. The shift
+    that all kernels share (clocks) is told apart. `slower` and `faster` are over --threshold beyond that shift and
+    pass two tests with Holm's correction at 5 %: Mann-Whitney's of their launches, and whether they moved more than
+    kernels do from one recording to the next; `noise` is over the threshold only.
 
     \b
       kerneldb diff monday tuesday
       kerneldb diff monday tuesday --where "phase = 'decode'" --fail-on 3%
+      kerneldb diff 'monday-*' 'tuesday-*' --where steady
       kerneldb diff counters-v1 counters-v2 --metrics
     """
     if metrics or classes:
@@ -144,5 +147,8 @@ def summary(before: str, after: str, found: Difference) -> str:
     change = "" if found.delta_pct is None else f" ({found.delta_pct:+.2f} %)"
     times = f"{found.before_ns / 1e6:,.3f} ms -> {found.after_ns / 1e6:,.3f} ms{change}"
     verdicts = ", ".join(f"{n:,} {verdict}" for verdict, n in found.by_verdict.items())
+    if found.steady is not None and found.iteration_delta_pct is not None:
+        one, other = (side.mean_ns / 1e6 for side in found.steady)
+        times += f"; a steady iteration {one:,.3f} ms -> {other:,.3f} ms ({found.iteration_delta_pct:+.2f} %)"
     shift = f"; common shift {found.common_shift_pct:+.2f} %" if found.common_shift_pct else ""
     return f"{before} -> {after}: GPU time {times}{shift}; {verdicts or 'nothing to compare'}"

@@ -33,6 +33,13 @@ WORTH_A_LINE = ("repaired", "lost", "truncated")
 @click.option("--keep-environment", is_flag=True, help="Keep recorded environment variables and command lines.")
 @click.option("--time-zone", metavar="ZONE", help="Zone of local times in logs, such as UTC (default: this machine's).")
 @click.option("--date", metavar="DAY", help="Day of the first row, for logs with times of day only (2026-11-21).")
+@click.option(
+    "--triton-sources",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder with sources of Triton kernels, such as the cache of TorchInductor; they are told by their hash.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary lines; errors only.")
 @lock_timeout_option
 @output_options
@@ -49,6 +56,7 @@ def ingest(
     keep_environment: bool,
     time_zone: str | None,
     date: str | None,
+    triton_sources: tuple[Path, ...],
     quiet: bool,
     lock_timeout: float,
     output: Output,
@@ -68,7 +76,16 @@ def ingest(
     from kerneldb.api import IngestOptions, outcome_table
 
     wanted = IngestOptions(
-        label, phase, name, run, pairs(tags), replace, keep_environment=keep_environment, time_zone=time_zone, date=date
+        label,
+        phase,
+        name,
+        run,
+        pairs(tags),
+        replace,
+        keep_environment=keep_environment,
+        time_zone=time_zone,
+        date=date,
+        triton_sources=triton_sources,
     )
     database = open_database(create=True, lock_timeout=lock_timeout)
     outcomes = []
@@ -125,6 +142,7 @@ def _ignored(outcome: Outcome, wanted: IngestOptions) -> list[str]:
         "--set": bool(wanted.tags),
         "--time-zone": wanted.time_zone is not None,
         "--date": wanted.date is not None,
+        "--triton-sources": bool(wanted.triton_sources),
     }
     kept = {"unchanged": tuple(given), "replaced": ("--name",)}.get(outcome.status, ())
     return [option for option in kept if given[option]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,23 +20,36 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., None])
 
 LOCK_TIMEOUT_S = 30.0
+LAKE = "ducklake:"
 READ_WAIT_S = 3.0
 """How long commands that only read, and have no --lock-timeout, wait for a writer; a commit rarely takes longer."""
+
+
+class DatabaseType(click.ParamType[str | Path]):
+    """A path of a database file, or the text that names a lake."""
+
+    name = "database"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | Path:
+        """The path, or the text of a lake as it is: slashes in it mean something."""
+        if str(value).startswith(LAKE):
+            return str(value)
+        return Path(os.fsdecode(click.Path(dir_okay=False).convert(value, param, ctx)))
 
 
 def database_option(command: Command) -> Command:
     """`--db` after the command, with the meaning that it has before the command."""
     return click.option(
         "--db",
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=DatabaseType(),
         expose_value=False,
         callback=_use_database,
         metavar="FILE",
-        help="Database file (default: KERNELDB_DB, else kernels.duckdb).",
+        help="Database file or lake (default: KERNELDB_DB, else kernels.duckdb).",
     )(command)
 
 
-def _use_database(ctx: click.Context, _parameter: click.Parameter, value: Path | None) -> None:
+def _use_database(ctx: click.Context, _parameter: click.Parameter, value: str | Path | None) -> None:
     if value is not None:
         ctx.ensure_object(Settings).database = value
 

@@ -14,12 +14,18 @@ from kerneldb.cli.options import database_option, open_database, output_options,
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pyarrow as pa
+
     from kerneldb.api import Database
     from kerneldb.api.planning import Request
     from kerneldb.output import Output
     from kerneldb.replay.options import Options
+    from kerneldb.replay.plan import Plan
 
 PROGRESS_SECONDS = 2.0
+BEST = 2
+SHOWN_ROWS = 20
+SHOWN = ["kernel", "launches", "total_ns", "route", "rank", "op", "input_dims", "score", "why"]
 MEASURING = ("progress", "energy")
 CACHES = ("cold", "warm", "mixed")
 
@@ -30,6 +36,7 @@ CACHES = ("cold", "warm", "mixed")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="The N signatures with most time.")
 @click.option("--until-time", metavar="SHARE", help="Signatures up to this share of the time, for example 95%.")
 @click.option("--device", default="cuda:0", show_default=True, metavar="DEVICE", help="cuda:N or cpu.")
+@click.option("--gpus", metavar="N", help="How many GPUs, or all: one worker each; with --device cpu, workers.")
 @click.option("--cache", type=click.Choice(CACHES), default="mixed", show_default=True, help="State of the L2.")
 @click.option("--runs", type=click.IntRange(min=1), default=12, show_default=True, help="Timed calls.")
 @click.option("--warmup", type=click.IntRange(min=1), default=3, show_default=True, help="Calls before them.")
@@ -44,12 +51,20 @@ CACHES = ("cold", "warm", "mixed")
     help="Time for energy; kernels with least time go without where it is not enough.",
 )
 @click.option("--limit-seconds", type=click.FloatRange(min=0), metavar="S", help="Stop after so long.")
+@click.option("--allow-code", is_flag=True, help="Run sources of Triton kernels that came with the traces.")
 @click.option("--resume", is_flag=True, help="Go on with the replay that was stopped.")
+@click.option(
+    "--model-config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="CONFIG.JSON",
+    help="Configuration of the model: its sizes help to find calls that were not recorded.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the plan and run nothing.")
+@click.option("--candidates", is_flag=True, help="Print the calls proposed for launches without one; run nothing.")
 @click.option(
     "--write-plan", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan for another machine."
 )
-@click.option("--read-journal", type=click.Path(exists=True, path_type=Path), help="Commit a journal made elsewhere.")
+@click.option("--read-journal", type=click.Path(path_type=Path), help="Commit a journal made elsewhere.")
 @output_options
 @database_option
 def replay(*, output: Output, **given: Any) -> None:
@@ -64,12 +79,18 @@ def replay(*, output: Output, **given: Any) -> None:
     interval: energy_mj per launch, and above_gap_mj above a GPU that is only kept going. Where it cannot be measured
     it is NULL, with the reason.
 
+    Launches recorded without a call (in graphs, cut traces, traces of nsys, ncu and rocprof) inherit that of the same
+    launch elsewhere in the database, chosen by the kernels before and after it; failing that, calls are proposed from
+    name, grid, duration and order, and tried. Their results are labelled inherited and inferred (dims_source), and
+    summed apart from those of recorded calls.
+
     Prints the plan with --dry-run, else what came of it, by category and route. Needs PyTorch and, unless --device
     cpu, a GPU. On a machine without DuckDB: --write-plan here, `python -m kerneldb.replay PLAN --journal JOURNAL`
     there, --read-journal with --write-plan here.
 
     \b
       kerneldb replay --where "category = 'GEMM'" --dry-run
+      kerneldb replay --trace nsys-run --model-config config.json --candidates
       kerneldb replay --until-time 95%
       kerneldb top --where "energy_mj > 5"
       kerneldb query "SELECT name, reason FROM kernels JOIN replays USING (signature_id) WHERE replay_grade = 'L4'"
@@ -77,20 +98,35 @@ def replay(*, output: Output, **given: Any) -> None:
     database = open_database()
     if given["read_journal"] is not None:
         _read(database, given["write_plan"], given["read_journal"], output)
-    elif given["dry_run"] or given["write_plan"] is not None:
-        _plan(database, _request(given), given["write_plan"], output)
+    elif given["dry_run"] or given["candidates"] or given["write_plan"] is not None:
+        _plan(database, _request(given), given["write_plan"], output, only_candidates=given["candidates"])
     else:
-        _run(database, None if given["resume"] else _request(given), _options(given), output)
+        _run(database, None if given["resume"] else _request(given), _options(given), output, given["gpus"])
 
 
 def _request(given: Mapping[str, Any]) -> Request:
     from kerneldb.api.planning import Request, share_of
 
     share = share_of(given["until_time"]) if given["until_time"] else None
-    return Request(given["where"], given["traces"], given["signatures"], given["top"], share)
+    config = None if given["model_config"] is None else _config(given["model_config"])
+    return Request(given["where"], given["traces"], given["signatures"], given["top"], share, config)
 
 
-_SAME = ("cache", "runs", "warmup", "modules", "limit_seconds", "energy", "energy_seconds")
+def _config(path: Path) -> dict[str, Any]:
+    import json
+
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        message = f"{path}: not JSON ({error})"
+        raise click.BadParameter(message, param_hint="--model-config") from error
+    if not isinstance(config, dict):
+        message = f"{path}: not the configuration of a model"
+        raise click.BadParameter(message, param_hint="--model-config")
+    return config
+
+
+_SAME = ("cache", "runs", "warmup", "modules", "limit_seconds", "energy", "energy_seconds", "allow_code")
 
 
 def _options(given: Mapping[str, Any]) -> Options:
@@ -101,39 +137,79 @@ def _options(given: Mapping[str, Any]) -> Options:
     return Options(device=device, **same)
 
 
-def _plan(database: Database, request: Request, path: Path | None, output: Output) -> None:
+def _plan(
+    database: Database, request: Request, path: Path | None, output: Output, *, only_candidates: bool = False
+) -> None:
     import pyarrow as pa
 
-    from kerneldb.api.planning import feasibility
+    from kerneldb.api.planning import CANDIDATES, candidates, feasibility
     from kerneldb.replay import plan
 
     planned = database.plan_replay(request)
     if path is not None:
+        database.keep_found(planned)
         plan.write(planned.plan, path)
         note(f"{path}: {len(planned.plan.items):,} calls to replay")
-    emit(pa.Table.from_pylist(feasibility(planned.routes)).to_reader(), output)
+    _tell_code(planned.plan, allowed=False)
+    proposed = pa.Table.from_pylist(list(candidates(planned.plan)), schema=pa.schema(CANDIDATES))
+    if not only_candidates:
+        emit(pa.Table.from_pylist(feasibility(planned.routes)).to_reader(), output)
+    if only_candidates:
+        emit(proposed.to_reader(), output)
+    elif proposed.num_rows and output.format == "table" and output.path is None:
+        _propose(proposed)
+
+
+def _propose(proposed: pa.Table) -> None:
+    """The best candidates of the launches without a recorded call that take most time."""
+    import pyarrow.compute as pc
+
+    from kerneldb.output import Output
+
+    best = proposed.filter(pc.less_equal(proposed["rank"], BEST)).sort_by(
+        [("total_ns", "descending"), ("rank", "ascending")]
+    )
+    click.echo("\ncalls proposed for launches without a recorded one, those with most time first")
+    emit(best.select(SHOWN).slice(0, SHOWN_ROWS).to_reader(), Output())
+    note(f"--candidates shows all {proposed.num_rows:,}")
 
 
 def _read(database: Database, plan: Path | None, journal: Path, output: Output) -> None:
     if plan is None:
         message = "--read-journal needs the plan that was replayed: --write-plan PLAN"
         raise click.UsageError(message)
-    emit(database.replay_results(database.read_journal(plan, journal)).to_reader(), output)
+    from kerneldb.replay.fleet.run import journals
+
+    paths = journals(journal)
+    if not paths:
+        message = f"{journal}: no journal there"
+        raise click.UsageError(message)
+    emit(database.replay_results([database.read_journal(plan, path) for path in paths]).to_reader(), output)
 
 
-def _run(database: Database, request: Request | None, options: Options, output: Output) -> None:
+def _run(database: Database, request: Request | None, options: Options, output: Output, gpus: str | None) -> None:
     planned = None if request is None else database.plan_replay(request)
-    done = database.replay(planned, options, _Teller().hear)
+    if planned is not None:
+        _tell_code(planned.plan, allowed=options.allow_code)
+    done = database.replay(planned, options, _Teller().hear, gpus=gpus)
     grades = ", ".join(f"{n:,} × {grade}" for grade, n in sorted(done.by_grade.items()))
     where = "" if options.device == "cuda:0" else f" --device {options.device}"
+    where += "" if gpus is None else f" --gpus {gpus}"
     state = "done" if done.finished else f"stopped; go on with: kerneldb replay --resume{where}"
     replayed = grades or ("nothing replayed" if request is not None else "no further call")
-    note(f"replay {done.run_id}: {replayed} in {done.wall_s:,.0f} s, {state}")
+    note(f"replay {', '.join(done.run_ids)}: {replayed} in {done.wall_s:,.0f} s, {state}")
     if done.energy_reason is not None:
         note(f"no energy: {done.energy_reason}")
-    emit(database.replay_results(done.run_id).to_reader(), output)
+    emit(database.replay_results(done.run_ids).to_reader(), output)
     if done.interrupted:
         raise KeyboardInterrupt
+
+
+def _tell_code(plan: Plan, *, allowed: bool) -> None:
+    from kerneldb.replay.triton import code
+
+    for line in code.shown(plan, allowed=allowed):
+        note(line)
 
 
 class _Teller:

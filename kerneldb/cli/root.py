@@ -18,9 +18,9 @@ INTERRUPTED = 130
 
 @dataclasses.dataclass
 class Settings:
-    """What holds for the whole call: the database file."""
+    """What holds for the whole call: the database file, or the text that names a lake."""
 
-    database: Path = Path(DEFAULT_DATABASE)
+    database: str | Path = Path(DEFAULT_DATABASE)
 
 
 class Failure(click.ClickException):

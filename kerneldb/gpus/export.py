@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -38,18 +37,6 @@ UNITS: Final = {
     "registers_per_multiprocessor": "registers",
     "shared_bytes_per_multiprocessor": "byte",
 }
-ROCM_SPECS: Final = "ROCm documentation, AMD GPU specifications"
-LIMIT_SOURCES: Final = {
-    ("NVIDIA", "max_threads_per_multiprocessor"): limits.CUDA_GUIDE,
-    ("NVIDIA", "registers_per_multiprocessor"): limits.CUDA_GUIDE,
-    ("NVIDIA", "shared_bytes_per_multiprocessor"): limits.CUDA_GUIDE,
-    ("AMD", "max_threads_per_multiprocessor"): limits.LLVM,
-    ("AMD", "registers_per_multiprocessor"): ROCM_SPECS,
-    ("AMD", "shared_bytes_per_multiprocessor"): ROCM_SPECS,
-    ("AMD", "l2_bytes"): ROCM_SPECS,
-}
-"""Where a figure comes from that the document named in a row of `GPUS` does not have."""
-
 Spec = dict[str, str | float | None]
 
 
@@ -69,10 +56,11 @@ def _of_arch(arch: str, vendor: str, facts: Iterable[tuple[str, int, str]], sour
 
 
 def _of_gpu(gpu: Gpu) -> Iterator[Spec]:
-    for fact, value in dataclasses.asdict(gpu).items():
-        if fact in UNITS and value is not None:
-            source = LIMIT_SOURCES.get((gpu.vendor, fact), gpu.source)
-            row = (gpu.name, gpu.vendor, gpu.arch, fact, value, UNITS[fact], source)
+    """A row per figure, and one without a value for each figure whose absence is explained."""
+    for fact, unit in UNITS.items():
+        value = getattr(gpu, fact)
+        if value is not None or fact in gpu.sources:
+            row = (gpu.name, gpu.vendor, gpu.arch, fact, value, unit, gpu.sources.get(fact, gpu.source))
             yield dict(zip(SPEC_COLUMNS, row, strict=True))
 
 

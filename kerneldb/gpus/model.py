@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +14,10 @@ class Gpu:
     multiply-add as two, accumulating in fp32 (int32 for int8): the fastest unit for the type counts, matrix units
     included; `fp32_tflops` of NVIDIA GPUs is that of the CUDA cores, because TF32 rounds its inputs. `memory_gib` is
     the nominal capacity, `bandwidth_gbs` in 1e9 bytes per second. Per-multiprocessor limits are per SM (NVIDIA) or
-    compute unit (AMD); registers are 32 bits wide. What no source states is None. `source` names the documents.
+    compute unit (AMD); registers are 32 bits wide.
+
+    `source` names the document of all figures but those for which `sources` names another one. What no source states is
+    None; where a figure might be expected, `sources` says why there is none.
     """
 
     name: str
@@ -35,6 +39,7 @@ class Gpu:
     max_threads_per_multiprocessor: int | None = None
     registers_per_multiprocessor: int | None = None
     shared_bytes_per_multiprocessor: int | None = None
+    sources: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
 
     @property
     def memory_bytes(self) -> int | None:

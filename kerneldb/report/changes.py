@@ -1,4 +1,4 @@
-"""The report on what changed between two traces, or between the hardware counters of two runs."""
+"""The report on what changed between two traces or runs: times, and hardware counters."""
 
 from __future__ import annotations
 
@@ -60,17 +60,14 @@ METRICS: Final = (
 def comparison(
     database: Database, before: str, after: str, threshold: float = THRESHOLD, rule: str | None = None
 ) -> Report:
-    """The report on what changed from `before` to `after`: times of two traces, counters of two traces or runs.
+    """The report on what changed from `before` to `after`, each a trace or several (`named`): times, and counters.
 
     `threshold` is that of `Database.diff`, `rule` classifies counters. Raises UsageError for an unknown name, and where
     the two have nothing to compare.
     """
     sides = [named(database, name) for name in (before, after)]
     sections: list[Section] = []
-    if all(
-        rows[0]["trace"] == name and rows[0]["kind"] != "profiled"
-        for rows, name in zip(sides, (before, after), strict=True)
-    ):
+    if all(any(row["kind"] != "profiled" for row in rows) for rows in sides):
         sections += _times(database, before, after, threshold)
     sections += _counters(database, before, after, rule or RULE)
     if not sections:

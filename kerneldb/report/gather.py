@@ -22,14 +22,14 @@ ALL_SHORT: Final = 90
 
 
 def single(database: Database, names: Sequence[str], rule: str | None = None) -> Report:
-    """The report on the traces that `names` mean (names of traces or runs). Raises UsageError for an unknown name.
+    """The report on the traces that `names` mean (see `named`). Raises UsageError for an unknown name.
 
     Each trace with times has its own sections; counters of all of them, and of their runs, stand together. `rule` is
     the rule of `bounds` by which counters are classified.
     """
     from kerneldb.report import counters
 
-    found = [row for name in names for row in named(database, name)]
+    found = list({row["trace"]: row for name in names for row in named(database, name)}.values())
     traces = [row["trace"] for row in found]
     timed = [row["trace"] for row in found if row["kind"] != "profiled"]
     sections: list[Section] = []
@@ -46,7 +46,10 @@ def single(database: Database, names: Sequence[str], rule: str | None = None) ->
 
 
 def named(database: Database, name: str) -> list[dict[str, Any]]:
-    """The traces that `name` means, with their kinds. Raises UsageError where there is none."""
+    """The traces that `name` means, with their kinds: a trace, else those of a run, of a label, or of a pattern.
+
+    Raises UsageError where there is none.
+    """
     rows = database.sql(statement("report_named"), {"name": name}).rows()
     if not rows:
         database.traces([name])

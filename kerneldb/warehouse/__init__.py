@@ -1,4 +1,4 @@
-"""The warehouse: one DuckDB file, held for one query or one commit at a time.
+"""The warehouse: one DuckDB file, held for one query or one commit at a time, or a lake that many write at once.
 
 >>> warehouse = Warehouse.create_or_open("kernels.duckdb")  # doctest: +SKIP
 >>> warehouse.query("FROM top_kernels LIMIT 10")  # doctest: +SKIP
@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import difflib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kerneldb.errors import TraceExistsError, UsageError, WarehouseLockedError, WarehouseVersionError
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import commit, execute, migrate, replay
 from kerneldb.warehouse.attach import read_lease, store_errors, transaction, write_lease
+from kerneldb.warehouse.place import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,44 +25,55 @@ if TYPE_CHECKING:
 
     from kerneldb.batch import Manifest
 
+T = TypeVar("T")
+
 LOCK_TIMEOUT_S = 30.0
 
 
 class Warehouse:
-    """A database file. Holds no connection: every method takes the file for as long as it runs.
+    """A database file or a lake. Holds no connection: every method takes one for as long as it runs.
 
-    Made by `Warehouse.open` and `Warehouse.create_or_open`, which bring the file to the current schema; the plain
-    constructor checks nothing. `lock_timeout` is how many seconds a reader or writer waits for other holders.
+    Made by `Warehouse.open` and `Warehouse.create_or_open`, which bring a file to the current schema (lakes are made
+    and migrated on demand only, `kerneldb.warehouse.upkeep`); the plain constructor checks nothing. `lock_timeout` is
+    how many seconds a reader or writer waits for other holders. `path` is the file; of a lake, see `Place`.
     """
 
-    def __init__(self, path: str | Path, lock_timeout: float = LOCK_TIMEOUT_S) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path | Place, lock_timeout: float = LOCK_TIMEOUT_S) -> None:
+        self.place = Place.of(path)
+        self.path = self.place.path
         self.lock_timeout = lock_timeout
 
     @classmethod
-    def open(cls, path: str | Path, lock_timeout: float = LOCK_TIMEOUT_S) -> Warehouse:
-        """Open an existing file, migrating it where it is older.
+    def open(cls, path: str | Path | Place, lock_timeout: float = LOCK_TIMEOUT_S) -> Warehouse:
+        """Open an existing file, migrating it where it is older, or a lake.
 
-        Raises WarehouseMissingError, WarehouseLockedError, and WarehouseVersionError for a file that is newer than
-        this kerneldb or no warehouse.
+        Raises WarehouseMissingError, WarehouseLockedError, and WarehouseVersionError for a database that is newer than
+        this kerneldb or no warehouse, and for a lake that is older.
         """
         warehouse = cls(path, lock_timeout)
-        with warehouse.lease() as con, store_errors(warehouse.path):
-            state = migrate.inspect(con, warehouse.path)
-        if state.version == 0:
+        with warehouse.lease() as con, store_errors(warehouse.place):
+            state = migrate.inspect(con, warehouse.place)
+        if warehouse.place.is_lake:
+            migrate.require_finished(state, warehouse.place)
+        elif state.version == 0:
             message = f"{path} is an empty database; fill it with: kerneldb --db {path} ingest TRACE"
             raise WarehouseVersionError(message)
-        if not state.is_current:
+        elif not state.is_current:
             warehouse._catch_up(state)
         return warehouse
 
     @classmethod
-    def create_or_open(cls, path: str | Path, lock_timeout: float = LOCK_TIMEOUT_S) -> Warehouse:
-        """Open the file as `open` does; make it where it is missing, and finish it where making it was cut short."""
+    def create_or_open(cls, path: str | Path | Place, lock_timeout: float = LOCK_TIMEOUT_S) -> Warehouse:
+        """Open the file as `open` does; make it where it is missing, and finish it where making it was cut short.
+
+        A lake must be there: programs that run at the same time must not make one each.
+        """
         warehouse = cls(path, lock_timeout)
+        if warehouse.place.is_lake:
+            return cls.open(path, lock_timeout)
         if warehouse.path.exists():
-            with warehouse.lease() as con, store_errors(warehouse.path):
-                if migrate.inspect(con, warehouse.path).is_current:
+            with warehouse.lease() as con, store_errors(warehouse.place):
+                if migrate.inspect(con, warehouse.place).is_current:
                     return warehouse
         warehouse._upgrade(lock_timeout)
         return warehouse
@@ -75,22 +87,42 @@ class Warehouse:
             self._upgrade(self.lock_timeout)
 
     def _upgrade(self, timeout: float) -> None:
-        with write_lease(self.path, timeout, create=True) as con, store_errors(self.path):
-            migrate.upgrade(con, self.path)
+        with write_lease(self.path, timeout, create=True) as con, store_errors(self.place):
+            migrate.upgrade(con, self.place)
 
     @contextlib.contextmanager
     def lease(self, *, read_only: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection with the file attached as `warehouse` and in use, and no access to other files.
+        """A connection with the database attached as `warehouse` and in use, and no access to other files.
 
         Bind relations and frames by `con.register(name, object)`; Python variables are out of its reach. Keep it
-        short: a reader blocks all writers, and a writer everybody.
+        short: a reader of a file blocks all writers, and a writer everybody. To write, `write` is the way that also
+        works in a lake.
         """
-        if read_only:
+        if self.place.is_lake:
+            from kerneldb.warehouse import lakes
+
+            with lakes.read_lease(self.place) if read_only else lakes.write_lease(self.place) as con:
+                yield con
+        elif read_only:
             with read_lease(self.path, self.lock_timeout) as con:
                 yield con
         else:
             with write_lease(self.path, self.lock_timeout) as con:
                 yield con
+
+    def write(self, work: Callable[[duckdb.DuckDBPyConnection], T], folders: Sequence[Path] = ()) -> T:
+        """The result of `work`, run in one transaction that may read files in `folders`.
+
+        In a lake `work` runs again where another commit came first, so it must look anew at what is there.
+        """
+        with store_errors(self.place):
+            if self.place.is_lake:
+                from kerneldb.warehouse import lakes
+
+                with lakes.write_lease(self.place, folders) as con:
+                    return lakes.retried(con, self.place, self.lock_timeout, work)
+            with write_lease(self.path, self.lock_timeout, folders) as con, transaction(con):
+                return work(con)
 
     def query(
         self,
@@ -115,13 +147,15 @@ class Warehouse:
 
     def commit(self, manifest: Manifest, *, replace: bool = False, tags: Mapping[str, str] | None = None) -> bool:
         """Add a converted trace; False where it was there already and `replace` is not set."""
-        with self._writing([manifest.folder]) as con:
-            return commit.commit(con, manifest, replace=replace, tags=tags or {})
+        if self.place.is_lake:
+            from kerneldb.warehouse import transfer
+
+            return transfer.commit_to_lake(self.place, self.lock_timeout, manifest, replace=replace, tags=tags or {})
+        return self.write(lambda con: commit.commit(con, manifest, replace=replace, tags=tags or {}), [manifest.folder])
 
     def store_replay(self, run_id: str, items: Sequence[str], rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         """Write rows of the replay tables, replacing those of the same run and items."""
-        with self._writing() as con:
-            replay.store(con, run_id, items, rows)
+        self.write(lambda con: replay.store(con, run_id, items, rows))
 
     def traces(self) -> pa.Table:
         """One row per trace: the view `trace_overview`."""
@@ -134,66 +168,74 @@ class Warehouse:
 
     def remove(self, names: str | Iterable[str]) -> None:
         """Remove the named traces with all their rows; annotations of signatures stay. Raises UsageError."""
-        with self._writing() as con:
-            commit.remove(con, _ids(con, names))
+        wanted = _listed(names)
+        self.write(lambda con: commit.remove(con, _ids(con, wanted)))
 
     def tag(self, names: str | Iterable[str], tags: Mapping[str, str | None]) -> None:
         """Set tags of the named traces; the value None takes a tag off. Raises UsageError."""
-        with self._writing() as con, transaction(con):
-            commit.set_tags(con, _ids(con, names), tags)
+        wanted = _listed(names)
+        self.write(lambda con: commit.set_tags(con, _ids(con, wanted), tags))
 
     def set_run(self, names: str | Iterable[str], run: str | None) -> None:
         """Put the named traces into a run (None: into none). Raises UsageError."""
-        with self._writing() as con, transaction(con):
-            for trace_id in _ids(con, names):
+        wanted = _listed(names)
+
+        def change(con: duckdb.DuckDBPyConnection) -> None:
+            for trace_id in _ids(con, wanted):
                 con.execute(statement("traces", "set_run"), {"trace_id": trace_id, "run": run})
             commit.judge_runs(con)
 
+        self.write(change)
+
     def rename(self, old: str, new: str) -> None:
         """Give the trace `old` the name `new`. Raises UsageError, and TraceExistsError where that name is taken."""
-        with self._writing() as con, transaction(con):
+
+        def change(con: duckdb.DuckDBPyConnection) -> None:
             (trace_id,) = _ids(con, [old])
             if new != old and new in _names(con):
                 message = f"there is a trace {new!r} already"
                 raise TraceExistsError(message)
             con.execute(statement("traces", "rename"), {"trace_id": trace_id, "name": new})
 
+        self.write(change)
+
     def refresh(
         self, progress: Callable[[str, int], None] | None = None, *, everything: bool = False
     ) -> dict[str, int]:
         """Derive anew what an older kerneldb derived (`everything`: all of it); rows per table.
 
-        `progress` is called with a table and how many of its rows are about to be derived.
+        `progress` is called with a table and how many of its rows are about to be derived. Views and macros of a file
+        are renewed too.
         """
         from kerneldb.warehouse import refresh
 
-        with self._writing() as con:
-            migrate.upgrade(con, self.path)
-            return refresh.refresh(con, progress, everything=everything)
+        if not self.place.is_lake:
+            self._upgrade(self.lock_timeout)
+        return self.write(lambda con: refresh.refresh(con, progress, everything=everything))
 
     def version(self) -> str:
-        """The versions of the schema and of the storage format of the file."""
-        with self.lease() as con, store_errors(self.path):
-            state = migrate.inspect(con, self.path)
+        """The versions of the schema and of the storage format of the database."""
+        with self.lease() as con, store_errors(self.place):
+            state = migrate.inspect(con, self.place)
+            if self.place.is_lake:
+                return f"schema {state.version}, DuckLake with {self.place.catalog}"
             (storage,) = con.execute(statement("version", "storage")).fetchone() or ("?",)
         return f"schema {state.version}, DuckDB storage {storage}"
 
-    @contextlib.contextmanager
-    def _writing(self, folders: Sequence[Path] = ()) -> Iterator[duckdb.DuckDBPyConnection]:
-        with write_lease(self.path, self.lock_timeout, folders) as con, store_errors(self.path):
-            yield con
+
+def _listed(names: str | Iterable[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
 
 
 def _names(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
     return dict(con.execute(statement("remove", "ids")).fetchall())
 
 
-def _ids(con: duckdb.DuckDBPyConnection, names: str | Iterable[str]) -> list[str]:
+def _ids(con: duckdb.DuckDBPyConnection, names: Sequence[str]) -> list[str]:
     known = _names(con)
-    wanted = [names] if isinstance(names, str) else list(names)
-    for name in wanted:
+    for name in names:
         if name not in known:
             near = ", ".join(difflib.get_close_matches(name, known, 5, 0.4))
             message = f"there is no trace {name!r}" + (f"; near: {near}" if near else "")
             raise UsageError(message)
-    return [known[name] for name in wanted]
+    return [known[name] for name in names]

@@ -23,7 +23,9 @@ from kerneldb.errors import WarehouseError, WarehouseLockedError, WarehouseMissi
 from kerneldb.schemas.loader import statement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kerneldb.warehouse.place import Place
 
     Connection = duckdb.DuckDBPyConnection
 
@@ -86,11 +88,17 @@ def _leave(door: _Door) -> None:
 
 @contextlib.contextmanager
 def write_lease(
-    path: Path, timeout: float, folders: Sequence[Path] = (), *, create: bool = False
+    path: Path,
+    timeout: float,
+    folders: Sequence[Path] = (),
+    *,
+    create: bool = False,
+    prepare: Callable[[Connection], None] | None = None,
 ) -> Iterator[Connection]:
     """A connection that may write the file, and read files in `folders` but nowhere else.
 
     Waits up to `timeout` seconds for other processes and for leases of this one. With `create`, a missing file is made.
+    `prepare` may attach more before the connection is confined.
     """
     door = _DOORS[path.resolve()]
     with door.changed:
@@ -99,7 +107,7 @@ def write_lease(
         door.writing = True
     try:
         attach = "create" if create and not path.exists() else "attach_for_writing"
-        with contextlib.closing(_connected(path, attach, timeout, folders)) as con:
+        with contextlib.closing(_connected(path, attach, timeout, folders, prepare)) as con:
             con.execute(statement("session", "use"))
             yield con
     finally:
@@ -108,7 +116,13 @@ def write_lease(
             door.changed.notify_all()
 
 
-def _connected(path: Path, attach: str, timeout: float, folders: Sequence[Path]) -> Connection:
+def _connected(
+    path: Path,
+    attach: str,
+    timeout: float,
+    folders: Sequence[Path],
+    prepare: Callable[[Connection], None] | None = None,
+) -> Connection:
     """Attach the file, trying again while another process holds it."""
     if attach != "create" and not path.exists():
         message = f"{path}: no such database; create it with: kerneldb --db {path} ingest TRACE"
@@ -116,7 +130,7 @@ def _connected(path: Path, attach: str, timeout: float, folders: Sequence[Path])
     ends, pause = time.monotonic() + timeout, FIRST_PAUSE_S
     while True:
         try:
-            return _configured(path, attach, folders)
+            return _configured(path, attach, folders, prepare)
         except duckdb.Error as error:
             problem = _problem(path, error)
             if not isinstance(problem, WarehouseLockedError) or time.monotonic() + pause > ends:
@@ -125,11 +139,15 @@ def _connected(path: Path, attach: str, timeout: float, folders: Sequence[Path])
         pause = min(2 * pause, LONGEST_PAUSE_S)
 
 
-def _configured(path: Path, attach: str, folders: Sequence[Path]) -> Connection:
+def _configured(
+    path: Path, attach: str, folders: Sequence[Path], prepare: Callable[[Connection], None] | None
+) -> Connection:
     con = duckdb.connect()
     try:
         con.execute(statement("session", "no_extensions"))
         con.execute(statement("session", attach).format(path=literal(path.absolute())))
+        if prepare is not None:
+            prepare(con)
         con.execute(statement("session", "time_zone"))
         if not duckdb.__version__.startswith("1."):
             con.execute(statement("session", "no_aggregate_pushdown"))
@@ -205,7 +223,7 @@ def interrupts() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def store_errors(path: Path) -> Iterator[None]:
+def store_errors(path: Path | Place) -> Iterator[None]:
     """Turn errors of the engine in our own statements (disk full, file damaged) into WarehouseError."""
     try:
         with interrupts():

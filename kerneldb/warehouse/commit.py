@@ -1,4 +1,4 @@
-"""Adds a converted trace, and takes traces out again. Each in one transaction of a connection that may write."""
+"""Adds a converted trace, and takes traces out again. Each inside the one transaction of the caller."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from kerneldb.errors import WarehouseError
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse.attach import transaction
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -35,6 +34,7 @@ TABLES = (
     "samples",
     "metrics",
     "kernel_symbols",
+    "kernel_sources",
     "power_samples",
     "measurements",
     "traces",
@@ -54,21 +54,20 @@ def commit(con: Connection, manifest: Manifest, *, replace: bool, tags: Mapping[
     its run. A name that another trace has gets a number behind it. `tags` come on top of those of the manifest.
     """
     trace_id = {"trace_id": manifest.trace_id}
-    with transaction(con):
-        previous = con.execute(statement("commit", "previous"), trace_id).fetchone()
-        if previous is not None and not replace:
-            return False
-        name, run, label, default_phase = previous or (_free_name(con, manifest), None, None, None)
-        if previous is not None:
-            execute_all(con, statement("remove", "rows"), trace_id)
-        _insert(con, manifest)
-        con.execute(statement("commit", "roll_up"), trace_id)
-        kept = {"name": name, "run": run, "label": label, "default_phase": default_phase}
-        con.execute(statement("commit", "finish_trace"), trace_id | kept)
-        set_tags(con, [manifest.trace_id], {**({} if previous else manifest.tags), **tags})
-        judge_runs(con)
-        if previous is not None:
-            execute_all(con, statement("remove", "orphans"), {})
+    previous = con.execute(statement("commit", "previous"), trace_id).fetchone()
+    if previous is not None and not replace:
+        return False
+    name, run, label, default_phase = previous or (_free_name(con, manifest), None, None, None)
+    if previous is not None:
+        execute_all(con, statement("remove", "rows"), trace_id)
+    _insert(con, manifest)
+    con.execute(statement("commit", "roll_up"), trace_id)
+    kept = {"name": name, "run": run, "label": label, "default_phase": default_phase}
+    con.execute(statement("commit", "finish_trace"), trace_id | kept)
+    set_tags(con, [manifest.trace_id], {**({} if previous else manifest.tags), **tags})
+    judge_runs(con)
+    if previous is not None:
+        execute_all(con, statement("remove", "orphans"), {})
     return True
 
 
@@ -106,18 +105,17 @@ def free_name(name: str, taken: Collection[str]) -> str:
 
 def remove(con: Connection, trace_ids: Iterable[str]) -> None:
     """Remove the traces with all their rows, and the names, calls and signatures that no other trace uses."""
-    with transaction(con):
-        for trace_id in trace_ids:
-            execute_all(con, statement("remove", "rows"), {"trace_id": trace_id})
-            con.execute(statement("remove", "tags"), {"trace_id": trace_id})
-        judge_runs(con)
-        execute_all(con, statement("remove", "orphans"), {})
+    for trace_id in trace_ids:
+        execute_all(con, statement("remove", "rows"), {"trace_id": trace_id})
+        con.execute(statement("remove", "tags"), {"trace_id": trace_id})
+    judge_runs(con)
+    execute_all(con, statement("remove", "orphans"), {})
 
 
 def judge_runs(con: Connection) -> None:
     """Decide anew which traces and reports count, so that sums over a run count its work once.
 
-    For whoever adds or removes a trace or changes a run; runs inside the transaction of the caller.
+    For whoever adds or removes a trace or changes a run.
     """
     con.execute(statement("commit", "count_traces"))
     con.execute(statement("commit", "count_reports"))
@@ -125,7 +123,7 @@ def judge_runs(con: Connection) -> None:
 
 
 def set_tags(con: Connection, trace_ids: Iterable[str], tags: Mapping[str, str | None]) -> None:
-    """Set the tags of the traces; None takes a tag off. Runs inside the transaction of the caller."""
+    """Set the tags of the traces; None takes a tag off."""
     for trace_id in trace_ids:
         for key, value in tags.items():
             con.execute(statement("traces", "unset_tag"), {"trace_id": trace_id, "key": key})

@@ -1,4 +1,4 @@
-"""Brings a file to the schema of this version: tables by migrations, views and macros by making them all anew."""
+"""Brings a database to the schema of this version: tables by migrations, views and macros by making them all anew."""
 
 from __future__ import annotations
 
@@ -11,19 +11,23 @@ from kerneldb.schemas.loader import statement
 from kerneldb.warehouse.attach import transaction
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import duckdb
+
+    from kerneldb.warehouse.place import Place
 
     Connection = duckdb.DuckDBPyConnection
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class State:
-    """What a file holds: the version of its tables (0: no tables at all), and the hash of its views and macros."""
+    """What a file holds: the version of its tables (0: no tables at all), and the hash of its views and macros.
+
+    `unfinished` names tables of a lake that hold a row which was to be taken out again.
+    """
 
     version: int
     objects_hash: str | None
+    unfinished: str | None = None
 
     @property
     def is_current(self) -> bool:
@@ -36,13 +40,14 @@ def newest() -> int:
     return loader.migrations()[-1].version
 
 
-def inspect(con: Connection, path: Path) -> State:
-    """The state of the attached file. Raises WarehouseVersionError where it is newer than this, or something else."""
+def inspect(con: Connection, path: Place) -> State:
+    """The state of the attached database. Raises WarehouseVersionError for a newer one, and for something else."""
     relations = {row[0] for row in con.execute(statement("version", "relations")).fetchall()}
     if not relations:
         return State(0, None)
     if not {"schema_version", "schema_info", "schema_docs"} <= relations:
-        message = f"{path} is a DuckDB database, but no kerneldb warehouse; give another path with --db"
+        kind = "lake" if path.is_lake else "DuckDB database"
+        message = f"{path} is a {kind}, but no kerneldb warehouse; give another path with --db"
         raise WarehouseVersionError(message)
     version = int(_scalar(con, "schema") or 0)
     if version > newest():
@@ -51,7 +56,23 @@ def inspect(con: Connection, path: Path) -> State:
             "pip install --upgrade kerneldb"
         )
         raise WarehouseVersionError(message)
-    return State(version, _scalar(con, "objects_hash"))
+    return State(version, _scalar(con, "objects_hash"), _scalar(con, "unfinished") if path.is_lake else None)
+
+
+def require_finished(state: State, lake: Place) -> None:
+    """Raise WarehouseVersionError unless the tables of the lake are there, all of them, and of this version.
+
+    Views and macros of another version serve as they are: whoever defines them anew stops everybody's commits.
+    """
+    if state.version == 0 or state.unfinished:
+        message = f"{lake}: making this lake was cut short; finish it with: kerneldb --db '{lake}' init"
+        raise WarehouseVersionError(message)
+    if state.version < newest():
+        message = (
+            f"{lake} was made by an older kerneldb (schema {state.version}; this one has {newest()}); once nobody "
+            f"writes to it: kerneldb --db '{lake}' migrate"
+        )
+        raise WarehouseVersionError(message)
 
 
 def _scalar(con: Connection, name: str) -> Any:
@@ -59,8 +80,8 @@ def _scalar(con: Connection, name: str) -> Any:
     return None if row is None else row[0]
 
 
-def upgrade(con: Connection, path: Path) -> State:
-    """Bring the attached file to this version, in one transaction; returns what it was."""
+def upgrade(con: Connection, path: Place) -> State:
+    """Bring the attached database to this version, in one transaction; returns what it was."""
     found = inspect(con, path)
     if found.is_current:
         return found
@@ -69,11 +90,19 @@ def upgrade(con: Connection, path: Path) -> State:
             if step.version > found.version:
                 con.execute(step.sql)
                 con.execute(statement("version", "record"), {"version": step.version, "name": step.name})
-        _renew_objects(con)
+        _renew_objects(con, "comments_of_lake" if path.is_lake else "comments")
     return found
 
 
-def _renew_objects(con: Connection) -> None:
+def make_scratch(con: Connection) -> None:
+    """Make the tables, and the macros that commits use, in the empty attached file; nobody asks it questions."""
+    with transaction(con):
+        for step in loader.migrations():
+            con.execute(step.sql)
+        con.execute(loader.macros())
+
+
+def _renew_objects(con: Connection, comments: str) -> None:
     docs = loader.docs()
     kept = {"objects": [doc.object for doc in docs if doc.column_name is None and doc.kind != "table"]}
     for (drop,) in con.execute(statement("version", "stale_objects"), kept).fetchall():
@@ -85,7 +114,6 @@ def _renew_objects(con: Connection) -> None:
     con.execute(statement("version", "clear_docs"))
     columns = {name: [getattr(doc, name) for doc in docs] for name in loader.DOC_COLUMNS}
     con.execute(statement("version", "insert_docs"), columns)
-    comments = con.execute(statement("version", "comments")).fetchall()
-    con.execute("\n".join(comment for (comment,) in comments))
+    con.execute("\n".join(comment for (comment,) in con.execute(statement("version", comments)).fetchall()))
     con.execute(statement("version", "forget_hash"))
     con.execute(statement("version", "store_hash"), {"hash": loader.objects_hash()})

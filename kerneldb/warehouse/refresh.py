@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from kerneldb import derive
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse.attach import transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,19 +18,18 @@ if TYPE_CHECKING:
 
 
 def refresh(con: Connection, progress: Progress | None, *, everything: bool) -> dict[str, int]:
-    """Renew the rows that an older deriver made (`everything`: all rows), in one transaction; rows per table.
+    """Renew the rows that an older deriver made (`everything`: all rows); rows per table.
 
     `progress` is called with a table and how many of its rows are about to be derived.
     """
-    with transaction(con):
-        names = _frame(con, "stale_names", everything=everything, version=derive.names_version())
-        _tell(progress, "kernel_names", names.height)
-        if names.height:
-            _write(con, "names", derive.derive_names(names))
-        facts = _frame(con, "stale_signatures", everything=everything, version=derive.signatures_version())
-        _tell(progress, "signatures", facts.height)
-        if facts.height:
-            _write(con, "signatures", derive.derive_signatures(facts, _frame(con, "names_of")))
+    names = _frame(con, "stale_names", everything=everything, version=derive.names_version())
+    _tell(progress, "kernel_names", names.height)
+    if names.height:
+        _write(con, "names", derive.derive_names(names))
+    facts = _frame(con, "stale_signatures", everything=everything, version=derive.signatures_version())
+    _tell(progress, "signatures", facts.height)
+    if facts.height:
+        _write(con, "signatures", derive.derive_signatures(facts, _frame(con, "names_of")))
     return {"kernel_names": names.height, "signatures": facts.height}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse.attach import transaction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,19 +13,18 @@ if TYPE_CHECKING:
 
     Connection = duckdb.DuckDBPyConnection
 
-TABLES = ("replay_runs", "replay_calls", "replays", "power_samples")
+TABLES = ("replay_runs", "replay_calls", "replay_tries", "replays", "power_samples")
 
 
 def store(con: Connection, run_id: str, items: Sequence[str], rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-    """Write rows of the replay tables, replacing those of the same run and items, in one transaction."""
-    with transaction(con):
-        for name in ("forget_run", "forget_power"):
-            con.execute(statement("replay", name), {"run_id": run_id})
-        for name in ("forget_calls", "forget_replays"):
-            con.execute(statement("replay", name), {"run_id": run_id, "items": list(items)})
-        for table in TABLES:
-            if rows.get(table):
-                _insert(con, table, rows[table])
+    """Write rows of the replay tables, replacing those of the same run and items. The caller holds the transaction."""
+    for name in ("forget_run", "forget_power"):
+        con.execute(statement("replay", name), {"run_id": run_id})
+    for name in ("forget_calls", "forget_tries", "forget_replays"):
+        con.execute(statement("replay", name), {"run_id": run_id, "items": list(items)})
+    for table in TABLES:
+        if rows.get(table):
+            _insert(con, table, rows[table])
 
 
 def _insert(con: Connection, table: str, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -1,14 +1,17 @@
 -- FROM profiled_matches('before', 'after'): which kernels of two sets of counters are the same: by signature, else by match_name. A side is
--- the trace of that name, else all traces of the run of that name (tools write a file per kernel or per section).
+-- what `traces_named` finds (tools write a file per kernel or per section); of several prints of one report, the one that counts.
 CREATE OR REPLACE MACRO profiled_matches(before_name, after_name) AS TABLE
-WITH sides AS (
-    SELECT 'before' AS side, trace_id
-    FROM traces
-    WHERE name = before_name OR (run = before_name AND before_name NOT IN (SELECT name FROM traces))
+WITH named_sides AS (
+    SELECT 'before' AS side, trace_id FROM traces_named(before_name)
     UNION ALL
-    SELECT 'after' AS side, trace_id
-    FROM traces
-    WHERE name = after_name OR (run = after_name AND after_name NOT IN (SELECT name FROM traces))
+    SELECT 'after' AS side, trace_id FROM traces_named(after_name)
+),
+
+sides AS (
+    SELECT n.side, n.trace_id
+    FROM named_sides AS n
+    INNER JOIN traces AS t USING (trace_id)
+    QUALIFY coalesce(t.counted, true) OR NOT bool_or(coalesce(t.counted, true)) OVER (PARTITION BY n.side, coalesce(t.run, t.trace_id))
 ),
 
 counted AS (

@@ -1,7 +1,9 @@
+-- Operators of calls that were not recorded but found (found_by) stand apart from recorded ones.
 CREATE OR REPLACE MACRO operators(source) AS TABLE
 SELECT
     trace,
     op,
+    found_by,
     count(*) AS n,
     sum(duration_ns)::BIGINT AS total_ns,
     avg(duration_ns) AS mean_ns,
@@ -10,5 +12,5 @@ SELECT
     100 * sum(duration_ns) / sum(sum(duration_ns)) OVER (PARTITION BY trace) AS share_pct
 FROM query_table(source)
 WHERE timing = 'timeline'
-GROUP BY trace, op
-ORDER BY total_ns DESC, trace, op;
+GROUP BY trace, op, found_by
+ORDER BY total_ns DESC, trace, op, found_by;

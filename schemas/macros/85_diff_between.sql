@@ -1,13 +1,26 @@
--- What changed from one trace to another. `summed` names a relation with the columns of `kernel_rollups`, `single` one with those of
--- `kernels`. Every signature of either trace is in exactly one row, so the totals add up to those of the traces.
+-- What changed from one trace to another, or from some to others: each side is what `traces_named` finds. `summed` names a relation with
+-- the columns of `kernel_rollups`, `single` one with those of `kernels`. Every signature of either side is in exactly one row, so the
+-- totals add up to those of the traces.
 --
 -- Signatures match by id; what is left by match_name, then by operator, so that traces of different vendors meet too. The shift
 -- that is common to all (clocks, temperature) is the median of the ratios of means; what a row has beyond it is its own. A row
--- changed where its own shift is over `threshold` (0.03: 3 %) and a Mann-Whitney test of its launches, normal approximation with
--- correction for ties, stays under 5 % after Holm's correction for all rows compared. Without launches (reports that hold sums only)
--- Welch's test takes its place. erfc: Chebyshev fit, relative error under 1.2e-7 (Press et al., Numerical Recipes, 6.2).
+-- changed where its own shift is over `threshold` (0.03: 3 %) and stays under 5 % in two tests, after Holm's correction for all rows
+-- compared; `p_value` is that of the less certain one.
+-- 1. Of its launches: Mann-Whitney, normal approximation with correction for ties. Without launches (reports that hold sums only) Welch's
+--    test takes its place.
+-- 2. Of the two recordings (`spread_pct`): launches of one recording share their clock, addresses and neighbours, so that means differ
+--    from one recording to the next by more than their launches tell. How much is read off the other kernels: the median of what they
+--    moved (times 1.4826: a standard deviation), in percent over all, and in ns over the shorter half, where the timer is most of it. More
+--    than `threshold` and 100 ns is no spread: then the programs differ.
+-- erfc: Chebyshev fit, relative error under 1.2e-7 (Press et al., Numerical Recipes, 6.2).
 CREATE OR REPLACE MACRO diff_between(summed, single, before_trace, after_trace, threshold := 0.03) AS TABLE
-WITH sides AS (
+WITH named_sides AS (
+    SELECT 'before' AS side, trace FROM traces_named(before_trace)
+    UNION ALL
+    SELECT 'after' AS side, trace FROM traces_named(after_trace)
+),
+
+sides AS (
     SELECT
         side,
         signature_id,
@@ -20,7 +33,7 @@ WITH sides AS (
         sum(total_ns)::BIGINT AS total_ns,
         sum(sum_squares_ns2) AS sum_squares
     FROM query_table(summed)
-    INNER JOIN (VALUES ('before', before_trace), ('after', after_trace)) AS sides (side, trace) USING (trace)
+    INNER JOIN named_sides USING (trace)
     WHERE counted
     GROUP BY side, signature_id
 ),
@@ -108,12 +121,28 @@ shifted AS (
     FROM averaged
 ),
 
-own AS (
+moved AS (
     SELECT
         *,
         coalesce(found_shift, 1) AS common_ratio,
-        ratio / coalesce(found_shift, 1) - 1 AS own_change
+        ratio / coalesce(found_shift, 1) - 1 AS own_change,
+        mean_before_ns <= median(mean_before_ns) FILTER (matched_by = 'signature' AND ratio IS NOT NULL) OVER () AS is_short
     FROM shifted
+),
+
+own AS (
+    SELECT
+        *,
+        CASE WHEN found_shift IS NOT NULL THEN
+            sqrt(
+                least(1.4826 * median(abs(own_change)) FILTER (matched_by = 'signature') OVER (), threshold) ** 2
+                + (
+                    least(1.4826 * median(abs(own_change) * mean_before_ns) FILTER (matched_by = 'signature' AND is_short) OVER (), 100)
+                    / mean_before_ns
+                ) ** 2
+            )
+        END AS spread
+    FROM moved
 ),
 
 ranked AS (
@@ -127,8 +156,8 @@ ranked AS (
             PARTITION BY m.row_key, k.duration_ns / CASE WHEN m.side = 'after' THEN o.common_ratio ELSE 1 END
         ) AS ties
     FROM query_table(single) AS k
-    INNER JOIN members AS m
-        ON k.signature_id = m.signature_id AND k.trace = CASE WHEN m.side = 'before' THEN before_trace ELSE after_trace END
+    INNER JOIN named_sides AS t ON k.trace = t.trace
+    INNER JOIN members AS m ON k.signature_id = m.signature_id AND t.side = m.side
     INNER JOIN own AS o USING (row_key)
     WHERE k.timing = 'timeline' AND k.duration_ns IS NOT NULL AND abs(o.own_change) > threshold
 ),
@@ -169,7 +198,9 @@ scored AS (
                     0
                 )
             END
-        ) AS z
+        ) AS z_of_launches,
+        abs(own.own_change) / nullif(own.spread, 0) AS z_of_recordings,
+        CASE WHEN z_of_launches IS NOT NULL THEN least(z_of_launches, z_of_recordings) END AS z
     FROM own
     LEFT JOIN mann_whitney USING (row_key)
 ),
@@ -225,6 +256,7 @@ SELECT
     100 * (ratio - 1) AS mean_delta_pct,
     100 * (common_ratio - 1) AS common_shift_pct,
     100 * own_change AS own_delta_pct,
+    100 * spread AS spread_pct,
     CASE WHEN p_value IS NOT NULL THEN test END AS test,
     p_value,
     effect,

@@ -99,6 +99,10 @@ SELECT * FROM read_parquet($files, union_by_name = true);
 INSERT INTO kernel_symbols BY NAME
 SELECT * FROM read_parquet($files, union_by_name = true);
 
+-- name: kernel_sources
+INSERT INTO kernel_sources BY NAME
+SELECT * FROM read_parquet($files, union_by_name = true);
+
 -- name: power_samples
 INSERT INTO power_samples BY NAME
 SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY epoch_ns, ts_ns;
@@ -137,6 +141,8 @@ SELECT
     signature_id,
     phase,
     timing,
+    found_id,
+    found_by,
     count(*) AS n,
     count(duration_ns) AS timed,
     sum(duration_ns)::BIGINT AS total_ns,
@@ -148,7 +154,7 @@ SELECT
         AS histogram
 FROM launches
 WHERE trace_id = $trace_id
-GROUP BY trace_id, device, stream, signature_id, phase, timing
+GROUP BY trace_id, device, stream, signature_id, phase, timing, found_id, found_by
 ORDER BY signature_id, device, stream, phase;
 
 -- name: count_traces

@@ -3,9 +3,11 @@ SELECT name, trace_id FROM traces ORDER BY name;
 
 -- name: rows
 -- Everything of one trace but its tags: they are the user's, and stay when the trace is read again.
+DELETE FROM found_calls WHERE trace_id = $trace_id;
 DELETE FROM measurements WHERE trace_id = $trace_id;
 DELETE FROM power_samples WHERE trace_id = $trace_id;
 DELETE FROM kernel_symbols WHERE trace_id = $trace_id;
+DELETE FROM kernel_sources WHERE trace_id = $trace_id;
 DELETE FROM metrics WHERE trace_id = $trace_id;
 DELETE FROM samples WHERE trace_id = $trace_id;
 DELETE FROM memory_events WHERE trace_id = $trace_id;
@@ -25,7 +27,10 @@ DELETE FROM trace_tags WHERE trace_id = $trace_id;
 
 -- name: orphans
 -- Every launch and every line of a report is in some rollup, so what no rollup names is used by no trace. Annotations stay.
-DELETE FROM signatures WHERE signature_id NOT IN (SELECT signature_id FROM rollups);
+DELETE FROM signatures
+WHERE
+    signature_id NOT IN (SELECT signature_id FROM rollups)
+    AND signature_id NOT IN (SELECT found_id FROM rollups WHERE found_id IS NOT NULL);
 DELETE FROM kernel_names
 WHERE
     name_id NOT IN (SELECT name_id FROM signatures)

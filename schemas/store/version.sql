@@ -7,6 +7,9 @@ SELECT max(version) FROM warehouse.main.schema_version;
 -- name: objects_hash
 SELECT value FROM warehouse.main.schema_info WHERE key = 'objects_hash';
 
+-- name: unfinished
+SELECT value FROM warehouse.main.schema_info WHERE key = 'unfinished';
+
 -- name: storage
 SELECT tags['storage_version'] FROM duckdb_databases() WHERE database_name = 'warehouse';
 
@@ -51,3 +54,12 @@ UNION ALL
 SELECT 'COMMENT ON MACRO TABLE "' || object || '" IS ''' || replace(meaning, '''', '''''') || ''';'
 FROM schema_docs
 WHERE column_name IS NULL AND kind LIKE '%macro';
+
+-- name: comments_of_lake
+-- DuckLake takes comments on tables and views, and none on macros and on the columns of views. A comment on a column is a change of its
+-- table there, so those are left to schema_docs.
+SELECT
+    'COMMENT ON ' || CASE WHEN kind = 'table' THEN 'TABLE "' ELSE 'VIEW "' END || object || '" IS '''
+    || replace(meaning, '''', '''''') || ''';'
+FROM schema_docs
+WHERE column_name IS NULL AND (kind LIKE 'table%' OR kind LIKE 'view%');

@@ -84,8 +84,72 @@ LEFT JOIN (
         AND k.arch IS NOT DISTINCT FROM p.device_arch
         AND k.multiprocessors IS NOT DISTINCT FROM p.multiprocessors;
 
+-- The call of a signature: what the operator was asked to do, the work of it, and the latest replay.
+CREATE OR REPLACE VIEW signature_calls AS
+SELECT
+    signatures.signature_id,
+    signatures.op,
+    signatures.input_dims,
+    signatures.input_strides,
+    signatures.input_dtypes,
+    signatures.scalars,
+    signatures.gemm_m,
+    signatures.gemm_n,
+    signatures.gemm_k,
+    signatures.gemm_batch,
+    signatures.numel,
+    signatures.dims_source,
+    coalesce(facts.flops, signatures.flops) AS flops,
+    coalesce(facts.moved_bytes, signatures.moved_bytes) AS moved_bytes,
+    coalesce(facts.work_method, signatures.work_method) AS work_method,
+    facts.flops AS noted_flops,
+    facts.moved_bytes AS noted_bytes,
+    facts.work_method AS noted_method,
+    facts.role,
+    replayed.grade AS replay_grade,
+    replayed.replay_ns,
+    replayed.energy_mj,
+    replayed.above_gap_mj,
+    replayed.energy_reason
+FROM signatures
+LEFT JOIN (
+    -- What users know goes before what the models say; of several notes, the latest holds.
+    SELECT
+        signature_id,
+        arg_max(number, noted_at) FILTER (WHERE key = 'flops') AS flops,
+        arg_max(number, noted_at) FILTER (WHERE key = 'bytes') AS moved_bytes,
+        CASE WHEN count(*) FILTER (WHERE key IN ('flops', 'bytes')) > 0 THEN 'annotation' END AS work_method,
+        arg_max(value, noted_at) FILTER (WHERE key = 'role') AS role
+    FROM (
+        SELECT
+            signature_id,
+            key,
+            value,
+            coalesce(number, try_cast(value AS DOUBLE)) AS number,
+            coalesce(noted_at, TIMESTAMP '1970-01-01') AS noted_at
+        FROM annotations
+    )
+    GROUP BY signature_id
+) AS facts USING (signature_id)
+LEFT JOIN (
+    -- The latest replay of a signature; of several in one run, that of the call which launched it most.
+    SELECT
+        coalesce(replays.found_id, replays.signature_id) AS signature_id,
+        replays.grade,
+        replays.replay_ns,
+        replays.energy_mj,
+        replays.above_gap_mj,
+        replays.energy_reason
+    FROM replays
+    LEFT JOIN replay_runs USING (run_id)
+    QUALIFY row_number() OVER (
+        PARTITION BY coalesce(replays.found_id, replays.signature_id)
+        ORDER BY replay_runs.started DESC, replays.launches DESC, replays.grade
+    ) = 1
+) AS replayed USING (signature_id);
+
 -- One row per GPU activity. Small dimensions only: it never joins ops or metrics. The dimensions are joined with each other first, so
--- that a launch is looked up three times and not five.
+-- that a launch is looked up four times and not six. A call that was found for a launch (found_id) goes before what its signature says.
 CREATE OR REPLACE VIEW kernels AS
 SELECT
     t.trace,
@@ -129,23 +193,23 @@ SELECT
     l.blocks_per_multiprocessor,
     s.bytes,
     s.copy_kind,
-    s.op,
-    s.input_dims,
-    s.input_strides,
-    s.input_dtypes,
-    s.scalars,
-    s.gemm_m,
-    s.gemm_n,
-    s.gemm_k,
-    s.gemm_batch,
-    s.numel,
-    s.dims_source,
-    s.flops,
-    s.moved_bytes,
-    s.work_method,
-    s.flops / nullif(l.duration_ns, 0) / 1e3 AS tflops,
-    s.moved_bytes / nullif(l.duration_ns, 0) AS gbs,
-    100 * s.flops / nullif(l.duration_ns, 0) / 1e3 / CASE
+    coalesce(f.op, s.op) AS op,
+    coalesce(f.input_dims, s.input_dims) AS input_dims,
+    coalesce(f.input_strides, s.input_strides) AS input_strides,
+    coalesce(f.input_dtypes, s.input_dtypes) AS input_dtypes,
+    coalesce(f.scalars, s.scalars) AS scalars,
+    coalesce(f.gemm_m, s.gemm_m) AS gemm_m,
+    coalesce(f.gemm_n, s.gemm_n) AS gemm_n,
+    coalesce(f.gemm_k, s.gemm_k) AS gemm_k,
+    coalesce(f.gemm_batch, s.gemm_batch) AS gemm_batch,
+    coalesce(f.numel, s.numel) AS numel,
+    CASE WHEN f.dims_source = 'op' THEN l.found_by ELSE coalesce(f.dims_source, s.dims_source) END AS dims_source,
+    coalesce(s.noted_flops, f.flops, s.flops) AS flops,
+    coalesce(s.noted_bytes, f.moved_bytes, s.moved_bytes) AS moved_bytes,
+    coalesce(s.noted_method, f.work_method, s.work_method) AS work_method,
+    coalesce(s.noted_flops, f.flops, s.flops) / nullif(l.duration_ns, 0) / 1e3 AS tflops,
+    coalesce(s.noted_bytes, f.moved_bytes, s.moved_bytes) / nullif(l.duration_ns, 0) AS gbs,
+    100 * coalesce(s.noted_flops, f.flops, s.flops) / nullif(l.duration_ns, 0) / 1e3 / CASE
         WHEN s.dtype = 'fp16' THEN d.fp16_tflops
         WHEN s.dtype = 'bf16' THEN d.bf16_tflops
         WHEN s.dtype = 'fp32' THEN d.fp32_tflops
@@ -155,8 +219,8 @@ SELECT
         WHEN s.dtype LIKE 'fp8%' OR s.dtype = 'mxfp8' THEN d.fp8_tflops
         WHEN s.dtype = 'fp4' OR s.dtype = 'mxfp4' THEN d.fp4_tflops
     END AS pct_peak_flops,
-    100 * s.moved_bytes / nullif(l.duration_ns, 0) / d.bandwidth_gbs AS pct_peak_bandwidth,
-    s.role,
+    100 * coalesce(s.noted_bytes, f.moved_bytes, s.moved_bytes) / nullif(l.duration_ns, 0) / d.bandwidth_gbs AS pct_peak_bandwidth,
+    coalesce(s.role, f.role) AS role,
     l.module,
     coalesce(l.phase, t.default_phase) AS phase,
     l.range_path,
@@ -195,8 +259,8 @@ SELECT
     l.api_index,
     l.range_id,
     t.tags,
-    s.replay_grade,
-    s.replay_ns,
+    coalesce(f.replay_grade, s.replay_grade) AS replay_grade,
+    CASE WHEN f.replay_grade IS NULL THEN s.replay_ns ELSE f.replay_ns END AS replay_ns,
     l.reported_grid_x,
     l.reported_grid_y,
     l.reported_grid_z,
@@ -210,12 +274,14 @@ SELECT
     l.theoretical_limiter,
     l.queue,
     l.quality,
-    s.energy_mj,
-    s.above_gap_mj,
-    s.energy_reason,
+    CASE WHEN f.replay_grade IS NULL THEN s.energy_mj ELSE f.energy_mj END AS energy_mj,
+    CASE WHEN f.replay_grade IS NULL THEN s.above_gap_mj ELSE f.above_gap_mj END AS above_gap_mj,
+    CASE WHEN f.replay_grade IS NULL THEN s.energy_reason ELSE f.energy_reason END AS energy_reason,
     t.counted,
     l.iteration,
-    l.steady
+    l.steady,
+    l.found_by,
+    l.found_id
 FROM launches AS l
 LEFT JOIN (
     SELECT
@@ -235,11 +301,23 @@ LEFT JOIN (
 ) AS t USING (trace_id)
 LEFT JOIN (
     SELECT
-        signatures.* EXCLUDE (flops, moved_bytes, work_method),
-        coalesce(facts.flops, signatures.flops) AS flops,
-        coalesce(facts.moved_bytes, signatures.moved_bytes) AS moved_bytes,
-        coalesce(facts.work_method, signatures.work_method) AS work_method,
-        facts.role,
+        signatures.* EXCLUDE (
+            op,
+            input_dims,
+            input_strides,
+            input_dtypes,
+            scalars,
+            gemm_m,
+            gemm_n,
+            gemm_k,
+            gemm_batch,
+            numel,
+            dims_source,
+            flops,
+            moved_bytes,
+            work_method
+        ),
+        c.* EXCLUDE (signature_id),
         kernel_names.name,
         kernel_names.short_name,
         kernel_names.demangled,
@@ -248,47 +326,10 @@ LEFT JOIN (
         kernel_names.family,
         kernel_names.library,
         kernel_names.operation,
-        kernel_names.dtype,
-        replayed.grade AS replay_grade,
-        replayed.replay_ns,
-        replayed.energy_mj,
-        replayed.above_gap_mj,
-        replayed.energy_reason
+        kernel_names.dtype
     FROM signatures
     LEFT JOIN kernel_names USING (name_id)
-    LEFT JOIN (
-        -- What users know goes before what the models say; of several notes, the latest holds.
-        SELECT
-            signature_id,
-            arg_max(number, noted_at) FILTER (WHERE key = 'flops') AS flops,
-            arg_max(number, noted_at) FILTER (WHERE key = 'bytes') AS moved_bytes,
-            CASE WHEN count(*) FILTER (WHERE key IN ('flops', 'bytes')) > 0 THEN 'annotation' END AS work_method,
-            arg_max(value, noted_at) FILTER (WHERE key = 'role') AS role
-        FROM (
-            SELECT
-                signature_id,
-                key,
-                value,
-                coalesce(number, try_cast(value AS DOUBLE)) AS number,
-                coalesce(noted_at, TIMESTAMP '1970-01-01') AS noted_at
-            FROM annotations
-        )
-        GROUP BY signature_id
-    ) AS facts USING (signature_id)
-    LEFT JOIN (
-        -- The latest replay of a signature; of several in one run, that of the call which launched it most.
-        SELECT
-            replays.signature_id,
-            replays.grade,
-            replays.replay_ns,
-            replays.energy_mj,
-            replays.above_gap_mj,
-            replays.energy_reason
-        FROM replays
-        LEFT JOIN replay_runs USING (run_id)
-        QUALIFY row_number() OVER (
-            PARTITION BY replays.signature_id ORDER BY replay_runs.started DESC, replays.launches DESC, replays.grade
-        ) = 1
-    ) AS replayed USING (signature_id)
+    LEFT JOIN signature_calls AS c USING (signature_id)
 ) AS s USING (signature_id)
+LEFT JOIN signature_calls AS f ON l.found_id = f.signature_id
 LEFT JOIN device_peaks AS d ON l.trace_id = d.trace_id AND l.device = d.device;

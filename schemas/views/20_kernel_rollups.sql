@@ -14,7 +14,7 @@ SELECT
     s.library,
     s.operation,
     s.dtype,
-    s.op,
+    coalesce(f.op, s.op) AS op,
     r.device,
     r.stream,
     coalesce(r.phase, t.default_phase) AS phase,
@@ -31,7 +31,8 @@ SELECT
     r.histogram,
     r.signature_id,
     s.name_id,
-    r.trace_id
+    r.trace_id,
+    r.found_by
 FROM rollups AS r
 LEFT JOIN (
     SELECT trace_id, name AS trace, run, source, rank, default_phase, counted FROM traces
@@ -51,4 +52,5 @@ LEFT JOIN (
         kernel_names.dtype
     FROM signatures
     LEFT JOIN kernel_names USING (name_id)
-) AS s USING (signature_id);
+) AS s USING (signature_id)
+LEFT JOIN (SELECT signature_id, op FROM signatures) AS f ON r.found_id = f.signature_id;

@@ -1,7 +1,9 @@
+-- Operators of calls that were not recorded but found (found_by) stand apart from recorded ones.
 CREATE OR REPLACE VIEW operators AS
 SELECT
     trace,
     op,
+    found_by,
     sum(n)::BIGINT AS n,
     sum(total_ns)::BIGINT AS total_ns,
     sum(total_ns) / sum(timed) AS mean_ns,
@@ -10,5 +12,5 @@ SELECT
     100 * sum(total_ns) / sum(sum(total_ns)) OVER (PARTITION BY trace) AS share_pct
 FROM kernel_rollups
 WHERE counted
-GROUP BY trace, op
-ORDER BY total_ns DESC, trace, op;
+GROUP BY trace, op, found_by
+ORDER BY total_ns DESC, trace, op, found_by;

@@ -34,90 +34,40 @@ launched AS (
     GROUP BY trace, trace_id, launch_index
 ),
 
--- Operations per second; a peak is operations per cycle times the clock.
+-- Operations per second; a peak is operations per cycle times the clock. `letter` is the type in the names of instructions: fadd, hfma.
 work AS (
     SELECT
         trace,
         trace_id,
         launch_index,
-        'single' AS precision,
-        'ffma' AS operation,
+        precision,
+        letter || 'fma' AS operation,
         coalesce(
-            m['derived__sm__sass_thread_inst_executed_op_ffma_pred_on_x2'],
-            2 * m['sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained']
-        ) * m['sm__cycles_elapsed.avg.per_second'] AS peak,
-        (
-            m['smsp__sass_thread_inst_executed_op_fadd_pred_on.sum.per_cycle_elapsed']
-            + m['smsp__sass_thread_inst_executed_op_fmul_pred_on.sum.per_cycle_elapsed']
-            + coalesce(
-                m['derived__smsp__sass_thread_inst_executed_op_ffma_pred_on_x2'],
-                2 * m['smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed']
-            )
-        ) * m['smsp__cycles_elapsed.avg.per_second'] AS achieved,
-        coalesce(m['smsp__sass_thread_inst_executed_op_fadd_pred_on.sum'], m['sm__sass_thread_inst_executed_op_fadd_pred_on.sum'])
-        + coalesce(m['smsp__sass_thread_inst_executed_op_fmul_pred_on.sum'], m['sm__sass_thread_inst_executed_op_fmul_pred_on.sum'])
-        + 2 * coalesce(
-            m['smsp__sass_thread_inst_executed_op_ffma_pred_on.sum'], m['sm__sass_thread_inst_executed_op_ffma_pred_on.sum']
-        ) AS total
-    FROM launched
-    UNION ALL
-    SELECT
-        trace,
-        trace_id,
-        launch_index,
-        'double' AS precision,
-        'dfma' AS operation,
-        coalesce(
-            m['derived__sm__sass_thread_inst_executed_op_dfma_pred_on_x2'],
-            2 * m['sm__sass_thread_inst_executed_op_dfma_pred_on.sum.peak_sustained']
-        ) * m['sm__cycles_elapsed.avg.per_second'] AS peak,
-        (
-            m['smsp__sass_thread_inst_executed_op_dadd_pred_on.sum.per_cycle_elapsed']
-            + m['smsp__sass_thread_inst_executed_op_dmul_pred_on.sum.per_cycle_elapsed']
-            + coalesce(
-                m['derived__smsp__sass_thread_inst_executed_op_dfma_pred_on_x2'],
-                2 * m['smsp__sass_thread_inst_executed_op_dfma_pred_on.sum.per_cycle_elapsed']
-            )
-        ) * m['smsp__cycles_elapsed.avg.per_second'] AS achieved,
-        coalesce(m['smsp__sass_thread_inst_executed_op_dadd_pred_on.sum'], m['sm__sass_thread_inst_executed_op_dadd_pred_on.sum'])
-        + coalesce(m['smsp__sass_thread_inst_executed_op_dmul_pred_on.sum'], m['sm__sass_thread_inst_executed_op_dmul_pred_on.sum'])
-        + 2 * coalesce(
-            m['smsp__sass_thread_inst_executed_op_dfma_pred_on.sum'], m['sm__sass_thread_inst_executed_op_dfma_pred_on.sum']
-        ) AS total
-    FROM launched
-    UNION ALL
-    SELECT
-        trace,
-        trace_id,
-        launch_index,
-        'half' AS precision,
-        'hfma' AS operation,
-        coalesce(
-            m['derived__sm__sass_thread_inst_executed_op_hfma_pred_on_x4'],
-            m['derived__sm__sass_thread_inst_executed_op_hfma_pred_on_x2'],
-            2 * m['sm__sass_thread_inst_executed_op_hfma_pred_on.sum.peak_sustained']
+            m['derived__sm__' || executed || 'fma_pred_on_x4'],
+            m['derived__sm__' || executed || 'fma_pred_on_x2'],
+            2 * m['sm__' || executed || 'fma_pred_on.sum.peak_sustained']
         ) * m['sm__cycles_elapsed.avg.per_second'] AS peak,
         (
             coalesce(
-                m['derived__smsp__sass_thread_inst_executed_op_hadd_pred_on_x2'],
-                m['smsp__sass_thread_inst_executed_op_hadd_pred_on.sum.per_cycle_elapsed']
+                m['derived__smsp__' || executed || 'add_pred_on_x2'], m['smsp__' || executed || 'add_pred_on.sum.per_cycle_elapsed']
             )
             + coalesce(
-                m['derived__smsp__sass_thread_inst_executed_op_hmul_pred_on_x2'],
-                m['smsp__sass_thread_inst_executed_op_hmul_pred_on.sum.per_cycle_elapsed']
+                m['derived__smsp__' || executed || 'mul_pred_on_x2'], m['smsp__' || executed || 'mul_pred_on.sum.per_cycle_elapsed']
             )
             + coalesce(
-                m['derived__smsp__sass_thread_inst_executed_op_hfma_pred_on_x4'],
-                m['derived__smsp__sass_thread_inst_executed_op_hfma_pred_on_x2'],
-                2 * m['smsp__sass_thread_inst_executed_op_hfma_pred_on.sum.per_cycle_elapsed']
+                m['derived__smsp__' || executed || 'fma_pred_on_x4'],
+                m['derived__smsp__' || executed || 'fma_pred_on_x2'],
+                2 * m['smsp__' || executed || 'fma_pred_on.sum.per_cycle_elapsed']
             )
         ) * m['smsp__cycles_elapsed.avg.per_second'] AS achieved,
-        coalesce(m['smsp__sass_thread_inst_executed_op_hadd_pred_on.sum'], m['sm__sass_thread_inst_executed_op_hadd_pred_on.sum'])
-        + coalesce(m['smsp__sass_thread_inst_executed_op_hmul_pred_on.sum'], m['sm__sass_thread_inst_executed_op_hmul_pred_on.sum'])
-        + 2 * coalesce(
-            m['smsp__sass_thread_inst_executed_op_hfma_pred_on.sum'], m['sm__sass_thread_inst_executed_op_hfma_pred_on.sum']
-        ) AS total
+        coalesce(m['smsp__' || executed || 'add_pred_on.sum'], m['sm__' || executed || 'add_pred_on.sum'])
+        + coalesce(m['smsp__' || executed || 'mul_pred_on.sum'], m['sm__' || executed || 'mul_pred_on.sum'])
+        + 2 * coalesce(m['smsp__' || executed || 'fma_pred_on.sum'], m['sm__' || executed || 'fma_pred_on.sum']) AS total
     FROM launched
+    CROSS JOIN (
+        SELECT precision, letter, 'sass_thread_inst_executed_op_' || letter AS executed
+        FROM (VALUES ('single', 'f'), ('double', 'd'), ('half', 'h')) AS types (precision, letter)
+    )
     UNION ALL
     -- A line per type of tensor operation that ran; these metrics count operations, not instructions.
     SELECT

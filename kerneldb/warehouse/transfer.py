@@ -1,0 +1,243 @@
+"""Moves traces between databases: into a lake from the scratch file of a conversion, and from file to lake and back.
+
+What is copied from is attached as `source`. Large tables go into a lake as Parquet files that are written
+before its transaction and registered in it, so that commits do not keep each other waiting while rows are written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kerneldb.errors import UsageError
+from kerneldb.schemas.loader import statement
+from kerneldb.warehouse import commit, lakes, migrate
+from kerneldb.warehouse.attach import literal, store_errors, transaction, write_lease
+from kerneldb.warehouse.place import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import duckdb
+
+    from kerneldb.batch import Manifest
+    from kerneldb.warehouse import Warehouse
+
+    Connection = duckdb.DuckDBPyConnection
+
+STAGED_FROM: Final = 500
+"""Tables with so many rows of a trace become files of their own; fewer rows are inserted with the transaction."""
+PER_COMMIT: Final = 8
+"""Traces in one transaction: a commit to a lake costs some round trips, however much it adds."""
+DIMENSIONS: Final = ("kernel_names", "op_calls", "signatures")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parts:
+    """What is to be added of traces of `source`.
+
+    `files` are Parquet files in the lake's own folder, by (trace id, table); all other rows are inserted: `rows` maps a
+    table to the ids of the traces that have some there.
+    """
+
+    trace_ids: Sequence[str]
+    files: Mapping[tuple[str, str], str]
+    rows: Mapping[str, Sequence[str]]
+
+
+@contextlib.contextmanager
+def source(con: Connection, path: Path) -> Iterator[None]:
+    """Attach the DuckDB file `path` as `source`."""
+    con.execute(statement("lake", "attach_source").format(path=literal(path.absolute())))
+    try:
+        yield
+    finally:
+        con.execute(statement("lake", "detach_source"))
+
+
+def known(con: Connection, trace_ids: Sequence[str]) -> set[str]:
+    """Those of the traces that the database holds."""
+    rows = con.execute(statement("lake", "known"), {"trace_ids": list(trace_ids)}).fetchall()
+    return {trace_id for (trace_id,) in rows}
+
+
+def prepare(con: Connection, trace_ids: Sequence[str], data: str | None) -> Parts:
+    """Find the rows of traces of `source`. Large tables are written into the folder `data` of a lake, unseen there.
+
+    Every attempt has file names of its own, so that nothing is ever written over; what a killed one leaves behind is an
+    orphan, which `compact` removes when it is old. Without `data`, nothing is written.
+    """
+    con.execute(statement("lake", "used_names"), {"trace_ids": list(trace_ids)})
+    files, rows = {}, {}
+    for (table,) in con.execute(statement("lake", "trace_tables"), {"database": "source"}).fetchall():
+        sql = statement("lake", "counts").format(table=table)
+        counts = con.execute(sql, {"trace_ids": list(trace_ids)}).fetchall()
+        large = [trace_id for trace_id, n in counts if n >= STAGED_FROM] if data is not None else []
+        files |= {(trace_id, table): _write(con, f"{data}main/{table}/", table, trace_id) for trace_id in large}
+        rows[table] = [trace_id for trace_id, _ in counts if trace_id not in large]
+    return Parts(trace_ids, files, rows)
+
+
+def _write(con: Connection, folder: str, table: str, trace_id: str) -> str:
+    file = f"{folder}{trace_id.replace(':', '-')}-{uuid.uuid4().hex[:12]}.parquet"
+    copy = statement("lake", "stage")
+    con.execute(copy.format(table=table, trace_id=literal(trace_id), file=literal(file)))
+    return file
+
+
+def discard(parts: Parts, added: Sequence[str]) -> None:
+    """Remove files of traces that another commit has added meanwhile. On S3 they wait for `compact`."""
+    for (trace_id, _), file in parts.files.items():
+        if trace_id not in added and not file.startswith(lakes.REMOTE):
+            Path(file).unlink(missing_ok=True)
+
+
+def add(con: Connection, parts: Parts, *, replace: bool, tags: Mapping[str, str]) -> list[str]:
+    """Add traces of `source`, with names, calls, signatures and notes; the ids of those that were not there before.
+
+    With `replace`, traces that are there are written anew, and keep name, run, label and tags. Runs inside the
+    transaction of the caller, which no other commit overlaps.
+    """
+    ids = {"trace_ids": list(parts.trace_ids)}
+    present = known(con, parts.trace_ids)
+    wanted = [trace_id for trace_id in parts.trace_ids if replace or trace_id not in present]
+    for table in DIMENSIONS:
+        con.execute(statement("lake", f"copy_{table}"), {} if table == "signatures" else ids)
+    con.execute(statement("lake", "copy_annotations"))
+    facts = con.execute(statement("lake", "source_traces"), ids).fetchall()
+    names = {name for (name,) in con.execute(statement("lake", "names")).fetchall()}
+    for trace_id, name, _ in facts:
+        if trace_id in wanted:
+            _add_trace(con, trace_id, commit.free_name(name, names), tags, there=trace_id in present)
+            names.add(name)
+    _add_rows(con, parts, wanted)
+    if present or any(run is not None for _, _, run in facts):
+        commit.judge_runs(con)
+    if present and replace:
+        commit.execute_all(con, statement("remove", "orphans"), {})
+    return wanted
+
+
+def _add_trace(con: Connection, trace_id: str, name: str, tags: Mapping[str, str], *, there: bool) -> None:
+    key = {"trace_id": trace_id}
+    run, label, phase = None, None, None
+    if there:
+        name, run, label, phase = con.execute(statement("commit", "previous"), key).fetchone() or (
+            name,
+            None,
+            None,
+            None,
+        )
+        commit.execute_all(con, statement("remove", "rows"), key)
+    else:
+        con.execute(statement("lake", "copy_tags"), key)
+    con.execute(
+        statement("lake", "copy_trace"), key | {"name": name, "run": run, "label": label, "default_phase": phase}
+    )
+    commit.set_tags(con, [trace_id], tags)
+
+
+def _add_rows(con: Connection, parts: Parts, wanted: Sequence[str]) -> None:
+    for (trace_id, table), file in parts.files.items():
+        if trace_id in wanted:
+            sql = statement("lake", "add_file").format(table=literal(table), file=literal(file))
+            con.execute(sql).fetchall()
+    for table, trace_ids in parts.rows.items():
+        if inserted := [trace_id for trace_id in trace_ids if trace_id in wanted]:
+            con.execute(statement("lake", "copy_rows").format(table=table), {"trace_ids": inserted})
+
+
+def batches(trace_ids: Sequence[str], size: int) -> Iterator[list[str]]:
+    """The ids in portions for one transaction each."""
+    numbers = iter(trace_ids)
+    while portion := list(itertools.islice(numbers, size)):
+        yield portion
+
+
+def transfer(target: Warehouse, place: Place, trace_ids: Sequence[str]) -> list[str]:
+    """Copy traces of the database at `place` into `target`, with their notes; the ids of those that were missing.
+
+    One of the two is a lake. Raises UsageError where both are lakes.
+    """
+    if target.place.is_lake:
+        if place.is_lake:
+            message = "from lake to lake only by way of a file: pull the traces into one, and push them from there"
+            raise UsageError(message)
+        return [
+            trace_id
+            for portion in batches(trace_ids, PER_COMMIT)
+            for trace_id in publish(target.place, target.lock_timeout, place.path, portion)
+        ]
+    return _pull(target, place, trace_ids)
+
+
+def _pull(target: Warehouse, place: Place, trace_ids: Sequence[str]) -> list[str]:
+    def attach_source(con: Connection) -> None:
+        if place.is_lake:
+            lakes.attach(con, place, "attach_lake_source")
+            folder = literal(lakes.data_path(con, "source"))
+            con.execute(statement("session", "allow_folders").format(folders=f"[{folder}]"))
+        else:
+            con.execute(statement("lake", "attach_source").format(path=literal(place.path.absolute())))
+
+    added: list[str] = []
+    with (
+        write_lease(target.path, target.lock_timeout, prepare=attach_source) as con,
+        store_errors(target.place),
+    ):
+        for portion in batches(trace_ids, PER_COMMIT):
+            parts = prepare(con, portion, None)
+            with transaction(con):
+                added += add(con, parts, replace=False, tags={})
+    return added
+
+
+def publish(
+    place: Place,
+    timeout: float,
+    path: Path,
+    trace_ids: Sequence[str],
+    *,
+    replace: bool = False,
+    tags: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Add traces of the DuckDB file `path` to a lake, in one transaction; the ids of those that it wrote.
+
+    However many programs add a trace at the same time, and however often it is tried, it is there once.
+    """
+    inside = lakes.SPOOLS in path.resolve().parents
+    with (
+        lakes.write_lease(place, [lakes.SPOOLS if inside else path.parent]) as con,
+        store_errors(place),
+        source(con, path),
+    ):
+        there = set() if replace else known(con, trace_ids)
+        wanted = [trace_id for trace_id in trace_ids if trace_id not in there]
+        if not wanted:
+            return []
+        parts = prepare(con, wanted, lakes.data_path(con))
+        added = lakes.retried(con, place, timeout, lambda con: add(con, parts, replace=replace, tags=tags or {}))
+    discard(parts, added)
+    return added
+
+
+def commit_to_lake(place: Place, timeout: float, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> bool:
+    """Add a converted trace to a lake; whether anything was written.
+
+    The trace goes into a scratch file first, by the statements that any other database takes, and from there into the
+    lake.
+    """
+    with lakes.read_lease(place) as con:
+        if not replace and known(con, [manifest.trace_id]):
+            return False
+    scratch = manifest.folder / "scratch.duckdb"
+    scratch.unlink(missing_ok=True)
+    with write_lease(scratch, timeout, [manifest.folder], create=True) as con, store_errors(Place(scratch)):
+        migrate.make_scratch(con)
+        with transaction(con):
+            commit.commit(con, manifest, replace=False, tags={})
+    return bool(publish(place, timeout, scratch, [manifest.trace_id], replace=replace, tags=tags))

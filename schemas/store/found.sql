@@ -1,0 +1,37 @@
+-- Operator calls that were found for launches recorded without one. `found_rows` holds the new ones.
+
+-- name: forget
+-- Launches that get a new one lose the old one; with $renew, all that no replay found goes.
+DELETE FROM found_calls
+WHERE
+    trace_id = $trace_id
+    AND (($renew AND run_id IS NULL) OR launch_index IN (SELECT f.launch_index FROM found_rows AS f WHERE f.trace_id = $trace_id));
+
+-- name: calls
+INSERT INTO op_calls BY NAME
+SELECT DISTINCT ON (call_id) *
+FROM found_rows AS part
+WHERE NOT EXISTS (SELECT 1 FROM op_calls AS present WHERE present.call_id = part.call_id);
+
+-- name: signatures
+INSERT INTO signatures BY NAME
+SELECT DISTINCT ON (signature_id) *
+FROM found_rows AS part
+WHERE NOT EXISTS (SELECT 1 FROM signatures AS present WHERE present.signature_id = part.signature_id);
+
+-- name: names
+SELECT * FROM kernel_names WHERE name_id IN (SELECT name_id FROM found_rows);
+
+-- name: found_calls
+INSERT INTO found_calls BY NAME SELECT * FROM found_rows;
+
+-- name: unmark
+UPDATE launches SET found_id = NULL, found_by = NULL WHERE trace_id = $trace_id AND found_id IS NOT NULL;
+
+-- name: mark
+UPDATE launches SET found_id = f.found_id, found_by = f.found_by
+FROM found_calls AS f
+WHERE f.trace_id = $trace_id AND launches.trace_id = $trace_id AND launches.launch_index = f.launch_index;
+
+-- name: forget_rollups
+DELETE FROM rollups WHERE trace_id = $trace_id AND origin = 'launches';

@@ -1,0 +1,232 @@
+-- DuckLake only. Words in braces are quoted literals and names from the catalog: these statements take no parameters there.
+
+-- name: load
+LOAD {extension};
+
+-- name: retries
+-- Commits that only race for the number of their snapshot are tried again by DuckLake itself.
+SET GLOBAL ducklake_max_retry_count = 100;
+
+-- name: attach
+ATTACH {uri} AS warehouse (READ_ONLY, CREATE_IF_NOT_EXISTS false);
+
+-- name: attach_for_writing
+ATTACH {uri} AS warehouse (CREATE_IF_NOT_EXISTS false);
+
+-- name: create
+ATTACH {uri} AS warehouse (DATA_PATH {data});
+
+-- name: attach_queue
+-- A second connection to the server, on which committers wait for their turn.
+ATTACH {address} AS commit_queue (TYPE postgres, READ_ONLY);
+
+-- name: metadata_cache
+SET GLOBAL parquet_metadata_cache = true;
+
+-- name: bounded_memory
+SET GLOBAL memory_limit = '2GB';
+SET GLOBAL temp_directory = {folder};
+
+-- name: queue
+-- Held until the transaction of this connection ends, or its process.
+FROM postgres_query('commit_queue', 'SELECT pg_advisory_xact_lock(hashtext(''kerneldb commit''))::text');
+
+-- name: data_path
+SELECT tags['data_path'] FROM duckdb_databases() WHERE database_name = $database;
+
+-- name: secret
+CREATE OR REPLACE SECRET kerneldb_s3 (TYPE s3, {settings});
+
+-- name: lock
+-- Two transactions that both change this row cannot both commit, so the second one sees what the first one added.
+UPDATE commit_lock SET commits = commits + 1;
+
+-- name: settings
+CALL warehouse.set_option('parquet_compression', 'zstd');
+CALL warehouse.set_option('parquet_version', '2');
+CALL warehouse.set_option('target_file_size', '256MB');
+
+-- name: known
+SELECT trace_id FROM traces WHERE list_contains($trace_ids::VARCHAR[], trace_id);
+
+-- name: trace_tables
+-- The tables whose rows belong to traces, but for the traces themselves, and their notes, which the user owns. Not by duckdb_columns(),
+-- which binds every view first.
+SELECT table_name
+FROM duckdb_tables()
+WHERE
+    database_name = $database
+    AND schema_name = 'main'
+    AND regexp_matches(sql, '[(, ]"?trace_id"? VARCHAR')
+    AND table_name NOT IN ('traces', 'trace_tags')
+ORDER BY table_name;
+
+-- name: attach_source
+ATTACH {path} AS source (TYPE duckdb, READ_ONLY);
+
+-- name: attach_lake_source
+ATTACH {uri} AS source (READ_ONLY, CREATE_IF_NOT_EXISTS false);
+
+-- name: detach_source
+DETACH source;
+
+-- name: counts
+SELECT trace_id, count(*) FROM source.main.{table} WHERE list_contains($trace_ids::VARCHAR[], trace_id) GROUP BY trace_id;
+
+-- name: stage
+-- As DuckLake writes its own files, in the order of time that ingest made.
+COPY (SELECT * FROM source.main.{table} WHERE trace_id = {trace_id}) TO {file} (FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2);
+
+-- name: add_file
+CALL ducklake_add_data_files('warehouse', {table}, {file}, allow_missing => true);
+
+-- name: copy_rows
+INSERT INTO {table} BY NAME SELECT * FROM source.main.{table} WHERE list_contains($trace_ids::VARCHAR[], trace_id);
+
+-- name: copy_tags
+INSERT INTO trace_tags BY NAME SELECT * FROM source.main.trace_tags WHERE trace_id = $trace_id;
+
+-- name: copy_trace
+INSERT INTO traces BY NAME
+SELECT
+    * REPLACE (
+        $name AS name,
+        coalesce($run, run) AS run,
+        coalesce(label, $label) AS label,
+        coalesce(default_phase, $default_phase) AS default_phase,
+        now() AT TIME ZONE 'UTC' AS ingested_at
+    )
+FROM source.main.traces
+WHERE trace_id = $trace_id;
+
+-- name: used_names
+-- What the traces name, and nothing else of a file with many traces.
+CREATE OR REPLACE TEMP TABLE used_signatures AS
+SELECT signature_id FROM source.main.rollups WHERE list_contains($trace_ids::VARCHAR[], trace_id)
+UNION
+SELECT found_id FROM source.main.rollups WHERE found_id IS NOT NULL AND list_contains($trace_ids::VARCHAR[], trace_id);
+
+-- name: copy_kernel_names
+INSERT INTO kernel_names BY NAME
+SELECT DISTINCT ON (name_id) *
+FROM source.main.kernel_names AS part
+WHERE
+    (
+        part.name_id IN (SELECT name_id FROM source.main.signatures WHERE signature_id IN (SELECT signature_id FROM used_signatures))
+        OR part.name_id IN (SELECT name_id FROM source.main.kernel_symbols WHERE list_contains($trace_ids::VARCHAR[], trace_id))
+    )
+    AND NOT EXISTS (SELECT 1 FROM kernel_names AS present WHERE present.name_id = part.name_id);
+
+-- name: copy_op_calls
+INSERT INTO op_calls BY NAME
+SELECT DISTINCT ON (call_id) *
+FROM source.main.op_calls AS part
+WHERE
+    (
+        part.call_id IN (SELECT call_id FROM source.main.signatures WHERE signature_id IN (SELECT signature_id FROM used_signatures))
+        OR part.call_id IN (SELECT call_id FROM source.main.ops WHERE list_contains($trace_ids::VARCHAR[], trace_id))
+    )
+    AND NOT EXISTS (SELECT 1 FROM op_calls AS present WHERE present.call_id = part.call_id);
+
+-- name: copy_signatures
+INSERT INTO signatures BY NAME
+SELECT DISTINCT ON (signature_id) *
+FROM source.main.signatures AS part
+WHERE
+    part.signature_id IN (SELECT signature_id FROM used_signatures)
+    AND NOT EXISTS (SELECT 1 FROM signatures AS present WHERE present.signature_id = part.signature_id);
+
+-- name: copy_annotations
+INSERT INTO annotations BY NAME
+SELECT * FROM source.main.annotations WHERE signature_id IN (SELECT signature_id FROM used_signatures)
+EXCEPT ALL
+SELECT * FROM annotations;
+
+-- name: source_traces
+SELECT trace_id, name, run FROM source.main.traces WHERE list_contains($trace_ids::VARCHAR[], trace_id);
+
+-- name: names
+SELECT name FROM traces;
+
+-- name: fillers
+-- Statements that give each empty table one row, and that take it away again: for a table that never held a row, DuckLake asks the
+-- catalog for figures which are not there, several times per query.
+WITH columns AS (
+    SELECT
+        table_name,
+        column_index,
+        column_name,
+        is_nullable,
+        CASE
+            WHEN data_type = 'VARCHAR' THEN ''''''
+            WHEN data_type = 'BOOLEAN' THEN 'false'
+            WHEN data_type = 'TIMESTAMP' THEN 'TIMESTAMP ''1970-01-01'''
+            WHEN data_type LIKE 'MAP%' THEN 'NULL'
+            ELSE '0'
+        END AS filler
+    FROM duckdb_columns()
+    WHERE
+        database_name = 'warehouse'
+        AND schema_name = 'main'
+        AND table_name IN (SELECT table_name FROM duckdb_tables() WHERE database_name = 'warehouse' AND schema_name = 'main')
+        AND list_contains($tables::VARCHAR[], table_name)
+)
+
+SELECT
+    'INSERT INTO "' || table_name || '" VALUES (' || string_agg(filler, ', ' ORDER BY column_index) || ');' AS filled,
+    'DELETE FROM "' || table_name || '" WHERE '
+    || coalesce(string_agg('"' || column_name || '" = ' || filler, ' AND ' ORDER BY column_index) FILTER (NOT is_nullable), 'true')
+    || ';' AS emptied
+FROM columns
+GROUP BY table_name
+ORDER BY table_name;
+
+-- name: tables
+SELECT table_name FROM duckdb_tables() WHERE database_name = 'warehouse' AND schema_name = 'main' ORDER BY table_name;
+
+-- name: figures
+-- Whether the catalog keeps figures of a table: from its first row on, also when that is gone again.
+SELECT 1
+FROM __ducklake_metadata_warehouse.ducklake_table_stats
+WHERE table_id IN (
+    SELECT table_id FROM __ducklake_metadata_warehouse.ducklake_table WHERE table_name = $table AND end_snapshot IS NULL
+);
+
+-- name: mark_unfinished
+INSERT INTO schema_info VALUES ('unfinished', $tables);
+
+-- name: forget_unfinished
+DELETE FROM schema_info WHERE key = 'unfinished';
+
+-- name: flush_inlined
+CALL ducklake_flush_inlined_data('warehouse');
+
+-- name: rewrite_deleted
+CALL ducklake_rewrite_data_files('warehouse');
+
+-- name: merge
+CALL ducklake_merge_adjacent_files('warehouse');
+
+-- name: old_snapshots
+-- Chosen here: with a SQLite catalog, DuckLake compares times as texts of two forms, and takes all of a day for older than its evening.
+SELECT snapshot_id
+FROM ducklake_snapshots('warehouse')
+WHERE snapshot_time < now() - to_hours({hours}) AND snapshot_id < (SELECT max(snapshot_id) FROM ducklake_snapshots('warehouse'))
+ORDER BY snapshot_id;
+
+-- name: expire
+-- Without the column of times with a zone, for which DuckDB 1.5 wants the package pytz.
+SELECT snapshot_id FROM ducklake_expire_snapshots('warehouse', versions => {versions});
+
+-- name: clean_up
+CALL ducklake_cleanup_old_files('warehouse', older_than => now() - to_hours({hours}));
+
+-- name: orphans
+-- Never cleanup_all: the files of a commit that is under way would go, and every later scan would fail.
+CALL ducklake_delete_orphaned_files('warehouse', older_than => now() - to_hours({hours}));
+
+-- name: file_counts
+SELECT sum(file_count)::BIGINT, sum(file_size_bytes)::BIGINT, sum(delete_file_count)::BIGINT FROM ducklake_table_info('warehouse');
+
+-- name: snapshots
+SELECT count(*) FROM ducklake_snapshots('warehouse');

@@ -1,0 +1,105 @@
+"""Making and migrating lakes, and what happens when that, or a server, is cut short."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from kerneldb.errors import KerneldbError, WarehouseError, WarehouseMissingError, WarehouseVersionError
+from kerneldb.schemas import loader
+from kerneldb.schemas.loader import Migration
+from kerneldb.warehouse import Warehouse, lakes, upkeep
+from kerneldb.warehouse.attach import transaction
+from kerneldb.warehouse.place import Place
+
+COUNTS = "SELECT (SELECT count(*) FROM traces) AS traces, (SELECT count(*) FROM annotations) AS annotations"
+LATER = """
+    ALTER TABLE traces ADD COLUMN weather VARCHAR;
+    CREATE TABLE moons (name VARCHAR NOT NULL, orbit MAP(SMALLINT, BIGINT));
+"""
+
+
+def rows(place: Place, sql: str) -> list[dict[str, Any]]:
+    return list(Warehouse(place).query(sql).to_pylist())
+
+
+def test_new_lake_is_empty_and_current(lake: Place) -> None:
+    assert rows(lake, COUNTS) == [{"traces": 0, "annotations": 0}]
+    assert rows(lake, "SELECT commits FROM commit_lock") == [{"commits": 0}]
+    assert Warehouse.open(lake).version() == f"schema {len(loader.migrations())}, DuckLake with {lake.catalog}"
+    upkeep.init(lake, None, 30)
+    assert upkeep.migrate_to_newest(lake, 30) == (len(loader.migrations()),) * 2
+
+
+def test_every_table_has_figures_in_the_catalog(sqlite_lake: Place) -> None:
+    with lakes.owner(sqlite_lake) as con:
+        tables = [table for (table,) in con.execute(loader.statement("lake", "tables")).fetchall()]
+        assert upkeep._never_filled(con, tables) == []
+        filled = {table for table in tables if con.execute(f"SELECT count(*) FROM {table}").fetchone() != (0,)}
+    own = {"schema_version", "schema_info", "schema_docs", "commit_lock"}
+    assert filled == own | set(loader.reference())
+
+
+def test_migration_brings_new_tables_and_columns(
+    sqlite_lake: Place, monkeypatch: pytest.MonkeyPatch, many_traces: Path
+) -> None:
+    from kerneldb.warehouse import transfer
+
+    transfer.publish(sqlite_lake, 30, many_traces, ["trace-1"])
+    number = len(loader.migrations()) + 1
+    steps = (*loader.migrations(), Migration(number, "more", LATER))
+    monkeypatch.setattr(loader, "migrations", lambda: steps)
+    with pytest.raises(WarehouseVersionError, match="migrate"):
+        Warehouse.open(sqlite_lake)
+    assert upkeep.migrate_to_newest(sqlite_lake, 30) == (number - 1, number)
+    assert rows(sqlite_lake, "SELECT name, weather FROM traces") == [{"name": "t1", "weather": None}]
+    assert rows(sqlite_lake, "FROM moons") == []
+    monkeypatch.undo()
+    with pytest.raises(WarehouseVersionError, match="newer kerneldb"):
+        Warehouse.open(sqlite_lake)
+
+
+def test_lake_whose_making_was_cut_short(
+    sqlite_lake: Place, monkeypatch: pytest.MonkeyPatch, many_traces: Path
+) -> None:
+    with lakes.owner(sqlite_lake) as con, transaction(con):
+        con.execute(loader.statement("lake", "mark_unfinished"), {"tables": "traces annotations"})
+        for fill, _ in con.execute(
+            loader.statement("lake", "fillers"), {"tables": ["traces", "annotations"]}
+        ).fetchall():
+            con.execute(fill)
+    with pytest.raises(WarehouseVersionError, match="init"):
+        Warehouse.open(sqlite_lake)
+    upkeep.init(sqlite_lake, None, 30)
+    Warehouse.open(sqlite_lake)
+    assert rows(sqlite_lake, COUNTS) == [{"traces": 0, "annotations": 0}]
+
+
+def test_server_that_goes_away_and_comes_back(postgres: Any, postgres_lake: Place) -> None:
+    assert rows(postgres_lake, COUNTS)
+    postgres.ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'lake%'")
+    with pytest.raises((KerneldbError, duckdb.Error), match=r"(?i)connection|terminat"):
+        rows(postgres_lake, COUNTS)
+    assert rows(postgres_lake, COUNTS) == [{"traces": 0, "annotations": 0}]
+
+
+def test_catalog_without_a_lake(postgres: Any, new_lake: Any) -> None:
+    with pytest.raises(WarehouseError, match="cannot be opened") as caught:
+        Warehouse.open(f"ducklake:postgres:{postgres.address('nowhere')} password=hidden")
+    assert "hidden" not in str(caught.value)
+    postgres.ask("CREATE DATABASE bare")
+    with pytest.raises(WarehouseMissingError, match="init --data"):
+        Warehouse.open(f"ducklake:postgres:{postgres.address('bare')}")
+    assert postgres.ask("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", "bare") == "0"
+
+
+def test_another_lake_is_no_warehouse(tmp_path: Path, sqlite_lake: Place) -> None:
+    place = Place.of(f"ducklake:sqlite:{tmp_path / 'other.sqlite'}")
+    lakes.create(place, f"{tmp_path}/other/")
+    with lakes.owner(place) as con:
+        con.execute("CREATE TABLE mine (x INTEGER)")
+    with pytest.raises(WarehouseVersionError, match="no kerneldb warehouse"):
+        Warehouse.open(place)
