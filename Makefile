@@ -3,10 +3,12 @@
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
     $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
-PIP_INSTALL := bin/python -m pip install --quiet --disable-pip-version-check
+PIP_INSTALL := bin/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-PYTEST := $(BIN)/python -m pytest
-ASKING := amd answers cli closure counters peers power replay_host warehouse
+# One worker per processor; a worker keeps to neighbouring tests, so that few of the shared databases are made twice.
+PYTEST := $(BIN)/python -m pytest --numprocesses=logical --dist=worksteal
+# What asks the database; command line and reports print what these ask. Marked `slow`: seconds of work around few questions.
+ASKING := amd answers closure counters power replay_host warehouse
 SCHEMA_DOCS ?= kerneldb.schemas.docs
 BENCHMARK_TRACE ?= examples/decoder-h200.json.gz
 
@@ -39,8 +41,8 @@ coverage: .venv/.stamp  ## all tests with coverage, which has a floor
 
 check: lint types imports coverage  ## what CI runs, on the newest DuckDB
 
-check-duckdb15: .venv-duckdb15/.stamp  ## the tests that ask a database, on the oldest DuckDB that kerneldb works with
-	.venv-duckdb15/bin/python -m pytest --quiet -p no:cacheprovider $(addprefix tests/,$(ASKING))
+check-duckdb15: .duckdb15/.stamp  ## the tests that ask a database, on the oldest DuckDB that kerneldb works with
+	PYTHONPATH=$(CURDIR)/.duckdb15 $(PYTEST) -p no:cacheprovider -m 'not slow' $(addprefix tests/,$(ASKING))
 
 docs: .venv/.stamp  ## write docs/schema.md from the schema
 	$(BIN)/python -m $(SCHEMA_DOCS)
@@ -49,7 +51,7 @@ bench: .venv/.stamp  ## run the benchmarks; takes minutes
 	$(BIN)/python benchmarks/ingest.py $(BENCHMARK_TRACE) --repeats 1
 
 clean:  ## remove environments, builds and caches
-	rm -rf .venv .venv-demo .venv-duckdb15 build dist *.egg-info htmlcov .coverage
+	rm -rf .venv .venv-demo .duckdb15 build dist *.egg-info htmlcov .coverage
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -64,10 +66,10 @@ clean:  ## remove environments, builds and caches
 	@.venv-demo/$(PIP_INSTALL) -c constraints.txt -e .
 	@touch $@
 
-.venv-duckdb15/.stamp: pyproject.toml constraints.txt constraints-duckdb15.txt
-	$(call make-venv,.venv-duckdb15)
-	grep -v '^duckdb==' constraints.txt > .venv-duckdb15/constraints.txt
-	.venv-duckdb15/$(PIP_INSTALL) -c .venv-duckdb15/constraints.txt -c constraints-duckdb15.txt -e '.[test]'
+# Shadows the DuckDB of .venv; all else is the same.
+.duckdb15/.stamp: .venv/.stamp constraints-duckdb15.txt
+	rm -rf .duckdb15
+	.venv/$(PIP_INSTALL) --no-deps --target .duckdb15 -r constraints-duckdb15.txt
 	@touch $@
 
 define make-venv

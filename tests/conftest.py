@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,16 @@ SHARED_DATA = Path(os.environ.get("KERNELDB_TEST_DATA", ROOT.parent / "shared" /
 def gpu_present() -> bool:
     """Whether this machine has an NVIDIA or AMD driver."""
     return shutil.which("nvidia-smi") is not None or Path("/dev/kfd").exists()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take Ctrl-C where the shell ignores it, as it does for background jobs; children inherit either."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"duckdb {importlib.metadata.version('duckdb')}"
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from kerneldb.api import Database
+from kerneldb.api.counters import Counting
 from kerneldb.cli import cli
 from kerneldb.errors import UsageError
 from tests.rocprof import databases
@@ -122,3 +123,8 @@ def test_commands(database: Database) -> None:
     assert shown.exit_code == 0
     assert shown.stdout.count("triton_poi_fused__to_copy") == 2
     assert "n_differences" in shown.stdout
+
+
+def test_where_nsight_compute_cannot_count_the_line_of_rocprofv3_is_given(database: Database) -> None:
+    with pytest.raises(UsageError, match=r"rocprofv3 --pmc COUNTERS --kernel-include-regex 'Cijk_\w+' "):
+        database.ncu_command(Counting(where=f"name = '{databases.TENSILE_GEMM}'"))

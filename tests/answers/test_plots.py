@@ -14,6 +14,8 @@ from kerneldb.cli import cli
 from kerneldb.errors import KerneldbError
 from kerneldb.report import plots
 
+pytestmark = pytest.mark.slow
+
 DRAWN = ("roofline", "idle", "idle --gaps", "phases", "diff base slower")
 STARTS = {".svg": b"<svg", ".png": b"\x89PNG\r\n\x1a\n", ".html": b"<!DOCTYPE html>"}
 

@@ -134,6 +134,7 @@ needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this
 
 
 @needs_browser
+@pytest.mark.slow
 def test_the_page_draws_all_charts_in_a_browser(
     compared: Database, example_report: gather.Report, tmp_path: Path
 ) -> None:
@@ -147,6 +148,7 @@ def test_the_page_draws_all_charts_in_a_browser(
 
 
 @needs_browser
+@pytest.mark.slow
 def test_names_from_a_trace_run_nothing(tmp_path: Path) -> None:
     kernel = {
         "ph": "X", "cat": "kernel", "name": EVIL, "pid": 0, "tid": 7, "ts": 10, "dur": 5,
@@ -163,6 +165,7 @@ def test_names_from_a_trace_run_nothing(tmp_path: Path) -> None:
     assert without_scripts(dom).count("<svg") > 1
 
 
+@pytest.mark.slow
 def test_the_command_chooses_by_the_file_name(compared: Database, tmp_path: Path) -> None:
     for name, start in (("r.html", "<!doctype html>"), ("r.md", "# GPU kernels of base")):
         run = CliRunner().invoke(cli, ["--db", str(compared.path), "report", "base", "-o", str(tmp_path / name)])
@@ -174,6 +177,7 @@ def test_the_command_chooses_by_the_file_name(compared: Database, tmp_path: Path
     assert (unknown.exit_code, "no trace 'nothing'" in unknown.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_the_report_on_deepseek_ocr(shared_data: Path, tmp_path: Path) -> None:
     """Figures of the published report on these files, with its own rule; intensities with the unit it dropped."""
     database = kerneldb.open(tmp_path / "k.duckdb")

@@ -174,7 +174,7 @@ def test_command_coverage(database: Database) -> None:
 
 def test_command_bounds(database: Database, warehouse: Warehouse, capture: Captures) -> None:
     _, notes = run(database, "bounds")
-    assert "no profiled launches" in notes
+    assert "no launches with counters" in notes
     warehouse.commit(capture("ncu", (Launch(GEMM, counters={SM: 10.0, MEMORY: 90.0}),), source="ncu"))
     printed, _ = run(database, "bounds", "--csv")
     assert [line.split(",")[:2] for line in printed.splitlines()] == [

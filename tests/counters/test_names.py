@@ -11,6 +11,8 @@ import pytest
 from kerneldb.names import decode
 from tests.counters.join_names import measure
 
+pytestmark = pytest.mark.slow
+
 FIGURES = {
     "report_names": 20,
     "report_names_in_sums": 20,

@@ -1,22 +1,30 @@
 """Every console block of the documents is run, in order, in one folder per document; it must print what stands there.
 
-A line `…` stands for any number of lines. Times and rates differ from run to run and are compared as `N`.
+A line `…` stands for any number of lines. Times and rates differ from run to run and are compared as `N`. A plain
+`kerneldb` command runs in this process, which saves its start; what needs a shell gets one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from kerneldb.cli import cli
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NEEDS_SHELL = re.compile(r"""[$`]|[|<>&;*\n](?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")
+"""What only a shell expands, and outside quotes what it does."""
 VARYING = (
     (re.compile(r"\b\d+(?:\.\d+)? (?:s|ms)\b"), "N s"),
     (re.compile(r"\b\d+(?:\.\d+)? MB/s"), "N MB/s"),
@@ -65,13 +73,27 @@ def agrees(expected: list[str], actual: list[str]) -> bool:
 
 def run(command: str, folder: Path) -> list[str]:
     """What `command` prints on stdout, with `kerneldb` being the one under test."""
+    words = shlex.split(command)
+    here = words[0] == "kerneldb" and not NEEDS_SHELL.search(command)
+    printed = run_here(words[1:], folder) if here else run_in_shell(command, folder)
+    return [normal(line) for line in printed.splitlines() if line.strip()]
+
+
+def run_here(arguments: list[str], folder: Path) -> str:
+    with contextlib.chdir(folder):
+        done = CliRunner(env={name: None for name in os.environ if name.startswith("KERNELDB")}).invoke(cli, arguments)
+    assert done.exit_code == 0, f"kerneldb {shlex.join(arguments)}\n{done.stderr}"
+    return done.stdout
+
+
+def run_in_shell(command: str, folder: Path) -> str:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("KERNELDB")}
     script = f'kerneldb() {{ "{sys.executable}" -m kerneldb "$@"; }}\n{command}'
     done = subprocess.run(
         ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, f"{command}\n{done.stderr}"
-    return [normal(line) for line in done.stdout.splitlines() if line.strip()]
+    return done.stdout
 
 
 @pytest.mark.parametrize(

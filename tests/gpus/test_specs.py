@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kerneldb.gpus import export, find, limits
+from kerneldb.gpus import Gpu, export, find, limits
 from kerneldb.warehouse import Warehouse
 from tests.gpus.test_gpus import NAMES, OTHER_PRODUCTS
 
@@ -22,7 +22,9 @@ def test_files_are_those_of_the_package(root: Path, tmp_path: Path) -> None:
 def test_every_figure_has_a_source(root: Path) -> None:
     with (root / "schemas" / "reference" / "gpu_specs.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row for row in rows if not row["source"] or not float(row["value"]) >= 0] == []
+    assert [row for row in rows if not row["source"] or "unverified" in row["source"]] == []
+    assert [row for row in rows if row["value"] and not float(row["value"]) >= 0] == []
+    assert [row for row in rows if bool(row["value"]) == row["source"].startswith("none: ")] == []
     keys = [(row["name"], row["fact"]) for row in rows]
     assert len(keys) == len(set(keys))
 
@@ -51,6 +53,47 @@ def test_amd_limits_are_those_of_the_boards(arch: str) -> None:
             assert board.registers_per_multiprocessor == found.registers[size] * size * found.simds
 
 
+# FLOP per clock and compute unit: ROCm's pages on MI100, MI250 and MI300, white papers of CDNA 2 and CDNA 4, GPUOpen.
+PER_CLOCK: dict[str, dict[str, int]] = {
+    "gfx908": {"fp64": 64, "fp32": 256, "fp16": 1024, "bf16": 512, "int8": 1024},
+    "gfx90a": {"fp64": 256, "fp32": 256, "fp16": 1024, "bf16": 1024, "int8": 1024},
+    "gfx942": {"fp64": 256, "fp32": 256, "tf32": 1024, "fp16": 2048, "bf16": 2048, "fp8": 4096, "int8": 4096},
+    "gfx950": {"fp64": 128, "fp32": 256, "fp16": 4096, "bf16": 4096, "fp8": 8192, "int8": 8192, "fp4": 16384},
+    "gfx1030": {"fp32": 128, "fp16": 256, "int8": 512},
+    "gfx1100": {"fp32": 256, "fp16": 512, "bf16": 512, "int8": 512},
+    "gfx1151": {"fp32": 256, "fp16": 512, "bf16": 512, "int8": 512},
+    "gfx1201": {"fp32": 256, "fp16": 1024, "bf16": 1024, "fp8": 2048, "int8": 2048},
+}
+CLOCK_GHZ = {
+    **{"MI100": 1.502, "MI210": 1.7, "MI250": 1.7, "MI250X": 1.7, "MI300X": 2.1, "MI325X": 2.1, "MI300A": 2.1},
+    **{"MI350X": 2.2, "MI355X": 2.4, "RX 6800 XT": 2.25, "RX 6900 XT": 2.25, "RX 7900 XTX": 2.5},
+    **{"Radeon 8050S": 2.8, "Radeon 8060S": 2.9, "RX 9070": 2.52, "RX 9070 XT": 2.97},
+}
+DTYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "int8")
+
+
+@pytest.mark.parametrize("gpu", [gpu for gpu in export.GPUS if gpu.vendor == "AMD"], ids=lambda gpu: gpu.name)
+def test_amd_peaks_are_units_times_clock_times_rate(gpu: Gpu) -> None:
+    """To the digits that are printed: half a percent where AMD rounds to a tenth of a small figure."""
+    assert gpu.multiprocessors is not None
+    rates = PER_CLOCK[gpu.arch]
+    for dtype in DTYPES:
+        peak = gpu.peak_flops(dtype)
+        assert (peak is None) == (dtype not in rates), dtype
+        if peak is not None:
+            computed = gpu.multiprocessors * CLOCK_GHZ[gpu.name] * 1e9 * rates[dtype]
+            assert peak == pytest.approx(computed, rel=2e-3, abs=0.06e12), dtype
+
+
+@pytest.mark.parametrize("name", ["B200", "GB200"])
+def test_blackwell_peaks_double_with_every_halving_of_the_type(name: str) -> None:
+    (gpu,) = (gpu for gpu in export.GPUS if gpu.name == name)
+    assert (gpu.fp16_tflops, gpu.fp8_tflops) == (gpu.bf16_tflops, gpu.int8_tops)
+    assert gpu.fp8_tflops is not None
+    assert (gpu.fp16_tflops, gpu.fp4_tflops) == (gpu.fp8_tflops / 2, gpu.fp8_tflops * 2)
+    assert gpu.tf32_tflops == pytest.approx(gpu.fp8_tflops / 4, rel=0.03)  # printed with two digits
+
+
 @pytest.fixture(scope="module")
 def devices(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     warehouse = Warehouse.create_or_open(tmp_path_factory.mktemp("specs") / "k.duckdb")
@@ -71,30 +114,32 @@ def test_sql_finds_what_python_finds(devices: Warehouse) -> None:
         assert row["bandwidth_gbs"] == (expected.bandwidth_gbs if expected else None)
 
 
-@pytest.mark.parametrize(
-    ("name", "arch", "units", "expected"),
-    [
-        ("AMD Radeon Graphics", "gfx1151", 40, "Radeon 8060S"),
-        ("AMD Radeon Graphics", "gfx1151", 32, "Radeon 8050S"),
-        ("gfx1151", "gfx1151", 40, "Radeon 8060S"),
-        (None, "gfx908", 120, "MI100"),
-        ("AMD Radeon Graphics", "gfx1151", 16, None),
-        ("AMD Radeon Graphics", "gfx1100", 96, None),  # W7900 or RX 7900 XTX
-        ("AMD Radeon Graphics", "gfx1151", None, None),
-        ("NVIDIA H200", "sm_80", 132, None),
-        ("NVIDIA H200", None, None, "H200 SXM"),
-    ],
-)
-def test_devices_without_a_name(
-    tmp_path: Path, name: str | None, arch: str | None, units: int | None, expected: str | None
-) -> None:
+NAMELESS: dict[tuple[str | None, str | None, int | None], str | None] = {
+    ("AMD Radeon Graphics", "gfx1151", 40): "Radeon 8060S",
+    ("AMD Radeon Graphics", "gfx1151", 32): "Radeon 8050S",
+    ("gfx1151", "gfx1151", 40): "Radeon 8060S",
+    (None, "gfx908", 120): "MI100",
+    ("AMD Radeon Graphics", "gfx1151", 16): None,
+    ("AMD Radeon Graphics", "gfx1100", 96): None,  # W7900 or RX 7900 XTX
+    ("AMD Radeon Graphics", "gfx1151", None): None,
+    ("NVIDIA H200", "sm_80", 132): None,
+    ("NVIDIA H200", None, None): "H200 SXM",
+}
+
+
+def test_devices_without_a_name(tmp_path: Path) -> None:
+    """Each is the device of a trace of its own."""
     warehouse = Warehouse.create_or_open(tmp_path / "k.duckdb")
     sql = """
         INSERT INTO devices BY NAME
-        SELECT 't' AS trace_id, 0 AS device, $name AS name, $arch AS arch, $units::INTEGER AS multiprocessors
+        SELECT
+            unnest(range(len($name)))::VARCHAR AS trace_id, 0 AS device, unnest($name::VARCHAR[]) AS name,
+            unnest($arch::VARCHAR[]) AS arch, unnest($units::INTEGER[]) AS multiprocessors
     """
+    name, arch, units = (list(column) for column in zip(*NAMELESS, strict=True))
     warehouse.query(sql, {"name": name, "arch": arch, "units": units}, write=True)
-    assert warehouse.query("SELECT gpu FROM device_peaks")["gpu"].to_pylist() == [expected]
+    found = warehouse.query("SELECT gpu FROM device_peaks ORDER BY trace_id")["gpu"].to_pylist()
+    assert dict(zip(NAMELESS, found, strict=True)) == NAMELESS
 
 
 def test_the_bandwidth_of_strix_halo_is_256_gb_per_second() -> None:

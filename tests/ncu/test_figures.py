@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import csv
 import functools
 import json
 import re
+import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,7 +45,9 @@ FIGURES = _figures()
 @functools.cache
 def converted(sample: str) -> Converted:
     """The file alone, whatever other pages of its report lie beside it."""
-    (one,) = convert_units([SHARED_DATA / sample], Path(tempfile.mkdtemp(prefix="kerneldb-ncu-")))
+    folder = tempfile.mkdtemp(prefix="kerneldb-test-ncu-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    (one,) = convert_units([SHARED_DATA / sample], Path(folder))
     return one
 
 

@@ -65,7 +65,7 @@ def test_calls_run_again_with_the_same_operators(tmp_path: Path) -> None:
         assert one.time.median_ns > 0
     assert found["mm"].overload == "aten::mm.default"
     events = [json.loads(line) for line in done.stderr.splitlines()]
-    assert [event["event"] for event in events] == ["start", *["progress"] * 8, "end"]
+    assert [event["event"] for event in events] == ["start", "ready", *["progress"] * 8, "end"]
 
 
 def test_another_operator_is_not_the_same(tmp_path: Path) -> None:

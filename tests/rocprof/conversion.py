@@ -25,6 +25,7 @@ SAME = (
 
 
 ROOM = Path(tempfile.mkdtemp(prefix="kerneldb-test-rocprof-"))
+atexit.register(shutil.rmtree, ROOM, ignore_errors=True)
 NUMBERS = itertools.count()
 atexit.register(shutil.rmtree, ROOM, ignore_errors=True)
 
