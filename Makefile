@@ -13,7 +13,7 @@ SCHEMA_DOCS ?= kerneldb.schemas.docs
 BENCHMARK_TRACE ?= examples/decoder-h200.json.gz
 
 .DEFAULT_GOAL := help
-.PHONY: help demo environment test lint types imports coverage check check-duckdb15 docs bench clean
+.PHONY: help demo environment test lint types imports coverage check check-duckdb15 check-lake docs bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -44,6 +44,9 @@ check: lint types imports coverage  ## what CI runs, on the newest DuckDB
 check-duckdb15: .duckdb15/.stamp  ## the tests that ask a database, on the oldest DuckDB that kerneldb works with
 	PYTHONPATH=$(CURDIR)/.duckdb15 $(PYTEST) -p no:cacheprovider -m 'not slow' $(addprefix tests/,$(ASKING))
 
+check-lake: .lake/.stamp  ## the tests of lakes, with DuckDB's extensions, an S3 server and Ray
+	PYTHONPATH=$(CURDIR)/.lake $(PYTEST) -p no:cacheprovider tests/lake
+
 docs: .venv/.stamp  ## write docs/schema.md from the schema
 	$(BIN)/python -m $(SCHEMA_DOCS)
 
@@ -51,7 +54,7 @@ bench: .venv/.stamp  ## run the benchmarks; takes minutes
 	$(BIN)/python benchmarks/ingest.py $(BENCHMARK_TRACE) --repeats 1
 
 clean:  ## remove environments, builds and caches
-	rm -rf .venv .venv-demo .duckdb15 build dist *.egg-info htmlcov .coverage
+	rm -rf .venv .venv-demo .duckdb15 .lake build dist *.egg-info htmlcov .coverage
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -66,11 +69,18 @@ clean:  ## remove environments, builds and caches
 	@.venv-demo/$(PIP_INSTALL) -c constraints.txt -e .
 	@touch $@
 
-# Shadows the DuckDB of .venv; all else is the same.
+# These stand before .venv in the search path; all else is the same.
 .duckdb15/.stamp: .venv/.stamp constraints-duckdb15.txt
-	rm -rf .duckdb15
-	.venv/$(PIP_INSTALL) --no-deps --target .duckdb15 -r constraints-duckdb15.txt
-	@touch $@
+	$(call make-layer,.duckdb15,constraints-duckdb15.txt)
+
+.lake/.stamp: .venv/.stamp constraints-lake.txt
+	$(call make-layer,.lake,constraints-lake.txt)
+
+define make-layer
+rm -rf $(1)
+.venv/$(PIP_INSTALL) --no-deps --target $(1) -r $(2)
+@touch $(1)/.stamp
+endef
 
 define make-venv
 @test -n "$(PYTHON)" || { echo 'kerneldb needs Python 3.11 or newer: make PYTHON=/path/to/python3.11' >&2; exit 1; }

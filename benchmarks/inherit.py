@@ -30,7 +30,7 @@ def launches(warehouse: Warehouse, trace: str) -> pl.DataFrame:
     trace_id = warehouse.query("SELECT trace_id FROM traces WHERE name = ?", [trace])["trace_id"][0].as_py()
     with warehouse.lease() as con:
         found = frame(con, "inherit_launches", {"trace_id": trace_id, "most": MOST_LAUNCHES})
-    return found.with_columns(truth="variant")
+    return found.with_columns(truth="variant", related=pl.lit(value=True))
 
 
 def hide(known: pl.DataFrame, hidden: pl.Expr) -> pl.DataFrame:

@@ -2,7 +2,8 @@
 
 What the profiler leaves out of a call stands in other calls of the trace: the dtype of a tensor list in the children or
 in the nearest call with a tensor of the same dims, index tensors in the children, and lists of more than 30 entries
-(dropped by `TENSOR_LIST_DISPLAY_LENGTH_LIMIT` of torch/csrc/profiler/util.h) in the gradients of the step.
+(dropped by `TENSOR_LIST_DISPLAY_LENGTH_LIMIT` of torch/csrc/profiler/util.h) in the gradients of the step. The mask of
+attention scores stands in the call that puts it on, shortly before their softmax.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ GRADIENT: Final = "torch::autograd::AccumulateGrad"
 LIST_TYPES: Final = ("TensorList", "GenericList")
 OPTIMIZER_PREFIXES: Final = ("aten::_foreach_", "aten::_fused_")
 ANY: Final = ""
+SOFTMAX: Final = "aten::_softmax"
+MASKING: Final = frozenset({"aten::add", "aten::add_", "aten::masked_fill", "aten::masked_fill_", "aten::where"})
+MASK_REACH: Final = 24
 REACH: Final = 4000
 CHILD_LIMIT: Final = 512
 
@@ -55,6 +59,8 @@ class Trace:
             yield from self._descend(child, depth + 1)
 
     def _neighbours(self, index: int) -> tuple[ChildCall, ...]:
+        if self.calls[index].op == SOFTMAX:
+            return _runs(self._masking(index))
         dims, types = _field(self.calls[index].input_dims), _field(self.calls[index].input_dtypes)
         lists = [entry for entry, kind in zip(dims, types, strict=False) if kind in LIST_TYPES]
         if not lists:
@@ -62,6 +68,15 @@ class Trace:
         dropped = any(not entry for entry in lists)
         near = [self.calls[place] for place in self._nearest(index)]
         return _runs([*self._stacked(index), *near, *(self._gradients(index) if dropped else ())])
+
+    def _masking(self, index: int) -> list[OpCall]:
+        """The last call shortly before that changed a tensor of the dims of the softmax, if it may have masked it."""
+        scores = next(_tensor_shapes(self.calls[index]), None)
+        for place in range(index - 1, max(index - 1 - MASK_REACH, -1), -1):
+            call = self.calls[place]
+            if call.op in MASKING and scores is not None and scores in self._shapes_of(call):
+                return [call]
+        return []
 
     def _stacked(self, index: int) -> list[OpCall]:
         """The calls before `index` that the same stack made: one unsqueeze per entry of the list it concatenates."""

@@ -116,8 +116,8 @@ class KernelResult:
 class Try:
     """A call tried for an item whose own is not recorded, and how the kernel that came out compares.
 
-    `candidate` is its place among the item's candidates, None where it was made from an earlier try. Times are GPU
-    nanoseconds. `reason` says what differs, or the error.
+    `candidate` is its place among the item's candidates, None where it was made from an earlier try; `attempt` the
+    number by which a result names it. Times are GPU nanoseconds. `reason` says what differs, or the error.
     """
 
     call: OpCall
@@ -134,6 +134,7 @@ class Try:
     score: float | None = None
     reason: str | None = None
     accepted: bool = False
+    attempt: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,6 +158,7 @@ class _Run:
         self._progress = _Progress(time.monotonic(), 0)
 
     def go(self, before: Journal | None) -> Outcome:
+        """Replay what `before` has not settled, then measure its energy, and end the journal."""
         settled = frozenset() if before is None else before.settled(self._options.cache)
         self._run_id = facts.new_run_id() if before is None else before.run.run_id
         if self._share is None:

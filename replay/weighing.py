@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from kerneldb.errors import KerneldbError
-from kerneldb.replay import facts, journal, plan
+from kerneldb.replay import facts, journal, plan, routes
 from kerneldb.replay.bench import BrokenDeviceError
 from kerneldb.replay.energy.clock import SystemClock
 from kerneldb.replay.energy.devices import CpuLoads, GpuLoads
@@ -23,6 +23,7 @@ from kerneldb.replay.energy.meter import Meter, MeterError, NoMeterError, open_m
 from kerneldb.replay.energy.pads import Limits
 from kerneldb.replay.energy.phase import UNCAPTURED, Phase, Task, idle_power
 from kerneldb.replay.energy.records import CallEnergy, EnergyFacts
+from kerneldb.replay.inferring.search import again
 from kerneldb.replay.journal import CallResult
 from kerneldb.replay.messages import Job, Sender
 from kerneldb.replay.monitor import Monitor
@@ -116,8 +117,14 @@ def _task(item: Item, call: CallResult) -> Task | str:
         return NO_TIME
     if call.attempt is None:
         return OLD
+    attempt = call.attempt
+    if routes.search(item) is not None:
+        searched = again(item, call)
+        if searched is None:
+            return OLD
+        item, attempt = searched, 0
     capture = call.loop is not None or not (call.loop_note or "").startswith(UNCAPTURED)
     windows = list(call.energy.windows) if call.energy is not None else []
     looped = call.loop.time.median_ns if call.loop is not None else 0.0
     kernels = Kernels(call.time.mean_ns, (call.time.high_ns - call.time.low_ns) / WIDTH, looped or None)
-    return Task(item, call.attempt, kernels, capture, windows, loop_ns=looped)
+    return Task(item, attempt, kernels, capture, windows, loop_ns=looped)

@@ -11,10 +11,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.widgets import Footer
 
-from kerneldb.errors import KerneldbError
+from kerneldb.errors import KerneldbError, UsageError
+from kerneldb.tui.memory import Memory
 from kerneldb.tui.model import LEVELS, Choice, History, command_line
 from kerneldb.tui.screens import BY_NAME, PLACES
-from kerneldb.tui.store import Condition, Store
+from kerneldb.tui.store import READY, Condition, Store
 from kerneldb.tui.widgets.header import Facts, Status, Tabs, facts_of
 from kerneldb.tui.widgets.wherebar import WhereBar
 
@@ -36,8 +37,9 @@ NARROW, WIDE = 100, 140
 class KerneldbApp(App[None]):
     """The terminal interface on one database file.
 
-    `choice` says what is looked at, `store` answers, `signature` is the kernel under the cursor (or None), `marked` are
-    traces marked with space (the first is the one that `d` compares with).
+    `choice` says what is looked at, `store` answers, `signature` is the kernel under the cursor (or None), `time_ns` a
+    time that the timeline is to go to, `marked` are traces marked with space (the first is the one that `d` compares
+    with). `memory` is what outlasts the session.
     """
 
     CSS_PATH = "kerneldb.tcss"
@@ -56,6 +58,7 @@ class KerneldbApp(App[None]):
         Binding("y", "copy_menu", "Copy", show=False),
         Binding("ctrl+y", "copy_command", "Copy as command", show=False),
         Binding("e", "export", "Export", show=False),
+        Binding("o", "open", "Open", show=False),
         Binding("d", "diff", "Diff with marked", show=False),
         Binding("t", "show('timeline')", "Timeline", show=False),
         Binding("r", "show('replay')", "Replay", show=False),
@@ -68,12 +71,14 @@ class KerneldbApp(App[None]):
     ]
 
     def __init__(
-        self, source: str | Path, choice: Choice | None = None, *, first: str = "overview", watch: bool = True
+        self, source: str | Path, choice: Choice | None = None, *, first: str = "overview", watch: bool = True, memory: Memory | None = None
     ) -> None:
         super().__init__()
+        self.memory = memory or Memory()
         self.store = Store(source, self._condition_changed)
         self.history = History(choice or Choice())
         self.signature: str | None = None
+        self.time_ns: int | None = None
         self.marked: tuple[str, ...] = ()
         self._first = first
         self._watch = watch
@@ -145,8 +150,13 @@ class KerneldbApp(App[None]):
 
     def on_mount(self) -> None:
         """Show the first screen, and look at the file from time to time."""
+        self._accept()
+        if self.store.path.exists():
+            self.memory.add("files", str(self.store.path.absolute()))
         self.show(self._first)
         self._refresh_status()
+        if not self.choice.everything:
+            self.run_worker(self._check_first(), group="choose")
         self.run_worker(self._learn_words(), group="words")
         if self._watch:
             self.set_interval(WATCH_S, self._look)
@@ -154,6 +164,18 @@ class KerneldbApp(App[None]):
     def on_unmount(self) -> None:
         """Take no more questions."""
         self.store.close()
+
+    async def _check_first(self) -> None:
+        """Look at everything where what was asked for on the command line does not work, and say why."""
+        asked = self.choice
+        try:
+            await self.store.check(asked.selection())
+        except UsageError as error:
+            self.history = History(Choice(level=asked.level))
+            self._chosen()
+            self.query_one(WhereBar).refuse(asked.where, str(error))
+        except KerneldbError:
+            return  # the screen says it
 
     def _consider(self, choice: Choice) -> None:
         self.run_worker(self._choose(choice), group="choose", exclusive=True)
@@ -168,16 +190,21 @@ class KerneldbApp(App[None]):
             bar.refuse(choice.where, str(error))
             return
         self.history.add(choice)
+        self.memory.add("where", choice.where)
         self._chosen(same_launches=same)
 
     def _chosen(self, *, same_launches: bool = False) -> None:
-        bar = self.query_one(WhereBar)
-        bar.accept(self.choice.where)
-        bar.line.past = self.history.texts()
+        self._accept()
         if not same_launches:
             self._refresh_status()
         for pane in self._panes.values():
             pane.receive(self.choice)
+
+    def _accept(self) -> None:
+        """Show the condition in the bar, with those that were used before behind it."""
+        bar = self.query_one(WhereBar)
+        bar.accept(self.choice.where)
+        bar.line.past = list(dict.fromkeys([*self.history.texts(), *self.memory.texts("where")]))
 
     async def _count(self) -> None:
         """Fill the status line: what is matched of what there is."""
@@ -274,13 +301,14 @@ class KerneldbApp(App[None]):
         self.push_screen(CopyMenu(self._copies()), lambda text: self.copy(text) if text else None)
 
     def _copies(self) -> list[Copy]:
+        from kerneldb.tui.finding import cells
         from kerneldb.tui.pane import Copy
 
         always = [
             Copy("w", "WHERE text", self.choice.where),
             Copy("l", "command line", self.pane.command() or self.command("top")),
         ]
-        return [*self.pane.copies(), *(entry for entry in always if entry.text)]
+        return [*self.pane.copies(), *cells(self.focused), *(entry for entry in always if entry.text)]
 
     def action_export(self) -> None:
         """Write all that is selected to a file."""
@@ -303,11 +331,45 @@ class KerneldbApp(App[None]):
         finally:
             self.busy_changed(-1)
 
+    def action_open(self) -> None:
+        """Open another database, or read traces into this one."""
+        from kerneldb.tui.opening import AskOpen
+
+        self.push_screen(AskOpen(self.memory.texts("files")), self._open)
+
+    def _open(self, path: Path | None) -> None:
+        from kerneldb.tui.opening import Ingesting, is_database
+
+        if path is None:
+            return
+        if not is_database(path):
+            self.push_screen(Ingesting(str(self.store.source), path), lambda _: self.action_reload())
+        elif any(pane.busy() for pane in self._panes.values()):
+            self.notify("A replay is running; stop it first.", title="Not opened", severity="error")
+        else:
+            self.run_worker(self._switch(path), group="choose", exclusive=True)
+
+    async def _switch(self, path: Path) -> None:
+        """Look at another file, from the beginning."""
+        name = self.query_one(Tabs).active
+        await self.query_one("#panes").remove_children()
+        self._panes.clear()
+        self.store.close()
+        self.store = Store(path, self._condition_changed)
+        self.history, self.signature, self.marked = History(Choice(level=self.choice.level)), None, ()
+        self.memory.add("files", str(path.absolute()))
+        self.query_one(Status).rename(path.name)
+        self._condition_changed(READY)
+        self._accept()
+        self.show(name)
+        self._refresh_status()
+        self.run_worker(self._learn_words(), group="words")
+
     def action_go_to(self) -> None:
-        """Go to a trace, a kernel id, or a launch."""
+        """Go to a trace, a kernel id, a time of the timeline, or kernels by name."""
         from kerneldb.tui.dialogs import AskText
 
-        self.push_screen(AskText("Go to", "signature id, trace, or words of a kernel name"), self._go_to)
+        self.push_screen(AskText("Go to", "signature id, trace, time (12.5 ms), or words of a kernel name"), self._go_to)
 
     def _go_to(self, text: str | None) -> None:
         from kerneldb.tui.finding import go_to

@@ -40,7 +40,8 @@ class Window(ModalScreen[Answer]):
     Window OptionList, Window SelectionList {
         height: auto; max-height: 20; border: none; background: $surface; padding: 0;
     }
-    Window Input { border: none; height: 1; padding: 0; background: $boost; }
+    Window OptionList:focus, Window SelectionList:focus { border: none; }
+    Window Input, Window Input:focus { border: none; height: 1; padding: 0; background: $boost; }
     Window .window--hint { color: $text-muted; height: auto; }
     Window .window--problem { color: $text-error; height: auto; display: none; }
     Window .window--problem.-shown { display: block; }
@@ -70,8 +71,8 @@ class Window(ModalScreen[Answer]):
 class CopyMenu(Window[str]):
     """What can be copied, each with its key; the answer is the text."""
 
-    def __init__(self, entries: Sequence[Copy]) -> None:
-        super().__init__("Copy")
+    def __init__(self, entries: Sequence[Copy], title: str = "Copy") -> None:
+        super().__init__(title)
         self._entries = list(entries)
 
     def inside(self) -> ComposeResult:
@@ -87,12 +88,18 @@ class CopyMenu(Window[str]):
         for entry in self._entries:
             if event.key == entry.key:
                 event.stop()
-                self.dismiss(entry.text)
+                self._take(entry)
                 return
 
     @on(OptionList.OptionSelected)
     def _selected(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(self._entries[event.option_index].text)
+        self._take(self._entries[event.option_index])
+
+    def _take(self, entry: Copy) -> None:
+        if entry.more:
+            self.app.push_screen(CopyMenu(entry.more, entry.label), self.dismiss)
+        else:
+            self.dismiss(entry.text)
 
 
 class AskLine(Window[Answer]):
@@ -137,7 +144,9 @@ class AskPath(AskLine[Path]):
     """A file to write; the suffix of its name says the format. Existing files are not overwritten."""
 
     def __init__(self, folder: Path, what: str = "the selected launches") -> None:
-        hint = f"Writes {what}: all that match, not only what is visible.\nThe suffix says the format: {' '.join(FORMATS)}"
+        hint = (
+            f"Writes {what}: all that match, not only what is visible.\nThe suffix says the format: {' '.join(FORMATS)}"
+        )
         super().__init__("Export", hint, str(folder / "kernels.parquet"))
 
     def answered(self, text: str) -> None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import platform
+import re
 from typing import TYPE_CHECKING, Final
 
 from textual.app import SystemCommand
 
 from kerneldb.tui import theme
 from kerneldb.tui.model import Choice, quoted
+from kerneldb.tui.pane import Copy
 from kerneldb.tui.screens import PLACES
+from kerneldb.tui.widgets.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from textual.widget import Widget
 
     from kerneldb.tui.app import KerneldbApp
 
@@ -25,7 +30,8 @@ ACTIONS: Final = (
     ("Copy…", "y", "copy_menu", "What the cursor is on, the WHERE text, or the command"),
     ("Copy as command", "^y", "copy_command", "The kerneldb line that prints what is shown"),
     ("Export…", "e", "export", "Write all selected launches to a file"),
-    ("Go to…", ":", "go_to", "A signature by id, a trace, or a kernel by its name"),
+    ("Go to…", ":", "go_to", "A signature by id, a trace, a time, or a kernel by its name"),
+    ("Open…", "o", "open", "Another database, or traces to read into this one"),
     ("Diff with the marked trace", "d", "diff", "Compare two traces"),
     ("Maximise", "z", "zoom", "Give the screen the whole terminal"),
     ("Reload", "F5", "reload", "Ask everything anew"),
@@ -33,7 +39,9 @@ ACTIONS: Final = (
     ("About this session", "F12", "facts", "Versions, file and terminal, for a report of a problem"),
     ("Quit", "q", "leave", "End the program"),
 )
-SHORTEST_ID: Final = 4
+UNITS_NS: Final = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+KEYS: Final = "123456789abcdefghijklmnopqrstuvwxyz"
+"""One for each cell of a row."""
 
 
 def commands(app: KerneldbApp) -> Iterator[SystemCommand]:
@@ -51,7 +59,13 @@ def commands(app: KerneldbApp) -> Iterator[SystemCommand]:
 
 
 async def go_to(app: KerneldbApp, text: str) -> None:
-    """Show the signature whose id starts with `text`, else the trace `text`, else kernels whose name holds it."""
+    """Show the time `text` (such as 12.5 ms) on the timeline, the signature whose id starts with `text`, the trace
+    `text`, or kernels whose name holds it: the first of these that there is.
+    """
+    if (time_ns := time_of(text)) is not None:
+        app.time_ns = time_ns
+        app.show("timeline")
+        return
     found = await app.store.rows("tui_go_to", {"text": text, "id": text.lower()})
     if found and found[0]["what"] == "signature":
         app.show_signature(found[0]["target"])
@@ -60,6 +74,23 @@ async def go_to(app: KerneldbApp, text: str) -> None:
     else:
         app.choose(where=f"name ILIKE {quoted('%' + text + '%')}")
         app.show("kernels")
+
+
+def time_of(text: str) -> int | None:
+    """Nanoseconds of a time with its unit, such as `12.5 ms` or `40us`; None where it is something else."""
+    found = re.fullmatch(r"(\d+(?:\.\d*)?)\s*(ns|us|µs|ms|s)", text.strip())
+    return round(float(found[1]) * UNITS_NS[found[2]]) if found else None
+
+
+def cells(focused: Widget | None) -> Iterator[Copy]:
+    """The entry of the copy menu that offers the cells of the row under the cursor, as the database has them."""
+    if not isinstance(focused, Table) or (row := focused.row) is None:
+        return
+    shown = [(placed.column.title or placed.column.key, row.get(placed.column.key)) for placed in focused.placed]
+    entries = [(title, str(value)) for title, value in shown if value is not None]
+    keyed = tuple(Copy(key, title, text) for key, (title, text) in zip(KEYS, entries, strict=False))
+    if keyed:
+        yield Copy("c", "cell…", keyed[0].text, keyed)
 
 
 def session_facts(app: KerneldbApp) -> str:

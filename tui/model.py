@@ -109,6 +109,6 @@ class History:
         return self.current
 
     def texts(self) -> list[str]:
-        """The WHERE texts that were used, latest first, each once."""
+        """The WHERE texts that were used in this session, latest first, each once."""
         found = [choice.where for choice in reversed(self._choices) if choice.where.strip()]
         return list(dict.fromkeys(found))

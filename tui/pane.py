@@ -26,11 +26,12 @@ State = Literal["loading", "ready", "empty", "error"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Copy:
-    """An entry of the copy menu: `y`, then `key`, copies `text`."""
+    """An entry of the copy menu: `y`, then `key`, copies `text`; with `more`, these are offered instead."""
 
     key: str
     label: str
     text: str
+    more: tuple[Copy, ...] = ()
 
 
 class Pane(Widget):

@@ -18,7 +18,7 @@ def no_traces(path: object) -> str:
         f"kerneldb --db {path} ingest trace.json.gz        PyTorch\n"
         f"kerneldb --db {path} ingest report.sqlite        nsys export, ncu CSV\n"
         f"kerneldb --db {path} ingest results.db           rocprofv3, rocpd\n\n"
-        "They show here by themselves."
+        "They show here by themselves. o reads a trace or a folder from here, or opens another file."
     )
 
 

@@ -63,6 +63,7 @@ class Store:
         self.path = Path(source)
         self.condition = READY
         self.waiting = 0
+        self._read_once = False
         self._tell = tell
         self._database: Database | None = None
         self._keeper = Keeper()
@@ -136,12 +137,13 @@ class Store:
                 except WarehouseLockedError as error:
                     self._become(Condition("locked", locked_sentence(self.path, error.pid)))
                 except WarehouseMissingError:
-                    self._become(Condition("missing", f"{self.path} is gone; what is shown was read before"))
+                    self._become(Condition("missing", self._missing()))
                     raise
                 except WarehouseError as error:
                     self._become(Condition("failed", str(error)))
                     raise
                 else:
+                    self._read_once = True
                     self._become(READY)
                     return found
                 await asyncio.sleep(PAUSE_S)
@@ -176,6 +178,9 @@ class Store:
     def _worked(self, work: Callable[[Database], T]) -> T:
         self._held()
         return work(self._opened())
+
+    def _missing(self) -> str:
+        return f"{self.path} is gone; what is shown was read before" if self._read_once else f"no file {self.path}"
 
     def _become(self, condition: Condition) -> None:
         if condition != self.condition:

@@ -86,6 +86,12 @@ def colour(app: App[object], hue: Hue) -> str:
     return COLOURS[shade(app)][hue]
 
 
+def ink(app: App[object], hue: Hue) -> str:
+    """The colour of a hue, as the styles of Content name it: colours of the terminal are not those of the web there."""
+    name = colour(app, hue)
+    return f"ansi_{name}" if shade(app) == "ansi" else name
+
+
 def category_hue(category: str | None) -> Hue:
     """The hue of a kernel category; grey where it has none."""
     return CATEGORY_HUES.get(category or "", "grey")

@@ -113,6 +113,15 @@ class Database:
         """Ingest lazily: yields each outcome as it is known; a file that fails yields one with its error."""
         return ingest_each(self._store, self._store.spools, [Path(path) for path in paths], options, progress)
 
+    def ingest_with_ray(
+        self, paths: Sequence[str | Path], options: IngestOptions, address: str | None = None
+    ) -> Iterator[Outcome]:
+        """Ingest into a lake by tasks of a Ray cluster; see `kerneldb.api.clustering`."""
+        from kerneldb.api import clustering
+
+        clustering.require_lake(self._store.place)
+        return clustering.ingest_with_ray(self._store.place.uri, [Path(path) for path in paths], options, address)
+
     def sql(
         self,
         query: str,
@@ -171,15 +180,18 @@ class Database:
         listen: Callable[[Mapping[str, Any]], None] | None = None,
         *,
         gpus: str | None = None,
+        ray: str | None = None,
     ) -> Replayed:
         """Replay a plan, or (None) go on with the run that was stopped; results are committed while it goes on.
 
-        `gpus` (a number, or all) is on how many GPUs, with a worker each. `listen` is told of events (see
+        `gpus` (a number, or all) is on how many GPUs, with a worker each; `ray` (an address, or an empty text for that
+        of RAY_ADDRESS) on those of a Ray cluster. `listen` is told of events (see
         `kerneldb.replay.supervisor`). Raises ReplayError without PyTorch or device.
         """
         from kerneldb.api import replaying
 
-        return replaying.run(self._warehouse, planned, replaying.Files.beside(self.path), options, listen, gpus=gpus)
+        files = replaying.Files.beside(self.path)
+        return replaying.run(self._warehouse, planned, files, options, listen, gpus=gpus, ray=ray)
 
     def record(
         self,

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 STREAM: Final = ("trace_id", "process", "device", "stream")
 FACTS: Final = (
     *STREAM, "launch_index", "kind", "start_ns", "duration_ns", "arch", "name_id", "shape", "shared_bytes", "bytes",
-    "copy_kind", "launch_key", "match_name", "has_shape", "variant", "op_id", "ordinal", "wanted",
+    "copy_kind", "launch_key", "match_name", "has_shape", "variant", "op_id", "ordinal", "wanted", "related",
 )  # fmt: skip
 """`shape` is any value that is equal for equal grids and blocks; `variant` the call with the place of the kernel in it
 (`ordinal`, from 0), NULL where no call is recorded; `op_id` one execution of that call; `wanted` marks the launches
-that look for a call."""
+that look for a call, `related` those of traces with much in common, which are asked first."""
 
 LADDER: Final = (
     ("launch", ("name_id", "shape", "shared_bytes", "arch")),
@@ -107,10 +107,10 @@ def _grouped(wanted: pl.DataFrame, donors: pl.DataFrame) -> tuple[pl.DataFrame, 
     found: list[pl.DataFrame] = []
     pools: list[pl.DataFrame] = []
     left = wanted
-    for level, columns in LADDER:
-        group = _key(level, columns)
+    for among, (level, columns) in itertools.product((donors.filter("related"), donors), LADDER):
+        group = _key(f"{level} {len(found)}", columns)
         keyed = left.with_columns(group=group, level=pl.lit(level)).filter(_may(level))
-        pool = donors.with_columns(group=group).join(keyed.select("group").unique(), on="group", how="semi")
+        pool = among.with_columns(group=group).join(keyed.select("group").unique(), on="group", how="semi")
         hit = keyed.join(pool.select("group").unique(), on="group", how="semi")
         found.append(hit)
         pools.append(pool)

@@ -14,6 +14,7 @@ import shutil
 import socket
 import tempfile
 import time
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -64,6 +65,7 @@ class IngestOptions:
     time_zone: str | None = None
     date: str | None = None
     triton_sources: tuple[Path, ...] = ()
+    shard: tuple[int, int] | None = None
 
     def for_reader(self) -> Options:
         """The part that readers see."""
@@ -116,18 +118,32 @@ def ingest_each(
     """
     _check_folder(database)
     remove_stale_spools(database)
+    units, failed = plan_units(paths, options)
+    yield from failed
+    for unit in units:
+        yield from _ingest_unit(store, database, unit, options, progress)
+
+
+def plan_units(paths: Sequence[Path], options: IngestOptions) -> tuple[list[Unit], list[Outcome]]:
+    """The traces behind `paths` that are the share of `options.shard` (number, of how many), and what cannot be read.
+
+    Raises UsageError where one `options.name` would have to serve several of them.
+    """
     files: list[Path] = []
+    failed: list[Outcome] = []
     for path in paths:
         try:
             files += _files(path)
         except (TraceError, OSError) as error:
-            yield _failed(path, error)
+            failed.append(_failed(path, error))
     units = _units(files)
     if options.name is not None and len(units) > 1:
         message = f"--name names one trace, but there are several: {options.name}"
         raise UsageError(message)
-    for unit in units:
-        yield from _ingest_unit(store, database, unit, options, progress)
+    if options.shard is not None:
+        number, count = options.shard
+        units = [unit for unit in units if zlib.crc32(os.fsencode(unit.path.absolute())) % count == number]
+    return units, failed
 
 
 def _check_folder(database: Path) -> None:

@@ -46,6 +46,8 @@ FAR: Final = 512
 FAR_SHARE: Final = 0.5
 OTHER_DURATION: Final = 0.6
 RELATED: Final = 0.8
+CLOSE: Final = 0.5
+"""Traces with at least this share of the kernels are asked before others."""
 BY_GRAMMAR: Final = "operator by grammar"
 OPERATOR_SHARE: Final = {"name": 0.95, "operation": 0.85, "grammar": 0.8}
 TOLERANCE: Final = 0.25
@@ -174,7 +176,9 @@ def _of_trace(con: Connection, trace_id: str, trace: str) -> Found:
     donors = {row["trace_id"]: row for row in _donor_traces(con, trace_id)}
     others = [_frame(con, "inherit_launches", trace_id=one, most=MOST_LAUNCHES) for one in donors if one != trace_id]
     known = [frame.with_columns(wanted=pl.lit(value=False)) for frame in others]
-    launches = pl.concat([own, *known]).with_row_index("row")
+    kin = [one for one, row in donors.items() if row["kinship"] >= CLOSE]
+    related = pl.col("trace_id").is_in([trace_id, *kin])
+    launches = pl.concat([own, *known]).with_columns(related=related).with_row_index("row")
     matched = _explained(_matched(launches, {one: row["kinship"] for one, row in donors.items()}), donors)
     weak = matched.filter(pl.col("confidence") < SURE)
     whole = _grouped(matched.filter(pl.col("confidence") >= SURE))

@@ -169,8 +169,8 @@ def _planned(row: Row) -> PlannedKernel:
 def feasibility(routes: pa.Table) -> list[dict[str, Any]]:
     """The plan as a table: category, route, distinct signatures, launches, share of time, and the reason for none.
 
-    The row TOTAL is of all launches, and says what share of the time recorded calls replay; what inherited and inferred
-    calls replay stands apart, in rows of their own.
+    The last row, TOTAL, is of all launches, and says what share of the time recorded calls replay; what inherited and
+    inferred calls replay stands apart, in rows of their own before it.
     """
     listed = routes.to_pylist()
     whole = sum(row["total_ns"] or 0 for row in listed) or 1
@@ -179,12 +179,11 @@ def feasibility(routes: pa.Table) -> list[dict[str, Any]]:
         groups.setdefault((row["category"], row["route"], row["reason"]), []).append(row)
     lines = [_line(*key, group, whole, REPLAYABLE) for key, group in groups.items()]
     lines.sort(key=lambda line: -line["total_ns"])
-    lines.append(_line("TOTAL", "", None, listed, whole, RECORDED))
     apart = {route: [row for row in listed if row["route"] == route] for route in (INHERITED, INFERRED)}
     lines.extend(
         _line(f"TOTAL {route}", route, None, group, whole, (route,)) for route, group in apart.items() if group
     )
-    return lines
+    return [*lines, _line("TOTAL", "", None, listed, whole, RECORDED)]
 
 
 def _line(
@@ -215,7 +214,7 @@ def candidates(plan: Plan) -> Iterator[dict[str, Any]]:
     """What may have launched the kernels without a recorded call: a row per item and candidate, with the reasons."""
     for item in plan.items:
         for rank, candidate in enumerate(item.candidates, 1):
-            kernel, call = item.kernels[0], candidate.spec.call
+            kernel, call = max(item.kernels, key=lambda one: one.total_ns or 0), candidate.spec.call
             yield {
                 "kernel": short(kernel.name),
                 "grid": kernel.grid and "x".join(map(str, kernel.grid)),

@@ -86,10 +86,12 @@ def run(
     listen: Callable[[Mapping[str, Any]], None] | None = None,
     *,
     gpus: str | None = None,
+    ray: str | None = None,
 ) -> Replayed:
     """Replay `planned`, or, where it is None, go on with the run whose files are there.
 
-    `gpus` (a number, or all) is on how many devices; None: on that of the options. Raises ReplayError where the run
+    `gpus` (a number, or all) is on how many devices; None: on that of the options. `ray` is the address of a cluster
+    on whose devices it is; an empty one leaves it to RAY_ADDRESS. Raises ReplayError where the run
     cannot take place (no PyTorch, no device), UsageError where there is nothing to resume.
     """
     resume = planned is None
@@ -103,7 +105,7 @@ def run(
         plan.write(planned.plan, files.plan)
     keeper = _Keeper(warehouse, files, planned, listen)
     try:
-        outcome = _go(files, options, keeper.hear, gpus, resume=resume)
+        outcome = _go(files, options, keeper.hear, (gpus, ray), resume=resume)
     except ReplayError:
         if not resume:  # no run began: there is nothing to resume
             files.remove()
@@ -115,22 +117,46 @@ def run(
 
 
 def _go(
-    files: Files, options: Options, hear: Callable[[Mapping[str, Any]], None], gpus: str | None, *, resume: bool
+    files: Files,
+    options: Options,
+    hear: Callable[[Mapping[str, Any]], None],
+    where: tuple[str | None, str | None],
+    *,
+    resume: bool,
 ) -> Replayed:
-    """Run it on one device or on several."""
-    if gpus is None:
+    """Run it on one device or, `where` (GPUs of this host, cluster) says so, on several."""
+    gpus, ray = where
+    if gpus is None and ray is None:
         if any(path != files.journal for path in files.journals()):
-            message = "the replay that was stopped ran on several devices: give --gpus again"
+            message = "the replay that was stopped ran on several devices: give --gpus or --ray again"
             raise UsageError(message)
         one = supervisor.run(files.plan, files.journal, options, resume=resume, listen=hear)
         same = (one.finished, one.interrupted, one.by_grade, one.wall_s)
         return Replayed(one.run_id, *same, run_ids=(one.run_id,))
-    chosen = devices.chosen(gpus, options.device)
-    all_ = fleet.run(files.plan, files.journal, options, chosen, resume=resume, listen=hear)
+    all_ = _on_many(files, options, hear, where, resume=resume)
     run_ids = tuple(journal.read(path).run.run_id for path in files.journals())
     return Replayed(
         next(iter(run_ids), ""), all_.finished, all_.interrupted, all_.by_grade, all_.wall_s, run_ids=run_ids
     )
+
+
+def _on_many(
+    files: Files,
+    options: Options,
+    hear: Callable[[Mapping[str, Any]], None],
+    where: tuple[str | None, str | None],
+    *,
+    resume: bool,
+) -> fleet.FleetOutcome:
+    gpus, address = where
+    if gpus is not None:
+        chosen = devices.chosen(gpus, options.device)
+        return fleet.run(files.plan, files.journal, options, chosen, resume=resume, listen=hear)
+    from kerneldb.api import clustering
+    from kerneldb.replay.fleet import cluster
+
+    ray = clustering.connected(address or None)
+    return cluster.run(ray, files.plan, files.journal, options, resume=resume, listen=hear)
 
 
 class _Keeper:

@@ -30,6 +30,7 @@ INFERRED: Final = inheriting.INFERRED
 NONE: Final = "none"
 NOTHING_PROPOSED: Final = "no call could be proposed"
 KERNEL: Final = "kernel"
+LAUNCH: Final = "launch"
 COMMUNICATION: Final = "COMMUNICATION"
 COLLECTIVE: Final = "a collective needs the other ranks"
 EARLIER: Final = "found by the replay {run}"
@@ -112,7 +113,9 @@ def _inherited(con: Connection, found: Found, asked: pl.DataFrame, recorded: Rec
 def _donated(group: pl.DataFrame, best: Row, spec: CallSpec) -> Candidate:
     donor = Donor(best["donor_trace"], best["donor_trace_id"], best["donor_launch_index"])
     score = float(group["confidence"].mean())  # type: ignore[arg-type]
-    return Candidate(spec, f"{best['method']}; {best['evidence']}", round(score, 4), INHERITED, donor)
+    level = best["method"].split(":")[0]
+    why = best["evidence"] if level == LAUNCH else f"by {level}: {best['evidence']}"
+    return Candidate(spec, why, round(score, 4), INHERITED, donor)
 
 
 def _facts(con: Connection, ids: list[str]) -> dict[str, Row]:

@@ -83,24 +83,37 @@ def overlap(*, where: str | None, traces: tuple[str, ...], limit: int | None, ou
 
 @click.command(short_help="Sizes, times and bandwidths of collectives.")
 @click.option("--waits", is_flag=True, help="Waiting apart from transfer, over the ranks of each run.")
+@click.option("--replays", is_flag=True, help="Recorded transfer and waiting against replays, by kind and size.")
 @plot_option
 @selection_options
 @_limit
 @output_options
 @database_option
 def collectives(
-    *, waits: bool, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output, plot: Path | None
+    *,
+    waits: bool,
+    replays: bool,
+    where: str | None,
+    traces: tuple[str, ...],
+    limit: int | None,
+    output: Output,
+    plot: Path | None,
 ) -> None:
     """Show collective operations by kind, size and group, with the bus bandwidth as nccl-tests computes it.
 
     A launch lasts until the slowest rank has come. With the traces of several ranks in one run (kerneldb ingest --run),
-    --waits tells waiting and transfer apart, and which rank comes last.
+    --waits tells waiting and transfer apart, and which rank comes last, and --replays holds what was replayed against
+    the transfer.
 
     \b
       kerneldb collectives
       kerneldb collectives --waits
     """
-    _answer("collective_waits" if waits else "collectives", where, traces, limit, output, plot=plot)
+    if replays and (waits or plot is not None):
+        message = "--replays goes with neither --waits nor --plot"
+        raise click.UsageError(message)
+    name = "collective_replays" if replays else "collective_waits" if waits else "collectives"
+    _answer(name, where, traces, limit, output, plot=plot)
 
 
 @click.command(short_help="GPU time by phase.")

@@ -27,6 +27,7 @@ GROUP_COLUMNS: Final = (
 PARTS: Final = (
     ("computation", "computation"), ("communication", "communication"), ("transfer", "transfer"), ("waiting", "wait"),
 )  # fmt: skip
+MEASURED: Final = (("wall time", "wall_ns", "µs"), ("energy of all ranks", "energy_mj", "J"))
 PART_COLUMNS: Final = ("part", "n", "recorded_ns", "replayed_ns", "replayed_pct", "error_pct")
 KERNEL_COLUMNS: Final = (
     "kernel", "category", "route", "grade", "n", "recorded_ns", "share_pct", "replayed_ns", "ratio", "above_gap_mj",
@@ -88,11 +89,15 @@ def job_page(job: Mapping[str, Any]) -> Iterator[str]:
     """A stage of a job of several ranks for people."""
     yield f"job {job['job']}, {job['stage']}" + (f", {job['mode']}" if job["mode"] else "")
     facts = [f"{name} {job[name]}" for name in ("model", "gpu", "run") if job[name]]
+    measured = [f"{title} {_number(job[name], 1e-3)} {unit}" for title, name, unit in MEASURED if job[name] is not None]
     yield "  " + ", ".join([*facts, f"{job['ranks']} of {job['world_size']} ranks, mean of them, per iteration"])
+    if measured:
+        yield f"  measured without profiler: {', '.join(measured)}"
     yield from ["", *_table([row for part in PARTS if (row := _part(job, part))], PART_COLUMNS)]
     if job["wait_ns"] is not None:
         longest, slowest = _number(job["longest_wait_ns"], 1e-3), job["slowest_rank"]
         yield f"  the rank that waits most waits {longest} µs; the others wait for rank {slowest}"
+        yield "  waiting is that under the profiler, which slows ranks unequally: it is not that of the measured run"
 
 
 def _part(job: Mapping[str, Any], part: tuple[str, str]) -> dict[str, Any]:

@@ -12,16 +12,16 @@ from kerneldb.cli.console import MEGABYTE, Progress, emit, note, plural
 from kerneldb.cli.options import database_option, lock_timeout_option, open_database, output_options, pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from kerneldb.api import IngestOptions, Outcome
+    from kerneldb.api import Database, IngestOptions, Outcome
     from kerneldb.output import Output
 
 WORTH_A_LINE = ("repaired", "lost", "truncated")
 
 
 @click.command(short_help="Read traces into the database.")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(path_type=Path))
 @click.option("--label", metavar="TEXT", help="What the traces are, in your words; shown wherever they are.")
 @click.option("--phase", metavar="NAME", help="Phase of launches that no annotation names, for files of one stage.")
 @click.option("--name", metavar="NAME", help="Name of the trace (default: from the file name). For one trace only.")
@@ -40,6 +40,11 @@ WORTH_A_LINE = ("repaired", "lost", "truncated")
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder with sources of Triton kernels, such as the cache of TorchInductor; they are told by their hash.",
 )
+@click.option(
+    "--ray", is_flag=False, flag_value="", metavar="[ADDRESS]",
+    help="Convert and commit in tasks of a Ray cluster (default: RAY_ADDRESS, else this machine). For lakes.",
+)  # fmt: skip
+@click.option("--shard", metavar="I/N", help="Only one of N shares of the traces (0/8 … 7/8), as a task of an array.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary lines; errors only.")
 @lock_timeout_option
 @output_options
@@ -57,6 +62,8 @@ def ingest(
     time_zone: str | None,
     date: str | None,
     triton_sources: tuple[Path, ...],
+    ray: str | None,
+    shard: str | None,
     quiet: bool,
     lock_timeout: float,
     output: Output,
@@ -76,21 +83,13 @@ def ingest(
     from kerneldb.api import IngestOptions, outcome_table
 
     wanted = IngestOptions(
-        label,
-        phase,
-        name,
-        run,
-        pairs(tags),
-        replace,
-        keep_environment=keep_environment,
-        time_zone=time_zone,
-        date=date,
-        triton_sources=triton_sources,
+        label, phase, name, run, pairs(tags), replace, keep_environment, time_zone, date, triton_sources, _shard(shard)
     )
+    address, paths = _ray(ray, paths)
     database = open_database(create=True, lock_timeout=lock_timeout)
     outcomes = []
     with Progress(quiet=quiet) as progress:
-        for outcome in database.ingest_each(paths, wanted, progress):
+        for outcome in _found(database, paths, wanted, progress, address):
             progress.clear()
             _report(outcome, wanted, quiet=quiet)
             outcomes.append(outcome)
@@ -98,6 +97,38 @@ def ingest(
         emit(outcome_table(outcomes).to_reader(), output)
     if any(outcome.error for outcome in outcomes):
         click.get_current_context().exit(1)
+
+
+def _found(
+    database: Database, paths: Sequence[Path], wanted: IngestOptions, progress: Progress, address: str | None
+) -> Iterator[Outcome]:
+    if address is None:
+        return database.ingest_each(paths, wanted, progress)
+    return database.ingest_with_ray(paths, wanted, address or None)
+
+
+def _shard(text: str | None) -> tuple[int, int] | None:
+    """The number and the count of `I/N`. Raises click.BadParameter unless 0 ≤ I < N."""
+    if text is None:
+        return None
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and int(number) < int(count)):
+        message = f"{text!r} is not I/N with 0 ≤ I < N"
+        raise click.BadParameter(message, param_hint="--shard")
+    return int(number), int(count)
+
+
+def _ray(value: str | None, paths: tuple[Path, ...]) -> tuple[str | None, tuple[Path, ...]]:
+    """The address (None: no Ray), and the paths: a first one behind `--ray` is taken for its address by the parser."""
+    if value:
+        from kerneldb.api.clustering import is_address
+
+        if not is_address(value):
+            value, paths = "", (Path(value), *paths)
+    if not paths:
+        message = "Missing argument 'PATH...'."
+        raise click.UsageError(message)
+    return value, paths
 
 
 def _report(outcome: Outcome, wanted: IngestOptions, *, quiet: bool) -> None:

@@ -37,6 +37,10 @@ CACHES = ("cold", "warm", "mixed")
 @click.option("--until-time", metavar="SHARE", help="Signatures up to this share of the time, for example 95%.")
 @click.option("--device", default="cuda:0", show_default=True, metavar="DEVICE", help="cuda:N or cpu.")
 @click.option("--gpus", metavar="N", help="How many GPUs, or all: one worker each; with --device cpu, workers.")
+@click.option(
+    "--ray", is_flag=False, flag_value="", metavar="[ADDRESS]",
+    help="On all GPUs of a Ray cluster (default: RAY_ADDRESS, else this machine); with --device cpu, its CPUs.",
+)  # fmt: skip
 @click.option("--cache", type=click.Choice(CACHES), default="mixed", show_default=True, help="State of the L2.")
 @click.option("--runs", type=click.IntRange(min=1), default=12, show_default=True, help="Timed calls.")
 @click.option("--warmup", type=click.IntRange(min=1), default=3, show_default=True, help="Calls before them.")
@@ -101,7 +105,15 @@ def replay(*, output: Output, **given: Any) -> None:
     elif given["dry_run"] or given["candidates"] or given["write_plan"] is not None:
         _plan(database, _request(given), given["write_plan"], output, only_candidates=given["candidates"])
     else:
-        _run(database, None if given["resume"] else _request(given), _options(given), output, given["gpus"])
+        _run(database, None if given["resume"] else _request(given), _options(given), output, _where(given))
+
+
+def _where(given: Mapping[str, Any]) -> dict[str, str | None]:
+    where = {name: given[name] for name in ("gpus", "ray")}
+    if None not in where.values():
+        message = "--gpus is for this host, --ray for a cluster: give one of them"
+        raise click.UsageError(message)
+    return where
 
 
 def _request(given: Mapping[str, Any]) -> Request:
@@ -187,14 +199,16 @@ def _read(database: Database, plan: Path | None, journal: Path, output: Output) 
     emit(database.replay_results([database.read_journal(plan, path) for path in paths]).to_reader(), output)
 
 
-def _run(database: Database, request: Request | None, options: Options, output: Output, gpus: str | None) -> None:
+def _run(
+    database: Database, request: Request | None, options: Options, output: Output, many: Mapping[str, str | None]
+) -> None:
     planned = None if request is None else database.plan_replay(request)
     if planned is not None:
         _tell_code(planned.plan, allowed=options.allow_code)
-    done = database.replay(planned, options, _Teller().hear, gpus=gpus)
+    done = database.replay(planned, options, _Teller().hear, **many)
     grades = ", ".join(f"{n:,} × {grade}" for grade, n in sorted(done.by_grade.items()))
     where = "" if options.device == "cuda:0" else f" --device {options.device}"
-    where += "" if gpus is None else f" --gpus {gpus}"
+    where += "".join(f" --{name} {value}".rstrip() for name, value in many.items() if value is not None)
     state = "done" if done.finished else f"stopped; go on with: kerneldb replay --resume{where}"
     replayed = grades or ("nothing replayed" if request is not None else "no further call")
     note(f"replay {', '.join(done.run_ids)}: {replayed} in {done.wall_s:,.0f} s, {state}")

@@ -33,10 +33,11 @@ def tui(traces: tuple[str, ...], *, where: str | None, screen: str) -> None:
         message = "tui needs a terminal; kerneldb top, show, query and report print"
         raise click.UsageError(message)
     from kerneldb.tui.app import KerneldbApp
+    from kerneldb.tui.memory import Memory, default_place
     from kerneldb.tui.model import Choice
 
     source = click.get_current_context().ensure_object(Settings).database
-    app = KerneldbApp(source, Choice(where=where or "", traces=traces), first=screen)
+    app = KerneldbApp(source, Choice(where=where or "", traces=traces), first=screen, memory=Memory(default_place()))
     app.run()
     if app.return_code:
         click.get_current_context().exit(app.return_code)

@@ -24,7 +24,7 @@ SIDES: Final = 2
 
 VERDICTS: Final = (Column("verdict", "verdict"), Column("n", "kernels", "count"))
 CHANGES: Final = (
-    Column("kernel", "kernel", "code"),
+    contents.KERNEL,
     Column("verdict", "verdict"),
     Column("matched_by", "matched by"),
     Column("n_before", "launches before", "count"),
@@ -36,7 +36,7 @@ CHANGES: Final = (
     Column("p_value", "p", "number"),
 )
 CLASSES: Final = (
-    Column("kernel", "kernel", "code"),
+    contents.KERNEL,
     Column("change", "change"),
     Column("verdict_before", "class before"),
     Column("verdict_after", "after"),

@@ -11,6 +11,15 @@ COUNT: Final = Column("n", "launches", "count")
 TOTAL: Final = Column("total_ns", "GPU time", "ns")
 MEAN: Final = Column("mean_ns", "mean", "ns")
 SHARE: Final = Column("share_pct", "share", "percent")
+KERNEL: Final = Column("kernel", "kernel", "code")
+DEVICE: Final = Column("device", "GPU", "count")
+OPERATOR: Final = Column("op", "operator", "code")
+PHASE: Final = Column("phase", "phase")
+DTYPE: Final = Column("dtype", "type")
+MEDIAN: Final = Column("median_ns", "median", "ns")
+GRADE: Final = Column("grade", "grade")
+DELTA: Final = Column("delta_pct", "Δ", "percent")
+IDLE_TIME: Final = Column("idle_ns", "idle", "ns")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,7 +62,7 @@ TOP: Final = Plan(
         SHARE,
         Column("cumulative_pct", "cumulative", "percent"),
         Column("library", "library"),
-        Column("kernel", "kernel", "code"),
+        KERNEL,
         Column("description", "description"),
         COUNT,
         TOTAL,
@@ -61,20 +70,18 @@ TOP: Final = Plan(
     ),
 )
 CATEGORIES: Final = Plan("categories", "By category", (Column("category", "category"), COUNT, TOTAL, MEAN, SHARE))
-OPERATORS: Final = Plan(
-    "operators", "By operator", (Column("op", "operator", "code"), COUNT, TOTAL, MEAN, SHARE), "No operators recorded."
-)
-PHASES: Final = Plan("phases", "By phase", (Column("phase", "phase"), COUNT, TOTAL, MEAN, SHARE), "No phases recorded.")
+OPERATORS: Final = Plan("operators", "By operator", (OPERATOR, COUNT, TOTAL, MEAN, SHARE), "No operators recorded.")
+PHASES: Final = Plan("phases", "By phase", (PHASE, COUNT, TOTAL, MEAN, SHARE), "No phases recorded.")
 GPU_TIME: Final = Plan(
     "gpu_time",
     "Busy and idle",
     (
-        Column("device", "GPU", "count"),
+        DEVICE,
         COUNT,
         Column("span_ns", "first start to last end", "ns"),
         Column("busy_ns", "busy", "ns"),
         Column("busy_pct", "busy", "percent"),
-        Column("idle_ns", "idle", "ns"),
+        IDLE_TIME,
         Column("computation_ns", "computation", "ns"),
         Column("exposed_communication_ns", "exposed communication", "ns"),
         Column("exposed_memcpy_ns", "exposed copies", "ns"),
@@ -86,12 +93,12 @@ IDLE: Final = Plan(
     "idle",
     "Idle time by cause",
     (
-        Column("device", "GPU", "count"),
+        DEVICE,
         Column("cause", "cause"),
         Column("n", "gaps", "count"),
-        Column("idle_ns", "idle", "ns"),
+        IDLE_TIME,
         SHARE,
-        Column("median_ns", "median", "ns"),
+        MEDIAN,
         Column("max_ns", "longest", "ns"),
         Column("waiting_call", "waiting call", "code"),
     ),
@@ -101,7 +108,7 @@ ITERATIONS: Final = Plan(
     "iterations",
     "Iterations",
     (
-        Column("device", "GPU", "count"),
+        DEVICE,
         Column("found_by", "found by"),
         Column("iterations", "iterations", "count"),
         Column("steady", "steady", "count"),
@@ -117,12 +124,12 @@ REPLAYS: Final = Plan(
     "replays",
     "Recorded against replayed, by grade",
     (
-        Column("grade", "grade"),
+        GRADE,
         COUNT,
         TOTAL,
         SHARE,
         Column("replayed_ns", "replayed", "ns"),
-        Column("delta_pct", "Δ", "percent"),
+        DELTA,
         Column("energy_mj", "energy in mJ", "number"),
     ),
     "Not replayed: kerneldb replay --trace NAME",
@@ -131,13 +138,13 @@ REPLAYED_KERNELS: Final = Plan(
     "replayed_kernels",
     "Replayed kernels",
     (
-        Column("kernel", "kernel", "code"),
-        Column("grade", "grade"),
+        KERNEL,
+        GRADE,
         COUNT,
         TOTAL,
         MEAN,
         Column("replay_ns", "replayed", "ns"),
-        Column("delta_pct", "Δ", "percent"),
+        DELTA,
         Column("energy_mj", "mJ each", "number"),
         Column("above_gap_mj", "above gap", "number"),
     ),
@@ -163,7 +170,7 @@ OCCUPANCY: Final = Plan(
     "occupancy",
     "Occupancy",
     (
-        Column("kernel", "kernel", "code"),
+        KERNEL,
         TOTAL,
         Column("blocks", "blocks", "count"),
         Column("threads", "threads each", "count"),
@@ -206,7 +213,7 @@ CONVERSIONS: Final = Plan(
     (
         Column("from_dtype", "from"),
         Column("to_dtype", "to"),
-        Column("phase", "phase"),
+        PHASE,
         COUNT,
         TOTAL,
         Column("elements", "elements", "count"),
@@ -219,26 +226,24 @@ COLLECTIVES: Final = Plan(
         Column("operation", "operation"),
         Column("algorithm", "algorithm"),
         Column("protocol", "protocol"),
-        Column("dtype", "type"),
+        DTYPE,
         Column("bytes", "bytes", "count"),
         Column("group_size", "ranks", "count"),
         COUNT,
         TOTAL,
-        Column("median_ns", "median", "ns"),
+        MEDIAN,
         Column("median_bus_gbs", "bus GB/s", "number"),
     ),
 )
-NAMES: Final = Plan(
-    "names", "Full names", (Column("kernel", "kernel", "code"), Column("name", "full name", "code"), COUNT)
-)
+NAMES: Final = Plan("names", "Full names", (KERNEL, Column("name", "full name", "code"), COUNT))
 ROOFLINE: Final = Plan(
     "roofline",
     "Achieved against attainable",
     (
         TOTAL,
-        Column("kernel", "kernel", "code"),
-        Column("dtype", "type"),
-        Column("op", "operator", "code"),
+        KERNEL,
+        DTYPE,
+        OPERATOR,
         Column("intensity", "FLOP/byte", "number"),
         Column("flops_per_second", "FLOP/s", "number"),
         Column("pct_peak_flops", "of peak", "percent"),

@@ -72,7 +72,8 @@ def prepare(con: Connection, trace_ids: Sequence[str], data: str | None) -> Part
     orphan, which `compact` removes when it is old. Without `data`, nothing is written.
     """
     con.execute(statement("lake", "used_names"), {"trace_ids": list(trace_ids)})
-    files, rows = {}, {}
+    files: dict[tuple[str, str], str] = {}
+    rows: dict[str, list[str]] = {}
     for (table,) in con.execute(statement("lake", "trace_tables"), {"database": "source"}).fetchall():
         sql = statement("lake", "counts").format(table=table)
         counts = con.execute(sql, {"trace_ids": list(trace_ids)}).fetchall()

@@ -219,7 +219,7 @@ class GpuLoads:
         return taken[0] - cycle_ns * PAD_CYCLES[0], cycle_ns
 
     def _sets(self, item: Item, call: Call, call_ns: float) -> Sets:
-        given = roles(item, call.inputs, self._options.cache, self._l2)
+        given = roles(item, call.inputs, getattr(call, "cache", None) or self._options.cache, self._l2)
         cold = sum(one.bytes for one, role in zip(call.inputs, given, strict=True) if role == "cold")
         calls = max(1, min(MOST_CALLS, round(GRAPH_NS / max(call_ns, 1.0))))
         copies = ring_copies(cold, self._l2)
@@ -261,7 +261,7 @@ class CpuLoads:
         """Single calls, one behind the other."""
         del capture, pad_ns
         call = built(item, attempt, "cpu")
-        given = roles(item, call.inputs, self._options.cache, CPU_CACHE_BYTES)
+        given = roles(item, call.inputs, getattr(call, "cache", None) or self._options.cache, CPU_CACHE_BYTES)
         sets = Sets(call, given, turns=16, l2_bytes=CPU_CACHE_BYTES, memory_bytes=CPU_CACHE_BYTES * 8)
         return Prepared(EagerLoad(_turning(call, sets), call_ns, on_cpu=True), release=sets.reset)
 

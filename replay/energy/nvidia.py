@@ -16,6 +16,9 @@ from kerneldb.replay.energy.readings import Span
 MILLI: Final = 1000.0
 INSTALL: Final = "no pynvml: pip install nvidia-ml-py"
 
+CLOCK_REASONS: Final = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+"""The function, and its name before driver 535: without it nothing tells that the power cap holds a loop down."""
+
 # nvmlClocksEventReasons* of nvml.h; being idle is none
 REASONS: Final = {
     0x0002: "applications clocks",
@@ -64,7 +67,7 @@ class NvidiaMeter:
         energy = self.energy_mj()
         epoch, monotonic = span.middle()
         use = self._read("nvmlDeviceGetUtilizationRates")
-        mask = self._read("nvmlDeviceGetCurrentClocksEventReasons")
+        mask = next((found for found in map(self._read, CLOCK_REASONS) if found is not None), None)
         return Sample(
             epoch,
             monotonic,

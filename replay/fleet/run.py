@@ -129,6 +129,7 @@ class _Fleet:
         self._interrupted = False
 
     def go(self, items: Sequence[Item]) -> FleetOutcome:
+        """Replay `items`: each alone first, then collectives, which take several devices at once."""
         begun = time.monotonic()
         self._merged.tell({"event": "start", "items": len(items), "devices": self._devices})
         groups: dict[int, list[str]] = defaultdict(list)
@@ -151,13 +152,13 @@ class _Fleet:
         Where a device leaves items when the others are through already, these begin again.
         """
         pool = Pool(items, len(self._devices))
-        places = list(range(len(self._devices)))
+        places = [place for place in range(len(self._devices)) if items or journal.exists(self._journal(str(place)))]
         while places:
             self._round(pool, places)
             places = [place for place in places if place not in self._errors] if len(pool) else []
             if self._interrupted:
                 return False
-        if len(self._errors) == len(self._devices):
+        if self._errors and len(self._errors) == len(self._devices):
             raise next(iter(self._errors.values()))
         return not len(pool) and all(one.finished for one in self._outcomes)
 

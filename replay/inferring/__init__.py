@@ -9,6 +9,7 @@ tell its size.
     units       launches that one call made; steps of a model; what stands before and after
     scene       the dims of the model and of one step: config, rows, elements, bytes
     pool        shapes that tensors of a model have
+    outlines    matrix products from the launch and the duration alone
     timing      durations that a roofline expects
     products, pointwise, copies, rowwise, joining, attention, lookups     proposals by family
     propose     all of it together

@@ -11,8 +11,9 @@ from kerneldb.replay.inferring.search import MASKED, Attempt
 from kerneldb.replay.plan import CallSpec
 from kerneldb.replay.resolve import BuiltCall, drafts
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
+from kerneldb.replay.resolve.tensors import hide
 
-SQUARE: Final = 2
+NUMBER: Final = "wrapped-number"
 
 
 @dataclass(slots=True)
@@ -23,6 +24,7 @@ class Played:
     note: str
     cache: str | None = None
     setting: str = ""
+    masked: bool = False
 
     @property
     def overload(self) -> str:
@@ -52,41 +54,28 @@ class Played:
     def refill(self, seed: int = 0) -> None:
         """Draw all inputs anew."""
         self.plain.refill(seed)
+        if self.masked:
+            hide(self.plain.inputs[0].tensor)
 
 
 def build(attempt: Attempt, device: str) -> Played:
     """The call of an attempt in memory. Raises UnresolvedCallError."""
     plain = _built(attempt.spec, device)
-    if attempt.values == MASKED:
-        _mask(plain)
-    return Played(plain, attempt.note, attempt.cache or None, attempt.setting)
+    masked = attempt.values == MASKED
+    if masked:
+        hide(plain.inputs[0].tensor)
+    return Played(plain, attempt.note, attempt.cache or None, attempt.setting, masked)
 
 
 def _built(spec: CallSpec, device: str) -> BuiltCall:
-    """The first draft that can be built."""
+    """The first draft that can be built; a number is meant where a recorded call may have had a 0-dim tensor."""
     failure: UnresolvedCallError | None = None
-    for draft in drafts(spec, device, hidden=False):
+    for draft in sorted(drafts(spec, device, hidden=False), key=lambda one: NUMBER not in one.notes):
         try:
             return draft.build(device)
         except UnresolvedCallError as error:
             failure = failure or error
     raise failure or UnresolvedCallError(Reason.NO_OVERLOAD, spec.call.op)
-
-
-def _mask(built: BuiltCall) -> None:
-    """Give attention scores the values of a causal mask: the least number above the diagonal.
-
-    Division by the sum takes its slow path where exp has become 0 (zero and tiny operands of `div.rn.f32`).
-    """
-    import torch
-
-    scores = built.inputs[0].tensor
-    if scores.dim() < SQUARE:
-        return
-    rows, columns = scores.shape[-2:]
-    hidden = torch.ones(rows, columns, dtype=torch.bool, device=scores.device).triu(columns - rows + 1)
-    with torch.no_grad():
-        scores.masked_fill_(hidden, torch.finfo(scores.dtype).min)
 
 
 @contextlib.contextmanager

@@ -29,6 +29,7 @@ DTYPES: Final = {
     "int8": "signed char",
     "uint8": "unsigned char",
     "bool": "bool",
+    "fp8": "c10::Float8_e4m3fn",
     "fp8e4m3": "c10::Float8_e4m3fn",
     "e4m3": "c10::Float8_e4m3fn",
     "fp8e5m2": "c10::Float8_e5m2",
@@ -36,7 +37,7 @@ DTYPES: Final = {
 }
 SIZES: Final = {
     "fp16": 2, "bf16": 2, "fp32": 4, "tf32": 4, "fp64": 8, "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1,
-    "bool": 1, "fp8e4m3": 1, "e4m3": 1, "fp8e5m2": 1, "e5m2": 1,
+    "bool": 1, "fp8": 1, "fp8e4m3": 1, "e4m3": 1, "fp8e5m2": 1, "e5m2": 1,
 }  # fmt: skip
 WIDE: Final = 4
 

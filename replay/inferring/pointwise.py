@@ -6,6 +6,8 @@ transposed or sliced: the usual ones of a transformer are proposed, most likely 
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -33,6 +35,8 @@ BINARY: Final = frozenset({
 COMPARISONS: Final = ("le", "lt", "eq", "ge", "gt", "ne")
 ALPHA: Final = frozenset({"add", "sub"})
 BINARY_TENSORS: Final = 3
+TWO_TENSORS: Final = "tensor_tensor"
+INT_RANGE: Final = re.compile(r"arange_cuda_out\(.*?\{lambda\(\)#1\}.*?\{lambda\(\)#3\}")
 STRIDED: Final = frozenset({"elementwise", "elementwise_manual_unroll", "legacy_elementwise"})
 INTEGERS: Final = frozenset({"int64", "int32", "int16", "int8", "uint8", "bool"})
 
@@ -46,6 +50,8 @@ def proposals(view: View) -> Iterator[Proposal]:
         yield from _fills(view)
     elif operation == "where":
         yield from _choices(view)
+    elif operation == "pow" and TWO_TENSORS in str(view.known.details.get("functor")):
+        yield from _powers(view)
     elif _binary(view, operation):
         yield from _pairs(view, operation)
     else:
@@ -238,14 +244,29 @@ def _fills(view: View) -> Iterator[Proposal]:
 
 
 def _ranges(view: View) -> Iterator[Proposal]:
+    """Sequences of numbers: `arange_cuda_out` dispatches int before long, and its name counts the dispatches."""
     scene = view.scene
-    dtype = _dtype(view)
+    short = INT_RANGE.search(view.kind.name) is not None
+    dtypes = ("int32", "int64") if short else (_dtype(view),)
     for span in view.spans:
         lengths = dict.fromkeys((scene.queries, scene.keys, scene.batch, view.model.heads, span.most))
-        for rank, length in enumerate(one for one in lengths if span.holds(one)):
+        for (rank, length), dtype in itertools.product(enumerate(one for one in lengths if span.holds(one)), dtypes):
             start, end, step = Number("0"), Number(str(length)), Number("1")
             made = spec("arange", start, end, step, Tensor((0,), dtype, (1,)))
-            yield Proposal(made, f"arange of {length}", length * item_bytes(dtype), 0.9 * 0.97**rank)
+            fit = 0.9 * 0.97**rank * (1.0 if dtype == dtypes[0] else 0.8)
+            yield Proposal(made, f"arange of {length}", length * item_bytes(dtype), fit)
+
+
+def _powers(view: View) -> Iterator[Proposal]:
+    """Powers of one base, as slopes of attention heads have them, and of as many bases."""
+    dtype = _dtype(view)
+    for dims, name, fit in fitting(view.scene, view.spans):
+        likely = 1.1 if dims == (view.model.heads,) else fit
+        for base, kind in ((Tensor((), dtype), "int32"), (Tensor((), dtype), dtype), (Tensor(dims, dtype), dtype)):
+            size = moved(base) + 2 * numel(dims) * item_bytes(kind)
+            why = f"powers of {'one base' if base.dims == () else 'as many bases'}: {shown(dims)} ({name})"
+            share = likely * (1.0 if kind == "int32" else 0.9)
+            yield Proposal(spec("pow", base, Tensor(dims, kind)), why, size, share)
 
 
 def _choices(view: View) -> Iterator[Proposal]:

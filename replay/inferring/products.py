@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from kerneldb.replay.inferring import grids
-from kerneldb.replay.inferring.calls import Number, Tensor, item_bytes, numel, spec, transposed
+from kerneldb.replay.inferring import grids, outlines
+from kerneldb.replay.inferring.calls import SIZES, Nothing, Number, Tensor, item_bytes, numel, spec, transposed
 from kerneldb.replay.inferring.scene import Model
 from kerneldb.replay.inferring.view import Near, Proposal, View, shown
 from kerneldb.replay.plan import CallSpec
@@ -25,6 +25,10 @@ VOCABULARIES: Final = (
 PARTS: Final = 5
 REACH: Final = 3
 WAVE_SLACK: Final = 4
+TILED: Final = 0.5
+BESIDE_CONFIG: Final = 0.4
+EIGHT_BITS: Final = frozenset({"fp8", "e4m3", "e5m2", "fp8e4m3", "fp8e5m2"})
+OUT: Final = {"fp32": "6", "fp16": "5", "bf16": "15"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class Size:
     batch: int = 1
     label: str = ""
     weight: float = 1.0
+    by_time: bool = False
 
     @property
     def flops(self) -> float:
@@ -46,11 +51,22 @@ class Size:
 
 def proposals(view: View) -> Iterator[Proposal]:
     """The products that this kernel may have been."""
-    for size in (*_linear(view), *_attention(view), *_rotary(view)):
+    sizes = [*_linear(view), *_attention(view), *_rotary(view)]
+    if not view.added and not any(_tiling(view, size) >= TILED for size in sizes):
+        sizes.extend(_outlined(view))
+    for size in sizes:
         fit = _fit(view, size)
         for call, why, share in _calls(view, size):
             bytes_ = _bytes(view, size)
-            yield Proposal(call, why, bytes_, fit * size.weight * share, size.flops, _peak(view))
+            strength = fit * size.weight * share
+            yield Proposal(call, why, bytes_, strength, size.flops, _peak(view), by_time=size.by_time)
+
+
+def _outlined(view: View) -> Iterator[Size]:
+    """Sizes from the launch and the duration alone."""
+    share = BESIDE_CONFIG if view.model.hidden and view.model.source == "config" else 1.0
+    for one in outlines.outlines(view):
+        yield Size(one.m, one.n, one.k, one.batch, one.label, one.weight * share, by_time=True)
 
 
 def _peak(view: View) -> str:
@@ -114,16 +130,31 @@ def _calls(view: View, size: Size) -> Iterator[tuple[CallSpec, str, float]]:
     why = (
         f"{size.label}: {size.batch if size.batch > 1 else ''}{'×' if size.batch > 1 else ''}{size.m}×{size.n}×{size.k}"
     )
-    batched = size.label in {"scores", "values", "rotary"}
-    if batched and dtype is not None:
+    if view.known.dtype and view.known.dtype not in SIZES:
+        why += f", {dtype} in place of {view.known.dtype}"
+    if size.batch > 1 or size.label in {"scores", "values", "rotary"}:
         yield from _batched(view, size, dtype, why)
-    elif dtype is not None and not view.added:
+    elif dtype in EIGHT_BITS:
+        yield _scaled(view, size, dtype), why, 1.0
+    elif not view.added:
         yield from _flat(view, size, dtype, why)
+        if view.known.category == "GEMV" and size.m == 1:
+            made = spec("mv", Tensor((size.n, size.k), dtype), Tensor((size.k,), dtype))
+            yield made, f"{why} (matrix times vector)", 0.9
 
 
-def _operand(view: View) -> str | None:
-    dtype = view.known.dtype
-    return "fp32" if dtype == "tf32" else dtype or view.model.dtype
+def _operand(view: View) -> str:
+    """The dtype of both factors; half precision where PyTorch has none of that name (quantised weights)."""
+    dtype = view.known.dtype or view.model.dtype
+    return "fp32" if dtype == "tf32" else dtype if dtype in SIZES else "fp16"
+
+
+def _scaled(view: View, size: Size, dtype: str) -> CallSpec:
+    """A product of 8-bit floats, with a scale for each factor."""
+    left, right = Tensor((size.m, size.k), dtype), Tensor((size.k, size.n), dtype, transposed((size.k, size.n)))
+    scale = Tensor((), "fp32")
+    out = next((OUT[one] for one in view.known.dtypes[::-1] if one in OUT), OUT["bf16"])
+    return spec("_scaled_mm", left, right, scale, scale, Nothing(), Nothing(), Number(out), Number("False"))
 
 
 def _flat(view: View, size: Size, dtype: str, why: str) -> Iterator[tuple[CallSpec, str, float]]:

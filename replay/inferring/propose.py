@@ -161,7 +161,7 @@ def _ranked(view: View, proposals: Iterator[Proposal]) -> tuple[Candidate, ...]:
     best: dict[str, Candidate] = {}
     for one in proposals:
         time_ns = expected(view.device, one.moved, one.flops, one.dtype)
-        share = TIME_SHARE if one.flops else TIME_SHARE / 2
+        share = 0.0 if one.by_time else TIME_SHARE if one.flops else TIME_SHARE / 2
         score = share * likeness(time_ns, view.duration_ns) + (1 - share) * min(one.fit, 1.2) / 1.2
         candidate = Candidate(one.spec, one.why, round(score, 4), expected_ns=round(time_ns))
         key = repr(one.spec.call)

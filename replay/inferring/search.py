@@ -9,15 +9,15 @@ records, and then with the size that the launch leaves open scaled by the ratio.
 
 from __future__ import annotations
 
-import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kerneldb.replay.grades import Grade, KernelMatch
 from kerneldb.replay.inferring.refine import scaled
-from kerneldb.replay.journal import Try
+from kerneldb.replay.journal import CallResult, Try
 from kerneldb.replay.plan import CallSpec, Candidate, Item
 from kerneldb.replay.results import Verdict
 
@@ -29,7 +29,7 @@ FALLBACK_TRIES: Final = 4
 SCORE_GAP: Final = 0.25
 MASKED: Final = "masked"
 CACHES: Final = ("cold", "warm")
-AS_PLANNED: Final = "as proposed"
+NOTE: Final = re.compile(r"; ((?:(?:values|cache|setting):\w+ ?)+)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,19 @@ class Attempt:
         """How it differs from the plain call."""
         words = [f"{name}:{word}" for name, word in (("values", self.values), ("cache", self.cache)) if word]
         return " ".join([*words, *([f"setting:{self.setting}"] if self.setting else [])])
+
+    @property
+    def reason(self) -> str:
+        """Why it is tried, and how it differs."""
+        return f"{self.why}; {self.note}" if self.note else self.why
+
+
+def attempt_of(candidate: Candidate, place: int) -> Attempt:
+    """The attempt that a candidate asks for; one that was found by an earlier search in the variant that was found."""
+    noted = NOTE.search(candidate.why)
+    words = dict(word.split(":", 1) for word in noted[1].split()) if noted else {}
+    why = candidate.why[: noted.start()] if noted else candidate.why
+    return Attempt(candidate.spec, why, place, candidate.score or 0.0, **words)
 
 
 @dataclass(slots=True)
@@ -79,9 +92,7 @@ class Search:
 
     def __post_init__(self) -> None:
         """Begin with the candidates."""
-        self.attempts = [
-            Attempt(one.spec, one.why, place, one.score or 0.0) for place, one in enumerate(self.item.candidates)
-        ][:LIMIT]
+        self.attempts = [attempt_of(one, place) for place, one in enumerate(self.item.candidates)][:LIMIT]
 
     def played(self, attempt: int) -> Item:
         """The item as if the call of this attempt were recorded: roles of inputs go by it."""
@@ -96,7 +107,8 @@ class Search:
     def failed(self, attempt: int, reason: str) -> None:
         """An attempt could not run."""
         one = self.attempts[attempt]
-        self.tries.append(Try(one.spec.call, self._why(one), Grade.L4.value, one.candidate, reason=reason))
+        grade = Grade.L4.value
+        self.tries.append(Try(one.spec.call, one.reason, grade, one.candidate, reason=reason, attempt=attempt))
 
     def told(self, verdict: Verdict) -> None:
         """An attempt ran."""
@@ -105,7 +117,7 @@ class Search:
         one = self.attempts[verdict.attempt]
         outcome = outcome_of(verdict)
         self.outcomes[verdict.attempt] = outcome
-        self.tries.append(_try(one, self._why(one), outcome))
+        self.tries.append(_try(one, outcome))
 
     def better(self, new: Verdict, old: Verdict | None) -> bool:
         """Whether a new verdict is to be believed rather than the one held so far."""
@@ -135,7 +147,7 @@ class Search:
         one, outcome = self.attempts[best], self.outcomes[best]
         score = round(one.score * math.exp(-outcome.distance), 4)
         source = self.item.candidates[one.candidate].source if one.candidate is not None else "inferred"
-        return Candidate(one.spec, self._why(one), score, source)
+        return Candidate(one.spec, one.reason, score, source)
 
     def trail(self) -> tuple[Try, ...]:
         """All tries in order, the believed one marked."""
@@ -150,9 +162,6 @@ class Search:
         """Whether the call ran where no kernel can tell (on a CPU)."""
         known = self.outcomes.get(attempt)
         return known is not None and not known.verdict.activities and not known.verdict.durations
-
-    def _why(self, one: Attempt) -> str:
-        return f"{one.why}; {one.note}" if one.note else one.why
 
     def _rank(self, verdict: Verdict) -> tuple[bool, bool, int, int, float]:
         known = self.outcomes.get(verdict.attempt) or outcome_of(verdict)
@@ -229,7 +238,7 @@ def time_ratio(verdict: Verdict) -> float:
     return replayed / recorded if recorded else 0.0
 
 
-def _try(one: Attempt, why: str, outcome: Outcome) -> Try:
+def _try(one: Attempt, outcome: Outcome) -> Try:
     verdict = outcome.verdict
     pairs = [match for match in verdict.match.kernels if _counts(match) and match.seen is not None]
     reasons = dict.fromkeys(match.reason for match in verdict.match.kernels if match.reason)
@@ -237,7 +246,7 @@ def _try(one: Attempt, why: str, outcome: Outcome) -> Try:
     recorded = float(sum(match.planned.median_ns or 0 for match in pairs)) or None
     return Try(
         call=one.spec.call,
-        why=why,
+        why=one.reason,
         grade=verdict.grade.value,
         candidate=one.candidate,
         overload=verdict.overload,
@@ -249,6 +258,7 @@ def _try(one: Attempt, why: str, outcome: Outcome) -> Try:
         recorded_ns=recorded,
         score=round(one.score, 4),
         reason="; ".join(reasons) or None,
+        attempt=verdict.attempt,
     )
 
 
@@ -258,6 +268,11 @@ def _same(pairs: Sequence[KernelMatch], name: str) -> bool | None:
     return all(getattr(one.planned, name) == getattr(one.seen, name) for one in pairs)
 
 
-def dims_text(spec: CallSpec) -> str:
-    """The dims of a call's tensors as text."""
-    return json.dumps([one for one in json.loads(spec.call.input_dims or "[]") if one])
+def again(item: Item, result: CallResult) -> Item | None:
+    """The item with the call that its result stands for as the only one; None where the journal does not tell it."""
+    tried = next((one for one in result.trail if one.attempt == result.attempt and one.time_ns is not None), None)
+    kept = result.found
+    if tried is not None:
+        known = (one.spec for one in item.candidates if one.spec.call == tried.call)
+        kept = Candidate(next(known, CallSpec(tried.call)), tried.why, tried.score)
+    return None if kept is None else replace(item, spec=kept.spec, candidates=(kept,))

@@ -14,17 +14,27 @@ PEAK_SHARE: Final = 0.72
 BANDWIDTH_SHARE: Final = 0.72
 FLOOR_NS: Final = 1500.0
 PRODUCT_FLOOR_NS: Final = 2500.0
-PEAKS: Final = {"fp16": 300.0, "bf16": 300.0, "fp32": 20.0, "tf32": 150.0}
+PEAKS: Final = {"fp16": 300.0, "bf16": 300.0, "fp32": 20.0, "tf32": 150.0, "fp64": 10.0, "fp8": 600.0}
+ALIASES: Final = {"e4m3": "fp8", "e5m2": "fp8", "fp8e4m3": "fp8", "fp8e5m2": "fp8"}
 BANDWIDTH_GBS: Final = 1500.0
 SHARPNESS: Final = 1.5
 
 
 def expected(device: Device, moved: float, flops: float = 0.0, dtype: str | None = None) -> float:
     """Nanoseconds for `moved` bytes and `flops` operations."""
-    bandwidth = (device.bandwidth_gbs or BANDWIDTH_GBS) * BANDWIDTH_SHARE
-    peak = (device.peaks.get(dtype or "") or PEAKS.get(dtype or "", PEAKS["fp32"])) * PEAK_SHARE
     floor = PRODUCT_FLOOR_NS if flops else FLOOR_NS
-    return floor + max(moved / bandwidth, flops / peak / 1000)
+    return floor + max(moved / bandwidth(device), flops / peak(device, dtype) / 1000)
+
+
+def bandwidth(device: Device) -> float:
+    """Bytes per nanosecond that good kernels move; that of an A100 where the device is not known."""
+    return (device.bandwidth_gbs or BANDWIDTH_GBS) * BANDWIDTH_SHARE
+
+
+def peak(device: Device, dtype: str | None) -> float:
+    """TFLOPS that good matrix products of a dtype reach; those of an A100 where the device is not known."""
+    name = ALIASES.get(dtype or "", dtype or "")
+    return (device.peaks.get(name) or PEAKS.get(name, PEAKS["fp32"])) * PEAK_SHARE
 
 
 def likeness(expected_ns: float | None, recorded_ns: float | None) -> float:

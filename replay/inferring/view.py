@@ -69,7 +69,7 @@ class View:
 class Proposal:
     """A call that may have been made: bytes moved and operations for its expected time; `fit` from 0 to 1 for the rest.
 
-    `dtype` is what its peak goes by.
+    `dtype` is what its peak goes by. `by_time` tells that the duration gave its size, and so proves nothing.
     """
 
     spec: CallSpec
@@ -78,6 +78,7 @@ class Proposal:
     fit: float
     flops: float = 0.0
     dtype: str | None = None
+    by_time: bool = False
 
 
 def moved(*held: Tensor) -> float:

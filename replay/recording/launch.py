@@ -108,7 +108,7 @@ class _Process:
                 process.stdin.close()
                 last = _follow(reading, listen)
                 code = process.wait()
-            _raise(code, last, said)
+            _raise(code, last, output)
         return code == 0
 
     def stop(self) -> None:
@@ -130,7 +130,7 @@ def _follow(reading: int, listen: Listener) -> Mapping[str, Any]:
     return last
 
 
-def _raise(code: int, last: Mapping[str, Any], said: IO[bytes]) -> None:
+def _raise(code: int, last: Mapping[str, Any], said: IO[bytes] | None) -> None:
     """Raise RecordError or KeyboardInterrupt for a recording that did not come to its end."""
     if code == INTERRUPTED:
         raise KeyboardInterrupt
@@ -143,8 +143,10 @@ def _raise(code: int, last: Mapping[str, Any], said: IO[bytes]) -> None:
         raise SilentEndError(message)
 
 
-def _last(said: IO[bytes]) -> str:
-    """The last line that the process wrote."""
+def _last(said: IO[bytes] | None) -> str:
+    """The last line that the process wrote; None: what it wrote was shown as it came."""
+    if said is None:
+        return "what it said stands above"
     said.seek(0)
     lines = said.read().decode("utf-8", "replace").splitlines()
     kept = [line.strip() for line in lines if line.strip() and not line.startswith(CHATTER)]

@@ -15,6 +15,7 @@ WALL_CPU: Final = "host clock over a loop of iterations, no profiler"
 ENERGY: Final = "power between edges of the energy counter while the loop ran, times wall time"
 PROFILER: Final = "profiler"
 NO_GPU: Final = "nothing ran on a GPU"
+UNEQUAL: Final = "the ranks show other collectives: how long these waited is not known"
 
 
 def row(quantity: str, value: float | Interval | None, unit: str | None, **more: Any) -> Row:
@@ -76,8 +77,9 @@ def of_trace(busy_ns: float | None, launches: float | None, iterations: int) -> 
     """What the traced iterations say: time in which the device ran anything, and launches, per iteration."""
     if not launches:
         return [row("busy_ns", None, "ns", reason=NO_GPU), row("launches", 0, None, n=iterations, method=PROFILER)]
+    busy = {"method": PROFILER} if busy_ns is not None else {"reason": UNEQUAL}
     return [
-        row("busy_ns", busy_ns, "ns", n=iterations, method=PROFILER),
+        row("busy_ns", busy_ns, "ns", n=iterations, **busy),
         row("launches", launches, None, n=iterations, method=PROFILER),
     ]
 

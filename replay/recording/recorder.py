@@ -26,7 +26,6 @@ from kerneldb.replay.recording.settings import Settings
 from kerneldb.replay.recording.stages import Work
 
 SAMPLE_S: Final = 0.1
-NOT_ASKED: Final = "not measured: --trace-only"
 NO_KERNELS: Final = "a CPU has no launch gaps"
 PRIVATE: Final = frozenset({"host", "device", "device_index"})
 
@@ -235,10 +234,10 @@ class _Recorder:
         samples: list[Sample] = []
         self._ranks.wait()
         if self._meter is None:
-            found = tracing.trace(work, part, self._settings, self._bundle.folder)
+            found = tracing.trace(work, part, self._settings, self._bundle.folder, self._ranks)
         else:
             with Sampler(self._meter, SAMPLE_S) as sampler:
-                found = tracing.trace(work, part, self._settings, self._bundle.folder)
+                found = tracing.trace(work, part, self._settings, self._bundle.folder, self._ranks)
             samples = [one for _, one in sampler.samples]
         kept = sources.keep(self._bundle.folder)
         if kept:

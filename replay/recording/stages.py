@@ -15,9 +15,11 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
+import os
 import runpy
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from kerneldb.replay.recording import build
@@ -227,7 +229,7 @@ def _labels(model: Any, inputs: Mapping[str, Any], settings: Settings) -> Any:
 
 
 class Script:
-    """A user's script, run as `__main__` with its arguments, in this process."""
+    """A user's script, run as `__main__` with its arguments, in this process, beside its modules."""
 
     tokens: int | None = None
 
@@ -236,7 +238,7 @@ class Script:
 
     def __call__(self) -> None:
         """Run the script. Raises RecordError where it ends with an exit code other than 0."""
-        with _arguments(self._command):
+        with _as_started(self._command):
             try:
                 runpy.run_path(self._command[0], run_name="__main__")
             except SystemExit as end:
@@ -249,13 +251,17 @@ class Script:
 
 
 @contextlib.contextmanager
-def _arguments(command: list[str]) -> Iterator[None]:
-    before = sys.argv
+def _as_started(command: list[str]) -> Iterator[None]:
+    """What Python sets up for a script; and what a run of it leaves behind does not meet the next one."""
+    arguments, modules, current = sys.argv, list(sys.path), Path.cwd()
     sys.argv = list(command)
+    sys.path.insert(0, str(Path(command[0]).resolve().parent))
     try:
         yield
     finally:
-        sys.argv = before
+        sys.argv = arguments
+        sys.path[:] = modules
+        os.chdir(current)
 
 
 class Captured:

@@ -9,6 +9,7 @@ COLUMNS: Final = (
     "stage", "mode", "iterations", "wall_ms", "wall_error_pct", "busy_pct", "launches", "energy_mj", "energy_error_pct",
     "power_w", "tokens_per_s", "j_per_token", "reason",
 )  # fmt: skip
+NOT_ASKED: Final = "not measured: --trace-only"
 Row = dict[str, Any]
 
 
@@ -19,10 +20,10 @@ def columns(contents: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 def rows(contents: Sequence[Mapping[str, Any]]) -> list[Row]:
     """The rows of bundle.jsons. All figures are per iteration; what is not known is None."""
-    return [_row(part, content.get("rank")) for content in contents for part in content["parts"]]
+    return [_row(part, content) for content in contents for part in content["parts"]]
 
 
-def _row(part: Mapping[str, Any], rank: int | None) -> Row:
+def _row(part: Mapping[str, Any], content: Mapping[str, Any]) -> Row:
     found = {
         one["quantity"]: one
         for one in (*part.get("measurements", ()), *part.get("of_trace", ()))
@@ -31,7 +32,7 @@ def _row(part: Mapping[str, Any], rank: int | None) -> Row:
     wall, energy = _value(found, "wall_ns"), _value(found, "energy_mj")
     busy, tokens = _value(found, "busy_ns"), _value(found, "tokens")
     return {
-        "rank": rank,
+        "rank": content.get("rank"),
         "stage": part["stage"],
         "mode": part["mode"],
         "iterations": _value(found, "iterations"),
@@ -44,12 +45,16 @@ def _row(part: Mapping[str, Any], rank: int | None) -> Row:
         "power_w": _value(found, "power_w"),
         "tokens_per_s": _over(tokens, wall, 1e9),
         "j_per_token": _over(energy, tokens, 1e-3),
-        "reason": part.get("reason") or _reason(found),
+        "reason": part.get("reason") or _reason(found, content["settings"]),
     }
 
 
-def _reason(found: Mapping[str, Row]) -> str | None:
-    return found.get("energy_mj", {}).get("reason")
+def _reason(found: Mapping[str, Row], settings: Mapping[str, Any]) -> str | None:
+    """Why there is no energy, or nothing measured at all."""
+    if "wall_ns" not in found and settings.get("trace_only"):
+        return NOT_ASKED
+    reason: str | None = found.get("energy_mj", {}).get("reason")
+    return reason
 
 
 def _value(found: Mapping[str, Row], quantity: str) -> float | None:

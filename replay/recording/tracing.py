@@ -12,16 +12,15 @@ import json
 import re
 import shutil
 import warnings
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from kerneldb.replay.recording.busy import Activities, activities, transfers
+from kerneldb.replay.recording.ranks import ALONE, Ranks
 from kerneldb.replay.recording.settings import CUDA_GRAPH, Settings
 from kerneldb.replay.recording.stages import Work, synchronize
 
-ON_GPU: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 TRACE_ENDING: Final = ".pt.trace.json.gz"
 EXECUTION_ENDING: Final = ".et.json.gz"
 LEVEL: Final = 5
@@ -33,7 +32,8 @@ FILE_NAME: Final = re.compile(rb'("traceName"\s*:\s*")(?:[^"\\]|\\.)*"')
 class Traced:
     """A trace in the bundle, and per iteration the GPU-busy time and the number of launches on the device.
 
-    `sha256` is that of the decompressed text, which the identity of the trace in a database comes from.
+    `busy_ns` is None where collectives wait for other ranks for nobody knows how long. `sha256` is that of the
+    decompressed text, which the identity of the trace in a database comes from.
     """
 
     file: str
@@ -41,7 +41,7 @@ class Traced:
     bytes: int
     iterations: int
     launches: float
-    busy_ns: float
+    busy_ns: float | None
     execution_trace: str | None = None
 
 
@@ -50,14 +50,15 @@ def stem(stage: str, mode: str) -> str:
     return stage if mode != CUDA_GRAPH else f"{stage}.{mode}"
 
 
-def trace(work: Work, part: tuple[str, str], settings: Settings, folder: Path) -> Traced:
+def trace(work: Work, part: tuple[str, str], settings: Settings, folder: Path, ranks: Ranks = ALONE) -> Traced:
     """Trace `settings.iterations` iterations into `folder`. Files appear when they are complete."""
     stage, mode = part
     plain, execution = folder / f".{stem(*part)}.json", folder / f".{stem(*part)}.et.json"
     observer = None if mode == CUDA_GRAPH else _observer(execution)
     try:
         _profile(work, stage, settings, plain, observer)
-        launches, busy = on_gpu(json.loads(plain.read_bytes())["traceEvents"])
+        ran = activities(json.loads(plain.read_bytes())["traceEvents"])
+        busy = _busy_ns(ran, ranks)
         _forget_path(plain, f"{stem(*part)}{TRACE_ENDING.removesuffix('.gz')}")
         size, digest = plain.stat().st_size, _sha256(plain)
         beside = _packed(execution, folder / f"{stem(*part)}{EXECUTION_ENDING}") if execution.exists() else None
@@ -66,7 +67,8 @@ def trace(work: Work, part: tuple[str, str], settings: Settings, folder: Path) -
         plain.unlink(missing_ok=True)
         execution.unlink(missing_ok=True)
     n = settings.iterations
-    return Traced(packed.name, digest, size, n, launches / n, busy / n, None if beside is None else beside.name)
+    each = None if busy is None else busy / n
+    return Traced(packed.name, digest, size, n, ran.count / n, each, None if beside is None else beside.name)
 
 
 def _observer(path: Path) -> Any:
@@ -101,22 +103,12 @@ def _profile(work: Work, stage: str, settings: Settings, plain: Path, observer: 
             observer.unregister_callback()
 
 
-def on_gpu(events: Iterable[Mapping[str, Any]]) -> tuple[int, float]:
-    """How many activities ran on GPUs, and the time in which any did (ns, the union of their intervals, per device)."""
-    spans: dict[Any, list[tuple[float, float]]] = defaultdict(list)
-    for event in events:
-        if event.get("cat") in ON_GPU and event.get("ph") == "X":
-            spans[event.get("pid")].append((float(event["ts"]), float(event["ts"]) + float(event["dur"])))
-    count = sum(len(one) for one in spans.values())
-    return count, sum(_union(sorted(one)) for one in spans.values()) * 1000
-
-
-def _union(spans: Iterable[tuple[float, float]]) -> float:
-    covered, until = 0.0, float("-inf")
-    for start, end in spans:
-        covered += max(0.0, end - max(start, until))
-        until = max(until, end)
-    return covered
+def _busy_ns(found: Activities, ranks: Ranks) -> float | None:
+    """Of a job, without the waits of collectives; None where its ranks do not show the same collectives."""
+    if not ranks.many:
+        return found.busy_ns()
+    shortest = transfers(ranks.gather(found.collectives()))
+    return None if shortest is None else found.busy_ns(shortest)
 
 
 def _forget_path(path: Path, name: str) -> None:

@@ -60,7 +60,9 @@ class Problem:
     def known(self) -> Known:
         """The recorded arguments by schema name."""
         pairs = zip(self.overload.parameters, self.arguments, strict=False)
-        return Known(self.op, {parameter.name: argument for parameter, argument in pairs}, tuple(self.spec.direct()))
+        near = tuple(one.call for one in self.spec.neighbours)
+        named = {parameter.name: argument for parameter, argument in pairs}
+        return Known(self.op, named, tuple(self.spec.direct()), near)
 
     def has_tensors(self) -> bool:
         """Whether any tensor or tensor list was passed."""

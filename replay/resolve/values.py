@@ -17,7 +17,7 @@ from kerneldb.replay.plan import OpCall
 from kerneldb.replay.resolve import recorded
 from kerneldb.replay.resolve.dtypes import is_integer
 from kerneldb.replay.resolve.recorded import Argument, Number
-from kerneldb.replay.resolve.tensors import Fill, Shape, numel
+from kerneldb.replay.resolve.tensors import MASKED, Fill, Shape, numel
 
 ACTIVATION: Final = Fill("normal", 0.0, 1.0)
 WEIGHT: Final = Fill("normal", 0.0, 0.02)
@@ -28,19 +28,25 @@ SMALL: Final = Fill("normal", 0.0, 0.1)
 TRUE: Final = Fill("constant", 1)
 DIVISOR: Final = Fill("uniform", 1.0, 4.0)
 MASK: Final = Fill("uniform", 0.0, 2.0)
+SCORES: Final = Fill(MASKED, 0.0, 1.0)
 SAFE_INDEX: Final = Fill("constant", 0)
 SAFE_INTEGER: Final = Fill("constant", 1)
 MATRIX: Final = 2
+CAUSAL: Final = "values:masked"
 PACKED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a rule may look at: the operator (short name), its recorded arguments by schema name, and its calls."""
+    """What a rule may look at.
+
+    The operator (short name), its recorded arguments by schema name, the calls below it, and calls near it.
+    """
 
     op: str
     named: Mapping[str, Argument]
     calls: tuple[OpCall, ...] = ()
+    near: tuple[OpCall, ...] = ()
 
     def dims(self, name: str) -> Shape:
         """Recorded dims of a tensor argument; empty where there is none."""
@@ -80,7 +86,8 @@ def fill_for(known: Known, name: str, dtype: str) -> tuple[Fill, str | None]:
     if rule is None:
         rule = (INTEGER_NAMES if whole else BOOL_NAMES if dtype == "bool" else REAL_NAMES).get(name)
     if rule is not None:
-        return _fitting(rule(known), dtype), None
+        fill = _fitting(rule(known), dtype)
+        return fill, CAUSAL if fill.kind == MASKED else None
     if dtype == "bool":
         return MASK, None
     if whole:
@@ -113,6 +120,17 @@ def _each(names: Iterable[str], rules: dict[str, Rule]) -> dict[str, dict[str, R
 
 def _along(name: str) -> Rule:
     return below(lambda known: known.size(name, known.value("dim", 0)))
+
+
+def _scores(known: Known) -> Fill:
+    """Scores that a mask over queries and keys was put on: most masks of that shape are causal."""
+    return SCORES if any(_hides(call, known.dims("self")) for call in known.near) else ACTIVATION
+
+
+def _hides(call: OpCall, dims: Shape) -> bool:
+    held = [one.dims for one in recorded.or_none(call) if one.is_tensor]
+    masks = [one for one in held if one != dims and len(one) >= MATRIX and one[-MATRIX:] == dims[-MATRIX:]]
+    return dims in held and bool(masks) and 1 < dims[-2] <= dims[-1]
 
 
 def _classes(known: Known) -> int:
@@ -266,6 +284,7 @@ OPERATOR_RULES: Final[dict[str, dict[str, Rule]]] = {
     "bucketize": {"boundaries": always(Fill("ascending", -2.0, 2.0))},
     "grid_sampler": {"grid": always(Fill("uniform", -1.0, 1.0))},
     "grid_sampler_2d": {"grid": always(Fill("uniform", -1.0, 1.0))},
+    "_softmax": {"self": _scores},
     "_softmax_backward_data": {"output": _softmax_output},
     "_log_softmax_backward_data": {"output": _log_softmax_output},
     "tanh_backward": {"output": always(Fill("uniform", -0.95, 0.95))},

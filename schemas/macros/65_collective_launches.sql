@@ -4,6 +4,9 @@
 CREATE OR REPLACE MACRO collective_launches(source) AS TABLE
 WITH sized AS (
     SELECT
+        trace_id,
+        launch_index,
+        signature_id,
         trace,
         run,
         rank,
@@ -18,8 +21,12 @@ WITH sized AS (
         group_size,
         collective_dtype AS dtype,
         collective_seq,
-        lower(regexp_replace(coalesce(collective, regexp_extract(name, '(?i)(?:Kernel|Dev(?:Kernel)?)_([A-Za-z]+)_', 1)), '^_|_base$|_', '', 'g'))
-            AS operation,
+        lower(regexp_replace(
+            coalesce(collective, nullif(regexp_extract(name, '(?i)(?:Kernel|Dev(?:Kernel)?)_([A-Za-z]+)(?:_|\W|$)', 1), '')),
+            '^_|_base$|_',
+            '',
+            'g'
+        )) AS operation,
         greatest(collective_in_elements, collective_out_elements) * CASE
             WHEN regexp_matches(collective_dtype, '(?i)complexdouble') THEN 16
             WHEN regexp_matches(collective_dtype, '(?i)double|long|complexfloat|int64') THEN 8

@@ -1,7 +1,8 @@
 -- (A view among the macros: a macro that calls another one binds what that one reads as soon as it is made.)
 -- What was measured whole, one row per trace, stage and mode, and which trace tells what its kernels are: its own, or, where CUDA graphs
--- hide the operators of more than half of them, that of the same stage and run recorded without graphs. `launches_trace_id` is the trace
--- whose launches count: its own, if it has any.
+-- hide the operators of more than half of them, that of the same stage and run recorded without graphs. Where several recordings have the
+-- name of the run, that is the one of the same rank and board that was measured next to it. `launches_trace_id` is the trace whose launches
+-- count: its own, if it has any.
 CREATE OR REPLACE VIEW closure_stages AS
 WITH figures AS (
     SELECT
@@ -12,6 +13,7 @@ WITH figures AS (
         m.quantity,
         any_value(m.model) AS model,
         any_value(m.uuid) AS board,
+        max(m.measured_at) AS measured_at,
         coalesce(any_value(m.value) FILTER (m.repetition IS NULL), avg(m.value)) AS value,
         any_value(m.low) FILTER (m.repetition IS NULL) AS low,
         any_value(m.high) FILTER (m.repetition IS NULL) AS high,
@@ -30,6 +32,7 @@ measured AS (
         mode,
         any_value(model) AS model,
         any_value(board) AS board,
+        max(measured_at) AS measured_at,
         any_value(value) FILTER (quantity = 'wall_ns') AS wall_ns,
         any_value(low) FILTER (quantity = 'wall_ns') AS wall_low_ns,
         any_value(high) FILTER (quantity = 'wall_ns') AS wall_high_ns,
@@ -63,21 +66,31 @@ recorded AS (
     GROUP BY r.trace_id
 ),
 
+eager AS (
+    SELECT m.trace_id, m.run, m.stage, e.trace_id AS eager_id
+    FROM measured AS m
+    INNER JOIN measured AS e ON m.run = e.run AND m.stage = e.stage
+    LEFT JOIN traces AS t ON m.trace_id = t.trace_id
+    LEFT JOIN traces AS o ON e.trace_id = o.trace_id
+    WHERE m.mode = 'cuda_graph' AND e.mode = 'eager' AND e.trace_id IS NOT NULL
+    QUALIFY row_number() OVER (
+        PARTITION BY m.trace_id, m.run, m.stage
+        ORDER BY
+            t.rank IS DISTINCT FROM o.rank, m.board IS DISTINCT FROM e.board,
+            abs(epoch(m.measured_at) - epoch(e.measured_at)) NULLS LAST, e.trace_id
+    ) = 1
+),
+
 chosen AS (
     SELECT
-        m.*,
+        m.* EXCLUDE (measured_at),
         CASE
-            WHEN m.mode = 'cuda_graph' AND (coalesce(own.hidden, 1) > 0.5) AND e.trace_id IS NOT NULL THEN e.trace_id ELSE m.trace_id
+            WHEN m.mode = 'cuda_graph' AND (coalesce(own.hidden, 1) > 0.5) AND e.eager_id IS NOT NULL THEN e.eager_id ELSE m.trace_id
         END AS kernels_trace_id,
         CASE WHEN own.trace_id IS NULL THEN kernels_trace_id ELSE m.trace_id END AS launches_trace_id
     FROM measured AS m
     LEFT JOIN recorded AS own ON m.trace_id = own.trace_id
-    LEFT JOIN (
-        SELECT run, stage, any_value(trace_id) AS trace_id
-        FROM measured
-        WHERE mode = 'eager' AND run IS NOT NULL AND trace_id IS NOT NULL
-        GROUP BY run, stage
-    ) AS e ON m.run = e.run AND m.stage = e.stage
+    LEFT JOIN eager AS e ON m.trace_id IS NOT DISTINCT FROM e.trace_id AND m.run = e.run AND m.stage = e.stage
 ),
 
 referred AS (

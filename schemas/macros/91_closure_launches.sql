@@ -3,6 +3,7 @@
 -- Without either, all launches of the stage count, in no iteration. `gap_ns` is how long the device had waited before the launch, from the
 -- begin of the iteration on, and `busy_ns` what the launch adds to the time in which the device ran anything. `queued` launches were made
 -- before the device was through with the work before: their gap is the device's own. `beside`: other work still ran when it began.
+-- A collective counts from when the last rank has come: its wait for the others, where their traces are here, is no part of it.
 --
 -- Launches of a CUDA graph have no operator. Where another trace tells what the kernels of the stage are, `signature_id` is that of the same
 -- launch there: the j-th of the same kernel with the same grid and block in an iteration, if both have as many of them, or if it has but one
@@ -13,6 +14,11 @@ WITH wanted AS (
     FROM closure_stages
     UNION
     SELECT DISTINCT kernels_trace_id, stage, by_phase FROM closure_stages
+),
+
+-- Of whole traces: what is selected may be of one rank.
+waited AS (
+    SELECT trace_id, launch_index, wait_ns FROM collective_instances('kernels') WHERE wait_ns IS NOT NULL
 ),
 
 launched AS (
@@ -30,11 +36,14 @@ launched AS (
         coalesce(k.launch_start_ns, k.start_ns) AS host_ns,
         -- All nodes of a graph are queued by one call, which goes on while the first of them run.
         k.launch_start_ns + CASE WHEN k.launch_status = 'graph' THEN 0 ELSE coalesce(k.launch_duration_ns, 0) END AS queued_ns,
-        k.start_ns,
+        k.start_ns AS arrived_ns,
+        k.start_ns + coalesce(c.wait_ns, 0) AS start_ns,
         k.end_ns,
-        k.duration_ns
+        k.duration_ns - coalesce(c.wait_ns, 0) AS duration_ns,
+        c.wait_ns
     FROM query_table(source) AS k
     INNER JOIN wanted AS w ON k.trace_id = w.trace_id AND (k.phase = w.stage OR NOT w.by_phase)
+    LEFT JOIN waited AS c ON k.trace_id = c.trace_id AND k.launch_index = c.launch_index
     WHERE k.timing = 'timeline' AND k.start_ns IS NOT NULL AND k.end_ns IS NOT NULL
 ),
 
@@ -154,8 +163,9 @@ SELECT
     start_ns,
     end_ns,
     duration_ns,
-    greatest(0, start_ns - greatest(before_ns, iteration_start_ns))::BIGINT AS gap_ns,
+    wait_ns,
+    greatest(0, arrived_ns - greatest(before_ns, iteration_start_ns))::BIGINT AS gap_ns,
     greatest(0, end_ns - greatest(start_ns, before_ns))::BIGINT AS busy_ns,
     coalesce(queued_ns < before_ns, false) AS queued,
-    coalesce(start_ns < before_ns, false) AS beside
+    coalesce(arrived_ns < before_ns, false) AS beside
 FROM named;

@@ -17,7 +17,8 @@ WITH launched AS (
         any_value(marked) AS marked,
         list(DISTINCT iteration_start_ns) AS iterations,
         count(*) AS n,
-        sum(duration_ns) AS total_ns
+        sum(duration_ns) AS total_ns,
+        sum(wait_ns) AS wait_ns
     FROM closure_launches(source)
     GROUP BY trace_id, stage, signature_id
 ),
@@ -109,7 +110,8 @@ SELECT
     r.energy_mhz,
     CASE WHEN r.above_gap_mj IS NOT NULL THEN r.energy_run_id END AS energy_run_id,
     s.kernels_trace,
-    s.iterations::BIGINT AS iterations
+    s.iterations::BIGINT AS iterations,
+    l.wait_ns / s.iterations AS wait_ns
 FROM launched AS l
 INNER JOIN staged AS s ON l.trace_id = s.launches_trace_id AND l.stage = s.stage
 LEFT JOIN fitting AS r

@@ -2,7 +2,10 @@
 -- without a replay at their recorded time make `predicted_ns`: the wall time if the GPU never waits for the host. Where it was busy for less
 -- than 80 % of the measured time it did wait: the prediction is a lower bound then, and `waiting_ns`, the rest of the measured time, no
 -- prediction. Energy: above the gap power, of kernels and (estimated) of the rest, plus the gap power for predicted_ns, plus the power of an
--- open context for waiting_ns.
+-- open context for waiting_ns. Where `source` holds a part of the launches only, there is neither an error nor a waiting_ns: what was measured
+-- is all of them.
+-- The profiler slows the ranks of a job unequally, and they wait for each other in collectives: those waits are not those of the measured run.
+-- They are no part of anything here but `collective_waits_ns`; where they are not known, neither is the busy share.
 CREATE OR REPLACE MACRO closure_of(source) AS TABLE
 WITH kernels_of AS (
     SELECT
@@ -49,6 +52,10 @@ flows AS (
         count(*) AS n,
         median(gap_ns) FILTER (queued AND gap_ns > 0) AS queued_gap_ns,
         sum(gap_ns) FILTER (queued) AS queued_total_ns,
+        sum(busy_ns) AS traced_busy_ns,
+        count(*) FILTER (category = 'COMMUNICATION') AS exchanges,
+        count(*) FILTER (category = 'COMMUNICATION' AND wait_ns IS NULL) AS unmatched,
+        sum(wait_ns) AS waits_ns,
         count(DISTINCT device) AS devices
     FROM closure_launches('kernels')
     GROUP BY trace_id, stage
@@ -57,12 +64,17 @@ flows AS (
 -- Few full-queue gaps are those behind some long kernel, not those of the rest.
 joined AS (
     SELECT
-        s.* EXCLUDE (gap_ns, gap_power_w, gap_power_error_w, context_power_w),
+        s.* EXCLUDE (busy_ns, gap_ns, gap_power_w, gap_power_error_w, context_power_w),
         k.* EXCLUDE (trace, stage, mode, kernels_trace, above_gap_half_mj),
         -- Errors of single energies, and the drift that all of them share.
         sqrt(k.above_gap_half_mj ** 2 + (1.96 * coalesce(u.energy_drift, 0) * k.above_gap_mj) ** 2) AS above_gap_half_mj,
         f.overlap_share,
         f.devices,
+        round(k.n * k.iterations) < f.n AS is_part,
+        f.exchanges > 0 AND t.world_size > 1 AS exchanging,
+        exchanging AND f.unmatched > 0 AS waits_unknown,
+        CASE WHEN exchanging THEN CASE WHEN f.unmatched = 0 THEN f.traced_busy_ns / k.iterations END ELSE s.busy_ns END AS busy_ns,
+        CASE WHEN exchanging THEN f.waits_ns / k.iterations END AS collective_waits_ns,
         f.queued_gaps >= 20 AND f.queued_gaps >= 0.05 * f.n AS own_gaps,
         k.n * f.alone_share AS gap_launches,
         CASE WHEN own_gaps THEN f.queued_gap_ns ELSE s.gap_ns END AS gap_ns,
@@ -81,6 +93,7 @@ joined AS (
     FROM closure_stages AS s
     INNER JOIN kernels_of AS k ON s.trace = k.trace AND s.stage = k.stage AND s.mode IS NOT DISTINCT FROM k.mode
     LEFT JOIN flows AS f ON s.launches_trace_id = f.trace_id AND s.stage = f.stage
+    LEFT JOIN traces AS t ON s.launches_trace_id = t.trace_id
     LEFT JOIN replay_runs AS u ON k.energy_run_id = u.run_id
 ),
 
@@ -93,9 +106,9 @@ timed AS (
         kernels_ns + clock_ns - overlap_ns + rest_ns AS predicted_busy_ns,
         predicted_busy_ns + coalesce(gaps_ns, 0) + coalesce(idle_ns, 0) AS predicted_ns,
         predicted_ns - rest_ns AS predicted_replayed_ns,
-        100 * coalesce(busy_ns, predicted_busy_ns) / wall_ns AS busy_share_pct,
-        CASE WHEN wall_ns IS NULL THEN 'unmeasured' WHEN busy_share_pct >= 80 THEN 'GPU bound' ELSE 'host bound' END AS status,
-        CASE WHEN status = 'host bound' THEN wall_ns - predicted_ns END AS waiting_ns,
+        CASE WHEN waits_unknown IS NOT TRUE THEN 100 * coalesce(busy_ns, predicted_busy_ns) / wall_ns END AS busy_share_pct,
+        CASE WHEN wall_ns IS NULL THEN 'unmeasured' WHEN waits_unknown THEN 'unknown' WHEN busy_share_pct >= 80 THEN 'GPU bound' ELSE 'host bound' END AS status,
+        CASE WHEN status = 'host bound' AND NOT is_part THEN wall_ns - predicted_ns END AS waiting_ns,
         greatest(0, coalesce(waiting_ns, 0)) AS paused_ns
     FROM joined
 ),
@@ -115,7 +128,7 @@ powered AS (
         energy_mj - 1e-6 * gap_power_w * wall_ns AS above_gap_measured_mj,
         sqrt(((energy_high_mj - energy_low_mj) / 2) ** 2 + (1e-6 * gap_power_error_w * wall_ns) ** 2) AS above_gap_measured_half_mj,
         CASE
-            WHEN status = 'host bound'
+            WHEN waiting_ns IS NOT NULL
                 THEN energy_mj - 1e-6 * gap_power_w * (wall_ns - paused_ns) - 1e-6 * coalesce(context_power_w, gap_power_w) * paused_ns
         END AS above_waiting_measured_mj
     FROM timed
@@ -124,14 +137,18 @@ powered AS (
 judged AS (
     SELECT
         *,
+        CASE WHEN is_part THEN 'only a part of the launches is selected, and the measurement is of all' END AS part_reason,
         CASE
             WHEN wall_ns IS NULL THEN 'the wall time was not measured'
+            WHEN is_part THEN part_reason
             WHEN kernels_ns = 0 THEN 'no kernel of this stage was replayed on this GPU'
             WHEN status = 'host bound' THEN 'the GPU waits for the host: the prediction is a lower bound'
+            WHEN status = 'unknown' THEN 'collectives wait for other ranks, for how long is not known: the traces of all ranks tell'
             WHEN gaps_ns IS NULL THEN 'launch gaps are unknown: few of a full queue in the trace, and no replay measured them'
         END AS error_reason,
         CASE
             WHEN energy_mj IS NULL THEN coalesce(energy_reason, 'the energy was not measured')
+            WHEN is_part THEN part_reason
             WHEN gap_power_w IS NULL THEN 'the power of gaps was not measured'
             WHEN above_gap_mj IS NULL THEN 'no kernel of this stage has an energy'
             WHEN powered_time_pct < 80 THEN format('the energy of only {:.1f} % of the kernel time is known', powered_time_pct)
@@ -172,8 +189,8 @@ SELECT
     predicted_busy_ns,
     predicted_replayed_ns,
     predicted_ns,
-    predicted_ns - kernels_half_ns AS predicted_low_ns,
-    predicted_ns + kernels_half_ns AS predicted_high_ns,
+    CASE WHEN replayed_time_pct >= 80 THEN predicted_ns - kernels_half_ns END AS predicted_low_ns,
+    CASE WHEN replayed_time_pct >= 80 THEN predicted_ns + kernels_half_ns END AS predicted_high_ns,
     waiting_ns,
     wall_ns,
     wall_low_ns,
@@ -229,6 +246,8 @@ SELECT
         WHEN wall_ns IS NULL THEN coalesce(energy_unknown, 'the wall time was not measured')
         ELSE energy_unknown
     END AS above_gap_reason,
-    CASE WHEN devices > 1 THEN 'several devices: their times are summed' END AS time_reason
+    CASE WHEN devices > 1 THEN 'several devices: their times are summed' END AS time_reason,
+    exchanging IS TRUE AS exchanging,
+    collective_waits_ns
 FROM judged
 ORDER BY trace, stage, mode;

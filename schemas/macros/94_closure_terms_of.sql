@@ -11,7 +11,8 @@ WITH listed AS (
         unnest([
             (
                 'time', 'kernels', 'addend', 'predicted', kernels_ns - inherited_ns - inferred_ns,
-                kernels_ns - inherited_ns - inferred_ns - kernels_half_ns, kernels_ns - inherited_ns - inferred_ns + kernels_half_ns, 'ns',
+                CASE WHEN kernels_ns > 0 THEN kernels_ns - inherited_ns - inferred_ns - kernels_half_ns END,
+                CASE WHEN kernels_ns > 0 THEN kernels_ns - inherited_ns - inferred_ns + kernels_half_ns END, 'ns',
                 'replays (' || coalesce(caches, 'none') || ')',
                 format('{:.1f} % of the launches, {:.1f} % of their recorded time', replayed_launches_pct, replayed_time_pct)
             ),
@@ -27,7 +28,7 @@ WITH listed AS (
                 'time', 'lower clock', 'addend', 'predicted', clock_ns, NULL, NULL, 'ns', 'replays',
                 CASE WHEN clock_ns > 0 THEN 'kernels that the power cap slows down, at the clock of the model' END
             ),
-            ('time', 'overlap', 'addend', 'predicted', -overlap_ns, NULL, NULL, 'ns', 'trace ' || trace, NULL),
+            ('time', 'overlap', 'addend', 'predicted', 0 - overlap_ns, NULL, NULL, 'ns', 'trace ' || trace, NULL),
             (
                 'time', 'launch gaps', 'addend', 'predicted', gaps_ns, NULL, NULL, 'ns', gap_source,
                 coalesce(
@@ -61,9 +62,25 @@ WITH listed AS (
                 'time', 'waiting for the host', 'addend, observed',
                 CASE status WHEN 'host bound' THEN 'observed' ELSE 'left out' END, waiting_ns, NULL, NULL, 'ns', wall_method,
                 CASE status
-                    WHEN 'host bound' THEN 'measured less predicted: no prediction'
+                    WHEN 'host bound'
+                        THEN
+                            CASE
+                                WHEN waiting_ns IS NULL THEN error_reason
+                                ELSE 'measured less predicted: no prediction' || if(exchanging, '; what other ranks waited for is in it', '')
+                            END
                     WHEN 'GPU bound' THEN 'the GPU hardly waits'
+                    WHEN 'unknown' THEN 'how long collectives waited for other ranks is not known: the traces of all ranks tell'
                     ELSE 'the wall time was not measured'
+                END
+            ),
+            (
+                'time', 'waiting in collectives', 'addend', 'left out', NULL, NULL, NULL, 'ns', 'trace ' || trace,
+                CASE
+                    WHEN collective_waits_ns IS NOT NULL
+                        THEN
+                            format('{:.1f} µs', 1e-3 * collective_waits_ns)
+                            || ' under the profiler, which slows ranks unequally: they are not those of the run'
+                    WHEN exchanging THEN 'how long collectives waited for other ranks is not known'
                 END
             ),
             (
@@ -74,7 +91,7 @@ WITH listed AS (
                 'time', 'error', 'error',
                 CASE WHEN error_pct IS NULL THEN 'withheld' WHEN replayed_time_pct < 80 THEN 'recorded' ELSE 'valid' END, error_pct,
                 CASE WHEN error_pct IS NOT NULL THEN 100 * (predicted_low_ns / wall_high_ns - 1) END,
-                CASE WHEN error_pct IS NOT NULL THEN 100 * (predicted_high_ns / wall_low_ns - 1) END, '%', NULL,
+                CASE WHEN error_pct IS NOT NULL THEN 100 * (predicted_high_ns / nullif(greatest(wall_low_ns, 0), 0) - 1) END, '%', NULL,
                 coalesce(
                     error_reason,
                     CASE WHEN replayed_time_pct < 80 THEN format('only {:.1f} % of the recorded time is replayed', replayed_time_pct) END
@@ -86,7 +103,12 @@ WITH listed AS (
             ),
             (
                 'time', 'busy share', 'share', CASE WHEN measured_busy_ns IS NOT NULL THEN 'measured' ELSE 'predicted' END,
-                busy_share_pct, NULL, NULL, '%', CASE WHEN measured_busy_ns IS NOT NULL THEN 'measurement' ELSE 'predicted' END,
+                busy_share_pct, NULL, NULL, '%',
+                CASE
+                    WHEN exchanging THEN 'trace ' || trace || ', without waits for other ranks'
+                    WHEN measured_busy_ns IS NOT NULL THEN 'measurement'
+                    ELSE 'predicted'
+                END,
                 status || coalesce(CASE status WHEN 'host bound' THEN ': less than 80 %' END, '')
             ),
             (
@@ -98,7 +120,9 @@ WITH listed AS (
                 CASE
                     WHEN replay_mhz IS NULL THEN 'no replay recorded it'
                     WHEN abs(replay_mhz / model_mhz - 1) > 0.02
-                        THEN format('{:+.1f} % of that of the model: see lower clock', 100 * (replay_mhz / model_mhz - 1))
+                        THEN
+                            format('{:+.1f} % of that of the model: ', 100 * (replay_mhz / model_mhz - 1))
+                            || CASE WHEN clock_ns <> 0 THEN 'see lower clock' ELSE 'not corrected' END
                 END
             ),
             (
@@ -125,10 +149,11 @@ WITH listed AS (
             ),
             (
                 'energy', 'waiting for the host', 'addend', CASE status WHEN 'host bound' THEN 'observed' ELSE 'left out' END,
-                CASE status WHEN 'host bound' THEN waiting_mj END, NULL, NULL, 'mJ',
+                CASE WHEN waiting_ns IS NOT NULL THEN waiting_mj END, NULL, NULL, 'mJ',
                 CASE WHEN context_power_w IS NULL THEN 'gap power' ELSE 'context power' END,
                 CASE
                     WHEN status <> 'host bound' THEN NULL
+                    WHEN waiting_ns IS NULL THEN error_reason
                     ELSE coalesce(format('{:.1f} W for the observed wait', coalesce(context_power_w, gap_power_w)), 'no power is known')
                 END
             ),
@@ -143,7 +168,7 @@ WITH listed AS (
             (
                 'energy', 'predicted', 'total', CASE WHEN powered_time_pct < 80 THEN 'estimate' ELSE 'predicted' END, predicted_mj,
                 predicted_low_mj, predicted_high_mj, 'mJ', NULL,
-                CASE WHEN predicted_mj IS NULL THEN energy_error_reason WHEN status = 'host bound' THEN 'with the observed wait' END
+                CASE WHEN predicted_mj IS NULL THEN energy_error_reason WHEN waiting_ns IS NOT NULL THEN 'with the observed wait' END
             ),
             (
                 'energy', 'measured', 'measured', 'measured', energy_mj, energy_low_mj, energy_high_mj, 'mJ', energy_method,
@@ -152,7 +177,7 @@ WITH listed AS (
             (
                 'energy', 'error', 'error', CASE WHEN energy_error_pct IS NULL THEN 'withheld' ELSE 'valid' END, energy_error_pct,
                 CASE WHEN energy_error_pct IS NOT NULL THEN 100 * (predicted_low_mj / energy_high_mj - 1) END,
-                CASE WHEN energy_error_pct IS NOT NULL THEN 100 * (predicted_high_mj / energy_low_mj - 1) END, '%', NULL,
+                CASE WHEN energy_error_pct IS NOT NULL THEN 100 * (predicted_high_mj / nullif(greatest(energy_low_mj, 0), 0) - 1) END, '%', NULL,
                 coalesce(
                     energy_error_reason,
                     CASE WHEN board <> energy_board THEN format('replays on another board: {}, not {}', energy_board, board) END
@@ -167,7 +192,9 @@ WITH listed AS (
                 CASE
                     WHEN energy_mhz IS NULL THEN 'no replay recorded it'
                     WHEN abs(energy_mhz / model_mhz - 1) > 0.02
-                        THEN format('{:+.1f} % of that of the model: see lower clock', 100 * (energy_mhz / model_mhz - 1))
+                        THEN
+                            format('{:+.1f} % of that of the model: ', 100 * (energy_mhz / model_mhz - 1))
+                            || CASE WHEN clock_mj <> 0 THEN 'see lower clock' ELSE 'not corrected' END
                 END
             ),
             (
@@ -182,7 +209,24 @@ WITH listed AS (
             ),
             (
                 'above gap', 'error', 'error', CASE WHEN above_gap_error_pct IS NULL THEN 'withheld' ELSE 'valid' END,
-                above_gap_error_pct, NULL, NULL, '%', NULL, above_gap_reason
+                above_gap_error_pct,
+                CASE
+                    WHEN above_gap_error_pct IS NOT NULL
+                        THEN
+                            100 * (
+                                (above_gap_all_mj - above_gap_half_mj)
+                                / nullif(greatest(above_gap_measured_mj + above_gap_measured_half_mj, 0), 0) - 1
+                            )
+                END,
+                CASE
+                    WHEN above_gap_error_pct IS NOT NULL
+                        THEN
+                            100 * (
+                                (above_gap_all_mj + above_gap_half_mj)
+                                / nullif(greatest(above_gap_measured_mj - above_gap_measured_half_mj, 0), 0) - 1
+                            )
+                END,
+                '%', NULL, above_gap_reason
             ),
             (
                 'above gap', 'measured, waiting at context power', 'measured, other', 'measured', above_waiting_measured_mj,
@@ -217,4 +261,5 @@ SELECT
 FROM listed
 WHERE
     (books = 'host bound' OR NOT ends_with(term, 'context power'))
+    AND (note IS NOT NULL OR term <> 'waiting in collectives')
     AND ("value" <> 0 OR NOT (ends_with(term, 'inherited calls') OR ends_with(term, 'inferred calls')));

@@ -19,15 +19,12 @@ summed AS (
         sum(recorded_ns) AS recorded_ns,
         coalesce(sum(recorded_ns) FILTER (replayed_ns IS NOT NULL), 0) AS compared_ns,
         coalesce(sum(replayed_ns), 0) AS replayed_ns,
-        arg_max(kernels_trace, recorded_ns) AS kernels_trace
+        sum(recorded_ns) FILTER (wait_ns IS NOT NULL) AS transfer_ns,
+        sum(recorded_ns) FILTER (wait_ns IS NOT NULL AND replayed_ns IS NOT NULL) AS transfer_compared_ns,
+        sum(replayed_ns) FILTER (wait_ns IS NOT NULL) AS transfer_replayed_ns,
+        sum(wait_ns) AS wait_ns
     FROM closure_kernels_of(source)
     GROUP BY ALL
-),
-
-waited AS (
-    SELECT trace, sum(total_ns) FILTER (matched > 0) AS total_ns, sum(transfer_ns) AS transfer_ns, sum(wait_ns) AS wait_ns
-    FROM collective_waits(source)
-    GROUP BY trace
 ),
 
 parts AS (
@@ -38,17 +35,16 @@ parts AS (
         coalesce(a.compared_ns, 0) AS computation_compared_ns,
         coalesce(a.replayed_ns, 0) AS computation_replayed_ns,
         coalesce(c.n, 0) AS communication_n,
-        coalesce(c.recorded_ns, 0) AS communication_ns,
-        coalesce(c.recorded_ns, 0) * w.transfer_ns / nullif(w.total_ns, 0) AS transfer_ns,
-        coalesce(c.recorded_ns, 0) * w.wait_ns / nullif(w.total_ns, 0) AS wait_ns,
-        c.compared_ns * w.transfer_ns / nullif(w.total_ns, 0) AS transfer_compared_ns,
-        c.replayed_ns AS transfer_replayed_ns
+        coalesce(c.recorded_ns + coalesce(c.wait_ns, 0), 0) AS communication_ns,
+        c.transfer_ns,
+        c.wait_ns,
+        coalesce(c.transfer_compared_ns, 0) AS transfer_compared_ns,
+        coalesce(c.transfer_replayed_ns, 0) AS transfer_replayed_ns
     FROM ranked AS r
     LEFT JOIN summed AS a
         ON r.trace = a.trace AND r.stage = a.stage AND r.mode IS NOT DISTINCT FROM a.mode AND NOT a.communicates
     LEFT JOIN summed AS c
         ON r.trace = c.trace AND r.stage = c.stage AND r.mode IS NOT DISTINCT FROM c.mode AND c.communicates
-    LEFT JOIN waited AS w ON w.trace = c.trace
 )
 
 SELECT

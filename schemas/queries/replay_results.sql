@@ -16,9 +16,9 @@ WITH replayed AS (
 labelled AS (
     SELECT *, kernel_category AS category, route AS shown_route, 0 AS place, true AS own FROM replayed
     UNION ALL
-    SELECT *, 'TOTAL', NULL, 1, found IS NULL FROM replayed
+    SELECT *, 'TOTAL', NULL, 3, found IS NULL FROM replayed
     UNION ALL
-    SELECT *, 'TOTAL ' || found, NULL, CASE found WHEN 'inherited' THEN 2 ELSE 3 END, true FROM replayed WHERE found IS NOT NULL
+    SELECT *, 'TOTAL ' || found, NULL, CASE found WHEN 'inherited' THEN 1 ELSE 2 END, true FROM replayed WHERE found IS NOT NULL
 ),
 
 rows AS (

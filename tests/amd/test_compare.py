@@ -126,5 +126,5 @@ def test_commands(database: Database) -> None:
 
 
 def test_where_nsight_compute_cannot_count_the_line_of_rocprofv3_is_given(database: Database) -> None:
-    with pytest.raises(UsageError, match=r"rocprofv3 --pmc COUNTERS --kernel-include-regex 'Cijk_\w+' "):
+    with pytest.raises(UsageError, match=r"rocprofv3 --pmc COUNTERS --kernel-include-regex Cijk_\w+ --output"):
         database.ncu_command(Counting(where=f"name = '{databases.TENSILE_GEMM}'"))

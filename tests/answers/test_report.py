@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import kerneldb
 from kerneldb.api import Database
 from kerneldb.cli import cli
+from kerneldb.errors import UsageError
 from kerneldb.report import changes, gather, html, markdown
 from kerneldb.report.model import Chart, Table
 
@@ -65,6 +66,12 @@ def test_the_comparison_names_what_changed(compared: Database) -> None:
     assert {row["verdict"] for row in rows} == {"slower"}
     sums = next(section for section in report.sections if section.title == "Sums")
     assert "GPU time" in sums.text
+
+
+def test_names_may_be_patterns(compared: Database) -> None:
+    assert [row["trace"] for row in gather.named(compared, "*o*")] == ["clocks", "noisy", "slower"]
+    with pytest.raises(UsageError, match="no trace 'x\\*'"):
+        gather.named(compared, "x*")
 
 
 def test_markdown_escapes_what_markup_would_eat(compared: Database, example_report: gather.Report) -> None:

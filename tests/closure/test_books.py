@@ -140,7 +140,7 @@ def test_clocks(closed: Warehouse) -> None:
     clock = (420 * 2000 + 90 * 1600) / 510
     assert found["time", "clock, model"]["value"] == 1800
     assert found["time", "clock, replay"]["value"] == pytest.approx(clock)
-    assert found["time", "clock, replay"]["note"] == "+7.2 % of that of the model: see lower clock"
+    assert found["time", "clock, replay"]["note"] == "+7.2 % of that of the model: not corrected"
     assert found["energy", "clock, replay"]["value"] == pytest.approx((400 * 1500 + 100 * 1800) / 500)
     assert found["time", "kernels"]["value"] == KERNELS_NS
 
@@ -165,6 +165,9 @@ def test_kernels_that_the_power_cap_slows_down_are_taken_at_the_clock_of_the_mod
     assert row["kernels_ns"] == KERNELS_NS
     assert row["predicted_busy_ns"] == pytest.approx((KERNELS_NS + longer) * (1 - SHARE) + REST_NS)
     assert row["above_gap_all_mj"] == pytest.approx((0.05 + cheaper) * (1 + 10 / KERNELS_NS))
+    note = "+25.0 % of that of the model: see lower clock"
+    found_terms = terms(closed)
+    assert [found_terms[part, "clock, replay"]["note"] for part in ("time", "energy")] == [note, note]
     found = rows(closed, "FROM closure_kernels WHERE mode = 'eager' AND kernel LIKE '%add%'")
     assert [(one["clock_ns"], one["clock_mj"]) for one in found] == [(0, 0)]
     closed.query("UPDATE measurements SET value = 1200 WHERE quantity = 'sm_mhz'", write=True)
@@ -260,6 +263,31 @@ def test_alike_launches_are_told_by_their_order(closed: Warehouse) -> None:
     insert(closed, "measurements", [measurement("wall_ns", 520.0, mode="cuda_graph", trace_id="t:graph")])
     found = rows(closed, "FROM closure_kernels WHERE mode = 'cuda_graph'")
     assert {row["signature_id"]: row["n"] for row in found} == {"s:gemm:1:aten::mm": 1.0, "s:other": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ({"measured_at": "2026-11-20 10:00:00"}, "eager"),
+        ({"measured_at": "2026-11-21 10:03:30"}, "other"),
+        ({"measured_at": "2026-11-21 10:03:30", "uuid": "GPU-2"}, "eager"),
+    ],
+    ids=["other day", "nearer", "other board"],
+)
+def test_of_recordings_with_one_name_the_eager_trace_is_that_of_the_same(
+    closed: Warehouse, other: Row, told: str
+) -> None:
+    closed.query("UPDATE measurements SET measured_at = '2026-11-21 10:00:00', uuid = 'GPU-1'", write=True)
+    for table in ("traces", "launches", "rollups", "devices"):
+        naming = ", 'other' AS name" if table == "traces" else ""
+        closed.query(
+            f"INSERT INTO {table} SELECT * REPLACE ('t:a' AS trace_id{naming}) FROM {table} WHERE trace_id = 't:eager'",
+            write=True,
+        )
+    insert(closed, "measurements", [measurement("wall_ns", 999.0, trace_id="t:a", **{"uuid": "GPU-1", **other})])
+    graph = {"mode": "cuda_graph", "trace_id": "t:graph", "uuid": "GPU-1", "measured_at": "2026-11-21 10:04:00"}
+    insert(closed, "measurements", [measurement("wall_ns", 520.0, **graph)])
+    assert book(closed, "mode = 'cuda_graph'")["kernels_trace"] == told
 
 
 def test_graph_mode_without_eager_trace_keeps_its_own(closed: Warehouse) -> None:
@@ -386,6 +414,48 @@ def test_one_trace_reads_few_launches(closed: Warehouse) -> None:
     read = rows_read(plan["explain_value"], "launches")
     assert read
     assert max(read) < 200_000, "the launches of a trace that was not measured are passed by"
+
+
+def test_the_error_above_gap_has_the_errors_of_both_sides(closed: Warehouse) -> None:
+    row, error = book(closed), terms(closed)["above gap", "error"]
+    predicted, measured = row["above_gap_all_mj"], row["above_gap_measured_mj"]
+    half, measured_half = math.hypot(0.004, 0.001), math.hypot(0.01, 0.002)
+    assert error["low"] == pytest.approx(100 * ((predicted - half) / (measured + measured_half) - 1))
+    assert error["high"] == pytest.approx(100 * ((predicted + half) / (measured - measured_half) - 1))
+
+
+@pytest.mark.parametrize(("section", "quantity"), [("time", "wall_ns"), ("energy", "energy_mj")])
+def test_a_measurement_that_may_be_nothing_bounds_no_error(closed: Warehouse, section: str, quantity: str) -> None:
+    closed.query(GPU_BOUND, write=True)
+    closed.query(f"UPDATE measurements SET low = -1 WHERE quantity = '{quantity}'", write=True)
+    error = terms(closed)[section, "error"]
+    assert (error["value"] is None, error["low"] is None, error["high"]) == (False, False, None)
+
+
+@pytest.mark.parametrize("busy", [450, 900], ids=["host bound", "GPU bound"])
+def test_a_selection_has_no_error_against_the_whole(closed: Warehouse, busy: int) -> None:
+    closed.query(f"UPDATE measurements SET value = {busy} WHERE quantity = 'busy_ns'", write=True)
+    found = rows(closed, "FROM closure_terms_of('selection')", where="category = 'GEMM'")
+    reason = "only a part of the launches is selected, and the measurement is of all"
+    errors = [row for row in found if row["role"] == "error"]
+    assert len(errors) >= 5
+    assert {(row["value"], row["low"], row["status"], row["note"]) for row in errors} == {
+        (None, None, "withheld", reason)
+    }
+    assert {row["value"] for row in found if row["term"].startswith("waiting for the host")} == {None}
+    whole = rows(closed, "FROM closure_of('selection')", where="category IS NOT NULL")
+    assert whole[0]["above_gap_error_pct"] is not None
+
+
+def test_what_is_mostly_recorded_has_no_interval(closed: Warehouse) -> None:
+    closed.query(GPU_BOUND, write=True)
+    closed.query("UPDATE replays SET mean_ns = NULL WHERE signature_id LIKE 's:gemm%'", write=True)
+    found = terms(closed)
+    for term in ("predicted, GPU bound", "error"):
+        assert (found["time", term]["value"] is None, found["time", term]["low"]) == (False, None)
+    closed.query("DELETE FROM replays", write=True)
+    kernels = terms(closed)["time", "kernels"]
+    assert (kernels["value"], kernels["low"], kernels["high"]) == (0, None, None)
 
 
 def test_error_of_mostly_recorded_times_says_so(closed: Warehouse) -> None:

@@ -1,6 +1,7 @@
 """Collectives of a PyTorch trace by plain arithmetic on its JSON: what the answers of kerneldb are held to.
 
-Sizes and bus bandwidth as in nccl-tests (doc/PERFORMANCE.md).
+Sizes and bus bandwidth as in nccl-tests (doc/PERFORMANCE.md). Times are whole nanoseconds: PyTorch writes microseconds
+with three digits behind the point, and so many since the epoch or the boot that a float would not hold them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ ELEMENT_BYTES = {
 }  # fmt: skip
 ON_GPU = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 PAIRS = frozenset({"send", "recv", "sendrecv", "coalesced"})
-Span = tuple[float, float]
+Span = tuple[int, int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,8 +32,8 @@ class Collective:
     bytes: int
     ranks: int
     dtype: str
-    start: float
-    duration: float
+    start: int
+    duration: int
 
     @property
     def bus_gbs(self) -> float:
@@ -47,9 +49,15 @@ class Collective:
 def activities(path: Path) -> list[dict[str, Any]]:
     """Everything that ran on the GPU, in the order of the start."""
     with gzip.open(path) as file:
-        events = json.load(file)["traceEvents"]
+        events = json.load(file, parse_float=Decimal)["traceEvents"]
     found = [event for event in events if event.get("ph") == "X" and event.get("cat") in ON_GPU]
-    return sorted(found, key=lambda event: float(event["ts"]))
+    return sorted(found, key=lambda event: Decimal(event["ts"]))
+
+
+def span(event: dict[str, Any]) -> Span:
+    """Start and end in ns."""
+    start = int(1000 * Decimal(event["ts"]))
+    return start, start + int(1000 * Decimal(event["dur"]))
 
 
 def is_communication(event: dict[str, Any]) -> bool:
@@ -67,34 +75,33 @@ def _collective(event: dict[str, Any]) -> Collective:
     elements = max(int(args["In msg nelems"]), int(args["Out msg nelems"]))
     name = re.sub("^_|_base$|_", "", args["Collective name"])
     size = elements * ELEMENT_BYTES[args["dtype"]]
-    start, duration = float(event["ts"]) * 1000, float(event["dur"]) * 1000
-    return Collective(name, size, int(args["Group size"]), args["dtype"], start, duration)
+    start, end = span(event)
+    return Collective(name, size, int(args["Group size"]), args["dtype"], start, end - start)
 
 
-def times(events: Iterable[dict[str, Any]]) -> dict[str, float]:
+def times(events: Iterable[dict[str, Any]]) -> dict[str, int]:
     """Time of computation, of communication, and of communication that no computation hides (ns, unions)."""
     compute: list[Span] = []
     communication: list[Span] = []
     for event in events:
         if event["cat"] == "gpu_memcpy":
             continue
-        span = (float(event["ts"]) * 1000, (float(event["ts"]) + float(event["dur"])) * 1000)
-        (communication if is_communication(event) else compute).append(span)
+        (communication if is_communication(event) else compute).append(span(event))
     computation = covered(compute)
     both = covered([*compute, *communication])
     return {"computation": computation, "communication": covered(communication), "exposed": both - computation}
 
 
-def covered(spans: Iterable[Span]) -> float:
+def covered(spans: Iterable[Span]) -> int:
     """The length of the union of intervals."""
-    total, until = 0.0, float("-inf")
+    total, until = 0, 0
     for start, end in sorted(spans):
-        total += max(0.0, end - max(start, until))
+        total += max(0, end - max(start, until))
         until = max(until, end)
     return total
 
 
-def waits(by_rank: dict[int, list[Collective]]) -> dict[int, dict[str, float]]:
+def waits(by_rank: dict[int, list[Collective]]) -> dict[int, dict[str, int]]:
     """Per rank, transfer and wait of the collectives (ns): the n-th one of a kind is the same on all ranks.
 
     Pairs of sends and receives are left out: they are no exchange of the whole group.
@@ -104,7 +111,7 @@ def waits(by_rank: dict[int, list[Collective]]) -> dict[int, dict[str, float]]:
         for one in found:
             if one.operation not in PAIRS:
                 grouped[one.operation][rank].append(one)
-    sums = {rank: {"transfer": 0.0, "wait": 0.0, "n": 0.0} for rank in by_rank}
+    sums = {rank: {"transfer": 0, "wait": 0, "n": 0} for rank in by_rank}
     for ranks in grouped.values():
         for same in zip(*(ranks[rank] for rank in by_rank), strict=True):
             shortest = min(one.duration for one in same)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -21,6 +22,10 @@ from kerneldb.replay.fleet import run as fleet
 from kerneldb.replay.fleet.share import Pool
 from kerneldb.replay.options import Options
 from kerneldb.replay.plan import CallSpec, Item, OpCall, Plan, PlannedKernel
+from kerneldb.replay.resolve.errors import UnresolvedCallError
+from kerneldb.replay.routes.collective import CollectiveRoute
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 
 CPU = Options(device="cpu", runs=3, warmup=1, energy=False, batch=4, modules=("tests.collective.breaking",))
 WORKERS = ("cpu", "cpu")
@@ -104,8 +109,7 @@ def test_two_workers_share_a_plan_and_a_dead_one_costs_its_item_only(tmp_path: P
 def test_collectives_run_on_all_ranks_and_a_dead_rank_costs_its_collective_only(tmp_path: Path) -> None:
     parts = {"_allgather_base": (ELEMENTS // 2, ELEMENTS), "broadcast": (ELEMENTS, ELEMENTS)}
     some = [exchange(name, given=given, taken=taken) for name, (given, taken) in parts.items()]
-    others = [exchange("unheard"), exchange("killing"), exchange("reduce", ranks=4)]
-    items = [exchange("allreduce"), *others, *some]
+    items = [exchange("allreduce"), exchange("unheard"), exchange("killing"), *some]
     outcome = fleet.run(*planned(tmp_path, *items), CPU, WORKERS)
     found = calls(tmp_path / "j")
     assert outcome.finished
@@ -118,10 +122,11 @@ def test_collectives_run_on_all_ranks_and_a_dead_rank_costs_its_collective_only(
         assert min(one.inputs["wait_ns"]) == pytest.approx(0.0, abs=one.time.high_ns)
     assert "unheard" in (found["unheard"].reason or "")
     assert found["killing"].reason == "worker exit code 1: rank 1 ended with signal 9"
-    assert (
-        found["reduce"].reason
-        == "the operator refused the rebuilt call: a collective of 4 ranks needs as many GPUs: --gpus 4"
-    )
+
+
+def test_a_collective_alone_says_how_many_gpus_it_needs() -> None:
+    with pytest.raises(UnresolvedCallError, match="a collective of 4 ranks needs as many GPUs: --gpus 4"):
+        list(CollectiveRoute().prepare(exchange("reduce", ranks=4), "cpu"))
 
 
 def test_a_replay_that_was_stopped_goes_on(tmp_path: Path) -> None:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-import torch
 
 from kerneldb.errors import UsageError
 from kerneldb.replay.recording import build, parallel, stages
 from kerneldb.replay.recording.settings import Settings, resolved
 from tests.collective.conftest import tiny
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
 
 WAYS = 2
 

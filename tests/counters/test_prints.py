@@ -13,6 +13,8 @@ from kerneldb.api import Database
 from kerneldb.api.counters import Counting
 from kerneldb.cli import cli
 from kerneldb.errors import SelectionError
+from kerneldb.report import gather
+from kerneldb.report.model import Table
 from kerneldb.warehouse import Warehouse
 from tests.counters.captures import DURATION, GEMM, MEMORY, MUL_KINETO, MUL_NSYS, SM, Captures, Launch
 
@@ -44,6 +46,15 @@ def test_a_report_printed_twice_counts_once(printed_twice: Database) -> None:
     assert [row["launches"] for row in printed_twice.bounds("ncu")][-1] == 2
     assert len(printed_twice.bounds("ncu", kernels=True)) == 2
     assert "not details" in run(printed_twice, "bounds")[1]
+
+
+def test_reports_and_comparisons_leave_the_other_print_out(printed_twice: Database) -> None:
+    blocks = [block for section in gather.single(printed_twice, ["job"]).sections for block in section.blocks]
+    (classes,) = (block for block in blocks if isinstance(block, Table) and block.caption.startswith("Classes by"))
+    assert [row["n"] for row in classes.rows if row["verdict"] == "all"] == [2]
+    found = printed_twice.diff_counters("job", "raw")
+    assert set(found.changes()) == {"same"}
+    assert {(row["n_before"], row["n_after"]) for row in found.classes.to_pylist()} == {(1, 1)}
 
 
 def test_the_other_print_where_only_it_is_selected(printed_twice: Database) -> None:

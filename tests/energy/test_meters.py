@@ -113,6 +113,18 @@ def test_what_a_board_does_not_tell_is_none(nvml: FakeNvml, monkeypatch: pytest.
     assert sample.sm_mhz == 1980
 
 
+def test_an_older_driver_has_another_name_for_why_clocks_are_low(
+    nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(handle: str) -> int:
+        message = "Function Not Found"
+        raise NvmlError(message)
+
+    monkeypatch.setattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", unknown, raising=False)
+    monkeypatch.setattr(nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", lambda _: 0x4, raising=False)
+    assert NvidiaMeter("cuda:0").sample().throttle == "software power cap"
+
+
 @pytest.mark.parametrize(
     ("visible", "device", "uuid", "energy"),
     [

@@ -38,6 +38,7 @@ def launches(trace: str, told: Sequence[Launch], arch: str | None = "sm_90", *, 
             "op_id": None if call is None else index,
             "ordinal": None if call is None else 0,
             "wanted": call is None,
+            "related": True,
         }
         for index, (name, call, duration) in enumerate(told)
     ]
@@ -99,6 +100,13 @@ def test_another_architecture_serves_where_its_own_has_none() -> None:
     asked = launches("c", [("mm", None, 10)], "sm_90")
     assert found(recorded, own, asked) == [(0, "ours", "launch", "one call")]
     assert found(recorded, asked) == [(0, "theirs", "launch key, other GPU", "one call")]
+
+
+def test_related_traces_are_asked_first() -> None:
+    stranger = launches("a", [("u", "u", 1), ("mm", "theirs", 10)]).with_columns(related=pl.lit(value=False))
+    model = launches("b", [("v", "v", 1), ("mm", "ours", 300)])
+    asked = launches("c", [("u", None, 1), ("mm", None, 10)])
+    assert [call for _, call, *_ in found(stranger, model, asked)] == ["u", "ours"]
 
 
 def test_names_serve_where_no_launch_shape_is_known() -> None:

@@ -12,10 +12,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from kerneldb.errors import WarehouseError
-from kerneldb.warehouse import Warehouse, lakes, upkeep
+from kerneldb.warehouse import Warehouse, extensions, lakes, upkeep
 from kerneldb.warehouse.place import Place
 
 NUMBERS = itertools.count()
@@ -69,17 +70,19 @@ class Postgres:
         shutil.rmtree(self.folder)
 
 
-def require_extensions(place: Place, data: str) -> None:
-    try:
-        upkeep.init(place, data, 30)
-    except WarehouseError as error:
-        if "needs DuckDB's extension" in str(error):
-            pytest.skip(str(error))
-        raise
+@pytest.fixture(scope="session")
+def lake_extensions() -> None:
+    """Skips without DuckDB's extensions for lakes, before any server is started."""
+    with duckdb.connect() as con:
+        for name in ("ducklake", "postgres_scanner", "sqlite_scanner", "httpfs"):
+            try:
+                extensions.load(con, name)
+            except WarehouseError as error:
+                pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
+def postgres(lake_extensions: None) -> Iterator[Postgres]:
     binaries = postgres_folder()
     if binaries is None:
         pytest.skip("no PostgreSQL on this machine (Debian: apt install postgresql)")
@@ -90,7 +93,7 @@ def postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture(scope="session")
-def s3() -> Iterator[str]:
+def s3(lake_extensions: None) -> Iterator[str]:
     """The URL of a bucket on a server of this process; the AWS variables lead there."""
     server = pytest.importorskip("moto.server", reason="no S3 server (pip install 'moto[server]')")
     import boto3
@@ -115,7 +118,7 @@ class Lakes:
     def __init__(self, postgres: Postgres, folder: Path) -> None:
         self.postgres, self.folder = postgres, folder
         postgres.ask("CREATE DATABASE base")
-        require_extensions(Place.of(f"ducklake:postgres:{postgres.address('base')}"), str(folder))
+        upkeep.init(Place.of(f"ducklake:postgres:{postgres.address('base')}"), str(folder), 30)
         lakes.close_all()
 
     def __call__(self, data: str) -> Place:
@@ -150,9 +153,9 @@ def postgres_lake(new_lake: Lakes, tmp_path: Path) -> Iterator[Place]:
 
 
 @pytest.fixture(scope="session")
-def base_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def base_sqlite(lake_extensions: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lake")
-    require_extensions(Place.of(f"ducklake:sqlite:{folder / 'base.sqlite'}"), str(folder / "data"))
+    upkeep.init(Place.of(f"ducklake:sqlite:{folder / 'base.sqlite'}"), str(folder / "data"), 30)
     lakes.close_all()
     return folder / "base.sqlite"
 

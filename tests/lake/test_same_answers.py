@@ -122,8 +122,9 @@ def test_views_work_under_another_name(filled: str) -> None:
         assert con.execute("SELECT sum(n) FROM top_kernels('kernels')").fetchone() != (None,)
 
 
-def test_changes_of_notes_and_names(lake: Place, root: Path) -> None:
-    database = lake.uri
+@pytest.mark.parametrize("kind", ["sqlite", "s3"])
+def test_changes_of_notes_and_names(kind: str, request: pytest.FixtureRequest, root: Path) -> None:
+    database = request.getfixturevalue(f"{kind}_lake").uri
     call(database, "ingest", str(root / "tests" / "fixtures" / "train-step-h200.json.gz"), "--name", "step")
     call(database, "traces", "step", "--set", "a=1", "--run", "r")
     call(database, "traces", "--rename", "step", "other")

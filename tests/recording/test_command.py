@@ -19,6 +19,7 @@ from kerneldb.cli import cli
 from kerneldb.errors import NotATraceError
 from kerneldb.replay.recording import bundle, launch
 from kerneldb.replay.recording.errors import RecordError
+from kerneldb.replay.recording.settings import Settings
 from tests.recording.conftest import tiny
 
 TINY = ["--tiny", "--device", "cpu", "--prompt", "8", "--new-tokens", "2", "--seconds", "0.3", "--iterations", "1"]
@@ -154,6 +155,16 @@ def test_a_process_that_dies_is_told(
     monkeypatch.setattr(launch, "WORKER", (sys.executable, "-c", script))
     with pytest.raises(RecordError, match="the recording ended with signal 9: last words; --resume goes on with it"):
         launch.run(tiny(), here / "a", resume=False, listen=print)
+
+
+def test_a_script_that_dies_has_said_why_already(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(launch, "WORKER", (sys.executable, "-c", "1 / 0"))
+    wanted = Settings("job", device="cpu", stages=("script",), script=("job.py",))
+    with pytest.raises(RecordError, match="the recording ended with exit code 1: what it said stands above; --resume"):
+        launch.run(wanted, here / "a", resume=False, listen=print)
+    assert "ZeroDivisionError" in capfd.readouterr().err
 
 
 def test_recording_needs_neither_duckdb_nor_polars(here: Path) -> None:

@@ -87,7 +87,7 @@ def test_energy_is_power_times_wall_time(recorded: Path, number: int) -> None:
         assert row["value"] == pytest.approx(sum(single) / 3)
     assert whole["tokens"]["value"] == (8, 3)[number]
     assert whole["sm_mhz"]["value"] == 1980
-    assert whole["iterations"]["value"] == whole["wall_ns"]["n"] > 3
+    assert whole["iterations"]["value"] == whole["wall_ns"]["n"] >= 3, "one per repetition, on the slowest machine"
     assert whole["seconds"]["value"] >= 0.3
 
 
@@ -174,6 +174,8 @@ def test_trace_only_measures_nothing(tmp_path: Path, fake_meter: None) -> None:
     assert "measurements" not in content["parts"][0]
     assert content["parts"][0]["trace"]["iterations"] == 2
     assert content["powers"] == []
+    (row,) = summary.rows([content])
+    assert (row["wall_ms"], row["reason"]) == (None, "not measured: --trace-only")
 
 
 class StoppedError(Exception):
@@ -295,6 +297,30 @@ def test_a_script_runs_with_its_arguments(tmp_path: Path, no_meter: None) -> Non
     events = events_of(tmp_path / "a" / "script.pt.trace.json.gz")
     assert [event["args"]["Input Dims"] for event in events if event["name"] == "aten::matmul"] == [[[3, 4], [4, 3]]]
     assert "tokens" not in whole
+
+
+def test_a_script_finds_its_neighbours_and_each_run_begins_where_the_first_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_meter: None
+) -> None:
+    current = tmp_path / "current"
+    (tmp_path / "scripts").mkdir()
+    current.mkdir()
+    (tmp_path / "scripts" / "its_own_neighbour.py").write_text("SIZE = 4\n")
+    text = (
+        "import os, sys, torch\n"
+        "from its_own_neighbour import SIZE\n"
+        f"assert os.getcwd() == {str(current)!r}\n"
+        "torch.ones(SIZE).add(1)\n"
+        "sys.argv.append('more'); sys.path.append('/nowhere'); os.chdir('/')\n"
+    )
+    monkeypatch.chdir(current)
+    (tmp_path / "scripts" / "job.py").write_text(text)
+    before = list(sys.path)
+    wanted = Settings("", device="cpu", seconds=0.1, iterations=1, script=("../scripts/job.py",))
+    content = record(Path("a"), resolved(wanted))
+    assert content["finished"] is not None
+    assert (current / "a" / "script.pt.trace.json.gz").exists()
+    assert (sys.path, Path.cwd()) == (before, current)
 
 
 def test_a_script_that_fails_says_so(tmp_path: Path, no_meter: None) -> None:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import pytest
+
 from kerneldb.replay.evidence import GRADIENT, Trace
 from kerneldb.replay.plan import OpCall
+from kerneldb.replay.resolve import candidates
 from tests.replay.specs import op_call, scalar, tensor, tensors
 
 DROPPED = ([], [], "TensorList", "")
@@ -51,3 +54,32 @@ def test_concatenation_inside_a_stack_sees_its_unsqueezed_entries() -> None:
     cat = op_call("aten::cat", DROPPED, scalar(0))
     spec = Trace([stack, unsqueeze, unsqueeze, cat], [None, 0, 0, 0]).spec(3)
     assert [(child.call, child.times) for child in spec.neighbours] == [(unsqueeze, 2)]
+
+
+def masked(mask: list[int]) -> Trace:
+    """Attention scores, a mask of these dims added, and their softmax inside of another call."""
+    scores = tensor([2, 4, 8, 16], "c10::Half")
+    added = op_call("aten::add", scores, tensor(mask, "c10::Half"), scalar(1))
+    softmax = op_call("aten::_softmax", scores, scalar(-1), scalar(False))
+    outer = op_call("aten::softmax", scores, scalar(-1))
+    calls = [op_call("aten::add", tensor([3]), tensor([3]), scalar(1)), added, outer, softmax]
+    return Trace(calls, [None, None, None, 2])
+
+
+def test_the_mask_of_scores_is_found_before_their_softmax() -> None:
+    trace = masked([2, 1, 8, 16])
+    assert [one.call for one in trace.spec(3).neighbours] == [trace.calls[1]]
+
+
+@pytest.mark.parametrize(("mask", "hidden"), [([2, 1, 8, 16], True), ([8, 16], True), ([2, 1, 1, 16], False)])
+def test_only_a_mask_over_queries_hides_scores(mask: list[int], hidden: bool) -> None:
+    torch = pytest.importorskip("torch")
+    (built, *_) = candidates(masked(mask).spec(3), "cpu", hidden=False)
+    scores = built.inputs[0].tensor
+    lowest = torch.finfo(scores.dtype).min
+    above = 2 * 4 * sum(range(8))
+    for _ in range(2):
+        assert int((scores == lowest).sum()) == (above if hidden else 0)
+        built.refill(1)
+    assert ("values:masked" in built.notes) is hidden
+    assert not bool((scores[..., 0] == lowest).any())

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from textual.worker import WorkerCancelled
+
 from kerneldb.tui.app import KerneldbApp
 from kerneldb.tui.model import Choice
 
@@ -16,12 +18,16 @@ if TYPE_CHECKING:
     from textual.pilot import Pilot
 
 
-async def settled(pilot: Pilot[Any], seconds: float = 10.0) -> None:
+async def settled(pilot: Pilot[Any], seconds: float = 60.0) -> None:
     """Wait until no worker runs any more and what they changed is drawn."""
     async with asyncio.timeout(seconds):
         while True:
             await pilot.pause()
-            await pilot.app.workers.wait_for_complete()
+            try:
+                await pilot.app.workers.wait_for_complete()
+            except WorkerCancelled:  # another one took its place; or it is us that are told to wait no longer
+                if (task := asyncio.current_task()) is not None and task.cancelling():
+                    raise asyncio.CancelledError from None
             await pilot.pause()
             if all(worker.is_finished for worker in pilot.app.workers):
                 return

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import kerneldb
 from kerneldb.tui.dialogs import Choose
-from kerneldb.tui.model import LEVELS, Choice, Level
+from kerneldb.tui.model import LEVELS, Choice
 from kerneldb.tui.widgets.levels import LevelBar
 from kerneldb.tui.widgets.rows import PAGE
 from kerneldb.tui.widgets.table import Table
@@ -30,20 +31,20 @@ def rows_of(app: KerneldbApp) -> list[dict[str, Any]]:
     return [row for row in found if row is not None]
 
 
-@pytest.mark.parametrize("level", ["op", "kernel", "signature"])
-@pytest.mark.parametrize(
-    "choice", [Choice(), Choice(GEMM), Choice("", ("step",)), Choice("duration_ns > 3000", ("step",))]
-)
-def test_a_level_shows_what_top_prints(trace_database: Path, level: Level, choice: Choice) -> None:
-    expected = kerneldb.open(trace_database).top(level, where=choice.where or None, traces=choice.traces).rows()
-    names = KEYS[level]
+def test_a_level_shows_what_top_prints(trace_database: Path) -> None:
+    database = kerneldb.open(trace_database)
+    choices = [Choice(), Choice(GEMM), Choice("", ("step",)), Choice("duration_ns > 3000", ("step",))]
 
     async def flow() -> None:
-        async with opened(trace_database, choice.changed(level=level), first="kernels") as (app, _):
-            shown = rows_of(app)
-            assert [row["key"] for row in shown] == [row.get(names, row.get(level)) for row in expected]
-            for name in FIGURES:
-                assert [row[name] for row in shown] == pytest.approx([row[name] for row in expected])
+        async with opened(trace_database, first="kernels", size=(100, 24)) as (app, pilot):
+            for choice, level in itertools.product(choices, KEYS):
+                app.choose(where=choice.where, traces=choice.traces, level=level)
+                await settled(pilot)
+                expected = database.top(level, where=choice.where or None, traces=choice.traces).rows()
+                shown = rows_of(app)
+                assert [row["key"] for row in shown] == [row.get(KEYS[level], row.get(level)) for row in expected]
+                for name in FIGURES:
+                    assert [row[name] for row in shown] == pytest.approx([row[name] for row in expected])
 
     driven(flow)
 
@@ -195,14 +196,16 @@ def test_columns_are_chosen_per_level(trace_database: Path) -> None:
     driven(flow)
 
 
-@pytest.mark.parametrize(("size", "shown", "hidden"), [((80, 24), "category", "p95"), ((160, 30), "p95", "no such")])
-def test_columns_fit_the_terminal(trace_database: Path, size: tuple[int, int], shown: str, hidden: str) -> None:
+def test_columns_fit_the_terminal(trace_database: Path) -> None:
     async def flow() -> None:
-        async with opened(trace_database, first="kernels", size=size) as (app, _):
-            head = text_of(app).splitlines()[4]
-            assert shown in head
-            assert hidden not in head
-            assert app.pane.query_one("#kernels-side").display == (size[0] >= 140)
+        async with opened(trace_database, first="kernels", size=(80, 24)) as (app, pilot):
+            for width, shown, hidden in ((80, "category", "p95"), (160, "p95", "no such"), (60, "total", "mean")):
+                await pilot.resize_terminal(width, 24)
+                await settled(pilot)
+                head = text_of(app).splitlines()[4]
+                assert shown in head
+                assert hidden not in head
+                assert app.pane.query_one("#kernels-side").display == (width >= 140)
 
     driven(flow)
 

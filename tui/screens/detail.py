@@ -102,6 +102,7 @@ class DetailPane(Pane):
     DetailPane #detail-facts > Static { width: 1fr; height: auto; padding: 0 1; }
     DetailPane #detail-top { height: auto; layout: vertical; }
     DetailPane Box { padding: 0 1; }
+    DetailPane Histogram { margin-bottom: 1; }
     DetailPane #detail-rest { height: auto; width: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -291,7 +292,7 @@ def _title(page: SignaturePage, more: str = "") -> Content:
 def _moment(launch: dict[str, Any]) -> str:
     parts = [
         launch["trace"],
-        f"at {numbers.duration(launch['start_ns'])}",
+        f"at {numbers.duration(launch['offset_ns'])}" if launch["offset_ns"] is not None else "",
         f"took {numbers.duration(launch['duration_ns'])}",
         f"stream {launch['stream']}" if launch["stream"] is not None else "",
         launch["module"] or launch["phase"] or "",

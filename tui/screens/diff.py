@@ -270,12 +270,12 @@ class DiffPane(Pane):
     def _sums(self, found: Difference) -> Content:
         """The traces, their GPU time, and how many rows have which verdict."""
         before, after = self.sides
-        colour = theme.colour(self.app, "red" if found.after_ns > found.before_ns else "green")
+        colour = theme.ink(self.app, "red" if found.after_ns > found.before_ns else "green")
         shift = f"  common shift {_change(found.common_shift_pct)}" if found.common_shift_pct else ""
         parts = []
         for verdict, n in found.by_verdict.items():
             hue = HUES.get(verdict)
-            styled = Content.styled(_verdict(verdict).strip(), theme.colour(self.app, hue) if hue else "")
+            styled = Content.styled(_verdict(verdict).strip(), theme.ink(self.app, hue) if hue else "")
             parts += [Content(f"{n:,} "), styled, Content("  ")]
         hidden = "" if self.quiet_shown else " (hidden: u)"
         quiet = sum(n for verdict, n in found.by_verdict.items() if verdict in QUIET)

@@ -120,9 +120,9 @@ class OverviewPane(Pane):
                     yield Box("top", TOP_COLUMNS, TOP)
                     yield Box("traces", TRACE_COLUMNS, 12)
                 with Vertical(classes="overview--column"):
-                    yield Box("categories", CATEGORY_COLUMNS, 12)
+                    yield Box("categories", CATEGORY_COLUMNS, 19)
                     yield Box("streams", STREAM_COLUMNS, LANES)
-            yield Label("", id="overview-hint", markup=False)
+            yield Label("Asking the database …", id="overview-hint", markup=False)
 
     def box(self, name: str) -> Box:
         """One of top, traces, categories, streams."""

@@ -33,7 +33,10 @@ CACHES: Final = ("mixed", "cold", "warm")
 RUNS: Final = (6, 12, 24, 50, 100)
 SHARES: Final = (None, 99, 95, 90, 80, 50)
 DEVICES: Final = ("cuda:0", "cuda:1", "cuda:2", "cuda:3", "cpu")
+TOTAL: Final = "TOTAL"
 BAR: Final = 30
+BESIDE_BAR: Final = 40
+"""Columns that the words behind the bar need."""
 LAST: Final = 12
 GAUGES: Final = (("power_w", "power in W"), ("sm_mhz", "clock in MHz"), ("temperature_c", "temperature in °C"))
 
@@ -98,7 +101,7 @@ def _after(values: Sequence[Any], value: Any, by: int = 1) -> Any:
 
 
 class Lines(Table):
-    """A table of few rows, whose last one is their sum. Enter replays."""
+    """A table of few rows, with their sums at its end. Enter replays."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "Replay"),
@@ -106,14 +109,19 @@ class Lines(Table):
     ]
 
     def show_all(self, rows: Sequence[Row]) -> None:
-        """Show `rows` in the order that is wanted; what is unknown comes last, and the sum after it."""
-        lines = list(rows[:-1])
+        """Show `rows` in the order that is wanted; what is unknown comes last, and the sums after it."""
+        sums = [row for row in rows if row["category"].startswith(TOTAL)]
+        lines = [row for row in rows if row not in sums]
         if self.sort is not None:
             key, descending = self.sort
             known = [row for row in lines if row[key] is not None]
-            lines = sorted(known, key=lambda row: row[key], reverse=descending)
-            lines += [row for row in rows[:-1] if row[key] is None]
-        self.show(ListRows([*lines, *rows[-1:]]))
+            unknown = [row for row in lines if row[key] is None]
+            lines = [*sorted(known, key=lambda row: row[key], reverse=descending), *unknown]
+        self.show(ListRows([*lines, *sums]))
+
+
+class Live(Vertical, can_focus=True):
+    """The run. It takes the keyboard, so that the keys of the screen work."""
 
 
 class ReplayPane(Pane):
@@ -129,11 +137,11 @@ class ReplayPane(Pane):
     ReplayPane #log { height: 1fr; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "pause", "Pause, go on"),
+        Binding("space", "pause", "Pause", tooltip="Pause, or go on"),
         Binding("x", "stop", "Stop"),
-        Binding("c", "cycle('cache')", "Cache"),
-        Binding("g", "cycle('energy')", "Energy"),
-        Binding("u", "cycle('share')", "Share"),
+        Binding("c", "cycle('cache')", "Cache", show=False),
+        Binding("g", "cycle('energy')", "Energy", show=False),
+        Binding("u", "cycle('share')", "Share", show=False),
         Binding("plus,equals_sign", "runs(1)", "More runs", show=False),
         Binding("minus", "runs(-1)", "Fewer runs", show=False),
         Binding("v", "cycle('device')", "Device", show=False),
@@ -160,7 +168,7 @@ class ReplayPane(Pane):
         """What is replayed, then the plan, the run or its results, and a line about the row under the cursor."""
         yield Static("", id="head", markup=False)
         yield Lines(PLAN, id="plan")
-        with Vertical(id="live"):
+        with Live(id="live"):
             yield Static("", id="bar", markup=False)
             with Horizontal(id="gauges"):
                 for name, title in GAUGES:
@@ -191,7 +199,7 @@ class ReplayPane(Pane):
             return f"Nothing to replay: {error}"
         self.plan = planning.feasibility(planned.routes)
         self.query_one("#plan", Lines).show_all(self.plan)
-        self._show("plan" if self.view == "live" else self.view)
+        self._show(self.view)
         return None
 
     def _request(self) -> dict[str, Any]:
@@ -369,19 +377,25 @@ class ReplayPane(Pane):
 
     def _show(self, view: View) -> None:
         self.view = view
+        focused = self.screen.focused
+        self.query_one(f"#{view}").display = True
+        if focused is None or self in focused.ancestors:
+            self.focus_default()
         for name in ("plan", "live", "results"):
             self.query_one(f"#{name}").display = name == view
         if view == "live":
             self._draw_live()
-        else:
-            self.query_one(f"#{view}", Table).focus(scroll_visible=False)
         self._draw_head()
         self._draw_foot()
 
+    def on_resize(self) -> None:
+        """The bar has another width."""
+        self.call_after_refresh(self._draw_live)
+
     def focus_default(self) -> None:
-        """The table that is shown; a run has nothing to point at."""
-        if self.view != "live":
-            self.query_one(f"#{self.view}", Table).focus(scroll_visible=False)
+        """What is shown, where this screen is the one in front."""
+        if self.shell.pane is self:
+            self.query_one(f"#{self.view}").focus(scroll_visible=False)
 
     @on(Table.Moved)
     def _moved(self) -> None:
@@ -413,9 +427,9 @@ class ReplayPane(Pane):
             )
             place = f"run {self.run_place + 1} of {len(self.runs)} "
             return Content.assemble(Content.styled(f"Results of {run['run_id']}  ", "bold"), f"{place}· {where}")
-        if not self.plan:
+        total = next((row for row in self.plan if row["category"] == TOTAL), None)
+        if total is None:
             return Content("")
-        total = self.plan[-1]
         return Content.assemble(
             Content.styled("Replay  ", "bold"),
             f"{numbers.count(total['signatures'])} signatures, {numbers.count(total['launches'])} launches, ",
@@ -432,10 +446,10 @@ class ReplayPane(Pane):
         progress = self.progress
         if self.is_running:
             said = "stopping…" if self.pausing else "running; x stops, space pauses"
-            return Content.styled(said, theme.colour(self.app, "yellow"))
+            return Content.styled(said, theme.ink(self.app, "yellow"))
         stopped = "; space goes on with the one that was stopped" if self.resumable else ""
         if progress is not None and progress.ended == "failed" and self.view != "results":
-            return Content.styled(f"{progress.message}{stopped}", theme.colour(self.app, "red"))
+            return Content.styled(f"{progress.message}{stopped}", theme.ink(self.app, "red"))
         last = "; l shows the last results" if self.runs else ""
         return (
             Content.styled(f"enter replays{stopped}{last}", "dim")
@@ -448,12 +462,13 @@ class ReplayPane(Pane):
         if progress is None or self.view != "live":
             return
         share = progress.done / progress.total if progress.total else 0.0
+        width = min(max(self.size.width - BESIDE_BAR, 4), BAR)
         left = "" if progress.eta_s is None else f"  {numbers.duration(1e9 * progress.eta_s)} left"
         grades = "  ".join(f"{n} × {grade}" for grade, n in sorted(progress.grades.items()))
         stage = progress.ended or progress.stage
         self.query_one("#bar", Static).update(
             Content.assemble(
-                Content.styled(numbers.bar(share, BAR), theme.colour(self.app, "blue")),
+                Content.styled(numbers.bar(share, width), theme.ink(self.app, "blue")),
                 f" {progress.done:,} of {progress.total:,} calls  {stage}{left}\n",
                 f"{grades}",
             )
@@ -465,7 +480,7 @@ class ReplayPane(Pane):
 
     def _log(self, progress: running.Progress) -> Content:
         """The kernel at hand, what went wrong, and what did not come out the same, latest first."""
-        red = theme.colour(self.app, "red")
+        red = theme.ink(self.app, "red")
         lines = [Content.assemble(Content.styled("now ", "dim"), progress.kernel)] if progress.kernel else []
         if progress.message:
             lines.append(Content.styled(progress.message, red if progress.ended == "failed" else ""))

@@ -46,9 +46,9 @@ class RooflinePane(Pane):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j,full_stop", "walk(1)", "Next by time", key_display="↓"),
-        Binding("up,k,comma", "walk(-1)", "before", key_display="↑"),
+        Binding("up,k,comma", "walk(-1)", "Previous by time", show=False),
         Binding("right,l", "across(1)", "Right", key_display="→"),
-        Binding("left,h", "across(-1)", "left", key_display="←"),
+        Binding("left,h", "across(-1)", "Left", show=False),
         Binding("home", "walk(-1000000)", "Most time", show=False),
         Binding("end", "walk(1000000)", "Least time", show=False),
         Binding("n", "normalize", "Normalized"),
@@ -189,7 +189,7 @@ class RooflinePane(Pane):
             part
             for category in categories
             for part in (
-                Content.styled(" ■ ", theme.colour(self.app, theme.category_hue(category))),
+                Content.styled(" ■ ", theme.ink(self.app, theme.category_hue(category))),
                 Content(category or "unknown"),
             )
         ]
@@ -217,7 +217,7 @@ class RooflinePane(Pane):
         for place, row in enumerate(self.rows[first : first + min(room, LISTED)], first):
             figure = percent(row["compute_pct"] if self.percent else row["pct_attainable"])
             text = fit(row["kernel"] or "?", width - len(figure) - 3) + f" {figure}"
-            colour = theme.colour(self.app, theme.category_hue(row["category"]))
+            colour = theme.ink(self.app, theme.category_hue(row["category"]))
             lines.append(
                 Content.assemble(
                     Content.styled("● ", colour), Content.styled(text, "reverse" if place == self.place else "")
@@ -290,7 +290,8 @@ def _no_work(found: Sequence[Row]) -> str:
         [
             f"No FLOPs known of the {count(len(found))} kernels of the Selection ({duration(total)}).",
             "",
-            "Record with shapes (kerneldb record, or record_shapes=True), ingest counters of Nsight Compute,",
-            "or note what you know: kerneldb annotate --where … --flops 2*8192^3 --bytes 3*8192^2",
+            "Record with shapes (kerneldb record, or record_shapes=True),",
+            "ingest counters of Nsight Compute, or note what you know:",
+            "kerneldb annotate --where … --flops 2*8192^3 --bytes 3*8192^2",
         ]
     )

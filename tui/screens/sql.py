@@ -109,6 +109,7 @@ class SqlPane(Pane):
         """Words for completion, and the rows again where there were some: they may be others now."""
         from kerneldb.api import browsing
 
+        self._past = self._past or self.shell.memory.texts("sql")
         self.edit.words = await self.store.read(browsing.words)
         if self._ran is not None:
             await self._ask(self._ran)
@@ -127,6 +128,7 @@ class SqlPane(Pane):
         self._place, self._sort = -1, None
         if not self._past or self._past[0] != text:
             self._past.insert(0, text)
+            self.shell.memory.add("sql", text)
         self._worker = self.run_worker(self._ask(text), group="sql", exclusive=True)
 
     @on(SqlEdit.Stop)

@@ -14,9 +14,9 @@ from kerneldb.api import timeline
 from kerneldb.api.timeline import Axis, Lane, Seen, Stretch
 from kerneldb.tui import theme
 from kerneldb.tui.model import both, equals
-from kerneldb.tui.numbers import amount, count, duration, percent
+from kerneldb.tui.numbers import count, duration, percent
 from kerneldb.tui.pane import Copy, Pane
-from kerneldb.tui.screens.timeline_rows import Board, sentence_for
+from kerneldb.tui.screens.timeline_rows import Board, facts_of, sentence_for
 from kerneldb.tui.widgets.gantt import Gantt, Pointer, clock
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ class TimelinePane(Pane):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("w,plus,equals_sign", "zoom(1)", "Zoom in", key_display="w"),
         Binding("s,minus", "zoom(-1)", "out", key_display="s"),
-        Binding("a,shift+left", "pan(-1)", "Pan left", key_display="a"),
-        Binding("d,shift+right", "pan(1)", "right", key_display="d"),
+        Binding("a,shift+left", "pan(-1)", "Pan", key_display="a"),
+        Binding("d,shift+right", "pan(1)", "Pan right", show=False),
         Binding("left,h", "column(-1)", "Cursor left", show=False),
         Binding("right,l", "column(1)", "Cursor right", show=False),
         Binding("up,k", "lane(-1)", "Lane above", show=False),
@@ -63,10 +63,10 @@ class TimelinePane(Pane):
         Binding("pagedown", "lane(8)", "Lanes down", show=False),
         Binding("home", "edge(0)", "Begin of the axis", show=False),
         Binding("end", "edge(1)", "End of the axis", show=False),
-        Binding("comma", "step('previous')", "Launch", key_display=","),
-        Binding("full_stop", "step('next')", "next", key_display="."),
+        Binding("comma", "step('previous')", "Previous launch", show=False),
+        Binding("full_stop", "step('next')", "Launch", key_display="."),
         Binding("N", "same('previous')", "Previous launch of this kernel", show=False),
-        Binding("n", "same('next')", "Same kernel"),
+        Binding("n", "same('next')", "Same"),
         Binding("f", "fit", "Fit"),
         Binding("0", "everything", "Everything", show=False),
         Binding("m", "measure", "Measure"),
@@ -325,8 +325,11 @@ class TimelinePane(Pane):
             self._fit_launch(found)
 
     async def _jump(self) -> None:
-        """To the kernel that was looked at on another screen, once."""
+        """To the time that was asked for, or to the kernel that was looked at on another screen; once."""
         wanted = self.shell.signature
+        if self.shell.time_ns is not None:
+            await self._to_time(self.shell.time_ns)
+            return
         if wanted is None or wanted == self._sought:
             return
         self._sought = wanted
@@ -340,10 +343,19 @@ class TimelinePane(Pane):
             self._clamp()
             await self._view()
 
+    async def _to_time(self, time_ns: int) -> None:
+        """The cursor to a time of the axis, with at most an eighth of the axis around it."""
+        self.shell.time_ns, self._sought, self.launch = None, self.shell.signature, None
+        self.cursor_ns = min(time_ns, max(self.axis.end_ns - 1, 0))
+        span = min(self.last_ns - self.first_ns, self.axis.end_ns // AROUND)
+        self.first_ns, self.last_ns = self.cursor_ns - span // 2, self.cursor_ns + span // 2
+        self._clamp()
+        await self._view()
+
     def shown(self) -> None:
         """The pane came to the front: perhaps another kernel was looked at meanwhile."""
-        if not self._stale and self.axis.traces and self.shell.signature not in {None, self._sought}:
-            self._stale = True
+        sought = self.shell.time_ns is not None or self.shell.signature not in {None, self._sought}
+        self._stale = self._stale or (sought and bool(self.axis.traces))
         super().shown()
 
     # Other keys.
@@ -454,10 +466,11 @@ class TimelinePane(Pane):
         total = sum(shares.values()) or 1
         parts: list[Content | str | tuple[str, str]] = []
         for category, busy in sorted(shares.items(), key=lambda item: -item[1]):
-            colour = theme.colour(self.app, theme.category_hue(category))
+            colour = theme.ink(self.app, theme.category_hue(category))
             parts += [Content.styled("■ ", colour), f"{category or 'unknown'} {percent(100 * busy / total)}  "]
         aligned = "one clock" if self.axis.aligned else "each trace from its begin"
-        facts = [f"{count(self.board.view.launches)} launches", f"{len(self.board.lanes)} lanes"]
+        launches, lanes = self.board.view.launches, len(self.board.lanes)
+        facts = [f"{count(launches)} launch{'' if launches == 1 else 'es'}", f"{lanes} lane{'' if lanes == 1 else 's'}"]
         if len(self.axis.traces) > 1:
             facts.append(aligned)
         return Content.assemble(*parts, Content.styled(" · ".join(facts), "dim"))
@@ -478,21 +491,7 @@ class TimelinePane(Pane):
             Content.styled(one["short_name"] or one["copy_kind"] or one["kind"], "bold"),
             Content.styled(f"  {one['category'] or ''}  {self.board.title(self.lane)}", "dim"),
             "\n",
-            "  ".join([f"at {clock(self._times(one)[0], 1)}", *_facts(one)]),
+            "  ".join([f"at {clock(self._times(one)[0], 1)}", *facts_of(one)]),
             "\n",
             Content.styled(one["name"] or "", "dim"),
         )
-
-
-def _facts(one: Row) -> list[str]:
-    """Numbers about a launch, as far as they are known."""
-    facts = [f"lasts {duration(one['duration_ns'])}"]
-    if one["grid_x"] is not None:
-        grid, block = ("×".join(str(one[f"{shape}_{axis}"]) for axis in "xyz") for shape in ("grid", "block"))
-        facts.append(f"grid {grid} block {block}")
-    facts += [f"{name} {one[name]}" for name in ("op", "phase") if one[name]]
-    if one["bytes"] is not None:
-        facts.append(f"{amount(one['bytes'], 'B')}")
-    if one["tflops"] is not None:
-        facts.append(f"{one['tflops']:,.1f} TFLOP/s")
-    return [*facts, f"launch {count(one['launch_index'])}"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api.timeline import Seen
-from kerneldb.tui.numbers import percent
+from kerneldb.tui.numbers import amount, count, duration, percent
 from kerneldb.tui.widgets.gantt import Cell, Name, Picture, Row
 
 if TYPE_CHECKING:
@@ -150,3 +150,17 @@ class Board:
             for one in self.names
             if one.lane == lane
         ]
+
+
+def facts_of(one: dict[str, Any]) -> list[str]:
+    """Numbers about a launch, as far as they are known."""
+    facts = [f"lasts {duration(one['duration_ns'])}"]
+    if one["grid_x"] is not None:
+        grid, block = ("×".join(str(one[f"{shape}_{axis}"]) for axis in "xyz") for shape in ("grid", "block"))
+        facts.append(f"grid {grid} block {block}")
+    facts += [f"{name} {one[name]}" for name in ("op", "phase") if one[name]]
+    if one["bytes"] is not None:
+        facts.append(f"{amount(one['bytes'], 'B')}")
+    if one["tflops"] is not None:
+        facts.append(f"{one['tflops']:,.1f} TFLOP/s")
+    return [*facts, f"launch {count(one['launch_index'])}"]

@@ -95,7 +95,7 @@ class Gantt(Widget, can_focus=True):
     """Draws a `Picture` with a `Pointer`. Keys belong to the pane around it; clicks are told as messages."""
 
     DEFAULT_CSS = """
-    Gantt { height: 1fr; width: 1fr; }
+    Gantt { height: 1fr; width: 1fr; background: $background; color: $foreground; }
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = set()
 
@@ -122,6 +122,7 @@ class Gantt(Widget, can_focus=True):
         self.picture = Picture()
         self.pointer = Pointer()
         self._top = 0
+        self._height = 1
 
     @property
     def label_width(self) -> int:
@@ -157,16 +158,15 @@ class Gantt(Widget, can_focus=True):
             segments = self._times()
         else:
             segments = self._body(y - HEAD)
-        return Strip(segments).crop_extend(0, self.size.width, None)
+        return Strip(segments).crop_extend(0, self.size.width, None).apply_style(self.rich_style)
 
     # Where things are.
 
-    @property
-    def _height(self) -> int:
-        """Lines of a lane: as many as there is room for."""
+    def _fit_height(self) -> None:
+        """Give lanes as many lines as there is room for."""
         lanes = sum(1 for row in self.picture.rows if row.kind == "lane") or 1
         room = self.size.height - HEAD - (len(self.picture.rows) - lanes)
-        return min(max(room // lanes, 1), MOST_LINES)
+        self._height = min(max(room // lanes, 1), MOST_LINES)
 
     def _lines(self, row: Row) -> int:
         return self._height if row.kind == "lane" else 1
@@ -183,6 +183,7 @@ class Gantt(Widget, can_focus=True):
 
     def _follow(self) -> None:
         """Scroll so that the row of the cursor, and a header right above it, can be seen."""
+        self._fit_height()
         rows = self.picture.rows
         wanted = min(self.pointer.row, max(len(rows) - 1, 0))
         upper = wanted

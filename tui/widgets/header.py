@@ -96,6 +96,12 @@ class Status(Static):
         super().__init__("", id="status", markup=False)
         self._file = name
 
+    def rename(self, name: str) -> None:
+        """Another file is open."""
+        self._file = name
+        self.facts = Facts()
+        self.refresh()
+
     def watch_condition(self, condition: Condition) -> None:
         """A file that cannot be had is what matters most."""
         self.set_class(condition.kind != "ready", "-warning")

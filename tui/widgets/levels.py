@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 PLURALS: dict[Level, str] = {"op": "operators", "kernel": "kernels", "signature": "signatures", "launch": "launches"}
 
+SINGULARS: dict[Level, str] = {"op": "operator"}
+
 
 class LevelBar(Static):
     """The levels with the current one marked, and how many rows it has; a click takes another one."""
@@ -23,7 +25,8 @@ class LevelBar(Static):
     DEFAULT_CSS = "LevelBar { height: 1; padding: 0 1; color: $text-muted; }"
 
     level: reactive[Level] = reactive[Level]("kernel")
-    count: reactive[int] = reactive(0)
+    count: reactive[int | None] = reactive[int | None](None)
+    """Rows of the level; None while they are asked for."""
 
     class Wanted(Message):
         """Another level was clicked."""
@@ -37,16 +40,20 @@ class LevelBar(Static):
         parts = []
         for level in LEVELS:
             here = level == self.level
-            label = f"{self.count:,} {PLURALS[level] if self.count != 1 else level}" if here else PLURALS[level]
+            label = self._label(level)
             parts.append(Content.styled(label, "bold reverse" if here else ""))
         return Content(" → ").join(parts)
+
+    def _label(self, level: Level) -> str:
+        if level != self.level or self.count is None:
+            return PLURALS[level]
+        return f"{self.count:,} {PLURALS[level] if self.count != 1 else SINGULARS.get(level, level)}"
 
     def on_click(self, event: events.Click) -> None:
         """The level under the mouse."""
         end = self.styles.padding.left
         for level in LEVELS:
-            here = level == self.level
-            end += len(f"{self.count:,} {PLURALS[level]}" if here else PLURALS[level]) + 3
+            end += len(self._label(level)) + 3
             if event.x < end:
                 self.post_message(self.Wanted(level))
                 return

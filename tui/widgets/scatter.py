@@ -142,7 +142,7 @@ class Scatter(Widget, can_focus=True):
     """Draws a `Plane`; `chosen` is the number of the dot that the cursor is on."""
 
     DEFAULT_CSS = """
-    Scatter { height: 1fr; width: 1fr; }
+    Scatter { height: 1fr; width: 1fr; background: $background; color: $foreground; }
     """
 
     class Chosen(Message):
@@ -198,7 +198,7 @@ class Scatter(Widget, can_focus=True):
             segments = [Segment(" " * LEFT + "└" + "─" * self.columns, Style(dim=True))]
         else:
             segments = self._below()
-        return Strip(segments).crop_extend(0, self.size.width, None)
+        return Strip(segments).crop_extend(0, self.size.width, None).apply_style(self.rich_style)
 
     def on_click(self, event: events.Click) -> None:
         """Choose the nearest dot, where one is near."""

@@ -118,9 +118,11 @@ class Table(ScrollView, can_focus=True):
 
     @columns.setter
     def columns(self, columns: Sequence[Column]) -> None:
+        before = self.check_action("sort", ())
         self._columns = tuple(columns)
         self._place()
-        self.refresh_bindings()
+        if self.check_action("sort", ()) != before:
+            self.refresh_bindings()
 
     def show(self, rows: Rows, cursor: int = 0) -> None:
         """Draw from `rows`, with the cursor on the row `cursor`."""
@@ -162,6 +164,8 @@ class Table(ScrollView, can_focus=True):
         """The header, or one row."""
         offset_x, offset_y = self.scroll_offset
         width = self.scrollable_content_region.width
+        if not self._placed:
+            return Strip.blank(width, self.rich_style)
         if y == 0:
             style = self.get_component_rich_style("table--header")
             return Strip(self._header(style)).crop_extend(offset_x, offset_x + width, style)

@@ -1,0 +1,56 @@
+-- Waiting apart from transfer, one row per launch of a collective, over the ranks of one job (of one run where its traces tell of no job). The
+-- n-th collective of a group on one rank is the n-th on the others (or has the same sequence number). All ranks are there when the last has
+-- come, so the shortest launch of an instance is the transfer, and what a launch has beyond it the wait for others; the rank with the shortest
+-- launch came last. Both are NULL where not all traced ranks show the instance, and where one rank only is traced. Sends and receives are
+-- left out: they are no exchange of the whole group.
+CREATE OR REPLACE MACRO collective_instances(source) AS TABLE
+WITH numbered AS (
+    SELECT
+        c.*,
+        coalesce(t.job, c.run, c.trace) AS job,
+        coalesce(c.group_ranks, c.group_name) AS members,
+        row_number() OVER (PARTITION BY c.trace, coalesce(c.group_ranks, c.group_name), c.operation, c.collective_seq ORDER BY c.start_ns)
+            AS ordinal
+    FROM collective_launches(source) AS c
+    INNER JOIN traces AS t ON t.name = c.trace
+    WHERE c.operation IS DISTINCT FROM 'send' AND c.operation IS DISTINCT FROM 'recv' AND c.operation IS DISTINCT FROM 'sendrecv'
+),
+
+traced AS (
+    SELECT job, members, count(DISTINCT trace) AS ranks FROM numbered GROUP BY ALL
+),
+
+seen AS (
+    SELECT
+        n.*,
+        t.ranks,
+        t.ranks > 1 AND count(*) OVER instance = t.ranks AS whole,
+        min(n.duration_ns) OVER instance AS shortest_ns,
+        arg_min(n.trace, n.duration_ns) OVER instance = n.trace AS shortest
+    FROM numbered AS n
+    INNER JOIN traced AS t ON t.job = n.job AND t.members IS NOT DISTINCT FROM n.members
+    WINDOW instance AS (PARTITION BY n.job, n.members, n.operation, n.collective_seq, n.ordinal)
+)
+
+SELECT
+    job,
+    trace_id,
+    trace,
+    rank,
+    launch_index,
+    signature_id,
+    operation,
+    dtype,
+    bytes,
+    members AS group_ranks,
+    group_size,
+    collective_seq,
+    ordinal,
+    ranks AS traced_ranks,
+    start_ns,
+    duration_ns,
+    CASE WHEN whole THEN shortest_ns END AS transfer_ns,
+    CASE WHEN whole THEN duration_ns - shortest_ns END AS wait_ns,
+    CASE WHEN whole THEN shortest END AS came_last,
+    CASE WHEN whole THEN bus_gbs * duration_ns / nullif(shortest_ns, 0) END AS transfer_bus_gbs
+FROM seen;

@@ -1,0 +1,56 @@
+-- Recorded collectives against replayed ones, per job, kind, type, size and group: means over the instances that all traced ranks show. A replay
+-- lasts as long as its shortest rank, so it is held to the recorded transfer, not to launches that waited. Bus bandwidth as in nccl-tests, of the
+-- mean times.
+CREATE OR REPLACE MACRO collective_replays(source) AS TABLE
+WITH named AS (
+    SELECT trace_id, any_value(name) AS gpu FROM devices GROUP BY trace_id
+),
+
+recorded AS (
+    SELECT
+        i.job,
+        n.gpu,
+        i.operation,
+        i.dtype,
+        i.bytes,
+        i.group_size,
+        i.signature_id,
+        count(*) AS n,
+        count(i.transfer_ns) AS matched,
+        sum(i.duration_ns) AS total_ns,
+        sum(i.transfer_ns) AS transfer_ns,
+        sum(i.wait_ns) AS wait_ns,
+        max(i.transfer_bus_gbs * i.transfer_ns / i.bytes) AS bus_factor
+    FROM collective_instances(source) AS i
+    LEFT JOIN named AS n USING (trace_id)
+    GROUP BY ALL
+),
+
+replayed AS (
+    SELECT r.*, c.grade, c.mean_ns, coalesce(c.reason, CASE WHEN c.signature_id IS NULL THEN 'not replayed' END) AS reason
+    FROM recorded AS r
+    LEFT JOIN closure_replays AS c ON r.signature_id = c.signature_id AND r.gpu = c.gpu
+)
+
+SELECT
+    job,
+    gpu,
+    operation,
+    dtype,
+    bytes,
+    group_size,
+    sum(n)::BIGINT AS n,
+    sum(matched)::BIGINT AS matched,
+    sum(total_ns)::BIGINT AS total_ns,
+    sum(transfer_ns)::BIGINT AS transfer_ns,
+    sum(wait_ns)::BIGINT AS wait_ns,
+    sum(transfer_ns) / nullif(sum(matched), 0) AS mean_transfer_ns,
+    max(bus_factor) * bytes / mean_transfer_ns AS transfer_bus_gbs,
+    max(grade) AS replay_grade,
+    sum(matched * mean_ns) / sum(matched) FILTER (mean_ns IS NOT NULL) AS mean_replayed_ns,
+    max(bus_factor) * bytes / mean_replayed_ns AS replayed_bus_gbs,
+    100 * (sum(matched * mean_ns) / sum(transfer_ns) FILTER (mean_ns IS NOT NULL) - 1) AS error_pct,
+    min(reason) AS reason
+FROM replayed
+GROUP BY job, gpu, operation, dtype, bytes, group_size
+ORDER BY total_ns DESC, job, operation, bytes;

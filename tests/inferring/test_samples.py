@@ -1,0 +1,178 @@
+"""Matrix products of traces that profilers without shapes wrote: planned, and on the CPU replayed, with real files."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import kerneldb
+from kerneldb.api.planning import Request
+from kerneldb.cli import cli
+from kerneldb.names import decode
+
+PRODUCTS = "category = 'GEMM'"
+
+NSYS = (
+    "nsys/nsightful_cuda_gpu_trace.csv.gz",
+    "nsys/nsightful_cuda_gpu_trace-base.csv.gz",
+    "nsys/nsightful_cuda_kern_exec_trace.csv.gz",
+    "nsys/nsightful_power_iteration.sqlite",
+    "nsys/nsysai_h100_2gpu_1s.sqlite",
+)
+NCU = (
+    "ncu/deepseek-ocr-v2/kernel_0003.details.csv",
+    "ncu/deepseek-ocr-v2/kernel_0005.details.csv",
+    "ncu/deepseek-ocr-v2/kernel_0016.details.csv",
+    "ncu/h200-decoder-details.csv.gz",
+    "ncu/h200-decoder-raw.csv.gz",
+    "ncu/rtx5070_gemm_naive.csv",
+    "ncu/rtx5070_gemm_tiled.csv",
+    "ncu/superbench_cublaslt_ncu.log",
+)
+ROCPROF = (
+    "rocprof/rocprofv3_gfx1151_llamacpp_prefill_kernel_trace.csv",
+    "rocprof/rpd_matmul_result.rpd",
+    "rocprof/synthetic_gfx1151.db",
+    "rocprof/synthetic_gfx1151_full.db",
+    "rocprof/synthetic_gfx1151_schema410.db",
+    "rocprof/synthetic_merged_2proc.db",
+)
+WITHOUT_PRODUCTS = (
+    "ncu/mojo_profile.ncu2024.2.details.auto.csv",
+    "ncu/rtx5070_saxpy.csv",
+    "ncu/rtx5070_transpose_naive.csv",
+    "rocprof/rocprofv3_docs_kernel_trace.csv",
+    "rocprof/rocprofv3_docs_counter_collection.csv",
+    "rocprof/rocprofv3_gfx1151_llamacpp_decode_kernel_trace.csv",
+)
+LISTED = """
+    SELECT f.path, k.trace, count(*) AS n FROM kernels AS k JOIN trace_files AS f USING (trace_id)
+    WHERE k.category = 'GEMM' GROUP BY ALL
+"""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Samples in one database. Durations under a counter profiler are planned apart from others, so there are two."""
+
+    database: kerneldb.Database
+    samples: tuple[str, ...]
+    root: Path
+
+    @property
+    def traces(self) -> dict[str, str]:
+        """The traces with matrix products, by sample."""
+        rows = self.database.sql(LISTED).rows()
+        return {str(Path(row["path"]).relative_to(self.root)): row["trace"] for row in rows}
+
+
+def ingest(folder: Path, root: Path, samples: tuple[str, ...]) -> Samples:
+    """A database of these samples, and of some without products."""
+    made = kerneldb.open(folder / "k.duckdb")
+    made.ingest([root / one for one in (*samples, *WITHOUT_PRODUCTS)])
+    return Samples(made, samples, root)
+
+
+@pytest.fixture(scope="module")
+def timed(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Samples:
+    """Timelines of nsys and of AMD's profilers."""
+    return ingest(tmp_path_factory.mktemp("timed"), shared_data, (*NSYS, *ROCPROF))
+
+
+@pytest.fixture(scope="module")
+def profiled(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Samples:
+    """Reports of ncu."""
+    return ingest(tmp_path_factory.mktemp("profiled"), shared_data, NCU)
+
+
+@pytest.fixture(scope="module", params=["timed", "profiled"])
+def held(request: pytest.FixtureRequest) -> Samples:
+    """Both."""
+    samples: Samples = request.getfixturevalue(request.param)
+    return samples
+
+
+def replay(database: kerneldb.Database, *arguments: str) -> Result:
+    """`kerneldb replay` of the matrix products."""
+    return CliRunner().invoke(cli, ["--db", str(database.path), "replay", "--where", PRODUCTS, *arguments])
+
+
+def lines(result: Result) -> list[dict[str, Any]]:
+    """Its output, one row per line."""
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_products_of_every_sample_have_candidates(held: Samples) -> None:
+    assert set(held.traces) == set(held.samples)
+    planned = held.database.plan_replay(Request(where=PRODUCTS))
+    names = {row["trace_id"]: row["name"] for row in held.database.sql("SELECT trace_id, name FROM traces").rows()}
+    counts = Counter(
+        names[trace_id]
+        for item in planned.plan.items
+        if item.candidates and all(one.why for one in item.candidates)
+        for kernel in item.kernels
+        if decode(kernel.name, kernel.kind).category == "GEMM"
+        for trace_id, places in (kernel.places or {}).items()
+        for _ in places
+    )
+    assert dict(counts) == {row["trace"]: row["n"] for row in held.database.sql(LISTED).rows()}
+
+
+def test_a_dry_run_ends_with_the_table(held: Samples) -> None:
+    table = lines(replay(held.database, "--dry-run", "--format", "ndjson"))
+    routes = {row["route"] for row in table if not row["category"].startswith("TOTAL")}
+    assert routes == {"inferred"}
+    total, inferred = (next(row for row in table if row["category"] == name) for name in ("TOTAL", "TOTAL inferred"))
+    assert total["replayable_pct"] == 0
+    assert inferred["replayable_pct"] == pytest.approx(100)
+    assert inferred["launches"] == total["launches"] > 0
+
+
+def test_a_sample_without_products_says_so(profiled: Samples) -> None:
+    result = replay(profiled.database, "--trace", "rtx5070_saxpy", "--dry-run")
+    assert result.exit_code == 2
+    assert "no launch is selected" in result.output
+
+
+@pytest.mark.parametrize(
+    ("sample", "dims"),
+    [
+        ("rocprof/synthetic_gfx1151.db", [[8192, 8192], [8192, 8192]]),
+        ("ncu/rtx5070_gemm_tiled.csv", [[2048, 2048], [2048, 2048]]),
+        ("ncu/h200-decoder-raw.csv.gz", [[512, 6848], [6848, 1280]]),
+        ("nsys/nsightful_power_iteration.sqlite", [[1, 8192], [8192, 8192]]),
+    ],
+)
+def test_the_first_candidate_has_the_sizes_of_the_program(
+    timed: Samples, profiled: Samples, sample: str, dims: list[list[int]]
+) -> None:
+    held = profiled if sample in NCU else timed
+    listed = lines(replay(held.database, "--trace", held.traces[sample], "--candidates", "--format", "ndjson"))
+    first = max((row for row in listed if row["rank"] == 1), key=lambda row: row["total_ns"])
+    assert first["op"] == "aten::mm"
+    assert json.loads(first["input_dims"]) == dims
+
+
+def test_what_stands_in_for_quantised_weights_is_said(timed: Samples) -> None:
+    listed = lines(replay(timed.database, "--trace", timed.traces[ROCPROF[0]], "--candidates", "--format", "ndjson"))
+    assert all("fp16 in place of q" in row["why"] for row in listed)
+    widths = {json.loads(row["input_dims"])[-1][-1] for row in listed if row["rank"] == 1}
+    assert {2560, 4096, 8192, 9216} <= widths
+
+
+def test_a_replay_on_the_cpu_ends_with_the_table(profiled: Samples) -> None:
+    pytest.importorskip("torch")
+    fast = ("--top", "1", "--device", "cpu", "--no-energy", "--runs", "2", "--warmup", "1")
+    sample = profiled.traces["ncu/h200-decoder-raw.csv.gz"]
+    table = lines(replay(profiled.database, "--trace", sample, *fast, "--format", "ndjson"))
+    assert {row["route"] for row in table if row["category"] == "GEMM"} == {"inferred"}
+    assert "TOTAL inferred" in {row["category"] for row in table}
+    calls = profiled.database.sql("SELECT DISTINCT route, status, grade FROM replay_calls").rows()
+    assert calls == [{"route": "inferred", "status": "ok", "grade": "L3"}]

@@ -1,0 +1,144 @@
+"""Pictures of screens: databases made of what the repository holds, and an album that compares."""
+
+from __future__ import annotations
+
+import difflib
+import gzip
+import html
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from textual.widgets import Input, TextArea
+
+import kerneldb
+from kerneldb.api.planning import Request
+from kerneldb.replay import plan as plans
+
+if TYPE_CHECKING:
+    from kerneldb.tui.app import KerneldbApp
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+RESULTS: Final = ROOT / "docs" / "results"
+COUNTED_LINES: Final = 45
+
+
+def decoder(folder: Path) -> Path:
+    """The bundled trace, and its replay on an H200."""
+    path = folder / "decoder.duckdb"
+    database = kerneldb.open(path)
+    database.ingest(ROOT / "examples" / "decoder-h200.json.gz", name="decoder-h200")
+    plan, journal = folder / "plan", folder / "journal"
+    plans.write(database.plan_replay(Request(where=None, traces=("decoder-h200",))).plan, plan)
+    journal.write_bytes(
+        gzip.decompress((RESULTS / "2026-11-21-h200-replay" / "decoder-h200.journal.gz").read_bytes())
+    )
+    database.read_journal(plan, journal)
+    return path
+
+
+def pair(folder: Path) -> Path:
+    """The prefill of one model on two boards, `first` and `second`."""
+    path = folder / "pair.duckdb"
+    database = kerneldb.open(path)
+    for name, place in (
+        ("first", RESULTS / "2026-11-21-h200-energy" / "bloom-560m" / "prefill.pt.trace.json.gz"),
+        ("second", RESULTS / "2026-11-21-h200-closure" / "board2" / "bloom-560m-prefill.pt.trace.json.gz"),
+    ):
+        database.ingest(place, name=name)
+    return path
+
+
+def counters(folder: Path) -> Path:
+    """A few kernels of a decoder block under ncu: no times of a program, many counters."""
+    path, report = folder / "counters.duckdb", folder / "block.csv"
+    lines = gzip.decompress((RESULTS / "2026-11-21-h200-ncu" / "command.raw.csv.gz").read_bytes()).splitlines(True)
+    report.write_bytes(b"".join(lines[:COUNTED_LINES]))
+    kerneldb.open(path).ingest(report, name="block")
+    return path
+
+
+def sums(folder: Path) -> Path:
+    """What nsys prints as sums per kernel: no single launches."""
+    path = folder / "sums.duckdb"
+    kerneldb.open(path).ingest(ROOT / "tests" / "fixtures" / "nsys" / "r23_cuda_gpu_kern_sum.tsv", name="sums")
+    return path
+
+
+def empty(folder: Path) -> Path:
+    """A file without traces."""
+    path = folder / "empty.duckdb"
+    kerneldb.open(path)
+    return path
+
+
+def drawn(app: KerneldbApp) -> str:
+    """The screen as SVG, the same whenever the same is shown."""
+    return re.sub(r"terminal-\d+-", "terminal-", app.export_screenshot())
+
+
+def still(app: KerneldbApp) -> None:
+    """No cursor of a text field blinks from now on."""
+    for screen in app.screen_stack:
+        for field in (*screen.query(Input), *screen.query(TextArea)):
+            field.cursor_blink = False
+
+
+class Album:
+    """The accepted pictures of one size of the terminal in `folder`, as compressed SVG, compared with new ones.
+
+    `write` accepts the new ones instead. `aside` takes those that differ, as plain SVG for a browser.
+    """
+
+    def __init__(self, folder: Path, aside: Path, *, write: bool) -> None:
+        self.folder = folder
+        self.aside = aside
+        self.write = write
+        self.taken: set[str] = set()
+        self.problems: list[str] = []
+
+    def take(self, app: KerneldbApp, name: str) -> None:
+        """Compare the screen with the picture `name`."""
+        assert name not in self.taken
+        self.taken.add(name)
+        picture, path = drawn(app), self.folder / f"{name}.svg.gz"
+        if self.write:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if not path.exists() or _read(path) != picture:
+                path.write_bytes(gzip.compress(picture.encode(), 9, mtime=0))
+        elif not path.exists():
+            self._differs(name, picture, "there is no picture of it")
+        elif (before := _read(path)) != picture:
+            self._differs(name, picture, _changes(before, picture))
+
+    def _differs(self, name: str, picture: str, what: str) -> None:
+        self.aside.mkdir(parents=True, exist_ok=True)
+        (self.aside / f"{name}.svg").write_text(picture)
+        self.problems.append(f"{name}: {what}\n  now: {self.aside / name}.svg")
+
+    def unused(self) -> set[str]:
+        """Pictures of states that no test shows any more."""
+        found = {path.name.removesuffix(".svg.gz") for path in self.folder.glob("*.svg.gz")} - self.taken
+        if self.write:
+            for name in found:
+                (self.folder / f"{name}.svg.gz").unlink()
+            return set()
+        return found
+
+
+def _read(path: Path) -> str:
+    return gzip.decompress(path.read_bytes()).decode()
+
+
+def _changes(before: str, now: str) -> str:
+    old, new = _lines(before), _lines(now)
+    changed = [line for line in difflib.unified_diff(old, new, lineterm="", n=0) if not line.startswith(("---", "+++"))]
+    return "\n  ".join(["other characters:", *changed[:12]] if changed else ["the same characters in other colours"])
+
+
+def _lines(picture: str) -> list[str]:
+    """The characters of an SVG, line by line."""
+    rows: dict[float, list[Any]] = {}
+    for x, y, text in re.findall(r'<text class="[^"]*" x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>', picture):
+        rows.setdefault(float(y), []).append((float(x), html.unescape(text)))
+    return ["".join(text for _, text in sorted(parts)).rstrip() for _, parts in sorted(rows.items())]

@@ -1,0 +1,143 @@
+"""Opening another database, and reading traces into the one that is open."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from kerneldb.tui.dialogs import AskLine, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.app import ComposeResult
+
+HINT: Final = (
+    "A database is opened; a trace, or a folder of traces, is read into the one that is open.\n"
+    "PyTorch .json .json.gz · nsys .sqlite .csv · ncu .csv · rocprof .db .csv"
+)
+RECENT: Final = 8
+MAGIC: Final = slice(8, 12)
+"""Bytes of a DuckDB file that hold `DUCK` (https://duckdb.org/docs/stable/internals/storage)."""
+
+
+def is_database(path: Path) -> bool:
+    """Whether `path` is a DuckDB file; rocpd's files end with `.db`, too."""
+    try:
+        with path.open("rb") as file:
+            return file.read(MAGIC.stop)[MAGIC] == b"DUCK"
+    except OSError:
+        return False
+
+
+class AskOpen(AskLine[Path]):
+    """A path to open, and the files opened before: down goes to them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("down", "recent", "Recent files", show=False)]
+
+    def __init__(self, recent: Sequence[str]) -> None:
+        super().__init__("Open", HINT)
+        self._recent = [path for path in recent if Path(path).exists()][:RECENT]
+
+    def inside(self) -> ComposeResult:
+        """The line, and the files below it."""
+        yield from super().inside()
+        if self._recent:
+            yield OptionList(*(Option(path) for path in self._recent), markup=False)
+
+    def answered(self, text: str) -> None:
+        """Take what is there."""
+        path = Path(text).expanduser()
+        if not text or not path.exists():
+            self.object_to(f"{path} is not there")
+        else:
+            self.dismiss(path)
+
+    def action_recent(self) -> None:
+        """To the files."""
+        for found in self.query(OptionList):
+            found.focus()
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(Path(self._recent[event.option_index]))
+
+
+class Ingesting(Window[bool]):
+    """`kerneldb ingest` while it goes on: what it says, the latest at the bottom. Escape cancels it, or closes."""
+
+    DEFAULT_CSS = """
+    Ingesting VerticalScroll { height: auto; max-height: 20; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "done", "Close", show=False)]
+
+    def __init__(self, database: str, path: Path) -> None:
+        super().__init__("Ingest")
+        self.command = (sys.executable, "-m", "kerneldb", "--db", database, "ingest", str(path))
+        self._path = path
+        self._said: list[str] = []
+        self._process: asyncio.subprocess.Process | None = None
+        self.code: int | None = None
+
+    def inside(self) -> ComposeResult:
+        """What is read, what the command says, and the key that closes."""
+        yield Static(f"reading {self._path}", markup=False)
+        with VerticalScroll(can_focus=False):
+            yield Static("", id="ingest-said", markup=False)
+        yield Static("esc cancels", id="ingest-hint", classes="window--hint", markup=False)
+
+    def on_mount(self) -> None:
+        """Start."""
+        self.run_worker(self._follow(), group="ingest")
+
+    def on_unmount(self) -> None:
+        """Nothing goes on unseen."""
+        self._stop()
+
+    async def _follow(self) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            *self.command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, start_new_session=True
+        )
+        assert self._process.stderr is not None
+        try:
+            while chunk := await self._process.stderr.read(4096):
+                self._hear(chunk.decode(errors="replace"))
+        finally:
+            self._stop()
+        self.code = await self._process.wait()
+        ended = {0: "done", 130: "cancelled"}.get(self.code, "failed; what could be read is kept")
+        self.query_one("#ingest-hint", Static).update(f"{ended}; enter closes")
+
+    def _hear(self, text: str) -> None:
+        """Lines, of which progress writes the last one anew after a carriage return."""
+        self._said = "\n".join([*self._said[:-1], "".join(self._said[-1:]) + text]).split("\n")
+        self._said = [line.rstrip("\r").rpartition("\r")[2] for line in self._said][-200:]
+        self.query_one("#ingest-said", Static).update("\n".join(self._said))
+        self.query_one(VerticalScroll).scroll_end(animate=False)
+
+    def _stop(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.terminate()
+
+    def action_close(self) -> None:
+        """Cancel what goes on; close after that."""
+        if self.code is None:
+            self._stop()
+        else:
+            self.dismiss(self.code == 0)
+
+    def action_done(self) -> None:
+        """Close, once it has ended."""
+        if self.code is not None:
+            self.dismiss(self.code == 0)
