@@ -97,9 +97,12 @@ class CopyMenu(Window[str]):
 
     def _take(self, entry: Copy) -> None:
         if entry.more:
-            self.app.push_screen(CopyMenu(entry.more, entry.label), self.dismiss)
+            self.app.push_screen(CopyMenu(entry.more, entry.label), self._taken)
         else:
             self.dismiss(entry.text)
+
+    def _taken(self, text: str | None) -> None:
+        self.dismiss(text)
 
 
 class AskLine(Window[Answer]):

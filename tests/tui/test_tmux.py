@@ -1,0 +1,157 @@
+"""The real program in a real terminal emulator: tmux, with a server of its own."""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+
+PATIENCE_S = 60.0
+
+
+class Terminal:
+    """A shell in a window of a tmux server on a socket of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._socket = str(folder / "tmux")
+        settings = folder / "tmux.conf"
+        settings.write_text("set -g status off\nset -g window-size manual\nset -g default-terminal screen-256color\n")
+        environment = {"PS1": "ready> ", "XDG_STATE_HOME": str(folder), "PYTHONWARNINGS": "error", "HISTFILE": ""}
+        settled = [f"{name}={value}" for name, value in environment.items()]
+        self.tmux("-f", str(settings), "new-session", "-d", "-x", "100", "-y", "30", "env", *settled, "sh")
+        self.wait("ready>")
+
+    def tmux(self, *arguments: str) -> str:
+        """What a command of tmux prints."""
+        done = subprocess.run(
+            ["tmux", "-S", self._socket, *arguments], capture_output=True, text=True, check=True, timeout=PATIENCE_S
+        )
+        return done.stdout
+
+    def press(self, *keys: str) -> None:
+        """Send keys by their names in tmux."""
+        self.tmux("send-keys", *keys)
+
+    def type(self, text: str) -> None:
+        """Send characters."""
+        self.tmux("send-keys", "-l", text)
+
+    def shown(self) -> str:
+        """The characters on the screen."""
+        return self.tmux("capture-pane", "-p")
+
+    def state(self, name: str) -> str:
+        """A format variable of tmux, such as `alternate_on`."""
+        return self.tmux("display-message", "-p", f"#{{{name}}}").strip()
+
+    def wait(self, text: str, *, gone: bool = False) -> str:
+        """Wait until `text` is on the screen, or gone; the screen then."""
+        ends = time.monotonic() + PATIENCE_S
+        while (text in (shown := self.shown())) == gone:
+            assert time.monotonic() < ends, f"{text!r} is {'still' if gone else 'not'} there:\n{shown}"
+            time.sleep(0.1)
+        return shown
+
+    def close(self) -> None:
+        """End this server; others are not touched."""
+        subprocess.run(["tmux", "-S", self._socket, "kill-server"], capture_output=True, check=False)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    """A terminal with a shell."""
+    found = Terminal(tmp_path)
+    yield found
+    found.close()
+
+
+def command(path: Path, *more: str) -> str:
+    return shlex.join([sys.executable, "-m", "kerneldb", "--db", str(path), "tui", *more])
+
+
+def restored(terminal: Terminal) -> None:
+    """The shell has its terminal again: screen, cursor, mouse, and the echo of what is typed."""
+    shown = terminal.wait("ready>")
+    assert "Traceback" not in shown
+    assert terminal.state("alternate_on") == "0"
+    assert terminal.state("cursor_flag") == "1"
+    assert [terminal.state(f"mouse_{kind}_flag") for kind in ("standard", "button", "any")] == ["0", "0", "0"]
+    terminal.type("echo to-$((40 + 2))")
+    terminal.wait("echo to-$((40 + 2))")
+    terminal.press("Enter")
+    terminal.wait("to-42")
+
+
+def test_screens_a_filter_a_storm_of_sizes_and_the_end(trace_database: Path, terminal: Terminal) -> None:
+    terminal.type(f"{command(trace_database)}; echo code-$?")
+    terminal.press("Enter")
+    terminal.wait("largest kernels")
+    assert terminal.state("alternate_on") == "1"
+    terminal.press("2")
+    terminal.wait("operators →")
+    terminal.press("/")
+    terminal.type("category = 'GEMM'")
+    terminal.press("Enter")
+    shown = terminal.wait(" of 310 launches") if " of 310 " in terminal.shown() else terminal.wait(" launches · ")
+    terminal.wait("ELEMENTWISE", gone=True)
+    assert "where category = 'GEMM'" in shown
+    for key, text in (("3", "launches took"), ("4", "all "), ("5", "FLOP/byte"), ("7", "signatures"), ("8", "^j runs")):
+        terminal.press("Escape" if key == "x" else key)
+        terminal.wait(text)
+    terminal.press("Escape", "F1")
+    sizes = random.Random(5)
+    for _ in range(25):
+        terminal.tmux("resize-window", "-x", str(sizes.randint(2, 220)), "-y", str(sizes.randint(2, 60)))
+    terminal.tmux("resize-window", "-x", "100", "-y", "30")
+    terminal.wait("1 Overview")
+    terminal.press("C-q")
+    terminal.wait("code-0")
+    restored(terminal)
+
+
+def test_a_killed_terminal_is_no_traceback(trace_database: Path, terminal: Terminal, tmp_path: Path) -> None:
+    errors = tmp_path / "errors"
+    terminal.type(f"{command(trace_database)} 2> {errors}")
+    terminal.press("Enter")
+    time.sleep(3)
+    terminal.tmux("kill-session")
+    ends = time.monotonic() + PATIENCE_S
+    while _runs(str(trace_database)):
+        assert time.monotonic() < ends, "the program goes on without its terminal"
+        time.sleep(0.1)
+    assert "Traceback" not in errors.read_text()
+
+
+def test_a_broken_pipe_is_no_traceback(trace_database: Path, terminal: Terminal) -> None:
+    terminal.type(f"{command(trace_database)} | true; echo pipe-done")
+    terminal.press("Enter")
+    terminal.wait("pipe-done\n")
+    assert "needs a terminal" in terminal.shown()
+    restored(terminal)
+
+
+def _runs(word: str) -> bool:
+    """Whether a process has `word` among its arguments, `tui` too."""
+    for folder in os.scandir("/proc"):
+        if folder.name.isdigit() and int(folder.name) != os.getpid():
+            try:
+                with open(f"{folder.path}/cmdline", "rb") as file:
+                    words = file.read().split(b"\0")
+            except OSError:
+                continue
+            if word.encode() in words and b"tui" in words:
+                return True
+    return False
