@@ -71,7 +71,13 @@ class KerneldbApp(App[None]):
     ]
 
     def __init__(
-        self, source: str | Path, choice: Choice | None = None, *, first: str = "overview", watch: bool = True, memory: Memory | None = None
+        self,
+        source: str | Path,
+        choice: Choice | None = None,
+        *,
+        first: str = "overview",
+        watch: bool = True,
+        memory: Memory | None = None,
     ) -> None:
         super().__init__()
         self.memory = memory or Memory()
@@ -369,7 +375,9 @@ class KerneldbApp(App[None]):
         """Go to a trace, a kernel id, a time of the timeline, or kernels by name."""
         from kerneldb.tui.dialogs import AskText
 
-        self.push_screen(AskText("Go to", "signature id, trace, time (12.5 ms), or words of a kernel name"), self._go_to)
+        self.push_screen(
+            AskText("Go to", "signature id, trace, time (12.5 ms), or words of a kernel name"), self._go_to
+        )
 
     def _go_to(self, text: str | None) -> None:
         from kerneldb.tui.finding import go_to

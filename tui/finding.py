@@ -59,9 +59,7 @@ def commands(app: KerneldbApp) -> Iterator[SystemCommand]:
 
 
 async def go_to(app: KerneldbApp, text: str) -> None:
-    """Show the time `text` (such as 12.5 ms) on the timeline, the signature whose id starts with `text`, the trace
-    `text`, or kernels whose name holds it: the first of these that there is.
-    """
+    """Show what `text` is: a time (12.5 ms), the begin of a signature's id, a trace, or words of a kernel's name."""
     if (time_ns := time_of(text)) is not None:
         app.time_ns = time_ns
         app.show("timeline")

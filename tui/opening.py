@@ -105,16 +105,15 @@ class Ingesting(Window[bool]):
         self._stop()
 
     async def _follow(self) -> None:
-        self._process = await asyncio.create_subprocess_exec(
+        self._process = process = await asyncio.create_subprocess_exec(
             *self.command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, start_new_session=True
         )
-        assert self._process.stderr is not None
         try:
-            while chunk := await self._process.stderr.read(4096):
+            while process.stderr is not None and (chunk := await process.stderr.read(4096)):
                 self._hear(chunk.decode(errors="replace"))
         finally:
             self._stop()
-        self.code = await self._process.wait()
+        self.code = await process.wait()
         ended = {0: "done", 130: "cancelled"}.get(self.code, "failed; what could be read is kept")
         self.query_one("#ingest-hint", Static).update(f"{ended}; enter closes")
 

@@ -151,7 +151,9 @@ class _Lockstep:
                 self._sender.begin(item.id, "rehearse")
                 try:
                     ready.append(self._rehearse(item, str(number)))
-                except FAILURES as error:  # the same on all ranks
+                except FAILURES as error:
+                    # the same on all ranks; where one has died, the others wait here until they are ended
+                    self._ranks.wait()
                     self._sender.result(results.failure(item, self._options.cache, first_line(error)))
             self._sender.begin(ready[0].item.id if len(ready) == 1 else None, "collect")
         mine = {one.label: self._runs_of(one, session.seen.get(one.label, ())) for one in ready}

@@ -11,7 +11,7 @@ import pytest
 
 from kerneldb.replay.energy.edges import power
 from kerneldb.replay.energy.meter import Meter, MeterError, Sample
-from kerneldb.replay.recording import bundle, measuring, quantities, recorder, sources, tracing
+from kerneldb.replay.recording import bundle, busy, measuring, quantities, recorder, sources, tracing
 from kerneldb.replay.recording.measuring import EdgeWatch, Repetition, interval
 from kerneldb.replay.recording.settings import Settings, resolved
 from tests.recording.conftest import tiny
@@ -91,7 +91,8 @@ def test_busy_time_is_the_union_of_each_device() -> None:
         gpu(0, 7, pid=1),
         {"ph": "X", "cat": "cpu_op", "ts": 0, "dur": 99, "name": "aten::mm"},
     ]
-    assert tracing.on_gpu(events) == (5, (15 + 5 + 7) * 1000)
+    found = busy.activities(events)
+    assert (found.count, found.busy_ns()) == (5, (15 + 5 + 7) * 1000)
 
 
 def test_the_path_that_the_profiler_wrote_to_is_forgotten(tmp_path: Path) -> None:

@@ -14,6 +14,9 @@ from textual.widgets import Input, TextArea
 import kerneldb
 from kerneldb.api.planning import Request
 from kerneldb.replay import plan as plans
+from kerneldb.warehouse import Warehouse
+from tests.tui.test_diff import AFTER, BEFORE
+from tests.warehouse.conftest import Traces
 
 if TYPE_CHECKING:
     from kerneldb.tui.app import KerneldbApp
@@ -30,9 +33,7 @@ def decoder(folder: Path) -> Path:
     database.ingest(ROOT / "examples" / "decoder-h200.json.gz", name="decoder-h200")
     plan, journal = folder / "plan", folder / "journal"
     plans.write(database.plan_replay(Request(where=None, traces=("decoder-h200",))).plan, plan)
-    journal.write_bytes(
-        gzip.decompress((RESULTS / "2026-11-21-h200-replay" / "decoder-h200.journal.gz").read_bytes())
-    )
+    journal.write_bytes(gzip.decompress((RESULTS / "2026-11-21-h200-replay" / "decoder-h200.journal.gz").read_bytes()))
     database.read_journal(plan, journal)
     return path
 
@@ -67,9 +68,15 @@ def sums(folder: Path) -> Path:
 
 def empty(folder: Path) -> Path:
     """A file without traces."""
-    path = folder / "empty.duckdb"
-    kerneldb.open(path)
-    return path
+    return Warehouse.create_or_open(folder / "empty.duckdb").path
+
+
+def week(folder: Path) -> Path:
+    """Two made-up traces, `monday` and `tuesday`: one kernel got slower, one is gone, one is new."""
+    warehouse, make = Warehouse.create_or_open(folder / "week.duckdb"), Traces(folder)
+    for name, launches in (("monday", BEFORE), ("tuesday", AFTER)):
+        warehouse.commit(make(name, launches))
+    return warehouse.path
 
 
 def drawn(app: KerneldbApp) -> str:

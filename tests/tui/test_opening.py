@@ -168,7 +168,15 @@ def test_a_cell_is_copied_as_the_database_has_it(trace_database: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "time_ns"),
-    [("12.5 ms", 12_500_000), ("40us", 40_000), (" 3µs ", 3_000), ("1s", 10**9), ("7 ns", 7), ("12", None), ("ms", None)],
+    [
+        ("12.5 ms", 12_500_000),
+        ("40us", 40_000),
+        (" 3µs ", 3_000),
+        ("1s", 10**9),
+        ("7 ns", 7),
+        ("12", None),
+        ("ms", None),
+    ],
 )
 def test_times_are_told_from_words(text: str, time_ns: int | None) -> None:
     assert time_of(text) == time_ns

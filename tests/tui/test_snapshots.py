@@ -16,6 +16,7 @@ import pytest
 from textual.widgets import Input
 
 from kerneldb.tui.app import KerneldbApp
+from kerneldb.tui.memory import Memory
 from kerneldb.tui.model import Choice
 from kerneldb.tui.screens.replaying import ReplayPane
 from kerneldb.tui.screens.sql import SqlPane
@@ -48,9 +49,9 @@ pytestmark = [
 
 @pytest.fixture(scope="session")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the databases of `pictures`, and an older copy of none. Read only."""
+    """A folder with the databases of `pictures`. Read only."""
     folder = tmp_path_factory.mktemp("pictures")
-    for make in (pictures.decoder, pictures.pair, pictures.counters, pictures.sums, pictures.empty):
+    for make in (pictures.decoder, pictures.pair, pictures.counters, pictures.sums, pictures.empty, pictures.week):
         make(folder)
     return folder
 
@@ -63,10 +64,10 @@ def size(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def albums(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Album]]:
+def albums(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Album]:
     """An album for each size."""
     write, aside = os.environ.get("KERNELDB_SNAPSHOTS") == "write", tmp_path_factory.mktemp("differ")
-    yield {size: Album(SNAPSHOTS / size, aside / size, write=write) for size in SIZES}
+    return {size: Album(SNAPSHOTS / size, aside / size, write=write) for size in SIZES}
 
 
 @pytest.fixture
@@ -150,11 +151,16 @@ def test_levels_and_conditions(album: Album) -> None:
 
 def test_windows(album: Album) -> None:
     async def flow() -> None:
-        async with shown("decoder", album, first="kernels") as (_, pilot):
+        async with shown("decoder", album, first="kernels") as (app, pilot):
+            app.memory = Memory()
+            for name in ("pair.duckdb", "decoder.duckdb"):
+                app.memory.add("files", name)
             await take(album, pilot, "window-copy", "y")
             await take(album, pilot, "window-columns", "escape", "h")
             await take(album, pilot, "window-export", "escape", "e")
-            await take(album, pilot, "window-go-to", "escape", "colon")
+            await take(album, pilot, "window-cells", "escape", "y", "c")
+            await take(album, pilot, "window-go-to", "escape", "escape", "colon")
+            await take(album, pilot, "window-open", "escape", "o")
             await take(album, pilot, "help", "escape", "question_mark")
             await take(album, pilot, "zoomed", "escape", "z")
 
@@ -199,8 +205,11 @@ def test_screens_of_two_traces(album: Album) -> None:
             app.query_one("#overview-traces").focus()
             await take(album, pilot, "overview-marked", "space", "space")
             await take(album, pilot, "diff", "d")
+            await take(album, pilot, "diff-unchanged", "u")
+            await take(album, pilot, "timeline-two-traces", "4", "0")
+        async with shown("week", album, first="diff") as (_, pilot):
+            await take(album, pilot, "diff-changes")
             await take(album, pilot, "diff-pick", "a")
-            await take(album, pilot, "timeline-two-traces", "escape", "4", "0")
 
     asyncio.run(flow())
 

@@ -15,7 +15,7 @@ import kerneldb
 from kerneldb.api import IngestOptions
 from kerneldb.tui.model import Choice
 from kerneldb.tui.screens import PLACES
-from tests.tui.piloting import opened, press, settled, text_of
+from tests.tui.piloting import opened, settled, text_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,13 +25,11 @@ if TYPE_CHECKING:
     from kerneldb.tui.app import KerneldbApp
 
 FILES: Final = {
-    "pytorch": ["compiled-fp8-8192.json.gz", "tracelens-vllm-decode-graph.json.gz", "tracelens-mi210-gpu-only.json.gz"],
-    "nsys": ["nsightful_cuda_gpu_trace.csv.gz", "lighttransport_gemm.sqlite", "dsocr_prefill_cuda_gpu_kern_sum.csv"],
-    "ncu": ["rtx5070_gemm_tiled.csv", "superbench_cublaslt_ncu.log"],
+    "pytorch": ["compiled-fp8-8192.json.gz", "tracelens-mi210-gpu-only.json.gz"],
+    "nsys": ["nsightful_cuda_gpu_trace.csv.gz", "dsocr_prefill_cuda_gpu_kern_sum.csv"],
+    "ncu": ["superbench_cublaslt_ncu.log"],
     "rocprof": [
         "synthetic_gfx1151_full.db",
-        "rpd_matmul_result.rpd",
-        "rocprofv3_gfx1151_llamacpp_decode_kernel_trace.csv",
         "rocprofv3_gfx1151_llamacpp_decode_fetch_counter_collection.csv",
     ],
 }
@@ -39,8 +37,8 @@ NO_TIMELINE: Final = {"profiled": "under a counter profiler", "summary": "sums"}
 """Words that say why a trace of a kind has none."""
 
 TRACES: Final = """
-    SELECT name, any_value(kind) AS kind, count(launch_index) AS launches
-    FROM traces LEFT JOIN launches USING (trace_id) GROUP BY name ORDER BY name
+    SELECT traces.name, any_value(traces.kind) AS kind, count(launch_index) AS launches
+    FROM traces LEFT JOIN launches USING (trace_id) GROUP BY traces.name ORDER BY traces.name
 """
 
 
@@ -93,11 +91,5 @@ def test_every_screen_opens(source: Path) -> None:
                 app.choose(traces=(trace["name"],), level="kernel")
                 await settled(pilot)
                 await check(app, pilot, trace["kind"], trace["launches"])
-            app.choose(traces=())
-            await settled(pilot)
-            for place in PLACES:
-                await press(pilot, place.key)
-                assert app.pane.state in {"ready", "empty"}, (place.name, text_of(app))
-                await press(pilot, "escape")
 
     asyncio.run(flow())

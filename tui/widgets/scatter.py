@@ -277,14 +277,16 @@ class Scatter(Widget, can_focus=True):
         return round(scale.place(max(value, self.plane.y_range[0] / MARGIN)))
 
     def _name_roofs(self, grid: list[list[tuple[str, str | None]]]) -> None:
-        """The names next to the level parts, at their right ends, where nothing else stands."""
+        """The names next to the level parts, at their right ends, where nothing else stands; short where room lacks."""
         for roof in sorted(self.plane.roofs, key=lambda roof: -roof.height):
             line = self.lines - 1 - self._level(roof.height) // 4
-            first = self.columns - len(roof.label) - 1
-            near = (at for at in (line - 1, line + 1, line + 2) if 0 <= at < self.lines and first > 0)
-            free = next((at for at in near if all(kind is None for _, kind in grid[at][first - 1 :])), None)
-            if free is not None:
-                _write(grid[free], first, roof.label)
+            near = [at for at in (line - 1, line + 1, line + 2) if 0 <= at < self.lines]
+            for text in (roof.label, roof.label.rpartition(", ")[0]):
+                first = self.columns - len(text) - 1
+                free = [at for at in near if first > 0 and all(kind is None for _, kind in grid[at][first - 1 :])]
+                if free and text:
+                    _write(grid[free[0]], first, text)
+                    break
 
 
 def _glyph(share: float) -> str:
