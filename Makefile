@@ -8,12 +8,12 @@ PIP_INSTALL := bin/python -m pip install --quiet --disable-pip-version-check --n
 # One worker per processor; a worker keeps to neighbouring tests, so that few of the shared databases are made twice.
 PYTEST := $(BIN)/python -m pytest --numprocesses=logical --dist=worksteal
 # What asks the database; command line and reports print what these ask. Marked `slow`: seconds of work around few questions.
-ASKING := amd answers closure counters power replay_host warehouse
+ASKING := amd answers closure collective counters inherit power replay_host warehouse
 SCHEMA_DOCS ?= kerneldb.schemas.docs
 BENCHMARK_TRACE ?= examples/decoder-h200.json.gz
 
 .DEFAULT_GOAL := help
-.PHONY: help demo environment test lint types imports coverage check check-duckdb15 check-lake docs bench clean
+.PHONY: help demo environment test lint types imports coverage check check-duckdb15 check-lake docs snapshots screenshots bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -49,6 +49,12 @@ check-lake: .lake/.stamp  ## the tests of lakes, with DuckDB's extensions, an S3
 
 docs: .venv/.stamp  ## write docs/schema.md from the schema
 	$(BIN)/python -m $(SCHEMA_DOCS)
+
+snapshots: .venv/.stamp  ## accept the pictures of the screens as they are drawn now
+	KERNELDB_SNAPSHOTS=write $(BIN)/python -m pytest --quiet tests/tui/test_snapshots.py
+
+screenshots: .venv/.stamp  ## draw the screens for the documentation
+	$(BIN)/python -m scripts.screenshots docs/images
 
 bench: .venv/.stamp  ## run the benchmarks; takes minutes
 	$(BIN)/python benchmarks/ingest.py $(BENCHMARK_TRACE) --repeats 1

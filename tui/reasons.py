@@ -8,16 +8,22 @@ if TYPE_CHECKING:
     from kerneldb.tui.model import Choice
     from kerneldb.tui.store import Store
 
+NO_BREAK = "\N{NO-BREAK SPACE}"
+"""Fills lines that are to stand in one block though each is centred."""
 NO_MATCH = "No launch matches the Selection.\n\n[ goes back   / edits the condition"
 
 
 def no_traces(path: object) -> str:
     """What to type into a file without traces."""
+    commands = (
+        f"kerneldb --db {path} ingest trace.json.gz        PyTorch",
+        f"kerneldb --db {path} ingest report.sqlite        nsys export, ncu CSV",
+        f"kerneldb --db {path} ingest results.db           rocprofv3, rocpd",
+    )
+    width = max(map(len, commands))
+    lines = "\n".join(command.ljust(width, NO_BREAK) for command in commands)
     return (
-        "No traces in this file yet. In another window:\n\n"
-        f"kerneldb --db {path} ingest trace.json.gz        PyTorch\n"
-        f"kerneldb --db {path} ingest report.sqlite        nsys export, ncu CSV\n"
-        f"kerneldb --db {path} ingest results.db           rocprofv3, rocpd\n\n"
+        f"No traces in this file yet. In another window:\n\n{lines}\n\n"
         "They show here by themselves. o reads a trace or a folder from here, or opens another file."
     )
 

@@ -51,7 +51,7 @@ pytestmark = [
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the databases of `pictures`. Read only."""
     folder = tmp_path_factory.mktemp("pictures")
-    for make in (pictures.decoder, pictures.pair, pictures.counters, pictures.sums, pictures.empty, pictures.week):
+    for make in (pictures.decoder, pictures.week, pictures.counters, pictures.sums, pictures.empty):
         make(folder)
     return folder
 
@@ -153,7 +153,7 @@ def test_windows(album: Album) -> None:
     async def flow() -> None:
         async with shown("decoder", album, first="kernels") as (app, pilot):
             app.memory = Memory()
-            for name in ("pair.duckdb", "decoder.duckdb"):
+            for name in ("week.duckdb", "decoder.duckdb"):
                 app.memory.add("files", name)
             await take(album, pilot, "window-copy", "y")
             await take(album, pilot, "window-columns", "escape", "h")
@@ -201,15 +201,13 @@ def test_a_replay(album: Album) -> None:
 
 def test_screens_of_two_traces(album: Album) -> None:
     async def flow() -> None:
-        async with shown("pair", album) as (app, pilot):
+        async with shown("week", album) as (app, pilot):
             app.query_one("#overview-traces").focus()
             await take(album, pilot, "overview-marked", "space", "space")
             await take(album, pilot, "diff", "d")
             await take(album, pilot, "diff-unchanged", "u")
-            await take(album, pilot, "timeline-two-traces", "4", "0")
-        async with shown("week", album, first="diff") as (_, pilot):
-            await take(album, pilot, "diff-changes")
             await take(album, pilot, "diff-pick", "a")
+            await take(album, pilot, "timeline-two-traces", "escape", "4", "0")
 
     asyncio.run(flow())
 

@@ -86,6 +86,7 @@ class TimelinePane(Pane):
         self.mark_ns: int | None = None
         self.launch: Row | None = None
         self._sought: str | None = None
+        self._columns = 0
 
     def compose_content(self) -> ComposeResult:
         """The lanes, the colours, the launch under the cursor."""
@@ -103,11 +104,12 @@ class TimelinePane(Pane):
         if axis != self.axis:
             self.axis, self.first_ns, self.last_ns = axis, 0, axis.end_ns
             self.cursor_ns, self.lane, self.mark_ns, self.launch = 0, None, None, None
-        whole = await self._lanes(self._stretch(0, axis.end_ns))
+        self._columns, everything = self.query_one(Gantt).columns, self._stretch(0, axis.end_ns)
+        whole = await self._lanes(everything)
         if not whole.lanes:
             return "No launch of the Selection has times."
         pinned = self.board.pinned if self.board.axis == axis else ()
-        self.board = Board(axis, whole, self._stretch(0, axis.end_ns), pinned)
+        self.board = Board(axis, whole, everything, pinned)
         self.lane = self.lane if self.lane in whole.lanes else self.board.lanes[0]
         if self._everything:
             self._draw()
@@ -332,7 +334,6 @@ class TimelinePane(Pane):
             return
         if wanted is None or wanted == self._sought:
             return
-        self._sought = wanted
         selection = self.choice.selection()
         found = await self.store.read(lambda con: timeline.first_of(con, selection, wanted))
         if found is not None and any(one.trace_id == found["trace_id"] for one in self.axis.traces):
@@ -342,15 +343,16 @@ class TimelinePane(Pane):
             self.first_ns, self.last_ns, self.cursor_ns = begins - span // 2, begins + span // 2, begins
             self._clamp()
             await self._view()
+        self._sought = wanted
 
     async def _to_time(self, time_ns: int) -> None:
         """The cursor to a time of the axis, with at most an eighth of the axis around it."""
-        self.shell.time_ns, self._sought, self.launch = None, self.shell.signature, None
-        self.cursor_ns = min(time_ns, max(self.axis.end_ns - 1, 0))
+        self.launch, self.cursor_ns = None, min(time_ns, max(self.axis.end_ns - 1, 0))
         span = min(self.last_ns - self.first_ns, self.axis.end_ns // AROUND)
         self.first_ns, self.last_ns = self.cursor_ns - span // 2, self.cursor_ns + span // 2
         self._clamp()
         await self._view()
+        self.shell.time_ns, self._sought = None, self.shell.signature
 
     def shown(self) -> None:
         """The pane came to the front: perhaps another kernel was looked at meanwhile."""
@@ -434,8 +436,8 @@ class TimelinePane(Pane):
 
     @on(Gantt.Resized)
     def _resized(self) -> None:
-        if self.state == "ready" and self.axis.traces:
-            self._moved()
+        if self._columns not in {0, self.query_one(Gantt).columns}:
+            self.reload()
 
     def _draw(self) -> None:
         chart = self.query_one(Gantt)

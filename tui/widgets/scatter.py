@@ -277,16 +277,26 @@ class Scatter(Widget, can_focus=True):
         return round(scale.place(max(value, self.plane.y_range[0] / MARGIN)))
 
     def _name_roofs(self, grid: list[list[tuple[str, str | None]]]) -> None:
-        """The names next to the level parts, at their right ends, where nothing else stands; short where room lacks."""
+        """The names next to the level parts where nothing else stands; short where room lacks."""
         for roof in sorted(self.plane.roofs, key=lambda roof: -roof.height):
             line = self.lines - 1 - self._level(roof.height) // 4
-            near = [at for at in (line - 1, line + 1, line + 2) if 0 <= at < self.lines]
             for text in (roof.label, roof.label.rpartition(", ")[0]):
-                first = self.columns - len(text) - 1
-                free = [at for at in near if first > 0 and all(kind is None for _, kind in grid[at][first - 1 :])]
-                if free and text:
-                    _write(grid[free[0]], first, text)
+                place = self._free(grid, line, len(text)) if text else None
+                if place is not None:
+                    _write(grid[place[0]], place[1], text)
                     break
+
+    def _free(self, grid: list[list[tuple[str, str | None]]], line: int, size: int) -> tuple[int, int] | None:
+        """Line and column with room for a name: near the right end of its roof, else left of it."""
+        right = self.columns - size - 1
+        begin = next((at for at, (_, kind) in enumerate(grid[line]) if kind == "roof"), 0)
+        places = [(line - 1, right), (line + 1, right), (line + 2, right), (line, begin - size - 2)]
+        for at, first in places:
+            if 0 <= at < self.lines and first > 0:
+                wanted = grid[at][first - 1 : first + size + 1]
+                if all(kind is None for _, kind in wanted):
+                    return at, first
+        return None
 
 
 def _glyph(share: float) -> str:
