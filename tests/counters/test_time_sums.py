@@ -15,6 +15,7 @@ PROFILED = (Launch(GEMM, 5_000_000, counters={SM: 40.0}), Launch(MUL_NCU, 9_000_
 SHOWING = {
     "kernels",
     "kernel_rollups",
+    "signature_calls",
     "trace_overview",
     "launch_counters",
     "ncu_roofline",

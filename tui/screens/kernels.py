@@ -131,7 +131,8 @@ class KernelsPane(Pane):
         self.query_one(LevelBar).count = len(rows)
 
     def _identity(self, row: Row) -> Any:
-        return (row["trace_id"], row["launch_index"]) if self.level == "launch" else row["key"]
+        """What a row stands for, by the row itself: it may be one of the level that was shown before."""
+        return (row["trace_id"], row["launch_index"]) if "launch_index" in row else row["key"]
 
     # Keys.
 
