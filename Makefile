@@ -8,7 +8,7 @@ PIP_INSTALL := bin/python -m pip install --quiet --disable-pip-version-check --n
 # One worker per processor; a worker keeps to neighbouring tests, so that few of the shared databases are made twice.
 PYTEST := $(BIN)/python -m pytest --numprocesses=logical --dist=worksteal
 # What asks the database; command line and reports print what these ask. Marked `slow`: seconds of work around few questions.
-ASKING := amd answers closure collective counters inherit power replay_host warehouse
+ASKING := answers closure counters warehouse
 SCHEMA_DOCS ?= kerneldb.schemas.docs
 BENCHMARK_TRACE ?= examples/decoder-h200.json.gz
 
