@@ -4,7 +4,8 @@
 
 The database is grown first: every dispatch has its event, its HIP call and the event of that, as rocprofv3 writes them
 with `--kernel-trace --hip-trace`. `bare ADBC read` fetches, table by table and without any join, the columns that the
-reader uses, and does nothing with them. `kerneldb` is the whole command: start, read, link, names, DuckDB commit.
+reader uses, and does nothing with them. `kerneldb` is the whole command into an empty warehouse that is there before:
+start, read, link, names, DuckDB commit.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ingest import bare_read, best, measure, report_ratios  # noqa: TID251 - the script beside this one
+from kerneldb.warehouse import Warehouse
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from tests.rocprof.databases import GUID, TENSILE_GEMM, Kernel, Process, views
@@ -96,6 +98,7 @@ def main() -> None:
 
         def ingest() -> list[str]:
             database.unlink(missing_ok=True)
+            Warehouse.create_or_open(database)
             return [sys.executable, "-m", "kerneldb", "--db", str(database), "ingest", str(path), "-q"]
 
         runs = [
