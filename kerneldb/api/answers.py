@@ -93,8 +93,12 @@ class Difference:
     def check(self, limit_pct: float) -> None:
         """Raise GateError where the GPU time, or a kernel that got slower beyond noise, grew by `limit_pct` or more.
 
-        The GPU time is the total, or that of a steady iteration where the sides have not equally many.
+        The GPU time is the total, or that of a steady iteration where the sides have not equally many. Raises
+        UsageError where a side has none: a gate that compares nothing is not passed.
         """
+        if not self.before_ns or not self.after_ns:
+            message = "a side has no GPU time, so there is nothing to hold to a limit; compare counters with --metrics"
+            raise UsageError(message)
         worst = [
             row for row in self.table.to_pylist() if row["verdict"] == "slower" and row["own_delta_pct"] >= limit_pct
         ]

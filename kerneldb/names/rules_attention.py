@@ -142,8 +142,10 @@ RULES = (
     rule(r"flash::|FlashAttnFwd|FlashAttnBwd", "ATTENTION", _FLASH, "flash_attention_3", None, read_attention),
     rule(r"fmha_cutlassF|AttentionKernel$", "ATTENTION", "CUTLASS", "mem_efficient_attention", None, read_fmha),
     rule(r"fmha_cutlassB|AttentionBackwardKernel$", "ATTENTION", "CUTLASS", "mem_efficient_attention", None, read_fmha),
+    rule(r"cudnn::fusion::compute_dot_do_o", "ATTENTION", "cuDNN", "compute_dot_do_o", None, read_cudnn_attention),
+    rule(r"cudnn::fusion::convert_dq", "ATTENTION", "cuDNN", "convert_dq", None, read_cudnn_attention),
     rule(
-        r"cudnn\w*sdpa|cudnn::fusion::(?:compute_dot_do_o|convert_dq)|cudnn.*flash|fmha_v2",
+        r"cudnn\w*sdpa|cudnn.*flash|fmha_v2",
         "ATTENTION",
         "cuDNN",
         "cudnn_sdpa",

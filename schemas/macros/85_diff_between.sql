@@ -39,7 +39,7 @@ sides AS (
 ),
 
 named AS (
-    SELECT sides.*, coalesce(kernel_names.match_name, kernel_names.name) AS match_name
+    SELECT sides.*, coalesce(kernel_names.match_name, kernel_names.name) AS match_name, coalesce(kernel_names.kind, 'kernel') AS kind
     FROM sides
     LEFT JOIN kernel_names USING (name_id)
 ),
@@ -66,14 +66,14 @@ keyed AS (
             ELSE 'only ' || side
         END AS matched_by
     FROM by_name
-    WINDOW same_op AS (PARTITION BY matched OR name_matched, op)
+    WINDOW same_op AS (PARTITION BY matched OR name_matched, op, kind)
 ),
 
 members AS (
     SELECT
         *,
         matched_by || ':' || CASE
-            WHEN matched_by = 'op' THEN op
+            WHEN matched_by = 'op' THEN op || ' ' || kind
             WHEN matched_by = 'name' THEN match_name
             ELSE signature_id
         END AS row_key

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -100,6 +101,9 @@ def test_the_gate(compared: Database) -> None:
     with pytest.raises(GateError, match=r"GPU time: \+4\.0 %"):
         compared.diff("base", "clocks").check(3)
     compared.diff("base", "clocks").check(5)
+    nothing = dataclasses.replace(compared.diff("base", "base"), after_ns=0)
+    with pytest.raises(UsageError, match="nothing to hold to a limit"):
+        nothing.check(3)
 
 
 def test_the_command(compared: Database) -> None:
