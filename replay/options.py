@@ -25,8 +25,8 @@ class Options:
         loops: whether to time CUDA-graph loops.
         tries: how many rebuilt calls to try until the recorded kernels come out.
         batch: calls per profiler session.
-        item_seconds: a worker that is silent for longer than this, inside one item, is killed.
-        start_seconds: the same until a worker is ready.
+        item_seconds: a worker that is silent for longer than this, once it began with items, is killed.
+        start_seconds: the same until a worker begins with its first item.
         energy: whether to measure energy, where there is a meter.
         energy_seconds: time for that; calls with least recorded time go without where it is not enough.
         allow_code: whether code that comes with the plan (sources of Triton kernels) may run.

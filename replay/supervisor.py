@@ -265,7 +265,7 @@ class _Run:
     def _attend(self, process: subprocess.Popen[bytes], receiver: Receiver, output: IO[bytes]) -> _Ending:
         """Follow one worker to its end."""
         ending = _Ending()
-        silence = self._options.start_seconds
+        silence, begun = self._options.start_seconds, False
         while True:
             left = self._time_left()
             try:
@@ -283,7 +283,9 @@ class _Run:
                 return dataclasses.replace(ending, reason=f"hung: silent for {silence:g} s, killed")
             if message is None:
                 return dataclasses.replace(ending, reason=_death(process, output))
-            silence = self._patience
+            if message["event"] == "begin":  # what comes before the first item (libraries, clocks) belongs to the start
+                begun = True
+            silence = self._patience if begun else self._options.start_seconds
             if message["event"] == "unusable":
                 self._leave()
                 raise ReplayError(message["reason"])

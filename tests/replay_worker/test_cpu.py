@@ -87,12 +87,12 @@ def test_calls_that_cannot_run_have_their_reason(tmp_path: Path) -> None:
 def test_operators_that_break_their_worker_cost_one_item_each(tmp_path: Path) -> None:
     broken = [item(name, "aten", spec(f"kerneldb_test::{name}", tensor([4]))) for name in ("kill", "hang", "exhaust")]
     items = [item("before", "aten", CALLS["mm"]), *broken, item("after", "aten", CALLS["add"])]
-    done = replay(tmp_path, *items, options=("--import", "tests.replay_worker.breaking", "--item-seconds", "3"))
+    done = replay(tmp_path, *items, options=("--import", "tests.replay_worker.breaking", "--item-seconds", "6"))
     assert done.returncode == 0, done.stderr
     found = results(tmp_path)
     assert {name: (one.grade, one.reason) for name, one in found.items() if name not in {"before", "after"}} == {
         "kill": ("L4", "worker killed by SIGKILL"),
-        "hang": ("L4", "hung: silent for 3 s, killed"),
+        "hang": ("L4", "hung: silent for 6 s, killed"),
         "exhaust": ("L4", "MemoryError"),
     }
     assert (found["before"].grade, found["after"].grade) == ("L0", "L0")

@@ -61,3 +61,8 @@ def text_of(app: KerneldbApp) -> str:
     height = app.size.height
     lines = app.screen._compositor.render_strips()
     return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in lines[:height])
+
+
+def unwrapped(app: KerneldbApp) -> str:
+    """The characters on the screen without white space and frames: text that may be wrapped, such as a long path."""
+    return "".join(character for character in text_of(app) if character not in " \n│┃▏▕▎▊")

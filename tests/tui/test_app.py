@@ -20,7 +20,7 @@ from kerneldb.tui.screens import PLACES
 from kerneldb.tui.widgets.header import Status, Tabs
 from kerneldb.tui.widgets.table import Table
 from kerneldb.tui.widgets.wherebar import WhereBar
-from tests.tui.piloting import driven, opened, press, settled, text_of
+from tests.tui.piloting import driven, opened, press, settled, text_of, unwrapped
 from tests.tui.test_store import holder
 
 if TYPE_CHECKING:
@@ -327,7 +327,7 @@ def test_a_missing_file_is_a_sentence(tmp_path: Path) -> None:
     async def flow() -> None:
         async with opened(tmp_path / "none.duckdb") as (app, _):
             assert app.pane.state == "error"
-            assert "no such database" in text_of(app)
+            assert "nosuchdatabase" in unwrapped(app)
 
     driven(flow)
 

@@ -10,7 +10,7 @@ import kerneldb
 from kerneldb.tui.model import Choice
 from kerneldb.tui.widgets.cards import Cards
 from kerneldb.tui.widgets.table import Table
-from tests.tui.piloting import driven, opened, press, settled, text_of
+from tests.tui.piloting import driven, opened, press, settled, text_of, unwrapped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,7 +120,7 @@ def test_a_file_without_traces_says_how_to_get_some(database: Path) -> None:
             for key in ("1", "2", "3"):
                 await press(pilot, key)
                 assert app.pane.state == "empty"
-                assert f"kerneldb --db {database} ingest" in text_of(app)
+                assert f"kerneldb--db{database}ingest" in unwrapped(app)
 
     driven(flow)
 

@@ -24,7 +24,20 @@ if TYPE_CHECKING:
 
 # DuckDB 1.5 says what is wrong with a condition, but does not mark the place.
 MARKED = r"syntax error" if duckdb.__version__.startswith("1.") else r"LINE 1[^\n]*\n +\^"
-HOLD = "import duckdb, sys; con = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
+# The application may be reading at that moment: its leases are short, so that others get their turn.
+HOLD = """
+import duckdb, sys, time
+
+for _ in range(200):
+    try:
+        con = duckdb.connect(sys.argv[1])
+    except duckdb.IOException:
+        time.sleep(0.05)
+    else:
+        break
+print("held", flush=True)
+sys.stdin.read()
+"""
 SLOW = "SELECT sum(a.range * b.range) FROM range(100000000) AS a, range(100000) AS b"
 
 
