@@ -60,14 +60,14 @@ class Steady(NamedTuple):
 class Difference:
     """What changed between two traces or sets of traces: a row per matched kernel, and the sums of the rows.
 
-    Totals in ns. `common_shift_pct` is what all kernels have in common; `by_verdict` counts rows. `steady` are the
-    iterations before and after, where both sides have some.
+    Totals in ns. `common_shift_pct` is what all kernels have in common, None where too few match by signature to tell;
+    `by_verdict` counts rows. `steady` are the iterations before and after, where both sides have some.
     """
 
     table: pa.Table
     before_ns: int
     after_ns: int
-    common_shift_pct: float
+    common_shift_pct: float | None
     by_verdict: dict[str, int]
     steady: tuple[Steady, Steady] | None = None
 
@@ -146,7 +146,7 @@ def difference(
         table,
         sum(columns["total_before_ns"]),
         sum(columns["total_after_ns"]),
-        shift[0] if shift else 0.0,
+        shift[0] if shift else None,
         counts,
         (steady[0], steady[1]) if len(steady) == len(sides) else None,
     )

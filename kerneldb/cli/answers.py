@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kerneldb.cli.console import emit, note_uncounted
+from kerneldb.cli.console import emit, note, note_uncounted
 from kerneldb.cli.options import READ_WAIT_S, database_option, limited, open_database, output_options, selection_options
 from kerneldb.cli.plotting import draw, plot_option
 
@@ -19,6 +19,27 @@ SHOWN: Final = (
     "trace", "kernel", "dtype", "op", "n", "total_ns", "intensity", "flops_per_second", "bytes_per_second", "ridge",
     "pct_peak_flops", "pct_peak_bandwidth", "pct_attainable", "bound", "method",
 )  # fmt: skip
+
+NO_IDLE: Final = "no idle time: no selected launch has times (counter profiles and sums have none), or no gaps"
+NOTHING: Final = {
+    "idle": NO_IDLE,
+    "idle_gaps": NO_IDLE,
+    "overlap": "nothing to overlap: no selected launch has times (counter profiles and sums have none)",
+    "collectives": "no collectives: no selected launch is one of NCCL or RCCL",
+    "collective_waits": "no waits: they need collectives of several ranks in one run (kerneldb ingest --run)",
+    "collective_replays": "no replayed collectives: replay some with --where \"category = 'COMMUNICATION'\"",
+    "phases": "no phases: no selected launch has times",
+    "iterations": "no iterations: the traces have no profiler steps, and no sequence of kernels repeats",
+    "launch_overhead": "no launch calls: the traces hold none of the host's",
+    "fusion_candidates": "no runs of small kernels that only move data",
+    "precision_conversions": "no launch only converts types",
+    "roofline": "no selected launch",
+}
+"""Why an answer may have no rows."""
+
+NO_RATES: Final = (
+    "no rate is known: no counters, no input shapes, no annotations (kerneldb annotate gives work to launches)"
+)
 
 
 def _answer(
@@ -34,6 +55,10 @@ def _answer(
     database = open_database(lock_timeout=READ_WAIT_S)
     result = database.answer(name, where=where, traces=traces)
     note_uncounted(database, traces)
+    if not len(result):
+        note(NOTHING[name])
+    elif name == "roofline" and not any(row["flops_per_second"] or row["bytes_per_second"] for row in result):
+        note(NO_RATES)
     if plot is not None:
         draw(name, result.rows(), plot)
     if output.format == "table" and shown is not None:

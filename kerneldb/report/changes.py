@@ -101,10 +101,13 @@ def _times(database: Database, before: str, after: str, threshold: float) -> lis
 
 def _sums(found: Difference) -> str:
     change = "" if found.delta_pct is None else f" ({found.delta_pct:+.2f} %)"
-    return (
-        f"GPU time {duration(found.before_ns)} before, {duration(found.after_ns)} after{change}. "
-        f"All kernels together shifted by {found.common_shift_pct:+.2f} %."
+    shift = found.common_shift_pct
+    shifted = (
+        "Too few kernels match by signature to tell a shift of all."
+        if shift is None
+        else f"All kernels together shifted by {shift:+.2f} %."
     )
+    return f"GPU time {duration(found.before_ns)} before, {duration(found.after_ns)} after{change}. {shifted}"
 
 
 def _counters(database: Database, before: str, after: str, rule: str) -> list[Section]:

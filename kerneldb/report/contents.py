@@ -203,7 +203,7 @@ FUSION: Final = Plan(
         Column("kernels_in_run", "kernels", "count"),
         Column("runs", "runs", "count"),
         TOTAL,
-        Column("at_stake_ns", "at most saved", "ns"),
+        Column("at_stake_ns", "at most saved, with pauses", "ns"),
         Column("kernels", "sequence", "code"),
     ),
 )

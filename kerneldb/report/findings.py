@@ -49,7 +49,8 @@ RULES: Final = (
     Rule(
         "fusible",
         1,
-        "Runs of small memory-bound kernels take {total_ns} in {runs:,} runs; one a run would save {at_stake} at most.",
+        "Runs of small memory-bound kernels take {total_ns} in {runs:,} runs; one a run would save {at_stake} at most, "
+        "with the pauses between.",
         "Fuse them: torch.compile, or a fused operator of the library.",
     ),
     Rule(

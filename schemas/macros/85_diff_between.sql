@@ -254,7 +254,7 @@ SELECT
     mean_before_ns,
     mean_after_ns,
     100 * (ratio - 1) AS mean_delta_pct,
-    100 * (common_ratio - 1) AS common_shift_pct,
+    100 * (found_shift - 1) AS common_shift_pct,
     100 * own_change AS own_delta_pct,
     100 * spread AS spread_pct,
     CASE WHEN p_value IS NOT NULL THEN test END AS test,
