@@ -7,7 +7,8 @@ PIP_INSTALL := bin/python -m pip install --quiet --disable-pip-version-check --n
 
 # One worker per processor; a worker keeps to neighbouring tests, so that few of the shared databases are made twice.
 PYTEST := $(BIN)/python -m pytest --numprocesses=logical --dist=worksteal
-# What asks the database; command line and reports print what these ask. Marked `slow`: seconds of work around few questions.
+# What asks the database; command line and reports print what these ask. Left out there: tests marked `slow`, seconds of work around
+# few questions, and tests marked `again`, which ask with the views, macros and statements of a test beside them.
 ASKING := answers closure counters warehouse
 SCHEMA_DOCS ?= kerneldb.schemas.docs
 BENCHMARK_TRACE ?= examples/decoder-h200.json.gz
@@ -42,10 +43,10 @@ coverage: .venv/.stamp  ## all tests with coverage, which has a floor
 check: lint types imports coverage  ## what CI runs, on the newest DuckDB
 
 check-duckdb15: .duckdb15/.stamp  ## the tests that ask a database, on the oldest DuckDB that kerneldb works with
-	PYTHONPATH=$(CURDIR)/.duckdb15 $(PYTEST) -p no:cacheprovider -m 'not slow' $(addprefix tests/,$(ASKING))
+	PYTHONPATH=$(CURDIR)/.duckdb15 $(PYTEST) -p no:cacheprovider -m 'not slow and not again' $(addprefix tests/,$(ASKING))
 
 check-lake: .lake/.stamp  ## the tests of lakes, with DuckDB's extensions, an S3 server and Ray
-	PYTHONPATH=$(CURDIR)/.lake $(PYTEST) -p no:cacheprovider tests/lake
+	PYTHONPATH=$(CURDIR)/.lake $(PYTEST) --numprocesses=3 -p no:cacheprovider tests/lake
 
 docs: .venv/.stamp  ## write docs/schema.md from the schema
 	$(BIN)/python -m $(SCHEMA_DOCS)

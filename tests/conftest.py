@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
 import importlib.metadata
 import os
 import shutil
 import signal
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+import kerneldb
+from kerneldb.warehouse import Warehouse
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED_DATA = Path(os.environ.get("KERNELDB_TEST_DATA", ROOT.parent / "shared" / "data"))
@@ -36,6 +43,41 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("needs a GPU")
 
 
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """A file to read, made by the first worker that asks for it; the workers beside it wait, and get the same."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "made-once"
+    folder.mkdir(exist_ok=True)
+    with (folder / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / name).exists():
+            make(folder / f"draft-{name}")
+            (folder / f"draft-{name}").rename(folder / name)
+    return folder / name
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ready_made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """New databases are copies of one: its many views take a second or two, as often as a test begins with none.
+
+    `tests/warehouse/test_schema.py` makes them from the ground up, as every command does that runs as a process.
+    """
+    upgrade = Warehouse._upgrade
+
+    def copied(self: Warehouse, timeout: float) -> None:
+        if not self.path.exists() and self.path.parent.is_dir():
+            template = made_once(tmp_path_factory, "empty.duckdb", lambda path: upgrade(Warehouse(path), timeout))
+            draft = Path(shutil.copyfile(template, self.path.with_name(f".{threading.get_ident()}-{self.path.name}")))
+            with contextlib.suppress(FileExistsError):
+                self.path.hardlink_to(draft)
+            draft.unlink()
+        upgrade(self, timeout)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Warehouse, "_upgrade", copied)
+        yield
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The top of the repository."""
@@ -48,3 +90,10 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip(f"no collection of traces at {SHARED_DATA} (KERNELDB_TEST_DATA names another place)")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def deepseek_file(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with 20 reports of Nsight Compute, in the run `deepseek-ocr-v2`. To copy: it takes seconds to make."""
+    reports = shared_data / "ncu" / "deepseek-ocr-v2"
+    return made_once(tmp_path_factory, "deepseek.duckdb", lambda path: kerneldb.open(path).ingest(reports))

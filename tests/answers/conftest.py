@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 import kerneldb
 from kerneldb.api import Database
+from kerneldb.warehouse import Warehouse
 
 GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 
@@ -46,7 +47,7 @@ def slowed_name(example: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def compared(example: Path, slowed_name: str, tmp_path_factory: pytest.TempPathFactory) -> Database:
+def compared(example: Path, slowed_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """The example as `base`; `slower`: one kernel by 5 %, `clocks`: all by 4 %, `noisy`: 6 % of scatter."""
     folder = tmp_path_factory.mktemp("compared")
     rng = random.Random(7)
@@ -60,4 +61,5 @@ def compared(example: Path, slowed_name: str, tmp_path_factory: pytest.TempPathF
     for name, scale in copies.items():
         changed(example, folder / f"{name}.json", scale)
         database.ingest(folder / f"{name}.json")
-    return database
+    with Warehouse(database.path).lease():  # a file that is open need not be opened for every question
+        yield database

@@ -56,6 +56,7 @@ def rank_trace(rank: int, durations: list[float]) -> dict[str, Any]:
     return {"schemaVersion": 1, "distributedInfo": {"rank": rank, "world_size": 2}, "traceEvents": events}
 
 
+@pytest.mark.again
 def test_waiting_is_told_from_transfer(tmp_path: Path) -> None:
     durations = {0: [100.0, 30.0, 90.0], 1: [20.0, 60.0, 25.0]}
     for rank, times in durations.items():

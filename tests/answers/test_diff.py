@@ -94,6 +94,7 @@ def mann_whitney(before: list[int], after: list[int]) -> tuple[float, float]:
     return u, abs(u - n * m / 2) / sigma
 
 
+@pytest.mark.again
 def test_the_gate(compared: Database) -> None:
     compared.diff("base", "noisy").check(3)
     with pytest.raises(GateError, match=r"over the limit of 3 %.*a launch"):
@@ -119,6 +120,7 @@ def test_unknown_traces_are_named(compared: Database) -> None:
         compared.diff("bas", "base")
 
 
+@pytest.mark.again
 def test_vendors_meet_by_operator(shared_data: Path, tmp_path: Path) -> None:
     import kerneldb
 
@@ -131,6 +133,7 @@ def test_vendors_meet_by_operator(shared_data: Path, tmp_path: Path) -> None:
     assert (found.before_ns, found.after_ns) == (totals(database)["h100"], totals(database)["mi300"])
 
 
+@pytest.mark.again
 def test_reports_that_hold_sums_only_compare_too(shared_data: Path, tmp_path: Path) -> None:
     """nsys printed totals and deviations per name: Welch's test takes the place of the one over launches."""
     import kerneldb

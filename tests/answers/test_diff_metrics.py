@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,9 @@ from kerneldb.api import Database
 from kerneldb.cli import cli
 from kerneldb.errors import UsageError
 from kerneldb.report import changes
+from kerneldb.warehouse import Warehouse
+
+pytestmark = pytest.mark.again
 
 DROPPED = ("kernel_0009", "kernel_0016")
 """The two kernels of which the first version of the published report had no metrics."""
@@ -21,7 +25,7 @@ SM = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
 
 
 @pytest.fixture(scope="module")
-def versions(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Database:
+def versions(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """The 20 kernels as `v2`, and as `v1` without the metrics of two and with every SM throughput 10 points higher."""
     folder = tmp_path_factory.mktemp("versions")
     source = shared_data / "ncu" / "deepseek-ocr-v2"
@@ -31,7 +35,8 @@ def versions(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Dat
     database = kerneldb.open(folder / "k.duckdb")
     database.ingest(folder / "v1", run="v1")
     database.ingest(source, run="v2")
-    return database
+    with Warehouse(database.path).lease():
+        yield database
 
 
 def altered(file: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,10 @@ import kerneldb
 from kerneldb.api import Database
 from kerneldb.cli import cli
 from kerneldb.errors import UsageError
+from kerneldb.warehouse import Warehouse
 from tests.answers.conftest import Event, changed
+
+pytestmark = pytest.mark.again
 
 CHANGED = {"slower", "faster"}
 AGAIN = range(3)
@@ -35,7 +38,7 @@ def recorded_again(seed: int, slowed: str | None = None) -> Callable[[Event], fl
 
 
 @pytest.fixture(scope="module")
-def recordings(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Database:
+def recordings(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """Three recordings as the run `old`, three as `new`, and `worse` with one of the longest kernels 15 % slower."""
     folder = tmp_path_factory.mktemp("recordings")
     database = kerneldb.open(folder / "k.duckdb")
@@ -45,7 +48,8 @@ def recordings(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Datab
             database.ingest(folder / f"{run}-{number}.json", run=run, label=f"{run} build")
     changed(example, folder / "worse.json", recorded_again(20, slowed_kernel(database)))
     database.ingest(folder / "worse.json")
-    return database
+    with Warehouse(database.path).lease():
+        yield database
 
 
 def slowed_kernel(database: Database) -> str:

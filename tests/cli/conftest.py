@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 import kerneldb
+from kerneldb.warehouse import Warehouse
 
 
 @pytest.fixture
@@ -24,11 +26,12 @@ def small_trace(root: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def shared_database(small_trace: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared_database(small_trace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A database with one trace named `step`. Read only."""
     path = tmp_path_factory.mktemp("database") / "k.duckdb"
     kerneldb.open(path).ingest(small_trace, name="step", tags={"precision": "bf16"})
-    return path
+    with Warehouse(path).lease():  # a file that is open need not be opened for every command
+        yield path
 
 
 @pytest.fixture

@@ -191,7 +191,7 @@ class TestQuery:
         sql = "SELECT count(*) FROM range(100000000) a, range(100000) b WHERE a.range % 7 = b.range % 11"
         began = time.monotonic()
         done = call(shared_database, "query", sql, "--timeout", "0.2", exit_code=4)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 60
         assert done.stdout == ""
 
     def test_write_changes_the_database(self, database: Path) -> None:
@@ -275,7 +275,7 @@ class TestShow:
         assert len(done.stderr.splitlines()) > 10
 
     def test_no_such_signature(self, shared_database: Path) -> None:
-        call(shared_database, "show", "zz", exit_code=2)
+        assert "zz" in call(shared_database, "show", "zz", exit_code=2).stderr
 
 
 class TestTraces:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import click
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -124,12 +125,19 @@ def test_a_missing_database_exits_3_and_is_not_made(runner: CliRunner, arguments
 CROSS_JOIN = "SELECT sum(a.range * b.range) FROM range(10_000_000) AS a, range(10_000_000) AS b"
 
 
+def wait_for_work(pid: int, seconds: float) -> None:
+    """Wait until the process has used so much of the processors, on a machine of any speed."""
+    until = time.monotonic() + 120
+    while time.monotonic() < until and psutil.Process(pid).cpu_times().user < seconds:
+        time.sleep(0.05)
+
+
 def test_ctrl_c_ends_a_query_with_130_and_one_line(shared_database: Path) -> None:
     command = [sys.executable, "-m", "kerneldb", "--db", str(shared_database), "query", CROSS_JOIN]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        time.sleep(2)
+        wait_for_work(process.pid, 4.0)  # to start takes about one
         process.send_signal(signal.SIGINT)
-        out, problem = process.communicate(timeout=20)
+        out, problem = process.communicate(timeout=120)
     assert (process.returncode, out) == (130, "")
     assert re.fullmatch(r"\s*Error: interrupted.*\n", problem)
 

@@ -52,6 +52,7 @@ def test_time_terms(closed: Warehouse) -> None:
     assert (row["replayed_launches_pct"], row["replayed_time_pct"]) == (75.0, pytest.approx(100 * 500 / 510))
 
 
+@pytest.mark.again
 def test_host_bound_time_is_observed_not_predicted(closed: Warehouse) -> None:
     row, found = book(closed), terms(closed)
     assert (row["status"], row["error_pct"]) == ("host bound", None)
@@ -109,6 +110,7 @@ def test_drift_is_an_error_of_all_energies(closed: Warehouse) -> None:
     assert book(closed)["above_gap_half_mj"] == pytest.approx(math.hypot(0.004, 0.001, 1.96 * 0.1 * 0.05))
 
 
+@pytest.mark.again
 def test_little_known_energy_gives_no_error(closed: Warehouse) -> None:
     closed.query("UPDATE replays SET above_gap_mj = NULL WHERE signature_id LIKE 's:gemm%'", write=True)
     row, found = book(closed), terms(closed)
@@ -145,6 +147,7 @@ def test_clocks(closed: Warehouse) -> None:
     assert found["time", "kernels"]["value"] == KERNELS_NS
 
 
+@pytest.mark.again
 def test_kernels_that_the_power_cap_slows_down_are_taken_at_the_clock_of_the_model(closed: Warehouse) -> None:
     """The products: at 1400 MHz half as long again and a fifth cheaper than at 2000; the model ran at 1600."""
     insert(closed, "measurements", [measurement("sm_mhz", 1600.0)])
@@ -174,6 +177,7 @@ def test_kernels_that_the_power_cap_slows_down_are_taken_at_the_clock_of_the_mod
     assert book(closed)["clock_ns"] == pytest.approx(420 * 0.5)
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("section", ["time", "energy"])
 def test_terms_add_up_exactly(closed: Warehouse, section: str) -> None:
     found = rows(closed, f"FROM closure_terms WHERE mode = 'eager' AND section = '{section}'")
@@ -186,6 +190,7 @@ def test_terms_add_up_exactly(closed: Warehouse, section: str) -> None:
     assert all(row["low"] <= row["value"] <= row["high"] for row in found if row["low"] is not None)
 
 
+@pytest.mark.again
 def test_terms_repeat_the_books(closed: Warehouse) -> None:
     row, found = book(closed), terms(closed)
     assert found["time", "predicted, GPU bound"]["value"] == row["predicted_ns"]
@@ -206,6 +211,7 @@ def test_kernels_have_tier_route_and_reason(closed: Warehouse) -> None:
     assert add["grade"] == "L0"
 
 
+@pytest.mark.again
 def test_graph_mode_takes_what_kernels_are_from_the_eager_trace(closed: Warehouse) -> None:
     closed.query("UPDATE launches SET end_ns = end_ns - 100, duration_ns = 190 WHERE trace_id = 't:graph'", write=True)
     closed.query("UPDATE signatures SET grid_x = 1 WHERE signature_id = 's:gemm:9:'", write=True)
@@ -265,6 +271,7 @@ def test_alike_launches_are_told_by_their_order(closed: Warehouse) -> None:
     assert {row["signature_id"]: row["n"] for row in found} == {"s:gemm:1:aten::mm": 1.0, "s:other": 1.0}
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("other", "told"),
     [
@@ -311,6 +318,7 @@ QUEUED = """
 """
 
 
+@pytest.mark.again
 def test_gaps_of_a_full_queue_and_longer_waits_of_a_graph(closed: Warehouse) -> None:
     """Of 80 launches queued at time 0, all but the first wait: 59 for 10 ns, 20 for 30 ns (behind each fourth)."""
     closed.query(QUEUED, write=True)
@@ -348,6 +356,7 @@ def test_calls_of_one_signature_weigh_by_their_launches(closed: Warehouse) -> No
     assert book(closed)["kernels_ns"] == 2 * (210 + 3 * 250) / 4 + 90
 
 
+@pytest.mark.again
 def test_replays_of_another_gpu_do_not_count(closed: Warehouse) -> None:
     closed.query("UPDATE replay_runs SET gpu = 'GPU of somebody else'", write=True)
     row = book(closed)
@@ -356,6 +365,7 @@ def test_replays_of_another_gpu_do_not_count(closed: Warehouse) -> None:
     assert found[0]["reason"] == "replayed on another GPU only: GPU of somebody else"
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("change", "term", "note"),
     [
@@ -376,6 +386,7 @@ def test_unknown_terms_say_why(closed: Warehouse, change: str, term: tuple[str, 
     assert (row["value"], row["note"]) == (None, note)
 
 
+@pytest.mark.again
 def test_unknown_gap(closed: Warehouse) -> None:
     closed.query("UPDATE replay_runs SET gap_ns = NULL", write=True)
     closed.query(GPU_BOUND, write=True)
@@ -395,6 +406,7 @@ def test_a_selection_closes_its_own_kernels(closed: Warehouse) -> None:
     assert [(row["n"], row["kernels_ns"]) for row in found] == [(2.0, 420.0)]
 
 
+@pytest.mark.again
 def test_one_trace_reads_few_launches(closed: Warehouse) -> None:
     closed.query(
         "INSERT INTO traces BY NAME SELECT 't:o' AS trace_id, 'o' AS name, 'timeline' AS kind, 'x' AS source",
@@ -416,6 +428,7 @@ def test_one_trace_reads_few_launches(closed: Warehouse) -> None:
     assert max(read) < 200_000, "the launches of a trace that was not measured are passed by"
 
 
+@pytest.mark.again
 def test_the_error_above_gap_has_the_errors_of_both_sides(closed: Warehouse) -> None:
     row, error = book(closed), terms(closed)["above gap", "error"]
     predicted, measured = row["above_gap_all_mj"], row["above_gap_measured_mj"]
@@ -424,6 +437,7 @@ def test_the_error_above_gap_has_the_errors_of_both_sides(closed: Warehouse) -> 
     assert error["high"] == pytest.approx(100 * ((predicted + half) / (measured - measured_half) - 1))
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(("section", "quantity"), [("time", "wall_ns"), ("energy", "energy_mj")])
 def test_a_measurement_that_may_be_nothing_bounds_no_error(closed: Warehouse, section: str, quantity: str) -> None:
     closed.query(GPU_BOUND, write=True)
@@ -447,6 +461,7 @@ def test_a_selection_has_no_error_against_the_whole(closed: Warehouse, busy: int
     assert whole[0]["above_gap_error_pct"] is not None
 
 
+@pytest.mark.again
 def test_what_is_mostly_recorded_has_no_interval(closed: Warehouse) -> None:
     closed.query(GPU_BOUND, write=True)
     closed.query("UPDATE replays SET mean_ns = NULL WHERE signature_id LIKE 's:gemm%'", write=True)

@@ -60,6 +60,7 @@ def test_one_document(closed: Warehouse) -> None:
     assert [row["kernel"] for row in stage["kernels"]] == ["gemm", "add", "Memset"]
 
 
+@pytest.mark.again
 def test_groups_hold_everything_once(closed: Warehouse) -> None:
     (books,) = api.open(closed.path).closure("eager").books
     for by in ("tier", "category", "route"):
@@ -68,6 +69,7 @@ def test_groups_hold_everything_once(closed: Warehouse) -> None:
         assert math.fsum(row["share_pct"] for row in rows) == pytest.approx(100)
 
 
+@pytest.mark.again
 def test_one_row_per_term(closed: Warehouse) -> None:
     rows = list(csv.DictReader(io.StringIO(run(closed, "--csv").stdout)))
     assert {"term", "value", "unit", "low", "high", "source"} <= set(rows[0])
@@ -76,6 +78,7 @@ def test_one_row_per_term(closed: Warehouse) -> None:
     assert found["energy", "gap"]["unit"] == "mJ"
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("name", ["eager", "r", "graph"])
 def test_named_by_trace_or_run(closed: Warehouse, name: str) -> None:
     insert(closed, "measurements", [measurement("wall_ns", 520.0, mode="cuda_graph", trace_id="t:graph")])
@@ -84,6 +87,7 @@ def test_named_by_trace_or_run(closed: Warehouse, name: str) -> None:
     assert found == (both if name != "graph" else {("graph", "cuda_graph")})
 
 
+@pytest.mark.again
 def test_term_by_name(closed: Warehouse) -> None:
     (books,) = api.open(closed.path).closure().books
     assert books.term("time", "measured")["value"] == 1000
@@ -91,6 +95,7 @@ def test_term_by_name(closed: Warehouse) -> None:
         books.term("time", "luck")
 
 
+@pytest.mark.again
 def test_where_selects_kernels(closed: Warehouse) -> None:
     done = run(closed, "--where", "category = 'GEMM'", "--json")
     (stage,) = json.loads(done.stdout)["stages"]
@@ -114,6 +119,7 @@ def test_nothing_measured_names_the_remedy(closed: Warehouse) -> None:
     assert "kerneldb record MODEL" in done.stderr
 
 
+@pytest.mark.again
 def test_nothing_replayed_names_the_remedy(closed: Warehouse) -> None:
     closed.query("DELETE FROM replays", write=True)
     done = run(closed, "eager")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 import kerneldb
 from kerneldb.report import gather, html, markdown
 from kerneldb.report.model import Table
 from kerneldb.warehouse import Warehouse
 
 
+@pytest.mark.again
 def test_the_report_closes_the_books(closed: Warehouse) -> None:
     database = kerneldb.open(closed.path)
     measured = database.sql(

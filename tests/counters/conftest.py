@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +37,17 @@ def capture(tmp_path: Path) -> Captures:
 
 
 @pytest.fixture(scope="session")
-def samples(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Database:
+def samples(shared_data: Path, deepseek_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """The DeepSeek-OCR set (20 pages of details, kernel sums), a decoder block on an H200 (raw page and PyTorch)."""
-    database = kerneldb.open(tmp_path_factory.mktemp("nsight") / "kernels.duckdb")
+    database = kerneldb.open(shutil.copy(deepseek_file, tmp_path_factory.mktemp("nsight") / "kernels.duckdb"))
     ncu = shared_data / "ncu"
-    database.ingest(sorted((ncu / "deepseek-ocr-v2").glob("*.csv")), run="deepseek-ncu")
+    warehouse = Warehouse.open(database.path)
+    warehouse.set_run(warehouse.traces()["trace"].to_pylist(), "deepseek-ncu")
     database.ingest([shared_data / "nsys" / "dsocr_all-stage_cuda_gpu_kern_sum.csv"], run="deepseek-nsys")
     database.ingest([ncu / "h200-decoder-raw.csv.gz", ncu / "h200-decoder-details.csv.gz"], run="h200")
     database.ingest([shared_data / "pytorch" / "bloom-560m.json.gz"])
-    return database
+    with warehouse.lease():  # a file that is open need not be opened for every question
+        yield database
 
 
 @pytest.fixture(scope="session")

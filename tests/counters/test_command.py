@@ -71,6 +71,7 @@ def test_phase_filters_kernels_and_ranges(database: Database) -> None:
     assert options(found.arguments)["--nvtx-include"] == "decode/"
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("wanted", "expression"),
     [
@@ -137,6 +138,7 @@ def coverage(database: Database, **options: Any) -> dict[str, tuple[bool, str | 
     }
 
 
+@pytest.mark.again
 def test_coverage_after_the_ingest_of_the_result(database: Database, warehouse: Warehouse, capture: Captures) -> None:
     assert {covered for covered, _, _ in coverage(database).values()} == {False}
     full = {SM: 10.0, MEMORY: 20.0, "dram__bytes_read.sum": 100.0}
@@ -172,6 +174,7 @@ def test_command_coverage(database: Database) -> None:
     assert "0 of 4 kernels covered, 0.0 % of their time" in notes
 
 
+@pytest.mark.again
 def test_command_bounds(database: Database, warehouse: Warehouse, capture: Captures) -> None:
     _, notes = run(database, "bounds")
     assert "no launches with counters" in notes

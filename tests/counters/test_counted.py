@@ -68,6 +68,7 @@ def test_stages_of_a_pytorch_run_all_count(warehouse: Warehouse, capture: Captur
     assert counted(warehouse) == {"prefill": True, "decode": True}
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("apart", [{"rank": 1}, {"default_phase": "decode"}], ids=["rank", "phase"])
 def test_other_ranks_and_phases_are_other_work(warehouse: Warehouse, capture: Captures, apart: dict[str, Any]) -> None:
     warehouse.commit(capture("one", WORK, **TABLE, **dict.fromkeys(apart, 0 if "rank" in apart else "prefill")))
@@ -89,6 +90,7 @@ def test_names_in_full_before_cut_ones(warehouse: Warehouse, capture: Captures) 
     assert counted(warehouse) == {"a-base": False, "full": True}
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("where", [None, "kind = 'kernel'"])
 def test_top_counts_a_run_once(warehouse: Warehouse, capture: Captures, where: str | None) -> None:
     warehouse.commit(capture("table", WORK, **TABLE))
@@ -109,6 +111,7 @@ def reports(warehouse: Warehouse) -> set[tuple[str, str, str]]:
     return {(row["trace"], row["origin"], row["kind"]) for row in warehouse.query(sql).to_pylist()}
 
 
+@pytest.mark.again
 def test_the_finest_report_counts_and_sums_per_phase_never(warehouse: Warehouse, capture: Captures) -> None:
     warehouse.commit(capture("phases", sums={"report_phase": WORK * 3}, run="job"))
     assert reports(warehouse) == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from kerneldb.api import Database, signature
 from kerneldb.cli.show import lines
 from kerneldb.warehouse import Warehouse
-from tests.counters.captures import GEMM, MUL_KINETO, MUL_NCU, MUL_NSYS, SM, Captures, Launch
+from tests.counters.captures import GEMM, MEMORY, MUL_KINETO, MUL_NCU, MUL_NSYS, SM, Captures, Launch
 
 Row = dict[str, Any]
 
@@ -28,6 +29,7 @@ def profiled(*values: float, grid: int = 8, name: str = MUL_NCU) -> tuple[Launch
     return tuple(Launch(name, grid=grid, counters={SM: value}) for value in values)
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("name", [MUL_KINETO, MUL_NSYS])
 def test_counters_reach_other_spellings_by_launch_key(warehouse: Warehouse, capture: Captures, name: str) -> None:
     warehouse.commit(capture("timeline", (Launch(name),)))
@@ -123,3 +125,18 @@ def test_a_pytorch_trace_shows_counters_of_the_decoder(samples: Database) -> Non
     found = {row["method"]: row["signatures"] for row in samples.sql(sql)}
     assert found["launch_key"] >= 20
     assert found["match_name"] >= 15
+
+
+def test_counters_of_two_captures_are_compared(warehouse: Warehouse, capture: Captures) -> None:
+    """The SM throughput of one kernel goes from a mean of 20 % to 90 %; another kernel is in the later capture only."""
+    other = Launch(GEMM, counters={SM: 50, MEMORY: 10})
+    for trace, launches in (("a", profiled(10, 30)), ("b", (*profiled(90), other))):
+        both = tuple(dataclasses.replace(one, counters={MEMORY: 10, **(one.counters or {})}) for one in launches)
+        warehouse.commit(capture(trace, both, source="ncu", run=trace))
+    sql = "SELECT kernel IS NULL AS whole, n_before, n_after, mean_before, mean_after FROM diff_metrics('a', 'b')"
+    found = warehouse.query(f"{sql} WHERE title = 'SM throughput' ORDER BY 1, mean_after").to_pylist()
+    assert [tuple(row.values()) for row in found] == [
+        (False, 0, 1, None, 50), (False, 2, 1, 20, 90), (True, 2, 2, 20, 70),
+    ]  # fmt: skip
+    classes = warehouse.query("SELECT change, verdict_after FROM diff_classes('a', 'b') ORDER BY 2").to_pylist()
+    assert [row["verdict_after"] for row in classes] == ["high", "latency"]

@@ -38,6 +38,7 @@ def printed_twice(tmp_path: Path) -> Database:
     return database
 
 
+@pytest.mark.again
 def test_a_report_printed_twice_counts_once(printed_twice: Database) -> None:
     counted = {row["trace"]: row["counted"] for row in printed_twice.sql("FROM trace_overview")}
     assert counted == {"raw": True, "details": False}
@@ -48,6 +49,7 @@ def test_a_report_printed_twice_counts_once(printed_twice: Database) -> None:
     assert "not details" in run(printed_twice, "bounds")[1]
 
 
+@pytest.mark.again
 def test_reports_and_comparisons_leave_the_other_print_out(printed_twice: Database) -> None:
     blocks = [block for section in gather.single(printed_twice, ["job"]).sections for block in section.blocks]
     (classes,) = (block for block in blocks if isinstance(block, Table) and block.caption.startswith("Classes by"))
@@ -63,6 +65,7 @@ def test_the_other_print_where_only_it_is_selected(printed_twice: Database) -> N
     assert len(rows) == 2
 
 
+@pytest.mark.again
 def test_prints_in_other_runs_both_count(printed_twice: Database) -> None:
     printed_twice.ingest([PAGES / "base.raw.csv.gz"], name="again", run="another job")
     counted = {row["trace"]: row["counted"] for row in printed_twice.sql("FROM trace_overview")}
@@ -143,6 +146,7 @@ def test_launches_enough_for_the_worst_order(sums: Database) -> None:
     assert "--launch-count 2 " in found.line
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("command", [("bounds", "--kernels"), ("coverage",)])
 def test_a_limit_holds_in_every_format(sums: Database, command: tuple[str, ...]) -> None:
     sums.ingest([PAGES / "C.raw.csv.gz"], name="raw")

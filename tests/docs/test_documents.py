@@ -1,7 +1,7 @@
 """Every console block of the documents is run, in order, in one folder per document; it must print what stands there.
 
-A line `…` stands for any number of lines. Times and rates differ from run to run and are compared as `N`. A plain
-`kerneldb` command runs in this process, which saves its start; what needs a shell gets one.
+A line `…` stands for any number of lines. Times and rates differ from run to run and are compared as `N`. A `kerneldb`
+command at the beginning of a line runs in this process, which saves its start; what needs a shell gets one.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NEEDS_SHELL = re.compile(r"""[$`]|[|<>&;*\n](?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")
 """What only a shell expands, and outside quotes what it does."""
+THEN = re.compile(r"""((?:[^'"$`|<>&;*\n]|'[^']*'|"[^"$`]*")+)([|>])([^&]*)""")
+"""A command without anything for a shell, and what becomes of its output: a pipe, or a file."""
 VARYING = (
     (re.compile(r"\b\d+(?:\.\d+)? (?:s|ms)\b"), "N s"),
     (re.compile(r"\b\d+(?:\.\d+)? MB/s"), "N MB/s"),
@@ -73,10 +75,21 @@ def agrees(expected: list[str], actual: list[str]) -> bool:
 
 def run(command: str, folder: Path) -> list[str]:
     """What `command` prints on stdout, with `kerneldb` being the one under test."""
-    words = shlex.split(command)
-    here = words[0] == "kerneldb" and not NEEDS_SHELL.search(command)
-    printed = run_here(words[1:], folder) if here else run_in_shell(command, folder)
+    printed = run_kerneldb(command, folder) if command.startswith("kerneldb ") else None
+    if printed is None:
+        printed = run_in_shell(command, folder)
     return [normal(line) for line in printed.splitlines() if line.strip()]
+
+
+def run_kerneldb(command: str, folder: Path) -> str | None:
+    """What the command prints where no shell is needed to start it, and None where one is."""
+    if not NEEDS_SHELL.search(command):
+        return run_here(shlex.split(command)[1:], folder)
+    found = THEN.fullmatch(command)
+    if found is None or "kerneldb" in found[3]:
+        return None
+    printed = run_here(shlex.split(found[1])[1:], folder)
+    return run_in_shell(found[3] if found[2] == "|" else f"cat >{found[3]}", folder, printed)
 
 
 def run_here(arguments: list[str], folder: Path) -> str:
@@ -86,12 +99,13 @@ def run_here(arguments: list[str], folder: Path) -> str:
     return done.stdout
 
 
-def run_in_shell(command: str, folder: Path) -> str:
+def run_in_shell(command: str, folder: Path, text: str = "") -> str:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("KERNELDB")}
     script = f'kerneldb() {{ "{sys.executable}" -m kerneldb "$@"; }}\n{command}'
     done = subprocess.run(
-        ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+        ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, input=text, timeout=300,
+        check=False,
+    )  # fmt: skip
     assert done.returncode == 0, f"{command}\n{done.stderr}"
     return done.stdout
 

@@ -315,8 +315,9 @@ class Still:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 10
-    while not condition() and time.monotonic() < until:
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
         time.sleep(0.001)
 
 

@@ -170,19 +170,21 @@ def test_the_end_comes_at_once(tmp_path: Path) -> None:
     """Small files are many: waiting out a poll at each end would cost more than reading them."""
     path = tmp_path / "trace.json"
     path.write_bytes(b"{}" * 1000)
-    started = time.perf_counter()
+    shortest = float("inf")
     for _ in range(40):
+        started = time.perf_counter()
         assert len(list(Source(path).blocks())) == 1
-    assert time.perf_counter() - started < 0.4
+        shortest = min(shortest, time.perf_counter() - started)
+    assert shortest < source.POLL_SECONDS / 5
 
 
 def test_a_long_head_in_small_blocks_is_searched_once() -> None:
     """A big JSON file without events must not be searched from its start for every block of it."""
     text = b'{"weights": [' + b"1234567," * (1 << 20)
-    started = time.perf_counter()
+    started = time.thread_time()
     splitter = Splitter(iter([text[start : start + 4096] for start in range(0, len(text), 4096)]))
     assert splitter.head is None
-    assert time.perf_counter() - started < 2.0
+    assert time.thread_time() - started < 2.0
 
 
 def test_the_events_key_may_lie_across_blocks() -> None:

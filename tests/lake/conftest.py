@@ -18,6 +18,7 @@ import pytest
 from kerneldb.errors import WarehouseError
 from kerneldb.warehouse import Warehouse, extensions, lakes, upkeep
 from kerneldb.warehouse.place import Place
+from tests.conftest import made_once
 
 NUMBERS = itertools.count()
 
@@ -185,9 +186,11 @@ def lake(request: pytest.FixtureRequest) -> Place:
 @pytest.fixture(scope="session")
 def many_traces(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with 120 small traces, named t0 … t119, in runs of eight: the example with other ids and times."""
-    path = tmp_path_factory.mktemp("many") / "many.duckdb"
-    warehouse = Warehouse.create_or_open(path)
-    with warehouse.lease(read_only=False) as con, contextlib.closing(con):
-        for statement in (Path(__file__).parent / "many_traces.sql").read_text(encoding="utf-8").split(";\n"):
-            con.execute(statement)
-    return path
+
+    def make(path: Path) -> None:
+        warehouse = Warehouse.create_or_open(path)
+        with warehouse.lease(read_only=False) as con, contextlib.closing(con):
+            for statement in (Path(__file__).parent / "many_traces.sql").read_text(encoding="utf-8").split(";\n"):
+                con.execute(statement)
+
+    return made_once(tmp_path_factory, "many.duckdb", make)

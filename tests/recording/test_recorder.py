@@ -20,7 +20,9 @@ from kerneldb.replay.recording.settings import Settings, resolved
 from tests.recording.conftest import tiny
 from tests.recording.meters import POWER_W
 
-BUSY_MACHINE = 0.3
+BRIEF = 0.05
+"""Seconds of a repetition where no figure is looked at."""
+BUSY_MACHINE = 0.7
 """Windows of a tenth of a second on a machine that others use: units are tested here, precision in tests/energy."""
 
 Listener = Callable[[Mapping[str, Any]], None]
@@ -150,7 +152,9 @@ def test_a_recording_tells_nothing_of_the_machine(
     script.parent.mkdir()
     script.write_text("import torch; torch.ones(4).add(1)\n")
     folder = tmp_path / "out"
-    record(folder, resolved(Settings("", device="cpu", seconds=0.1, script=(str(script), "--key", "hunter2-argument"))))
+    record(
+        folder, resolved(Settings("", device="cpu", seconds=BRIEF, script=(str(script), "--key", "hunter2-argument")))
+    )
     told = (folder / "bundle.json").read_text()
     for path in folder.glob("*.gz"):
         told += gzip.decompress(path.read_bytes()).decode()
@@ -161,7 +165,7 @@ def test_a_recording_tells_nothing_of_the_machine(
 
 
 def test_without_a_meter_energy_is_unknown_with_the_reason(tmp_path: Path, no_meter: None) -> None:
-    (part,) = record(tmp_path / "a", tiny(stages=("prefill",)))["parts"]
+    (part,) = record(tmp_path / "a", tiny(stages=("prefill",), seconds=BRIEF))["parts"]
     whole = quantities(part)
     assert whole["energy_mj"]["reason"] == "no energy counter here"
     assert "value" not in whole["energy_mj"]
@@ -191,7 +195,7 @@ def test_a_recording_stopped_anywhere_goes_on(tmp_path: Path, no_meter: None, st
             raise StoppedError
         told.append((event["what"], event["stage"]))
 
-    wanted, folder = tiny(), tmp_path / "a"
+    wanted, folder = tiny(seconds=BRIEF), tmp_path / "a"
     with pytest.raises(StoppedError):
         record(folder, wanted, listen=stop)
     before = bundle.read(folder)
@@ -226,11 +230,11 @@ def test_a_torn_reading_is_overwritten(tmp_path: Path, fake_meter: None) -> None
 
 def test_another_recording_in_the_folder_is_left_alone(tmp_path: Path, no_meter: None) -> None:
     folder = tmp_path / "a"
-    record(folder, tiny(stages=("prefill",)))
+    record(folder, tiny(stages=("prefill",), seconds=BRIEF))
     with pytest.raises(UsageError, match=r"there is a recording already\. --resume"):
-        record(folder, tiny(stages=("prefill",)))
+        record(folder, tiny(stages=("prefill",), seconds=BRIEF))
     with pytest.raises(UsageError, match=r"was recorded with batch 1\. Give the same settings"):
-        record(folder, tiny(stages=("prefill",), batch=2), resume=True)
+        record(folder, tiny(stages=("prefill",), seconds=BRIEF, batch=2), resume=True)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
     with pytest.raises(UsageError, match="not empty, and no recording"):
@@ -249,7 +253,7 @@ def test_what_cannot_be_captured_has_its_reason_and_the_rest_goes_on(
         return make(stage, mode, settings, models)
 
     monkeypatch.setattr(stages, "make", refuse)
-    prefill, decode = record(tmp_path / "a", tiny())["parts"]
+    prefill, decode = record(tmp_path / "a", tiny(seconds=BRIEF))["parts"]
     assert prefill["reason"] == "cannot be captured in a CUDA graph: it waits"
     assert "trace" not in prefill
     assert "trace" in decode
@@ -277,7 +281,7 @@ def test_no_gpu_leaves_no_folder(tmp_path: Path) -> None:
 def script(folder: Path, text: str, *arguments: str) -> Settings:
     path = folder / "job.py"
     path.write_text(text)
-    return resolved(Settings("", device="cpu", seconds=0.1, iterations=1, script=(str(path), *arguments)))
+    return resolved(Settings("", device="cpu", seconds=BRIEF, iterations=1, script=(str(path), *arguments)))
 
 
 def test_a_script_runs_with_its_arguments(tmp_path: Path, no_meter: None) -> None:
@@ -316,7 +320,7 @@ def test_a_script_finds_its_neighbours_and_each_run_begins_where_the_first_did(
     monkeypatch.chdir(current)
     (tmp_path / "scripts" / "job.py").write_text(text)
     before = list(sys.path)
-    wanted = Settings("", device="cpu", seconds=0.1, iterations=1, script=("../scripts/job.py",))
+    wanted = Settings("", device="cpu", seconds=BRIEF, iterations=1, script=("../scripts/job.py",))
     content = record(Path("a"), resolved(wanted))
     assert content["finished"] is not None
     assert (current / "a" / "script.pt.trace.json.gz").exists()

@@ -29,7 +29,7 @@ class Run:
     def __call__(self, *routes: str, resume: bool = False, **options: Any) -> Outcome:
         items = [item(f"{number}-{route}", route, None, kernel()) for number, route in enumerate(routes)]
         path = write(self.folder / "plan.jsonl", *items)
-        chosen = Options(device="cpu", **{"item_seconds": 1.0, "energy": False, **options})
+        chosen = Options(device="cpu", **{"item_seconds": 2.0, "energy": False, **options})
         worker = (sys.executable, str(WORKER), str(self.folder))
         return supervisor.run(
             path, self.journal, chosen, resume=resume, listen=self.events.append, worker=worker
@@ -71,7 +71,7 @@ def test_a_broken_device_context_costs_one_item(run: Run) -> None:
 
 def test_a_hang_is_killed_after_the_stated_time(run: Run) -> None:
     run("hang", "ok")
-    assert run.grades == {"hang": ("L4", "hung: silent for 1 s, killed"), "ok": ("L0", None)}
+    assert run.grades == {"hang": ("L4", "hung: silent for 2 s, killed"), "ok": ("L0", None)}
 
 
 def test_an_item_that_had_a_result_keeps_it(run: Run) -> None:
@@ -112,9 +112,9 @@ def test_a_journal_is_not_mixed_up_with_another(run: Run) -> None:
 
 
 def test_the_time_limit_skips_the_rest_and_resume_takes_it_up(run: Run) -> None:
-    outcome = run("ok", "slow", "fine", limit_seconds=1.0, item_seconds=30.0)
+    outcome = run("ok", "slow", "fine", limit_seconds=4.0, item_seconds=30.0)
     assert not outcome.finished
-    assert run.grades["fine"] == ("L4", "not attempted: the time limit of 1 s was reached")
+    assert run.grades["fine"] == ("L4", "not attempted: the time limit of 4 s was reached")
     assert {one.status for one in journal.read(run.journal).calls} == {"ok", "skipped"}
     assert run("ok", "fine", "fine", resume=True, limit_seconds=None).done == 2
 
@@ -174,16 +174,16 @@ def test_a_worker_killed_by_a_measurement_costs_the_energy_of_one_call(run: Run)
 
 
 def test_resume_goes_on_with_the_energy(run: Run) -> None:
-    stopped = run("ok", "ok slow", "ok fine", energy=True, limit_seconds=2.0)
+    stopped = run("ok", "ok slow", "ok fine", energy=True, limit_seconds=6.0)
     assert not stopped.finished
-    reason = "not attempted: the time limit of 2 s was reached"
+    reason = "not attempted: the time limit of 6 s was reached"
     assert energies(run) == {"ok": (5.0, None, True), "slow": (None, reason, False), "fine": (None, reason, False)}
     (run.folder / "log").unlink()
     plans = [item("0-ok", "ok", None, kernel()), item("1-ok slow", "ok", None, kernel()),
              item("2-ok fine", "ok", None, kernel())]  # fmt: skip
     path = write(run.folder / "plan.jsonl", *plans)
     worker = (sys.executable, str(WORKER), str(run.folder))
-    chosen = Options(device="cpu", item_seconds=1.0)
+    chosen = Options(device="cpu", item_seconds=2.0)
     assert supervisor.run(path, run.journal, chosen, resume=True, worker=worker).finished
     assert run.attempts == ["weigh", "1-ok", "slow", "weigh", "2-ok", "fine"]
     assert set(energies(run).values()) == {(5.0, None, True)}

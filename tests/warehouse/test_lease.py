@@ -62,7 +62,7 @@ def test_readers_of_several_processes_go_together(filled: Warehouse) -> None:
 
 
 def test_writer_waits_for_the_lock(filled: Warehouse) -> None:
-    patient = Warehouse(filled.path, lock_timeout=30)
+    patient = Warehouse(filled.path, lock_timeout=60)
     with held(filled.path, "write") as process:
         assert process.stdin is not None
         threading.Timer(0.3, process.stdin.close).start()
@@ -93,7 +93,7 @@ def test_writer_waits_for_leases_of_its_process(filled: Warehouse) -> None:
 
 
 def test_reader_waits_for_the_writer_in_another_thread(filled: Warehouse) -> None:
-    writing = threading.Event()
+    writing, patient = threading.Event(), Warehouse(filled.path, lock_timeout=60)
 
     def write() -> None:
         with filled.lease(read_only=False) as con:
@@ -104,7 +104,7 @@ def test_reader_waits_for_the_writer_in_another_thread(filled: Warehouse) -> Non
     thread = threading.Thread(target=write)
     thread.start()
     writing.wait()
-    assert set(filled.traces()["label"].to_pylist()) == {"late"}
+    assert set(patient.traces()["label"].to_pylist()) == {"late"}
     thread.join()
 
 
@@ -219,7 +219,7 @@ def test_timeout(filled: Warehouse) -> None:
     began = time.monotonic()
     with pytest.raises(QueryTimeoutError, match=r"0\.2 s"):
         filled.query("SELECT sum(a.range * b.range) FROM range(10_000_000) AS a, range(10_000_000) AS b", timeout=0.2)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
     assert filled.query("SELECT 1 AS a", timeout=30).num_rows == 1
 
 
@@ -264,7 +264,7 @@ def test_ctrl_c_cancels_the_statement(filled: Warehouse) -> None:
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         filled.query("SELECT sum(a.range * b.range) FROM range(10_000_000) AS a, range(10_000_000) AS b")
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
     assert filled.query("SELECT 1 AS a").num_rows == 1
 
 
