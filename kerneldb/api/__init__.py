@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kerneldb.api.planning import Planned, Request
     from kerneldb.api.recording import Recorded
     from kerneldb.api.replaying import Replayed
+    from kerneldb.api.upkeep import Copied
     from kerneldb.replay.options import Options
     from kerneldb.replay.recording.settings import Settings
     from kerneldb.warehouse import Warehouse
@@ -362,8 +363,8 @@ class Database:
         """Remove the named traces with all their rows."""
         self._warehouse.remove(_several(names))
 
-    def copy_from(self, source: Database, names: Sequence[str] = ()) -> list[str]:
-        """Copy traces (all, or the named ones) of `source` into this database; names of those it did not have."""
+    def copy_from(self, source: Database, names: Sequence[str] = ()) -> Copied:
+        """Copy traces (all, or the named ones) of `source` into this database, with what was learned of them."""
         from kerneldb.api import upkeep
 
         return upkeep.copy_traces(self._store.made(), source._warehouse, names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,10 +47,28 @@ def compact(
     return upkeep.compact(place_of(path), keep_hours, orphan_hours, lock_timeout)
 
 
-def copy_traces(target: Warehouse, source: Warehouse, names: Sequence[str]) -> list[str]:
-    """Copy the named traces (all where empty) into `target`, with their notes; names, there, of those it had not.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Copied:
+    """What a copy wrote: the names, in the target, of traces it had not, and how much was learned of all of them.
 
-    Raises UsageError for an unknown trace, and where source and target are one.
+    `notes` are annotations, `calls` calls of replays, `finds` launches whose call was found.
+    """
+
+    traces: list[str]
+    notes: int = 0
+    calls: int = 0
+    finds: int = 0
+
+    def __bool__(self) -> bool:
+        """Whether anything was written."""
+        return bool(self.traces or self.notes or self.calls or self.finds)
+
+
+def copy_traces(target: Warehouse, source: Warehouse, names: Sequence[str]) -> Copied:
+    """Copy the named traces (all where empty) into `target`, with notes, results of replays and found calls.
+
+    Traces that `target` has stay; what was learned of them since is added. Raises UsageError for an unknown trace, and
+    where source and target are one.
     """
     from kerneldb.warehouse import transfer
 
@@ -59,5 +78,6 @@ def copy_traces(target: Warehouse, source: Warehouse, names: Sequence[str]) -> l
     known = {row["name"]: row["trace_id"] for row in rows(source, "transfer_traces")}
     require("trace", list(names), list(known))
     wanted = [known[name] for name in names] if names else list(known.values())
-    added = transfer.transfer(target, source.place, wanted)
-    return [target.trace_name(trace_id) or trace_id for trace_id in added]
+    done = transfer.transfer(target, source.place, wanted)
+    traces = [target.trace_name(trace_id) or trace_id for trace_id in done.trace_ids]
+    return Copied(traces, done.learned.notes, done.learned.items, done.learned.finds)

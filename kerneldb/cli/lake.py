@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kerneldb.cli.console import MEGABYTE, note, plural
 from kerneldb.cli.options import DatabaseType, database_option, lock_timeout_option, open_database
 from kerneldb.cli.root import Settings
+
+if TYPE_CHECKING:
+    from kerneldb.api.upkeep import Copied
 
 
 def _chosen() -> str | Path:
@@ -81,9 +85,10 @@ def compact(*, keep: int, orphans_after: int, lock_timeout: float) -> None:
 @lock_timeout_option
 @database_option
 def push(names: tuple[str, ...], *, target: str | Path, lock_timeout: float) -> None:
-    """Copy traces (all, or the named ones) of the database into another one, with their notes.
+    """Copy traces (all, or the named ones) of the database into another one, with notes, replays and found calls.
 
-    Traces that are there already, by content, are left alone, so a push that was stopped can be given again.
+    Traces that are there already, by content, are left alone; what was learned of them since the last push is added.
+    So a push that was stopped can be given again, and one after a replay brings its results.
     """
     from kerneldb import api
 
@@ -99,14 +104,21 @@ def push(names: tuple[str, ...], *, target: str | Path, lock_timeout: float) -> 
 @lock_timeout_option
 @database_option
 def pull(names: tuple[str, ...], *, source: str | Path, lock_timeout: float) -> None:
-    """Copy traces (all, or the named ones) of another database into the database, with their notes."""
+    """Copy traces (all, or the named ones) of another database into the database: the same as push, the other way."""
     from kerneldb import api
 
     found = api.open(source, create=False, lock_timeout=lock_timeout)
     _say(open_database(create=True, lock_timeout=lock_timeout).copy_from(found, names), "pulled")
 
 
-def _say(added: list[str], done: str) -> None:
-    for name in added:
+def _say(copied: Copied, done: str) -> None:
+    for name in copied.traces:
         note(name)
-    note(f"{done} {plural(len(added), 'trace')}" if added else "nothing to do: all of them are there")
+    counts = {
+        "trace": len(copied.traces),
+        "note": copied.notes,
+        "replayed call": copied.calls,
+        "found call": copied.finds,
+    }
+    listed = ", ".join(plural(count, what) for what, count in counts.items() if count)
+    note(f"{done} {listed}" if copied else "nothing to do: all of it is there")

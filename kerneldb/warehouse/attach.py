@@ -130,7 +130,8 @@ def _connected(
     ends, pause = time.monotonic() + timeout, FIRST_PAUSE_S
     while True:
         try:
-            return _configured(path, attach, folders, prepare)
+            with interrupts():
+                return _configured(path, attach, folders, prepare)
         except duckdb.Error as error:
             problem = _problem(path, error)
             if not isinstance(problem, WarehouseLockedError) or time.monotonic() + pause > ends:

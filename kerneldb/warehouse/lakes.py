@@ -22,7 +22,7 @@ import duckdb
 from kerneldb.errors import WarehouseError, WarehouseLockedError, WarehouseMissingError
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import extensions
-from kerneldb.warehouse.attach import literal, transaction
+from kerneldb.warehouse.attach import interrupts, literal, transaction
 from kerneldb.warehouse.place import Place, masked
 
 if TYPE_CHECKING:
@@ -45,6 +45,18 @@ CONFLICTS: Final = (
 LOST: Final = ("connection", "SSL", "database has been invalidated", "server closed", "terminating")
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 2.0
+INLINED: Final = (
+    "annotations",
+    "commit_lock",
+    "devices",
+    "ingest_reports",
+    "process_groups",
+    "replay_runs",
+    "trace_files",
+    "trace_tags",
+    "traces",
+)
+"""Tables to which a commit adds a row or few. Those wait in the catalog until `compact`, instead of in a file each."""
 REMOTE: Final = ("s3://", "gs://", "gcs://", "r2://", "http://", "https://")
 SPOOLS: Final = Path(tempfile.gettempdir()).resolve()
 """Where conversions for a lake lie until they are committed: local to the node, and gone with it."""
@@ -76,6 +88,9 @@ def _lease(place: Place, way: str, folders: tuple[Path, ...]) -> Iterator[Connec
         con = _OPEN[key].cursor()
     try:
         con.execute(statement("session", "use"))
+        if way == "attach":
+            # One snapshot for all that is asked under this lease: else every statement looks for the newest one twice.
+            con.begin()
         yield con
     except duckdb.Error as error:
         if any(sign in str(error) for sign in LOST):
@@ -113,6 +128,7 @@ def owner(place: Place) -> Iterator[Connection]:
         yield con
 
 
+@interrupts()
 def _connected(place: Place, way: str, folders: tuple[Path, ...]) -> Connection:
     con = _plain(place, way)
     try:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from kerneldb.errors import UsageError
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import commit, lakes, migrate
+from kerneldb.warehouse import commit, lakes, migrate, results
 from kerneldb.warehouse.attach import literal, store_errors, transaction, write_lease
 from kerneldb.warehouse.place import Place
 
@@ -98,7 +98,7 @@ def discard(parts: Parts, added: Sequence[str]) -> None:
 
 
 def add(con: Connection, parts: Parts, *, replace: bool, tags: Mapping[str, str]) -> list[str]:
-    """Add traces of `source`, with names, calls, signatures and notes; the ids of those that were not there before.
+    """Add traces of `source`, with names, calls, signatures and tags; the ids of those that were not there before.
 
     With `replace`, traces that are there are written anew, and keep name, run, label and tags. Runs inside the
     transaction of the caller, which no other commit overlaps.
@@ -108,7 +108,6 @@ def add(con: Connection, parts: Parts, *, replace: bool, tags: Mapping[str, str]
     wanted = [trace_id for trace_id in parts.trace_ids if replace or trace_id not in present]
     for table in DIMENSIONS:
         con.execute(statement("lake", f"copy_{table}"), {} if table == "signatures" else ids)
-    con.execute(statement("lake", "copy_annotations"))
     facts = con.execute(statement("lake", "source_traces"), ids).fetchall()
     names = {name for (name,) in con.execute(statement("lake", "names")).fetchall()}
     for trace_id, name, _ in facts:
@@ -159,24 +158,34 @@ def batches(trace_ids: Sequence[str], size: int) -> Iterator[list[str]]:
         yield portion
 
 
-def transfer(target: Warehouse, place: Place, trace_ids: Sequence[str]) -> list[str]:
-    """Copy traces of the database at `place` into `target`, with their notes; the ids of those that were missing.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Copied:
+    """What a copy wrote: the ids of the traces that were missing, and what was learned of any of them."""
 
-    One of the two is a lake. Raises UsageError where both are lakes.
+    trace_ids: Sequence[str]
+    learned: results.Learned
+
+
+def transfer(target: Warehouse, place: Place, trace_ids: Sequence[str]) -> Copied:
+    """Copy traces of the database at `place` into `target`, with what was learned of them.
+
+    Traces that are there stay as they are; notes, results of replays and found calls are added to them, too. Raises
+    UsageError where both are lakes.
     """
-    if target.place.is_lake:
-        if place.is_lake:
-            message = "from lake to lake only by way of a file: pull the traces into one, and push them from there"
-            raise UsageError(message)
-        return [
-            trace_id
-            for portion in batches(trace_ids, PER_COMMIT)
-            for trace_id in publish(target.place, target.lock_timeout, place.path, portion)
-        ]
-    return _pull(target, place, trace_ids)
+    if not target.place.is_lake:
+        return _pull(target, place, trace_ids)
+    if place.is_lake:
+        message = "from lake to lake only by way of a file: pull the traces into one, and push them from there"
+        raise UsageError(message)
+    added = [
+        trace_id
+        for portion in batches(trace_ids, PER_COMMIT)
+        for trace_id in publish(target.place, target.lock_timeout, place.path, portion)
+    ]
+    return Copied(added, publish_learned(target.place, target.lock_timeout, place.path, trace_ids))
 
 
-def _pull(target: Warehouse, place: Place, trace_ids: Sequence[str]) -> list[str]:
+def _pull(target: Warehouse, place: Place, trace_ids: Sequence[str]) -> Copied:
     def attach_source(con: Connection) -> None:
         if place.is_lake:
             lakes.attach(con, place, "attach_lake_source")
@@ -194,7 +203,24 @@ def _pull(target: Warehouse, place: Place, trace_ids: Sequence[str]) -> list[str
             parts = prepare(con, portion, None)
             with transaction(con):
                 added += add(con, parts, replace=False, tags={})
-    return added
+        with transaction(con):
+            learned = results.add(con, trace_ids)
+    return Copied(added, learned)
+
+
+def publish_learned(place: Place, timeout: float, path: Path, trace_ids: Sequence[str]) -> results.Learned:
+    """Add what the DuckDB file `path` knows of traces of a lake, in one transaction; what it wrote.
+
+    Nothing is committed where the lake has all of it.
+    """
+    with (
+        lakes.write_lease(place, [path.parent]) as con,
+        store_errors(place),
+        source(con, path),
+    ):
+        if not results.listed(con, trace_ids):
+            return results.Learned()
+        return lakes.retried(con, place, timeout, lambda con: results.add(con, trace_ids))
 
 
 def publish(

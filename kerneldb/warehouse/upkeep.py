@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from kerneldb.errors import UsageError, WarehouseVersionError
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import Warehouse, lakes, migrate
-from kerneldb.warehouse.attach import store_errors, transaction, write_lease
+from kerneldb.warehouse.attach import literal, store_errors, transaction, write_lease
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,6 +103,9 @@ def _bring_up(con: Connection, place: Place) -> None:
             for _, clear in rows:
                 con.execute(clear)
             con.execute(statement("lake", "forget_unfinished"))
+    with transaction(con):
+        for table in lakes.INLINED:
+            con.execute(statement("lake", "inlined").format(table=literal(table)))
 
 
 def _never_filled(con: Connection, tables: Sequence[str]) -> list[str]:

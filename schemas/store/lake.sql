@@ -45,6 +45,11 @@ UPDATE commit_lock SET commits = commits + 1;
 CALL warehouse.set_option('parquet_compression', 'zstd');
 CALL warehouse.set_option('parquet_version', '2');
 CALL warehouse.set_option('target_file_size', '256MB');
+CALL warehouse.set_option('data_inlining_row_limit', 0);
+
+-- name: inlined
+-- Once a table has rows in the catalog, every query that reads it asks the catalog twice more, also when they are gone.
+CALL warehouse.set_option('data_inlining_row_limit', 10, table_name => {table});
 
 -- name: known
 SELECT trace_id FROM traces WHERE list_contains($trace_ids::VARCHAR[], trace_id);
@@ -104,7 +109,13 @@ WHERE trace_id = $trace_id;
 CREATE OR REPLACE TEMP TABLE used_signatures AS
 SELECT signature_id FROM source.main.rollups WHERE list_contains($trace_ids::VARCHAR[], trace_id)
 UNION
-SELECT found_id FROM source.main.rollups WHERE found_id IS NOT NULL AND list_contains($trace_ids::VARCHAR[], trace_id);
+SELECT found_id FROM source.main.rollups WHERE found_id IS NOT NULL AND list_contains($trace_ids::VARCHAR[], trace_id)
+UNION
+SELECT found_id
+FROM source.main.replays
+WHERE
+    found_id IS NOT NULL
+    AND signature_id IN (SELECT signature_id FROM source.main.rollups WHERE list_contains($trace_ids::VARCHAR[], trace_id));
 
 -- name: copy_kernel_names
 INSERT INTO kernel_names BY NAME
@@ -135,12 +146,6 @@ FROM source.main.signatures AS part
 WHERE
     part.signature_id IN (SELECT signature_id FROM used_signatures)
     AND NOT EXISTS (SELECT 1 FROM signatures AS present WHERE present.signature_id = part.signature_id);
-
--- name: copy_annotations
-INSERT INTO annotations BY NAME
-SELECT * FROM source.main.annotations WHERE signature_id IN (SELECT signature_id FROM used_signatures)
-EXCEPT ALL
-SELECT * FROM annotations;
 
 -- name: source_traces
 SELECT trace_id, name, run FROM source.main.traces WHERE list_contains($trace_ids::VARCHAR[], trace_id);

@@ -84,69 +84,71 @@ LEFT JOIN (
         AND k.arch IS NOT DISTINCT FROM p.device_arch
         AND k.multiprocessors IS NOT DISTINCT FROM p.multiprocessors;
 
+-- What users know about signatures, which goes before what the models say; of several notes on one fact, the latest holds.
+CREATE OR REPLACE VIEW signature_notes AS
+SELECT
+    signature_id,
+    arg_max(number, noted_at) FILTER (WHERE key = 'flops') AS flops,
+    arg_max(number, noted_at) FILTER (WHERE key = 'bytes') AS moved_bytes,
+    CASE WHEN count(*) FILTER (WHERE key IN ('flops', 'bytes')) > 0 THEN 'annotation' END AS work_method,
+    arg_max(value, noted_at) FILTER (WHERE key = 'role') AS role
+FROM (
+    SELECT
+        signature_id,
+        key,
+        value,
+        coalesce(number, try_cast(value AS DOUBLE)) AS number,
+        coalesce(noted_at, TIMESTAMP '1970-01-01') AS noted_at
+    FROM annotations
+)
+GROUP BY signature_id;
+
+-- The latest replay of a signature; of several in one run, that of the call which launched it most.
+CREATE OR REPLACE VIEW latest_replays AS
+SELECT
+    coalesce(replays.found_id, replays.signature_id) AS signature_id,
+    replays.grade,
+    replays.replay_ns,
+    replays.energy_mj,
+    replays.above_gap_mj,
+    replays.energy_reason
+FROM replays
+LEFT JOIN replay_runs USING (run_id)
+QUALIFY row_number() OVER (
+    PARTITION BY coalesce(replays.found_id, replays.signature_id)
+    ORDER BY replay_runs.started DESC, replays.launches DESC, replays.grade, replays.item_id, replays.ordinal
+) = 1;
+
 -- The call of a signature: what the operator was asked to do, the work of it, and the latest replay.
 CREATE OR REPLACE VIEW signature_calls AS
 SELECT
-    signatures.signature_id,
-    signatures.op,
-    signatures.input_dims,
-    signatures.input_strides,
-    signatures.input_dtypes,
-    signatures.scalars,
-    signatures.gemm_m,
-    signatures.gemm_n,
-    signatures.gemm_k,
-    signatures.gemm_batch,
-    signatures.numel,
-    signatures.dims_source,
-    coalesce(facts.flops, signatures.flops) AS flops,
-    coalesce(facts.moved_bytes, signatures.moved_bytes) AS moved_bytes,
-    coalesce(facts.work_method, signatures.work_method) AS work_method,
-    facts.flops AS noted_flops,
-    facts.moved_bytes AS noted_bytes,
-    facts.work_method AS noted_method,
-    facts.role,
-    replayed.grade AS replay_grade,
-    replayed.replay_ns,
-    replayed.energy_mj,
-    replayed.above_gap_mj,
-    replayed.energy_reason
-FROM signatures
-LEFT JOIN (
-    -- What users know goes before what the models say; of several notes, the latest holds.
-    SELECT
-        signature_id,
-        arg_max(number, noted_at) FILTER (WHERE key = 'flops') AS flops,
-        arg_max(number, noted_at) FILTER (WHERE key = 'bytes') AS moved_bytes,
-        CASE WHEN count(*) FILTER (WHERE key IN ('flops', 'bytes')) > 0 THEN 'annotation' END AS work_method,
-        arg_max(value, noted_at) FILTER (WHERE key = 'role') AS role
-    FROM (
-        SELECT
-            signature_id,
-            key,
-            value,
-            coalesce(number, try_cast(value AS DOUBLE)) AS number,
-            coalesce(noted_at, TIMESTAMP '1970-01-01') AS noted_at
-        FROM annotations
-    )
-    GROUP BY signature_id
-) AS facts USING (signature_id)
-LEFT JOIN (
-    -- The latest replay of a signature; of several in one run, that of the call which launched it most.
-    SELECT
-        coalesce(replays.found_id, replays.signature_id) AS signature_id,
-        replays.grade,
-        replays.replay_ns,
-        replays.energy_mj,
-        replays.above_gap_mj,
-        replays.energy_reason
-    FROM replays
-    LEFT JOIN replay_runs USING (run_id)
-    QUALIFY row_number() OVER (
-        PARTITION BY coalesce(replays.found_id, replays.signature_id)
-        ORDER BY replay_runs.started DESC, replays.launches DESC, replays.grade
-    ) = 1
-) AS replayed USING (signature_id);
+    s.signature_id,
+    s.op,
+    s.input_dims,
+    s.input_strides,
+    s.input_dtypes,
+    s.scalars,
+    s.gemm_m,
+    s.gemm_n,
+    s.gemm_k,
+    s.gemm_batch,
+    s.numel,
+    s.dims_source,
+    coalesce(noted.flops, s.flops) AS flops,
+    coalesce(noted.moved_bytes, s.moved_bytes) AS moved_bytes,
+    coalesce(noted.work_method, s.work_method) AS work_method,
+    noted.flops AS noted_flops,
+    noted.moved_bytes AS noted_bytes,
+    noted.work_method AS noted_method,
+    noted.role,
+    latest.grade AS replay_grade,
+    latest.replay_ns,
+    latest.energy_mj,
+    latest.above_gap_mj,
+    latest.energy_reason
+FROM signatures AS s
+LEFT JOIN signature_notes AS noted USING (signature_id)
+LEFT JOIN latest_replays AS latest USING (signature_id);
 
 -- One row per GPU activity. Small dimensions only: it never joins ops or metrics. The dimensions are joined with each other first, so
 -- that a launch is looked up four times and not six. A call that was found for a launch (found_id) goes before what its signature says.
@@ -300,24 +302,21 @@ LEFT JOIN (
     ) AS noted USING (trace_id)
 ) AS t USING (trace_id)
 LEFT JOIN (
+    -- The call as in signature_calls, whose own scan of the signatures is saved.
     SELECT
-        signatures.* EXCLUDE (
-            op,
-            input_dims,
-            input_strides,
-            input_dtypes,
-            scalars,
-            gemm_m,
-            gemm_n,
-            gemm_k,
-            gemm_batch,
-            numel,
-            dims_source,
-            flops,
-            moved_bytes,
-            work_method
-        ),
-        c.* EXCLUDE (signature_id),
+        signatures.* EXCLUDE (flops, moved_bytes, work_method),
+        coalesce(noted.flops, signatures.flops) AS flops,
+        coalesce(noted.moved_bytes, signatures.moved_bytes) AS moved_bytes,
+        coalesce(noted.work_method, signatures.work_method) AS work_method,
+        noted.flops AS noted_flops,
+        noted.moved_bytes AS noted_bytes,
+        noted.work_method AS noted_method,
+        noted.role,
+        latest.grade AS replay_grade,
+        latest.replay_ns,
+        latest.energy_mj,
+        latest.above_gap_mj,
+        latest.energy_reason,
         kernel_names.name,
         kernel_names.short_name,
         kernel_names.demangled,
@@ -329,7 +328,8 @@ LEFT JOIN (
         kernel_names.dtype
     FROM signatures
     LEFT JOIN kernel_names USING (name_id)
-    LEFT JOIN signature_calls AS c USING (signature_id)
+    LEFT JOIN signature_notes AS noted USING (signature_id)
+    LEFT JOIN latest_replays AS latest USING (signature_id)
 ) AS s USING (signature_id)
 LEFT JOIN signature_calls AS f ON l.found_id = f.signature_id
 LEFT JOIN device_peaks AS d ON l.trace_id = d.trace_id AND l.device = d.device;

@@ -57,7 +57,8 @@ LEFT JOIN (
     FROM replays
     LEFT JOIN replay_runs USING (run_id)
     QUALIFY row_number() OVER (
-        PARTITION BY replays.signature_id ORDER BY replay_runs.started DESC, replays.launches DESC, replays.grade
+        PARTITION BY replays.signature_id
+        ORDER BY replay_runs.started DESC, replays.launches DESC, replays.grade, replays.item_id, replays.ordinal
     ) = 1
 ) AS r ON g.signature_id = r.signature_id
 ORDER BY g.total_ns DESC, g.trace, g.signature_id;

@@ -141,7 +141,7 @@ def test_changes_of_notes_and_names(kind: str, request: pytest.FixtureRequest, r
 def test_push_and_pull_keep_everything(file: Path, sqlite_lake: Place, tmp_path: Path) -> None:
     back = tmp_path / "back.duckdb"
     assert "pushed 2 traces" in call(file, "push", "--to", sqlite_lake.uri).stderr
-    assert "all of them are there" in call(file, "push", "step", "--to", sqlite_lake.uri).stderr
+    assert "all of it is there" in call(file, "push", "step", "--to", sqlite_lake.uri).stderr
     assert "pulled 2 traces" in call(back, "pull", "--from", sqlite_lake.uri).stderr
     for sql in (
         "SELECT * EXCLUDE (ingested_at) FROM traces",
