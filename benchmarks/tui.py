@@ -54,6 +54,7 @@ BARS = {
     "jump to the begin": 0.15,
     "filter": 0.5,
     "timeline of everything": 0.3,
+    "timeline after a rest": 0.3,
     "zoom": 0.15,
     "pan": 0.15,
     "next launch": 0.15,
@@ -61,6 +62,8 @@ BARS = {
 """Seconds that hold on an idle machine of 2 cores; None: no bar."""
 MEMORY_BAR_MB = 400
 POLL_S = 0.01
+REST_S = 2.0
+"""Nobody presses a key for so long: what takes longest is asked for then, without being asked to."""
 
 
 @dataclasses.dataclass
@@ -129,6 +132,11 @@ async def drive(path: Path) -> Watch:
         watch.note("first data", since_start(), time.process_time())
         await browse(app, pilot, watch)
         await look(app, pilot, watch)
+    rested = KerneldbApp(path, Choice())
+    async with rested.run_test(size=SIZE) as pilot:
+        await settled(pilot)
+        await asyncio.sleep(REST_S)
+        await watch.time("timeline after a rest", lambda: lanes(rested))
     return watch
 
 
@@ -151,23 +159,25 @@ async def browse(app: KerneldbApp, pilot: Pilot[Any], watch: Watch) -> None:
 
 async def look(app: KerneldbApp, pilot: Pilot[Any], watch: Watch) -> None:
     """The timeline of everything, until its lanes are drawn, and moves in it, until all is at rest."""
-    from kerneldb.tui.widgets.gantt import Gantt
-
-    async def lanes() -> None:
-        app.show("timeline")
-        while not app.query(Gantt) or not app.query_one(Gantt).picture.rows:
-            await asyncio.sleep(POLL_S)
-        chart = app.query_one(Gantt)
-        for line in range(chart.size.height):
-            chart.render_line(line)
-
-    await watch.time("timeline of everything", lanes)
+    await watch.time("timeline of everything", lambda: lanes(app))
     await settled(pilot)
     await pressed(pilot, *["right"] * 20)
     for _ in range(5):
         await pressed(pilot, "w")
     for what, key in (("zoom", "w"), ("pan", "d"), ("next launch", "full_stop")):
         await watch.time(what, lambda key=key: pressed(pilot, key))  # type: ignore[misc]
+
+
+async def lanes(app: KerneldbApp) -> None:
+    """Show the timeline until its lanes are drawn."""
+    from kerneldb.tui.widgets.gantt import Gantt
+
+    app.show("timeline")
+    while not app.query(Gantt) or not app.query_one(Gantt).picture.rows:
+        await asyncio.sleep(POLL_S)
+    chart = app.query_one(Gantt)
+    for line in range(chart.size.height):
+        chart.render_line(line)
 
 
 async def pressed(pilot: Pilot[Any], *keys: str) -> None:

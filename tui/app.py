@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from textual import on
+from textual import events, on
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.containers import Container
@@ -16,6 +16,7 @@ from kerneldb.tui.memory import Memory
 from kerneldb.tui.model import LEVELS, Choice, History, command_line
 from kerneldb.tui.screens import BY_NAME, PLACES
 from kerneldb.tui.store import READY, Condition, Store
+from kerneldb.tui.tasks import supersede
 from kerneldb.tui.widgets.header import Facts, Status, Tabs, facts_of
 from kerneldb.tui.widgets.wherebar import WhereBar
 
@@ -25,11 +26,20 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult, SystemCommand
     from textual.screen import Screen
+    from textual.timer import Timer
 
     from kerneldb.tui.pane import Copy, Pane
 
 WATCH_S: Final = 1.0
 """How often the file is looked at for changes."""
+
+REST_S: Final = 0.15
+"""How long no screen asks anything before they ask for what nobody waits for yet; the file is still attached then."""
+FORESEEN: Final = ("timeline",)
+
+WHERE_KEYS: Final = ("slash", "w")
+HOLD_S: Final = 2.0
+"""How long keys wait at most for `/` to put the cursor into the WHERE bar."""
 
 NARROW, WIDE = 100, 140
 
@@ -49,7 +59,7 @@ class KerneldbApp(App[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NARROW, "-medium"), (WIDE, "-wide")]  # noqa: RUF012 (declared by Textual)
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(place.key, f"show({place.name!r})", place.title, show=False) for place in PLACES),
-        Binding("slash,w", "where", "Where", key_display="/"),
+        Binding(",".join(WHERE_KEYS), "where", "Where", key_display="/"),
         Binding("question_mark,f1", "help", "Keys", key_display="?"),
         Binding("ctrl+p", "command_palette", "Palette", show=False),
         Binding("colon", "go_to", "Go to", show=False, key_display=":"),
@@ -90,6 +100,9 @@ class KerneldbApp(App[None]):
         self._watch = watch
         self._busy = 0
         self._panes: dict[str, Pane] = {}
+        self._made: dict[str, Pane] = {}
+        self._rest: Timer | None = None
+        self._held: list[events.Key] | None = None
 
     # What screens use.
 
@@ -113,15 +126,19 @@ class KerneldbApp(App[None]):
 
     def command(self, *arguments: str, choice: Choice | None = None) -> str:
         """`kerneldb --db FILE ARGUMENTS --where … --trace …`, for a shell; `choice` None means the current one."""
-        return command_line(str(self.store.source), arguments, choice or self.choice)
+        return command_line(self.store.title, arguments, choice or self.choice)
 
     def show(self, name: str) -> None:
         """Bring the screen `name` (see `kerneldb.tui.screens`) to the front."""
         pane = self._panes.get(name)
+        if self.editing:
+            self.screen.set_focus(None)
         made = pane is None
         if pane is None:
-            pane = self._panes[name] = BY_NAME[name].make()
+            pane = self._panes[name] = self._make(name)
+            del self._made[name]
             pane.id = f"pane-{name}"
+            pane.ahead(self)
         for other in self._panes.values():
             other.display = other is pane
         self.query_one(Tabs).active = name
@@ -143,8 +160,53 @@ class KerneldbApp(App[None]):
         self._busy += by
         if self.is_running:
             self.query_one(Status).asking = self._busy > 0
+            if self._rest is not None:
+                self._rest.stop()
+            if self._watch and not self._busy:
+                self._rest = self.set_timer(REST_S, self._foresee)
+
+    def _make(self, name: str) -> Pane:
+        if name not in self._made:
+            self._made[name] = BY_NAME[name].make()
+        return self._made[name]
+
+    def _foresee(self) -> None:
+        """All is at rest: let screens ask for what takes longest, before anybody looks at them."""
+        for name in FORESEEN:
+            pane = self._panes[name] if name in self._panes else self._make(name)
+            if pane is not self.pane and not self.store.waiting:
+                pane.ahead(self)
+
+    @property
+    def editing(self) -> bool:
+        """Whether a condition is being written."""
+        return self.query_one(WhereBar).editing
 
     # How it works.
+
+    async def on_event(self, event: events.Event) -> None:
+        """Keys that come while `/` is on its way to its action wait for it: they are the condition."""
+        if not isinstance(event, events.Key) or event.is_forwarded:
+            await super().on_event(event)
+        elif self._held is not None:
+            self._held.append(event)
+        else:
+            if self._opens_bar(event):
+                self._held = []
+                self.set_timer(HOLD_S, self._let_go)
+            await super().on_event(event)
+
+    def _opens_bar(self, event: events.Key) -> bool:
+        found = self.screen.active_bindings.get(event.key) if event.key in WHERE_KEYS else None
+        focused = self.focused
+        taken = focused is not None and focused.check_consume_key(event.key, event.character)
+        return found is not None and found.binding.action == "where" and not taken
+
+    async def _let_go(self) -> None:
+        """Hand the keys that waited to what has the keyboard now."""
+        held, self._held = self._held, None
+        for event in held or ():
+            await super().on_event(event)
 
     def compose(self) -> ComposeResult:
         """Screens and Selection on top, the screen, the keys."""
@@ -157,7 +219,7 @@ class KerneldbApp(App[None]):
     def on_mount(self) -> None:
         """Show the first screen, and look at the file from time to time."""
         self._accept()
-        if self.store.path.exists():
+        if self.store.path.exists() and not self.store.is_lake:
             self.memory.add("files", str(self.store.path.absolute()))
         self.show(self._first)
         self._refresh_status()
@@ -184,7 +246,7 @@ class KerneldbApp(App[None]):
             return  # the screen says it
 
     def _consider(self, choice: Choice) -> None:
-        self.run_worker(self._choose(choice), group="choose", exclusive=True)
+        supersede(self, "choose", self._choose, choice)
 
     async def _choose(self, choice: Choice) -> None:
         bar = self.query_one(WhereBar)
@@ -229,7 +291,7 @@ class KerneldbApp(App[None]):
             self.query_one(WhereBar).suggester.words = await self.store.read(browsing.words)
 
     def _refresh_status(self) -> None:
-        self.run_worker(self._count(), group="status", exclusive=True)
+        supersede(self, "status", self._count)
 
     def _condition_changed(self, condition: Condition) -> None:
         if self.is_running:
@@ -251,9 +313,10 @@ class KerneldbApp(App[None]):
         """Show a screen."""
         self.show(name)
 
-    def action_where(self) -> None:
+    async def action_where(self) -> None:
         """Put the cursor into the WHERE bar."""
         self.query_one(WhereBar).edit()
+        await self._let_go()
 
     def action_reload(self) -> None:
         """Ask everything anew."""
@@ -353,13 +416,14 @@ class KerneldbApp(App[None]):
         elif any(pane.busy() for pane in self._panes.values()):
             self.notify("A replay is running; stop it first.", title="Not opened", severity="error")
         else:
-            self.run_worker(self._switch(path), group="choose", exclusive=True)
+            supersede(self, "choose", self._switch, path)
 
     async def _switch(self, path: Path) -> None:
         """Look at another file, from the beginning."""
         name = self.query_one(Tabs).active
         await self.query_one("#panes").remove_children()
         self._panes.clear()
+        self._made.clear()
         self.store.close()
         self.store = Store(path, self._condition_changed)
         self.history, self.signature, self.marked = History(Choice(level=self.choice.level)), None, ()
@@ -383,7 +447,7 @@ class KerneldbApp(App[None]):
         from kerneldb.tui.finding import go_to
 
         if text:
-            self.run_worker(go_to(self, text), group="choose", exclusive=True)
+            supersede(self, "choose", go_to, self, text)
 
     def action_clear(self) -> None:
         """Look at everything again."""

@@ -105,7 +105,7 @@ def session_facts(app: KerneldbApp) -> str:
         "system": f"{platform.system()} {platform.machine()}",
         "terminal": f"{app.size.width} × {app.size.height}, {app.console.color_system or 'no colours'}",
         "theme": app.theme,
-        "database": str(app.store.path),
+        "database": app.store.title,
         "selection": app.command("top"),
     }
     return "\n".join(f"{name:<10} {value}" for name, value in facts.items())

@@ -11,6 +11,7 @@ from textual.widgets import Static
 
 from kerneldb.api.browsing import ReadCancelledError
 from kerneldb.errors import KerneldbError
+from kerneldb.tui.tasks import supersede
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,6 +112,9 @@ class Pane(Widget):
                 return
         self.focus(scroll_visible=False)
 
+    def ahead(self, shell: KerneldbApp) -> None:
+        """Begin to ask: the pane is about to be mounted, or nothing else is going on."""
+
     # What subclasses use.
 
     @property
@@ -133,7 +137,7 @@ class Pane(Widget):
         self._stale = True
         if self.display and self._composed:
             self._stale = False
-            self.run_worker(self._run(), group="load", exclusive=True)
+            supersede(self, "load", self._run)
 
     def ready(self) -> None:
         """There is something to see already, though `load` goes on asking for more."""
@@ -153,7 +157,8 @@ class Pane(Widget):
         """The pane is there for the first time."""
         self._composed = True
         self.shown()
-        self.focus_default()
+        if not self.shell.editing:
+            self.focus_default()
 
     def shown(self) -> None:
         """The pane came to the front."""

@@ -13,7 +13,7 @@ NO_BREAK = "\N{NO-BREAK SPACE}"
 NO_MATCH = "No launch matches the Selection.\n\n[ goes back   / edits the condition"
 
 
-def no_traces(path: object) -> str:
+def no_traces(path: str) -> str:
     """What to type into a file without traces."""
     commands = (
         f"kerneldb --db {path} ingest trace.json.gz        PyTorch",
@@ -32,7 +32,7 @@ async def why_empty(store: Store, choice: Choice, *, wanted: str = "sums") -> st
     """Why the Selection has no rows. `wanted` says what was looked for: 'sums' of time, single 'launches'."""
     (found,) = await store.rows("tui_why_empty", {"names": list(choice.traces) or None})
     if not found["traces"]:
-        return no_traces(store.path)
+        return no_traces(store.title)
     if wanted == "launches" and not found["launches"]:
         return "Sums only: the tool that made these files reports no single launches.\n\ng shows kernels"
     if wanted == "sums" and found["launches"] and not found["timelines"] and not choice.where.strip():

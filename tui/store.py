@@ -37,6 +37,7 @@ LOCK_WAIT_S: Final = 0.2
 """How long one attempt waits for a writer; attempts go on until the file is free or nobody asks any more."""
 PAUSE_S: Final = 0.3
 AGAIN_S: Final = 0.05
+LAKE: Final = "ducklake:"
 WRITE_WAIT_S: Final = 5.0
 
 
@@ -54,13 +55,15 @@ READY: Final = Condition()
 class Store:
     """Questions to one database: a file, or the text that names a lake.
 
-    `path` is the file (of a lake, its text as a path: good for a name only). `tell` is called, on the event loop, when
-    the condition of the file changes.
+    `path` is the file; of a lake it is what its own files stand beside (`kerneldb.warehouse.place.Place`). `title` is
+    what may be shown of `source`: no passwords. `tell` is called, on the event loop, when the condition of the file
+    changes.
     """
 
     def __init__(self, source: str | Path, tell: Callable[[Condition], None] = lambda _: None) -> None:
         self.source = source
-        self.path = Path(source)
+        self.is_lake = str(source).startswith(LAKE)
+        self.path, self.title = _lake(source) if self.is_lake else (Path(source), str(source))
         self.condition = READY
         self.waiting = 0
         self._read_once = False
@@ -69,6 +72,7 @@ class Store:
         self._keeper = Keeper()
         self._threads = concurrent.futures.ThreadPoolExecutor(THREADS, "kerneldb-read")
         self._stamp = self._stamped()
+        self._spare: set[asyncio.Task[Any]] = set()
 
     async def rows(
         self, statement: str, params: Mapping[str, Any] | None = None, selection: Selection | None = None
@@ -91,7 +95,23 @@ class Store:
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """The result of `work` on a connection of a fresh lease, in a thread. It is interrupted when cancelled here."""
+        for task in self._spare - {asyncio.current_task()}:
+            task.cancel()
         return await self._retried(lambda: self._read(work))
+
+    def foresee(self, work: Callable[[Connection], T]) -> asyncio.Task[T]:
+        """As `read`, for what nobody waits for yet: it is given up as soon as anybody else asks.
+
+        Hand the task to `want` before it is awaited.
+        """
+        task = asyncio.create_task(self.read(work))
+        self._spare.add(task)
+        task.add_done_callback(self._spare.discard)
+        return task
+
+    def want(self, task: asyncio.Task[Any]) -> None:
+        """Somebody waits for what was foreseen."""
+        self._spare.discard(task)
 
     async def check(self, selection: Selection) -> None:
         """Raise SelectionError or UsageError where `selection` does not work, before any screen shows it."""
@@ -102,6 +122,11 @@ class Store:
     async def call(self, work: Callable[[Database], T]) -> T:
         """The result of `work` on the Python API, in a thread: what the commands do. It cannot be interrupted."""
         return await self._retried(lambda: self._in_thread(lambda: self._worked(work)))
+
+    @property
+    def address(self) -> str:
+        """What another process opens, wherever it runs."""
+        return str(self.source if self.is_lake else self.path.absolute())
 
     def writing(self) -> Database:
         """The Python API on the file, patient enough for commits. Every call of it takes a lease of its own."""
@@ -117,6 +142,10 @@ class Store:
         self._stamp = stamp
         self.forget()
         return True
+
+    def version(self) -> object | None:
+        """What is equal as long as the file has the same contents; None for a lake, where nobody can tell."""
+        return None if self.is_lake else self._stamped()
 
     def forget(self) -> None:
         """Check the file anew with the next question: it may be another one by now."""
@@ -190,6 +219,13 @@ class Store:
     def _stamped(self) -> tuple[tuple[int, int, int] | None, ...]:
         """Inode, size and time of the file and of its write-ahead log; None for what is not there."""
         return tuple(_stamp(path) for path in (self.path, self.path.with_name(self.path.name + ".wal")))
+
+
+def _lake(source: str | Path) -> tuple[Path, str]:
+    from kerneldb.warehouse.place import Place
+
+    place = Place.of(source)
+    return place.path, str(place)
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

@@ -7,6 +7,7 @@ A `Reading` runs in a worker thread. Its work gets a connection whose file is at
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import threading
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -58,8 +59,8 @@ class Reading(Generic[T]):
         self._check()
         try:
             with self._warehouse().lease() as con, query_errors():
-                self._hold(con)
                 try:
+                    self._hold(con)
                     return self._work(con)
                 finally:
                     self._hold(None)
@@ -155,19 +156,66 @@ def _keyed(source: Relation, level: str) -> Relation:
     return source.select(key_of(level).alias("key"), duckdb.StarExpression())
 
 
+class Runs:
+    """Numbers that follow each other in a few runs, none of which is held in memory."""
+
+    def __init__(self, runs: Sequence[range]) -> None:
+        self._runs = runs
+        self._starts = list(itertools.accumulate(map(len, runs), initial=0))
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def slice(self, start: int, count: int) -> list[int]:
+        """`count` numbers from the place `start`; fewer at the end."""
+        found: list[int] = []
+        for run, begin in zip(self._runs, self._starts, strict=False):
+            found += run[max(start - begin, 0) : max(start + count - begin, 0)]
+        return found
+
+    def find(self, number: int) -> int | None:
+        """The place of a number; None where it is not there."""
+        for run, begin in zip(self._runs, self._starts, strict=False):
+            if number in run:
+                return begin + run.index(number)
+        return None
+
+
+class Numbers:
+    """Numbers in any order, in memory: `array` is int64."""
+
+    def __init__(self, array: pa.ChunkedArray) -> None:
+        self._array = array
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def slice(self, start: int, count: int) -> list[int]:
+        """`count` numbers from the place `start`; fewer at the end."""
+        found: list[int] = self._array.slice(start, count).to_pylist()
+        return found
+
+    def find(self, number: int) -> int | None:
+        """The place of a number; None where it is not there."""
+        import pyarrow.compute as pc
+
+        place = pc.index(self._array, number).as_py()
+        return None if place < 0 else int(place)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class LaunchKeys:
-    """The selected launches in an order: `keys` are int64, place of the trace in `traces` (from 1) and launch index."""
+    """The selected launches in an order: `keys` hold the place of the trace in `traces` (from 1) and launch index."""
 
     traces: tuple[str, ...]
-    keys: pa.ChunkedArray
+    keys: Runs | Numbers
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def slice(self, start: int, count: int) -> list[tuple[str, int]]:
         """(trace id, launch index) of `count` launches from `start`."""
-        return [self.split(key) for key in self.keys.slice(start, count).to_pylist()]
+        return [self.split(key) for key in self.keys.slice(start, count)]
 
     def split(self, key: int) -> tuple[str, int]:
         """The trace id and the launch index that a key stands for."""
@@ -176,28 +224,31 @@ class LaunchKeys:
 
     def find(self, trace_id: str, index: int) -> int | None:
         """Where the launch stands in the order; None where it does not."""
-        import pyarrow.compute as pc
-
         if trace_id not in self.traces:
             return None
-        key = ((self.traces.index(trace_id) + 1) << PLACE_BITS) + index
-        place = pc.index(self.keys, key).as_py()
-        return None if place < 0 else int(place)
+        return self.keys.find(((self.traces.index(trace_id) + 1) << PLACE_BITS) + index)
 
 
 def launch_keys(con: Connection, selection: Selection, order: str | None, *, descending: bool) -> LaunchKeys:
-    """The keys of the selected launches, by the column `order` of `kernels` (None: by trace and index), then by key."""
+    """The keys of the selected launches, by the column `order` of `kernels` (None: by trace and index), then by key.
+
+    All launches of traces, as they began, need no list of keys.
+    """
     import duckdb
 
     column = duckdb.ColumnExpression
     traces = tuple(name for (name,) in con.sql(statement("tui_trace_order")).fetchall())
+    if order is None and not descending and not (selection.where or "").strip():
+        runs = rows(con, "tui_launch_runs", {"traces": list(selection.traces) or None})
+        if all(run["dense"] for run in runs):
+            return LaunchKeys(traces, Runs([range(run["first_key"], run["first_key"] + run["n"]) for run in runs]))
     found = ask(con, "tui_launch_keys", None, selection)
     if order is None:
         ordered = found.sort(column("key").desc() if descending else column("key"))
     else:
         by = column(order).desc() if descending else column(order).asc()
         ordered = found.sort(by.nulls_last(), column("key"))
-    return LaunchKeys(traces, ordered.select(column("key")).to_arrow_table().column(0))
+    return LaunchKeys(traces, Numbers(ordered.select(column("key")).to_arrow_table().column(0)))
 
 
 def launch_page(con: Connection, wanted: Sequence[tuple[str, int]]) -> list[dict[str, Any] | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from kerneldb.api.browsing import rows
+from kerneldb.api.browsing import ask, rows
 from kerneldb.api.queries import statement
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ Direction = Literal["next", "previous"]
 
 COLUMNS: Final = ("trace_id", "process", "device", "stream", "queue", "category", "timing", "start_ns", "end_ns")
 ACTIVITIES: Final = "activities"
+LANED: Final = "laned"
 NEARBY: Final = 16
 """A neighbour is looked for within so many times the visible range first: the engine skips the rest then."""
 
@@ -162,6 +163,12 @@ def axis(con: Connection, traces: Sequence[str]) -> Axis:
     return Axis(placed, aligned, tuple((row["trace"], _reason(row)) for row in found if row["first_ns"] is None))
 
 
+def beginning(con: Connection, known: Axis | None, selection: Selection, columns: int) -> tuple[Axis, Seen]:
+    """The axis (`known`, where it is) of a selection and everything on it, in as many bins as there are `columns`."""
+    shown = known or axis(con, selection.traces)
+    return shown, lanes(con, shown, selection, Stretch.of(0, shown.end_ns, columns))
+
+
 def _one_clock(timed: Sequence[Row]) -> bool:
     clocks = {(row["run"], row["clock"]) for row in timed}
     known = all(row["base_ns"] is not None and row["run"] is not None and row["clock"] is not None for row in timed)
@@ -211,7 +218,8 @@ def _read(con: Connection, relation: Relation) -> None:
 def _binned(con: Connection, shown: Axis, stretch: Stretch) -> Seen:
     if not shown.traces:
         return Seen()
-    params = {**_placed(shown, stretch), "step_ns": stretch.step_ns}
+    whole = stretch.first_ns <= 0 and stretch.last_ns > shown.end_ns
+    params = {**_placed(shown, stretch), "step_ns": stretch.step_ns, "whole": whole}
     bins: dict[Lane, dict[int, Bin]] = {}
     categories: dict[str | None, int] = {}
     for number, process, device, lane, place, busy, category, n in con.sql(
@@ -301,9 +309,8 @@ def labels(
 ) -> list[Label]:
     """The launches of at least `least_ns` in the stretch, at most `most` of them, the longest."""
     found = []
-    for row in rows(
-        con, "tui_timeline_labels", {**_placed(shown, stretch), "least_ns": least_ns, "most": most}, selection
-    ):
+    params = {**_placed(shown, stretch), "least_ns": least_ns, "most": most}
+    for row in _laned(con, "tui_timeline_labels", params, selection):
         process = row["process"] if shown.traces[row["number"]].processes > 1 else None
         lane = Lane(row["number"], process, row["device"], row["lane"])
         found.append(Label(lane, row["begins"], row["ends"], row["label"], row["category"]))
@@ -311,8 +318,14 @@ def labels(
 
 
 def _one(con: Connection, name: str, params: Mapping[str, Any], selection: Selection) -> Row | None:
-    found = rows(con, name, params, selection)
+    found = _laned(con, name, params, selection)
     return found[0] if found else None
+
+
+def _laned(con: Connection, name: str, params: Mapping[str, Any], selection: Selection) -> list[Row]:
+    """The rows of a statement that reads `laned`, the launches of `selection` with their lanes."""
+    con.register(LANED, ask(con, "tui_timeline_laned", None, selection))
+    return rows(con, name, params)
 
 
 def lane_of(shown: Axis, row: Row) -> Lane:

@@ -1,6 +1,7 @@
 -- Bins of $step_ns from $first_ns to $last_ns of the common axis: per lane and bin the time that launches ran, the category that ran
 -- longest, and the launches, each counted in the first bin that shows it. `placed` says where the traces lie on the axis. One pass:
 -- launches that go from one bin to another are summed by that pair, and only the few sums are spread over the bins between.
+-- $whole says that nothing reaches out of the stretch, so that nothing has to be cut off.
 -- Rows without a bin are the sums of categories over all lanes. A lane is twice the stream, or twice the queue and one: a number is grouped faster than two that may be NULL.
 WITH placed AS (
     SELECT
@@ -16,16 +17,21 @@ cut AS (
         a.device,
         coalesce(2 * a.stream, 2 * a.queue + 1) AS lane,
         a.category,
-        greatest(a.start_ns + p.shift_ns - $first_ns, 0) AS begins,
-        least(a.end_ns + p.shift_ns - $first_ns, $last_ns - $first_ns) AS ends
+        CASE
+            WHEN $whole THEN a.start_ns + p.shift_ns - $first_ns
+            ELSE greatest(a.start_ns + p.shift_ns - $first_ns, 0)
+        END AS begins,
+        CASE
+            WHEN $whole THEN a.end_ns + p.shift_ns - $first_ns
+            ELSE least(a.end_ns + p.shift_ns - $first_ns, $last_ns - $first_ns)
+        END AS ends
     FROM activities AS a
     INNER JOIN placed AS p USING (trace_id)
     WHERE
         a.timing = 'timeline'
         AND a.start_ns < $highest_ns
         AND a.end_ns >= $lowest_ns
-        AND a.start_ns + p.shift_ns < $last_ns
-        AND a.end_ns + p.shift_ns >= $first_ns
+        AND ($whole OR (a.start_ns + p.shift_ns < $last_ns AND a.end_ns + p.shift_ns >= $first_ns))
 ),
 
 paired AS (

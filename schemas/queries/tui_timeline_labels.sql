@@ -10,16 +10,15 @@ SELECT
     p.number,
     a.process,
     a.device,
-    coalesce(2 * a.stream, 2 * a.queue + 1) AS lane,
+    a.lane,
     a.start_ns + p.shift_ns AS begins,
     a.end_ns + p.shift_ns AS ends,
     coalesce(a.short_name, a.copy_kind, a.kind) AS label,
     a.category
-FROM selection AS a
+FROM laned AS a
 INNER JOIN placed AS p USING (trace_id)
 WHERE
-    a.timing = 'timeline'
-    AND a.start_ns < $highest_ns
+    a.start_ns < $highest_ns
     AND a.end_ns >= $lowest_ns
     AND a.duration_ns >= $least_ns
     AND a.start_ns + p.shift_ns < $last_ns

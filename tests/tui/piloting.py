@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from unittest import mock
 
 from textual.worker import WorkerCancelled
 
@@ -15,28 +16,60 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
     from pathlib import Path
 
+    from textual.message_pump import MessagePump
     from textual.pilot import Pilot
+
+CALM_TURNS: Final = 3
+"""So many turns of the loop without a message count as calm."""
 
 
 async def settled(pilot: Pilot[Any], seconds: float = 60.0) -> None:
-    """Wait until no worker runs any more and what they changed is drawn."""
+    """Wait until no worker runs any more and what they changed is drawn.
+
+    `Pilot.pause` waits until the processor is idle, which takes a tenth of a second and more where others are at work.
+    """
     async with asyncio.timeout(seconds):
         while True:
-            await pilot.pause()
+            await _calm(pilot)
             try:
                 await pilot.app.workers.wait_for_complete()
             except WorkerCancelled:  # another one took its place; or it is us that are told to wait no longer
                 if (task := asyncio.current_task()) is not None and task.cancelling():
                     raise asyncio.CancelledError from None
-            await pilot.pause()
+            await _calm(pilot)
             if all(worker.is_finished for worker in pilot.app.workers):
                 return
+
+
+async def _calm(pilot: Pilot[Any]) -> None:
+    """Wait until every widget has handled its messages, and those that came of them, and the screen is drawn."""
+    app = pilot.app
+    await pilot._wait_for_screen()
+    await app.animator.wait_until_complete()
+    if app._exit:
+        return
+    drawn = asyncio.Event()
+    app.screen.call_after_refresh(drawn.set)
+    await drawn.wait()
+    calm = 0
+    while calm < CALM_TURNS:
+        await asyncio.sleep(0)
+        calm = 0 if any(map(_has_mail, (app, *app.screen.walk_children(with_self=True)))) else calm + 1
+
+
+def _has_mail(pump: MessagePump) -> bool:
+    return pump.is_running and (bool(pump._next_callbacks) or not pump._message_queue.empty())
+
+
+async def _at_once(*_: float) -> None:
+    """In place of Textual's wait for an idle processor."""
 
 
 async def press(pilot: Pilot[Any], *keys: str) -> None:
     """Press keys, one after the other, and wait until all is settled after each."""
     for key in keys:
-        await pilot.press(key)
+        with mock.patch("textual.app.wait_for_idle", _at_once):
+            await pilot.press(key)
         await settled(pilot)
 
 

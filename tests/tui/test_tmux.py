@@ -108,7 +108,6 @@ def test_screens_a_filter_a_storm_of_sizes_and_the_end(trace_database: Path, ter
     terminal.press("2")
     terminal.wait("operators →")
     terminal.press("/")
-    time.sleep(1)  # until the line has the keyboard
     terminal.type(GEMM)
     terminal.press("Enter")
     launches = kerneldb.open(trace_database).sql("SELECT count(*) AS n FROM selection", where=GEMM).rows()[0]["n"]

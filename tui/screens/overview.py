@@ -133,7 +133,7 @@ class OverviewPane(Pane):
         selection = self.choice.selection()
         self._traces = await self.store.rows("tui_overview_traces")
         if not self._traces:
-            return no_traces(self.store.path)
+            return no_traces(self.store.title)
         await self._load_sums(selection)
         self.ready()
         await self._load_work(selection)

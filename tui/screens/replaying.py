@@ -14,6 +14,7 @@ from textual.widgets import Static
 from kerneldb.errors import UsageError
 from kerneldb.tui import numbers, running, theme
 from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.tasks import supersede
 from kerneldb.tui.widgets.columns import Column, text
 from kerneldb.tui.widgets.gauge import Gauge
 from kerneldb.tui.widgets.rows import ListRows
@@ -228,7 +229,7 @@ class ReplayPane(Pane):
             return
         from kerneldb.tui.child import Order
 
-        order = Order(str(self.store.path.absolute()), self._request(), self.settings.options(), resume)
+        order = Order(self.store.address, self._request(), self.settings.options(), resume)
         self.child = running.Child(order, self.command_of_child)
         self.progress = running.Progress()
         self.pausing = False
@@ -341,7 +342,7 @@ class ReplayPane(Pane):
     def action_last(self) -> None:
         """What came of the latest run."""
         if self.runs:
-            self.run_worker(self._show_results(), group="results", exclusive=True)
+            supersede(self, "results", self._show_results)
         else:
             self.shell.notify("No replay yet.", markup=False)
 

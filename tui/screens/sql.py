@@ -11,6 +11,7 @@ from textual.widgets import Static
 from kerneldb.tui import numbers
 from kerneldb.tui.model import equals
 from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.tasks import supersede
 from kerneldb.tui.widgets.columns import Column, plain
 from kerneldb.tui.widgets.rows import ArrowRows
 from kerneldb.tui.widgets.sqledit import SqlEdit
@@ -129,7 +130,7 @@ class SqlPane(Pane):
         if not self._past or self._past[0] != text:
             self._past.insert(0, text)
             self.shell.memory.add("sql", text)
-        self._worker = self.run_worker(self._ask(text), group="sql", exclusive=True)
+        self._worker = supersede(self, "sql", self._ask, text)
 
     @on(SqlEdit.Stop)
     def action_stop(self) -> None:

@@ -16,26 +16,19 @@ from kerneldb.tui import theme
 from kerneldb.tui.model import both, equals
 from kerneldb.tui.numbers import count, duration, percent
 from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.screens.timeline_asking import MOST_NAMED, First, Wanted
 from kerneldb.tui.screens.timeline_rows import Board, facts_of, sentence_for
-from kerneldb.tui.widgets.gantt import Gantt, Pointer, clock
+from kerneldb.tui.tasks import supersede
+from kerneldb.tui.widgets.gantt import Gantt, Pointer, clock, columns_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import duckdb
     from textual.app import ComposeResult
 
+    from kerneldb.tui.app import KerneldbApp
     from kerneldb.tui.model import Choice
-
-    Connection = duckdb.DuckDBPyConnection
-    More = tuple[Mapping[int, Mapping[int, timeline.Bin]], list[timeline.Label], dict[str, Any] | None]
 
 Row = dict[str, Any]
 
-MOST_NAMED: Final = 100_000
-"""With more launches in view than this, none is wide enough to be worth looking for its name."""
-NAMES: Final = 400
-LEAST_NAMED_CELLS: Final = 5
 AROUND: Final = 8
 """A launch that is jumped to takes this part of the width."""
 PAN: Final = 0.25
@@ -87,6 +80,7 @@ class TimelinePane(Pane):
         self.launch: Row | None = None
         self._sought: str | None = None
         self._columns = 0
+        self._first = First()
 
     def compose_content(self) -> ComposeResult:
         """The lanes, the colours, the launch under the cursor."""
@@ -96,16 +90,21 @@ class TimelinePane(Pane):
 
     # Data.
 
+    def ahead(self, shell: KerneldbApp) -> None:
+        """Ask before there are widgets: the chart is going to be as wide as the terminal."""
+        if self._stale:
+            self._first.begin(shell.store, shell.choice.selection(), columns_in(shell.size.width))
+
     async def load(self) -> str | None:
         """The axis and everything on it; then what is in view."""
-        axis = await self.store.read(lambda con: timeline.axis(con, self.choice.traces))
+        self._columns = self._width
+        axis, whole = await self._first.answer(self.store, self.choice.selection(), self._columns)
         if not axis.traces:
             return sentence_for(axis)
         if axis != self.axis:
             self.axis, self.first_ns, self.last_ns = axis, 0, axis.end_ns
             self.cursor_ns, self.lane, self.mark_ns, self.launch = 0, None, None, None
-        self._columns, everything = self.query_one(Gantt).columns, self._stretch(0, axis.end_ns)
-        whole = await self._lanes(everything)
+        everything = self._stretch(0, axis.end_ns)
         if not whole.lanes:
             return "No launch of the Selection has times."
         pinned = self.board.pinned if self.board.axis == axis else ()
@@ -123,8 +122,14 @@ class TimelinePane(Pane):
     def _everything(self) -> bool:
         return self.first_ns == 0 and self.last_ns >= self.axis.end_ns
 
+    @property
+    def _width(self) -> int:
+        """Columns of the chart; before it has a size, those that it is going to have."""
+        chart = self.query_one(Gantt)
+        return chart.columns if chart.size.width else columns_in(self.shell.size.width)
+
     def _stretch(self, first_ns: int, last_ns: int) -> Stretch:
-        return Stretch.of(first_ns, last_ns, self.query_one(Gantt).columns)
+        return Stretch.of(first_ns, last_ns, self._width)
 
     async def _lanes(self, stretch: Stretch) -> Seen:
         axis, selection = self.axis, self.choice.selection()
@@ -140,18 +145,13 @@ class TimelinePane(Pane):
 
     async def _more(self) -> None:
         """Ask for what comes after the bins, in one go: phases, names of wide launches, the launch under the cursor."""
-        stretch, board, lane = self._stretch(self.first_ns, self.last_ns), self.board, self.lane
-        axis, selection, span = self.axis, self.choice.selection(), self._span()
-        wanted = (board.has_phases, board.view.launches <= MOST_NAMED, not self._holds(self.launch))
-        held, least = self.launch, LEAST_NAMED_CELLS * stretch.step_ns
-
-        def ask(con: Connection) -> More:
-            phases = timeline.phases(con, axis, selection, stretch) if wanted[0] else {}
-            names = timeline.labels(con, axis, selection, stretch, least, NAMES) if wanted[1] else []
-            found = timeline.at(con, axis, selection, lane, span) if wanted[2] and lane is not None else held
-            return phases, names, found
-
-        board.phases, board.names, self.launch = await self.store.read(ask)
+        stretch, board = self._stretch(self.first_ns, self.last_ns), self.board
+        held, named = self._holds(self.launch), board.view.launches <= MOST_NAMED
+        lane, selection = None if held else self.lane, self.choice.selection()
+        wanted = Wanted(self.axis, selection, stretch, board.has_phases, named, lane, self._span())
+        more = await self.store.read(wanted.ask)
+        board.phases, board.names = more.phases, more.names
+        self.launch = self.launch if held else more.launch
         if self._everything:
             board.has_phases = bool(board.phases)
         self._draw()
@@ -188,7 +188,7 @@ class TimelinePane(Pane):
     def _moved(self) -> None:
         """The range in view is another one."""
         self._clamp()
-        self.run_worker(self._look(), group="view", exclusive=True)
+        supersede(self, "view", self._look)
 
     async def _look(self) -> None:
         self.shell.busy_changed(+1)
@@ -201,7 +201,7 @@ class TimelinePane(Pane):
     def _pointed(self) -> None:
         """The cursor is elsewhere in what is in view."""
         self._draw()
-        self.run_worker(self._under_cursor(), group="cursor", exclusive=True)
+        supersede(self, "cursor", self._under_cursor)
 
     def _clamp(self) -> None:
         """Keep the range inside the axis, and no finer than a ns a column."""
@@ -285,11 +285,11 @@ class TimelinePane(Pane):
 
     def action_step(self, direction: timeline.Direction) -> None:
         """The launch before or after the one under the cursor."""
-        self.run_worker(self._step(direction, same=False), group="cursor", exclusive=True)
+        supersede(self, "cursor", self._step, direction, same=False)
 
     def action_same(self, direction: timeline.Direction) -> None:
         """The launch before or after of the same kernel signature."""
-        self.run_worker(self._step(direction, same=True), group="cursor", exclusive=True)
+        supersede(self, "cursor", self._step, direction, same=True)
 
     async def _step(self, direction: timeline.Direction, *, same: bool) -> None:
         if self.lane is None:
@@ -317,7 +317,7 @@ class TimelinePane(Pane):
 
     def seek(self, trace_id: str, launch_index: int) -> None:
         """Show one launch, with what ran around it."""
-        self.run_worker(self._seek(trace_id, launch_index), group="cursor", exclusive=True)
+        supersede(self, "cursor", self._seek, trace_id, launch_index)
 
     async def _seek(self, trace_id: str, launch_index: int) -> None:
         selection = self.choice.selection()

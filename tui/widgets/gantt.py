@@ -127,12 +127,12 @@ class Gantt(Widget, can_focus=True):
     @property
     def label_width(self) -> int:
         """Columns left of the lanes."""
-        return WIDE_GUTTER if self.size.width >= WIDE else GUTTER
+        return gutter(self.size.width)
 
     @property
     def columns(self) -> int:
         """Columns of the lanes."""
-        return max(self.size.width - self.label_width, 10)
+        return columns_in(self.size.width)
 
     def show(self, picture: Picture | None = None, pointer: Pointer | None = None) -> None:
         """Draw something else, or the cursor elsewhere; what is None stays."""
@@ -345,6 +345,16 @@ class Gantt(Widget, can_focus=True):
             text = " " + fit(name.text, last - first - 2) + " "
             taken.update({first + place: (character, name.category) for place, character in enumerate(text)})
         return taken
+
+
+def gutter(width: int) -> int:
+    """Columns left of the lanes in a chart of a width."""
+    return WIDE_GUTTER if width >= WIDE else GUTTER
+
+
+def columns_in(width: int) -> int:
+    """Columns of the lanes in a chart of a width."""
+    return max(width - gutter(width), 10)
 
 
 @functools.cache

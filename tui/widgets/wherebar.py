@@ -125,9 +125,9 @@ class WhereBar(Vertical):
         return self.line.has_focus
 
     def edit(self) -> None:
-        """Put the cursor at the end of the line."""
+        """Put the cursor at the end of the line, at once: the next key may be on its way already."""
         self.line.begin()
-        self.line.focus()
+        self.screen.set_focus(self.line)
         self.line.cursor_position = len(self.line.value)
 
     def leave(self) -> None:

@@ -1,0 +1,30 @@
+-- What the timeline tells about launches: those of the selection that have times, each with its lane.
+SELECT
+    trace,
+    trace_id,
+    launch_index,
+    process,
+    device,
+    coalesce(2 * stream, 2 * queue + 1) AS lane,
+    kind,
+    name,
+    short_name,
+    category,
+    op,
+    phase,
+    start_ns,
+    end_ns,
+    duration_ns,
+    grid_x,
+    grid_y,
+    grid_z,
+    block_x,
+    block_y,
+    block_z,
+    bytes,
+    copy_kind,
+    tflops,
+    gbs,
+    signature_id
+FROM selection
+WHERE timing = 'timeline' AND start_ns IS NOT NULL;

@@ -1,0 +1,204 @@
+"""What comes before it is asked for, and keys that come before the screen is there."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from textual import events
+
+from kerneldb.api import timeline
+from kerneldb.api.browsing import Numbers, Runs
+from kerneldb.selection import Selection
+from kerneldb.tui.model import Choice
+from kerneldb.tui.screens.timeline_asking import First
+from kerneldb.tui.store import Store
+from kerneldb.tui.widgets.gantt import Gantt
+from kerneldb.tui.widgets.header import Tabs
+from kerneldb.tui.widgets.table import Table
+from kerneldb.tui.widgets.wherebar import WhereInput
+from tests.tui.piloting import driven, opened, press, settled
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kerneldb.tui.app import KerneldbApp
+
+KEYS = {"slash": "/", "space": " ", "equals_sign": "="}
+
+
+def burst(app: KerneldbApp, *keys: str) -> None:
+    """Keys at once, as a terminal hands them over that was busy."""
+    for key in keys:
+        app.post_message(events.Key(key, KEYS.get(key, key if len(key) == 1 else None)))
+
+
+@pytest.mark.parametrize("keys", [("slash",), ("w",), ("2", "slash"), ("down", "slash")])
+def test_keys_right_behind_the_slash_are_the_condition(trace_database: Path, keys: tuple[str, ...]) -> None:
+    async def flow() -> None:
+        async with opened(trace_database) as (app, pilot):
+            burst(app, *keys, *"ghw", "slash", "2", "q")
+            await settled(pilot)
+            assert app.query_one(WhereInput).value == "ghw/2q"
+            assert app.editing
+            assert (app.choice.level, app.query_one(Tabs).active) == (
+                "kernel",
+                "kernels" if "2" in keys else "overview",
+            )
+
+            await press(pilot, "escape", "8")
+            assert (app.editing, app.query_one(WhereInput).value) == (False, "")
+            assert app.query_one(Tabs).active == "sql"
+
+    driven(flow)
+
+
+def test_a_screen_that_takes_w_keeps_it(trace_database: Path) -> None:
+    async def flow() -> None:
+        async with opened(trace_database, first="timeline") as (app, pilot):
+            burst(app, "w", "d", "w")
+            await settled(pilot)
+            assert not app.editing
+            assert app.query_one(Gantt).picture.first_ns > 0
+
+    driven(flow)
+
+
+def counted_beginnings(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """The arguments of each first question of a timeline from now on."""
+    calls: list[tuple[Any, ...]] = []
+    asked = timeline.beginning
+
+    def beginning(*arguments: Any) -> Any:
+        calls.append(arguments[1:])
+        return asked(*arguments)
+
+    monkeypatch.setattr(timeline, "beginning", beginning)
+    return calls
+
+
+def test_the_timeline_is_asked_for_once_and_before_it_is_there(
+    trace_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = counted_beginnings(monkeypatch)
+
+    async def flow() -> None:
+        async with opened(trace_database, first="kernels") as (app, pilot):
+            app.show("timeline")
+            assert not app.query(Gantt)
+            await settled(pilot)
+            (first,) = calls
+            assert first[0] is None
+            assert first[2] == app.query_one(Gantt).columns
+
+            app.choose(where="category = 'GEMM'")
+            await settled(pilot)
+            assert calls[1][:2] == (app.pane._first._axis[2], Selection("category = 'GEMM'"))  # type: ignore[attr-defined]
+            assert len(calls) == 2
+
+    driven(flow)
+
+
+def test_what_was_foreseen_at_rest_is_shown_without_asking(
+    trace_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = counted_beginnings(monkeypatch)
+
+    async def flow() -> None:
+        async with opened(trace_database, first="kernels") as (app, pilot):
+            app._foresee()
+            while app.store.waiting or not calls:
+                await asyncio.sleep(0.01)
+            await press(pilot, "4")
+            assert len(calls) == 1
+            assert app.query_one(Gantt).picture.rows
+
+            await press(pilot, "2")
+            app._foresee()
+            await settled(pilot)
+            assert len(calls) == 1, "nothing is out of date"
+
+            app.choose(traces=("step",))
+            await settled(pilot)
+            app._foresee()
+            while app.store.waiting or len(calls) < 2:
+                await asyncio.sleep(0.01)
+            await press(pilot, "4")
+            assert [call[1] for call in calls] == [Selection(), Selection(None, ("step",))]
+
+    driven(flow)
+
+
+def test_what_is_foreseen_gives_way(trace_database: Path) -> None:
+    begun, free = threading.Event(), threading.Event()
+
+    def slow(_con: Any) -> str:
+        begun.set()
+        assert free.wait(30)
+        return "slow"
+
+    async def flow() -> None:
+        store = Store(trace_database)
+        given_up, wanted = store.foresee(slow), None
+        await asyncio.to_thread(begun.wait)
+        assert await store.read(lambda con: con.execute("SELECT 1").fetchone()) == (1,)
+        assert given_up.cancelled() or given_up.cancelling()
+
+        wanted = store.foresee(slow)
+        await asyncio.sleep(0)
+        store.want(wanted)
+        await store.read(lambda con: con.execute("SELECT 1").fetchone())
+        free.set()
+        assert await wanted == "slow"
+        store.close()
+
+    asyncio.run(flow())
+
+
+def test_a_first_question_of_other_contents_is_asked_anew(trace_database: Path) -> None:
+    async def flow() -> None:
+        store, first = Store(trace_database), First()
+        first.begin(store, Selection(), 40)
+        axis, seen = await first.answer(store, Selection("category = 'GEMM'"), 40)
+        assert set(seen.categories) == {"GEMM"}
+        again, everything = await first.answer(store, Selection(), 20)
+        assert again is axis
+        assert set(everything.categories) > {"GEMM"}
+        assert max(place for bins in everything.lanes.values() for place in bins) < 20
+        store.close()
+
+    asyncio.run(flow())
+
+
+def test_runs_are_the_numbers_that_they_stand_for() -> None:
+    import pyarrow as pa
+
+    parts = [range(5, 9), range(20, 21), range(100, 107)]
+    runs, numbers = Runs(parts), Numbers(pa.chunked_array([pa.array(list(part)) for part in parts]))
+    assert len(runs) == len(numbers) == 12
+    for start in range(13):
+        for count in range(14):
+            assert runs.slice(start, count) == numbers.slice(start, count)
+    assert [runs.find(number) for number in range(110)] == [numbers.find(number) for number in range(110)]
+    assert (len(Runs([])), Runs([]).slice(0, 5), Runs([]).find(1)) == (0, [], None)
+
+
+def test_no_password_is_shown() -> None:
+    store = Store("ducklake:postgres:dbname=traces host=db password=secret")
+    assert (store.path.name, store.is_lake, store.version()) == ("traces.ducklake", True, None)
+    assert "secret" not in store.title
+    assert "secret" in store.address
+    store.close()
+
+
+def test_launches_of_all_traces_need_no_list(trace_database: Path) -> None:
+    async def flow() -> None:
+        async with opened(trace_database, Choice(level="launch"), first="kernels") as (app, pilot):
+            table = app.pane.query_one(Table)
+            assert isinstance(table.rows._keys.keys, Runs)  # type: ignore[attr-defined]
+            await press(pilot, "S")
+            assert isinstance(table.rows._keys.keys, Numbers)  # type: ignore[attr-defined]
+
+    driven(flow)
