@@ -102,7 +102,7 @@ def convert(what: Path | Unit, folder: Path, options: Options, progress: Progres
     unit = what if isinstance(what, Unit) else _unit(what)[1]
     if unit.reader is None:
         return list(_pytorch(unit.files[0], folder, options, progress))
-    with _translated(str(unit.path)):
+    with _translated(unit.label):
         return [unit.reader.convert(unit, folder / "000", options, progress)]
 
 
@@ -121,7 +121,7 @@ def _translated(label: str) -> Iterator[None]:
     """A value that no reader expected costs its own file only; lack of memory and interrupts pass."""
     from polars.exceptions import PolarsError
 
-    odd = (PolarsError, ValueError, OverflowError, AttributeError, TypeError, KeyError, RecursionError)
+    odd = (PolarsError, ValueError, ArithmeticError, AttributeError, TypeError, KeyError, RecursionError)
     try:
         yield
     except odd as error:

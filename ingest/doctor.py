@@ -63,7 +63,7 @@ def read_table(manifest: Manifest, table: str, *columns: str) -> pl.DataFrame:
     """
     parts = [_part(path, columns) for path in manifest.parts.get(table, [])]
     if not parts:
-        return pl.DataFrame()
+        return pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
     whole = pl.concat(parts, how="diagonal_relaxed").with_columns(pl.col(pl.Null).cast(pl.String))
     absent = [pl.lit(None, dtype=pl.String).alias(name) for name in columns if name not in whole.columns]
     return whole.with_columns(absent)
@@ -81,7 +81,7 @@ def _part(path: Path, columns: Sequence[str]) -> pl.DataFrame:
 
 
 def _damage(manifest: Manifest) -> Iterator[Finding]:
-    reports = read_table(manifest, "ingest_reports")
+    reports = read_table(manifest, "ingest_reports", "outcome", "reason", "n")
     for outcome, reason, n in reports.select("outcome", "reason", "n").iter_rows():
         if outcome == "truncated":
             yield Finding("problem", "truncated", f"The file is cut: {reason}.", CUT)

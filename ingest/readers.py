@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -54,6 +55,13 @@ class Unit:
     def path(self) -> Path:
         """The file or folder that stands for the trace in messages."""
         return self.files[0] if len(self.files) == 1 else _common(self.files)
+
+    @property
+    def label(self) -> str:
+        """The file, the folder, or what the files of a capture in it have in common, as `runs/24228_*`."""
+        names = [file.name for file in self.files]
+        shared = os.path.commonprefix(names) if len(names) > 1 else ""  # noqa: RUF071 (characters are what is meant)
+        return str(self.path / f"{shared}*") if shared and self.path.is_dir() else str(self.path)
 
     @property
     def stored_bytes(self) -> int:

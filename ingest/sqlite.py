@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import os
 import re
 import shutil
 import sqlite3
@@ -32,15 +33,22 @@ if TYPE_CHECKING:
 
     Schema = Mapping[str, type[pl.DataType]]
 
+Span = tuple[int, int]
+"""First and last row number of a part of a table."""
+
 MAGIC: Final = b"SQLite format 3\x00"
 HEADER_BYTES: Final = 100
 BATCH_ROWS: Final = 1 << 16
 AHEAD: Final = 4
+TOGETHER: Final = 4
+MOST_SPANS: Final = 4096
 CREATED: Final = re.compile(rb'CREATE (?:TABLE|VIEW) (?:IF NOT EXISTS )?["\[`]?(\w+)', re.IGNORECASE)
 TYPED: Final = {"Int64": "0", "Float64": "0.0", "String": "''"}
 MISMATCH: Final = "Type mismatch"
 TRY: Final = "SELECT count(*) FROM sqlite_master"
 LOCKED: Final = re.compile("locked|busy")
+ABSENT: Final = re.compile("no such|^error in (view|virtual table)")
+"""What SQLite says of a definition whose parts are not there; damage and locks have other messages."""
 LOCK_S: Final = 0.2
 LOCK_BYTES_AT: Final = 1 << 30
 LOCK_BYTES: Final = 512
@@ -189,12 +197,18 @@ class Database:
         self._tables: dict[str, tuple[str, ...]] | None = None
 
     def tables(self) -> dict[str, tuple[str, ...]]:
-        """Name of each table and view → names of its columns. Raises UnreadableTraceError."""
+        """Name of each table and view → names of its columns. Raises UnreadableTraceError.
+
+        A view of a table that is not there, or a virtual table of a module that is not, is none.
+        """
         if self._tables is None:
-            found = self.rows("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY rowid")
-            names = [name for (name,) in found if not name.startswith("sqlite_")]
-            self._tables = {name: self._columns(name) for name in names}
+            names = self._names("type IN ('table', 'view')")
+            self._tables = {name: columns for name in names if (columns := self._columns(name)) is not None}
         return self._tables
+
+    def views(self) -> frozenset[str]:
+        """Names of the views. Raises UnreadableTraceError."""
+        return frozenset(self._names("type = 'view'"))
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a small result. Invalid UTF-8 in texts is replaced. Raises UnreadableTraceError."""
@@ -203,13 +217,35 @@ class Database:
         except sqlite3.Error as error:
             raise _unreadable(self.path, error) from error
 
-    def frames(self, sql: str, schema: Schema, params: Sequence[Any] = ()) -> Iterator[pl.DataFrame]:
+    def spans(self, table: str) -> list[Span]:
+        """Ranges of row numbers that hold `table` in order; none for an empty table, a view, and numbers far apart."""
+        name = quoted(table)
+        try:
+            found = self._connection.execute(
+                " ".join(("SELECT (SELECT min(_rowid_) FROM", name, "), (SELECT max(_rowid_) FROM", name, ")"))
+            )
+            ((low, high),) = found
+        except sqlite3.Error:  # no row numbers; damage is met again, and named, by who reads the rows
+            return []
+        step = BATCH_ROWS - 1  # one row tells the types
+        if low is None or high - low >= MOST_SPANS * step:
+            return []
+        return [(first, first + step - 1) for first in range(low, high + 1, step)]
+
+    def frames(
+        self, sql: str, schema: Schema, params: Sequence[Any] = (), spans: Sequence[Span] = ()
+    ) -> Iterator[pl.DataFrame]:
         """The result of `sql` in order, in batches of at most 65,536 rows, with the columns and types of `schema`.
 
         `schema` names the columns of the result in their order; Int64, Float64 and String are read as such and other
         types cast from the nearest of them. Raises UnreadableTraceError for a damaged file, and where a column holds
         a value that its type cannot (a whole number stored as text or REAL is read as a number).
+
+        With `spans`, `sql` ends in `BETWEEN ? AND ?` and is asked for each of them, for several at once: a connection
+        decodes on one core only.
         """
+        if spans:
+            return _at_once(lambda span: list(self._read(sql, schema, (*params, *span))), spans)
         return _ahead(self._read(sql, schema, params))
 
     def _read(self, sql: str, schema: Schema, params: Sequence[Any]) -> Iterator[pl.DataFrame]:
@@ -221,8 +257,18 @@ class Database:
         except (UncleanColumnError, ModuleNotFoundError):
             yield from self._through_sqlite3(sql, schema, params, done)
 
-    def _columns(self, table: str) -> tuple[str, ...]:
-        return tuple(row[0] for row in self.rows("SELECT name FROM pragma_table_info(?)", (table,)))
+    def _names(self, condition: str) -> list[str]:
+        sql = " ".join(("SELECT name FROM sqlite_master WHERE", condition, "ORDER BY rowid"))
+        return [name for (name,) in self.rows(sql) if not name.startswith("sqlite_")]
+
+    def _columns(self, table: str) -> tuple[str, ...] | None:
+        try:
+            found = self._connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
+            return tuple(name for (name,) in found)
+        except sqlite3.Error as error:
+            if ABSENT.search(str(error)):
+                return None
+            raise _unreadable(self.path, error) from error
 
     def _through_adbc(self, sql: str, schema: Schema, params: Sequence[Any]) -> Iterator[pl.DataFrame]:
         from adbc_driver_manager import Error
@@ -283,6 +329,29 @@ def _ahead(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         finally:
             for later in coming:
                 later.cancel()
+
+
+def _at_once(read: Callable[[Span], list[pl.DataFrame]], spans: Sequence[Span]) -> Iterator[pl.DataFrame]:
+    """The frames of all spans in their order, up to AHEAD of them read or being read while one is worked on."""
+    waiting = iter(spans)
+    with ThreadPoolExecutor(min(AHEAD, os.cpu_count() or 1), thread_name_prefix="kerneldb-sqlite") as pool:
+        coming = deque(pool.submit(read, span) for span in itertools.islice(waiting, AHEAD))
+        try:
+            while coming:
+                found = coming.popleft().result()
+                coming.extend(pool.submit(read, span) for span in itertools.islice(waiting, 1))
+                yield from found
+        finally:
+            for later in coming:
+                later.cancel()
+
+
+def gathered(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Several batches at once: work on a slice costs the same whatever its size."""
+    import polars as pl
+
+    while several := list(itertools.islice(frames, TOGETHER)):
+        yield pl.concat(several)
 
 
 def _typed(sql: str, schema: Schema) -> str:

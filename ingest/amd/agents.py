@@ -1,7 +1,8 @@
 """Agents of the HSA runtime as rows of `devices`.
 
 The same facts stand in rocpd (`rocpd_info_agent.extdata`), in JSON (`agents`) and in `agent_info.csv`, where the names
-are capitalised. GPUs are numbered among themselves, as HIP does (`logical_node_type_id`).
+are capitalised. GPUs are numbered among themselves, as HIP does (`logical_node_type_id`); `agent_info.csv` does not say
+that number, but it is the place among the GPUs in the order of the nodes.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ DEVICE_SCHEMA: Final[dict[str, type[pl.DataType]]] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Agent:
-    """One agent: whether it is a GPU, its number among GPUs (or among all agents), and what the file says of it."""
+    """One agent: whether it is a GPU, its number among agents of its kind, and what the file says of it."""
 
     is_gpu: bool
     device: int | None
@@ -53,7 +54,26 @@ def agent_of(facts: Mapping[str, Any]) -> Agent:
     return Agent(is_gpu, _integer(number), str(name) if is_gpu and name else None, lower)
 
 
-NUMBERS: Final = ("type_index", "logical_node_type_id", "gpu_index", "logical_index", "logical_node_id", "node_id")
+NUMBERS: Final = ("type_index", "logical_node_type_id", "gpu_index")
+NODES: Final = ("logical_index", "logical_node_id", "absolute_index", "node_id")
+
+
+def numbered(agents: Iterable[Agent]) -> list[Agent]:
+    """The same agents; where a GPU has no number among GPUs, all get one by the order of their nodes."""
+    listed = list(agents)
+    nodes = {at: _node(at, agent) for at, agent in enumerate(listed) if agent.is_gpu}
+    if all(listed[at].device is not None for at in nodes):
+        return listed
+    order = sorted(set(nodes.values()))
+    return [
+        dataclasses.replace(agent, device=order.index(nodes[at])) if at in nodes else agent
+        for at, agent in enumerate(listed)
+    ]
+
+
+def _node(at: int, agent: Agent) -> int:
+    told = (_integer(agent.facts.get(name)) for name in NODES)
+    return next((number for number in told if number is not None), at)
 
 
 def device_rows(agents: Iterable[Agent], process: str | None) -> pl.DataFrame:

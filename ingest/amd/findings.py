@@ -84,6 +84,6 @@ def _host(manifest: Manifest, launches: pl.DataFrame) -> Iterator[Finding]:
 
 
 def _kept(manifest: Manifest) -> Iterator[Finding]:
-    reports = read_table(manifest, "ingest_reports").filter(pl.col("outcome") == "skipped")
+    reports = read_table(manifest, "ingest_reports", "outcome", "reason", "n").filter(pl.col("outcome") == "skipped")
     for reason, n in reports.select("reason", "n").iter_rows():
         yield Finding("note", "not stored", f"{n:,} × {reason}.")

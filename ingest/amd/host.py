@@ -35,9 +35,10 @@ LINKED: Final[dict[str, type[pl.DataType]]] = {
     "range_id": pl.Int64,
     "api_process": pl.String,
 }
-CORE_MARKER: Final = re.compile(r"MARKER_CORE(_RANGE)?_API")
+CORE_MARKER: Final = re.compile(r"MARKER_CORE(_RANGE)?_API|rocm_marker_api")
+"""Of rocprofv3, and of rocprof-sys, whose domains are in small letters."""
 NO_RANGE: Final = re.compile(r"roctx(RangePop|RangeStop|GetThreadId)")
-DOMAIN_ENDING: Final = re.compile("_API(_EXT)?$")
+DOMAIN_ENDING: Final = re.compile("^rocm_|_API(_EXT)?$|_api$")
 GRAPH_LAUNCH: Final = "GraphLaunch"
 
 
@@ -61,7 +62,7 @@ class Host:
         self._sorted: dict[str, pl.DataFrame] = {}
         if self._range_rows.height:
             output.saw(self._range_rows.with_columns(end_ns=pl.col("start_ns") + pl.col("duration_ns")))
-        output.write("ranges", self._range_rows.drop("phase", "external_id"))
+        output.write("ranges", self._range_rows.drop("phase", "external_id", "part"))
 
     @property
     def has_ranges(self) -> bool:
@@ -70,7 +71,8 @@ class Host:
 
     def add(self, part: str, calls: pl.DataFrame) -> None:
         """Write a slice of calls, in any order."""
-        calls = nullable(calls, CALLS).with_row_index("api_index", self.calls).cast({"api_index": pl.Int64})
+        calls = self._output.clocked(nullable(calls, CALLS))
+        calls = calls.with_row_index("api_index", self.calls).cast({"api_index": pl.Int64})
         calls = calls.with_columns(
             self.ranges.around(calls, "start_ns"), duration_ns=pl.col("end_ns") - pl.col("start_ns")
         )
@@ -87,6 +89,10 @@ class Host:
             api_process=pl.col("process").cast(pl.Categorical),
         )
         self._parts[part].append(kept.drop_nulls("correlation_id"))
+
+    def skip(self, reason: str, n: int) -> None:
+        """Count what stands among the calls and is none."""
+        self._output.report.add("skipped", reason, n)
 
     def linked(self, part: str, launches: pl.DataFrame) -> pl.DataFrame:
         """`launches` with the columns of LINKED, launch_status, phase and range_path.
@@ -106,7 +112,7 @@ class Host:
             if not hit.fill_null(False).all():
                 columns = columns.select(pl.when(hit).then(pl.all()))
             found = nullable(launches.hstack(columns), LINKED)
-        return self._phased(found.with_columns(_statuses(found["api_call"], found["api_index"])))
+        return self._phased(part, found.with_columns(_statuses(found["api_call"], found["api_index"])))
 
     def _calls_of(self, part: str) -> pl.DataFrame:
         if part not in self._sorted:
@@ -115,12 +121,12 @@ class Host:
             self._sorted[part] = whole if whole.is_empty() else whole.sort("correlation_id", maintain_order=True)
         return self._sorted[part]
 
-    def _phased(self, launches: pl.DataFrame) -> pl.DataFrame:
+    def _phased(self, part: str, launches: pl.DataFrame) -> pl.DataFrame:
         region = pl.when(pl.col("region") != "").then("region")
         ranges = self._range_rows
         if ranges.is_empty():
             return launches.with_columns(phase=region, range_path=region).drop("region", "external_id")
-        noted = ranges.filter(pl.col("external_id") > 0).unique("external_id", keep="first")
+        noted = ranges.filter(pl.col("external_id") > 0, pl.col("part") == part).unique("external_id", keep="first")
         noted = noted.select("external_id", noted="range_id")
         launches = launches.join(noted, on="external_id", how="left", maintain_order="left")
         launches = launches.with_columns(range_id=pl.coalesce("range_id", "noted"))
@@ -140,6 +146,6 @@ def _statuses(calls: pl.Series, indexes: pl.Series) -> pl.Series:
 
 
 def _domains(kinds: pl.Series) -> pl.Series:
-    """HIP_RUNTIME_API_EXT → hip_runtime."""
+    """HIP_RUNTIME_API_EXT → hip_runtime, rocm_hip_api → hip."""
     table = {kind: DOMAIN_ENDING.sub("", kind).lower() for kind in kinds.unique().drop_nulls()}
     return kinds.replace_strict(table, default="api", return_dtype=pl.String).fill_null("api")

@@ -137,7 +137,7 @@ class Launches:
     def write(self, part: str, rows: pl.DataFrame, described: pl.DataFrame) -> tuple[int, int]:
         """Write a slice of launches, given columns of PER_ROW and what `described` says of each of them."""
         first = self.output.launches
-        whole = self._host.linked(part, _timed(rows.hstack(described)))
+        whole = self._host.linked(part, _timed(self.output.clocked(rows).hstack(described)))
         whole = whole.with_row_index("launch_index", first).cast({"launch_index": pl.Int64})
         self._count(whole)
         process = pl.coalesce("process", "api_process")

@@ -18,6 +18,8 @@ GIVEN: Final[dict[str, type[pl.DataType]]] = {
     "operation": pl.String,
     "level": pl.String,
 }
+ADDRESSES: Final = 1 << 64
+"""SQLite and Polars hold the upper half of addresses as negative numbers."""
 RELEASES: Final = ("FREE", "RECLAIM")
 
 
@@ -43,9 +45,16 @@ def memory_rows(given: pl.DataFrame, first: int) -> pl.DataFrame:
         "device",
         event_index=pl.int_range(first, first + rows.height, dtype=pl.Int64),
         ts_ns="start_ns",
-        address=pl.format("0x{}", pl.col("address").map_elements(lambda value: f"{value:x}", return_dtype=pl.String)),
+        address=pl.format(
+            "0x{}", pl.col("address").map_elements(lambda value: f"{value % ADDRESSES:x}", return_dtype=pl.String)
+        ),
         device_type=pl.concat_str(side, level.fill_null("")),
     )
+
+
+def signed(address: int) -> int:
+    """An address as `memory_rows` takes it: a whole number of 64 bits, the upper half negative."""
+    return (address + (ADDRESSES >> 1)) % ADDRESSES - (ADDRESSES >> 1)
 
 
 def _settled(

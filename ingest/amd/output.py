@@ -12,6 +12,9 @@ from kerneldb.batch import Spool
 from kerneldb.ingest.report import Report
 
 SLICE_ROWS: Final = 1 << 17
+LATEST: Final = 1 << 62
+"""146 years from the beginning of the clock, in ns."""
+NO_TIME: Final = "time that no clock shows, left empty"
 
 
 @dataclasses.dataclass(slots=True)
@@ -33,6 +36,20 @@ class Output:
         if frame.height:
             self.written[table] += frame.height
             self.spool.write(table, frame.with_columns(trace_id=pl.lit(self.trace_id)))
+
+    def clocked(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """`frame` with NULL for each start_ns and end_ns that no clock shows, counted.
+
+        Any two of the others can be subtracted from each other in 64 bits.
+        """
+        times = pl.col("start_ns", "end_ns")
+        low, high = frame.select(low=pl.min_horizontal(times.min()), high=pl.max_horizontal(times.max())).row(0)
+        if low is None or (low > -LATEST and high < LATEST):
+            return frame
+        shown = frame.with_columns(pl.when(times.is_between(-LATEST, LATEST, closed="none")).then(times))
+        lost = sum(shown[name].null_count() - frame[name].null_count() for name in ("start_ns", "end_ns"))
+        self.report.add("note", NO_TIME, lost)
+        return shown
 
     def saw(self, frame: pl.DataFrame) -> None:
         """Widen the window by the columns start_ns and end_ns."""

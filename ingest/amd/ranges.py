@@ -29,6 +29,7 @@ COLUMNS: Final[dict[str, type[pl.DataType]]] = {
     "path": pl.String,
     "phase": pl.String,
     "external_id": pl.Int64,
+    "part": pl.String,
 }
 
 Key = tuple[str | None, str | None]
@@ -37,7 +38,10 @@ Key = tuple[str | None, str | None]
 
 @dataclasses.dataclass(slots=True)
 class Marker:
-    """A roctx range, or a mark where both times are equal. `external_id` is what the profiler calls it in launches."""
+    """A roctx range, or a mark where both times are equal.
+
+    `external_id` is what the profiler calls it in launches of the same `part` (see `Host`).
+    """
 
     process: str | None
     thread: str | None
@@ -45,6 +49,7 @@ class Marker:
     start_ns: int
     end_ns: int
     external_id: int | None = None
+    part: str = ""
 
 
 class Ranges:
@@ -57,7 +62,7 @@ class Ranges:
         self._rows = list(self._numbered())
 
     def frame(self) -> pl.DataFrame:
-        """Rows of `ranges` without trace_id, and beside them `phase` (the outermost range) and `external_id`."""
+        """Rows of `ranges` without trace_id, and beside them `phase` (the outermost range), `external_id`, `part`."""
         return pl.DataFrame(self._rows, schema=COLUMNS)
 
     def around(self, frame: pl.DataFrame, at: str) -> pl.Series:
@@ -91,6 +96,7 @@ def _row(number: int, marker: Marker, above: dict[str, Any] | None) -> dict[str,
         "path": marker.name if above is None else f"{above['path']}/{marker.name}",
         "phase": marker.name if above is None else above["phase"],
         "external_id": marker.external_id,
+        "part": marker.part,
     }
 
 

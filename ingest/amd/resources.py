@@ -51,7 +51,9 @@ def allocated(frame: pl.DataFrame, archs: Mapping[int, str | None], halved: bool
         _of_arch(part, archs.get(device) if device is not None else None, halved)
         for (device,), part in frame.with_row_index("row").partition_by("device", as_dict=True).items()
     ]
-    return pl.concat(parts).sort("row").drop("row") if len(parts) != 1 else parts[0].drop("row")
+    # Each kind of architecture adds its columns in an order of its own.
+    whole = pl.concat(part.select(parts[0].columns) for part in parts)
+    return whole.sort("row").drop("row") if len(parts) != 1 else whole.drop("row")
 
 
 def _of_arch(frame: pl.DataFrame, arch: str | None, halved: bool) -> pl.DataFrame:

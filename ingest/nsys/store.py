@@ -17,6 +17,7 @@ from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest import sqlite
 
 Schema = Mapping[str, type[pl.DataType]]
+IN_SPAN: Final = "WHERE _rowid_ BETWEEN ? AND ?"
 VERSIONED: Final = re.compile(r"(.+)_V(\d+)", re.IGNORECASE)
 
 
@@ -82,7 +83,10 @@ class SqliteStore:
         if name is None:
             return
         chosen = ", ".join(sqlite.quoted(one) if one in present else "NULL" for one in schema)
-        yield from self._database.frames(" ".join(("SELECT", chosen, "FROM", sqlite.quoted(name))), schema)
+        spans = self._database.spans(name)
+        where = (IN_SPAN,) if spans else ()
+        sql = " ".join(("SELECT", chosen, "FROM", sqlite.quoted(name), *where))
+        yield from sqlite.gathered(self._database.frames(sql, schema, spans=spans))
 
     def count(self, table: str) -> int:
         """Rows of a table."""

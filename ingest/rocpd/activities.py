@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 import polars as pl
@@ -10,7 +11,7 @@ from kerneldb.ingest.amd.agents import archs
 from kerneldb.ingest.amd.launches import COUNTED, NO_SYMBOL, UNKNOWN_KERNEL, WRITTEN, Launches, copy_kind
 from kerneldb.ingest.amd.output import Output
 from kerneldb.ingest.amd.shapes import Shapes
-from kerneldb.ingest.rocpd.dimensions import Dimensions
+from kerneldb.ingest.rocpd.dimensions import CLONE, Dimensions
 from kerneldb.ingest.rocpd.layout import PLACE
 from kerneldb.ingest.sqlite import quoted
 
@@ -49,6 +50,8 @@ COPY: Final[dict[str, type[pl.DataType]]] = {
 PER_ROW: Final = ("start", "end", "graph_exec_id", "graph_node_id", "event_id", "stack_id", "correlation_id")
 KERNEL_KEYS: Final = tuple(name for name in DISPATCH if name not in PER_ROW)
 COPY_KEYS: Final = tuple(name for name in COPY if name not in PER_ROW)
+BARE: Final = r"^(?:void )?((?:\(anonymous namespace\)|[^<(])*)"
+"""A kernel's name without what its templates and arguments are."""
 DROPPED: Final = "dispatch that AMD's `kernels` view drops, kept"
 ORPHANS: Final = {
     "no_symbol": "dispatch without a kernel symbol",
@@ -112,7 +115,7 @@ class Dispatches:
         first, behind = self._launches.write(self._dimensions.part.suffix, per_row, described)
         if shapes is self._kernels:
             self._counts.append(numbers.value_counts(name="n"))
-            self._orphans(rows["event_id"].is_null(), shapes.table["incomplete"][numbers])
+            self._orphans(self._without_event(rows), shapes.table["incomplete"][numbers])
         if self._counted.len():
             numbered = rows.select("event_id", "counted", launch_index=pl.int_range(first, behind, dtype=pl.Int64))
             self._by_event.append(numbered.filter("counted").drop("counted"))
@@ -127,6 +130,7 @@ class Dispatches:
         symbols = dimensions.symbols.select(
             "name",
             kernel_id="id",
+            symbol="kernel_name",
             static_shared_bytes="group_segment_size",
             registers_reported="arch_vgpr_count",
             agprs_reported="accum_vgpr_count",
@@ -138,6 +142,7 @@ class Dispatches:
             dimensions.text_of(frame["region_name_id"]).alias("region"),
         )
         given = frame.with_columns(
+            region="region" if dimensions.settings.get("kernel_rename") else _other_than_the_kernel(),
             kind=pl.lit("kernel"),
             timing=pl.lit(self._timing),
             stream="stream_id",
@@ -181,6 +186,18 @@ class Dispatches:
             no_region=pl.col("region").is_null(),
             no_queue=~pl.col("queue_id").is_in(list(self._queues)).fill_null(False),
         )
+
+    def _without_event(self, rows: pl.DataFrame) -> pl.Series:
+        """Which rows name no event, or one that is not in the file; one that is there says its stack_id."""
+        missing = rows["event_id"].is_null()
+        doubtful = rows["stack_id"].is_null() & ~missing
+        if doubtful.any():
+            missing |= doubtful & ~rows["event_id"].is_in(self._events.implode()).fill_null(False)
+        return missing
+
+    @functools.cached_property
+    def _events(self) -> pl.Series:
+        return self._dimensions.part.frame("rocpd_event", {"id": pl.Int64})["id"]
 
     def _orphans(self, without_event: pl.Series, incomplete: pl.Series) -> None:
         report = self._output.report
@@ -226,6 +243,12 @@ def _quality(nameless: pl.Expr) -> pl.Expr:
     symbol = pl.when(nameless).then(pl.lit(NO_SYMBOL))
     counted = pl.when("counted").then(pl.lit(COUNTED))
     return pl.concat_str(symbol, counted, separator=",", ignore_nulls=True).replace("", None)
+
+
+def _other_than_the_kernel() -> pl.Expr:
+    """The text of a roctx range that stands for the kernel's name: rocprof-sys repeats the name itself there."""
+    region, *names = (pl.col(one).str.replace(CLONE, "").str.extract(BARE) for one in ("region", "name", "symbol"))
+    return pl.when(~pl.any_horizontal(name.eq(region).fill_null(False) for name in names)).then("region")
 
 
 def _unknown() -> pl.Expr:

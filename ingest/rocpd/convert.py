@@ -30,7 +30,7 @@ from kerneldb.ingest.rocpd.layout import parts
 from kerneldb.ingest.signing import name_id
 from kerneldb.ingest.source import Source, local_file, trace_id_of
 
-READER_VERSION: Final = 1
+READER_VERSION: Final = 2
 ROCPROF_SYS: Final = "kernel_summary"
 """A view that only rocprof-sys creates."""
 

@@ -103,7 +103,7 @@ def _values(dimensions: Dimensions) -> Iterator[pl.DataFrame]:
     if part.has("rocpd_sample"):
         sample = quoted(part.tables["rocpd_sample"])
         inside = " ".join(("SELECT event_id FROM", sample, "WHERE event_id IS NOT NULL"))
-        conditions.append(f"P.event_id NOT IN ({inside})")
+        conditions.append(f"(P.event_id IS NULL OR P.event_id NOT IN ({inside}))")
     where = ("WHERE " + " AND ".join(conditions),) if conditions else ()
     many = " ".join(("SELECT 1 FROM", pmc, "GROUP BY event_id, pmc_id HAVING count(*) > 1 LIMIT 1"))
     window = "OVER (PARTITION BY P.event_id, P.pmc_id"

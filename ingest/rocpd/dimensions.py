@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from kerneldb.ingest.amd.agents import Agent, agent_of
+from kerneldb.ingest.amd.agents import Agent, agent_of, numbered
 from kerneldb.ingest.amd.resources import is_halved
 from kerneldb.ingest.rocpd.layout import PLACE, Part
 
@@ -25,6 +25,8 @@ SYMBOLS: Final[dict[str, type[pl.DataType]]] = {
     "arch_vgpr_count": pl.Int64,
     "accum_vgpr_count": pl.Int64,
 }
+CATEGORY: Final = r"^([A-Z_]+|[a-z][a-z_]*)$"
+"""Domains are written in capitals by rocprofv3 and in small letters by rocprof-sys."""
 CLONE: Final = r"( \[clone \.kd\]| \(\.kd\)|\.kd)$"
 
 
@@ -50,7 +52,7 @@ class Dimensions:
         """Category id → name: texts, or in schema 4 a table of their own."""
         if self.part.has("rocpd_info_category"):
             return {row["id"]: row["name"] for row in self.part.rows("rocpd_info_category", ("id", "name"))}
-        return dict(self.strings.filter(pl.col("string").str.contains(r"^[A-Z_]+$")).iter_rows())
+        return dict(self.strings.filter(pl.col("string").str.contains(CATEGORY)).iter_rows())
 
     @functools.cached_property
     def nodes(self) -> list[dict[str, Any]]:
@@ -79,7 +81,7 @@ class Dimensions:
         for row in self.part.rows("rocpd_info_agent", columns):
             own = {key: value for key, value in row.items() if key not in ("id", "extdata") and value is not None}
             found[int(row["id"])] = agent_of({**parsed(row["extdata"]), "agent_type": row["type"], **own})
-        return found
+        return dict(zip(found, numbered(found.values()), strict=True))
 
     @functools.cached_property
     def symbols(self) -> pl.DataFrame:

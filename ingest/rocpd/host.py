@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -36,12 +37,15 @@ ALLOCATION: Final[dict[str, type[pl.DataType]]] = {
 }
 CALL_KEYS: Final = (*PLACED, "name_id", "category_id")
 PROCESS_RANGE: Final = ("roctxProcessRange", "roctxRangeStart")
+SAMPLED: Final = re.compile(r"((timer|overflow|process)_)?sampling")
+"""Domains of what rocprof-sys finds on the stack now and then: no calls."""
+STACK_SAMPLES: Final = "sample of the call stack (not supported)"
 
 
 def markers(dimensions: Dimensions) -> list[Marker]:
     """The roctx ranges and marks of a part."""
     return [
-        _marker(row)
+        _marker(row, dimensions.part.suffix)
         for frame in _of_markers(dimensions)
         for row in frame.filter("is_range").iter_rows(named=True)
         if row["start"] is not None and row["end"] is not None
@@ -54,16 +58,20 @@ def read_calls(dimensions: Dimensions, host: Host) -> int:
     for frame in _of_markers(dimensions):
         read += frame.height
         host.add(dimensions.part.suffix, _as_calls(frame.filter(~pl.col("is_range"))))
-    marked = _marker_categories(dimensions) if dimensions.part.has_category("rocpd_region") else []
-    places = ", ".join("?" * len(marked))
-    where = f"WHERE E.category_id IS NULL OR E.category_id NOT IN ({places})" if marked else ""
+    known = dimensions.part.has_category("rocpd_region")
+    sampled = _categories(dimensions, SAMPLED) if known else []
+    skipped = _count_of(dimensions, sampled)
+    host.skip(STACK_SAMPLES, skipped)
+    apart = [*_categories(dimensions, CORE_MARKER), *sampled] if known else []
+    places = ", ".join("?" * len(apart))
+    where = f"E.category_id IS NULL OR E.category_id NOT IN ({places})" if apart else ""
     shapes = Shapes(
         CALL_KEYS, lambda distinct: _named(dimensions, distinct).select("process", "thread", "kind", "name")
     )
-    for frame in dimensions.part.frames("rocpd_region", REGION, where, marked):
+    for frame in dimensions.part.frames("rocpd_region", REGION, where, apart):
         read += frame.height
         host.add(dimensions.part.suffix, _as_calls(frame.drop(CALL_KEYS).hstack(shapes.described(frame))))
-    return read
+    return read + skipped
 
 
 def read_memory(dimensions: Dimensions, output: Output, first: int) -> int:
@@ -81,15 +89,24 @@ def read_memory(dimensions: Dimensions, output: Output, first: int) -> int:
     return frame.height
 
 
-def _marker_categories(dimensions: Dimensions) -> list[int]:
-    return [key for key, name in dimensions.categories.items() if CORE_MARKER.fullmatch(name)]
+def _categories(dimensions: Dimensions, wanted: re.Pattern[str]) -> list[int]:
+    return [key for key, name in dimensions.categories.items() if wanted.fullmatch(name)]
+
+
+def _count_of(dimensions: Dimensions, categories: list[int]) -> int:
+    """Regions of these categories."""
+    if not categories:
+        return 0
+    where = f"E.category_id IN ({', '.join('?' * len(categories))})"
+    only = {"category_id": pl.Int64}
+    return sum(frame.height for frame in dimensions.part.frames("rocpd_region", only, where, categories))
 
 
 def _of_markers(dimensions: Dimensions) -> Iterator[pl.DataFrame]:
-    marked = _marker_categories(dimensions)
+    marked = _categories(dimensions, CORE_MARKER)
     if not marked or not dimensions.part.has_category("rocpd_region"):
         return
-    where = f"WHERE E.category_id IN ({', '.join('?' * len(marked))})"
+    where = f"E.category_id IN ({', '.join('?' * len(marked))})"
     for frame in dimensions.part.frames("rocpd_region", MARKED, where, marked):
         named = _named(dimensions, frame)
         flags = [is_range(kind, name) for kind, name in named.select("kind", "name").iter_rows()]
@@ -115,8 +132,8 @@ def _as_calls(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _marker(row: dict[str, Any]) -> Marker:
-    """The text stands in the event; a range of the process belongs to no thread."""
+def _marker(row: dict[str, Any], part: str) -> Marker:
+    """The text stands in the event (rocprof-sys: as the name); a range of the process belongs to no thread."""
     text = parsed(row["event_extdata"]).get("message")
     shared = str(row["name"]).startswith(PROCESS_RANGE)
     return Marker(
@@ -126,4 +143,5 @@ def _marker(row: dict[str, Any]) -> Marker:
         row["start"],
         max(row["start"], row["end"]),
         row["stack_id"],
+        part,
     )

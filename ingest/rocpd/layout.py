@@ -1,6 +1,7 @@
 """Where things stand in a rocpd database: tables by PRAGMA, whatever the schema version says.
 
-Every table carries the GUID of its process as a suffix (`rocpd_string_0000…`); a merged file has one set per process.
+Every table carries the GUID of its process as a suffix (`rocpd_string_0000…`), with or without separators (rocprof-sys
+takes an MD5 sum); `rocpd_metadata` repeats it. A merged file has one set per process, and views over all without it.
 An `id` is the primary key of its table, so joins inside one set need no GUID. Columns: schema 3.0 has places (nid, pid,
 tid, agent, queue, stream) in every table, the draft of 4.1 in `rocpd_track`.
 Source: rocprofiler-sdk, source/share/rocprofiler-sdk-rocpd/*.sql.
@@ -9,7 +10,6 @@ Source: rocprofiler-sdk, source/share/rocprofiler-sdk-rocpd/*.sql.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from kerneldb.ingest.sqlite import Database, quoted
+from kerneldb.ingest.sqlite import Database, gathered, quoted
 
 if TYPE_CHECKING:
     from kerneldb.ingest.sqlite import Schema
 
-SUFFIXED: Final = re.compile(r"(rocpd_[a-z_]*?[a-z])(_?[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12})")
-BATCHES: Final = 4
-NEEDED: Final = ("rocpd_kernel_dispatch", "rocpd_info_process")
+SUFFIXED: Final = re.compile(r"(rocpd_[a-z_]*?[a-z])(_?[0-9a-f]{8}(?:_?[0-9a-f]{4}){3}_?[0-9a-f]{12})", re.IGNORECASE)
+METADATA: Final = "rocpd_metadata"
+SHORTEST: Final = 8
+"""Characters of a suffix that metadata may tell; less could end the name of any table."""
+IN_SPAN: Final = "K._rowid_ BETWEEN ? AND ?"
 PLACE: Final = ("nid", "pid", "tid", "agent_id", "queue_id", "stream_id")
 
 
@@ -61,7 +63,7 @@ class Part:
         return pl.concat(frames) if frames else pl.DataFrame(schema=dict(wanted))
 
     def frames(self, base: str, wanted: Schema, where: str = "", params: Sequence[Any] = ()) -> Iterator[pl.DataFrame]:
-        """A table in batches. What it lacks is looked for in the row's event; `where` speaks of the tables K and E.
+        """A table in batches. What it lacks is looked for in the row's event; `where` is about both: K and E.
 
         What neither has is not asked of SQLite: a NULL costs as much to fetch as a value.
         """
@@ -70,8 +72,10 @@ class Part:
         known = self.columns[base] | self._of_event(base) | {"event_extdata"}
         read = {name: kind for name, kind in wanted.items() if name in known} or dict(wanted)
         absent = [pl.lit(None, dtype=kind).alias(name) for name, kind in wanted.items() if name not in read]
-        sql = " ".join((self._select(base, list(read)), where))
-        for frame in _gathered(self.database.frames(sql, read, params)):
+        spans = self.database.spans(self.tables[base])
+        conditions = [*([f"({where})"] if where else []), *([IN_SPAN] if spans else [])]
+        sql = " ".join((self._select(base, list(read)), *(["WHERE"] if conditions else []), " AND ".join(conditions)))
+        for frame in gathered(self.database.frames(sql, read, params, spans)):
             yield frame.with_columns(absent).select(*wanted) if absent else frame
 
     def has_category(self, base: str) -> bool:
@@ -91,12 +95,6 @@ class Part:
         return " ".join(("SELECT", ", ".join(chosen), "FROM", quoted(self.tables[base]), "AS K", *join))
 
 
-def _gathered(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """Several batches at once: work on a slice costs the same whatever its size."""
-    while several := list(itertools.islice(frames, BATCHES)):
-        yield pl.concat(several)
-
-
 def _column(name: str, own: frozenset[str], of_event: frozenset[str]) -> str:
     if name == "event_extdata":
         return "E.extdata AS event_extdata" if "extdata" in of_event else "NULL AS event_extdata"
@@ -106,16 +104,38 @@ def _column(name: str, own: frozenset[str], of_event: frozenset[str]) -> str:
 
 
 def parts(database: Database) -> list[Part]:
-    """One part per GUID in the order of the file; a file without suffixes is one part."""
-    tables = database.tables()
+    """One part per GUID in the order of the file; what carries none is a part of its own, unless it is a view."""
+    tables, told = database.tables(), _told_suffixes(database)
     by_suffix: dict[str, dict[str, str]] = defaultdict(dict)
     for name in tables:
-        found = SUFFIXED.fullmatch(name)
-        if found:
-            by_suffix[found.group(2)][found.group(1)] = name
-    own = {suffix: found for suffix, found in by_suffix.items() if not found.keys().isdisjoint(NEEDED)}
-    chosen = own or {"": {name: name for name in tables if name.startswith("rocpd_")}}
+        base, suffix = _split(name, told)
+        if base.startswith("rocpd_"):
+            by_suffix[suffix][base] = name
+    if len(by_suffix) > 1:
+        views = database.views()
+        bare = {base: name for base, name in by_suffix.pop("", {}).items() if name not in views}
+        if bare:
+            by_suffix[""] = bare
     return [
         Part(database, suffix, found, {base: frozenset(tables[name]) for base, name in found.items()})
-        for suffix, found in chosen.items()
+        for suffix, found in by_suffix.items()
     ]
+
+
+def _told_suffixes(database: Database) -> list[str]:
+    """Suffixes as the tables of metadata say them, the longest first: GUIDs of a form that nobody foresaw."""
+    found: set[str] = set()
+    for name, columns in database.tables().items():
+        if name.startswith(METADATA) and {"tag", "value"} <= set(columns):
+            sql = " ".join(("SELECT value FROM", quoted(name), "WHERE tag = 'uuid'"))
+            found.update(str(value) for (value,) in database.rows(sql) if len(str(value)) >= SHORTEST)
+    return sorted(found, key=len, reverse=True)
+
+
+def _split(name: str, told: Sequence[str]) -> tuple[str, str]:
+    """A table's name without its suffix, and the suffix."""
+    for suffix in told:
+        if name.lower().endswith(suffix.lower()):
+            return name[: -len(suffix)].rstrip("_"), suffix
+    found = SUFFIXED.fullmatch(name)
+    return (found.group(1), found.group(2)) if found else (name, "")

@@ -7,6 +7,7 @@ from typing import Final
 import polars as pl
 
 from kerneldb.ingest.amd.launches import STATIC_ONLY, WORK_ITEMS, copy_kind
+from kerneldb.ingest.amd.memory import signed
 from kerneldb.ingest.amd.output import nullable
 from kerneldb.ingest.amd.ranges import Marker
 from kerneldb.ingest.rocprof_csv.agents import AgentMap
@@ -117,7 +118,7 @@ def memory(rows: pl.DataFrame, agents: AgentMap, process: str | None, scratch: b
 
 def _address(text: str | None) -> int | None:
     try:
-        return int(text, 0) if text else None
+        return signed(int(text, 0)) if text else None
     except ValueError:
         return None
 

@@ -29,12 +29,12 @@ from kerneldb.ingest.report import Report
 from kerneldb.ingest.rocprof_csv import activities
 from kerneldb.ingest.rocprof_csv.agents import AgentMap
 from kerneldb.ingest.rocprof_csv.counters import Counters
-from kerneldb.ingest.rocprof_csv.headers import Kind, counters_among
+from kerneldb.ingest.rocprof_csv.headers import Kind
 from kerneldb.ingest.rocprof_csv.table import Table
 from kerneldb.ingest.signing import Signer
 from kerneldb.ingest.source import Source, digest, trace_id_of
 
-READER_VERSION: Final = 1
+READER_VERSION: Final = 2
 NO_AGENTS: Final = "devices numbered among all agents: no agent_info.csv in the capture"
 SUMMED_CALLS: Final = "sums of API calls (kernels have their own)"
 PC_SAMPLES: Final = "samples of the program counter (not supported)"
@@ -164,7 +164,7 @@ def _read(it: Capture, host: Host, launches: Launches) -> None:
 
 
 def _kernels(it: Capture, table: Table, counters: Counters) -> None:
-    wide = counters_among(table.columns)
+    wide = table.wide_counters
     for frame in table.rows():
         for part, rows in _by_guid(frame):
             counters.traced(part, rows, wide, table.from_rocpd)

@@ -16,8 +16,11 @@ from kerneldb.ingest.report import Report
 from kerneldb.ingest.rocprof_csv.headers import Kind, columns_of, counters_among, kind_of
 from kerneldb.ingest.source import Source
 
-OLD: Final = re.compile("BeginNs|Dispatch_ID|Wave_Size")
-"""Columns of rocprof and rocprofv2, which rocprofv3 writes in other letters or not at all."""
+OLD: Final = re.compile("BeginNs|Dispatch_ID|Wave_Size|LDS_Per_Workgroup")
+"""Columns of rocprof, rocprofv2 and rocprof-compute, which rocprofv3 writes in other letters or not at all."""
+ENDINGS: Final = (".gz", ".csv")
+SUMS: Final = re.compile(r"\.((?:\w+_)?stats)$")
+"""rocprof's sums: `results.stats.csv` of kernels, `results.hip_stats.csv` of calls."""
 SLICE_BYTES: Final = 1 << 24
 CUT: Final = "the text ends within a row"
 INTEGERS: Final = frozenset(
@@ -42,13 +45,21 @@ class Table:
         self.read = 0
         header = head.partition(b"\n")[0].decode("utf-8").strip("\r\n\ufeff")
         self.columns: list[str] = columns_of(header)
-        self.is_old = kind == "kernels" and (OLD.search(header) is not None or bool(counters_among(self.columns)))
+        self.is_old = kind == "kernels" and OLD.search(header) is not None
 
     @property
     def stem(self) -> str:
-        """The file's name without what all files of the capture share: `kernel_trace`."""
+        """The file's name without what all files of the capture share: `kernel_trace`; of rocprof, `stats`."""
         name = self.source.path.name
-        return name.removeprefix(prefix_of(self.source.path)).strip("_")
+        for ending in ENDINGS:
+            name = name.removesuffix(ending)
+        of_rocprof = SUMS.search(name)
+        return of_rocprof.group(1) if of_rocprof else name.removeprefix(prefix_of(self.source.path)).strip("_")
+
+    @property
+    def wide_counters(self) -> list[str]:
+        """Columns of counters; rocprofv3 has none, and a column that is new there is no counter."""
+        return counters_among(self.columns) if self.is_old else []
 
     @property
     def from_rocpd(self) -> bool:

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import polars as pl
 
-from kerneldb.ingest.amd.agents import Agent, agent_of, archs
+from kerneldb.ingest.amd.agents import Agent, agent_of, archs, numbered
 from kerneldb.ingest.amd.host import is_range
 from kerneldb.ingest.amd.launches import COUNTED, NO_SYMBOL, UNKNOWN_KERNEL, copy_kind
+from kerneldb.ingest.amd.memory import signed
 from kerneldb.ingest.amd.ranges import Marker
 from kerneldb.ingest.amd.resources import is_halved
 from kerneldb.ingest.rocprof_json.document import Allocation, Call, Copy, Counted, Dispatch, Process, Symbol
@@ -25,15 +26,16 @@ class Activities:
     def __init__(self, process: Process) -> None:
         self.process = process
         self.pid = None if process.metadata.pid is None else str(process.metadata.pid)
-        self.agents: dict[int, Agent] = {_handle(facts): agent_of(facts) for facts in process.agents}
+        agents = numbered(agent_of(facts) for facts in process.agents)
+        self.agents: dict[int, Agent] = dict(zip(map(_handle, process.agents), agents, strict=True))
         self.archs = archs(self.agents.values())
         self.symbols: dict[int, Symbol] = {symbol.kernel_id: symbol for symbol in process.kernel_symbols}
         highest = max((symbol.accum_vgpr_count or 0 for symbol in self.symbols.values()), default=0)
         self.halved = any(is_halved(arch, highest) for arch in self.archs.values())
         self._renamed = {text.key: text.value for text in process.strings.correlation_id.external}
 
-    def markers(self) -> list[Marker]:
-        """Roctx ranges and marks; the text is found by the correlation id."""
+    def markers(self, part: str) -> list[Marker]:
+        """Roctx ranges and marks; the text is found by the correlation id, which is unique within the `part`."""
         texts = {text.key: text.value for text in self.process.strings.marker_api}
         return [
             Marker(
@@ -43,6 +45,7 @@ class Activities:
                 call.start_timestamp,
                 max(call.start_timestamp, call.end_timestamp),
                 call.correlation_id.internal,
+                part,
             )
             for call in self.process.buffer_records.marker_api
             for name in (self.operation(call),)
@@ -226,7 +229,7 @@ def _text(number: int | None) -> str | None:
 
 def _address(value: Any) -> int | None:
     try:
-        return int(str(value), 0) if value is not None else None
+        return signed(int(str(value), 0)) if value is not None else None
     except ValueError:
         return None
 

@@ -31,7 +31,7 @@ from kerneldb.ingest.rocprof_json.document import Counted, Dispatch, Document
 from kerneldb.ingest.signing import name_id
 from kerneldb.ingest.source import Source, trace_id_of
 
-READER_VERSION: Final = 1
+READER_VERSION: Final = 2
 PC_SAMPLES: Final = "samples of the program counter (not supported)"
 Record = TypeVar("Record")
 SYMBOL_TYPES: Final = {"registers_reported": pl.Int32, "agprs_reported": pl.Int32, "sgprs_reported": pl.Int32}
@@ -43,7 +43,7 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     document = _decoded(one, progress)
     output = Output(Spool(folder), trace_id_of([one]), Report())
     processes = [Activities(process) for process in document.tool]
-    host = Host(output, [marker for activities in processes for marker in activities.markers()])
+    host = Host(output, [one for number, it in enumerate(processes) for one in it.markers(str(number))])
     launches, read = Launches(output, host), 0
     for number, activities in enumerate(processes):
         read += _write(str(number), activities, output, host, launches)

@@ -30,7 +30,7 @@ def compare(
 
     Kernels are the same that have the same role (annotation) or else the same name; `pairs` makes all kernels whose
     names hold one of two texts the same. `iterations` per trace: as given, else the greatest common divisor of the
-    launch counts of its kernels. Columns: see `schemas/queries/compare_kernels.sql`; times in ns.
+    launch counts of its matched kernels. Columns: see `schemas/queries/compare_kernels.sql`; times in ns.
 
     Raises UsageError for unknown traces and for texts that no selected kernel's name holds.
     """

@@ -196,7 +196,7 @@ def _ingest_unit(
             raise
         first = next(iter(str(error.__cause__).splitlines()), "")
         message = (
-            f"{unit.path}: the database does not take its rows ({first}); nothing of it was stored. "
+            f"{unit.label}: the database does not take its rows ({first}); nothing of it was stored. "
             "Please report it with what `kerneldb doctor` prints for the file."
         )
         refused = UnreadableTraceError(message)

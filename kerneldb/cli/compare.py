@@ -43,8 +43,8 @@ def compare(
 
     Kernels are the same that have the same role (kerneldb annotate --role) or the same name; --match pairs names that
     differ. Matched kernels come first, then the others, then the sums of one iteration: of the matched kernels and of
-    all. Iterations are counted by the launches (greatest common divisor) unless --iterations says. ratio is to the
-    first trace of the row's kernel; sums count the operations that are known.
+    all. Iterations are counted by the launches of matched kernels (greatest common divisor) unless --iterations says.
+    ratio is to the first trace of the row's kernel; sums count the operations that are known.
 
     \b
       kerneldb compare torch8192
@@ -76,7 +76,8 @@ def variants(signature: str, *, limit: int | None, output: Output) -> None:
     """
     result = open_database(lock_timeout=READ_WAIT_S).variants(signature)
     if output.format == "table":
-        shown = (*SHOWN_VARIANTS, "symbol")
+        several = len({row["trace"] for row in result}) > 1
+        shown = (*SHOWN_VARIANTS, "symbol", *(["trace"] if several else []))
         result = result.without(*(name for name in result.columns if name not in shown))
     elif limit:
         result = result.head(limit)

@@ -141,7 +141,7 @@ GPUS: tuple[Gpu, ...] = (
         "MI300A",
         "gfx942",
         f"AMD Instinct MI300A data sheet; equal to 228 CUs x 2.1 GHz x FLOP per clock and CU of the {_MI300}",
-        {},
+        {"bandwidth_gbs": "AMD Instinct MI300A data sheet"},
         _CDNA3,
         {"multiprocessors": 228, "memory_gib": 128, "bandwidth_gbs": 5300.0, "l2_bytes": 24 * _MIB},
         {"fp64_tflops": 122.6, "fp32_tflops": 122.6, "tf32_tflops": 490.3, "fp16_tflops": 980.6, "bf16_tflops": 980.6},

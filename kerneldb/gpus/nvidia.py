@@ -73,6 +73,7 @@ def _eight(rate: float) -> dict[str, float]:
 
 _V100 = {"multiprocessors": 80, "bandwidth_gbs": 900.0, "l2_bytes": 6 * _MIB}
 _V100_SXM2 = {**_V100, "fp64_tflops": 7.8, "fp32_tflops": 15.7, "fp16_tflops": 125.0}
+_DGXS_RATES = {"fp64_tflops": 7.8, "fp32_tflops": 15.6, "fp16_tflops": 125.0}
 _V100_PCIE = {**_V100, "fp64_tflops": 7.0, "fp32_tflops": 14.0, "fp16_tflops": 112.0}
 _A100 = {
     **{"multiprocessors": 108, "l2_bytes": 40 * _MIB, "int8_tops": 624.0},
@@ -98,7 +99,19 @@ _PROPERTIES = "device properties, printed in github.com/pytorch/ao/pull/4002"
 _BLACKWELL = "NVIDIA Blackwell Datasheet 4204213 (October 2025), {}; rates with sparsity halved"
 
 _V100_SHEET = Sheet("NVIDIA V100 datasheet", _VOLTA)
-_DGXS_SHEET = Sheet("NVIDIA DGX Station datasheet", _VOLTA, {"bandwidth_gbs": "NVIDIA V100 datasheet"})
+_DGXS_RATE = (
+    "1/{} of the tensor rate of the NVIDIA DGX Station datasheet (NVIDIA Tesla V100 architecture white paper: {} FMA "
+    "per clock and SM against 512 of the tensor cores)"
+)
+_DGXS_SHEET = Sheet(
+    "NVIDIA DGX Station datasheet",
+    _VOLTA,
+    {
+        "bandwidth_gbs": "NVIDIA V100 datasheet",
+        "fp32_tflops": _DGXS_RATE.format(8, 64),
+        "fp64_tflops": _DGXS_RATE.format(16, 32),
+    },
+)
 _A100_SHEET = Sheet("NVIDIA A100 datasheet", "NVIDIA A100 architecture white paper")
 _H100_SHEET = Sheet("NVIDIA H100 datasheet and H100 architecture white paper v1.04", _HOPPER)
 _H200_RATES = "NVIDIA H200 datasheet (rates with the digits of the H100 architecture white paper: same SMs)"
@@ -123,8 +136,8 @@ GPUS: tuple[Gpu, ...] = (
     _gpu("V100-SXM2-32GB", "sm_70", _V100_SHEET, {"memory_gib": 32}, _V100_SXM2),
     _gpu("V100-PCIE-16GB", "sm_70", _V100_SHEET, {"memory_gib": 16}, _V100_PCIE),
     _gpu("V100-PCIE-32GB", "sm_70", _V100_SHEET, {"memory_gib": 32}, _V100_PCIE),
-    _gpu("V100-DGXS-16GB", "sm_70", _DGXS_SHEET, {"memory_gib": 16, "fp16_tflops": 125.0}, _V100),
-    _gpu("V100-DGXS-32GB", "sm_70", _DGXS_SHEET, {"memory_gib": 32, "fp16_tflops": 125.0}, _V100),
+    _gpu("V100-DGXS-16GB", "sm_70", _DGXS_SHEET, {"memory_gib": 16, **_DGXS_RATES}, _V100),
+    _gpu("V100-DGXS-32GB", "sm_70", _DGXS_SHEET, {"memory_gib": 32, **_DGXS_RATES}, _V100),
     _gpu(
         "T4",
         "sm_75",

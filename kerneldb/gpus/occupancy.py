@@ -59,15 +59,17 @@ def occupancy(
     """Theoretical occupancy of a launch, or None where it cannot be known.
 
     None: unknown architecture, registers or shared memory not recorded, or values that no launch can have (more threads
-    or shared memory than a block may use, more registers than a thread may). `shared_bytes` is static and dynamic
-    together, without what the system reserves; `registers` per thread may be as compiled, as encoded or as allocated:
-    rounding up again changes nothing. `agprs`: accumulation registers of CDNA. `warp_size`: 32 or 64 where an RDNA
-    kernel says it; else 32 there.
+    or shared memory than a block may use, more registers than a thread may, less than none). `shared_bytes` is static
+    and dynamic together, without what the system reserves; `registers` per thread may be as compiled, as encoded or as
+    allocated: rounding up again changes nothing. `agprs`: accumulation registers of CDNA. `warp_size`: 32 or 64 where
+    an RDNA kernel says it; else 32 there.
     """
     known = limits.of(arch)
     if known is None or registers is None or shared_bytes is None:
         return None
     if not 0 < threads_per_block <= known.threads_per_block:
+        return None
+    if min(registers, shared_bytes, agprs or 0, scalar_registers or 0) < 0:
         return None
     if isinstance(known, NvidiaLimits):
         return _nvidia(known, threads_per_block, registers, shared_bytes)

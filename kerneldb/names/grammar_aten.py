@@ -249,6 +249,7 @@ _ALGORITHMS = (
     ("RadixSort", "sort"),
     ("MergeSort", "sort"),
     ("radix_sort", "sort"),
+    ("onesweep", "sort"),
     ("merge_sort", "sort"),
     ("SegmentedSort", "sort"),
     ("block_sort", "sort"),

@@ -178,7 +178,6 @@ RULES = (
         None,
         aten.read_scan,
     ),
-    rule(r"rocprim::", "SCAN_SORT", "rocPRIM", "rocprim", None, aten.read_scan),
     rule(r"thrust::", "SCAN_SORT", "Thrust", "thrust", None, aten.read_scan),
     rule(
         r"^reduce_kernel|native::reduce_kernel|at::reduce_kernel|^ReduceOp$",

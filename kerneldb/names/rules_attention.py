@@ -186,7 +186,7 @@ RULES = (
         read_attention,
     ),
     rule(
-        r"^aiter::.*(?:fmha|mha|attn|mla)|^(?:fmha|mla)_(?:fwd|bwd|a\d+w\d+)|_pa_decode|^pa_(?:bf16|fp8|noquant)",
+        r"^aiter::.*(?:fmha|mha|attn|mla)|^(?:fmha|mla)_(?:fwd|bwd|a\d+w\d+)|_pa_decode|^aiter::pa_|^pa_(?:bf16|fp8|noquant)",
         "ATTENTION",
         "AITER",
         "aiter_attention",

@@ -170,7 +170,7 @@ RULES = (
     rule(r"aiter::.*gemm|^(?:f4|bf16|fp8|i8)gemm_", "GEMM", "AITER", "aiter_gemm", "gemm", read_template_product),
     rule(r"^(?:aiter::)?fmoe_", "GEMM", "AITER", "aiter_fused_moe", "gemm", read_template_product),
     rule(
-        r"ck_tile::.*[Gg]emm|^ck::.*gemm|kernel_(?:batched_|grouped_)?gemm|GridwiseGemm",
+        r"ck_tile::.*[Gg]emm|^ck::.*(?:gemm|contraction)|kernel_(?:batched_|grouped_)?gemm|GridwiseGemm",
         "GEMM",
         "CK",
         "ck_gemm",

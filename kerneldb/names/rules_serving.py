@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kerneldb.names.dtypes import argument_types, element_type, main_type
-from kerneldb.names.grammar_aten import read_norm, read_types
+from kerneldb.names.grammar_aten import read_norm, read_scan, read_types
 from kerneldb.names.rules import rule
 
 if TYPE_CHECKING:
@@ -127,8 +127,15 @@ def read_activation(name: Structure) -> Facts:
 
 
 _GGML = "llama.cpp/ggml"
+# What multiplies or convolves has rules of its own.
+_CK_REST = r"^ck::(?!.*(?:gemm|conv|contraction))\w*"
 EARLY = (
+    rule(r"rocprim::|^onesweep_", "SCAN_SORT", "rocPRIM", "rocprim", None, read_scan),
     rule(r"ck_tile::kentry|^_ZN7ck_tile", "OTHER", "CK", "ck_tile", None, read_ck_tile),
+    rule(_CK_REST + "norm", "NORMALIZATION", "CK", "ck_norm", None, read_types),
+    rule(_CK_REST + "softmax", "SOFTMAX", "CK", "ck_softmax", "softmax", read_types),
+    rule(_CK_REST + "(?:reduce|pool)", "REDUCTION", "CK", "ck_reduce", None, read_types),
+    rule(_CK_REST + "(?:elementwise|permute|transpose)", "ELEMENTWISE", "CK", "ck_elementwise", None, read_types),
     rule(r"^cupy_", "ELEMENTWISE", "CuPy", "cupy_ufunc", None, read_cupy),
     rule(
         r"split_embedding|bounds_check_indices|linearize_(?:cache_)?index|fbgemm_gpu|embedding_codegen|lxu_cache",

@@ -71,17 +71,25 @@ grouped AS (
     GROUP BY kernel_key, trace
 ),
 
--- Kernels that every trace has are matched. An iteration launches each kernel a whole number of times.
-judged AS (
+-- Kernels that every trace has are matched.
+found AS (
     SELECT
         grouped.*,
         count(*) OVER (PARTITION BY kernel_key) = (SELECT count(DISTINCT trace) FROM grouped) AS matched,
-        max(total_ns) OVER (PARTITION BY kernel_key) AS weight,
+        max(total_ns) OVER (PARTITION BY kernel_key) AS weight
+    FROM grouped
+),
+
+-- An iteration launches each kernel a whole number of times; a stray one that only one trace has says nothing of that.
+judged AS (
+    SELECT
+        found.*,
         coalesce(
             $iterations::BIGINT,
+            list_reduce(list(n) FILTER (WHERE matched) OVER (PARTITION BY trace), lambda a, b: gcd(a, b)),
             list_reduce(list(n) OVER (PARTITION BY trace), lambda a, b: gcd(a, b))
         ) AS iterations
-    FROM grouped
+    FROM found
 ),
 
 kernels AS (
@@ -146,9 +154,9 @@ SELECT
     min_ns,
     max_ns,
     iteration_ns,
-    mean_ns / first_value(mean_ns) OVER (
+    mean_ns / nullif(first_value(mean_ns) OVER (
         PARTITION BY row_kind, kernel_key ORDER BY list_position($traces::VARCHAR[], trace) ROWS UNBOUNDED PRECEDING
-    ) AS ratio,
+    ), 0) AS ratio,
     registers,
     shared_bytes,
     grid,

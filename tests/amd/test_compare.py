@@ -128,3 +128,33 @@ def test_commands(database: Database) -> None:
 def test_where_nsight_compute_cannot_count_the_line_of_rocprofv3_is_given(database: Database) -> None:
     with pytest.raises(UsageError, match=r"rocprofv3 --pmc COUNTERS --kernel-include-regex Cijk_\w+ --output"):
         database.ncu_command(Counting(where=f"name = '{databases.TENSILE_GEMM}'"))
+
+
+def test_a_stray_kernel_says_nothing_of_iterations(database: Database, tmp_path: Any) -> None:
+    twice = databases.Kernel("twice", (256, 1, 1), (64, 1, 1), [100] * 6)
+    once = databases.Kernel("once", (256, 1, 1), (64, 1, 1), [50] * 3)
+    stray = databases.Kernel("stray", (256, 1, 1), (64, 1, 1), [30])
+    database.ingest(databases.write_rocpd(tmp_path / "loop.db", [twice, once]), name="loop")
+    database.ingest(databases.write_rocpd(tmp_path / "stray.db", [twice, once, stray]), name="stray")
+    rows = database.compare(["loop", "stray"]).rows()
+    sums = {(row["row_kind"], row["trace"]): (row["iterations"], row["iteration_ns"]) for row in rows}
+    assert sums["matched", "loop"] == sums["matched", "stray"] == (3, 250)
+    assert sums["iteration", "stray"] == (3, 260)
+
+
+def test_there_is_no_ratio_to_nothing(database: Database, tmp_path: Any) -> None:
+    for calls, name in enumerate(("one", "two"), start=1):
+        kernel = databases.Kernel("k", (256, 1, 1), (64, 1, 1), [0] * calls)
+        database.ingest(databases.write_rocpd(tmp_path / f"{name}.db", [kernel]), name=name)
+    assert {row["ratio"] for row in database.compare(["one", "two"]).rows()} == {None}
+
+
+def test_variants_of_several_traces_say_which(database: Database, tmp_path: Any) -> None:
+    call = ["--db", str(database.path), "variants", "{}", "--limit", "0"]
+    (first,) = database.sql("SELECT signature_id FROM kernels WHERE name LIKE 'Cijk%' LIMIT 1").rows()
+    call[3] = first["signature_id"]
+    assert "trace" not in CliRunner().invoke(cli, call).stdout.splitlines()[0]
+    database.ingest(databases.write_rocpd(tmp_path / "again.db", databases.TORCH[:2]), name="again")
+    header, _, *rows = CliRunner().invoke(cli, call).stdout.splitlines()
+    assert "trace" in header.split()
+    assert sorted(row.split()[0] for row in rows) == ["again", "again", "torch", "torch", "torch"]

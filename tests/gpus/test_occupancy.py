@@ -232,3 +232,11 @@ def test_all_launches_of_an_ncu_report_agree(shared_data: Path) -> None:
         assert found is not None
         printed = number(row[column["sm__maximum_warps_per_active_cycle_pct"]])
         assert found.theoretical * 100 == pytest.approx(printed, abs=0.01)
+
+
+@pytest.mark.parametrize("arch", ["sm_90", "gfx942", "gfx1151"])
+@pytest.mark.parametrize("odd", ["registers", "shared_bytes", "agprs", "scalar_registers"])
+def test_less_than_none_is_unknown(arch: str, odd: str) -> None:
+    given = {"registers": 32, "shared_bytes": 0, "agprs": 0, "scalar_registers": 16}
+    for value in (-1, -512, -4096):
+        assert occupancy(arch, threads_per_block=128, **{**given, odd: value}) is None

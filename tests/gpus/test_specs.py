@@ -25,6 +25,7 @@ def test_every_figure_has_a_source(root: Path) -> None:
     assert [row for row in rows if not row["source"] or "unverified" in row["source"]] == []
     assert [row for row in rows if row["value"] and not float(row["value"]) >= 0] == []
     assert [row for row in rows if bool(row["value"]) == row["source"].startswith("none: ")] == []
+    assert [row for row in rows if row["fact"] == "bandwidth_gbs" and "FLOP" in row["source"]] == []
     keys = [(row["name"], row["fact"]) for row in rows]
     assert len(keys) == len(set(keys))
 

@@ -63,6 +63,49 @@ def test_batches_are_bounded(tmp_path: Path, way: str) -> None:
     assert max(heights) <= sqlite.BATCH_ROWS
 
 
+def read_in_spans(path: Path, table: str = "t") -> tuple[int, pl.DataFrame]:
+    with sqlite.open_database(path) as database:
+        spans = database.spans(table)
+        frames = database.frames("SELECT a, b, c FROM t WHERE _rowid_ BETWEEN ? AND ?", NUMBERS, spans=spans)
+        return len(spans), pl.concat(list(frames))
+
+
+def test_spans_hold_every_row_once_and_in_order(tmp_path: Path, way: str) -> None:
+    """Rows are missing, a column turns from NULL to text, and one span holds a number that is stored as text."""
+    rows: list[tuple[Any, ...]] = [
+        (n, None if n < 70_000 else n / 2, None if n < 70_000 else str(n)) for n in range(MANY)
+    ]
+    path = write(tmp_path / "x.db", rows, "a, b REAL, c TEXT")
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM t WHERE a BETWEEN 60000 AND 150000 OR a < 5")
+        connection.execute("UPDATE t SET a = CAST(a AS TEXT) WHERE a = 151000")
+    connection.close()
+    spans, frame = read_in_spans(path)
+    assert spans == 4
+    assert frame.rows() == [row for row in rows if 5 <= row[0] < 60_000 or row[0] > 150_000]
+
+
+def test_what_has_no_spans(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.db", [(1, 2.0, "c")])
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE VIEW v AS SELECT * FROM t")
+        connection.execute("CREATE TABLE keyed (k TEXT PRIMARY KEY) WITHOUT ROWID")
+        connection.execute("CREATE TABLE empty (a)")
+        connection.execute("CREATE TABLE sparse (id INTEGER PRIMARY KEY)")
+        connection.execute("INSERT INTO sparse VALUES (1), (9000000000000000000)")
+    connection.close()
+    with sqlite.open_database(path) as database:
+        assert [len(database.spans(name)) for name in ("t", "v", "keyed", "empty", "sparse")] == [1, 0, 0, 0, 0]
+
+
+def test_leaving_spans_early(tmp_path: Path, way: str) -> None:
+    path = write(tmp_path / "x.db", [(n, 0.0, "") for n in range(MANY)])
+    with sqlite.open_database(path) as database:
+        sql = "SELECT a FROM t WHERE _rowid_ BETWEEN ? AND ?"
+        first = next(iter(database.frames(sql, {"a": pl.Int64}, spans=database.spans("t"))))
+    assert first["a"][0] == 0
+
+
 def test_leaving_early(tmp_path: Path, way: str) -> None:
     path = write(tmp_path / "x.db", [(n, 0.0, "") for n in range(MANY)])
     with sqlite.open_database(path) as database:

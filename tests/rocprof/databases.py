@@ -73,6 +73,13 @@ AGENTS: dict[str, dict[str, Any]] = {
         "lds_size_in_kb": 64,
     },
     "gfx942": {"cu_count": 304, "simd_per_cu": 4, "max_waves_per_simd": 8, "wave_front_size": 64, "lds_size_in_kb": 64},
+    "gfx1100": {
+        "cu_count": 96,
+        "simd_per_cu": 2,
+        "max_waves_per_simd": 16,
+        "wave_front_size": 32,
+        "lds_size_in_kb": 64,
+    },
     "gfx950": {
         "cu_count": 256,
         "simd_per_cu": 4,
@@ -193,6 +200,13 @@ class Process:
         }
         self.insert("rocpd_kernel_dispatch", **{**row, **other})
         return event
+
+    def gpu(self, number: int, arch: str, **other: Any) -> None:
+        """Add a GPU beside the one that every file has; `number` is its id, and one more than its place among GPUs."""
+        facts = json.dumps({"name": arch, "product_name": f"AMD {arch}", **AGENTS[arch]})
+        indexes = {"absolute_index": number, "logical_index": number, "type_index": number - 1}
+        row = {"id": number, "type": "GPU", "name": arch, "extdata": facts, "nid": 1, "pid": self.pid, **indexes}
+        self.insert("rocpd_info_agent", **{**row, **other})
 
     def _create(self, table: str, columns: list[str], guid: str) -> None:
         kinds = {name: "TEXT" if name in TEXT else "REAL" if name == "value" else "INTEGER" for name in columns}

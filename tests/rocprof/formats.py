@@ -145,13 +145,13 @@ def _copy(it: Rocpd, row: Mapping[str, Any], rocpd_style: bool) -> list[Any]:
 
 def _agent_info(it: Rocpd) -> tuple[list[str], list[list[Any]]]:
     header = ["Node_Id", "Logical_Node_Id", "Agent_Type", "Cpu_Cores_Count", "Simd_Count", "Cu_Count"]
-    header += ["Wave_Front_Size", "Logical_Node_Type_Id", "Name", "Vendor_Name", "Product_Name", "Model_Name"]
+    header += ["Wave_Front_Size", "Name", "Vendor_Name", "Product_Name", "Model_Name"]
     rows = []
     for number, row in it.agents.items():
         facts = json.loads(row["extdata"])
         counts = [facts.get(name, 0) for name in ("cpu_cores_count", "simd_count", "cu_count", "wave_front_size")]
         names = [row["name"], row["vendor_name"] or "", row["product_name"] or "", row["model_name"] or ""]
-        rows.append([number, number, row["type"], *counts, row["type_index"], *names])
+        rows.append([number, number, row["type"], *counts, *names])
     return header, rows
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kerneldb import ingest
+from kerneldb.errors import UnreadableTraceError
+from kerneldb.ingest import Options
 from tests.rocprof.conversion import converted, launch_rows
 
 if TYPE_CHECKING:
@@ -20,8 +22,9 @@ KERNELS_63 = (
     '"KERNEL_DISPATCH",4,1,7,1,10,"add(float*)",1,1000,1500,16,2048,64,1,1,1000,1,1\n'
 )
 """ROCm 6.2 and 6.3: no stream, no registers, a plain agent number, and the LDS of the dispatch."""
-AGENT = '"Node_Id","Logical_Node_Id","Agent_Type","Cpu_Cores_Count","Cu_Count","Logical_Node_Type_Id","Name"\n'
-AGENTS = AGENT + '0,0,"CPU",64,0,0,"AMD EPYC"\n4,4,"GPU",0,304,2,"gfx942"\n'
+AGENT = '"Node_Id","Logical_Node_Id","Agent_Type","Cpu_Cores_Count","Cu_Count","Name"\n'
+AGENTS = AGENT + '0,0,"CPU",64,0,"AMD EPYC"\n4,1,"GPU",0,304,"gfx942"\n'
+"""As rocprofv3 writes it: nothing says the number of a GPU among GPUs."""
 COUNTERS = (
     '"Correlation_Id","Dispatch_Id","Agent_Id","Queue_Id","Process_Id","Thread_Id","Grid_Size","Kernel_Id",'
     '"Kernel_Name","Workgroup_Size","LDS_Block_Size","Scratch_Size","VGPR_Count","Accum_VGPR_Count","SGPR_Count",'
@@ -62,9 +65,9 @@ def test_agents_are_numbered_as_gpus_where_they_are_described(tmp_path: Path) ->
     written(tmp_path / "77_kernel_trace.csv", KERNELS_63)
     written(tmp_path / "77_agent_info.csv", AGENTS)
     trace = converted(tmp_path)
-    assert trace.launches["device"].to_list() == [2]
+    assert trace.launches["device"].to_list() == [0]
     assert trace.launches["process"].to_list() == ["77"]
-    assert trace.table("devices").select("device", "arch", "multiprocessors").rows() == [(2, "gfx942", 304)]
+    assert trace.table("devices").select("device", "arch", "multiprocessors").rows() == [(0, "gfx942", 304)]
     alone = converted(tmp_path / "77_kernel_trace.csv")
     assert any("agent_info" in reason for reason in alone.report("note"))
 
@@ -228,3 +231,82 @@ def test_the_gfx950_fault_in_counter_collection(tmp_path: Path, agpr: int, regis
     (launch,) = converted(counted, written(tmp_path / "x_agent_info.csv", AGENTS_950)).launches.to_dicts()
     assert launch["registers"] == registers
     assert quality in launch["quality"]
+
+
+CPUS = '0,0,"CPU",64,0,"AMD EPYC"\n1,1,"CPU",64,0,"AMD EPYC"\n'
+TWO = CPUS + '2,2,"GPU",0,304,"gfx942"\n3,3,"GPU",0,304,"gfx942"\n'
+APART = CPUS + '5,2,"GPU",0,304,"gfx942"\n9,3,"GPU",0,304,"gfx942"\n'
+
+
+@pytest.mark.parametrize(
+    ("agents", "cells", "devices"),
+    [
+        (TWO, ["Agent 2", "Agent 3"], [0, 1]),
+        (TWO, ["GPU 0", "GPU 1"], [0, 1]),
+        (TWO, ["2", "3"], [0, 1]),
+        (APART, ["Agent 2", "Agent 3"], [0, 1]),
+        (APART, ["Agent 5", "Agent 9"], [0, 1]),
+        (TWO, ["Agent 0", "CPU 0", "Agent 7"], [None, None, None]),
+    ],
+    ids=["logical", "of the kind", "plain", "gaps", "absolute", "no GPU"],
+)
+def test_gpus_are_numbered_among_gpus(tmp_path: Path, agents: str, cells: list[str], devices: list[int | None]) -> None:
+    head, row = KERNELS_63.splitlines()
+    rows = [
+        row.replace(",4,1,7,", f',"{cell}",1,7,').replace(",1000,1500,", f",{n}000,{n}500,")
+        for n, cell in enumerate(cells)
+    ]
+    trace = converted(
+        written(tmp_path / "7_kernel_trace.csv", "\n".join([head, *rows]) + "\n"),
+        written(tmp_path / "7_agent_info.csv", AGENT + agents),
+    )
+    assert [row["device"] for row in launch_rows(trace, "device")] == devices
+    assert trace.table("devices")["device"].to_list() == [0, 1]
+
+
+def test_a_column_that_is_new_is_no_counter(tmp_path: Path) -> None:
+    text = KERNELS_63.replace('"Grid_Size_Z"\n', '"Grid_Size_Z","Node_Name"\n').replace(",1,1\n", ',1,1,"host7"\n')
+    trace = converted(written(tmp_path / "x_kernel_trace.csv", text))
+    assert (trace.launches["timing"].to_list(), trace.trace["kind"]) == (["timeline"], "timeline")
+    assert trace.table("metrics").is_empty()
+    assert trace.trace["source"] == "rocprofv3"
+
+
+SUMS_V1 = '"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n"{name}",2,200,100,100.0\n'
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "stored"),
+    [
+        ("results.stats.csv", "GEMM_KERNEL", 1),
+        ("results.stats.csv", "foo(float*)", 1),
+        ("stats.csv", "foo(float*)", 1),
+        ("results.hip_stats.csv", "foo(float*)", 0),
+    ],
+)
+def test_sums_of_rocprof(tmp_path: Path, file: str, name: str, stored: int) -> None:
+    trace = converted(written(tmp_path / file, SUMS_V1.format(name=name)))
+    assert trace.table("rollups").height == stored
+    assert trace.total("skipped") == 1 - stored
+
+
+def test_addresses_in_the_upper_half(tmp_path: Path) -> None:
+    head = (
+        '"Kind","Operation","Agent_Id","Allocation_Size","Address","Correlation_Id","Start_Timestamp","End_Timestamp"\n'
+    )
+    row = '"MEMORY_ALLOCATION","MEMORY_ALLOCATION_ALLOCATE","Agent 4",8,"0xfffffffffffffff0",1,10,20\n'
+    trace = converted(written(tmp_path / "x_memory_allocation_trace.csv", head + row))
+    assert trace.table("memory_events")["address"].to_list() == ["0xfffffffffffffff0"]
+
+
+def test_what_cannot_be_read_is_called_by_its_capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ArithmeticError
+
+    monkeypatch.setattr("kerneldb.ingest.rocprof_csv.convert.convert", fail)
+    for prefix in ("a", "b"):
+        written(tmp_path / f"{prefix}_kernel_trace.csv", KERNELS_63)
+        written(tmp_path / f"{prefix}_agent_info.csv", AGENTS)
+    for prefix, unit in zip("ab", ingest.plan(ingest.expand([tmp_path])), strict=True):
+        with pytest.raises(UnreadableTraceError, match=f"^{tmp_path}/{prefix}_\\*: cannot be read"):
+            ingest.convert(unit, tmp_path / "spool", Options())

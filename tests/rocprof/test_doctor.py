@@ -9,8 +9,8 @@ import polars as pl
 from kerneldb import ingest
 from kerneldb.batch import Spool
 from kerneldb.ingest.doctor import read_table
-from tests.rocprof.databases import Kernel, Process, fill, rocpd, write_rocpd
-from tests.rocprof.test_csv import COUNTED, COUNTERS, STATS, written
+from tests.rocprof.databases import GUID, Kernel, Process, fill, rocpd, write_rocpd
+from tests.rocprof.test_csv import COUNTED, COUNTERS, KERNELS_63, STATS, written
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,3 +92,11 @@ def test_tables_are_read_with_the_columns_that_are_there(tmp_path: Path) -> None
 
 def test_the_gfx950_fault_is_told(tmp_path: Path) -> None:
     assert "gfx950" in findings(write_rocpd(tmp_path / "run.db", [KERNEL], "gfx950"))["registers"].message
+
+
+def test_captures_without_a_row(tmp_path: Path) -> None:
+    with rocpd(tmp_path / "run.db") as connection:
+        Process(connection)
+        connection.execute(f'DELETE FROM "rocpd_info_agent_{GUID.replace("-", "_")}"')
+    for path in (tmp_path / "run.db", written(tmp_path / "x_kernel_trace.csv", KERNELS_63.splitlines()[0] + "\n")):
+        assert findings(path)["no kernels"].level == "problem"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -12,7 +13,7 @@ from kerneldb.api.ingestion import IngestOptions
 from kerneldb.errors import UnreadableTraceError, WarehouseError, WarehouseLockedError
 from kerneldb.ingest.rocpd import counters
 from tests.rocprof.conversion import converted
-from tests.rocprof.databases import GUID, TABLES, Kernel, Process, fill, rocpd, write_rocpd
+from tests.rocprof.databases import GUID, TABLES, Kernel, Process, fill, rocpd, views, write_rocpd
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,6 +55,53 @@ def test_any_table_but_that_of_launches_may_be_missing(tmp_path: Path) -> None:
     assert {(outcome.status, outcome.launches) for outcome in outcomes} == {("ingested", 3)}
     sql = "SELECT trace_id, list(duration_ns ORDER BY duration_ns) AS took FROM launches GROUP BY 1"
     assert [row["took"] for row in database.sql(sql).rows()] == [[10, 20, 30]] * len(missing)
+
+
+@pytest.mark.parametrize("table", [name for name in TABLES if name != "rocpd_kernel_dispatch"])
+def test_views_of_tables_that_are_missing_are_none(tmp_path: Path, table: str) -> None:
+    path = with_counters(tmp_path / "run.db")
+    suffix = f"_{GUID.replace('-', '_')}"
+    with rocpd(path) as connection:
+        views(connection, [suffix])
+        connection.execute(f'DROP TABLE "{table}{suffix}"')
+    assert converted(path).launches["duration_ns"].sort().to_list() == [10, 20, 30]
+
+
+def test_virtual_tables_of_unknown_modules_are_none(tmp_path: Path) -> None:
+    path = write_rocpd(tmp_path / "run.db", [KERNEL])
+    with rocpd(path) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        sql = "CREATE VIRTUAL TABLE rocpd_search USING someones_module(text)"
+        connection.execute("INSERT INTO sqlite_master VALUES ('table', 'rocpd_search', 'rocpd_search', 0, ?)", (sql,))
+    assert converted(path).launches.height == 2
+
+
+def test_a_launch_of_odd_resources_costs_no_other_file(tmp_path: Path) -> None:
+    odd = dataclasses.replace(KERNEL, lds=-1)
+    write_rocpd(tmp_path / "a.db", [odd], "gfx942")
+    write_rocpd(tmp_path / "b.db", [KERNEL], "gfx942")
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    assert [outcome.launches for outcome in database.ingest(tmp_path)] == [2, 2]
+    sql = "SELECT DISTINCT shared_bytes, theoretical_occupancy IS NULL AS unknown FROM launches ORDER BY 1"
+    assert [tuple(row.values()) for row in database.sql(sql).rows()] == [(-1, True), (0, False)]
+
+
+def test_times_that_no_clock_shows_cost_themselves_only(tmp_path: Path) -> None:
+    largest = (1 << 63) - 1
+    path = tmp_path / "run.db"
+    with rocpd(path) as connection:
+        process = Process(connection)
+        fill(process, [KERNEL])
+        for start, took in ((-10, 30), (1 << 62, 5), (largest - 9, 9), (-largest, 2 * largest)):
+            process.dispatch(KERNEL, 1, start, min(took, largest - max(start, 0)), 900)
+        process.region("HIP_RUNTIME_API_EXT", "hipFree", (1 << 62) - 1, largest, 901)
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    (outcome,) = database.ingest(path)
+    assert outcome.launches == 6
+    sql = "SELECT list(duration_ns ORDER BY duration_ns NULLS LAST) AS took FROM launches"
+    assert database.sql(sql).rows() == [{"took": [10, 20, 30, None, None, None]}]
+    sql = "SELECT n FROM ingest_reports WHERE reason LIKE 'time that no clock%'"
+    assert sum(row["n"] for row in database.sql(sql).rows()) == 6
 
 
 def test_rows_that_the_database_refuses_cost_their_file_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

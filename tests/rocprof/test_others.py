@@ -10,7 +10,7 @@ import pytest
 
 from kerneldb.ingest import Options
 from tests.rocprof.conversion import converted, launch_rows
-from tests.rocprof.databases import Kernel, write_rocpd
+from tests.rocprof.databases import Kernel, Process, rocpd, views, write_rocpd
 from tests.rocprof.formats import write_json
 
 if TYPE_CHECKING:
@@ -209,3 +209,23 @@ def test_json_symbols_and_devices(json_file: Path) -> None:
     trace = converted(json_file)
     assert trace.table("kernel_symbols").select("symbol", "launches").rows() == [("gemm.kd", 2), ("other.kd", 1)]
     assert trace.table("devices").select("device", "arch", "multiprocessors").rows() == [(0, "gfx1151", 40)]
+
+
+def test_json_ranges_of_one_process_are_none_of_another(tmp_path: Path) -> None:
+    """Both count their correlations from the same number; the kernels have no call."""
+    for pid in (7, 8):
+        with rocpd(tmp_path / f"{pid}.db") as connection:
+            process = Process(connection, pid=pid)
+            if pid == 7:
+                text = json.dumps({"message": "only in 7"})
+                process.region("MARKER_CORE_RANGE_API", "roctxThreadRangeA", 1_000, 2_000, 77, extdata=text)
+            process.dispatch(GEMM, process.symbol(GEMM), 5_000, 10, 900)
+            process.connection.execute(f'UPDATE "rocpd_event{process.suffix}" SET correlation_id = 77')
+            views(connection, [process.suffix])
+        write_json(tmp_path / f"{pid}.db", tmp_path / f"{pid}.json")
+    both = [json.loads((tmp_path / f"{pid}.json").read_text(encoding="utf-8")) for pid in (7, 8)]
+    path = tmp_path / "run_results.json"
+    documents = [one["rocprofiler-sdk-tool"][0] for one in both]
+    path.write_text(json.dumps({"rocprofiler-sdk-tool": documents}), encoding="utf-8")
+    launches = converted(path).launches
+    assert launches.select("process", "phase").sort("process").rows() == [("7", "only in 7"), ("8", None)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.rocprof.conversion import converted
+from tests.rocprof.conversion import converted, launch_rows
 from tests.rocprof.databases import TORCH, Kernel, Process, fill, hip_gemm, rocpd, torch_gemm, write_rocpd
 
 if TYPE_CHECKING:
@@ -82,3 +82,28 @@ def test_the_documents_hip_kernels(tmp_path: Path, matched: bool, mean: int, gri
 def test_dynamic_lds_counts(tmp_path: Path) -> None:
     row = launch(tmp_path, "gfx942", lds=40_000, static_lds=1_000)
     assert (row["shared_bytes"], row["static_shared_bytes"], row["dynamic_shared_bytes"]) == (40_000, 1_000, 39_000)
+
+
+@pytest.mark.parametrize(
+    ("arch", "own"), [("gfx942", (100, 4, 112)), ("gfx950", (100, 4, 112)), ("gfx1151", (120, None, None))]
+)
+def test_gpus_of_several_families_and_copies_of_none_in_one_file(
+    tmp_path: Path, arch: str, own: tuple[int | None, ...]
+) -> None:
+    """Registers are allocated by the rules of each, whatever stands beside it."""
+    kernel = Kernel("k", (256, 1, 1), (128, 1, 1), [10], vgpr=100, agpr=4, sgpr=100)
+    path = tmp_path / "run.db"
+    with rocpd(path) as connection:
+        process = Process(connection, arch=arch)
+        process.gpu(2, "gfx1100")
+        kernel_id = process.symbol(kernel)
+        for number, agent in enumerate((1, 2, 99)):
+            process.dispatch(kernel, kernel_id, 1_000 + number, 10, 100 + number, agent_id=agent)
+        ends = {"dst_agent_id": 0, "src_agent_id": 0, "name_id": process.text("MEMORY_COPY_HOST_TO_HOST")}
+        for start, agent in ((2_000, 0), (2_001, 1)):
+            copied = {**ends, "dst_agent_id": agent, "size": 8, "event_id": process.event("MEMORY_COPY", start)}
+            process.insert("rocpd_memory_copy", start=start, end=start + 1, **copied, **process.place())
+    columns = ("device", "registers", "agprs", "sgprs")
+    rows = [tuple(row.values()) for row in launch_rows(converted(path), *columns)]
+    assert rows[0] == (0, *own)
+    assert rows[1:] == [(1, 120, None, None), (None, 100, 4, 100), (None, None, None, None), (0, None, None, None)]

@@ -54,6 +54,8 @@ def test_every_dispatch_is_linked_to_its_call(tmp_path: Path) -> None:
     [
         ("symbol", "DELETE FROM {symbols}"),
         ("event", "UPDATE {dispatches} SET event_id = NULL"),
+        ("event", "UPDATE {dispatches} SET event_id = 9999"),
+        ("event", "DELETE FROM {events} WHERE id IN (SELECT event_id FROM {dispatches})"),
         ("agent", "UPDATE {dispatches} SET agent_id = 99"),
         ("thread", "UPDATE {dispatches} SET tid = 99"),
         ("queue", "UPDATE {dispatches} SET queue_id = 99"),
@@ -62,7 +64,7 @@ def test_every_dispatch_is_linked_to_its_call(tmp_path: Path) -> None:
 )
 def test_orphans_are_kept_and_counted(tmp_path: Path, broken: str, sql: str) -> None:
     def change(process: Process) -> None:
-        names = {"symbols": "rocpd_info_kernel_symbol", "dispatches": "rocpd_kernel_dispatch"}
+        names = {"symbols": "rocpd_info_kernel_symbol", "dispatches": "rocpd_kernel_dispatch", "events": "rocpd_event"}
         process.connection.execute(sql.format(**{key: table(process, name) for key, name in names.items()}))
 
     trace = made(tmp_path, change)
@@ -170,6 +172,21 @@ def test_external_correlation_names_the_range_where_no_call_was_recorded(tmp_pat
 
     first, second = made(tmp_path, change).launches.sort("start_ns").to_dicts()
     assert (first["phase"], second["phase"]) == ("warmup", None)
+
+
+def test_ranges_of_one_process_are_none_of_another(tmp_path: Path) -> None:
+    """Both count their correlations from the same number."""
+    path = tmp_path / "merged.db"
+    with rocpd(path) as connection:
+        processes = [Process(connection, GUID, 100), Process(connection, OTHER, 200)]
+        roctx(processes[0], "only in 100", START - 10**9, START - 10**8, 77)
+        for process in processes:
+            process.dispatch(KERNEL, process.symbol(KERNEL), START, 10, 900)
+            process.connection.execute(
+                f"UPDATE {table(process, 'rocpd_event')} SET correlation_id = 77 WHERE stack_id = 900"
+            )
+    phases = converted(path).launches.select("process", "phase").sort("process").rows()
+    assert phases == [("100", "only in 100"), ("200", None)]
 
 
 def test_kernel_rename_gives_a_phase(tmp_path: Path) -> None:
@@ -299,6 +316,26 @@ def test_power_samples_of_rocprof_sys(tmp_path: Path) -> None:
     assert trace.table("samples").height == 6
     assert trace.table("metrics").is_empty()
     assert trace.trace["tool"] == "rocprof-sys"
+
+
+def test_a_counter_value_without_an_event_is_stored_beside_samples(tmp_path: Path) -> None:
+    def change(process: Process) -> None:
+        sampled(process)
+        count(process, dispatched(process)[:1], "SQ_WAVES", (5.0, 7.0))
+        process.connection.execute(f"UPDATE {table(process, 'rocpd_pmc_event')} SET event_id = NULL WHERE value = 7.0")
+
+    metrics = made(tmp_path, change).table("metrics").select("value", "launch_index").sort("value").rows()
+    assert metrics == [(5.0, 0), (7.0, None)]
+
+
+def test_addresses_in_the_upper_half(tmp_path: Path) -> None:
+    """SQLite holds them as negative numbers."""
+
+    def change(process: Process) -> None:
+        at = {"address": -16, "start": START, "end": START + 1, "agent_id": 1}
+        process.insert("rocpd_memory_allocate", type="ALLOC", level="REAL", size=8, **at, **process.place())
+
+    assert made(tmp_path, change).table("memory_events")["address"].to_list() == ["0xfffffffffffffff0"]
 
 
 def test_graph_launches_of_schema_3_0_2(tmp_path: Path) -> None:
