@@ -160,7 +160,8 @@ def phases(*, where: str | None, traces: tuple[str, ...], limit: int | None, out
 def iterations(*, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output) -> None:
     """Show iterations: the profiler's steps, else repeats found in the sequence of kernels.
 
-    Launches before the repeats are warm-up or tuning. Sums over steady iterations are one query away:
+    What stands outside of the repeats is labelled before (warm-up, tuning, a prefill) or after. Sums over steady
+    iterations are one query away:
 
     \b
       kerneldb query "SELECT avg(total_ns) FROM iterations('kernels') WHERE steady"

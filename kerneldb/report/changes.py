@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api.answers import THRESHOLD
 from kerneldb.api.queries import statement
 from kerneldb.errors import UsageError
 from kerneldb.report import charts, contents
+from kerneldb.report.asking import asking, quoted
 from kerneldb.report.gather import ALL_SHORT, Maker, made, named
 from kerneldb.report.model import Chart, Column, Report, Section, Table
 from kerneldb.report.values import duration
@@ -73,7 +75,10 @@ def comparison(
     if not sections:
         message = f"{before} and {after} have nothing to compare: name two traces with times, or two sets of counters"
         raise UsageError(message)
-    setup = [Maker(database, rows[0]["trace"]).table(contents.SETUP) for rows in sides]
+    with asking(database) as ask:
+        tables = [Maker(ask, rows[0]["trace"]).table(contents.SETUP) for rows in sides]
+    captions = (f"Before: {before}", f"After: {after}")
+    setup = [dataclasses.replace(table, caption=caption) for table, caption in zip(tables, captions, strict=True)]
     return Report(f"{before} against {after}", made(database), (Section("Setup", tuple(setup)), *sections))
 
 
@@ -124,16 +129,12 @@ def _counters(database: Database, before: str, after: str, rule: str) -> list[Se
 
 def _table(database: Database, query: str, caption: str, columns: tuple[Column, ...], params: dict[str, str]) -> Table:
     text = statement(f"report_{query}")
-    sql = _literal(text, params["before"], params["after"], rule=_quoted(params.get("rule", "")))
+    sql = _literal(text, params["before"], params["after"], rule=quoted(params.get("rule", "")))
     return Table(caption, columns, database.sql(text, params).rows(), sql, "Nothing changed.")
 
 
 def _literal(sql: str, before: str, after: str, **others: str) -> str:
     """A statement as a reader would type it. For reading only, never run here."""
-    for name, value in {"before": _quoted(before), "after": _quoted(after), **others}.items():
+    for name, value in {"before": quoted(before), "after": quoted(after), **others}.items():
         sql = sql.replace(f"${name}", value)
     return sql.strip()
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -8,7 +8,7 @@ from typing import Any, Final
 Rows = Sequence[dict[str, Any]]
 
 COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
-WIDTH: Final = 720
+WIDTH: Final = 940
 BAR_HEIGHT: Final = 18
 FAINT: Final = 0.35
 """Opacity of the grid of logarithmic axes, which is dense."""
@@ -116,7 +116,7 @@ def histogram(rows: Rows, title: str) -> dict[str, Any]:
             y=alt.Y("n:Q", title="launches"),
             tooltip=[alt.Tooltip("from_value:Q", format=".4~g"), alt.Tooltip("to_value:Q", format=".4~g"), "n:Q"],
         )
-        .properties(width=WIDTH // 2 - 80, height=140)
+        .properties(width=WIDTH // 2 - 110, height=140)
     )
     return _finished(chart)
 
@@ -237,7 +237,7 @@ def roofs(points: Rows, kind: str) -> list[dict[str, Any]]:
         peak, ridge = middle["peak_flops_per_second"], middle["ridge"]
         ends = (min(low, ridge / 4), ridge, high)
         heights = (middle["peak_bytes_per_second"] * ends[0], peak, peak)
-        name = f"{operation} peak"
+        name = "peak by the counters" if operation is None else f"{operation} peak"
         drawn += [
             {"name": name, "intensity": at, "flops_per_second": height}
             for at, height in zip(ends, heights, strict=True)

@@ -19,6 +19,9 @@ DTYPE: Final = Column("dtype", "type")
 MEDIAN: Final = Column("median_ns", "median", "ns")
 GRADE: Final = Column("grade", "grade")
 DELTA: Final = Column("delta_pct", "Δ", "percent")
+OVER_PEAK: Final = (
+    "the kernel did less work, or moved less through DRAM, than its shapes say, or ran above the clock of the sheet."
+)
 IDLE_TIME: Final = Column("idle_ns", "idle", "ns")
 
 
@@ -30,6 +33,8 @@ class Plan:
     caption: str
     columns: tuple[Column, ...]
     missing: str = "Nothing of this kind in the trace."
+    is_sparse: bool = False
+    """Whether columns that no row fills are left out."""
 
 
 SETUP: Final = Plan(
@@ -47,6 +52,7 @@ SETUP: Final = Plan(
         Column("rank", "rank", "count"),
         Column("notes", "notes"),
     ),
+    is_sparse=True,
 )
 LACKS: Final = Plan(
     "lacks",
@@ -80,7 +86,7 @@ GPU_TIME: Final = Plan(
         COUNT,
         Column("span_ns", "first start to last end", "ns"),
         Column("busy_ns", "busy", "ns"),
-        Column("busy_pct", "busy", "percent"),
+        Column("busy_pct", "busy share", "percent"),
         IDLE_TIME,
         Column("computation_ns", "computation", "ns"),
         Column("exposed_communication_ns", "exposed communication", "ns"),
@@ -245,11 +251,11 @@ ROOFLINE: Final = Plan(
         DTYPE,
         OPERATOR,
         Column("intensity", "FLOP/byte", "number"),
-        Column("flops_per_second", "FLOP/s", "number"),
-        Column("pct_peak_flops", "of peak", "percent"),
-        Column("bytes_per_second", "bytes/s", "number"),
-        Column("pct_peak_bandwidth", "of peak", "percent"),
-        Column("pct_attainable", "of attainable", "percent"),
+        Column("flops_per_second", "FLOP/s", "rate"),
+        Column("pct_peak_flops", "of peak FLOP/s", "percent", OVER_PEAK),
+        Column("bytes_per_second", "bytes/s", "rate"),
+        Column("pct_peak_bandwidth", "of peak bytes/s", "percent", OVER_PEAK),
+        Column("pct_attainable", "of attainable", "percent", OVER_PEAK),
         Column("bound", "bound"),
         Column("method", "work from"),
     ),

@@ -1,74 +1,121 @@
 """Findings: named, versioned rules over the figures of a report, each with the time at stake and what to do.
 
-A rule is a statement `schemas/queries/finding_<name>.sql` with the parameter `$trace`, which gives no row or one with
-the columns `at_stake_ns` and those that its sentence names.
+A rule is a statement `schemas/queries/finding_<name>.sql`, which gives no row or one with the columns `at_stake_ns` and
+those that its sentence names. It may take the parameter `$trace`, and read the rows of other statements of the report.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+WORDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "nvidia": {
+        "graphs": "CUDA graphs",
+        "language": "CUDA or Triton",
+        "memcpy": "cudaMemcpyAsync",
+        "event": "cudaStreamWaitEvent",
+        "counters": "Nsight Compute (kerneldb ncu-command prints the command)",
+        "attention": "FlashAttention, cuDNN",
+    },
+    "amd": {
+        "graphs": "HIP graphs",
+        "language": "HIP or Triton",
+        "memcpy": "hipMemcpyAsync",
+        "event": "hipStreamWaitEvent",
+        "counters": "rocprofv3 --pmc",
+        "attention": "FlashAttention, AITER, Composable Kernel",
+    },
+}
+"""What the same thing is called on the GPUs of each vendor."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rule:
-    """`sentence` is a format string over the columns of the rule's row; names ending in `_ns` come with their unit."""
+    """`sentence` is a format string over the columns of the rule's row; names ending in `_ns` come with their unit.
+
+    `remedy` is for programs of PyTorch, `otherwise` for others (None: the same); both are format strings over `WORDS`.
+    `needs` are the statements `report_<name>.sql` whose rows the rule reads as `found_<name>`.
+    """
 
     name: str
     version: int
     sentence: str
     remedy: str
+    otherwise: str | None = None
+    needs: tuple[str, ...] = ()
+
+    def advice(self, vendor: str, *, is_torch: bool) -> str:
+        """What to do about it, in the words of the vendor of the GPU."""
+        text = self.remedy if is_torch or self.otherwise is None else self.otherwise
+        return text.format(**WORDS.get(vendor, WORDS["nvidia"]))
 
 
 RULES: Final = (
     Rule(
         "host-bound",
-        1,
+        2,
         "The GPU waited {idle_ns} ({share_pct:.0f} % of the time) for the host to launch the next kernel; the median "
         "kernel runs {median_kernel_ns}, the median launch call {median_call_ns}.",
-        "Launch less often: CUDA graphs, torch.compile, a larger batch.",
+        "Launch less often: {graphs}, torch.compile, a larger batch.",
+        "Launch less often: {graphs}, kernels that do more each, more work per launch.",
+        ("idle",),
     ),
     Rule(
         "synchronising",
-        1,
+        2,
         "The GPU waited {idle_ns} ({share_pct:.1f} % of the time) behind synchronising calls, mostly {waiting_call}.",
         "Keep results on the GPU (.item(), .cpu() and printing wait for it), and copy with non_blocking=True.",
+        "Let the GPU wait instead of the host ({event}), and copy from pinned memory with {memcpy}.",
+        ("idle",),
     ),
     Rule(
         "one-kernel",
-        1,
+        2,
         "{kernel} takes {share_pct:.0f} % of the GPU time in {n:,} launches.",
-        "Start there: kerneldb ncu-command for its counters, kerneldb replay for variants.",
+        "Start there: its counters by {counters}; kerneldb replay runs it alone.",
+        "Start there: its counters by {counters}.",
     ),
     Rule(
         "decode-gemv",
-        1,
-        "Matrix-vector products take {share_pct:.0f} % of the GPU time: every weight is read for one token.",
+        2,
+        "Matrix-vector products take {share_pct:.0f} % of the GPU time: every matrix is read for one vector.",
         "Batch requests, or move fewer bytes (quantised weights).",
+        "Multiply several vectors at once, or move fewer bytes (a smaller type).",
     ),
     Rule(
         "fusible",
-        1,
+        2,
         "Runs of small memory-bound kernels take {total_ns} in {runs:,} runs; one a run would save {at_stake} at most, "
         "with the pauses between.",
         "Fuse them: torch.compile, or a fused operator of the library.",
+        "Fuse them: one kernel in {language}, or a fused operation of the library.",
+        ("fusion",),
     ),
     Rule(
         "conversions",
-        1,
+        2,
         "{n:,} launches only convert types and take {share_pct:.1f} % of the GPU time.",
         "Keep one type through the model; look for autocast in inner loops and weights stored in another type.",
+        "Keep one type through the program; look for data stored in another type than it is computed in.",
+        ("conversions",),
     ),
     Rule(
         "exposed-communication",
-        1,
+        2,
         "Communication that no computation hides takes {share_pct:.1f} % of the time.",
         "Overlap it: larger buckets, earlier launches, another stream; kerneldb collectives --waits tells late ranks.",
+        "Overlap it: earlier launches, a stream of its own; kerneldb collectives --waits tells late ranks.",
+        ("gpu_time",),
     ),
     Rule(
         "attention-unfused",
-        1,
-        "Softmax runs as kernels of its own ({n:,} launches, {total_ns}): attention is not fused.",
+        2,
+        "Softmax runs as kernels of its own ({n:,} launches, {total_ns}): where that is attention, it is not fused.",
         "Use scaled_dot_product_attention with a mask that the fused kernels take.",
+        "If it belongs to attention, use a fused kernel for that ({attention}).",
     ),
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api.queries import statement
 from kerneldb.report import charts, contents
+from kerneldb.report.asking import Asking, asking, literal, spelled
 from kerneldb.report.findings import RULES, Rule
 from kerneldb.report.model import Chart, Finding, Report, Section, Table
 from kerneldb.report.values import duration
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 NO_TIMES: Final = "Counters only: no trace with times of its own is among these."
 NO_WORK: Final = "No FLOPs known: record shapes, collect counters, or name them (kerneldb annotate)."
+TOGETHER: Final = (
+    "One point per kernel, launch shape and call. Rates are of all its launches together, long ones weigh more; "
+    "work from counters is the mean of the launches that were profiled."
+)
 ALL_SHORT: Final = 90
 
 
@@ -27,22 +32,25 @@ def single(database: Database, names: Sequence[str], rule: str | None = None) ->
     Each trace with times has its own sections; counters of all of them, and of their runs, stand together. `rule` is
     the rule of `bounds` by which counters are classified.
     """
+    found = list({row["trace"]: row for name in names for row in named(database, name)}.values())
+    with asking(database) as ask:
+        sections = _sections(ask, found, rule)
+    return Report(f"GPU kernels of {', '.join(names)}", made(database), tuple(sections))
+
+
+def _sections(ask: Asking, found: Sequence[dict[str, Any]], rule: str | None) -> list[Section]:
+    """Those of each trace with times, those of the counters of all, and the appendices."""
     from kerneldb.report import counters
 
-    found = list({row["trace"]: row for name in names for row in named(database, name)}.values())
-    traces = [row["trace"] for row in found]
-    timed = [row["trace"] for row in found if row["kind"] != "profiled"]
+    timed = [Maker(ask, row["trace"]) for row in found if row["kind"] != "profiled"]
     sections: list[Section] = []
-    for trace in timed:
-        prefix = f"{trace}: " if len(timed) > 1 else ""
-        parts = Maker(database, trace).sections()
-        sections += [dataclasses.replace(section, title=prefix + section.title) for section in parts]
+    for maker in timed:
+        prefix = f"{maker.trace}: " if len(timed) > 1 else ""
+        sections += [dataclasses.replace(part, title=prefix + part.title) for part in maker.sections()]
     if not timed:
-        setups = [Maker(database, trace).table(contents.SETUP) for trace in traces[:1]]
-        sections.append(Section("Setup", tuple(setups), (), NO_TIMES))
-    sections += counters.sections(database, traces, rule)
-    sections += [Maker(database, trace).names() for trace in timed]
-    return Report(f"GPU kernels of {', '.join(names)}", made(database), tuple(sections))
+        sections.append(Section("Setup", (), (), NO_TIMES))
+    sections += counters.sections(ask, [row["trace"] for row in found], rule)
+    return sections + [maker.names() for maker in timed]
 
 
 def named(database: Database, name: str) -> list[dict[str, Any]]:
@@ -67,10 +75,9 @@ def made(database: Database) -> str:
 class Maker:
     """Makes the sections for one trace."""
 
-    def __init__(self, database: Database, trace: str) -> None:
-        self._database = database
-        self._trace = trace
-        self._found: dict[str, list[dict[str, Any]]] = {}
+    def __init__(self, ask: Asking, trace: str) -> None:
+        self._ask = ask
+        self.trace = trace
 
     def sections(self) -> list[Section]:
         """Setup, findings and times."""
@@ -86,7 +93,7 @@ class Maker:
 
     def names(self) -> Section:
         """The appendix."""
-        return Section(f"Full names: {self._trace}", (self.table(contents.NAMES),))
+        return Section(f"Full names: {self.trace}", (self.table(contents.NAMES),))
 
     def _top(self) -> Section:
         top, categories = self.table(contents.TOP), self.table(contents.CATEGORIES)
@@ -121,7 +128,8 @@ class Maker:
 
     def _replayed(self) -> list[Section]:
         """Replays and closure, where there are any."""
-        found = [table for plan in (contents.CLOSURE, contents.REPLAYS) if (table := self.table(plan)).rows]
+        plans = (contents.CLOSURE, contents.REPLAYS) if self._ask.rows("report_measured") else (contents.REPLAYS,)
+        found = [table for plan in plans if (table := self.table(plan)).rows]
         kernels = self.table(contents.REPLAYED_KERNELS)
         return [Section("Replay and closure", (*found, kernels))] if found else []
 
@@ -130,11 +138,14 @@ class Maker:
         table = Table(contents.ROOFLINE.caption, contents.ROOFLINE.columns, points[:20], self._sql("roofline"), NO_WORK)
         roofed = [{**point, "ridge": point["ridge"]} for point in points if point["peak_flops_per_second"]]
         drawn = [Chart("Roofline", charts.roofline(points, charts.roofs(roofed, "dtype")), table.sql)] if points else []
-        return Section("Roofline", (*drawn, table))
+        return Section("Roofline", (*drawn, table), (), TOGETHER if points else "")
 
     def table(self, plan: contents.Plan) -> Table:
         """The table of a plan."""
-        return Table(plan.caption, plan.columns, self._rows(plan.query), self._sql(plan.query), plan.missing)
+        rows = self._rows(plan.query)
+        filled = [column for column in plan.columns if any(row[column.name] is not None for row in rows)]
+        columns = tuple(filled) if plan.is_sparse and rows else plan.columns
+        return Table(plan.caption, columns, rows, self._sql(plan.query), plan.missing)
 
     def _chart(self, caption: str, table: Table, label: str, value: str, title: str) -> Chart | None:
         rows = [{**row, label: str(row[label])[:ALL_SHORT]} for row in table.rows if row[value] is not None]
@@ -142,29 +153,23 @@ class Maker:
         return Chart(caption, charts.bars(keep, label, value, title, ["n"]), table.sql) if keep else None
 
     def _findings(self) -> list[Finding]:
-        found = [finding for rule in RULES if (finding := self._finding(rule)) is not None]
+        (program,) = self._rows("program")
+        found = [finding for rule in RULES if (finding := self._finding(rule, program)) is not None]
         return sorted(found, key=lambda finding: -(finding.at_stake_ns or 0))
 
-    def _finding(self, rule: Rule) -> Finding | None:
+    def _finding(self, rule: Rule, program: dict[str, Any]) -> Finding | None:
         name = f"finding_{rule.name.replace('-', '_')}"
-        rows = self._database.sql(statement(name), {"trace": self._trace}).rows()
+        rows = self._ask.finding(name, rule.needs, self.trace)
         if not rows:
             return None
         values = {key: duration(value) if key.endswith("_ns") else value for key, value in rows[0].items()}
         sentence = rule.sentence.format(**values, at_stake=values["at_stake_ns"])
-        stake = rows[0]["at_stake_ns"]
-        return Finding(rule.name, rule.version, sentence, rule.remedy, stake, literal(statement(name), self._trace))
+        advice = rule.advice(program["vendor"], is_torch=program["is_torch"])
+        sql = spelled(name, rule.needs, self.trace)
+        return Finding(rule.name, rule.version, sentence, advice, rows[0]["at_stake_ns"], sql)
 
     def _rows(self, query: str) -> list[dict[str, Any]]:
-        if query not in self._found:
-            self._found[query] = self._database.sql(statement(f"report_{query}"), {"trace": self._trace}).rows()
-        return self._found[query]
+        return self._ask.rows(f"report_{query}", {"trace": self.trace})
 
     def _sql(self, query: str) -> str:
-        return literal(statement(f"report_{query}"), self._trace)
-
-
-def literal(sql: str, trace: str) -> str:
-    """A statement as a reader would type it: the parameter as a literal. For reading only, never run here."""
-    quoted = "'" + trace.replace("'", "''") + "'"
-    return sql.replace("$trace", quoted).strip()
+        return literal(statement(f"report_{query}"), self.trace)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib.resources
 import json
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from kerneldb.report import library
 from kerneldb.report.model import Chart, Report
-from kerneldb.report.values import duration, is_number, shown
+from kerneldb.report.values import duration, is_number, notes, shown
 
 if TYPE_CHECKING:
     import jinja2
@@ -15,12 +18,9 @@ if TYPE_CHECKING:
 
 def page(report: Report) -> str:
     """The HTML text."""
-    import vl_convert
-
     drawn = [block for section in report.sections for block in section.blocks if isinstance(block, Chart)]
     numbers = {id(block): f"chart{number}" for number, block in enumerate(drawn)}
-    bundle: Any = vl_convert.javascript_bundle  # its stub asks for an argument that it takes or leaves
-    script = str(bundle()) if drawn else ""
+    script = library.script() if drawn else ""
     specs = _inline({numbers[id(block)]: block.spec for block in drawn})
     text: str = _template().render(
         report=report,
@@ -30,8 +30,20 @@ def page(report: Report) -> str:
         duration=duration,
         is_number=is_number,
         shown=shown,
+        notes=notes,
+        anchors=anchors([section.title for section in report.sections]),
     )
     return text
+
+
+def anchors(titles: Sequence[str]) -> list[str]:
+    """A name in the page for each title: its words, with a number where another section has the same."""
+    found: list[str] = []
+    for title in titles:
+        words = "-".join(re.findall(r"\w+", title.lower())) or "section"
+        same = sum(1 for one in found if one == words or one.rpartition("--")[0] == words)
+        found.append(f"{words}--{same + 1}" if same else words)
+    return found
 
 
 def _template() -> jinja2.Template:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kerneldb.report.model import Chart, Column, Finding, Report, Section, Table
-from kerneldb.report.values import duration, is_number, shown
+from kerneldb.report.values import duration, is_number, notes, shown
 
 BINS: Final = (
     Column("from_value", "from", "number"),
@@ -85,7 +85,10 @@ def _table(table: Table) -> Iterator[str]:
     yield "|" + "|".join("---:" if is_number(column) else "---" for column in table.columns) + "|"
     for row in table.rows:
         yield "| " + " | ".join(_cell(column, row[column.name]) for column in table.columns) + " |"
-    yield from ("", *_query(table.sql))
+    yield ""
+    for line in notes(table):
+        yield from (_plain(line), "")
+    yield from _query(table.sql)
 
 
 def _query(sql: str) -> Iterator[str]:

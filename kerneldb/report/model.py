@@ -12,12 +12,14 @@ Level = Literal["finding", "note"]
 class Column:
     """A column of a table: its name in the query, its title, and how values are written.
 
-    `kind`: text, code (names of kernels), count, ns (written with a fitting unit), percent, number.
+    `kind`: text, code (names of kernels), count, ns and rate (written with a fitting unit or prefix), percent, number.
     """
 
     name: str
     title: str
-    kind: Literal["text", "code", "count", "ns", "percent", "number"] = "text"
+    kind: Literal["text", "code", "count", "ns", "percent", "number", "rate"] = "text"
+    over: str = ""
+    """Why a percentage may be over 100; such values are kept as they are and marked, and this stands below."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 -- Intensity, achieved rates and roofs, one row per trace, device and signature. Work and traffic come from hardware counters where those of
 -- the signature, or of the one signature that matches it elsewhere, are known, else from the shapes of the operator call or from
 -- annotations (`method`). Times are those of the selected launches; only where all of these ran under a counter profiler is the time
--- that of the profiler (`timing`). Peaks: of the data sheet for the type of the kernel (gpu_specs); without a type, of the counters.
+-- that of the profiler (`timing`). Peaks: of the data sheet for the type of the kernel (gpu_specs); without a type, of the counters, if those
+-- were read on the same model of GPU.
 -- Over 100 % is shown as it is: the work was less than thought, or the part faster than its sheet.
 CREATE OR REPLACE MACRO roofline(source) AS TABLE
 WITH chosen AS (
@@ -14,6 +15,7 @@ WITH chosen AS (
         any_value(category) AS category,
         any_value(library) AS library,
         any_value(dtype) AS dtype,
+        any_value(device_name) AS device_name,
         any_value(op) AS op,
         any_value(input_dims) AS input_dims,
         count(*) AS n,
@@ -52,18 +54,21 @@ per_launch AS (
         r.trace_id,
         r.launch_index,
         any_value(r.signature_id) AS signature_id,
+        any_value(d.device_name) AS device_name,
         sum(r.flops_per_second * l.duration_ns) / 1e9 AS flops,
         any_value(r.bytes_per_second * l.duration_ns) / 1e9 AS moved_bytes,
         arg_max(r.peak_flops_per_second, r.flops_per_second) AS peak_flops_per_second,
         any_value(r.peak_bytes_per_second) AS peak_bytes_per_second
     FROM per_precision AS r
     INNER JOIN launches AS l USING (trace_id, launch_index)
+    LEFT JOIN device_peaks AS d ON l.trace_id = d.trace_id AND l.device = d.device
     GROUP BY r.trace_id, r.launch_index
 ),
 
 measured AS (
     SELECT
         signature_id,
+        CASE WHEN min(device_name) = max(device_name) THEN min(device_name) END AS device_name,
         avg(flops) AS flops,
         avg(moved_bytes) AS moved_bytes,
         avg(peak_flops_per_second) AS peak_flops_per_second,
@@ -85,12 +90,18 @@ reached AS (
 
 known AS (
     SELECT
-        c.* EXCLUDE (flops, moved_bytes, work_method, peak_flops_per_second, peak_bytes_per_second),
+        c.* EXCLUDE (device_name, flops, moved_bytes, work_method, peak_flops_per_second, peak_bytes_per_second),
         CASE WHEN k.flops > 0 AND k.moved_bytes > 0 THEN k.flops ELSE c.flops END AS flops,
         CASE WHEN k.flops > 0 AND k.moved_bytes > 0 THEN k.moved_bytes ELSE c.moved_bytes END AS moved_bytes,
         CASE WHEN k.flops > 0 AND k.moved_bytes > 0 THEN r.method ELSE c.work_method END AS method,
-        coalesce(c.peak_flops_per_second, k.peak_flops_per_second) AS peak_flops_per_second,
-        coalesce(c.peak_bytes_per_second, k.peak_bytes_per_second) AS peak_bytes_per_second
+        coalesce(
+            c.peak_flops_per_second,
+            CASE WHEN coalesce(c.device_name, k.device_name, '') = coalesce(k.device_name, c.device_name, '') THEN k.peak_flops_per_second END
+        ) AS peak_flops_per_second,
+        coalesce(
+            c.peak_bytes_per_second,
+            CASE WHEN coalesce(c.device_name, k.device_name, '') = coalesce(k.device_name, c.device_name, '') THEN k.peak_bytes_per_second END
+        ) AS peak_bytes_per_second
     FROM chosen AS c
     LEFT JOIN reached AS r USING (signature_id)
     LEFT JOIN measured AS k ON r.other_id = k.signature_id

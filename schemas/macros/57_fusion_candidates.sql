@@ -1,31 +1,41 @@
 -- Runs of small kernels that only move data, one behind the other on a stream: what a compiler could fuse. One row per sequence of names,
 -- however often it occurs. Fused, a run costs at least its longest kernel; the rest, and the pauses between the kernels up to 10 us each,
--- is `at_stake_ns`, an upper bound of what fusing saves.
+-- is `at_stake_ns`, an upper bound of what fusing saves. Runs are compared by the sum of a 64-bit hash of each name with its place in
+-- the run, and only one run of each sequence is spelled out: an ordered list per run costs more than all the rest.
 CREATE OR REPLACE MACRO fusion_candidates(source, longest_ns := 20000) AS TABLE
-WITH ordered AS (
+WITH activities AS (
     SELECT
         trace,
-        device,
-        stream,
+        coalesce(device, -1) AS place,
+        coalesce(stream, -1) AS lane,
+        launch_index,
         start_ns,
         end_ns,
         duration_ns,
         short_name,
         op,
-        kind = 'kernel'
-        AND category IN ('ELEMENTWISE', 'REDUCTION', 'NORMALIZATION', 'SOFTMAX', 'COPY', 'CONCAT', 'INDEXING')
-        AND duration_ns <= longest_ns AS is_small,
-        row_number() OVER in_time AS place
+        coalesce(
+            kind = 'kernel'
+            AND category IN ('ELEMENTWISE', 'REDUCTION', 'NORMALIZATION', 'SOFTMAX', 'COPY', 'CONCAT', 'INDEXING')
+            AND duration_ns <= longest_ns,
+            false
+        ) AS is_small
     FROM query_table(source)
     WHERE timing = 'timeline' AND start_ns IS NOT NULL
-    WINDOW in_time AS (PARTITION BY trace, device, stream ORDER BY start_ns, launch_index)
 ),
 
-small AS (
+-- A sum of cases: a window with FILTER takes quadratic time.
+ordered AS (
     SELECT
         *,
-        place - row_number() OVER (PARTITION BY trace, device, stream ORDER BY place) AS island,
-        start_ns - lag(end_ns) OVER (PARTITION BY trace, device, stream ORDER BY place) AS pause_ns
+        row_number() OVER in_time AS number,
+        sum(CASE WHEN is_small THEN 0 ELSE 1 END) OVER (in_time ROWS UNBOUNDED PRECEDING) AS island
+    FROM activities
+    WINDOW in_time AS (PARTITION BY trace, place, lane ORDER BY start_ns, launch_index)
+),
+
+small AS MATERIALIZED (
+    SELECT *, row_number() OVER (PARTITION BY trace, place, lane, island ORDER BY number) AS position
     FROM ordered
     WHERE is_small
 ),
@@ -33,26 +43,54 @@ small AS (
 runs AS (
     SELECT
         trace,
-        list(short_name ORDER BY place) AS kernels,
-        list(op ORDER BY place) AS ops,
+        place,
+        lane,
+        island,
         count(*) AS length,
+        sum(hash(short_name, position)) AS sequence,
         sum(duration_ns) AS total_ns,
         sum(duration_ns) - max(duration_ns) AS saved_ns,
         max(end_ns) - min(start_ns) - sum(duration_ns) AS pauses_ns
     FROM small
-    GROUP BY trace, device, stream, island
+    GROUP BY trace, place, lane, island
     HAVING count(*) > 1
+),
+
+alike AS (
+    SELECT
+        trace,
+        length,
+        sequence,
+        count(*) AS runs,
+        sum(total_ns)::BIGINT AS total_ns,
+        sum(saved_ns + least(greatest(pauses_ns, 0), 10000 * (length - 1)))::BIGINT AS at_stake_ns,
+        sum(saved_ns)::BIGINT AS kernel_ns_at_stake,
+        min((place, lane, island)) AS example
+    FROM runs
+    GROUP BY trace, length, sequence
+),
+
+spelled AS (
+    SELECT
+        a.trace,
+        a.length,
+        a.sequence,
+        string_agg(s.short_name, ' -> ' ORDER BY s.position) AS kernels,
+        string_agg(s.op, ' -> ' ORDER BY s.position) AS ops
+    FROM small AS s
+    INNER JOIN alike AS a ON s.trace = a.trace AND (s.place, s.lane, s.island) = a.example
+    GROUP BY a.trace, a.length, a.sequence
 )
 
 SELECT
-    trace,
-    length AS kernels_in_run,
-    count(*) AS runs,
-    sum(total_ns)::BIGINT AS total_ns,
-    sum(saved_ns + least(greatest(pauses_ns, 0), 10000 * (length - 1)))::BIGINT AS at_stake_ns,
-    sum(saved_ns)::BIGINT AS kernel_ns_at_stake,
-    array_to_string(kernels, ' -> ') AS kernels,
-    array_to_string(any_value(ops), ' -> ') AS ops
-FROM runs
-GROUP BY trace, length, runs.kernels
-ORDER BY at_stake_ns DESC, trace, kernels;
+    a.trace,
+    a.length AS kernels_in_run,
+    a.runs,
+    a.total_ns,
+    a.at_stake_ns,
+    a.kernel_ns_at_stake,
+    s.kernels,
+    s.ops
+FROM alike AS a
+INNER JOIN spelled AS s USING (trace, length, sequence)
+ORDER BY a.at_stake_ns DESC, a.trace, s.kernels;

@@ -4,7 +4,8 @@
 -- between equal names the twelve that explain most launches are tried. A run of repeats that matters (three repeats, a tenth of the launches or of the time) and goes on until the trace ends, with
 -- less than a period behind it, goes before any other: tuning and warm-up stand in front, and may repeat for longer. Then the longest
 -- run wins, and of about equally long ones the shortest distance. Within the period, an iteration begins behind the pause that is
--- longest in the middle. Copies and fills belong to the iteration of the kernel before them.
+-- longest in the middle. Copies and fills belong to the iteration of the kernel before them. What stands outside is labelled by where it
+-- stands, `before` or `after`, and not by what it is: before the repeats may be warm-up, tuning, or a prefill.
 --
 -- `steady` are iterations but those whose kernels take over 1.5 times the median. The layers of one long step repeat as well: where
 -- the run neither lasts to the end of the trace nor covers four fifths of the kernels, nobody can tell, and `steady` is NULL.
@@ -163,7 +164,7 @@ origins AS (
     GROUP BY trace, place
 ),
 
--- Whole repeats only: what begins an iteration and does not end it is the tail.
+-- Whole repeats only: what begins an iteration and does not end it stands after them.
 whole AS (
     SELECT
         i.trace,
@@ -237,7 +238,7 @@ SELECT
     s.end_ns,
     s.duration_ns,
     q.iteration::INTEGER AS iteration,
-    CASE WHEN q.iteration IS NULL THEN CASE WHEN s.iteration = -2 THEN 'warm-up' ELSE 'tail' END END AS label,
+    CASE WHEN q.iteration IS NULL THEN CASE WHEN coalesce(s.iteration, -2) = -2 THEN 'before' ELSE 'after' END END AS label,
     'period' AS method,
     CASE WHEN q.iteration IS NULL THEN false ELSE q.steady END AS steady
 FROM spread AS s

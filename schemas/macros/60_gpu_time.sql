@@ -1,5 +1,5 @@
 -- Where the time of each device went (lengths of unions of intervals: time_unions). Exposed is what no computation hides (for copies:
--- neither computation nor communication).
+-- neither computation nor communication). Fills (memset) count as computation, as in TraceLens' gpu_timeline; in `overlap` as copies.
 CREATE OR REPLACE MACRO gpu_time(source) AS TABLE
 SELECT
     trace,

@@ -60,5 +60,4 @@ SELECT
     short_name AS next,
     op AS next_op,
     phase
-FROM explained
-ORDER BY gap_ns DESC, trace, device, gap_start_ns;
+FROM explained;

@@ -1,11 +1,9 @@
-WITH chosen AS (FROM kernels WHERE trace = $trace),
-
-waited AS (SELECT sum(idle_ns) AS idle_ns, sum(share_pct) AS share_pct FROM idle('chosen') WHERE cause IN ('launch', 'copy')),
+WITH waited AS (SELECT sum(idle_ns) AS idle_ns, sum(share_pct) AS share_pct FROM found_idle WHERE cause IN ('launch', 'copy')),
 
 called AS (
     SELECT median(duration_ns) AS median_kernel_ns, median(launch_duration_ns) AS median_call_ns
-    FROM chosen
-    WHERE timing = 'timeline' AND launch_duration_ns IS NOT NULL
+    FROM kernels
+    WHERE trace = $trace AND timing = 'timeline' AND launch_duration_ns IS NOT NULL
 )
 
 SELECT idle_ns::DOUBLE AS at_stake_ns, idle_ns::DOUBLE AS idle_ns, share_pct, median_kernel_ns, median_call_ns

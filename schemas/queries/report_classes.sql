@@ -9,6 +9,7 @@ SELECT
     CASE WHEN grouping(verdict) = 1 THEN 'all' ELSE verdict END AS verdict,
     count(*) AS n,
     100 * count(*) / (SELECT count(*) FROM judged) AS share_pct,
+    100 * sum(duration_ns) / (SELECT sum(duration_ns) FROM judged) AS time_pct,
     avg(compute_pct) AS compute_pct,
     avg(dram_pct) AS dram_pct,
     avg(memory_pct) AS memory_pct,

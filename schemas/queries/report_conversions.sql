@@ -1,3 +1,7 @@
+-- The ten conversions that take longest, and in each row the sums of all of them.
 WITH chosen AS (FROM kernels WHERE trace = $trace)
 
-FROM precision_conversions('chosen') LIMIT 10;
+SELECT *, sum(n) OVER ()::BIGINT AS all_n, sum(total_ns) OVER ()::BIGINT AS all_total_ns
+FROM precision_conversions('chosen')
+ORDER BY total_ns DESC, from_dtype, to_dtype, phase
+LIMIT 10;

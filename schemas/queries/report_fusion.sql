@@ -1,3 +1,11 @@
+-- The ten sequences with most at stake, and in each row the sums of all of them.
 WITH chosen AS (FROM kernels WHERE trace = $trace)
 
-FROM fusion_candidates('chosen') LIMIT 10;
+SELECT
+    *,
+    sum(runs) OVER ()::BIGINT AS all_runs,
+    sum(total_ns) OVER ()::BIGINT AS all_total_ns,
+    sum(kernel_ns_at_stake) OVER ()::BIGINT AS all_saved_ns
+FROM fusion_candidates('chosen')
+ORDER BY at_stake_ns DESC, kernels
+LIMIT 10;

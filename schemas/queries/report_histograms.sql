@@ -14,7 +14,7 @@ WITH figures AS (
             l2_pct AS "L2 throughput, % of peak",
             occupancy_pct AS "Achieved occupancy, %",
             theoretical_occupancy_pct AS "Theoretical occupancy, %",
-            duration_ns / 1e3 AS "Duration, us",
+            duration_ns / 1e3 AS "Duration, µs",
             memory_busy_pct AS "Memory busy, %",
             max_bandwidth_pct AS "Max bandwidth, %"
         FROM launch_counters

@@ -38,6 +38,7 @@ def tuned_database(folder: Path, behind: int = 0) -> Database:
     return database
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("behind", [0, 2])
 def test_tuning_in_front_is_no_iteration(tmp_path: Path, behind: int) -> None:
     """640 launches of tuning, in runs longer than the 69 that matter, stand in front of them."""
@@ -51,7 +52,7 @@ def test_tuning_in_front_is_no_iteration(tmp_path: Path, behind: int) -> None:
     steady = database.sql("SELECT count(*) AS n, avg(total_ns) AS ns FROM iterations('kernels') WHERE steady").rows()
     assert steady == [{"n": CALLS, "ns": pytest.approx(STEADY_NS)}]
     outside = database.sql("SELECT label, launches FROM iterations('kernels') WHERE iteration IS NULL ORDER BY label")
-    expected = [{"label": "tail", "launches": behind}] * bool(behind) + [{"label": "warm-up", "launches": 640}]
+    expected = [{"label": "after", "launches": behind}] * bool(behind) + [{"label": "before", "launches": 640}]
     assert outside.rows() == expected
 
 
@@ -72,6 +73,7 @@ def test_a_where_text_may_name_them(tmp_path: Path) -> None:
     assert [row["n"] for row in rows] == [CALLS]
 
 
+@pytest.mark.again
 def test_decode_steps_are_found_without_annotations(shared_data: Path, tmp_path: Path) -> None:
     """Eight decode steps of 657 launches behind a prefill; in the first and last, one kernel has another name."""
     database = kerneldb.open(tmp_path / "k.duckdb")
@@ -84,6 +86,7 @@ def test_decode_steps_are_found_without_annotations(shared_data: Path, tmp_path:
     assert launches == [{"n": 8 * 657}]
 
 
+@pytest.mark.again
 def test_layers_of_one_step_are_not_sold_as_iterations(shared_data: Path, tmp_path: Path) -> None:
     database = kerneldb.open(tmp_path / "k.duckdb")
     database.ingest(shared_data / "pytorch" / "gpt2-train.json.gz")

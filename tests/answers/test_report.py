@@ -15,32 +15,33 @@ import kerneldb
 from kerneldb.api import Database
 from kerneldb.cli import cli
 from kerneldb.errors import UsageError
-from kerneldb.report import changes, gather, html, markdown
-from kerneldb.report.model import Chart, Table
+from kerneldb.report import changes, counters, gather, html, library, markdown, values
+from kerneldb.report.findings import RULES
+from kerneldb.report.model import Chart, Column, Report, Section, Table
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 EVIL = "</script><script>window.evil = 1</script><img src=x onerror=alert(1)>"
 
 
-def table(report: gather.Report, caption: str) -> Table:
+def table(report: Report, caption: str) -> Table:
     found = [block for section in report.sections for block in section.blocks if block.caption == caption]
     (only,) = (block for block in found if isinstance(block, Table))
     return only
 
 
 @pytest.fixture(scope="module")
-def example_report(compared: Database) -> gather.Report:
+def example_report(compared: Database) -> Report:
     return gather.single(compared, ["base"])
 
 
-def test_shares_are_those_of_top(compared: Database, example_report: gather.Report) -> None:
+def test_shares_are_those_of_top(compared: Database, example_report: Report) -> None:
     top = compared.top(by="kernel", traces=["base"]).rows()
     shown = table(example_report, "Top kernels").rows
     assert [row["total_ns"] for row in shown] == [row["total_ns"] for row in top[: len(shown)]]
     assert shown[-1]["cumulative_pct"] == pytest.approx(sum(row["share_pct"] for row in shown))
 
 
-def test_every_query_gives_the_rows_above_it(compared: Database, example_report: gather.Report) -> None:
+def test_every_query_gives_the_rows_above_it(compared: Database, example_report: Report) -> None:
     for section in example_report.sections:
         for block in section.blocks:
             rows = compared.sql(block.sql).rows()
@@ -53,13 +54,103 @@ def test_every_query_gives_the_rows_above_it(compared: Database, example_report:
             assert len(compared.sql(finding.sql).rows()) == 1
 
 
-def test_what_could_be_less_is_found(example_report: gather.Report) -> None:
+def test_sections_have_names_of_their_own(compared: Database, example_report: Report) -> None:
+    both = changes.comparison(compared, "base", "slower", 0.03)
+    for report in (example_report, both):
+        titles = [section.title for section in report.sections]
+        assert len(set(titles)) == len(titles)
+    captions = [block.caption for block in both.sections[0].blocks]
+    assert captions == ["Before: base", "After: slower"]
+    assert html.anchors(["Roofline", "A b: c", "roofline", "Roofline"]) == [
+        "roofline", "a-b-c", "roofline--2", "roofline--3",
+    ]  # fmt: skip
+
+
+def test_advice_speaks_of_the_program_and_the_gpu() -> None:
+    """No PyTorch where none ran, and no CUDA on a GPU of AMD."""
+    for rule in RULES:
+        for vendor in ("nvidia", "amd"):
+            other = rule.advice(vendor, is_torch=False)
+            assert not re.search(r"torch|autocast|\.item|non_blocking|scaled_dot|\{", other), rule.name
+        for is_torch in (True, False):
+            assert not re.search(r"CUDA|cuda|ncu|Nsight", rule.advice("amd", is_torch=is_torch)), rule.name
+    host = {rule.name: rule for rule in RULES}["host-bound"]
+    assert "CUDA graphs, torch.compile" in host.advice("nvidia", is_torch=True)
+    assert "HIP graphs" in host.advice("amd", is_torch=False)
+
+
+def test_advice_fits_the_trace(shared_data: Path, tmp_path: Path) -> None:
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(shared_data / "nsys" / "nsightful_power_iteration.sqlite")
+    report = gather.single(database, ["nsightful_power_iteration"])
+    remedies = {one.rule: one.remedy for section in report.sections for one in section.findings}
+    assert "cudaStreamWaitEvent" in remedies["synchronising"]
+    assert not any("torch" in remedy for remedy in remedies.values())
+
+
+def test_rates_over_100_percent_are_kept_and_marked() -> None:
+    column = Column("l2_hit_pct", "L2 hits", "percent", counters.HITS)
+    rows = [{"l2_hit_pct": value} for value in (104.24, 100.04, 99.0, None)]
+    shown = [values.shown(column, row["l2_hit_pct"]) for row in rows]
+    assert shown == ["104.2 % *", "100.0 %", "99.0 %", "–"]
+    made = Table("t", (column,), rows, "SELECT 1")
+    assert values.notes(made) == [f"* over 100 %: {counters.HITS}"]
+    assert values.notes(Table("t", (column,), rows[1:], "SELECT 1")) == []
+    text = markdown.page(Report("r", "", (Section("s", (made,)),)))
+    assert "104.2 % \\*" in text
+    assert "over 100 %: the counters of a hit rate" in text
+
+
+def test_a_kernel_of_several_classes_is_told(shared_data: Path, tmp_path: Path) -> None:
+    """One launch of the kernel that was profiled most often is given another SM throughput than was collected."""
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(shared_data / "ncu" / "h200-decoder-raw.csv.gz")
+    caption = "Kernels with launches of several classes"
+    assert table(gather.single(database, ["h200-decoder-raw"], "sm_dram"), caption).rows == []
+    often = """
+        SELECT signature_id, min(launch_index) AS launch_index, count(*) AS n, any_value(verdict) AS verdict
+        FROM bounds WHERE rule = 'sm_dram' AND verdict <> 'compute' GROUP BY 1 ORDER BY n DESC, 1 LIMIT 1
+    """
+    (chosen,) = database.sql(often).rows()
+    change = (
+        "UPDATE metrics SET value = 99 WHERE launch_index = $index AND metric LIKE 'sm__throughput.avg.pct%elapsed'"
+    )
+    database.sql(change, {"index": chosen["launch_index"]}, write=True)
+    report = gather.single(database, ["h200-decoder-raw"], "sm_dram")
+    (row,) = table(report, caption).rows
+    assert chosen["n"] > 2
+    assert row["verdicts"] == f"{chosen['verdict']} {chosen['n'] - 1}, compute 1"
+    assert (row["n"], row["compute_high"]) == (chosen["n"], 99)
+    shares = table(report, "Classes by the rule sm_dram").rows
+    assert sum(row["time_pct"] for row in shares if row["verdict"] != "all") == pytest.approx(100)
+
+
+def test_the_drawing_library_is_bundled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And anew where the kept copy was cut short."""
+    made: list[str] = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def bundled() -> str:
+        made.append("one")
+        return "draw()"
+
+    monkeypatch.setattr(library, "_bundled", bundled)
+    assert library.script() == library.script() == "draw()" + library.ENDS_WITH
+    assert len(made) == 1
+    (kept,) = (tmp_path / "kerneldb").iterdir()
+    kept.write_text("dra", encoding="utf-8")
+    assert library.script().startswith("draw()")
+    assert len(made) == 2
+
+
+def test_what_could_be_less_is_found(example_report: Report) -> None:
     rules = {finding.rule for section in example_report.sections for finding in section.findings}
     assert "host-bound" in rules
     stakes = [finding.at_stake_ns or 0 for section in example_report.sections for finding in section.findings]
     assert stakes == sorted(stakes, reverse=True)
 
 
+@pytest.mark.again
 def test_the_comparison_names_what_changed(compared: Database) -> None:
     report = changes.comparison(compared, "base", "slower", 0.03)
     rows = table(report, "Changes, largest first").rows
@@ -74,14 +165,14 @@ def test_names_may_be_patterns(compared: Database) -> None:
         gather.named(compared, "x*")
 
 
-def test_markdown_escapes_what_markup_would_eat(compared: Database, example_report: gather.Report) -> None:
+def test_markdown_escapes_what_markup_would_eat(compared: Database, example_report: Report) -> None:
     text = markdown.page(example_report)
     assert text.startswith("# GPU kernels of base\n")
     assert re.search(r"^\| 1 \| [\d.]+ % \|", text, re.MULTILINE)
     assert "```sql" in text
 
 
-def test_markdown_has_what_charts_show(compared: Database, example_report: gather.Report) -> None:
+def test_markdown_has_what_charts_show(compared: Database, example_report: Report) -> None:
     text = markdown.page(example_report)
     assert "### Streams over time" in text
     assert re.search(r"^- GPU 0, stream 7: `[ ▁▂▃▄▅▆▇█]{40,}`$", text, re.MULTILINE)
@@ -115,7 +206,7 @@ def test_replays_have_a_section_where_there_are_any(compared: Database, tmp_path
     assert "Replay and closure" not in [section.title for section in gather.single(compared, ["base"]).sections]
 
 
-def test_a_year_old_browser_needs_nothing_else(example_report: gather.Report) -> None:
+def test_a_year_old_browser_needs_nothing_else(example_report: Report) -> None:
     page = html.page(example_report)
     assert not re.search(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=", without_scripts(page))
     assert len(page) < 5_000_000
@@ -142,9 +233,7 @@ needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this
 
 @needs_browser
 @pytest.mark.slow
-def test_the_page_draws_all_charts_in_a_browser(
-    compared: Database, example_report: gather.Report, tmp_path: Path
-) -> None:
+def test_the_page_draws_all_charts_in_a_browser(compared: Database, example_report: Report, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     page.write_text(html.page(example_report), encoding="utf-8")
     dom, log, urls = browse(page, tmp_path)
@@ -185,9 +274,9 @@ def test_the_command_chooses_by_the_file_name(compared: Database, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_the_report_on_deepseek_ocr(shared_data: Path, tmp_path: Path) -> None:
+def test_the_report_on_deepseek_ocr(shared_data: Path, deepseek_file: Path, tmp_path: Path) -> None:
     """Figures of the published report on these files, with its own rule; intensities with the unit it dropped."""
-    database = kerneldb.open(tmp_path / "k.duckdb")
+    database = kerneldb.open(shutil.copy(deepseek_file, tmp_path / "k.duckdb"))
     decode = shared_data / "nsys" / "dsocr_decode_cuda_gpu_kern_sum.csv"
     database.ingest([decode, shared_data / "ncu" / "deepseek-ocr-v2"])
     report = gather.single(database, ["dsocr_decode_cuda_gpu_kern_sum", "deepseek-ocr-v2"], "sm_dram")

@@ -15,6 +15,7 @@ import pytest
 
 import kerneldb
 from kerneldb.replay.recording import busy
+from kerneldb.warehouse import Warehouse
 from tests.collective import jobs, plain
 
 RECORDED = "KERNELDB_TEST_JOBS"
@@ -42,10 +43,11 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="module")
-def database(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> kerneldb.Database:
+def database(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[kerneldb.Database]:
     opened = kerneldb.open(tmp_path_factory.mktemp("database") / "k.duckdb")
     opened.ingest([folder])
-    return opened
+    with Warehouse(opened.path).lease():
+        yield opened
 
 
 @functools.cache

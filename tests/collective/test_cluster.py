@@ -123,7 +123,7 @@ def test_a_cluster_that_loses_a_node(root: Path, tmp_path: Path, two_nodes: subp
         two_nodes.stdin.write("remove\n")
         two_nodes.stdin.flush()
         assert two_nodes.stdout.readline() == "removed\n"
-        _, errors = replay.communicate(timeout=200)
+        _, errors = replay.communicate(timeout=400)
     assert replay.returncode == 0, errors
     assert "done" in errors
     rows = database.sql(

@@ -1,0 +1,13 @@
+-- What advice depends on: whose GPU it is, and whether PyTorch ran, by the profiler or by operators and kernels of it.
+SELECT
+    coalesce(
+        (SELECT min(d.vendor) FROM devices AS d WHERE d.trace_id = t.trace_id),
+        CASE WHEN t.source LIKE 'roc%' OR t.source = 'rpd' THEN 'amd' ELSE 'nvidia' END
+    ) AS vendor,
+    t.source LIKE 'pytorch%' OR EXISTS (
+        SELECT 1
+        FROM kernel_rollups AS r
+        WHERE r.trace = $trace AND (r.library = 'PyTorch ATen' OR starts_with(r.op, 'aten::'))
+    ) AS is_torch
+FROM traces AS t
+WHERE t.name = $trace;
