@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from textual.pilot import Pilot
 
 CALM_TURNS: Final = 3
-"""So many turns of the loop without a message count as calm."""
+"""So many rounds without a message count as calm."""
+GONE_S: Final = 1.0
+"""A widget that does not answer for so long has been removed."""
 
 
 async def settled(pilot: Pilot[Any], seconds: float = 60.0) -> None:
@@ -48,13 +50,28 @@ async def _calm(pilot: Pilot[Any]) -> None:
     await app.animator.wait_until_complete()
     if app._exit:
         return
-    drawn = asyncio.Event()
-    app.screen.call_after_refresh(drawn.set)
-    await drawn.wait()
     calm = 0
     while calm < CALM_TURNS:
-        await asyncio.sleep(0)
-        calm = 0 if any(map(_has_mail, (app, *app.screen.walk_children(with_self=True)))) else calm + 1
+        if calm == 0 or app.screen._callbacks:  # what widgets do once they are drawn
+            drawn = asyncio.Event()
+            app.screen.call_after_refresh(drawn.set)
+            await drawn.wait()
+        await _heard(pilot)
+        busy = any(map(_has_mail, (app, *app.screen.walk_children(with_self=True)))) or app.screen._callbacks
+        calm = 0 if busy else calm + 1
+
+
+async def _heard(pilot: Pilot[Any]) -> None:
+    """Wait until each widget has ended what it is doing: one that mounts others has an empty queue meanwhile."""
+    app, answers = pilot.app, []
+    for node in (app, *app.screen.walk_children(with_self=True)):
+        heard = asyncio.Event()
+        if node.is_running and node.call_later(heard.set):
+            answers.append(asyncio.ensure_future(heard.wait()))
+    if answers:
+        _, gone = await asyncio.wait(answers, timeout=GONE_S)
+        for answer in gone:
+            answer.cancel()
 
 
 def _has_mail(pump: MessagePump) -> bool:
