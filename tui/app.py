@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import events, on
@@ -36,6 +37,9 @@ WATCH_S: Final = 1.0
 REST_S: Final = 0.15
 """How long no screen asks anything before they ask for what nobody waits for yet; the file is still attached then."""
 FORESEEN: Final = ("timeline",)
+
+TURN_S: Final = 0.0005
+"""How long a thread keeps the interpreter. Python's 5 ms make a question wait for widgets at each of its steps."""
 
 WHERE_KEYS: Final = ("slash", "w")
 HOLD_S: Final = 2.0
@@ -218,6 +222,7 @@ class KerneldbApp(App[None]):
 
     def on_mount(self) -> None:
         """Show the first screen, and look at the file from time to time."""
+        sys.setswitchinterval(TURN_S)
         self._accept()
         if self.store.path.exists() and not self.store.is_lake:
             self.memory.add("files", str(self.store.path.absolute()))

@@ -18,7 +18,7 @@ from kerneldb.errors import WarehouseError, WarehouseLockedError, WarehouseMissi
 from kerneldb.tui.lease import Keeper
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     import duckdb
     import pyarrow as pa
@@ -102,11 +102,16 @@ class Store:
     def foresee(self, work: Callable[[Connection], T]) -> asyncio.Task[T]:
         """As `read`, for what nobody waits for yet: it is given up as soon as anybody else asks.
 
-        Hand the task to `want` before it is awaited.
+        Hand the task to `want` before it is awaited. The thread begins now, not when the loop comes to the task: it may
+        have widgets to make.
         """
-        task = asyncio.create_task(self.read(work))
+        for task in self._spare:
+            task.cancel()
+        begun = [self._begun(work)]
+        task = asyncio.create_task(self._retried(lambda: self._read(work, begun.pop() if begun else None)))
         self._spare.add(task)
         task.add_done_callback(self._spare.discard)
+        task.add_done_callback(lambda _: _give_up(begun))
         return task
 
     def want(self, task: asyncio.Task[Any]) -> None:
@@ -179,12 +184,18 @@ class Store:
         finally:
             self.waiting -= 1
 
-    async def _read(self, work: Callable[[Connection], T]) -> T:
+    def _begun(self, work: Callable[[Connection], T]) -> tuple[Reading[T], asyncio.Future[T]]:
         from kerneldb.api.browsing import Reading
 
         reading = Reading(self._held, work)
+        return reading, asyncio.get_running_loop().run_in_executor(self._threads, reading.run)
+
+    async def _read(
+        self, work: Callable[[Connection], T], begun: tuple[Reading[T], asyncio.Future[T]] | None = None
+    ) -> T:
+        reading, answer = begun or self._begun(work)
         try:
-            return await self._in_thread(reading.run)
+            return await answer
         except asyncio.CancelledError:
             _insist(reading, asyncio.get_running_loop())
             raise
@@ -240,6 +251,13 @@ def _insist(reading: Reading[Any], loop: asyncio.AbstractEventLoop, tries: int =
     reading.cancel()
     if tries and not reading.done and not loop.is_closed():
         loop.call_later(AGAIN_S, functools.partial(_insist, reading, loop, tries - 1))
+
+
+def _give_up(begun: Sequence[tuple[Reading[Any], asyncio.Future[Any]]]) -> None:
+    """End what began for a task that was cancelled before its first step."""
+    for reading, answer in begun:
+        answer.cancel()
+        _insist(reading, answer.get_loop())
 
 
 def locked_sentence(path: Path, pid: int | None) -> str:

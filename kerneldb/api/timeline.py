@@ -193,7 +193,7 @@ def lanes(con: Connection, shown: Axis, selection: Selection, stretch: Stretch) 
     process = "process" if several else "NULL::VARCHAR AS process"
     columns = ", ".join(process if name == "process" else name for name in COLUMNS)
     _read(con, _launches(con, selection, "tui_timeline_launches_all").select(columns))
-    return _binned(con, shown, stretch)
+    return _binned(con, shown, stretch, _categories(con) if _takes_all(selection) else None)
 
 
 def phases(con: Connection, shown: Axis, selection: Selection, stretch: Stretch) -> dict[int, Mapping[int, Bin]]:
@@ -204,27 +204,36 @@ def phases(con: Connection, shown: Axis, selection: Selection, stretch: Stretch)
     return {lane.number: bins for lane, bins in _binned(con, shown, stretch).lanes.items()}
 
 
+def _takes_all(selection: Selection) -> bool:
+    return selection.where is None or not selection.where.strip()
+
+
 def _launches(con: Connection, selection: Selection, everything: str) -> Relation:
     """The launches of `selection`. The traces named are picked by the axis, so a missing WHERE needs no filter."""
-    if selection.where is None or not selection.where.strip():
-        return con.sql(statement(everything))
-    return selection.relation(con)
+    return con.sql(statement(everything)) if _takes_all(selection) else selection.relation(con)
+
+
+def _categories(con: Connection) -> tuple[str | None, ...]:
+    """The category of each number of the statement that reads all launches; 0 is none."""
+    return None, *(category for (category,) in con.sql(statement("tui_timeline_categories")).fetchall())
 
 
 def _read(con: Connection, relation: Relation) -> None:
     con.register(ACTIVITIES, relation)
 
 
-def _binned(con: Connection, shown: Axis, stretch: Stretch) -> Seen:
+def _binned(con: Connection, shown: Axis, stretch: Stretch, numbered: Sequence[str | None] | None = None) -> Seen:
+    """What `activities` holds of the stretch. `numbered` tells the categories where they are numbers there."""
     if not shown.traces:
         return Seen()
     whole = stretch.first_ns <= 0 and stretch.last_ns > shown.end_ns
     params = {**_placed(shown, stretch), "step_ns": stretch.step_ns, "whole": whole}
     bins: dict[Lane, dict[int, Bin]] = {}
     categories: dict[str | None, int] = {}
-    for number, process, device, lane, place, busy, category, n in con.sql(
+    for number, process, device, lane, place, busy, found, n in con.sql(
         statement("tui_timeline_bins"), params=params
     ).fetchall():
+        category = found if numbered is None else numbered[found or 0]
         if place is None:
             categories[category] = busy
         else:
