@@ -33,13 +33,21 @@ NOTHING: Final = {
     "launch_overhead": "no launch calls: the traces hold none of the host's",
     "fusion_candidates": "no runs of small kernels that only move data",
     "precision_conversions": "no launch only converts types",
-    "roofline": "no selected launch",
+    "roofline": "no roofline: no selected launch is a kernel with a duration",
 }
 """Why an answer may have no rows."""
 
 NO_RATES: Final = (
     "no rate is known: no counters, no input shapes, no annotations (kerneldb annotate gives work to launches)"
 )
+
+
+def _unselected(where: str | None, traces: tuple[str, ...]) -> str:
+    """Why nothing was asked at all: the condition, or that there are no launches."""
+    of = f" of {', '.join(traces)}" if traces else ""
+    if where is None or not where.strip():
+        return f"no launches{of or ' in this database'}: sums by kernel, if any, are not of single launches"
+    return f"no launch{of} meets the condition {where.strip()}"
 
 
 def _answer(
@@ -56,7 +64,11 @@ def _answer(
     result = database.answer(name, where=where, traces=traces)
     note_uncounted(database, traces)
     if not len(result):
-        note(NOTHING[name])
+        note(
+            NOTHING[name]
+            if len(database.answer("selected", where=where, traces=traces))
+            else _unselected(where, traces)
+        )
     elif name == "roofline" and not any(row["flops_per_second"] or row["bytes_per_second"] for row in result):
         note(NO_RATES)
     if plot is not None:
@@ -86,8 +98,8 @@ def idle(
     """Show the time in which no launch ran, by what the host did meanwhile.
 
     Causes: launch (the GPU waited for the host to launch), sync (for the host to come back from a synchronising call),
-    copy (for the host to begin a copy), queued (the launch had been made), unknown (no launch call in the trace). With
-    --where, launches that do not meet the condition count as idle.
+    allocation (from cudaMalloc or cudaFree), copy (for the host to begin a copy), queued (the launch had been made),
+    unknown (no launch call in the trace). With --where, launches that do not meet the condition count as idle.
 
     \b
       kerneldb idle

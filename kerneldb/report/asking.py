@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api.queries import statement
@@ -58,7 +59,21 @@ class Asking:
 
 def literal(sql: str, trace: str) -> str:
     """A statement as a reader would type it: the parameter as a literal. For reading only, never run here."""
-    return sql.replace("$trace", quoted(trace)).strip()
+    return opened(sql.replace("$trace", quoted(trace)))
+
+
+def opened(sql: str) -> str:
+    """A statement with the comment above it as a block: what begins with dashes, a shell hands over as an option."""
+    above, body = _parted(sql.strip())
+    words = "\n   ".join(line.removeprefix("--").strip() for line in above)
+    return f"/* {words} */\n{body}" if above else body
+
+
+def _parted(sql: str) -> tuple[list[str], str]:
+    """The lines of the comment above a statement, and the statement."""
+    lines = sql.splitlines()
+    above = list(itertools.takewhile(lambda line: line.startswith("--"), lines))
+    return above, "\n".join(lines[len(above) :])
 
 
 def quoted(text: str) -> str:
@@ -68,12 +83,13 @@ def quoted(text: str) -> str:
 
 def spelled(name: str, needs: Sequence[str], trace: str) -> str:
     """The statement of a rule as a reader would type it, with those that it needs in front."""
-    body = literal(statement(name), trace)
     if not needs:
-        return body
+        return literal(statement(name), trace)
+    above, plain = _parted(statement(name))
+    body = literal(plain, trace)
     parts = [f"{FOUND}{need} AS (\n{_indented(literal(statement(f'report_{need}'), trace))}\n)" for need in needs]
     rest = f",\n\n{body.removeprefix('WITH ')}" if body.startswith("WITH ") else f"\n\n{body}"
-    return "WITH " + ",\n\n".join(parts) + rest
+    return opened("\n".join([*above, "WITH " + ",\n\n".join(parts) + rest]))
 
 
 def _indented(sql: str) -> str:

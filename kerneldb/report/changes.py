@@ -9,7 +9,8 @@ from kerneldb.api.answers import THRESHOLD
 from kerneldb.api.queries import statement
 from kerneldb.errors import UsageError
 from kerneldb.report import charts, contents
-from kerneldb.report.asking import asking, quoted
+from kerneldb.report.asking import asking, opened, quoted
+from kerneldb.report.counters import check_rule
 from kerneldb.report.gather import ALL_SHORT, Maker, made, named
 from kerneldb.report.model import Chart, Column, Report, Section, Table
 from kerneldb.report.values import duration
@@ -64,9 +65,10 @@ def comparison(
 ) -> Report:
     """The report on what changed from `before` to `after`, each a trace or several (`named`): times, and counters.
 
-    `threshold` is that of `Database.diff`, `rule` classifies counters. Raises UsageError for an unknown name, and where
-    the two have nothing to compare.
+    `threshold` is that of `Database.diff`, `rule` classifies counters. Raises UsageError for an unknown name or
+    rule, and where the two have nothing to compare.
     """
+    check_rule(database, rule)
     sides = [named(database, name) for name in (before, after)]
     sections: list[Section] = []
     if all(any(row["kind"] != "profiled" for row in rows) for rows in sides):
@@ -137,4 +139,4 @@ def _literal(sql: str, before: str, after: str, **others: str) -> str:
     """A statement as a reader would type it. For reading only, never run here."""
     for name, value in {"before": quoted(before), "after": quoted(after), **others}.items():
         sql = sql.replace(f"${name}", value)
-    return sql.strip()
+    return opened(sql)

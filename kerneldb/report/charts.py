@@ -222,24 +222,34 @@ def _finished(chart: Any) -> dict[str, Any]:
 
 
 def roofs(points: Rows, kind: str) -> list[dict[str, Any]]:
-    """The roof of each `kind` (a column) from its median peaks: the memory as a diagonal, the work as a line."""
+    """The roof of each `kind` (a column) from its median peaks: the memory as a diagonal, the work as a line.
+
+    Peaks are compared by four digits: they are worked out of rates and shares.
+    """
     if not points:
         return []
     low = min(point["intensity"] for point in points) / 4
     ridges = [point["ridge"] for point in points if point["ridge"]]
     high = 4 * max([point["intensity"] for point in points] + ridges)
-    drawn: list[dict[str, Any]] = []
+    alike: dict[tuple[float, float], list[str | None]] = {}
     for operation in dict.fromkeys(point[kind] for point in points):
         of_it = [point for point in points if point[kind] == operation and point["ridge"]]
-        if not of_it:
-            continue
-        middle = sorted(of_it, key=lambda point: point["peak_flops_per_second"])[len(of_it) // 2]
-        peak, ridge = middle["peak_flops_per_second"], middle["ridge"]
+        if of_it:
+            middle = sorted(of_it, key=lambda point: point["peak_flops_per_second"])[len(of_it) // 2]
+            same = (float(f"{middle['peak_flops_per_second']:.4g}"), float(f"{middle['ridge']:.4g}"))
+            alike.setdefault(same, []).append(operation)
+    drawn: list[dict[str, Any]] = []
+    for (peak, ridge), operations in alike.items():
         ends = (min(low, ridge / 4), ridge, high)
-        heights = (middle["peak_bytes_per_second"] * ends[0], peak, peak)
-        name = "peak by the counters" if operation is None else f"{operation} peak"
+        heights = (peak / ridge * ends[0], peak, peak)
         drawn += [
-            {"name": name, "intensity": at, "flops_per_second": height}
+            {"name": _roof_name(operations), "intensity": at, "flops_per_second": height}
             for at, height in zip(ends, heights, strict=True)
         ]
     return drawn
+
+
+def _roof_name(operations: Sequence[str | None]) -> str:
+    """One name for all whose roof is the same line: names over each other cannot be read."""
+    known = [operation for operation in operations if operation is not None]
+    return f"{', '.join(known)} peak" if known else "peak by the counters"

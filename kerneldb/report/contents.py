@@ -210,6 +210,7 @@ FUSION: Final = Plan(
         Column("runs", "runs", "count"),
         TOTAL,
         Column("at_stake_ns", "at most saved, with pauses", "ns"),
+        Column("kernel_ns_at_stake", "without pauses", "ns"),
         Column("kernels", "sequence", "code"),
     ),
 )

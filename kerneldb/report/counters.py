@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from kerneldb.api.queries import statement
+from kerneldb.api.queries import require, statement
 from kerneldb.report import charts
-from kerneldb.report.asking import quoted
+from kerneldb.report.asking import opened, quoted
 from kerneldb.report.model import Chart, Column, Section, Table
 
 if TYPE_CHECKING:
+    from kerneldb.api import Database
     from kerneldb.report.asking import Asking
 
 RULE: Final = "ncu"
-MANY: Final = 12
-"""Above this number of traces, queries are shown with the first few names only."""
 
 HITS: Final = (
     "the counters of a hit rate were read in several runs of the kernel, which need not hit alike; kept as collected."
@@ -74,23 +74,52 @@ POINTS: Final = (
     Column("flops_per_second", "FLOP/s", "rate"),
     Column("peak_flops_per_second", "peak FLOP/s", "rate"),
     Column("peak_bytes_per_second", "peak bytes/s", "rate"),
-    Column("method", "method"),
+    Column("peaks_from", "peaks from"),
+    Column("method", "work from"),
 )
+SHEET: Final = (
+    "The counters hold no peaks: those of the data sheet of {} stand for them, at the clock of the sheet and not of "
+    "the profile."
+)
+NO_PRODUCT: Final = (
+    "No roof where no peaks were counted: of the GPU the file names {} only, which does not tell the product, and "
+    "peaks differ from product to product. The SpeedOfLight_*Roofline* sections count them."
+)
+NO_SHEET: Final = "No roof for some operations: neither the counters nor the data sheet tell the peak of their type."
 NO_ROOFLINE: Final = "No operations counted: collect the SpeedOfLight_*Roofline* sections (kerneldb ncu-command)."
 
 
+def check_rule(database: Database, rule: str | None) -> None:
+    """Raise UsageError, with the nearest names there are, for a rule that `bounds` does not know."""
+    if rule is not None:
+        require("rule", [rule], sorted({row["rule"] for row in database.bound_rules().rows()}))
+
+
 def sections(ask: Asking, traces: Sequence[str], rule: str | None) -> list[Section]:
-    """Classes, histograms and rooflines of the counters of `traces` and of their runs; nothing where there are none."""
-    asked = _Asked(ask, [row["trace"] for row in ask.rows("report_profiled", {"traces": list(traces)})], rule)
-    if not asked.traces:
-        return []
+    """Classes, histograms and rooflines of the counters of `traces`; nothing where there are none.
+
+    To a trace with times come the counters of its run that were collected on the same model of GPU. Each model has
+    sections of its own: peaks, classes and means of several are not of one kind.
+    """
+    grouped: dict[str, list[str]] = {}
+    for row in ask.rows("report_profiled", {"traces": list(traces)}):
+        grouped.setdefault(row["gpu"], []).append(row["trace"])
+    found: list[Section] = []
+    for gpu, names in grouped.items():
+        suffix = f" of {gpu}" if len(grouped) > 1 else ""
+        parts = _of_one_gpu(_Asked(ask, names, rule))
+        found += [dataclasses.replace(part, title=part.title + suffix) for part in parts]
+    return found
+
+
+def _of_one_gpu(asked: _Asked) -> list[Section]:
     classes = asked.table("classes", f"Classes by the rule {asked.rule}", CLASSES, ruled=True)
     kernels = asked.table("profiled_kernels", "Kernels by duration, under the profiler", KERNELS, ruled=True)
     setup = asked.table("profiled_setup", "Traces with counters", SETUP, ruled=False)
     return [
         Section("Kernel classes", (setup, classes, asked.mixed(), kernels), (), asked.sentence()),
         Section("Counters", tuple(asked.histograms())),
-        Section("Roofline of the counters", tuple(asked.rooflines(kernels.rows))),
+        Section("Roofline of the counters", tuple(asked.rooflines(kernels.rows)), (), asked.peaks()),
     ]
 
 
@@ -157,15 +186,24 @@ class _Asked:
             found.append(Chart("Normalised roofline, overall and per kernel", drawn, self._shown("profiled_kernels")))
         return found
 
+    def peaks(self) -> str:
+        """Where the peaks of the roofline are from, if not from the counters, and why some points have none."""
+        points = self._rows("counter_roofline")
+        sheets = sorted({row["gpu"] for row in points if row["peaks_from"] not in {None, "counters"}})
+        bare = [row for row in points if row["peaks_from"] is None]
+        said = [SHEET.format(", ".join(sheets))] if sheets else []
+        if any(row["gpu"] is None for row in bare):
+            printed = sorted({str(row["printed"]) for row in bare if row["gpu"] is None and row["printed"]})
+            said.append(NO_PRODUCT.format(", ".join(printed) or "nothing"))
+        if any(row["gpu"] is not None for row in bare):
+            said.append(NO_SHEET)
+        return " ".join(said)
+
     def _rows(self, name: str, *, ruled: bool = False) -> list[dict[str, Any]]:
         params: dict[str, Any] = {"traces": self.traces}
         return self._ask.rows(f"report_{name}", {**params, "rule": self.rule} if ruled else params)
 
     def _shown(self, name: str) -> str:
-        """The statement as a reader would type it."""
-        some = self.traces[:MANY]
-        names = ", ".join(map(quoted, some))
-        more = f" /* and {len(self.traces) - MANY} more */" if len(self.traces) > MANY else ""
-        return (
-            _query(name).replace("$traces::VARCHAR[]", f"[{names}]{more}").replace("$rule", quoted(self.rule)).strip()
-        )
+        """The statement as a reader would type it, with every trace: fewer would give other numbers."""
+        names = ", ".join(map(quoted, self.traces))
+        return opened(_query(name).replace("$traces::VARCHAR[]", f"[{names}]").replace("$rule", quoted(self.rule)))

@@ -57,7 +57,7 @@ class Rule:
 RULES: Final = (
     Rule(
         "host-bound",
-        2,
+        3,
         "The GPU waited {idle_ns} ({share_pct:.0f} % of the time) for the host to launch the next kernel; the median "
         "kernel runs {median_kernel_ns}, the median launch call {median_call_ns}.",
         "Launch less often: {graphs}, torch.compile, a larger batch.",
@@ -66,10 +66,12 @@ RULES: Final = (
     ),
     Rule(
         "synchronising",
-        2,
-        "The GPU waited {idle_ns} ({share_pct:.1f} % of the time) behind synchronising calls, mostly {waiting_call}.",
-        "Keep results on the GPU (.item(), .cpu() and printing wait for it), and copy with non_blocking=True.",
-        "Let the GPU wait instead of the host ({event}), and copy from pinned memory with {memcpy}.",
+        3,
+        "The GPU waited {idle_ns} ({share_pct:.1f} % of the time) behind synchronising calls and allocations, mostly "
+        "{waiting_call}.",
+        "Keep results on the GPU (.item(), .cpu() and printing wait for it), copy with non_blocking=True, and let the "
+        "caching allocator keep memory.",
+        "Let the GPU wait instead of the host ({event}), copy from pinned memory with {memcpy}, and allocate ahead.",
         ("idle",),
     ),
     Rule(
@@ -88,9 +90,10 @@ RULES: Final = (
     ),
     Rule(
         "fusible",
-        2,
-        "Runs of small memory-bound kernels take {total_ns} in {runs:,} runs; one a run would save {at_stake} at most, "
-        "with the pauses between.",
+        3,
+        "Small memory-bound kernels take {total_ns} in {runs:,} runs of several; fused to one kernel a run, they would "
+        "save {at_stake_ns} at most: {kernels_ns} of kernels, and {pauses_ns} of pauses between them (10 µs each at "
+        "most).",
         "Fuse them: torch.compile, or a fused operator of the library.",
         "Fuse them: one kernel in {language}, or a fused operation of the library.",
         ("fusion",),

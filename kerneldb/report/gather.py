@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api.queries import statement
-from kerneldb.report import charts, contents
+from kerneldb.report import charts, contents, counters
 from kerneldb.report.asking import Asking, asking, literal, spelled
 from kerneldb.report.findings import RULES, Rule
 from kerneldb.report.model import Chart, Finding, Report, Section, Table
@@ -27,11 +27,12 @@ ALL_SHORT: Final = 90
 
 
 def single(database: Database, names: Sequence[str], rule: str | None = None) -> Report:
-    """The report on the traces that `names` mean (see `named`). Raises UsageError for an unknown name.
+    """The report on the traces that `names` mean (see `named`). Raises UsageError for an unknown name or rule.
 
-    Each trace with times has its own sections; counters of all of them, and of their runs, stand together. `rule` is
-    the rule of `bounds` by which counters are classified.
+    Each trace with times has its own sections; counters of all of them stand together, by model of GPU, with those of
+    the run of a trace with times. `rule` is the rule of `bounds` by which counters are classified.
     """
+    counters.check_rule(database, rule)
     found = list({row["trace"]: row for name in names for row in named(database, name)}.values())
     with asking(database) as ask:
         sections = _sections(ask, found, rule)
@@ -40,8 +41,6 @@ def single(database: Database, names: Sequence[str], rule: str | None = None) ->
 
 def _sections(ask: Asking, found: Sequence[dict[str, Any]], rule: str | None) -> list[Section]:
     """Those of each trace with times, those of the counters of all, and the appendices."""
-    from kerneldb.report import counters
-
     timed = [Maker(ask, row["trace"]) for row in found if row["kind"] != "profiled"]
     sections: list[Section] = []
     for maker in timed:
@@ -72,6 +71,13 @@ def made(database: Database) -> str:
     return f"made by kerneldb {__version__} from {database.path.name}, {now}"
 
 
+def _asked_of(*, timed: bool, found: bool) -> str:
+    """What to know about the findings: which rules could not be asked, and that none applies."""
+    need = ", ".join(rule.name for rule in RULES if rule.needs)
+    unasked = "" if timed else f"No timeline, which these rules need: {need}."
+    return unasked if found else f"{unasked} No rule found anything.".strip()
+
+
 class Maker:
     """Makes the sections for one trace."""
 
@@ -82,9 +88,10 @@ class Maker:
     def sections(self) -> list[Section]:
         """Setup, findings and times."""
         timed = bool(self._rows("gpu_time"))
+        findings = tuple(self._findings())
         found = [
             Section("Setup", (self.table(contents.SETUP), self.table(contents.LACKS))),
-            Section("Findings", (), tuple(self._findings()), "" if timed else "Rules need a timeline."),
+            Section("Findings", (), findings, _asked_of(timed=timed, found=bool(findings))),
             self._top(),
         ]
         if timed:
@@ -163,7 +170,7 @@ class Maker:
         if not rows:
             return None
         values = {key: duration(value) if key.endswith("_ns") else value for key, value in rows[0].items()}
-        sentence = rule.sentence.format(**values, at_stake=values["at_stake_ns"])
+        sentence = rule.sentence.format(**values)
         advice = rule.advice(program["vendor"], is_torch=program["is_torch"])
         sql = spelled(name, rule.needs, self.trace)
         return Finding(rule.name, rule.version, sentence, advice, rows[0]["at_stake_ns"], sql)

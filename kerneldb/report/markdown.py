@@ -34,7 +34,7 @@ def page(report: Report) -> str:
 def _section(section: Section) -> Iterator[str]:
     yield from (f"## {_plain(section.title)}", "")
     if section.text:
-        yield from (section.text, "")
+        yield from (_plain(section.text), "")
     for finding in section.findings:
         yield from _finding(finding)
     for block in section.blocks:
@@ -53,7 +53,7 @@ def _chart(chart: Chart) -> Iterator[str]:
     elif "iteration" in names:
         yield from _table(Table(chart.caption, ITERATIONS, rows, chart.sql))
     elif "lane" in names:
-        yield from (f"### {chart.caption}", "", *_lanes(rows), "", *_query(chart.sql))
+        yield from (f"### {_plain(chart.caption)}", "", *_lanes(rows), "", *_query(chart.sql))
 
 
 def _lanes(rows: list[dict[str, Any]]) -> Iterator[str]:
@@ -77,9 +77,9 @@ def _finding(finding: Finding) -> Iterator[str]:
 
 
 def _table(table: Table) -> Iterator[str]:
-    yield from (f"### {table.caption}", "")
+    yield from (f"### {_plain(table.caption)}", "")
     if not table.rows:
-        yield from (table.missing, "")
+        yield from (_plain(table.missing), "")
         return
     yield "| " + " | ".join(column.title for column in table.columns) + " |"
     yield "|" + "|".join("---:" if is_number(column) else "---" for column in table.columns) + "|"

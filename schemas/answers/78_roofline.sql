@@ -1,8 +1,9 @@
--- Intensity, achieved rates and roofs, one row per trace, device and signature. Work and traffic come from hardware counters where those of
--- the signature, or of the one signature that matches it elsewhere, are known, else from the shapes of the operator call or from
--- annotations (`method`). Times are those of the selected launches; only where all of these ran under a counter profiler is the time
--- that of the profiler (`timing`). Peaks: of the data sheet for the type of the kernel (gpu_specs); without a type, of the counters, if those
--- were read on the same model of GPU.
+-- Intensity, achieved rates and roofs, one row per trace, device and signature. Work and traffic come from hardware counters of the
+-- signature where those are known, if possible on the same model of GPU, else from the shapes of the operator call or from annotations
+-- (`method`). Counters of the one signature that matches it elsewhere only fill in where nothing is known of the call: the same name and
+-- launch shape do not make the same size. Times are those of the selected launches; only where all of these ran under a counter profiler is
+-- the time that of the profiler (`timing`). Peaks: of the data sheet for the type of the kernel (gpu_specs); without a type, of the
+-- counters, if those were read on the same model of GPU.
 -- Over 100 % is shown as it is: the work was less than thought, or the part faster than its sheet.
 CREATE OR REPLACE MACRO roofline(source) AS TABLE
 WITH chosen AS (
@@ -18,6 +19,7 @@ WITH chosen AS (
         any_value(device_name) AS device_name,
         any_value(op) AS op,
         any_value(input_dims) AS input_dims,
+        coalesce(bool_and(flops IS NULL AND moved_bytes IS NULL AND input_dims IS NULL AND numel IS NULL), false) AS is_unknown,
         count(*) AS n,
         sum(duration_ns)::BIGINT AS total_ns,
         avg(duration_ns) AS mean_ns,
@@ -65,46 +67,72 @@ per_launch AS (
     GROUP BY r.trace_id, r.launch_index
 ),
 
+-- Per model of GPU, and a row for all of them: bytes differ with the caches, peaks with everything.
 measured AS (
     SELECT
         signature_id,
-        CASE WHEN min(device_name) = max(device_name) THEN min(device_name) END AS device_name,
+        device_name,
+        grouping(device_name) = 1 AS is_total,
+        count(DISTINCT coalesce(device_name, '')) AS models,
+        max(device_name) AS any_model,
         avg(flops) AS flops,
         avg(moved_bytes) AS moved_bytes,
         avg(peak_flops_per_second) AS peak_flops_per_second,
         avg(peak_bytes_per_second) AS peak_bytes_per_second
     FROM per_launch
-    GROUP BY signature_id
+    GROUP BY GROUPING SETS ((signature_id, device_name), (signature_id))
 ),
 
 reached AS (
-    SELECT signature_id, signature_id AS other_id, 'counters' AS method FROM measured
+    SELECT signature_id, signature_id AS other_id, 'counters' AS method FROM measured WHERE is_total
     UNION ALL
     SELECT m.signature_id, any_value(m.other_id) AS other_id, 'counters of a match' AS method
     FROM signature_matches AS m
-    INNER JOIN measured ON measured.signature_id = m.other_id
+    INNER JOIN measured ON measured.signature_id = m.other_id AND measured.is_total
     WHERE m.method = 'launch_key' AND m.signature_id NOT IN (SELECT signature_id FROM measured)
     GROUP BY m.signature_id
     HAVING count(DISTINCT m.other_id) = 1
 ),
 
+-- Where the GPU of either side is unknown, counters of one model alone give the peaks.
+counted AS (
+    SELECT
+        c.trace,
+        c.device,
+        c.signature_id,
+        c.timing,
+        r.method,
+        coalesce(own.flops, k.flops) AS flops,
+        coalesce(own.moved_bytes, k.moved_bytes) AS moved_bytes,
+        CASE
+            WHEN own.signature_id IS NOT NULL THEN own.peak_flops_per_second
+            WHEN k.models = 1 AND (c.device_name IS NULL OR k.any_model IS NULL) THEN k.peak_flops_per_second
+        END AS peak_flops_per_second,
+        CASE
+            WHEN own.signature_id IS NOT NULL THEN own.peak_bytes_per_second
+            WHEN k.models = 1 AND (c.device_name IS NULL OR k.any_model IS NULL) THEN k.peak_bytes_per_second
+        END AS peak_bytes_per_second
+    FROM chosen AS c
+    INNER JOIN reached AS r ON c.signature_id = r.signature_id AND (r.method = 'counters' OR c.is_unknown)
+    INNER JOIN measured AS k ON r.other_id = k.signature_id AND k.is_total
+    LEFT JOIN measured AS own ON r.other_id = own.signature_id AND NOT own.is_total AND c.device_name = own.device_name
+),
+
 known AS (
     SELECT
-        c.* EXCLUDE (device_name, flops, moved_bytes, work_method, peak_flops_per_second, peak_bytes_per_second),
+        c.* EXCLUDE (is_unknown, device_name, flops, moved_bytes, work_method, peak_flops_per_second, peak_bytes_per_second),
         CASE WHEN k.flops > 0 AND k.moved_bytes > 0 THEN k.flops ELSE c.flops END AS flops,
         CASE WHEN k.flops > 0 AND k.moved_bytes > 0 THEN k.moved_bytes ELSE c.moved_bytes END AS moved_bytes,
-        CASE WHEN k.flops > 0 AND k.moved_bytes > 0 THEN r.method ELSE c.work_method END AS method,
-        coalesce(
-            c.peak_flops_per_second,
-            CASE WHEN coalesce(c.device_name, k.device_name, '') = coalesce(k.device_name, c.device_name, '') THEN k.peak_flops_per_second END
-        ) AS peak_flops_per_second,
-        coalesce(
-            c.peak_bytes_per_second,
-            CASE WHEN coalesce(c.device_name, k.device_name, '') = coalesce(k.device_name, c.device_name, '') THEN k.peak_bytes_per_second END
-        ) AS peak_bytes_per_second
+        CASE WHEN k.flops > 0 AND k.moved_bytes > 0 THEN k.method ELSE c.work_method END AS method,
+        coalesce(c.peak_flops_per_second, k.peak_flops_per_second) AS peak_flops_per_second,
+        coalesce(c.peak_bytes_per_second, k.peak_bytes_per_second) AS peak_bytes_per_second
     FROM chosen AS c
-    LEFT JOIN reached AS r USING (signature_id)
-    LEFT JOIN measured AS k ON r.other_id = k.signature_id
+    LEFT JOIN counted AS k
+        ON
+            c.trace = k.trace
+            AND c.device IS NOT DISTINCT FROM k.device
+            AND c.signature_id = k.signature_id
+            AND c.timing = k.timing
 ),
 
 rated AS (

@@ -5,7 +5,8 @@
 -- less than a period behind it, goes before any other: tuning and warm-up stand in front, and may repeat for longer. Then the longest
 -- run wins, and of about equally long ones the shortest distance. Within the period, an iteration begins behind the pause that is
 -- longest in the middle. Copies and fills belong to the iteration of the kernel before them. What stands outside is labelled by where it
--- stands, `before` or `after`, and not by what it is: before the repeats may be warm-up, tuning, or a prefill.
+-- stands, `before`, `after`, or `between` two steps of the profiler, and not by what it is: before the repeats may be warm-up, tuning,
+-- or a prefill.
 --
 -- `steady` are iterations but those whose kernels take over 1.5 times the median. The layers of one long step repeat as well: where
 -- the run neither lasts to the end of the trace nor covers four fifths of the kernels, nobody can tell, and `steady` is NULL.
@@ -36,6 +37,10 @@ steps AS (
     WHERE name LIKE 'ProfilerStep#%' AND trace_id IN (SELECT trace_id FROM activities)
 ),
 
+extents AS (
+    SELECT trace_id, min(start_ns) AS first_ns, max(end_ns) AS last_ns FROM steps GROUP BY trace_id
+),
+
 stepped AS (
     SELECT
         a.trace,
@@ -45,9 +50,10 @@ stepped AS (
         a.start_ns,
         a.end_ns,
         a.duration_ns,
-        CASE WHEN a.host_ns < s.end_ns THEN s.name END AS step
-    FROM activities AS a
-    ASOF INNER JOIN steps AS s ON a.trace_id = s.trace_id AND a.host_ns >= s.start_ns
+        CASE WHEN a.host_ns < s.end_ns THEN s.name END AS step,
+        CASE WHEN a.host_ns < a.first_ns THEN 'before' WHEN a.host_ns >= a.last_ns THEN 'after' ELSE 'between' END AS outside
+    FROM (FROM activities INNER JOIN extents USING (trace_id)) AS a
+    ASOF LEFT JOIN steps AS s ON a.trace_id = s.trace_id AND a.host_ns >= s.start_ns
 ),
 
 annotated AS (
@@ -253,8 +259,9 @@ SELECT
     a.end_ns,
     a.duration_ns,
     m.iteration::INTEGER AS iteration,
-    a.step AS label,
+    coalesce(a.step, a.outside) AS label,
     'annotation' AS method,
-    m.steady
+    CASE WHEN a.step IS NULL THEN false ELSE m.steady END AS steady
 FROM stepped AS a
-INNER JOIN marked AS m ON a.trace = m.trace AND coalesce(a.device, -1) = m.place AND a.step = m.step;
+INNER JOIN annotated AS n ON a.trace = n.trace AND coalesce(a.device, -1) = n.place
+LEFT JOIN marked AS m ON a.trace = m.trace AND coalesce(a.device, -1) = m.place AND a.step = m.step;

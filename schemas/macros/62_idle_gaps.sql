@@ -1,13 +1,17 @@
 -- Every time in which no launch of a device ran, with what the host did: one row per gap between two launches. The launch call of the
--- next launch tells: where it began in the gap, the GPU waited for the host (`launch`), or, if a synchronising call of the host
--- reached into the gap, for the host to come back from it (`sync`); where it began before, the launch was under way or waited for
--- something else (`queued`). A next activity that is a copy makes it `copy`; without a launch call nothing is known.
+-- next launch tells: where it began in the gap, the GPU waited for the host (`launch`). Where the thread of that call (its process,
+-- without a thread) was in a synchronising call that began before the GPU ran dry and took at least half of the time until the launch
+-- call, the host waited for the GPU first (`sync`; `allocation` for cudaMalloc and cudaFree, which may wait as well). Where the launch
+-- call began before the gap, the launch was under way or waited for something else (`queued`). A next activity that is a copy makes it
+-- `copy`; without a launch call nothing is known.
 CREATE OR REPLACE MACRO idle_gaps(source) AS TABLE
 WITH spans AS (
     SELECT
         trace,
         trace_id,
         device,
+        process,
+        api_index,
         kind,
         short_name,
         op,
@@ -15,7 +19,7 @@ WITH spans AS (
         launch_start_ns,
         start_ns,
         max(end_ns) OVER earlier AS gap_start_ns,
-        lag(short_name) OVER earlier AS previous
+        arg_max(short_name, end_ns) OVER earlier AS previous
     FROM query_table(source)
     WHERE timing = 'timeline' AND start_ns IS NOT NULL AND end_ns IS NOT NULL
     WINDOW earlier AS (PARTITION BY trace, device ORDER BY start_ns, end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
@@ -25,8 +29,15 @@ gaps AS (
     SELECT * FROM spans WHERE start_ns > gap_start_ns
 ),
 
-waits AS (
-    SELECT trace_id, start_ns AS wait_start_ns, start_ns + duration_ns AS wait_end_ns, name AS wait_name
+-- Every call twice, for its thread and for its process, where the thread of a launch is unknown.
+calls AS (
+    SELECT
+        trace_id,
+        coalesce(process, '') AS process,
+        unnest(list_distinct([coalesce(thread, ''), ''])) AS thread,
+        start_ns,
+        start_ns + duration_ns AS end_ns,
+        name
     FROM api_calls
     WHERE
         (name ILIKE '%synchronize%' OR name IN ('cudaMemcpy', 'hipMemcpy', 'cudaFree', 'hipFree', 'cudaMalloc', 'hipMalloc'))
@@ -34,30 +45,61 @@ waits AS (
         AND trace_id IN (SELECT trace_id FROM gaps)
 ),
 
-explained AS (
-    SELECT gaps.*, waits.wait_name, waits.wait_end_ns
-    FROM gaps
-    ASOF LEFT JOIN waits ON gaps.trace_id = waits.trace_id AND gaps.launch_start_ns >= waits.wait_start_ns
+-- Of the calls that have begun, the one that ends last: one may be in another, or belong to another thread.
+waits AS (
+    SELECT
+        trace_id,
+        process,
+        thread,
+        start_ns AS wait_start_ns,
+        max(end_ns) OVER begun AS wait_end_ns,
+        arg_max(name, end_ns) OVER begun AS wait_name
+    FROM calls
+    WINDOW begun AS (PARTITION BY trace_id, process, thread ORDER BY start_ns)
+),
+
+late AS (
+    SELECT
+        g.trace_id,
+        g.device,
+        g.start_ns,
+        g.gap_start_ns,
+        g.launch_start_ns,
+        coalesce(c.process, g.process, '') AS process,
+        coalesce(c.thread, '') AS thread
+    FROM gaps AS g
+    LEFT JOIN api_calls AS c ON g.trace_id = c.trace_id AND g.api_index = c.api_index
+    WHERE g.launch_start_ns > g.gap_start_ns AND g.trace_id IN (SELECT trace_id FROM calls)
+),
+
+waited AS (
+    SELECT l.trace_id, l.device, l.start_ns, w.wait_name
+    FROM late AS l
+    ASOF INNER JOIN waits AS w
+        ON l.trace_id = w.trace_id AND l.process = w.process AND l.thread = w.thread AND l.gap_start_ns >= w.wait_start_ns
+    WHERE 2 * (least(w.wait_end_ns, l.launch_start_ns) - l.gap_start_ns) >= l.launch_start_ns - l.gap_start_ns
 )
 
 SELECT
-    trace,
-    device,
-    gap_start_ns,
-    start_ns AS gap_end_ns,
-    start_ns - gap_start_ns AS gap_ns,
+    g.trace,
+    g.device,
+    g.gap_start_ns,
+    g.start_ns AS gap_end_ns,
+    g.start_ns - g.gap_start_ns AS gap_ns,
     CASE
-        WHEN launch_start_ns IS NULL THEN 'unknown'
-        WHEN wait_end_ns > gap_start_ns AND launch_start_ns > gap_start_ns THEN 'sync'
-        WHEN launch_start_ns <= gap_start_ns THEN 'queued'
-        WHEN kind = 'memcpy' THEN 'copy'
+        WHEN g.launch_start_ns IS NULL THEN 'unknown'
+        WHEN w.wait_name IN ('cudaFree', 'hipFree', 'cudaMalloc', 'hipMalloc') THEN 'allocation'
+        WHEN w.wait_name IS NOT NULL THEN 'sync'
+        WHEN g.launch_start_ns <= g.gap_start_ns THEN 'queued'
+        WHEN g.kind = 'memcpy' THEN 'copy'
         ELSE 'launch'
     END AS cause,
-    CASE WHEN wait_end_ns > gap_start_ns AND launch_start_ns > gap_start_ns THEN wait_name END AS waiting_call,
-    launch_start_ns,
-    greatest(0, launch_start_ns - gap_start_ns) AS host_late_ns,
-    previous,
-    short_name AS next,
-    op AS next_op,
-    phase
-FROM explained;
+    w.wait_name AS waiting_call,
+    g.launch_start_ns,
+    greatest(0, g.launch_start_ns - g.gap_start_ns) AS host_late_ns,
+    g.previous,
+    g.short_name AS next,
+    g.op AS next_op,
+    g.phase
+FROM gaps AS g
+LEFT JOIN waited AS w ON g.trace_id = w.trace_id AND g.device IS NOT DISTINCT FROM w.device AND g.start_ns = w.start_ns;

@@ -1,4 +1,11 @@
-WITH waited AS (SELECT sum(idle_ns) AS idle_ns, sum(share_pct) AS share_pct FROM found_idle WHERE cause IN ('launch', 'copy')),
+-- Shares are of the time of all devices together; each row of `idle` has the share of its own.
+WITH spans AS (SELECT device, max(100 * idle_ns / share_pct) AS span_ns FROM found_idle GROUP BY device),
+
+waited AS (
+    SELECT sum(idle_ns) AS idle_ns, 100 * sum(idle_ns) / (SELECT sum(span_ns) FROM spans) AS share_pct
+    FROM found_idle
+    WHERE cause IN ('launch', 'copy')
+),
 
 called AS (
     SELECT median(duration_ns) AS median_kernel_ns, median(launch_duration_ns) AS median_call_ns

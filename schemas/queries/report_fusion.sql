@@ -5,7 +5,8 @@ SELECT
     *,
     sum(runs) OVER ()::BIGINT AS all_runs,
     sum(total_ns) OVER ()::BIGINT AS all_total_ns,
-    sum(kernel_ns_at_stake) OVER ()::BIGINT AS all_saved_ns
+    sum(at_stake_ns) OVER ()::BIGINT AS all_at_stake_ns,
+    sum(kernel_ns_at_stake) OVER ()::BIGINT AS all_kernel_ns_at_stake
 FROM fusion_candidates('chosen')
 ORDER BY at_stake_ns DESC, kernels
 LIMIT 10;

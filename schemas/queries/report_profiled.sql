@@ -1,8 +1,47 @@
--- Traces with counters: those named, and those of the same runs. Of several prints of one report, the one that counts.
-SELECT name AS trace
-FROM traces
-WHERE
-    kind = 'profiled'
-    AND (list_contains($traces::VARCHAR[], name) OR run IN (SELECT run FROM traces WHERE list_contains($traces::VARCHAR[], name)))
-QUALIFY coalesce(counted, true) OR NOT bool_or(coalesce(counted, true)) OVER (PARTITION BY coalesce(run, trace_id))
-ORDER BY name;
+-- Traces with counters and the GPU of each: those named, and of the runs of named traces with times those that were counted on the same
+-- model of GPU, as far as both are known. Of several prints of one report, the one that counts.
+WITH described AS (
+    SELECT DISTINCT
+        t.name AS trace,
+        t.trace_id,
+        t.kind,
+        t.run,
+        coalesce(t.counted, true) AS counted,
+        d.name AS device_name,
+        d.arch,
+        list_contains($traces::VARCHAR[], t.name) AS is_named
+    FROM traces AS t
+    LEFT JOIN devices AS d USING (trace_id)
+),
+
+chosen AS (
+    SELECT p.*
+    FROM described AS p
+    WHERE
+        p.kind = 'profiled'
+        AND (
+            p.is_named
+            OR EXISTS (
+                SELECT 1
+                FROM described AS t
+                WHERE
+                    t.is_named
+                    AND t.kind <> 'profiled'
+                    AND t.run = p.run
+                    AND coalesce(t.arch = p.arch, true)
+                    AND coalesce(t.device_name = p.device_name, true)
+            )
+        )
+)
+
+SELECT
+    trace,
+    coalesce(
+        string_agg(DISTINCT device_name, ', ' ORDER BY device_name),
+        'a GPU of the chip ' || string_agg(DISTINCT arch, ', ' ORDER BY arch),
+        'an unknown GPU'
+    ) AS gpu
+FROM chosen
+GROUP BY trace, trace_id, run, counted
+QUALIFY counted OR NOT bool_or(counted) OVER (PARTITION BY coalesce(run, trace_id))
+ORDER BY gpu, trace;

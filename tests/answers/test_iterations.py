@@ -8,6 +8,7 @@ import pytest
 
 import kerneldb
 from kerneldb.api import Database
+from tests.answers.plain_traces import Recording
 from tests.rocprof.databases import CALLS, TORCH, Kernel, Process, fill, rocpd, views
 
 STEADY_NS = 42_176_528
@@ -104,6 +105,28 @@ def test_steps_of_the_profiler_are_iterations(shared_data: Path, tmp_path: Path)
     assert len(rows) >= 4
     assert all(row["label"].startswith("ProfilerStep#") for row in rows)
     assert [row["iteration"] for row in rows] == list(range(len(rows)))
+
+
+def test_launches_outside_of_the_steps_are_kept(tmp_path: Path) -> None:
+    """Two before the first step, one between two of them, three behind the last; each with the time of its call."""
+    recording = Recording()
+    for number, call in enumerate((-90_000, -60_000, 1_000, 20_000, 45_000, 51_000, 70_000, 101_000, 120_000, 140_000)):
+        recording.kernel(f"kernel_{number % 4}", call + 8_000, 5_000, call=call)
+    recording.step(0, 0, 40_000)
+    recording.step(1, 50_000, 50_000)
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(recording.write(tmp_path / "made.json"))
+    sql = "SELECT iteration, label, launches, steady, covered_pct FROM iterations('kernels') ORDER BY start_ns"
+    found = [tuple(row.values()) for row in database.sql(sql).rows()]
+    assert found == [
+        (None, "before", 2, False, 40),
+        (0, "ProfilerStep#0", 2, True, 40),
+        (None, "between", 1, False, 40),
+        (1, "ProfilerStep#1", 2, True, 40),
+        (None, "after", 3, False, 40),
+    ]
+    rows = database.sql("SELECT steady, count(*) AS n FROM kernels GROUP BY ALL ORDER BY steady").rows()
+    assert rows == [{"steady": False, "n": 6}, {"steady": True, "n": 4}]
 
 
 def test_a_trace_without_repeats_has_none(tmp_path: Path) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 
+import kerneldb
 from kerneldb.api import Database
 from kerneldb.cli import cli
 from kerneldb.cli.answers import NO_RATES, NOTHING
+from kerneldb.warehouse import Warehouse
 
-NEVER = ("--where", "false")
+PAGES = Path(__file__).parents[1] / "ncu" / "data"
 ASKED = {
     "idle": ("idle",),
     "idle_gaps": ("idle", "--gaps"),
@@ -26,15 +30,46 @@ ASKED = {
 }
 
 
+@pytest.fixture(scope="module")
+def profiled(tmp_path_factory: pytest.TempPathFactory) -> Database:
+    """Counters only: launches without a place in time."""
+    database = kerneldb.open(tmp_path_factory.mktemp("profiled") / "k.duckdb")
+    database.ingest(PAGES / "C.raw.csv.gz", name="raw")
+    return database
+
+
+def said(database: Database, *arguments: str) -> str:
+    """What an answer with no rows says on stderr."""
+    done = CliRunner().invoke(cli, ["--db", str(database.path), *arguments, "--csv"])
+    assert (done.exit_code, len(done.stdout.splitlines())) == (0, 1), done.output
+    return done.stderr
+
+
 def test_every_answer_has_its_sentence() -> None:
     assert set(ASKED) == set(NOTHING)
 
 
+@pytest.mark.parametrize("name", [name for name in ASKED if name != "roofline"])
+def test_no_rows_have_a_reason(profiled: Database, name: str) -> None:
+    assert NOTHING[name] in said(profiled, *ASKED[name])
+
+
+def test_copies_have_no_roofline(compared: Database) -> None:
+    assert NOTHING["roofline"] in said(compared, "roofline", "--where", "kind <> 'kernel'")
+
+
 @pytest.mark.parametrize("name", ASKED)
-def test_no_rows_have_a_reason(compared: Database, name: str) -> None:
-    done = CliRunner().invoke(cli, ["--db", str(compared.path), *ASKED[name], *NEVER, "--csv"])
-    assert (done.exit_code, len(done.stdout.splitlines())) == (0, 1)
-    assert NOTHING[name] in done.stderr
+def test_a_condition_that_no_launch_meets_is_the_reason(compared: Database, name: str) -> None:
+    text = said(compared, *ASKED[name], "--where", "op = 'zz'")
+    assert "no launch meets the condition op = 'zz'" in text
+    assert NOTHING[name] not in text
+    text = said(compared, *ASKED[name], "--where", "op = 'zz'", "--trace", "base")
+    assert "no launch of base meets the condition op = 'zz'" in text
+
+
+def test_a_database_without_launches(tmp_path: Path) -> None:
+    Warehouse.create_or_open(tmp_path / "k.duckdb")
+    assert "no launches in this database" in said(kerneldb.open(tmp_path / "k.duckdb"), "overlap")
 
 
 def test_rows_without_a_rate_have_one_too(compared: Database) -> None:

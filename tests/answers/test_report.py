@@ -7,15 +7,18 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pytest
 from click.testing import CliRunner
 
 import kerneldb
 from kerneldb.api import Database
+from kerneldb.api.queries import statement
 from kerneldb.cli import cli
 from kerneldb.errors import UsageError
-from kerneldb.report import changes, counters, gather, html, library, markdown, values
+from kerneldb.report import changes, charts, counters, gather, html, library, markdown, values
 from kerneldb.report.findings import RULES
 from kerneldb.report.model import Chart, Column, Report, Section, Table
 
@@ -45,6 +48,7 @@ def test_every_query_gives_the_rows_above_it(compared: Database, example_report:
     for section in example_report.sections:
         for block in section.blocks:
             rows = compared.sql(block.sql).rows()
+            assert not block.sql.startswith("-"), "an option for a shell"
             if isinstance(block, Table):
                 assert rows[: len(block.rows)] == block.rows, block.caption
                 assert bool(rows) == bool(block.rows)
@@ -52,6 +56,7 @@ def test_every_query_gives_the_rows_above_it(compared: Database, example_report:
                 assert rows
         for finding in section.findings:
             assert len(compared.sql(finding.sql).rows()) == 1
+            assert not finding.sql.startswith("-")
 
 
 def test_sections_have_names_of_their_own(compared: Database, example_report: Report) -> None:
@@ -74,6 +79,8 @@ def test_advice_speaks_of_the_program_and_the_gpu() -> None:
             assert not re.search(r"torch|autocast|\.item|non_blocking|scaled_dot|\{", other), rule.name
         for is_torch in (True, False):
             assert not re.search(r"CUDA|cuda|ncu|Nsight", rule.advice("amd", is_torch=is_torch)), rule.name
+    waits = {rule.name: rule for rule in RULES}["synchronising"]
+    assert "cudaStreamWaitEvent" in waits.advice("nvidia", is_torch=False)
     host = {rule.name: rule for rule in RULES}["host-bound"]
     assert "CUDA graphs, torch.compile" in host.advice("nvidia", is_torch=True)
     assert "HIP graphs" in host.advice("amd", is_torch=False)
@@ -84,7 +91,7 @@ def test_advice_fits_the_trace(shared_data: Path, tmp_path: Path) -> None:
     database.ingest(shared_data / "nsys" / "nsightful_power_iteration.sqlite")
     report = gather.single(database, ["nsightful_power_iteration"])
     remedies = {one.rule: one.remedy for section in report.sections for one in section.findings}
-    assert "cudaStreamWaitEvent" in remedies["synchronising"]
+    assert "CUDA graphs" in remedies["host-bound"]
     assert not any("torch" in remedy for remedy in remedies.values())
 
 
@@ -126,7 +133,7 @@ def test_a_kernel_of_several_classes_is_told(shared_data: Path, tmp_path: Path) 
 
 
 def test_the_drawing_library_is_bundled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And anew where the kept copy was cut short."""
+    """And anew where the kept copy was cut short, changed, or is no text."""
     made: list[str] = []
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
@@ -135,12 +142,96 @@ def test_the_drawing_library_is_bundled_once(tmp_path: Path, monkeypatch: pytest
         return "draw()"
 
     monkeypatch.setattr(library, "_bundled", bundled)
-    assert library.script() == library.script() == "draw()" + library.ENDS_WITH
+    whole = library.script()
+    assert whole == library.script()
+    assert whole.startswith("draw()\n/* sha256 ")
     assert len(made) == 1
     (kept,) = (tmp_path / "kerneldb").iterdir()
-    kept.write_text("dra", encoding="utf-8")
+    for number, other in enumerate((b"dra", whole.replace("draw", "evil").encode(), b"\xff", b""), 2):
+        kept.write_bytes(other)
+        assert library.script() == whole
+        assert len(made) == number
+        assert kept.read_text(encoding="utf-8") == whole
+
+
+def test_a_cache_that_cannot_be_written_is_left_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder stands where the script would be kept; no part of it stays behind."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(library, "_bundled", lambda: "draw()")
+    library.script()
+    (kept,) = (tmp_path / "kerneldb").iterdir()
+    kept.unlink()
+    kept.mkdir()
     assert library.script().startswith("draw()")
-    assert len(made) == 2
+    assert list((tmp_path / "kerneldb").iterdir()) == [kept]
+
+
+def test_what_fusing_saves_is_the_same_everywhere(shared_data: Path, tmp_path: Path) -> None:
+    """In the finding, its sentence, the table below and the macro: with pauses, and without."""
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(shared_data / "pytorch" / "bloom-560m.json.gz")
+    report = gather.single(database, ["bloom-560m"])
+    sums = "SELECT sum(at_stake_ns) AS stake, sum(kernel_ns_at_stake) AS kernels FROM fusion_candidates('kernels')"
+    (found,) = database.sql(sums).rows()
+    assert (found["stake"], found["kernels"]) == (33_501_589, 3_320_666)
+    (finding,) = (one for section in report.sections for one in section.findings if one.rule == "fusible")
+    assert finding.at_stake_ns == found["stake"]
+    assert database.sql(finding.sql).rows()[0]["at_stake_ns"] == found["stake"]
+    assert "save 33.50 ms at most: 3.32 ms of kernels, and 30.18 ms of pauses" in finding.sentence
+    shown = table(report, "Runs of small kernels that could be one")
+    assert {row["all_at_stake_ns"] for row in shown.rows} == {found["stake"]}
+    titles = {column.name: column.title for column in shown.columns}
+    assert (titles["at_stake_ns"], titles["kernel_ns_at_stake"]) == ("at most saved, with pauses", "without pauses")
+
+
+def test_findings_without_a_timeline_say_which_rules_were_not_asked(shared_data: Path, tmp_path: Path) -> None:
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(shared_data / "nsys" / "dsocr_decode_cuda_gpu_kern_sum.csv")
+    (section,) = (one for one in gather.single(database, ["dsocr*"]).sections if one.title == "Findings")
+    asked = {one.rule for one in section.findings}
+    assert asked == {"one-kernel", "decode-gemv"}
+    for rule in RULES:
+        assert (rule.name in section.text) == bool(rule.needs)
+        assert not (rule.name in section.text and rule.name in asked)
+    assert "No rule found anything" not in section.text
+
+
+def test_an_unknown_rule_is_told(compared: Database) -> None:
+    """As `bounds` does, and where nothing has counters, too."""
+    with pytest.raises(UsageError, match="no rule 'nvu'; near: ncu"):
+        gather.single(compared, ["base"], "nvu")
+    with pytest.raises(UsageError, match="no rule 'nvu'; near: ncu"):
+        changes.comparison(compared, "base", "slower", 0.03, "nvu")
+
+
+def test_roofs_of_one_height_are_one() -> None:
+    """Two names over each other cannot be read."""
+    peaks = {"fp16": 9.8946e14, "bf16": 9.89460001e14, "fp32": 6.7e13}
+    points = [
+        {"dtype": name, "intensity": 1.0, "peak_flops_per_second": peak, "ridge": peak / 4.8e12}
+        for name, peak in peaks.items()
+    ]
+    drawn = charts.roofs(points, "dtype")
+    assert list(dict.fromkeys(row["name"] for row in drawn)) == ["fp16, bf16 peak", "fp32 peak"]
+    assert len(drawn) == 6
+
+
+def test_shares_of_idle_time_are_of_all_devices_together() -> None:
+    """Two devices of 1000 ns each: the first waits half of it for the host and a tenth for memory, the other never."""
+    rows = """
+        CREATE TABLE kernels AS
+        SELECT 't' AS trace, 'timeline' AS timing, 5 AS duration_ns, 9 AS launch_duration_ns;
+        CREATE TABLE found_idle AS SELECT * FROM (VALUES
+            (0, 'launch', 500, 50.0, NULL), (0, 'allocation', 100, 10.0, 'cudaMalloc'),
+            (0, 'sync', 20, 2.0, 'cudaStreamSynchronize'), (1, 'queued', 10, 1.0, NULL)
+        ) AS idle (device, cause, idle_ns, share_pct, waiting_call)
+    """
+    with duckdb.connect() as con:
+        con.execute(rows)
+        host = con.execute(statement("finding_host_bound"), {"trace": "t"}).fetchall()
+        waits = con.execute(statement("finding_synchronising")).fetchall()
+    assert host == [(500, 500, 25, 5, 9)]
+    assert waits == [(120, 120, 6, "cudaMalloc")]
 
 
 def test_what_could_be_less_is_found(example_report: Report) -> None:
@@ -170,6 +261,15 @@ def test_markdown_escapes_what_markup_would_eat(compared: Database, example_repo
     assert text.startswith("# GPU kernels of base\n")
     assert re.search(r"^\| 1 \| [\d.]+ % \|", text, re.MULTILINE)
     assert "```sql" in text
+
+
+def test_markdown_escapes_what_sentences_and_captions_take_from_files() -> None:
+    """Names of devices and traces stand in both."""
+    column = Column("a", "a")
+    blocks = (Table("<b>full", (column,), [{"a": 1}], "SELECT 1"), Table("t", (column,), [], "SELECT 1", "no <u>"))
+    text = markdown.page(Report("r", "", (Section("s", blocks, (), "a GPU *named* <i>"),)))
+    assert re.findall(r".<[biu]>", text) == ["\\<i>", "\\<b>", "\\<u>"]
+    assert "\\*named\\*" in text
 
 
 def test_markdown_has_what_charts_show(compared: Database, example_report: Report) -> None:
@@ -294,3 +394,46 @@ def test_the_report_on_deepseek_ocr(shared_data: Path, deepseek_file: Path, tmp_
     assert points == [70.8, 96.5, 380.6, 716.1, 717.6]
     charts = [block.caption for section in report.sections if section.title == "Counters" for block in section.blocks]
     assert len(charts) == 13
+    every_query_gives_its_rows(database, report)
+
+
+def every_query_gives_its_rows(database: Database, report: Report) -> None:
+    """Queries stand in the report as a reader would run them."""
+    for section in report.sections:
+        for block in section.blocks:
+            rows = database.sql(block.sql).rows()
+            assert not block.sql.startswith("-")
+            if isinstance(block, Table):
+                assert rows[: len(block.rows)] == block.rows, block.caption
+            else:
+                assert rows, block.caption
+
+
+@pytest.mark.slow
+def test_a_roof_by_the_data_sheet_where_the_product_is_known(deepseek_file: Path, tmp_path: Path) -> None:
+    """The files of DeepSeek-OCR hold no peaks and name the chip alone, which several products have."""
+    database = kerneldb.open(shutil.copy(deepseek_file, tmp_path / "k.duckdb"))
+    (run,) = {row["run"] for row in database.traces().rows()}
+    caption, title = "Points of the roofline", "Roofline of the counters"
+
+    def asked() -> tuple[list[dict[str, Any]], str, bool]:
+        report = gather.single(database, [run])
+        (section,) = (one for one in report.sections if one.title == title)
+        (drawn,) = (block for block in section.blocks if block.caption == "Physical roofline")
+        assert isinstance(drawn, Chart)
+        return table(report, caption).rows, section.text, "src_bf16_dst_fp32 peak" in json.dumps(drawn.spec)
+
+    rows, text, roofed = asked()
+    assert not roofed
+    assert {row["peak_flops_per_second"] for row in rows} == {None}
+    assert "names sm_120 only" in text
+    database.sql("UPDATE devices SET name = 'NVIDIA GeForce RTX 5090'", write=True)
+    rows, text, roofed = asked()
+    assert roofed
+    sheet = "SELECT fact, value FROM gpu_specs WHERE name = 'RTX 5090'"
+    facts = {row["fact"]: row["value"] for row in database.sql(sheet).rows()}
+    assert {row["peak_flops_per_second"] for row in rows} == {facts["bf16_tflops"] * 1e12}
+    assert {row["peak_bytes_per_second"] for row in rows} == {facts["bandwidth_gbs"] * 1e9}
+    assert {row["peaks_from"] for row in rows} == {"data sheet of RTX 5090"}
+    assert "data sheet of RTX 5090" in text
+    assert "No roof" not in text

@@ -1,0 +1,90 @@
+"""What the host did while the GPU was idle: which waits explain a gap, and which only happened meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import kerneldb
+from kerneldb.warehouse import Warehouse
+from tests.answers.plain_traces import Recording
+
+Row = dict[str, Any]
+Wait = tuple[str, int, int, int, int]
+"""Name, start, duration, thread and process of a call."""
+
+STREAM, DEVICE, FREE = "cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaFree"
+OWN, HELPER, ELSEWHERE = (100, 100), (200, 100), (100, 900)
+
+CAUSES: Final[dict[str, tuple[int, tuple[Wait, ...], str, str | None]]] = {
+    "nothing": (170_000, (), "launch", None),
+    "all of the lateness": (170_000, ((STREAM, 10_000, 155_000, *OWN),), "sync", STREAM),
+    "half of the lateness": (170_000, ((STREAM, 10_000, 125_000, *OWN),), "sync", STREAM),
+    "a twentieth of the lateness": (170_000, ((STREAM, 10_000, 93_500, *OWN),), "launch", None),
+    "begun when the GPU was idle": (170_000, ((STREAM, 101_000, 60_000, *OWN),), "launch", None),
+    "over before the GPU ran dry": (170_000, ((STREAM, 10_000, 80_000, *OWN),), "launch", None),
+    "another thread": (170_000, ((STREAM, 10_000, 155_000, *HELPER),), "launch", None),
+    "another process": (170_000, ((STREAM, 10_000, 155_000, *ELSEWHERE),), "launch", None),
+    "behind a short one of another thread": (
+        170_000,
+        ((DEVICE, 10_000, 150_000, *OWN), (STREAM, 20_000, 1_000, *HELPER)),
+        "sync",
+        DEVICE,
+    ),
+    "around a short one": (170_000, ((DEVICE, 10_000, 150_000, *OWN), (STREAM, 20_000, 1_000, *OWN)), "sync", DEVICE),
+    "freed memory": (170_000, ((FREE, 10_000, 155_000, *OWN),), "allocation", FREE),
+    "launched before": (90_000, ((STREAM, 10_000, 60_000, *OWN),), "queued", None),
+}
+"""Call of the launch behind a gap from 100 to 180 us, the waits, the cause, and the call that it names."""
+
+
+def gaps(folder: Path, recording: Recording) -> list[Row]:
+    database = kerneldb.open(folder / "k.duckdb")
+    database.ingest(recording.write(folder / "made.json"))
+    return database.sql("FROM idle_gaps('kernels') ORDER BY gap_start_ns").rows()
+
+
+@pytest.mark.parametrize("case", CAUSES)
+def test_the_cause_is_what_kept_the_launching_thread(tmp_path: Path, case: str) -> None:
+    call, waits, cause, waiting = CAUSES[case]
+    recording = Recording()
+    recording.kernel("first", 0, 100_000, call=-5_000)
+    for name, start, duration, thread, process in waits:
+        recording.waits(name, start, duration, thread, process)
+    recording.kernel("second", 180_000, 10_000, call=call)
+    (gap,) = gaps(tmp_path, recording)
+    assert gap["gap_ns"] == 80_000
+    assert (gap["cause"], gap["waiting_call"]) == (cause, waiting)
+
+
+def test_where_no_thread_is_known_the_process_tells(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.kernel("first", 0, 100_000, call=-5_000)
+    recording.waits(STREAM, 10_000, 155_000, *HELPER)
+    recording.waits(DEVICE, 10_000, 157_000, *ELSEWHERE)
+    recording.kernel("second", 180_000, 10_000, call=170_000)
+    assert gaps(tmp_path, recording)[0]["cause"] == "launch"
+    warehouse = Warehouse.open(tmp_path / "k.duckdb")
+    warehouse.query("UPDATE launches SET api_index = NULL, process = '100'", write=True)
+    (gap,) = warehouse.query("FROM idle_gaps('kernels')").to_pylist()
+    assert (gap["cause"], gap["waiting_call"]) == ("sync", STREAM)
+
+
+def test_the_launch_before_is_the_one_that_ended_last(tmp_path: Path) -> None:
+    """A short kernel on another stream began later, inside the long one."""
+    recording = Recording()
+    recording.kernel("long_one", 0, 100_000, call=-9_000)
+    recording.kernel("short_one", 20_000, 5_000, call=-5_000, stream=9)
+    recording.kernel("next_one", 180_000, 10_000, call=170_000)
+    (gap,) = gaps(tmp_path, recording)
+    assert (gap["previous"], gap["next"]) == ("long_one", "next_one")
+
+
+def test_short_waits_in_a_long_gap_explain_nothing(shared_data: Path, tmp_path: Path) -> None:
+    """Two gaps of 6 ms hold cudaEventSynchronize calls of 2 us each, 1.4 ms after the GPU went idle."""
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(shared_data / "pytorch" / "hta-nccl.json.gz")
+    causes = {row["cause"] for row in database.sql("FROM idle('kernels')").rows()}
+    assert causes == {"launch", "copy", "queued"}
