@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
-from textual import events, on
-from textual.app import App
+from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Container
-from textual.widgets import Footer
+from textual.widgets import Footer, KeyPanel
 
 from kerneldb.errors import KerneldbError, UsageError
 from kerneldb.tui.memory import Memory
 from kerneldb.tui.model import LEVELS, Choice, History, command_line
 from kerneldb.tui.screens import BY_NAME, PLACES
 from kerneldb.tui.store import READY, Condition, Store
-from kerneldb.tui.tasks import supersede
+from kerneldb.tui.tasks import supersede, told
+from kerneldb.tui.typeahead import WHERE_KEYS, Typing
 from kerneldb.tui.widgets.header import Facts, Status, Tabs, facts_of
 from kerneldb.tui.widgets.wherebar import WhereBar
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from textual.screen import Screen
     from textual.timer import Timer
 
-    from kerneldb.tui.pane import Copy, Pane
+    from kerneldb.tui.pane import Pane
 
 WATCH_S: Final = 1.0
 """How often the file is looked at for changes."""
@@ -41,14 +42,10 @@ FORESEEN: Final = ("timeline",)
 TURN_S: Final = 0.0005
 """How long a thread keeps the interpreter. Python's 5 ms make a question wait for widgets at each of its steps."""
 
-WHERE_KEYS: Final = ("slash", "w")
-HOLD_S: Final = 2.0
-"""How long keys wait at most for `/` to put the cursor into the WHERE bar."""
-
 NARROW, WIDE = 100, 140
 
 
-class KerneldbApp(App[None]):
+class KerneldbApp(Typing):
     """The terminal interface on one database file.
 
     `choice` says what is looked at, `store` answers, `signature` is the kernel under the cursor (or None), `time_ns` a
@@ -78,6 +75,8 @@ class KerneldbApp(App[None]):
         Binding("r", "show('replay')", "Replay", show=False),
         Binding("ctrl+e", "show('sql')", "SQL", show=False),
         Binding("z", "zoom", "Maximise", show=False),
+        Binding("pagedown", "keys_panel(1)", "Scroll keys", key_display="pgdn", priority=True),
+        Binding("pageup", "keys_panel(-1)", "Scroll keys up", show=False, priority=True),
         Binding("f5", "reload", "Reload", show=False),
         Binding("f12", "facts", "About this session", show=False),
         Binding("escape", "leave_off", "Back", show=False),
@@ -106,7 +105,6 @@ class KerneldbApp(App[None]):
         self._panes: dict[str, Pane] = {}
         self._made: dict[str, Pane] = {}
         self._rest: Timer | None = None
-        self._held: list[events.Key] | None = None
 
     # What screens use.
 
@@ -162,12 +160,28 @@ class KerneldbApp(App[None]):
     def busy_changed(self, by: int) -> None:
         """A question began (+1) or ended (-1): the status line says while any is open."""
         self._busy += by
-        if self.is_running:
+        if not self.leaving:
             self.query_one(Status).asking = self._busy > 0
             if self._rest is not None:
                 self._rest.stop()
             if self._watch and not self._busy:
                 self._rest = self.set_timer(REST_S, self._foresee)
+
+    @property
+    def leaving(self) -> bool:
+        """Whether the program ends, or has not begun."""
+        return self._exit or not self.is_running
+
+    def run_worker(self, work: Any, name: str | None = "", group: str = "default", *more: Any, **options: Any) -> Any:
+        """As Textual has it, but for a KerneldbError: it is shown."""
+        return super().run_worker(cast("Any", partial(told, self, group, work)), name, group, *more, **options)
+
+    def failed(self, group: str, message: str) -> None:  # noqa: ARG002 (of all tasks alike)
+        """Say what went wrong in a task that is no screen's own."""
+        self.notify(message, severity="error", markup=False)
+
+    def worked(self, group: str) -> None:
+        """A task that is no screen's own ended well."""
 
     def _make(self, name: str) -> Pane:
         if name not in self._made:
@@ -187,30 +201,6 @@ class KerneldbApp(App[None]):
         return self.query_one(WhereBar).editing
 
     # How it works.
-
-    async def on_event(self, event: events.Event) -> None:
-        """Keys that come while `/` is on its way to its action wait for it: they are the condition."""
-        if not isinstance(event, events.Key) or event.is_forwarded:
-            await super().on_event(event)
-        elif self._held is not None:
-            self._held.append(event)
-        else:
-            if self._opens_bar(event):
-                self._held = []
-                self.set_timer(HOLD_S, self._let_go)
-            await super().on_event(event)
-
-    def _opens_bar(self, event: events.Key) -> bool:
-        found = self.screen.active_bindings.get(event.key) if event.key in WHERE_KEYS else None
-        focused = self.focused
-        taken = focused is not None and focused.check_consume_key(event.key, event.character)
-        return found is not None and found.binding.action == "where" and not taken
-
-    async def _let_go(self) -> None:
-        """Hand the keys that waited to what has the keyboard now."""
-        held, self._held = self._held, None
-        for event in held or ():
-            await super().on_event(event)
 
     def compose(self) -> ComposeResult:
         """Screens and Selection on top, the screen, the keys."""
@@ -242,9 +232,10 @@ class KerneldbApp(App[None]):
         """Look at everything where what was asked for on the command line does not work, and say why."""
         asked = self.choice
         try:
-            await self.store.check(asked.selection())
+            await self._facts(asked)
         except UsageError as error:
             self.history = History(Choice(level=asked.level))
+            self._refresh_status()
             self._chosen()
             self.query_one(WhereBar).refuse(asked.where, str(error))
         except KerneldbError:
@@ -255,21 +246,30 @@ class KerneldbApp(App[None]):
 
     async def _choose(self, choice: Choice) -> None:
         bar = self.query_one(WhereBar)
+        status = self.query_one(Status)
         same = choice.changed(level=self.choice.level) == self.choice
+        self.busy_changed(+1)
         try:
-            if not same:
-                await self.store.check(choice.selection())
+            facts = status.facts if same else await self._facts(choice)
         except KerneldbError as error:
             bar.refuse(choice.where, str(error))
             return
+        finally:
+            self.busy_changed(-1)
         self.history.add(choice)
         self.memory.add("where", choice.where)
-        self._chosen(same_launches=same)
+        if not same:
+            self.workers.cancel_group(self, "status")
+            status.choice, status.facts = choice, facts
+        self._chosen()
 
-    def _chosen(self, *, same_launches: bool = False) -> None:
+    async def _facts(self, choice: Choice) -> Facts:
+        """The status of `choice`, whose text may bind and yet fail on single launches: each is asked for, so."""
+        await self.store.check(choice.selection())
+        return await facts_of(self.store, choice)
+
+    def _chosen(self) -> None:
         self._accept()
-        if not same_launches:
-            self._refresh_status()
         for pane in self._panes.values():
             pane.receive(self.choice)
 
@@ -299,7 +299,7 @@ class KerneldbApp(App[None]):
         supersede(self, "status", self._count)
 
     def _condition_changed(self, condition: Condition) -> None:
-        if self.is_running:
+        if not self.leaving:
             self.query_one(Status).condition = condition
 
     def _look(self) -> None:
@@ -318,11 +318,6 @@ class KerneldbApp(App[None]):
         """Show a screen."""
         self.show(name)
 
-    async def action_where(self) -> None:
-        """Put the cursor into the WHERE bar."""
-        self.query_one(WhereBar).edit()
-        await self._let_go()
-
     def action_reload(self) -> None:
         """Ask everything anew."""
         self.store.forget()
@@ -334,6 +329,7 @@ class KerneldbApp(App[None]):
         """Go back or forth among the Selections of this session."""
         before = self.choice
         if self.history.step(steps) != before:
+            self._refresh_status()
             self._chosen()
 
     def action_level(self) -> None:
@@ -347,15 +343,29 @@ class KerneldbApp(App[None]):
             self.action_hide_help_panel()
         else:
             self.action_show_help_panel()
+        self.refresh_bindings()
+
+    def action_keys_panel(self, pages: int) -> None:
+        """Scroll the panel of keys by a page."""
+        panel = self.screen.query_one(KeyPanel)
+        panel.scroll_relative(y=pages * max(panel.size.height - 1, 1), animate=False)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The panel of keys takes its keys while it is open; else they are the screen's."""
+        if action == "keys_panel":
+            return bool(self.screen_stack and self.screen.query(KeyPanel))
+        return super().check_action(action, parameters)
 
     def action_leave_off(self) -> None:
-        """Close what is open: help, a pane's own, the keyboard's place in the bar; else step back."""
+        """Close what is open: help, a text in the bar that is written or was refused, a pane's own; else step back."""
         bar = self.query_one(WhereBar)
         if self.screen.query("HelpPanel"):
-            self.action_hide_help_panel()
-        elif bar.editing:
+            self.action_help()
+        elif bar.editing or bar.has_class("-bad"):
+            editing = bar.editing
             bar.leave()
-            self.pane.focus_default()
+            if editing:
+                self.pane.focus_default()
         elif not self.pane.on_cancel():
             self.action_history(-1)
 
@@ -371,18 +381,9 @@ class KerneldbApp(App[None]):
     def action_copy_menu(self) -> None:
         """Choose what to copy."""
         from kerneldb.tui.dialogs import CopyMenu
+        from kerneldb.tui.finding import copies
 
-        self.push_screen(CopyMenu(self._copies()), lambda text: self.copy(text) if text else None)
-
-    def _copies(self) -> list[Copy]:
-        from kerneldb.tui.finding import cells
-        from kerneldb.tui.pane import Copy
-
-        always = [
-            Copy("w", "WHERE text", self.choice.where),
-            Copy("l", "command line", self.pane.command() or self.command("top")),
-        ]
-        return [*self.pane.copies(), *cells(self.focused), *(entry for entry in always if entry.text)]
+        self.push_screen(CopyMenu(copies(self)), lambda text: self.copy(text) if text else None)
 
     def action_export(self) -> None:
         """Write all that is selected to a file."""
@@ -391,19 +392,10 @@ class KerneldbApp(App[None]):
         self.push_screen(AskPath(self.store.path.parent), self._export_to)
 
     def _export_to(self, path: Path | None) -> None:
-        if path is not None:
-            self.run_worker(self._export(path), group="export")
+        from kerneldb.tui.finding import export
 
-    async def _export(self, path: Path) -> None:
-        self.busy_changed(+1)
-        try:
-            count = await self.pane.export(path)
-        except (KerneldbError, OSError) as error:
-            self.notify(str(error), title="Not written", severity="error", markup=False)
-        else:
-            self.notify(f"{count:,} rows to {path}", title="Written", markup=False)
-        finally:
-            self.busy_changed(-1)
+        if path is not None:
+            self.run_worker(export(self, path), group="export")
 
     def action_open(self) -> None:
         """Open another database, or read traces into this one."""

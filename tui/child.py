@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from kerneldb.errors import KerneldbError
@@ -64,7 +63,7 @@ def _replay(order: Order, teller: _Teller) -> None:
     from kerneldb.api.planning import Request
     from kerneldb.replay import options
 
-    database = api.open(Path(order.database), create=False, lock_timeout=LOCK_WAIT_S)
+    database = api.open(order.database, create=False, lock_timeout=LOCK_WAIT_S)
     planned = None
     if not order.resume:
         given: dict[str, Any] = dict(order.request)

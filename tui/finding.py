@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from textual.app import SystemCommand
 
+from kerneldb.errors import KerneldbError
 from kerneldb.tui import theme
 from kerneldb.tui.model import Choice, quoted
 from kerneldb.tui.pane import Copy
@@ -16,6 +17,7 @@ from kerneldb.tui.widgets.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from textual.widget import Widget
 
@@ -89,6 +91,28 @@ def cells(focused: Widget | None) -> Iterator[Copy]:
     keyed = tuple(Copy(key, title, text) for key, (title, text) in zip(KEYS, entries, strict=False))
     if keyed:
         yield Copy("c", "cell…", keyed[0].text, keyed)
+
+
+def copies(app: KerneldbApp) -> list[Copy]:
+    """What the screen in front offers, the cells of the row under the cursor, the WHERE text and the command."""
+    always = [
+        Copy("w", "WHERE text", app.choice.where),
+        Copy("l", "command line", app.pane.command() or app.command("top")),
+    ]
+    return [*app.pane.copies(), *cells(app.focused), *(entry for entry in always if entry.text)]
+
+
+async def export(app: KerneldbApp, path: Path) -> None:
+    """Write what is selected to `path`, and say so."""
+    app.busy_changed(+1)
+    try:
+        count = await app.pane.export(path)
+    except (KerneldbError, OSError) as error:
+        app.notify(str(error), title="Not written", severity="error", markup=False)
+    else:
+        app.notify(f"{count:,} rows to {path}", title="Written", markup=False)
+    finally:
+        app.busy_changed(-1)
 
 
 def session_facts(app: KerneldbApp) -> str:

@@ -62,6 +62,7 @@ def _write(place: Path, texts: dict[str, list[str]]) -> None:
     """Whole or not at all; for the user alone, for conditions may name what is private."""
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     part = place.with_suffix(f".{os.getpid()}")
-    part.write_text(json.dumps(texts, indent=1))
-    part.chmod(0o600)
+    part.unlink(missing_ok=True)
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(json.dumps(texts, indent=1))
     part.replace(place)

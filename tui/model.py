@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shlex
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -13,6 +14,13 @@ if TYPE_CHECKING:
 
 Level = Literal["op", "kernel", "signature", "launch"]
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
+
+LITERAL: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"")
+"""Texts and quoted names: what stands in them is no part of the condition's form."""
+LOOSE: Final = re.compile(r"(?<![a-z_])(?:or|between)(?![a-z0-9_])|[\n\r]|/\*", re.IGNORECASE)
+"""Outside of texts: what binds no tighter than AND, or may."""
+HIDING: Final = re.compile(r"[\\$]")
+"""What other kinds of texts begin or go on with (E'it\\'s', $$it's$$)."""
 
 
 def quoted(value: object) -> str:
@@ -41,8 +49,7 @@ def _guarded(condition: str) -> str:
     text = condition.strip()
     if "--" in text:
         return f"({text}\n)"
-    plain = " or " not in text.lower() and "\n" not in text and "between" not in text.lower()
-    return text if plain else f"({text})"
+    return f"({text})" if HIDING.search(text) or LOOSE.search(LITERAL.sub("''", text)) else text
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
@@ -16,6 +17,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from kerneldb.tui.dialogs import AskLine, Window
+from kerneldb.tui.running import environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +85,9 @@ class Ingesting(Window[bool]):
 
     def __init__(self, database: str, path: Path) -> None:
         super().__init__("Ingest")
-        self.command = (sys.executable, "-m", "kerneldb", "--db", database, "ingest", str(path))
+        self.command: tuple[str, ...] = (sys.executable, "-P", "-m", "kerneldb", "ingest", str(path))
+        # Not among the arguments, which everybody on the machine may read: the address of a lake may hold a password.
+        self.environment = environment(KERNELDB_DB=database)
         self._path = path
         self._said: list[str] = []
         self._process: asyncio.subprocess.Process | None = None
@@ -106,14 +110,16 @@ class Ingesting(Window[bool]):
 
     async def _follow(self) -> None:
         self._process = process = await asyncio.create_subprocess_exec(
-            *self.command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, start_new_session=True
+            *self.command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, start_new_session=True, env=self.environment
         )
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         try:
             while process.stderr is not None and (chunk := await process.stderr.read(4096)):
-                self._hear(chunk.decode(errors="replace"))
+                self._hear(decoder.decode(chunk))
+            # Before anything stops it: to signal a process that just ended takes its exit code away from asyncio.
+            self.code = await process.wait()
         finally:
             self._stop()
-        self.code = await process.wait()
         ended = {0: "done", 130: "cancelled"}.get(self.code, "failed; what could be read is kept")
         self.query_one("#ingest-hint", Static).update(f"{ended}; enter closes")
 

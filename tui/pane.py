@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from textual.containers import Vertical
 from textual.widget import Widget
 from textual.widgets import Static
 
-from kerneldb.api.browsing import ReadCancelledError
-from kerneldb.errors import KerneldbError
-from kerneldb.tui.tasks import supersede
+from kerneldb.tui.tasks import supersede, told
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +39,7 @@ class Pane(Widget):
 
     `load` runs in a task of its own whenever the pane is shown and what it shows is out of date; a newer one cancels
     it. It awaits the store and fills widgets. It returns None, or a sentence where there is nothing to show. A
-    KerneldbError that it raises is shown; what was loaded before stays on the screen then.
+    KerneldbError that it, or any other task of the pane, raises is shown; what was loaded before stays on the screen.
     """
 
     DEFAULT_CSS = """
@@ -64,6 +63,7 @@ class Pane(Widget):
         self._stale = True
         self._loaded = False
         self._composed = False
+        self._failed_in = ""
 
     # What subclasses give.
 
@@ -139,6 +139,15 @@ class Pane(Widget):
             self._stale = False
             supersede(self, "load", self._run)
 
+    @property
+    def leaving(self) -> bool:
+        """Whether the pane is being taken down, or the whole application."""
+        return not self.is_attached or self._closing or self.shell.leaving
+
+    def run_worker(self, work: Any, name: str | None = "", group: str = "default", *more: Any, **options: Any) -> Any:
+        """As Textual has it, but for a KerneldbError: it is shown."""
+        return super().run_worker(cast("Any", partial(told, self, group, work)), name, group, *more, **options)
+
     def ready(self) -> None:
         """There is something to see already, though `load` goes on asking for more."""
         self._loaded = True
@@ -155,6 +164,8 @@ class Pane(Widget):
 
     def on_mount(self) -> None:
         """The pane is there for the first time."""
+        if self.leaving:
+            return
         self._composed = True
         self.shown()
         if not self.shell.editing:
@@ -166,20 +177,24 @@ class Pane(Widget):
             self.reload()
 
     async def _run(self) -> None:
+        if self.leaving:
+            return
         self.shell.busy_changed(+1)
         try:
             sentence = await self.load()
-        except ReadCancelledError:
-            return
-        except KerneldbError as error:
-            self._failed(str(error))
-        else:
-            self._loaded = self._loaded or sentence is None
-            self.show_state("ready" if sentence is None else "empty", sentence or "")
         finally:
             self.shell.busy_changed(-1)
+        self._loaded = self._loaded or sentence is None
+        self.show_state("ready" if sentence is None else "empty", sentence or "")
 
-    def _failed(self, message: str) -> None:
+    def worked(self, group: str) -> None:
+        """A task of `group` ended well: what an earlier one had to say is no longer so."""
+        if self.state == "error" and self._failed_in == group and self._loaded:
+            self.show_state("ready")
+
+    def failed(self, group: str, message: str) -> None:
+        """Say what went wrong in a task of `group`: below what was loaded before, or in its place."""
+        self._failed_in = group
         if self._loaded and self.state in {"ready", "error"}:
             self.state = "error"
             self.query_one(".pane--note", Static).update(message)

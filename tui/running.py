@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Event = dict[str, Any]
 Ended = Literal["done", "stopped", "failed"]
 
-COMMAND: Final = (sys.executable, "-m", "kerneldb.tui.child")
+COMMAND: Final = (sys.executable, "-P", "-m", "kerneldb.tui.child")
 KEPT: Final = 240
 """Readings of power, clock and temperature that are kept for the sparklines."""
 TAIL: Final = 200
@@ -124,9 +124,9 @@ class Child:
             threading.Thread(target=_read, args=(process, put), daemon=True).start()
             last = ""
             while (line := await lines.get()) is not None:
-                event: Event = json.loads(line)
-                last = event["event"]
-                yield event
+                if (event := _event(line)) is not None:
+                    last = event["event"]
+                    yield event
             if last not in {"done", "failed"}:
                 said = _tail(errors)
                 yield {"event": "failed", "message": said or f"the replay process ended with code {process.returncode}"}
@@ -138,7 +138,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=errors,
             start_new_session=True,
-            env=_environment(),
+            env=environment(),
         )
         assert process.stdin is not None  # noqa: S101 (it was asked for)
         with contextlib.suppress(BrokenPipeError):  # one that died before reading is noticed by its closed pipe
@@ -157,6 +157,15 @@ def _read(process: subprocess.Popen[bytes], put: Callable[[bytes | None], None])
     put(None)
 
 
+def _event(line: bytes) -> Event | None:
+    """The event that a line is; None for anything else that libraries print."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("event"), str) else None
+
+
 def _tail(stream: IO[bytes]) -> str:
     """The last line of text in a file."""
     stream.seek(0, os.SEEK_END)
@@ -165,8 +174,8 @@ def _tail(stream: IO[bytes]) -> str:
     return lines[-1][:TAIL] if lines else ""
 
 
-def _environment() -> dict[str, str]:
-    """Our environment, in which the process also finds a kerneldb that runs from its sources."""
+def environment(**more: str) -> dict[str, str]:
+    """Our environment, and `more`, in which the process also finds a kerneldb that runs from its sources."""
     sources = str(Path(str(sys.modules["kerneldb"].__file__)).parents[1])
     paths = (sources, os.environ.get("PYTHONPATH"))
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path), **more}

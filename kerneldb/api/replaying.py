@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 COMMIT_SECONDS: Final = 10.0
 NOT_ATTEMPTED: Final = "L4"
+HAS_DEVICE: Final = frozenset({"ready", "progress", "energy"})
+"""Events that only a run with a device has."""
 Z95: Final = 1.96
 NOT_ASKED: Final = "not asked for"
 NOT_YET: Final = "not measured yet"
@@ -55,10 +58,36 @@ class Files:
         """The journals that are there: one, or one per device and group of devices."""
         return fleet.journals(self.journal)
 
+    @property
+    def aside(self) -> Path:
+        """The folder of a stopped run while another one that is to replace it has no device yet."""
+        return self.plan.with_name(f"{self.plan.name}.stopped")
+
     def remove(self) -> None:
         """Remove all, where they are."""
         for path in (self.plan, self.journal, *self.journals()):
             path.unlink(missing_ok=True)
+
+    def put_aside(self) -> None:
+        """Move the files of a stopped run out of the way."""
+        there = [path for path in (self.plan, *self.journals()) if path.exists()]
+        if there:
+            self.aside.mkdir(exist_ok=True)
+        for path in reversed(there):  # the plan last: without one, nothing is taken back
+            path.replace(self.aside / path.name)
+        self.remove()
+
+    def take_back(self) -> None:
+        """Put the stopped run that was put aside, if any, in the place of what is there."""
+        if (self.aside / self.plan.name).exists():
+            self.remove()
+            for path in sorted(self.aside.iterdir(), key=lambda path: path.name == self.plan.name):
+                path.replace(self.plan.with_name(path.name))
+        self.forget()
+
+    def forget(self) -> None:
+        """Remove what was put aside."""
+        shutil.rmtree(self.aside, ignore_errors=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -91,24 +120,26 @@ def run(
     """Replay `planned`, or, where it is None, go on with the run whose files are there.
 
     `gpus` (a number, or all) is on how many devices; None: on that of the options. `ray` is the address of a cluster
-    on whose devices it is; an empty one leaves it to RAY_ADDRESS. Raises ReplayError where the run
+    on whose devices it is; an empty one leaves it to RAY_ADDRESS. A run that was stopped before is given up, and the
+    database written, once a device of the new one is ready. Raises ReplayError where the run
     cannot take place (no PyTorch, no device), UsageError where there is nothing to resume.
     """
     resume = planned is None
+    files.take_back()  # of a process that was killed before its device was ready
     if planned is None:
         if not files.plan.exists():
             message = f"{files.plan}: no replay to resume; start one without --resume"
             raise UsageError(message)
     else:
-        files.remove()
-        inheriting.keep(warehouse, planned.found)
+        files.put_aside()
         plan.write(planned.plan, files.plan)
     keeper = _Keeper(warehouse, files, planned, listen)
     try:
         outcome = _go(files, options, keeper.hear, (gpus, ray), resume=resume)
     except ReplayError:
-        if not resume:  # no run began: there is nothing to resume
+        if not resume:  # no run began: there is nothing to resume, but for the one before
             files.remove()
+            files.take_back()
         raise
     reason = keeper.commit()
     if outcome.finished:
@@ -174,16 +205,31 @@ class _Keeper:
         self._planned = planned
         self._listen = listen
         self._due = time.monotonic() + COMMIT_SECONDS
+        self._begun = False
 
     def hear(self, event: Mapping[str, Any]) -> None:
+        if event.get("event") in HAS_DEVICE:
+            self._begin()
         if self._listen is not None:
             self._listen(event)
+        if not self._begun:
+            return
         if time.monotonic() >= self._due:
             self.commit(learn=False)
             self._due = time.monotonic() + COMMIT_SECONDS
 
+    def _begin(self) -> None:
+        """The run takes place: keep what its plan found, and nothing of the run before."""
+        if self._begun:
+            return
+        self._begun = True
+        if self._planned is not None:
+            inheriting.keep(self._warehouse, self._planned.found)
+            self._files.forget()
+
     def commit(self, *, learn: bool = True) -> str | None:
         """Store what the journals hold; returns why the run has no energy, where it has none."""
+        self._begin()
         reasons: list[str | None] = []
         planned = plan.read(self._files.plan)
         for path in self._files.journals():

@@ -32,6 +32,9 @@ def tui(traces: tuple[str, ...], *, where: str | None, screen: str) -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         message = "tui needs a terminal; kerneldb top, show, query and report print"
         raise click.UsageError(message)
+    if not sys.stderr.isatty():
+        message = "tui draws on standard error, which is no terminal here; leave out the redirection (2>)"
+        raise click.UsageError(message)
     from kerneldb.tui.app import KerneldbApp
     from kerneldb.tui.memory import Memory, default_place
     from kerneldb.tui.model import Choice

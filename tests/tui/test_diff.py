@@ -204,3 +204,26 @@ def test_it_fits_any_terminal(pair: Path) -> None:
             assert "gemm" in text_of(app)
 
     run(pair, flow)
+
+
+def test_sides_that_nobody_chose_follow_the_selection(pair: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        pane = pane_of(app)
+        assert pane.sides == ["monday", "tuesday"]
+        for traces, sides in (
+            (("third", "monday"), ["third", "monday"]),
+            (("third",), ["third", "monday"]),
+            ((), ["monday", "tuesday"]),
+        ):
+            app.choose(traces=traces)
+            await settled(pilot)
+            assert pane.sides == sides
+        await press(pilot, "b", "end", "enter")
+        assert pane.sides == ["monday", "third"]
+        app.choose(traces=("tuesday",))
+        await settled(pilot)
+        assert pane.sides == ["tuesday", "third"]
+        await press(pilot, "x")
+        assert pane.sides == ["third", "tuesday"]
+
+    run(pair, flow)

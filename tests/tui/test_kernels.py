@@ -78,12 +78,13 @@ def test_enter_goes_down_to_the_launch_and_escape_back(trace_database: Path) -> 
             await press(pilot, "enter")
             assert app.choice.level == "signature"
             assert sum(row["n"] for row in rows_of(app)) == kernel["n"]
-            signature = rows_of(app)[0]["signature_id"]
+            signature, within = rows_of(app)[0]["signature_id"], app.choice.where
             await press(pilot, "enter")
             assert app.signature == signature
             assert app.pane.id == "pane-kernel"
             await press(pilot, "l")
-            assert (app.choice.level, app.choice.where) == ("launch", f"signature_id = '{signature}'")
+            narrowed = f"{within} AND signature_id = '{signature}'"
+            assert (app.choice.level, app.choice.where) == ("launch", narrowed)
             assert {row["signature_id"] for row in rows_of(app)} == {signature}
             await press(pilot, "escape", "escape", "escape")
             assert app.choice == Choice(level="op")

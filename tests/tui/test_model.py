@@ -24,7 +24,12 @@ def test_a_condition_on_an_unknown_value_asks_for_null() -> None:
 
 
 @pytest.mark.parametrize(
-    "first", ["x = 1", "x = 1 OR x = 2", "x BETWEEN 1 AND 2", "x = 2 -- two", "x = 1\nOR x = 3", " "]
+    "first",
+    [
+        *("x = 1", "x = 1 OR x = 2", "x BETWEEN 1 AND 2", "x = 2 -- two", "x = 1\nOR x = 3", " "),
+        *("(x = 1)OR(x = 2)", "x = 1\tor\tx = 2", "x = 1or x = 2", "'a'='b'OR x = 3", "x = 1 /* ' */OR x = 2 /* ' */"),
+        *("E'\\''= 'b'OR x = 3 AND E'' = ''", "$$'$$ = 'b'OR x = 3 OR $$'$$ = 'c'"),
+    ],
 )
 @pytest.mark.parametrize("second", ["x > 1", "x < 2 or x > 2", "x = 1 -- one", ""])
 def test_both_conditions_hold(first: str, second: str) -> None:
@@ -50,6 +55,7 @@ def test_an_empty_condition_selects_everything() -> None:
     assert Choice(" ").selection().where is None
     assert Choice(" ").everything
     assert Choice("x = 1").narrowed("y = 2").where == "x = 1 AND y = 2"
+    assert Choice("category = 'a or b'").narrowed("y = 2").where == "category = 'a or b' AND y = 2"
 
 
 def test_history_goes_back_and_forth_and_forgets_what_lay_ahead() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from typing import TYPE_CHECKING
+import sys
+from pathlib import Path
 
 import pytest
 from textual.widgets import Input, OptionList, Static
@@ -22,9 +23,6 @@ from kerneldb.tui.widgets.table import Table
 from kerneldb.tui.widgets.wherebar import WhereBar
 from kerneldb.warehouse import Warehouse
 from tests.tui.piloting import opened, press, settled, text_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FIXTURE = "train-step-h200.json.gz"
 
@@ -201,3 +199,38 @@ def test_a_time_is_gone_to_on_the_timeline(trace_database: Path) -> None:
             assert pane.cursor_ns == pane.axis.end_ns - 1
 
     asyncio.run(flow())
+
+
+def test_the_place_of_the_database_is_no_argument_of_the_process(tmp_path: Path) -> None:
+    place = "ducklake:postgres:postgresql://u:secret@h/db"
+    window = Ingesting(place, tmp_path / "trace.json")
+    assert not [part for part in window.command if "secret" in part]
+    assert window.environment["KERNELDB_DB"] == place
+
+
+def test_characters_of_several_bytes_may_come_in_pieces(tmp_path: Path) -> None:
+    async def flow() -> None:
+        async with opened(tmp_path / "none.duckdb") as (app, pilot):
+            window = Ingesting(str(tmp_path / "none.duckdb"), tmp_path)
+            write = "import sys,time; w = sys.stderr.buffer; "
+            pieces = "; ".join(f"w.write({part!r}); w.flush(); time.sleep(0.1)" for part in (b"3 \xc2", b"\xb5s"))
+            window.command = (sys.executable, "-c", write + pieces)
+            app.push_screen(window)
+            await settled(pilot, 60)
+            assert "3 µs" in text_of(app)
+
+    asyncio.run(flow())
+
+
+def test_memory_is_never_open_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    modes: list[int] = []
+    replace = Path.replace
+
+    def replaced(path: Path, target: Path) -> Path:
+        modes.append(path.stat().st_mode & 0o777)
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", replaced)
+    monkeypatch.setattr(Path, "chmod", lambda *_: pytest.fail("the file was open to others before"))
+    Memory(tmp_path / "history.json").add("where", "x = 1")
+    assert modes == [0o600]

@@ -10,7 +10,9 @@ import kerneldb
 from kerneldb.tui.model import Choice
 from kerneldb.tui.widgets.cards import Cards
 from kerneldb.tui.widgets.table import Table
+from kerneldb.warehouse import Warehouse
 from tests.tui.piloting import driven, opened, press, settled, text_of, unwrapped
+from tests.warehouse.conftest import Launch, Traces
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,3 +137,46 @@ def test_nothing_that_matches_is_a_sentence(trace_database: Path) -> None:
             assert app.pane.state == "empty"
 
     driven(flow)
+
+
+def test_launches_in_sums_are_told_from_those_that_can_be_listed(tmp_path: Path) -> None:
+    warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
+    report = {"origin": "report", "signature_id": "s:gemm:1:", "timing": "timeline", "n": 3000, "total_ns": 300}
+    warehouse.commit(make("one", (Launch("gemm", 0, 500), Launch("gemm", 600, 500))))
+    warehouse.commit(make("sums", (), kind="summary", source="nsys", reports=(report,)))
+
+    async def flow() -> None:
+        async with opened(warehouse.path, size=(110, 40)) as (app, pilot):
+            for choice, card, line in (
+                (("sums",), "3,000 (all in sums only)", "0 of 2 launches + 3,000 in sums only"),
+                (("one",), "2", "· 2 launches ·"),
+                ((), "3,002 (3,000 in sums only)", "· 2 launches + 3,000 in sums only"),
+            ):
+                app.choose(traces=choice)
+                await settled(pilot)
+                assert app.pane.query_one(Cards).values["launches"] == card
+                assert line in text_of(app)
+            rows = table_of(app, "traces").rows
+            shown = {row["trace"]: (row["launches"], row["total_ns"]) for row in map(rows.row, range(2)) if row}
+            assert shown == {"one": (2, 1000), "sums": (3000, 300)}
+
+    driven(flow)
+
+
+def test_the_page_of_a_signature_has_its_sums(tmp_path: Path) -> None:
+    warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
+    report = {
+        "origin": "report",
+        "signature_id": "s:gemm:1:",
+        "timing": "timeline",
+        "n": 3,
+        "total_ns": 300,
+        "min_ns": 90,
+    }
+    warehouse.commit(make("sums", (), kind="summary", source="nsys", reports=(report,)))
+    warehouse.commit(make("one", (Launch("gemm", 0, 500),), reports=(report,)))
+    times = kerneldb.open(warehouse.path).show("s:gemm:1:").tables["times"]
+    assert [(row["trace"], row["n"], row["total_ns"], row["mean_ns"], row["min_ns"]) for row in times] == [
+        ("one", 1, 500, 500, 500),
+        ("sums", 3, 300, 100, 90),
+    ]

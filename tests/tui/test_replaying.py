@@ -15,7 +15,12 @@ import pytest
 from click.testing import CliRunner
 
 import kerneldb
+from kerneldb.api import inheriting
+from kerneldb.api.replaying import Files
 from kerneldb.cli import cli
+from kerneldb.errors import WarehouseMissingError
+from kerneldb.replay import supervisor
+from kerneldb.replay.errors import ReplayError
 from kerneldb.tui import child, running
 from kerneldb.tui.child import Order
 from kerneldb.tui.dialogs import Confirm
@@ -291,3 +296,65 @@ def test_it_fits_any_terminal(database: Path) -> None:
             assert "2 of 4 calls" in text_of(app)
 
     run(database, flow, fake(TALKS))
+
+
+def test_a_lake_is_opened_as_it_was_named(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named: list[Any] = []
+
+    def opening(place: Any, **_: Any) -> None:
+        named.append(place)
+        message = "no lake"
+        raise WarehouseMissingError(message)
+
+    monkeypatch.setattr(kerneldb.api, "open", opening)
+    lake = "ducklake:postgres:postgresql://u:secret@h/db"
+    assert said(Order(lake))[1] == [{"event": "failed", "message": "no lake"}]
+    assert named == [lake]
+
+
+def test_what_libraries_print_is_no_event(database: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        await press(pilot, "enter")
+        assert "no CUDA device" in text_of(app)
+
+    run(database, flow, fake("    print('Hello from NCCL')\n    print('[1]')\n    print('3')\n" + FAILS))
+
+
+def test_a_stopped_run_is_replaced_when_agreed_only(database: Path) -> None:
+    files = Files.beside(database)
+
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        files.plan.write_text("plan")
+        await pilot.press("enter")
+        await until(lambda: isinstance(app.screen, Confirm), pilot)
+        await press(pilot, "n")
+        assert pane_of(app).progress is None
+        await pilot.press("enter")
+        await until(lambda: isinstance(app.screen, Confirm), pilot)
+        await press(pilot, "y")
+        assert pane_of(app).progress is not None
+
+    run(database, flow, fake(FAILS))
+
+
+def test_a_replay_without_a_device_leaves_the_stopped_run_and_the_database(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, kept = Files.beside(database), []
+    files.plan.write_text("plan of a stopped run")
+    files.journal.write_text("its journal")
+    monkeypatch.setattr(inheriting, "keep", lambda *_: kept.append(1))
+
+    def unusable(*_: Any, **__: Any) -> None:
+        assert "stopped" not in files.plan.read_text()
+        raise ReplayError(NO_DEVICE)
+
+    monkeypatch.setattr(supervisor, "run", unusable)
+    assert said(Order(str(database), {"where": "category = 'GEMM'"}))[1][-1]["message"] == NO_DEVICE
+    assert (files.plan.read_text(), files.journal.read_text()) == ("plan of a stopped run", "its journal")
+    assert not kept
+    assert not files.aside.exists()
+    files.put_aside()  # and the process is killed
+    assert not files.plan.exists()
+    files.take_back()
+    assert files.journal.read_text() == "its journal"

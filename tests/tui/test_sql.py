@@ -6,12 +6,16 @@ import asyncio
 import shlex
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pyarrow.parquet as pq
+import pytest
 from textual.widgets import Input, Static
 
 import kerneldb
 from kerneldb.tui.dialogs import Page
 from kerneldb.tui.model import Choice
+from kerneldb.tui.screens.sql import OLDER
+from kerneldb.tui.widgets.rows import python_values
 from kerneldb.tui.widgets.sqledit import SqlEdit
 from kerneldb.tui.widgets.table import Table
 from tests.tui.piloting import driven, opened, press, settled, text_of
@@ -131,5 +135,68 @@ def test_long_answers_are_cut_and_say_so(trace_database: Path) -> None:
             assert (app.pane.query_one(Table).row or {})["n"] == 99_999
             await press(pilot, "s", "s", "s")
             assert app.pane.query_one(Table).sort is not None
+
+    driven(flow)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(
+            "TIMESTAMP '290000-01-01 10:11:12.5'",
+            "'-infinity'::DATE",
+            "'infinity'::TIMESTAMP",
+            "'infinity'::TIMESTAMPTZ",
+        ),
+        *("DATE '9999-12-31' + 40000000", "DATE '0044-03-15 (BC)'", "TIMESTAMP_NS '2020-01-01 00:00:00.123456789'"),
+    ],
+)
+def test_times_that_python_cannot_hold_are_texts(value: str) -> None:
+    with duckdb.connect() as con:
+        column = con.sql(f"SELECT {value} AS a").to_arrow_table()["a"]
+        assert python_values(column) == [con.sql(f"SELECT ({value})::VARCHAR").fetchall()[0][0]]
+
+
+def test_rows_with_such_values_are_shown_and_sorted(trace_database: Path) -> None:
+    statement = """SELECT * FROM (VALUES ('infinity'::DATE, ['infinity'::DATE], {'x': ['-infinity'::DATE]}, 1),
+        ('-infinity', NULL, NULL, 2)) AS t(day, days, part, n), (SELECT INTERVAL 3 MONTH AS n, 'b'::ENUM('b') AS m)"""
+
+    async def flow() -> None:
+        async with opened(trace_database, first="sql", size=(100, 30)) as (app, pilot):
+            assert await run(app, pilot, statement) == "2 rows"
+            table = app.pane.query_one(Table)
+            first = table.rows.row(0) or {}
+            assert (first["day"], first["days"], first["part"]) == ("infinity", ["infinity"], {"x": ["-infinity"]})
+            assert len(first) == 6
+            await press(pilot, "escape")
+            seen = []
+            for _ in range(6):
+                await press(pilot, "s")
+                assert table.sort is not None
+                seen.append(table.sort[0])
+            assert len(set(seen)) == 3
+            assert not {"days", "part"} & set(seen)
+            await press(pilot, "enter")
+            assert isinstance(app.screen, Page)
+
+    driven(flow)
+
+
+def test_export_and_copies_are_of_the_statement_whose_rows_are_shown(trace_database: Path, tmp_path: Path) -> None:
+    async def flow() -> None:
+        async with opened(trace_database, first="sql", size=(100, 30)) as (app, pilot):
+            await run(app, pilot, "SELECT 1 AS a")
+            pane = app.pane
+            assert await pane.export(tmp_path / "same.parquet") == 1
+            assert not app._notifications
+            assert OLDER in await run(app, pilot, "SELECT b")
+            assert shlex.split(pane.command() or "")[-1] == "SELECT 1 AS a"
+            assert [(entry.key, entry.text) for entry in pane.copies()][:2] == [
+                ("s", "SELECT 1 AS a"),
+                ("d", "SELECT b"),
+            ]
+            assert await pane.export(tmp_path / "x.parquet") == 1
+            assert pq.read_table(tmp_path / "x.parquet").column_names == ["a"]
+            assert "SELECT 1 AS a" in [one.message for one in app._notifications][-1]
 
     driven(flow)

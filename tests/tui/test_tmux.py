@@ -142,11 +142,27 @@ def test_a_killed_terminal_is_no_traceback(trace_database: Path, terminal: Termi
     assert "Traceback" not in written.read_text(errors="replace")
 
 
-def test_a_broken_pipe_is_no_traceback(trace_database: Path, terminal: Terminal) -> None:
+def test_output_that_is_no_terminal_is_refused(trace_database: Path, terminal: Terminal, tmp_path: Path) -> None:
     terminal.type(f"{command(trace_database)} | true; echo pipe-$((1 + 1))")
     terminal.press("Enter")
     terminal.wait("pipe-2")
     assert "needs a terminal" in terminal.shown()
+    log = tmp_path / "log"
+    terminal.type(f"{command(trace_database)} 2> {shlex.quote(str(log))}; echo code-$(($? + 70))")
+    terminal.press("Enter")
+    terminal.wait("code-72")
+    assert "standard error" in log.read_text()
+    restored(terminal)
+
+
+@pytest.mark.parametrize("key", ["2", "4"])
+def test_keys_that_end_the_program_while_a_screen_is_made(trace_database: Path, terminal: Terminal, key: str) -> None:
+    terminal.type(f"{command(trace_database)}; echo code-$(($? + 70))")
+    terminal.press("Enter")
+    terminal.wait("largest kernels")
+    terminal.press(key, "q")
+    terminal.wait("code-")
+    terminal.wait("code-70")
     restored(terminal)
 
 

@@ -10,11 +10,13 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from kerneldb.errors import KerneldbError
 from kerneldb.tui import numbers, shapes
 from kerneldb.tui.model import Choice, equals
 from kerneldb.tui.pane import Copy, Pane
 from kerneldb.tui.reasons import why_empty
 from kerneldb.tui.screens.overview import Box
+from kerneldb.tui.tasks import supersede
 from kerneldb.tui.widgets.columns import Column, text
 from kerneldb.tui.widgets.facts import lines
 from kerneldb.tui.widgets.histogram import Bin, Histogram
@@ -102,6 +104,8 @@ class DetailPane(Pane):
     DetailPane #detail-facts > Static { width: 1fr; height: auto; padding: 0 1; }
     DetailPane #detail-top { height: auto; layout: vertical; }
     DetailPane Box { padding: 0 1; }
+    DetailPane #detail-scope { display: none; height: 1; padding: 0 1; color: $text-muted; }
+    DetailPane #detail-scope.-wider { display: block; }
     DetailPane Histogram { margin-bottom: 1; }
     DetailPane #detail-rest { height: auto; width: 1fr; }
     """
@@ -119,12 +123,14 @@ class DetailPane(Pane):
         self.launch: dict[str, Any] | None = None
         self._order: tuple[Choice, list[str]] | None = None
         self._launch_index = -1
+        self._steps = self._launch_steps = 0
 
     def compose_content(self) -> ComposeResult:
         """One column; facts side by side where there is room."""
         with VerticalScroll(can_focus=False):
             yield Static(id="detail-title", markup=False)
             with Horizontal(id="detail-top"):
+                yield Static("all launches of the signature", id="detail-scope", markup=False)
                 yield Histogram()
                 with Vertical(id="detail-rest"):
                     yield Box("times", TIMES, MOST)
@@ -149,7 +155,7 @@ class DetailPane(Pane):
             self.shell.signature = order[0]
         signature_id = self.shell.signature
         self.page = await self.store.call(lambda database: database.show(signature_id))
-        self._launch_index, self.launch = -1, None
+        self._launch_index, self._launch_steps, self.launch = -1, 0, None
         params: dict[str, Any] = {"signature_id": signature_id}
         replays = await self.store.rows("tui_signature_replays", params)
         self._show(self.page, replays)
@@ -157,6 +163,7 @@ class DetailPane(Pane):
         traces = Choice(traces=self.choice.traces).selection()
         found = await self.store.rows("tui_histogram", params | {"bins": BINS}, traces)
         self.query_one(Histogram).show(_bins(found))
+        self.query_one("#detail-scope").set_class(bool(self.choice.where.strip()), "-wider")
         return None
 
     def _show(self, page: SignaturePage, replays: list[dict[str, Any]]) -> None:
@@ -189,46 +196,65 @@ class DetailPane(Pane):
 
     # Keys.
 
-    async def action_step(self, by: int) -> None:
+    def action_step(self, by: int) -> None:
         """The next signature of the Selection."""
-        order = await self._signatures()
-        if order:
+        self._steps += by
+        supersede(self, "step", self._step)
+
+    async def _step(self) -> None:
+        """All steps that were asked for by now. Nobody wants them any more where another screen is in front."""
+        try:
+            order = await self._signatures()
+        except KerneldbError:
+            self._steps = 0
+            raise
+        by, self._steps = self._steps, 0
+        if order and self.shell.pane is self:
             here = self.shell.signature
             place = order.index(here) + by if here in order else 0
             self.shell.show_signature(order[place % len(order)])
 
     def action_launches(self) -> None:
         """Look at the launches."""
-        if self.page is not None:
-            self.shell.choose(where=equals("signature_id", self.page.signature_id), level="launch")
-            self.shell.show("kernels")
+        self._look_at()
 
-    async def action_launch(self, by: int) -> None:
-        """Say in the title when the next launch was, and how long it took."""
-        from kerneldb.api import browsing
-
+    def _look_at(self, *conditions: str, traces: tuple[str, ...] | None = None) -> None:
+        """Narrow the Selection to launches of this signature that meet the conditions, too, and show them."""
         if self.page is None:
             return
-        choice = Choice(equals("signature_id", self.page.signature_id), self.choice.traces)
-        selection = choice.selection()
-        keys = await self.store.read(lambda con: browsing.launch_keys(con, selection, None, descending=False))
-        if not len(keys):
+        choice = self.choice.changed(level="launch", traces=self.choice.traces if traces is None else traces)
+        for condition in (equals("signature_id", self.page.signature_id), *conditions):
+            choice = choice if _demands(choice.where, condition) else choice.narrowed(condition)
+        self.shell.choose(where=choice.where, traces=choice.traces, level=choice.level)
+        self.shell.show("kernels")
+
+    def action_launch(self, by: int) -> None:
+        """Say in the title when the next launch was, and how long it took."""
+        self._launch_steps += by
+        supersede(self, "cursor", self._launch)
+
+    async def _launch(self) -> None:
+        """All steps that were asked for by now."""
+        from kerneldb.api import browsing
+
+        page = self.page
+        if page is None:
             return
-        self._launch_index = (
-            (self._launch_index + by) % len(keys) if self._launch_index >= 0 or by > 0 else len(keys) - 1
-        )
-        wanted = keys.slice(self._launch_index, 1)
-        (self.launch,) = await self.store.read(lambda con: browsing.launch_page(con, wanted))
-        if self.launch is not None:
-            place = f"launch {self._launch_index + 1:,} of {len(keys):,}"
-            self.query_one("#detail-title", Static).update(_title(self.page, f"{place}: {_moment(self.launch)}"))
+        selection = Choice(equals("signature_id", page.signature_id), self.choice.traces).selection()
+        keys = await self.store.read(lambda con: browsing.launch_keys(con, selection, None, descending=False))
+        by = self._launch_steps
+        begin = self._launch_index if self._launch_index >= 0 else -1 if by > 0 else 0
+        place = (begin + by) % max(len(keys), 1)
+        wanted = keys.slice(place, 1)
+        found = await self.store.read(lambda con: browsing.launch_page(con, wanted))
+        if found and found[0] is not None and page is self.page:
+            self._launch_index, self._launch_steps, self.launch = place, self._launch_steps - by, found[0]
+            said = f"launch {place + 1:,} of {len(keys):,}: {_moment(self.launch)}"
+            self.query_one("#detail-title", Static).update(_title(page, said))
 
     @on(Histogram.Taken)
     def _taken(self, event: Histogram.Taken) -> None:
-        if self.page is not None:
-            where = equals("signature_id", self.page.signature_id)
-            self.shell.choose(where=f"{where} AND duration_ns BETWEEN {event.low} AND {event.high}", level="launch")
-            self.shell.show("kernels")
+        self._look_at(f"duration_ns BETWEEN {event.low} AND {event.high}")
 
     @on(Table.Chosen, "#overview-matches")
     def _match_chosen(self, event: Table.Chosen) -> None:
@@ -238,11 +264,9 @@ class DetailPane(Pane):
     @on(Table.Chosen, "#overview-times")
     def _time_chosen(self, event: Table.Chosen) -> None:
         row = event.table.row
-        if row is not None and self.page is not None:
-            where = equals("signature_id", self.page.signature_id)
-            where += f" AND {equals('phase', row['phase'])}" if row["phase"] is not None else ""
-            self.shell.choose(where=where, traces=(row["trace"],), level="launch")
-            self.shell.show("kernels")
+        if row is not None:
+            phase = () if row["phase"] is None else (equals("phase", row["phase"]),)
+            self._look_at(*phase, traces=(row["trace"],))
 
     # What the application asks for.
 
@@ -264,6 +288,11 @@ class DetailPane(Pane):
             Copy("o", "operator call", f"{call['op']} {call['input_dims'] or ''}".strip() if call["op"] else ""),
         ]
         return [entry for entry in entries if entry.text]
+
+
+def _demands(where: str, condition: str) -> bool:
+    """Whether `condition` is one of those that `where` joins by AND."""
+    return " or " not in where.lower() and condition in where.split(" AND ")
 
 
 def _bins(rows: list[dict[str, Any]]) -> list[Bin]:

@@ -122,6 +122,8 @@ class DiffPane(Pane):
         self.found: Difference | None = None
         self._sort: tuple[str, bool] | None = None
         self._marked: tuple[str, ...] = ()
+        self._followed: tuple[str, ...] = ()
+        self._by_hand = [False, False]
 
     def compose_content(self) -> ComposeResult:
         """The two traces with their sums, the kernels, the kernel under the cursor."""
@@ -148,10 +150,16 @@ class DiffPane(Pane):
         return None
 
     def _take_sides(self, names: Sequence[str]) -> None:
-        """Fill sides that are not chosen: with marked traces, then with those of the Selection, then with any."""
+        """Fill sides that are not chosen: with marked traces, then with those of the Selection, then with any.
+
+        Other marks replace both sides; another Selection those that nobody chose by hand.
+        """
         if self.shell.marked != self._marked:
-            self._marked = self.shell.marked
+            self._marked, self._by_hand = self.shell.marked, [False, False]
             self.sides = [None, None]
+        if self.choice.traces != self._followed:
+            self._followed = self.choice.traces
+            self.sides = [name if kept else None for name, kept in zip(self.sides, self._by_hand, strict=True)]
         wished = [*self.shell.marked, *self.choice.traces, *names]
         for side in range(SIDES):
             other = self.sides[1 - side]
@@ -194,8 +202,8 @@ class DiffPane(Pane):
             if name is None:
                 return
             if name == self.sides[1 - side]:
-                self.sides[1 - side] = self.sides[side]
-            self.sides[side] = name
+                self.sides[1 - side], self._by_hand[1 - side] = self.sides[side], self._by_hand[side]
+            self.sides[side], self._by_hand[side] = name, True
             self.reload()
 
         self.shell.push_screen(PickTrace("AB"[side], self.traces, self.sides[side]), take)
@@ -203,6 +211,7 @@ class DiffPane(Pane):
     def action_swap(self) -> None:
         """A becomes B."""
         self.sides.reverse()
+        self._by_hand.reverse()
         self.reload()
 
     def action_threshold(self, by: int) -> None:

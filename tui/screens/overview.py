@@ -13,6 +13,7 @@ from kerneldb.tui import numbers
 from kerneldb.tui.model import equals
 from kerneldb.tui.pane import Copy, Pane
 from kerneldb.tui.reasons import no_traces, why_empty
+from kerneldb.tui.sums import summed
 from kerneldb.tui.widgets.cards import Cards
 from kerneldb.tui.widgets.columns import Column, text
 from kerneldb.tui.widgets.rows import ListRows, Row
@@ -147,10 +148,10 @@ class OverviewPane(Pane):
         level = "kernel" if self.choice.level == "launch" else self.choice.level
         groups = await self.store.read(lambda con: browsing.kernels(con, selection, level))
         categories = await self.store.read(lambda con: browsing.kernels(con, selection, "category"))
-        total = sum(groups["total_ns"].to_pylist())
+        total, sums = sum(groups["total_ns"].to_pylist()), await summed(self.store, self.choice)
         self._cards = {
             "GPU time": numbers.duration(total) if groups.num_rows else numbers.UNKNOWN,
-            "launches" if groups.num_rows else "timed launches": numbers.count(sum(groups["n"].to_pylist())),
+            "launches" if groups.num_rows else "timed launches": _launches(sum(groups["n"].to_pylist()), sums),
             f"{level}s": numbers.count(groups.num_rows),
         }
         self._show_cards()
@@ -194,7 +195,10 @@ class OverviewPane(Pane):
         chosen, table = self.choice.traces, self.box("traces").table
         table.is_marked = lambda row: row["trace"] in self.shell.marked
         at = table.cursor
-        shown = [row | {"note": _note(row, chosen)} for row in self._traces]
+        shown = [
+            row | {"note": _note(row, chosen), "launches": (row["launches"] or 0) + row["summed"]}
+            for row in self._traces
+        ]
         self.box("traces").fill(shown, min(at, len(shown) - 1))
 
     # Keys.
@@ -293,6 +297,13 @@ def _top(groups: pa.Table, level: str) -> list[Row]:
     return found
 
 
+def _launches(n: int, sums: int) -> str:
+    """How many, and how many of them the other screens cannot list."""
+    if not sums:
+        return numbers.count(n)
+    return f"{numbers.count(n)} ({'all' if sums == n else numbers.count(sums)} in sums only)"
+
+
 def _with_share(row: Row, largest: float | None) -> Row:
     """The bar of a row is as long as its part of the largest one."""
     return row | {"share": 100 * (row["share_pct"] or 0.0) / largest if largest else None}
@@ -323,4 +334,6 @@ def _note(row: Row, chosen: tuple[str, ...]) -> str:
         return "◂ selected"
     if row["kind"] != "timeline":
         return {"profiled": "counters", "summary": "sums only"}.get(row["kind"], str(row["kind"]))
-    return "" if row["counted"] else "not counted"
+    if not row["counted"]:
+        return "not counted"
+    return f"{row['summed']:,} in sums" if row["summed"] else ""

@@ -39,6 +39,10 @@ BAR: Final = 30
 BESIDE_BAR: Final = 40
 """Columns that the words behind the bar need."""
 LAST: Final = 12
+REPLACE: Final = (
+    "A replay was stopped and can go on (space). A new one takes its place; what was replayed so far stays in the "
+    "database. Start a new one?"
+)
 GAUGES: Final = (("power_w", "power in W"), ("sm_mhz", "clock in MHz"), ("temperature_c", "temperature in °C"))
 
 
@@ -221,7 +225,12 @@ class ReplayPane(Pane):
 
     @on(Table.Chosen, "#plan")
     def _start_wanted(self) -> None:
-        self.start(resume=False)
+        if self.is_running or not self.resumable:
+            self.start(resume=False)
+            return
+        from kerneldb.tui.dialogs import Confirm
+
+        self.app.push_screen(Confirm(REPLACE), lambda agreed: self.start(resume=False) if agreed else None)
 
     def start(self, *, resume: bool) -> None:
         """Begin a replay, or go on with the one that was stopped."""

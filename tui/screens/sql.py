@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import on
@@ -13,7 +14,7 @@ from kerneldb.tui.model import equals
 from kerneldb.tui.pane import Copy, Pane
 from kerneldb.tui.tasks import supersede
 from kerneldb.tui.widgets.columns import Column, plain
-from kerneldb.tui.widgets.rows import ArrowRows
+from kerneldb.tui.widgets.rows import ArrowRows, python_values
 from kerneldb.tui.widgets.sqledit import SqlEdit
 from kerneldb.tui.widgets.table import Table
 
@@ -32,6 +33,8 @@ FIRST: Final = """SELECT category, count(*) AS n, sum(duration_ns) AS total_ns
 FROM selection
 GROUP BY category
 ORDER BY total_ns DESC"""
+
+OLDER: Final = "the rows below are those of the statement before"
 
 NARROWEST, WIDEST, SAMPLE = 4, 40, 200
 
@@ -87,6 +90,7 @@ class SqlPane(Pane):
         self._place = -1
         self._draft = ""
         self._ran: str | None = None
+        self._failed = False
         self._worker: Worker[None] | None = None
         self._sort: tuple[str, bool] | None = None
 
@@ -137,7 +141,7 @@ class SqlPane(Pane):
         """Interrupt what runs."""
         if self._worker is not None and self._worker.is_running:
             self._worker.cancel()
-            self._say("cancelled")
+            self._say("cancelled" if self._ran is None else f"cancelled; {OLDER}")
 
     @on(SqlEdit.Past)
     def _walk(self, event: SqlEdit.Past) -> None:
@@ -153,21 +157,23 @@ class SqlPane(Pane):
 
         self.shell.busy_changed(+1)
         self._say("running; ^x cancels")
+        self._failed = True
         selection = self.choice.selection()
         try:
             table, more = await self.store.read(lambda con: browsing.answer(con, text, selection, MOST))
         except KerneldbError as error:
-            self._say(str(error), problem=True)
+            older = "" if self._ran is None else f"\n{OLDER}"
+            self._say(f"{error}{older}", problem=True)
         else:
-            self._ran = text
+            self._ran, self._failed = text, False
             self._show(table, more=more)
         finally:
             self.shell.busy_changed(-1)
 
     def _show(self, table: pa.Table, *, more: bool) -> None:
-        shown = self.table
+        shown, table = self.table, _named_once(table)
         shown.sort = self._sort
-        shown.columns = [_column(name, table) for name in dict.fromkeys(table.column_names)]
+        shown.columns = [_column(name, table) for name in table.column_names]
         shown.show(ArrowRows(table))
         count = f"{table.num_rows:,} row{'' if table.num_rows == 1 else 's'}"
         self._say(f"the first {count}; there are more, e exports all" if more else count)
@@ -225,25 +231,33 @@ class SqlPane(Pane):
         """`kerneldb query`; it knows one WHERE text, so trace names become part of that."""
         from kerneldb.tui.model import Choice, both, quoted
 
-        text = self.edit.text.strip().rstrip(";")
+        text = self._statement
         named = f"trace IN ({', '.join(map(quoted, self.choice.traces))})" if self.choice.traces else ""
         where = both(named, self.choice.where)
         uses = "selection" in text
         return self.shell.command("query", text, choice=Choice(where or "true" if uses else ""))
 
+    @property
+    def _statement(self) -> str:
+        """The statement whose rows are shown; before there are any, what is written in the editor."""
+        return self._ran or self.edit.text.strip().rstrip(";").strip()
+
     def copies(self) -> list[Copy]:
-        """The statement and the row."""
+        """The statement of the rows, what is written in its place by now, and the row."""
         row = self.table.row
         line = "\t".join(plain(value) for value in row.values()) if row is not None else ""
-        entries = [Copy("s", "SQL", self.edit.text.strip()), Copy("y", "row", line)]
+        written = self.edit.text.strip()
+        draft = "" if written.rstrip(";").strip() == self._statement else written
+        entries = [Copy("s", "SQL", self._statement), Copy("d", "SQL as edited", draft), Copy("y", "row", line)]
         return [entry for entry in entries if entry.text]
 
     async def export(self, path: Path) -> int:
-        """Write all rows of the statement."""
+        """Write all rows of the statement whose rows are shown, and say so where another one stands in the editor."""
         from kerneldb.api import browsing
 
-        text = self._ran or self.edit.text.strip().rstrip(";")
-        selection = self.choice.selection()
+        text, selection = self._statement, self.choice.selection()
+        if self._failed or self.edit.text.strip().rstrip(";").strip() != text:
+            self.shell.notify(f"Rows of the statement that ran last:\n{text}", title="Export", markup=False)
         return await self.store.read(lambda con: browsing.export(con, text, selection, path))
 
 
@@ -252,10 +266,39 @@ def _column(name: str, table: pa.Table) -> Column:
 
     kind = table.schema.field(name).type
     number = bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-    values = table[name].slice(0, SAMPLE).to_pylist()
+    values = python_values(table[name].slice(0, SAMPLE))
     written = _writer(name, values)
     width = max([len(written(value)) for value in values] + [len(name) + 1, NARROWEST])
-    return Column(name, name, min(width, WIDEST), written, right=number)
+    return Column(name, name, min(width, WIDEST), written, right=number, sortable=_sortable(table.select([name])))
+
+
+def _named_once(table: pa.Table) -> pa.Table:
+    """The table with `a`, `a_1`, … where names come several times, and values in place of places in a dictionary."""
+    import pyarrow as pa
+
+    names: list[str] = []
+    for name in table.column_names:
+        numbered = (f"{name}_{place}" for place in itertools.count(1))
+        names.append(next(one for one in itertools.chain([name], numbered) if one not in names))
+    table = table.rename_columns(names)
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            values = table.column(place).cast(field.type.value_type)
+            table = table.set_column(place, field.name, values)
+    return table
+
+
+def _sortable(column: pa.Table) -> bool:
+    """Whether Arrow orders the values of the one column: not those of nested types and intervals."""
+    import pyarrow as pa
+
+    if pa.types.is_nested(column.schema.types[0]):
+        return False
+    try:
+        column.slice(0, 0).sort_by(column.column_names[0])
+    except pa.ArrowException:
+        return False
+    return True
 
 
 def _writer(name: str, values: list[Any]) -> Callable[[Any], str]:

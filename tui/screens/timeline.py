@@ -398,7 +398,7 @@ class TimelinePane(Pane):
         if self.mark_ns is not None:
             self.action_measure()
             return True
-        if self.state == "ready" and not self._everything:
+        if self.state in {"ready", "error"} and not self._everything:
             self.action_everything()
             return True
         return False

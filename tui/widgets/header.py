@@ -12,6 +12,7 @@ from textual.widgets import Static
 from kerneldb.tui import numbers
 from kerneldb.tui.screens import PLACES
 from kerneldb.tui.store import READY, Condition
+from kerneldb.tui.sums import summed
 
 if TYPE_CHECKING:
     from textual import events
@@ -58,7 +59,10 @@ class Tabs(Static):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """What the status line knows: sizes of the file and of the Selection; None is not known yet."""
+    """What the status line knows: sizes of the file and of the Selection; None is not known yet.
+
+    `launches` are those that are recorded one by one; `summed` of the Selection are known by sums alone.
+    """
 
     devices: tuple[str, ...] = ()
     traces: int | None = None
@@ -66,6 +70,7 @@ class Facts:
     total_ns: int | None = None
     matched: int | None = None
     matched_ns: int | None = None
+    summed: int = 0
     problem: str = ""
 
 
@@ -76,7 +81,7 @@ async def facts_of(store: Store, choice: Choice) -> Facts:
     if choice.where.strip():
         (found,) = await store.rows("tui_status_launches", None, choice.selection())
         whole |= found
-    return Facts(devices=devices, **whole)
+    return Facts(devices=devices, summed=await summed(store, choice), **whole)
 
 
 class Status(Static):
@@ -150,9 +155,10 @@ def _matched(facts: Facts) -> str:
     if facts.launches is None:
         return ""
     matched = facts.matched or 0
+    sums = f" + {facts.summed:,} in sums only" if facts.summed else ""
     if matched == facts.launches:
-        return f"{facts.launches:,} launches"
-    return f"{matched:,} of {facts.launches:,} launches"
+        return f"{facts.launches:,} launches{sums}"
+    return f"{matched:,} of {facts.launches:,} launches{sums}"
 
 
 def _time(facts: Facts) -> str:
