@@ -208,6 +208,7 @@ class _Keeper:
         self._begun = False
 
     def hear(self, event: Mapping[str, Any]) -> None:
+        """Pass on what the run tells, and keep its results from time to time, once it has a device."""
         if event.get("event") in HAS_DEVICE:
             self._begin()
         if self._listen is not None:

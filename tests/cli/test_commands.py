@@ -356,7 +356,9 @@ class TestExport:
         assert "the condition does not work on all rows" in done.stderr
 
     def test_a_failing_statement_over_a_good_condition_exits_1(self, shared_database: Path) -> None:
-        call(shared_database, "query", "SELECT name::INTEGER FROM selection", "--where", "true", exit_code=1)
+        done = call(shared_database, "query", "SELECT name::INTEGER FROM selection", "--where", "true", exit_code=1)
+        assert "INT32" in done.stderr
+        assert "the condition does not work" not in done.stderr
 
 
 class TestDoctorAndSchema:
