@@ -1,7 +1,7 @@
 """Finds the sources of the Triton kernels that a trace names, by the hash of their text.
 
-    index(folders)     all kernels in the Python files below some folders
-    rows(manifest, …)  the rows of `kernel_sources` for a converted trace
+    index(folders)       all kernels in the Python files below some folders
+    found(manifest, …)   those of a converted trace, as rows of `kernel_sources`
 
 TorchInductor writes each kernel to a file that is named by the hash of its text, and writes all of them again as texts
 into the file that calls them (`async_compile.triton(name, text)`, torch/_inductor/codegen/wrapper.py): either will do.
@@ -16,6 +16,7 @@ import getpass
 import hashlib
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -26,6 +27,7 @@ from kerneldb.ids import code_hash
 
 if TYPE_CHECKING:
     from kerneldb.batch import Manifest
+    from kerneldb.ingest.report import Report
 
 TABLE: Final = "kernel_sources"
 BESIDE: Final = "triton"
@@ -33,9 +35,12 @@ CACHE_VARIABLE: Final = "TORCHINDUCTOR_CACHE_DIR"
 EMBEDDED: Final = "async_compile.triton("
 INDUCTOR: Final = "torch._inductor"
 MARKS: Final = ("@triton.jit", "@triton_heuristics.")
+HASH: Final = re.compile(r"c[a-z2-7]{51}")
+"""What TorchInductor names a file by (`kerneldb.ids.code_hash`)."""
 DEFINED: Final = re.compile(r"^def (\w+)\(", re.MULTILINE)
 LARGEST_BYTES: Final = 32 << 20
 KERNEL: Final = 2
+HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,9 +53,39 @@ class Source:
     file: str
 
     @property
+    def place(self) -> str:
+        """The file, with escapes for the bytes of its name that are no UTF-8."""
+        return self.file.encode("utf-8", "backslashreplace").decode()
+
+    @property
+    def is_unicode(self) -> bool:
+        """Whether the text can be stored: an escape in a program can put half a surrogate pair into it."""
+        return HALF_PAIR.search(self.text) is None
+
+    @property
     def origin(self) -> str:
         """Who wrote it: TorchInductor, or the program itself."""
         return "inductor" if INDUCTOR in self.text else "user"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Found:
+    """Sources of the kernels of a trace: rows of `kernel_sources`, and those that no database can store."""
+
+    rows: list[dict[str, Any]]
+    left_out: tuple[Source, ...] = ()
+
+    def report(self) -> Report:
+        """What was left out, naming the first of it."""
+        from kerneldb.ingest.report import Report
+
+        report = Report()
+        if self.left_out:
+            first = self.left_out[0]
+            which = f"{first.name} in {first.place}{' and others' * (len(self.left_out) > 1)}"
+            shown = "".join(one if one.isprintable() else repr(one)[1:-1] for one in which)
+            report.add("lost", f"source of a Triton kernel that is no Unicode text ({shown})", len(self.left_out))
+        return report
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,7 +109,10 @@ def source_of(text: str, file: str) -> Source | None:
 
 
 def index(folders: Iterable[Path]) -> dict[str, Source]:
-    """Kernels in the Python files below `folders`, by hash; files that cannot be read or parsed are passed over."""
+    """Kernels in the Python files below `folders`, by hash.
+
+    Passed over are files that cannot be read or parsed, are larger than 32 MiB, or are no files (pipes, devices).
+    """
     found: dict[str, Source] = {}
     for folder in folders:
         for path in sorted(folder.rglob("*.py")):
@@ -83,19 +121,20 @@ def index(folders: Iterable[Path]) -> dict[str, Source]:
     return found
 
 
-def rows(manifest: Manifest, folders: Sequence[Path], file: Path) -> list[dict[str, Any]]:
-    """The rows of `kernel_sources` for the calls of a converted trace that was read from `file`.
+def found(manifest: Manifest, folders: Sequence[Path], file: Path) -> Found:
+    """The sources for the calls of a converted trace that was read from `file`.
 
     Searched are `folders`, a folder `triton` beside the file, and, by hash only, the cache of TorchInductor here.
     """
     needed = _wanted(manifest)
     if not needed:
-        return []
+        return Found([])
     beside = file.parent / BESIDE
     known = index([*folders, *([beside] if beside.is_dir() else [])])
     chosen = [one for one in known.values() if one.kernel_hash in needed.hashes or one.name in needed.names]
     chosen += _cached(needed.hashes - known.keys())
-    return [_row(manifest.trace_id, source) for source in chosen]
+    stored = [_row(manifest.trace_id, source) for source in chosen if source.is_unicode]
+    return Found(stored, tuple(source for source in chosen if not source.is_unicode))
 
 
 def _row(trace_id: str, source: Source) -> dict[str, Any]:
@@ -106,8 +145,8 @@ def _row(trace_id: str, source: Source) -> dict[str, Any]:
         "language": "triton",
         "origin": source.origin,
         "source": source.text,
-        "file": source.file,
-        "sha256": hashlib.sha256(source.text.encode("utf-8", "surrogatepass")).hexdigest(),
+        "file": source.place,
+        "sha256": hashlib.sha256(source.text.encode()).hexdigest(),
         "archived_at": datetime.now(UTC).replace(tzinfo=None),
     }
 
@@ -127,7 +166,8 @@ def _wanted(manifest: Manifest) -> Wanted:
 
 def _in_file(path: Path) -> Iterator[Source]:
     try:
-        if path.stat().st_size > LARGEST_BYTES:
+        about = path.stat()
+        if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST_BYTES:
             return
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -144,7 +184,7 @@ def _embedded(text: str, file: str) -> Iterator[Source]:
     """The kernels that a file of TorchInductor hands to its compiler as texts."""
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two of texts that nest too deeply
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and _is_compile(node.func) and len(node.args) >= KERNEL:
@@ -156,7 +196,8 @@ def _embedded(text: str, file: str) -> Iterator[Source]:
 
 
 def _is_compile(function: ast.expr) -> bool:
-    return isinstance(function, ast.Attribute) and ast.unparse(function) == "async_compile.triton"
+    owner = function.value if isinstance(function, ast.Attribute) and function.attr == "triton" else None
+    return isinstance(owner, ast.Name) and owner.id == "async_compile"
 
 
 def _cached(hashes: Iterable[str], environment: Mapping[str, str] = os.environ) -> Iterator[Source]:
@@ -164,9 +205,8 @@ def _cached(hashes: Iterable[str], environment: Mapping[str, str] = os.environ) 
     user = re.sub(r"[\\/:*?\"<>|]", "_", _user())
     usual = Path(tempfile.gettempdir()) / f"torchinductor_{user}"
     folder = Path(environment.get(CACHE_VARIABLE) or usual)
-    for name in sorted(hashes):
-        path = folder / name[1:3] / f"{name}.py"
-        for source in _in_file(path) if path.is_file() else ():
+    for name in sorted(filter(HASH.fullmatch, hashes)):
+        for source in _in_file(folder / name[1:3] / f"{name}.py"):
             if source.kernel_hash == name:
                 yield source
 

@@ -134,10 +134,9 @@ def _metadata(head: bytes, behind: str) -> tuple[dict[str, Any], int]:
     before = head.decode("utf-8", errors="replace").strip().rstrip(",")
     first, repaired = repair.parse_object(before + "}") if before else ({}, 0)
     rest = behind if before else ""
-    if not rest or rest == "}":
-        return first, repaired
-    second, more = repair.parse_object("{" + rest)
-    return {**first, **second}, repaired + more
+    second, more = repair.parse_object("{" + rest) if rest and rest != "}" else ({}, 0)
+    found, halves = repair.whole_object({**first, **second})
+    return found, repaired + more + halves
 
 
 def _write_launches(spool: Spool, trace_id: str, linked: Linked) -> Counter[str]:

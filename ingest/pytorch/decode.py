@@ -7,6 +7,7 @@ counted.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import json
@@ -22,6 +23,16 @@ from kerneldb.ingest.pytorch import fields, repair
 EXACT_FLOAT_LIMIT_US: Final = 2.0**43
 DECIMAL_TS: Final = re.compile(rb'("ts"\s*:\s*)(-?\d+(?:\.\d+)?)')
 DECIMALS: Final = re.compile(rb'"ts"\s*:\s*-?\d+\.\d*[1-9]')
+ARGUMENTS: Final = re.compile(rb',\s*"args"\s*:\s*\{')
+MARK: Final = b"\x02"
+"""Parts an event from its arguments; no JSON text holds it."""
+APART: Final = pl.Schema({"event": pl.String(), "args": pl.String()})
+HEADER: Final = b"event" + MARK + b"args\n"
+BACKSLASH: Final = rb"\\"
+"""One, as JSON writes it."""
+HALF_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+ODD_ARGUMENTS: Final = rf"^\s*\{{.*[\[{{].*\\|{HALF_ESCAPE.pattern}"
+"""Arguments with a backslash in a nested value, or with an escape for half of a character."""
 EXAMPLES: Final = 3
 EXAMPLE_CHARS: Final = 60
 
@@ -55,12 +66,66 @@ def decode(ndjson: bytes) -> Chunk:
 
 
 def _fast(ndjson: bytes) -> Chunk:
+    """Raises PolarsError where the chunk has to be read event by event."""
+    with contextlib.suppress(pl.exceptions.PolarsError):
+        apart = _apart(ndjson)
+        if apart is not None:
+            return _grouped(apart)
+    frame = _whole(ndjson)
+    if BACKSLASH in ndjson and frame["args"].str.contains("\\", literal=True).any():
+        msg = "a backslash in arguments that were read as text"
+        raise pl.exceptions.ComputeError(msg)
+    return _grouped(frame)
+
+
+def _apart(ndjson: bytes) -> pl.DataFrame | None:
+    r"""Events with their arguments as the writer spelled them, cut off before the rest is read: each is parsed once.
+
+    None, or PolarsError here or where they are read, where the arguments cannot be cut off: they do not come last, or
+    are no object, or hold a backslash in a nested value. Polars writes one into the text of such a value as it stands:
+    `["\\r"]`, a backslash and an r, comes out as `["\r"]`, a carriage return. Nor does it count halves of characters.
+    """
+    start = ARGUMENTS.search(ndjson)
+    if start is None or MARK in ndjson:
+        return None
+    cut = HEADER + ndjson.replace(start.group(), b"}" + MARK + b"{")
+    lines = pl.read_csv(io.BytesIO(cut), separator=MARK.decode(), quote_char=None, schema=APART)
+    frame = _whole(_lines(lines["event"]))
+    arguments = lines["args"].str.strip_suffix("}")
+    odd = frame["args"].null_count() < frame.height
+    odd = odd or (BACKSLASH[:1] in ndjson and arguments.str.contains(ODD_ARGUMENTS).any())
+    return None if odd or frame.height != lines.height else _kept(frame.with_columns(arguments))
+
+
+def _lines(texts: pl.Series) -> bytes:
+    return texts.str.join("\n").cast(pl.Binary).item() or b""
+
+
+def _kept(frame: pl.DataFrame) -> pl.DataFrame | None:
+    """Arguments that are stored, and not read, as polars writes JSON, whatever blanks the writer put into them.
+
+    None where one of these has a backslash.
+    """
+    read = (pl.col("ph") == "X") & pl.col("cat").is_in(fields.READ)
+    rows = frame.select((pl.col("args").is_not_null() & ~read.fill_null(value=False)).arg_true()).to_series()
+    if rows.is_empty():
+        return frame
+    kept = frame["args"].gather(rows)
+    if kept.str.contains("\\", literal=True).any():
+        return None
+    text = _lines('{"args":' + kept + "}")
+    written = pl.read_ndjson(io.BytesIO(text), schema={"args": pl.String()})["args"]
+    return frame.with_columns(frame["args"].scatter(rows, written))
+
+
+def _whole(ndjson: bytes) -> pl.DataFrame:
+    """Events with their arguments as text of JSON."""
     frame = pl.read_ndjson(io.BytesIO(ndjson), schema=fields.EVENT)
     latest = frame["ts"].max()
     if isinstance(latest, float) and latest >= EXACT_FLOAT_LIMIT_US and DECIMALS.search(ndjson):
         texts = fields.EVENT | {"ts": pl.String()}
         frame = pl.read_ndjson(io.BytesIO(DECIMAL_TS.sub(rb'\1"\2"', ndjson)), schema=texts)
-    return _grouped(frame.with_columns(_nanoseconds(frame, "ts"), _nanoseconds(frame, "dur")))
+    return frame.with_columns(_nanoseconds(frame, "ts"), _nanoseconds(frame, "dur"))
 
 
 def _nanoseconds(frame: pl.DataFrame, name: str) -> pl.Expr:
@@ -118,12 +183,12 @@ def _phase_names(skipped: pl.DataFrame) -> list[str]:
 
 def _with_args(group: str, frame: pl.DataFrame) -> pl.DataFrame:
     required, optional = fields.ARGS[group]
-    text = frame["args"].fill_null("{}").str.join("\n").item() or ""
+    text = _lines(frame["args"].fill_null("{}"))
     schema = dict(required)
     for key, columns in optional.items():
-        if key in text:
+        if key.encode() in text:
             schema.update(columns)
-    arguments = _read_arguments(text.encode(), schema)
+    arguments = _read_arguments(text, schema)
     return (
         frame.drop("args", "ph").hstack(arguments.get_columns()) if group != "range" else _range_args(frame, arguments)
     )
@@ -241,17 +306,29 @@ class _TolerantReader:
     def chunk(self, invalid_utf8: bool = False) -> Chunk:
         """The frames of all events read."""
         chunk = _from_events(self.events)
-        chunk.repaired = self.repaired + (1 if invalid_utf8 else 0)
+        chunk.repaired += self.repaired + (1 if invalid_utf8 else 0)
         chunk.lost, chunk.examples, chunk.behind = self.lost, self.examples, self.behind
         return chunk
 
 
 def _from_events(events: list[dict[str, Any]]) -> Chunk:
     rows = [[_scalar(event.get(name)) for name in fields.EVENT] for event in events]
-    schema = {name: pl.String() for name in fields.EVENT}
-    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    frame, repaired = _texts(rows)
     frame = frame.with_columns(_decimal_nanoseconds(pl.col("ts")), _decimal_nanoseconds(pl.col("dur")))
-    return _grouped_tolerant(frame)
+    chunk = _grouped_tolerant(frame)
+    chunk.repaired = repaired
+    return chunk
+
+
+def _texts(rows: list[list[str | None]]) -> tuple[pl.DataFrame, int]:
+    """The rows as text, and in how many of them halves of surrogate pairs had to be replaced."""
+    schema = {name: pl.String() for name in fields.EVENT}
+    try:
+        return pl.DataFrame(rows, schema=schema, orient="row"), 0
+    except UnicodeEncodeError:
+        whole = [[text and repair.whole_text(text) for text in row] for row in rows]
+    repaired = sum(row != before for row, before in zip(whole, rows, strict=True))
+    return pl.DataFrame(whole, schema=schema, orient="row"), repaired
 
 
 def _scalar(value: object) -> str | None:
@@ -299,4 +376,6 @@ def arguments_of(text: str | None) -> dict[str, Any]:
         value = json.loads(text) if text else {}
     except (ValueError, RecursionError):
         return {}
-    return value if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        return {}
+    return repair.whole_object(value)[0] if text and HALF_ESCAPE.search(text) else value

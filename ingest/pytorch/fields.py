@@ -42,6 +42,8 @@ OLD_NAMES: Final = {
     "Memset": "gpu_memset",
     "Python": "python_function",
 }
+READ: Final = (*OLD_NAMES, *(name for name in GROUP_OF if name != "cuda_profiler_range"))
+"""Categories, as printed, whose arguments are read into columns; those of others are kept as text."""
 KIND_OF: Final = {"gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 LAUNCHING_APIS: Final = (
     "cuda_runtime",

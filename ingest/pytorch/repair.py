@@ -35,6 +35,9 @@ EVENT_NAME: Final = re.compile(r'("name"\s*:\s*")(.*?)("\s*,\s*"(?:pid|ph|cat|ti
 LINE_STRING: Final = re.compile(r'^(\s*"[^"\n]+"\s*:\s*")(.*)("\s*,?\s*)$', re.MULTILINE)
 BARE_NUMBER: Final = re.compile(r"(?<=[:\[,])(\s*)(-?)(?:inf|nan|-nan)(?=\s*[,\]}])", re.IGNORECASE)
 MISSING_QUOTE: Final = re.compile(r'(?<=[{,])(\s*)([A-Za-z]\w*)"(?=\s*:)')
+HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
+"""What an escape for half of a character leaves (`\\ud800` alone): neither UTF-8 nor a database takes it."""
+REPLACEMENT: Final = "\ufffd"
 PADDING: Final = " \r\n\t\0"
 CONTROL: Final = re.compile(r"[\x00-\x1f]+")
 
@@ -60,6 +63,22 @@ def parse_object(text: str) -> tuple[dict[str, Any], int]:
         if isinstance(value, dict):
             return value, int(repaired)
     return _members(text), 1
+
+
+def whole_text(text: str) -> str:
+    """`text` with U+FFFD for each half of a surrogate pair."""
+    return HALF_PAIR.sub(REPLACEMENT, text)
+
+
+def whole_object(value: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    """The JSON object `value` without halves of surrogate pairs, and whether it had any."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return value, 0
+    if HALF_PAIR.search(text) is None:
+        return value, 0
+    return json.loads(whole_text(text)), 1
 
 
 def split_end(behind: str, in_object: bool) -> tuple[str, str]:

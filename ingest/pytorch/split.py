@@ -23,8 +23,6 @@ ARRAY_START: Final = re.compile(rb"\s*\[")
 EVENT_KEYS: Final = rb'"(?:ph|name|cat|pid|tid|ts|args|dur)"\s*:'
 FIRST_GAP: Final = re.compile(rb"(\n[ \t]*)?\}(\s*,\s*)\{(?=\s*" + EVENT_KEYS + rb")")
 CARRIAGE_RETURN: Final = b"\r"
-MARKS: Final = (0x00, 0x01, 0x02, 0x03, 0x1E, 0xFF)
-"""Bytes that no JSON text holds; a malformed one hardly holds all of them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,15 +55,12 @@ class Boundary:
 
     def lines(self, text: bytes) -> bytes:
         """`text` with one event a line. Raw newlines become carriage returns, which no string may hold either."""
-        mark = next((bytes([value]) for value in MARKS if value not in text), None)
-        if self.exact and mark is not None:
-            width = len(self.literal)
-            cut = self.literal[: self.literal.index(b"}") + 1] + mark + b" " * width
-            marked = text.replace(self.literal, cut[: width - 1] + b"{")
-            return marked.replace(b"\n", CARRIAGE_RETURN).replace(mark, b"\n")
         flat = text.replace(b"\n", CARRIAGE_RETURN)
         literal = self.literal.replace(b"\n", CARRIAGE_RETURN)
-        return re.sub(re.escape(literal) + rb"(?=\s*" + EVENT_KEYS + rb")", b"}\n{", flat)
+        if not self.exact:
+            return re.sub(re.escape(literal) + rb"(?=\s*" + EVENT_KEYS + rb")", b"}\n{", flat)
+        closed = literal[: literal.index(b"}") + 1] + b"\n"
+        return flat.replace(literal, closed.ljust(len(literal) - 1) + b"{")
 
     def _is_event(self, text: bytes, found: int) -> bool:
         return (

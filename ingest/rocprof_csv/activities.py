@@ -61,11 +61,14 @@ def copies(rows: pl.DataFrame, agents: AgentMap, process: str | None) -> pl.Data
     rows = nullable(rows, COLUMNS)
     names = rows["direction"]
     kinds = {name: copy_kind(name) for name in names.unique().drop_nulls()}
-    target, origin = (agents.devices(rows[f"{side}_agent"]) for side in ("target", "source"))
+    target, source = (agents.devices(rows[f"{side}_agent"]) for side in ("target", "source"))
+    copied = names.replace_strict(kinds, default=None, return_dtype=pl.String)
+    # Without a file of agents, the host looks like a device.
+    device = pl.when(copied == "DtoH").then(pl.coalesce(source, target)).otherwise(pl.coalesce(target, source))
     return rows.select(
         "stream",
-        pl.Series("device", pl.select(pl.coalesce(target, origin)).to_series()),
-        names.replace_strict(kinds, default=None, return_dtype=pl.String).alias("copy_kind"),
+        pl.Series("device", pl.select(device).to_series()),
+        copied.alias("copy_kind"),
         kind=pl.lit("memcpy"),
         name="direction",
         process=pl.coalesce("process", pl.lit(process, dtype=pl.String)),

@@ -9,6 +9,7 @@ import pytest
 
 import kerneldb
 from kerneldb.api import Database
+from tests.conftest import made_once
 from tests.rocprof import databases
 
 N = 8192
@@ -18,12 +19,14 @@ GEMM = "name LIKE 'Cijk%' OR name LIKE '%scaled_mm%'"
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The three traces, without notes. Read only."""
-    folder = tmp_path_factory.mktemp("gfx1151")
-    database = kerneldb.open(folder / "k.duckdb")
-    database.ingest(databases.torch_gemm(folder / "torch8192.db"), name="torch")
-    database.ingest(databases.hip_gemm(folder / "hip8192.db"), name="hip")
-    database.ingest(databases.hip_gemm(folder / "hip8192_matched.db", matched=True), name="hip_matched")
-    return database.path
+
+    def make(path: Path) -> None:
+        folder, database = tmp_path_factory.mktemp("gfx1151"), kerneldb.open(path)
+        database.ingest(databases.torch_gemm(folder / "torch8192.db"), name="torch")
+        database.ingest(databases.hip_gemm(folder / "hip8192.db"), name="hip")
+        database.ingest(databases.hip_gemm(folder / "hip8192_matched.db", matched=True), name="hip_matched")
+
+    return made_once(tmp_path_factory, "gfx1151.duckdb", make)
 
 
 @pytest.fixture

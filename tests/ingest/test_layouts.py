@@ -220,17 +220,7 @@ def scalars() -> st.SearchStrategy[object]:
     return st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | names()
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-@given(
-    events=st.lists(
-        st.tuples(names(), names(), st.integers(0, 10**9), st.lists(names(), max_size=3), scalars()),
-        min_size=2,
-        max_size=12,
-    ),
-    layout=st.sampled_from(sorted(LAYOUTS)),
-    size=st.sampled_from([40, 200, 1 << 20]),
-)
-def test_random_events_come_back(events: list[tuple[str, str, int, list[str], object]], layout: str, size: int) -> None:
+def assert_events_come_back(events: list[tuple[str, str, int, list[str], object]], layout: str, size: int) -> None:
     trace = Trace()
     for op, thread, at, texts, other in events:
         trace.op(op, T0 + at, 5_000, {"Concrete Inputs": texts, "note": other}, tid=thread)
@@ -243,3 +233,41 @@ def test_random_events_come_back(events: list[tuple[str, str, int, list[str], ob
     found = [(name, tid, ts - T0, json.loads(texts)) for name, tid, ts, texts in rows]
     assert found == [(op, thread, at, texts) for op, thread, at, texts, _ in events]
     assert sum(chunk.lost + chunk.repaired for chunk in chunks) == 0
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    events=st.lists(
+        st.tuples(names(), names(), st.integers(0, 10**9), st.lists(names(), max_size=3), scalars()),
+        min_size=2,
+        max_size=12,
+    ),
+    layout=st.sampled_from(sorted(LAYOUTS)),
+    size=st.sampled_from([40, 200, 1 << 20]),
+)
+def test_random_events_come_back(events: list[tuple[str, str, int, list[str], object]], layout: str, size: int) -> None:
+    assert_events_come_back(events, layout, size)
+
+
+ESCAPED = ["\\r", "\\n", "\\", "\\\\x", "C:\\temp\\new", "\\u0041", '\\"', 'a"b', "\r", "\x01é", "]\\n", "[\\t"]
+"""What JSON writes with backslashes; read twice, some of it is other text."""
+
+
+@pytest.mark.parametrize("size", [40, 1 << 20])
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+def test_text_with_backslashes_comes_back(layout: str, size: int) -> None:
+    events: list[tuple[str, str, int, list[str], object]] = [("plain", "1", 0, [], None)] * 3
+    for text in ESCAPED:
+        events[1:1] = [(text, "1", 1, [text], text), (text, "1", 2, [], {text: text})]
+    assert_events_come_back(events, layout, size)
+
+
+@pytest.mark.parametrize("text", ESCAPED)
+def test_arguments_with_backslashes_come_back(text: str) -> None:
+    """A path of Windows among the arguments of an operator or of a range, beside a list without any."""
+    event = {"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 5.5, "dur": 1.0}
+    args = {"Concrete Inputs": ["1"], "kernel_file": text, "kernel_backend": "triton"}
+    ndjson = b"\n".join(json.dumps({**event, "args": args}).encode() for _ in range(3))
+    found = decode.decode(ndjson).groups["op"]
+    assert found["kernel_file"].to_list() == [text] * 3
+    assert [json.loads(one) for one in found["Concrete Inputs"]] == [["1"]] * 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -128,3 +129,52 @@ def test_examples_are_short(convert: Convert) -> None:
     (example,) = found.table("ingest_reports").filter(outcome="repaired")["example"]
     assert example.startswith('"name": "say "hi"')
     assert len(example) == 60
+
+
+def escaped(text: str) -> str:
+    """`text` with escapes for halves of surrogate pairs, as JSON can have them and UTF-8 cannot."""
+    return re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half.group()):04x}", text)
+
+
+@pytest.mark.parametrize("printer", [kineto, compact])
+@pytest.mark.parametrize(
+    "args", [{"kernel_hash": "ca\ud800bc"}, {"other": "\udfff"}, {"Concrete Inputs": ["\ud800", ""]}, {"\ud800": 1}]
+)
+def test_half_a_character_is_replaced(convert: Convert, printer: Any, args: dict[str, Any]) -> None:
+    trace = two()
+    trace.op("odd", T0 + 1, 1, args)
+    trace.launch("three", "kernel3", T0 + 200_000, 7)
+    found = convert(escaped(printer(trace)))
+    assert found.launches.height == LAUNCHES + 1
+    assert found.op("odd")["call_id"] is not None
+    assert (found.repaired, found.total("lost")) == (1, 0)
+    scalars = found.table("op_calls").filter(op="odd")["scalars"].item()
+    assert scalars == ('["\ufffd", ""]' if "Concrete Inputs" in args else None)
+
+
+@pytest.mark.parametrize("behind", [True, False])
+def test_half_a_character_in_a_name(convert: Convert, behind: bool) -> None:
+    """Also of the last event of the text, which is read by itself."""
+    trace = two()
+    trace.op("n\udc00", T0 + 1, 1)
+    if behind:
+        trace.launch("three", "kernel3", T0 + 200_000, 7)
+    found = convert(escaped(compact(trace)))
+    assert found.op("n\ufffd")["duration_ns"] == 1
+    assert found.repaired == 1
+
+
+@pytest.mark.parametrize("args", [{"n\ud800": 1.5}, Raw('"{\\"n\\\\ud800\\": 1.5}"')], ids=["object", "text"])
+def test_half_a_character_in_a_counter(convert: Convert, args: Any) -> None:
+    trace = two()
+    trace.add("C", None, "odd", T0 + 1, args=args)
+    assert convert(escaped(compact(trace))).rows("samples", "counter", "value") == [("odd.n\ufffd", 1.5)]
+
+
+def test_half_a_character_in_the_metadata(convert: Convert) -> None:
+    trace = two()
+    trace.metadata |= {"host_name": "n\ud800", "deviceProperties": [{"id": 0, "name": "NVIDIA \udfff"}]}
+    found = convert(escaped(compact(trace)))
+    assert found.trace["host"] == "n\ufffd"
+    assert found.rows("devices", "name") == [("NVIDIA \ufffd",)]
+    assert found.report("repaired") == {"metadata string": 1}

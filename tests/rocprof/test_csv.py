@@ -264,6 +264,21 @@ def test_gpus_are_numbered_among_gpus(tmp_path: Path, agents: str, cells: list[s
     assert trace.table("devices")["device"].to_list() == [0, 1]
 
 
+COPIES_HEAD = (
+    "Kind,Direction,Stream_Id,Source_Agent_Id,Destination_Agent_Id,Correlation_Id,Start_Timestamp,End_Timestamp"
+)
+COPIES = f"""{COPIES_HEAD}
+"MEMORY_COPY","MEMORY_COPY_HOST_TO_DEVICE",0,"Agent 0","Agent 4",1,1000,1100
+"MEMORY_COPY","MEMORY_COPY_DEVICE_TO_HOST",0,"Agent 4","Agent 0",2,1200,1300
+"""
+
+
+def test_a_copy_belongs_to_its_device_where_no_file_names_the_agents(tmp_path: Path) -> None:
+    trace = converted(written(tmp_path / "7_memory_copy_trace.csv", COPIES))
+    devices = [row["device"] for row in launch_rows(trace, "device")]
+    assert devices[0] == devices[1] is not None
+
+
 def test_a_column_that_is_new_is_no_counter(tmp_path: Path) -> None:
     text = KERNELS_63.replace('"Grid_Size_Z"\n', '"Grid_Size_Z","Node_Name"\n').replace(",1,1\n", ',1,1,"host7"\n')
     trace = converted(written(tmp_path / "x_kernel_trace.csv", text))
