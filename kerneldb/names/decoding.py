@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kerneldb.names.rules import Rule
     from kerneldb.names.structure import Structure
 
-DERIVER_VERSION: int = 3
+DERIVER_VERSION: int = 5
 
 # The order matters: exact symbols of libraries first, then engines, then ATen's broad patterns, then guesses by word.
 RULES: tuple[Rule, ...] = (

@@ -68,8 +68,9 @@ def read_cudnn_attention(name: Structure) -> Facts:
     match = _CUDNN.search(name.base)
     if match is None:
         backward = bool(re.search(r"bprop|_d[oq]_|dq_", name.base))
+        forward = "attention_combine" if "lean_reduction" in name.base else "attention"
         return {
-            "operation": "attention_backward" if backward else "attention",
+            "operation": "attention_backward" if backward else forward,
             "direction": "backward" if backward else "forward",
         }
     backward = match[2] == "b"
@@ -143,6 +144,7 @@ RULES = (
     rule(r"fmha_cutlassF|AttentionKernel$", "ATTENTION", "CUTLASS", "mem_efficient_attention", None, read_fmha),
     rule(r"fmha_cutlassB|AttentionBackwardKernel$", "ATTENTION", "CUTLASS", "mem_efficient_attention", None, read_fmha),
     rule(r"cudnn::fusion::compute_dot_do_o", "ATTENTION", "cuDNN", "compute_dot_do_o", None, read_cudnn_attention),
+    rule(r"cudnn::fusion::lean_reduction", "ATTENTION", "cuDNN", "lean_reduction", None, read_cudnn_attention),
     rule(r"cudnn::fusion::convert_dq", "ATTENTION", "cuDNN", "convert_dq", None, read_cudnn_attention),
     rule(
         r"cudnn\w*sdpa|cudnn.*flash|fmha_v2",

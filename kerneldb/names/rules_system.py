@@ -85,12 +85,17 @@ def read_collective(name: Structure) -> Facts:
 
 MEMCPY = rule("", "MEMCPY", "CUDA", "memcpy", None, read_copy)
 MEMSET = rule("", "MEMSET", "CUDA", "memset", "memset")
-_COPIES = r"^Memcpy |^\[(?:CUDA|HIP) memcpy|^Copy(?:Host|Device)To|^Copy(?:Host|Device|Peer)?$"
+# Names of roctracer and of HIP; PyTorch says "Memcpy" and "Memset" of either vendor's.
+_ROCM_COPIES = (
+    r"^MEMORY_COPY|^__amd_rocclr_copy|^hipMemcpy|^\[HIP memcpy|"
+    r"^CopyBuffer|^Copy(?:Host|Device)To|^Copy(?:Host|Device|Peer)?$"
+)
+_ROCM_FILLS = r"^__amd_rocclr_(?:fill|initHeap|streamOps)|^hipMemset|^\[HIP memset|^FillBuffer$"
 RULES = (
-    rule(_COPIES, "MEMCPY", "CUDA", "memcpy", None, read_copy),
-    rule(r"^Memset|^\[(?:CUDA|HIP) memset|^FillBuffer$", "MEMSET", "CUDA", "memset", "memset"),
-    rule(r"^MEMORY_COPY|^__amd_rocclr_copy|^hipMemcpy|^CopyBuffer", "MEMCPY", "ROCm", "memcpy", None, read_copy),
-    rule(r"^__amd_rocclr_(?:fill|initHeap|streamOps)|^hipMemset", "MEMSET", "ROCm", "memset", "memset"),
+    rule(r"^Memcpy |^\[CUDA memcpy", "MEMCPY", "CUDA", "memcpy", None, read_copy),
+    rule(r"^Memset|^\[CUDA memset", "MEMSET", "CUDA", "memset", "memset"),
+    rule(_ROCM_COPIES, "MEMCPY", "ROCm", "memcpy", None, read_copy),
+    rule(_ROCM_FILLS, "MEMSET", "ROCm", "memset", "memset"),
     rule(r"^__amd_rocclr_", "OTHER", "ROCm", "rocclr", None),
     # NCCL has one generic kernel; the numbered ones (by unrolling) and those of MSCCL are RCCL's.
     rule(r"rccl|^ncclDevKernel_Generic_\d|^mscclKernel|^mscclpp", "COMMUNICATION", "RCCL", "rccl", None, read_nccl),

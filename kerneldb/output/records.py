@@ -12,6 +12,7 @@ import io
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kerneldb.errors import UsageError
+from kerneldb.output import values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,8 @@ BATCH_ROWS = 4_096
 """Rows that are turned into text at once: Python objects take far more memory than the Arrow rows they come from."""
 
 SPECIAL_IN_CSV = r'[",\r\n]|^$'
+UNPRINTED = "<value out of range"
+"""So begins what Arrow prints in place of an infinite time, a year after 9999 and the end of a day."""
 
 
 def write(sink: BinaryIO, reader: pa.RecordBatchReader, layout: str, *, header: bool = True) -> int:
@@ -63,7 +66,7 @@ def _write_ndjson(sink: BinaryIO, reader: pa.RecordBatchReader) -> int:
     encoder = msgspec.json.Encoder(enc_hook=str, decimal_format="number")
     rows = 0
     for batch in _portions(reader):
-        sink.write(encoder.encode_lines(batch.to_pylist(maps_as_pydicts="lossy")))
+        sink.write(encoder.encode_lines(values.rows(batch)))
         rows += batch.num_rows
     return rows
 
@@ -77,7 +80,7 @@ def _write_json(sink: BinaryIO, reader: pa.RecordBatchReader) -> int:
     for batch in _portions(reader):
         if batch.num_rows:
             sink.write(b",\n" if rows else b"[\n")
-            sink.write(b",\n".join([encoder.encode(record) for record in batch.to_pylist(maps_as_pydicts="lossy")]))
+            sink.write(b",\n".join([encoder.encode(record) for record in values.rows(batch)]))
         rows += batch.num_rows
     sink.write(b"\n]\n" if rows else b"[]\n")
     return rows
@@ -110,11 +113,23 @@ def _csv_cells(column: pa.Array) -> pa.Array:
     kind = _csv_type(column.type)
     text = _csv_column(column, kind)
     if kind != pa.string():
-        return compute.fill_null(text.cast(pa.string()), "")
+        return compute.fill_null(_printed(text), "")
     special = compute.match_substring_regex(text, SPECIAL_IN_CSV)
     doubled = compute.replace_substring(text, '"', '""')
     quoted = compute.binary_join_element_wise('"', doubled, '"', "")
     return compute.fill_null(compute.if_else(special, quoted, text), "")
+
+
+def _printed(column: pa.Array) -> pa.Array:
+    """Each value as Arrow prints it; what it has no text for as the engine prints it."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    text = column.cast(pa.string())
+    if not pa.types.is_temporal(column.type) or not compute.any(compute.starts_with(text, UNPRINTED)).as_py():
+        return text
+    held = [None if value is None else str(value) for value in values.python_values(column)]
+    return compute.if_else(compute.starts_with(text, UNPRINTED), pa.array(held, pa.string()), text)
 
 
 def _csv_line(values: list[str]) -> bytes:
@@ -154,7 +169,7 @@ def as_text(column: pa.Array) -> pa.Array:
     """`column` as JSON text (binary as hex): for values that a format cannot hold."""
     import pyarrow as pa
 
-    return pa.array([_csv_text(value) for value in column.to_pylist(maps_as_pydicts="lossy")], pa.string())
+    return pa.array([_csv_text(value) for value in values.python_values(column)], pa.string())
 
 
 def _csv_text(value: Any) -> str | None:

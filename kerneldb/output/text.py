@@ -1,9 +1,10 @@
 """The `table` format: aligned columns for people.
 
 Numbers stand right. Quantities (durations in `_ns`, sizes in `_bytes`, counts) carry thousands separators; identifiers
-such as streams do not. The decimals of a column follow its largest value. NULL is `-`. Control characters are shown as
-escapes: names in traces are foreign text and must not drive the terminal. Only on a terminal, and not with `wide`, long
-text is shortened in the middle, where kernel names differ least.
+such as streams do not. The decimals of a column follow its largest value. NULL is `-`. Intervals read as
+the engine writes them (3 days). Control characters are shown as escapes: names in traces are foreign text and must not
+drive the terminal. Only on a terminal, and not with `wide`, long text is shortened in the middle, where kernel names
+differ least.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import shutil
 import sys
 import unicodedata
 from typing import TYPE_CHECKING, Any, BinaryIO
+
+from kerneldb.output.values import python_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -94,8 +97,21 @@ def format_value(value: Any, *, grouped: bool = False, decimals: int | None = No
         case bytes():
             return value.hex()
         case list() | dict() | tuple():
-            return _json(value)
+            return _interval(*value) if hasattr(value, "nanoseconds") else _json(value)
     return f"{value:,}" if grouped and _is_whole(value) else str(value)
+
+
+def _interval(months: int, days: int, nanoseconds: int) -> str:
+    """As the engine writes it: 1 year 2 months 3 days 04:05:06."""
+    years, months = (int(math.copysign(part, months)) for part in divmod(abs(months), 12))
+    units = (("year", years), ("month", months), ("day", days))
+    parts = [f"{number} {unit}{'' if abs(number) == 1 else 's'}" for unit, number in units if number]
+    seconds, fraction = divmod(abs(nanoseconds), 10**9)
+    after = f".{fraction:09}".rstrip("0") if fraction else ""
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{after}"
+    if nanoseconds or not parts:
+        parts.append(f"-{clock}" if nanoseconds < 0 else clock)
+    return " ".join(parts)
 
 
 def escape(text: str) -> str:
@@ -131,7 +147,7 @@ def _collect(reader: pa.RecordBatchReader, limit: int | None) -> tuple[list[list
         wanted = batch.num_rows if limit is None else min(batch.num_rows, limit - shown)
         if wanted > 0:
             for values, column in zip(columns, batch.slice(0, wanted).columns, strict=True):
-                values.extend(column.to_pylist(maps_as_pydicts="lossy"))
+                values.extend(python_values(column))
             shown += wanted
         total += batch.num_rows
     return columns, shown, total

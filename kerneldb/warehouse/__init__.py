@@ -11,6 +11,8 @@ import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import duckdb
+
 from kerneldb.errors import TraceExistsError, UsageError, WarehouseLockedError, WarehouseVersionError
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import commit, execute, migrate, replay
@@ -20,7 +22,6 @@ from kerneldb.warehouse.place import Place
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    import duckdb
     import pyarrow as pa
 
     from kerneldb.batch import Manifest
@@ -42,6 +43,7 @@ class Warehouse:
         self.place = Place.of(path)
         self.path = self.place.path
         self.lock_timeout = lock_timeout
+        self._upgrading: duckdb.DuckDBPyConnection | None = None
 
     @classmethod
     def open(cls, path: str | Path | Place, lock_timeout: float = LOCK_TIMEOUT_S) -> Warehouse:
@@ -86,9 +88,21 @@ class Warehouse:
         else:
             self._upgrade(self.lock_timeout)
 
+    def make(self) -> None:
+        """Make the file, or finish making it. Raises KeyboardInterrupt where `interrupt` cuts it short."""
+        self._upgrade(self.lock_timeout)
+
+    def interrupt(self) -> None:
+        """Cut short a `make` that another thread is at."""
+        if self._upgrading is not None:
+            with contextlib.suppress(duckdb.Error):
+                self._upgrading.interrupt()
+
     def _upgrade(self, timeout: float) -> None:
         with write_lease(self.path, timeout, create=True) as con, store_errors(self.place):
+            self._upgrading = con
             migrate.upgrade(con, self.place)
+        self._upgrading = None
 
     @contextlib.contextmanager
     def lease(self, *, read_only: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:

@@ -21,6 +21,7 @@ import duckdb
 
 from kerneldb.errors import WarehouseError, WarehouseLockedError, WarehouseMissingError, WarehouseVersionError
 from kerneldb.schemas.loader import statement
+from kerneldb.warehouse.place import masked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -230,5 +231,5 @@ def store_errors(path: Path | Place) -> Iterator[None]:
         with interrupts():
             yield
     except duckdb.Error as error:
-        message = f"{path}: {error}"
+        message = f"{path}: {masked(str(error))}"
         raise WarehouseError(message) from error

@@ -47,6 +47,12 @@ MOST_IN_ITERATIONS = 200_000
 """Iterations are found while a trace of up to so many launches is added; `iterations` finds those of longer ones."""
 
 
+FEWEST_BINNED = 200_000
+"""Traces of more launches get bins of their time; the launches of others are read as fast."""
+BINS = 8_192
+"""A long trace gets at most so many bins, and more than half as many: a dozen or more are a column of a terminal."""
+
+
 def commit(con: Connection, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> bool:
     """Add the trace of `manifest` with its rollups; whether anything was written.
 
@@ -62,6 +68,7 @@ def commit(con: Connection, manifest: Manifest, *, replace: bool, tags: Mapping[
         execute_all(con, statement("remove", "rows"), trace_id)
     _insert(con, manifest)
     con.execute(statement("commit", "roll_up"), trace_id)
+    bin_up(con, manifest.trace_id)
     kept = {"name": name, "run": run, "label": label, "default_phase": default_phase}
     con.execute(statement("commit", "finish_trace"), trace_id | kept)
     set_tags(con, [manifest.trace_id], {**({} if previous else manifest.tags), **tags})
@@ -69,6 +76,14 @@ def commit(con: Connection, manifest: Manifest, *, replace: bool, tags: Mapping[
     if previous is not None:
         execute_all(con, statement("remove", "orphans"), {})
     return True
+
+
+def bin_up(con: Connection, trace_id: str) -> None:
+    """Note when the launches of a trace ran, and of a long one what ran in each bin of that time."""
+    of_trace = {"trace_id": trace_id}
+    con.execute(statement("commit", "forget_bins"), of_trace)
+    con.execute(statement("commit", "span"), {**of_trace, "fewest_binned": FEWEST_BINNED, "bins": BINS})
+    con.execute(statement("commit", "bin_up"), of_trace)
 
 
 def _insert(con: Connection, manifest: Manifest) -> None:

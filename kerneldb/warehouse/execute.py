@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import duckdb
 
 from kerneldb.errors import QueryError, QueryTimeoutError, SelectionError
+from kerneldb.output.carried import carried
 from kerneldb.warehouse.attach import interrupts
+from kerneldb.warehouse.place import masked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,7 +53,7 @@ def _rows(con: Connection, sql: str, params: Params | None) -> pa.Table:
     _require_one(con, sql)
     # The stubs say that there always is one, but DuckDB 1.5 returns None for statements without rows.
     relation: duckdb.DuckDBPyRelation | None = _bound(con, sql, params)
-    return _nothing() if relation is None else relation.to_arrow_table()
+    return _nothing() if relation is None else carried(relation).to_arrow_table()
 
 
 def _fails(con: Connection, selection: str) -> bool:
@@ -149,7 +151,7 @@ def _statement_errors() -> Iterator[None]:
         with interrupts():
             yield
     except duckdb.Error as error:
-        text = str(error)
+        text = masked(str(error))
         hint = "\nThe database is opened read-only; --write (write=True) allows changes." if "read-only" in text else ""
         raise QueryError(text + hint) from error
 

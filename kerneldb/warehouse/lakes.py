@@ -15,14 +15,14 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 import duckdb
 
-from kerneldb.errors import WarehouseError, WarehouseLockedError, WarehouseMissingError
+from kerneldb.errors import KerneldbError, UsageError, WarehouseError, WarehouseLockedError, WarehouseMissingError
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import extensions
-from kerneldb.warehouse.attach import interrupts, literal, transaction
+from kerneldb.warehouse.attach import interrupts, literal, store_errors, transaction
 from kerneldb.warehouse.place import Place, masked
 
 if TYPE_CHECKING:
@@ -87,12 +87,13 @@ def _lease(place: Place, way: str, folders: tuple[Path, ...]) -> Iterator[Connec
             _OPEN[key] = _connected(place, way, folders)
         con = _OPEN[key].cursor()
     try:
-        con.execute(statement("session", "use"))
-        if way == "attach":
-            # One snapshot for all that is asked under this lease: else every statement looks for the newest one twice.
-            con.begin()
+        with store_errors(place):
+            con.execute(statement("session", "use"))
+            if way == "attach":
+                # One snapshot for all that is asked under this lease: else each statement looks for the newest twice.
+                con.begin()
         yield con
-    except duckdb.Error as error:
+    except (duckdb.Error, KerneldbError) as error:
         if any(sign in str(error) for sign in LOST):
             _forget(key)
         raise
@@ -115,9 +116,51 @@ def close_all() -> None:
 
 
 def create(place: Place, data: str) -> None:
-    """Make the catalog of a new lake whose rows go to Parquet files under `data`. A lake that is there stays."""
+    """Make the catalog of a new lake whose rows go to Parquet files under `data`. A lake that is there stays.
+
+    Raises UsageError where a new lake would share `data` with other files: `compact` removes what no table knows.
+    """
+    if not _is_made(place):
+        _require_own(data)
     with contextlib.closing(_plain(place, "create", data)) as con, _attach_errors(place):
         con.execute(statement("lake", "settings"))
+
+
+def _is_made(place: Place) -> bool:
+    try:
+        _plain(place, "attach").close()
+    except WarehouseMissingError:
+        return False
+    return True
+
+
+def _require_own(data: str) -> None:
+    """Raise UsageError unless `data` is empty, and no part of the files of another lake."""
+    with contextlib.closing(duckdb.connect()) as con:
+        con.execute(statement("session", "no_extensions"))
+        if data.startswith(REMOTE):
+            extensions.load(con, "httpfs")
+            _use_credentials(con)
+        patterns = [f"{data}**", *(f"{above}/main/schema_version/*.parquet" for above in _above(data))]
+        try:
+            found = [con.execute(statement("lake", "first_file"), {"pattern": one}).fetchone() for one in patterns]
+        except duckdb.Error as error:
+            message = f"{data} cannot be listed: {masked(str(error))}"
+            raise WarehouseError(message) from error
+    if files := [row[0] for row in found if row is not None]:
+        message = (
+            f"{data}: there are files already ({files[0]}). A lake removes what it does not know, so give it a folder "
+            "or prefix of its own, which is empty and not inside that of another lake"
+        )
+        raise UsageError(message)
+
+
+def _above(data: str) -> list[str]:
+    """The folders, or prefixes of a bucket, that hold `data`."""
+    root, _, rest = data.rstrip("/").rpartition("://")
+    parts = rest.split("/")
+    first = 1 if root else 2
+    return [f"{root}{'://' if root else ''}{'/'.join(parts[:count])}" for count in range(first, len(parts))]
 
 
 @contextlib.contextmanager
@@ -249,7 +292,7 @@ def retried(con: Connection, place: Place, timeout: float, work: Callable[[Conne
     """
 
     def attempt() -> T:
-        with _turn(place, con), transaction(con):
+        with _turn(place, con, timeout), transaction(con):
             con.execute(statement("lake", "lock"))
             return work(con)
 
@@ -273,18 +316,75 @@ def repeated(place: Place, timeout: float, attempt: Callable[[], T]) -> T:
 
 
 @contextlib.contextmanager
-def _turn(place: Place, con: Connection) -> Iterator[None]:
+def _turn(place: Place, con: Connection, timeout: float) -> Iterator[None]:
     """Wait for other committers before the transaction looks at the lake.
 
     This saves work that would be in vain, no more: what makes commits safe is the row that each of them changes. With
     PostgreSQL the server queues them, and lets go of a killed one; with SQLite, a file lock on this machine does.
+    However long the queue, it moves; WarehouseLockedError where one committer has its turn for `timeout` seconds.
     """
     if place.catalog == "postgres":
         queue: Any = con.cursor()
-        with contextlib.closing(queue), transaction(queue):
-            queue.execute(statement("lake", "queue")).fetchall()
-            yield
+        with contextlib.closing(queue):
+            _wait_for(place, timeout, lambda: _queue(queue), lambda: _at_server(queue))
+            try:
+                yield
+            finally:
+                with contextlib.suppress(duckdb.Error):  # a server that is gone has let go
+                    queue.rollback()
     else:
-        with place.path.with_name(f"{place.path.name}.commit").open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with place.path.with_name(f"{place.path.name}.commit").open("a+", encoding="utf-8") as file:
+            _wait_for(place, timeout, lambda: _locked(file), lambda: _written(file))
+            file.truncate(0)
+            file.write(f"process {os.getpid()}, {time.time_ns()}")
+            file.flush()
             yield
+
+
+def _wait_for(place: Place, timeout: float, taken: Callable[[], bool], holder: Callable[[], str]) -> None:
+    """Try until `taken`, as long as `holder` changes within `timeout` seconds: a name, a comma, and since when."""
+    seen, since = None, time.monotonic()
+    while not taken():
+        now = holder()
+        if now != seen:
+            seen, since = now, time.monotonic()
+        elif time.monotonic() - since >= timeout:
+            who = now.partition(",")[0] or "another program"
+            message = f"{place}: {who} is committing for more than {timeout:g} s; wait for it, or end it"
+            raise WarehouseLockedError(message)
+
+
+@interrupts()
+def _queue(queue: Connection) -> bool:
+    """Take the turn at the server, in a transaction that holds it; False where that took long, to look for Ctrl-C."""
+    queue.begin()
+    try:
+        queue.execute(statement("lake", "queue")).fetchall()
+    except duckdb.Error as error:
+        queue.rollback()
+        if "lock timeout" not in str(error):
+            raise
+        return False
+    except BaseException:
+        queue.rollback()
+        raise
+    return True
+
+
+def _at_server(queue: Connection) -> str:
+    (found,) = queue.execute(statement("lake", "holder")).fetchone() or ("",)
+    return str(found)
+
+
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        time.sleep(FIRST_PAUSE_S)
+        return False
+    return True
+
+
+def _written(file: IO[str]) -> str:
+    file.seek(0)
+    return file.read()

@@ -11,7 +11,10 @@ from kerneldb.errors import UsageError
 
 PREFIX: Final = "ducklake:"
 FORMS: Final = "'ducklake:postgres:dbname=lake host=db.example' or 'ducklake:sqlite:/shared/lake.sqlite'"
-SECRET: Final = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)|(://[^:/@\s]+:)[^@\s]+(?=@)", re.IGNORECASE)
+SECRET: Final = re.compile(
+    r"(password\s*=\s*)(''(?:[^'\\]|\\.)+''|'(?:[^'\\]|\\.)*'|[^\s&]+)|(://[^:/@\s]*:)[^\s]+(?=@)", re.IGNORECASE
+)
+"""In quotes, or in the doubled ones of an SQL literal. A password in a URL ends at the last @ of its word."""
 NAME: Final = re.compile(r"\bdbname\s*=\s*'?([\w.-]+)|://[^/]*/([\w.-]+)")
 
 

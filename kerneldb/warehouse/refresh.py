@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerneldb import derive
 from kerneldb.schemas.loader import statement
+from kerneldb.warehouse import commit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,9 @@ def refresh(con: Connection, progress: Progress | None, *, everything: bool) -> 
     _tell(progress, "signatures", facts.height)
     if facts.height:
         _write(con, "signatures", derive.derive_signatures(facts, _frame(con, "names_of")))
+    traces = con.execute(statement("refresh", "unbinned"), {"everything": everything or names.height > 0}).fetchall()
+    for (trace_id,) in traces:
+        commit.bin_up(con, trace_id)
     return {"kernel_names": names.height, "signatures": facts.height}
 
 

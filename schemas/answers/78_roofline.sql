@@ -1,4 +1,5 @@
--- Intensity, achieved rates and roofs, one row per trace, device and signature. Work and traffic come from hardware counters of the
+-- Intensity, achieved rates and roofs, one row per trace, device and signature, and per call that was found for launches recorded without
+-- one: calls of other sizes share a signature there. Work and traffic come from hardware counters of the
 -- signature where those are known, if possible on the same model of GPU, else from the shapes of the operator call or from annotations
 -- (`method`). Counters of the one signature that matches it elsewhere only fill in where nothing is known of the call: the same name and
 -- launch shape do not make the same size. Times are those of the selected launches; only where all of these ran under a counter profiler is
@@ -11,13 +12,15 @@ WITH chosen AS (
         trace,
         device,
         signature_id,
+        found_id,
+        found_by,
         timing,
         any_value(short_name) AS kernel,
         any_value(category) AS category,
         any_value(library) AS library,
         any_value(dtype) AS dtype,
         any_value(device_name) AS device_name,
-        any_value(op) AS op,
+        any_value(op) || coalesce(' (' || found_by || ')', '') AS op,
         any_value(input_dims) AS input_dims,
         coalesce(bool_and(flops IS NULL AND moved_bytes IS NULL AND input_dims IS NULL AND numel IS NULL), false) AS is_unknown,
         count(*) AS n,
@@ -25,12 +28,12 @@ WITH chosen AS (
         avg(duration_ns) AS mean_ns,
         any_value(flops) AS flops,
         any_value(moved_bytes) AS moved_bytes,
-        any_value(work_method) AS work_method,
+        any_value(work_method) || coalesce(' (' || found_by || ')', '') AS work_method,
         max(1e14 * tflops / nullif(pct_peak_flops, 0)) AS peak_flops_per_second,
         max(1e11 * gbs / nullif(pct_peak_bandwidth, 0)) AS peak_bytes_per_second
     FROM query_table(source)
     WHERE kind = 'kernel' AND duration_ns > 0
-    GROUP BY trace, device, signature_id, timing
+    GROUP BY trace, device, signature_id, found_id, found_by, timing
     QUALIFY timing = 'timeline' OR count(*) FILTER (timing = 'timeline') OVER (PARTITION BY trace, signature_id) = 0
 ),
 
@@ -100,6 +103,7 @@ counted AS (
         c.trace,
         c.device,
         c.signature_id,
+        c.found_id,
         c.timing,
         r.method,
         coalesce(own.flops, k.flops) AS flops,
@@ -132,6 +136,7 @@ known AS (
             c.trace = k.trace
             AND c.device IS NOT DISTINCT FROM k.device
             AND c.signature_id = k.signature_id
+            AND c.found_id IS NOT DISTINCT FROM k.found_id
             AND c.timing = k.timing
 ),
 

@@ -9,7 +9,7 @@ SELECT
     avg(duration_ns) AS mean_ns,
     min(duration_ns) AS min_ns,
     max(duration_ns) AS max_ns,
-    100 * sum(duration_ns) / sum(sum(duration_ns)) OVER (PARTITION BY trace) AS share_pct
+    100 * sum(duration_ns) / nullif(sum(sum(duration_ns)) OVER (PARTITION BY trace), 0) AS share_pct
 FROM query_table(source)
 WHERE timing = 'timeline'
 GROUP BY trace, category, operation, dtype

@@ -1,3 +1,4 @@
+-- The call is the recorded one, as in the view of this name: calls that were found for launches of one signature may differ.
 CREATE OR REPLACE MACRO signature_stats(source) AS TABLE
 SELECT
     trace,
@@ -10,9 +11,9 @@ SELECT
     any_value(library) AS library,
     any_value(operation) AS operation,
     any_value(dtype) AS dtype,
-    any_value(op) AS op,
-    any_value(input_dims) AS input_dims,
-    any_value(input_dtypes) AS input_dtypes,
+    any_value(op) FILTER (found_id IS NULL) AS op,
+    any_value(input_dims) FILTER (found_id IS NULL) AS input_dims,
+    any_value(input_dtypes) FILTER (found_id IS NULL) AS input_dtypes,
     any_value(grid_x) AS grid_x,
     any_value(grid_y) AS grid_y,
     any_value(grid_z) AS grid_z,
@@ -28,11 +29,11 @@ SELECT
     min(duration_ns) AS min_ns,
     max(duration_ns) AS max_ns,
     stddev_samp(duration_ns) AS stddev_ns,
-    100 * sum(duration_ns) / sum(sum(duration_ns)) OVER (PARTITION BY trace) AS share_pct,
-    any_value(flops) AS flops,
-    any_value(moved_bytes) AS moved_bytes,
-    any_value(replay_grade) AS replay_grade,
-    any_value(replay_ns) AS replay_ns,
+    100 * sum(duration_ns) / nullif(sum(sum(duration_ns)) OVER (PARTITION BY trace), 0) AS share_pct,
+    any_value(flops) FILTER (found_id IS NULL) AS flops,
+    any_value(moved_bytes) FILTER (found_id IS NULL) AS moved_bytes,
+    any_value(replay_grade) FILTER (found_id IS NULL) AS replay_grade,
+    any_value(replay_ns) FILTER (found_id IS NULL) AS replay_ns,
     quantile_cont(duration_ns, 0.5) AS median_ns,
     quantile_cont(duration_ns, 0.95) AS p95_ns,
     quantile_cont(duration_ns, 0.99) AS p99_ns

@@ -60,19 +60,31 @@ annotated AS (
     SELECT DISTINCT trace, coalesce(device, -1) AS place FROM stepped WHERE step IS NOT NULL
 ),
 
--- One number for all kernels, so that a kernel finds the one a period before it by a single integer.
+-- Numbers compare faster than ids. `step` is more than any of them.
+names AS (
+    SELECT name_id, row_number() OVER () AS name, 1 + count(*) OVER () AS step
+    FROM (SELECT DISTINCT name_id FROM activities WHERE is_kernel AND name_id IS NOT NULL)
+),
+
+-- One number for all kernels, so that a kernel finds the one of its name a period before it by a single integer.
 ordered AS (
     SELECT
-        trace,
-        coalesce(device, -1) AS place,
-        name_id,
-        launch_index,
-        duration_ns,
-        start_ns - lag(end_ns) OVER in_time AS pause_ns,
-        row_number() OVER in_time AS position
-    FROM activities
-    WHERE is_kernel AND (trace, coalesce(device, -1)) NOT IN (SELECT (trace, place) FROM annotated)
-    WINDOW in_time AS (ORDER BY trace, coalesce(device, -1), start_ns, launch_index)
+        a.trace,
+        coalesce(a.device, -1) AS place,
+        n.name,
+        lag(n.name) OVER in_time AS name_before,
+        lead(n.name) OVER in_time AS name_after,
+        a.launch_index,
+        a.duration_ns,
+        coalesce(sum(a.duration_ns) OVER (in_time ROWS UNBOUNDED PRECEDING), 0) AS spent_ns,
+        a.start_ns - lag(a.end_ns) OVER in_time AS pause_ns,
+        row_number() OVER in_time AS position,
+        n.step,
+        position * n.step + n.name AS named_position
+    FROM activities AS a
+    LEFT JOIN names AS n ON a.name_id = n.name_id
+    WHERE a.is_kernel AND (a.trace, coalesce(a.device, -1)) NOT IN (SELECT (trace, place) FROM annotated)
+    WINDOW in_time AS (ORDER BY a.trace, coalesce(a.device, -1), a.start_ns, a.launch_index)
 ),
 
 series AS (
@@ -82,33 +94,54 @@ series AS (
 ),
 
 candidates AS (
-    SELECT s.trace, s.place, s.first_position, d.distance
+    SELECT s.trace, s.place, s.first_position, s.last_position, d.distance
     FROM (
-        SELECT trace, place, position - lag(position) OVER (PARTITION BY hash(trace, place, name_id) ORDER BY position) AS distance FROM ordered
+        SELECT trace, place, position - lag(position) OVER (PARTITION BY hash(trace, place, name) ORDER BY position) AS distance FROM ordered
     ) AS d
     INNER JOIN series AS s USING (trace, place)
     WHERE d.distance IS NOT NULL
-    GROUP BY s.trace, s.place, s.first_position, d.distance
+    GROUP BY s.trace, s.place, s.first_position, s.last_position, d.distance
     QUALIFY row_number() OVER (PARTITION BY s.trace, s.place ORDER BY sum(d.distance) DESC, d.distance) <= 12
 ),
 
-repeated AS (
-    SELECT c.trace, c.place, c.distance, a.position, a.duration_ns
+-- Of kernels in a row that have the name of the one before, the first and the last: few, so that what follows sorts little.
+edges AS (
+    SELECT
+        c.trace,
+        c.place,
+        c.distance,
+        a.position,
+        a.spent_ns,
+        a.duration_ns,
+        NOT coalesce(a.position - c.distance > c.first_position AND a.name_before = b.name_before, false) AS is_first,
+        NOT coalesce(a.position < c.last_position AND a.name_after = b.name_after, false) AS is_final
     FROM candidates AS c
     INNER JOIN ordered AS a ON c.trace = a.trace AND c.place = a.place
-    INNER JOIN ordered AS b ON b.position = a.position - c.distance
-    -- No equality, so that the planner joins by position and not by name.
-    WHERE a.position - c.distance >= c.first_position AND CASE WHEN a.name_id = b.name_id THEN true ELSE false END
+    INNER JOIN ordered AS b ON b.named_position = a.named_position - c.distance * a.step
+    WHERE a.position - c.distance >= c.first_position AND (is_first OR is_final)
+),
+
+streaks AS (
+    SELECT
+        trace,
+        place,
+        distance,
+        position AS first_position,
+        CASE WHEN is_final THEN position ELSE lead(position) OVER in_order END AS last_position,
+        CASE WHEN is_final THEN 0 ELSE lead(spent_ns) OVER in_order - spent_ns END + coalesce(duration_ns, 0) AS total_ns
+    FROM edges
+    WINDOW in_order AS (PARTITION BY trace, place, distance ORDER BY position)
+    QUALIFY is_first
 ),
 
 parted AS (
     SELECT *, sum(CASE WHEN is_break THEN 1 ELSE 0 END) OVER (in_order ROWS UNBOUNDED PRECEDING) AS island
     FROM (
-        SELECT *, coalesce(position - lag(position) OVER in_order > 1 + distance // 10, true) AS is_break
-        FROM repeated
-        WINDOW in_order AS (PARTITION BY trace, place, distance ORDER BY position)
+        SELECT *, coalesce(first_position - lag(last_position) OVER in_order > 1 + distance // 10, true) AS is_break
+        FROM streaks
+        WINDOW in_order AS (PARTITION BY trace, place, distance ORDER BY first_position)
     )
-    WINDOW in_order AS (PARTITION BY trace, place, distance ORDER BY position)
+    WINDOW in_order AS (PARTITION BY trace, place, distance ORDER BY first_position)
 ),
 
 runs AS (
@@ -116,16 +149,16 @@ runs AS (
         r.trace,
         r.place,
         r.distance,
-        min(r.position) - r.distance AS first_position,
-        max(r.position) AS last_position,
-        count(*) AS length,
-        any_value(s.last_position) - max(r.position) < r.distance AS reaches_end,
-        100 * (count(*) + r.distance) / any_value(s.n) AS covered_pct,
-        greatest((count(*) + r.distance) / any_value(s.n), sum(r.duration_ns) / nullif(any_value(s.total_ns), 0)) >= 0.1 AS is_large
+        min(r.first_position) - r.distance AS first_position,
+        max(r.last_position) AS last_position,
+        sum(1 + r.last_position - r.first_position)::BIGINT AS length,
+        any_value(s.last_position) - max(r.last_position) < r.distance AS reaches_end,
+        100 * (length + r.distance) / any_value(s.n) AS covered_pct,
+        greatest((length + r.distance) / any_value(s.n), sum(r.total_ns) / nullif(any_value(s.total_ns), 0)) >= 0.1 AS is_large
     FROM parted AS r
     INNER JOIN series AS s USING (trace, place)
     GROUP BY r.trace, r.place, r.distance, r.island
-    HAVING count(*) >= r.distance
+    HAVING length >= r.distance
 ),
 
 classed AS (

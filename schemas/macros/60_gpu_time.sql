@@ -10,7 +10,7 @@ SELECT
     end_ns - start_ns AS span_ns,
     busy_ns,
     end_ns - start_ns - busy_ns AS idle_ns,
-    100 * busy_ns / nullif(end_ns - start_ns, 0) AS busy_pct,
+    100::DOUBLE * busy_ns / nullif(end_ns - start_ns, 0) AS busy_pct,
     total_ns,
     kernel_ns,
     total_ns - busy_ns AS overlap_ns,

@@ -13,7 +13,7 @@ SELECT
     g.cause,
     count(*) AS n,
     sum(g.gap_ns)::BIGINT AS idle_ns,
-    100 * sum(g.gap_ns) / any_value(s.span_ns) AS share_pct,
+    100 * sum(g.gap_ns) / nullif(any_value(s.span_ns), 0) AS share_pct,
     median(g.gap_ns) AS median_ns,
     max(g.gap_ns) AS max_ns,
     sum(g.host_late_ns)::BIGINT AS host_late_ns,

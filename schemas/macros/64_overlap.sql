@@ -13,6 +13,7 @@ SELECT
     communication_ns + copy_ns - communication_or_copy_ns AS communication_copy_ns,
     computation_or_communication_ns - computation_ns AS exposed_communication_ns,
     busy_ns - computation_or_communication_ns AS exposed_copy_ns,
-    100 * (computation_ns + communication_ns - computation_or_communication_ns) / nullif(communication_ns, 0) AS hidden_communication_pct
+    100::DOUBLE * (computation_ns + communication_ns - computation_or_communication_ns) / nullif(communication_ns, 0)
+        AS hidden_communication_pct
 FROM time_unions(source, fills := 'copies')
 ORDER BY trace, device;

@@ -1,5 +1,6 @@
--- Collective operations with their sizes, one row per launch. Sizes and bus bandwidth as in nccl-tests (doc/PERFORMANCE.md): `bytes` is
--- the larger of what a rank gives and gets, and the factor makes the bandwidth comparable to that of the links. Algorithm and
+-- Collective operations with their sizes, one row per launch. Sizes and bus bandwidth as in nccl-tests (doc/PERFORMANCE.md; src/gather.cu
+-- and src/scatter.cu): `bytes` is the larger of what a rank gives and gets, and the factor makes the bandwidth comparable to that of the
+-- links. Algorithm and
 -- protocol stand in the names of the kernels of NCCL and RCCL where they are fixed when the code is compiled.
 CREATE OR REPLACE MACRO collective_launches(source) AS TABLE
 WITH sized AS (
@@ -48,8 +49,11 @@ SELECT
         WHEN group_size IS NULL OR group_size < 1 THEN NULL
         WHEN operation LIKE 'allreduce%' THEN 2 * (group_size - 1) / group_size
         WHEN
-            operation LIKE 'allgather%' OR operation LIKE 'reducescatter%' OR operation LIKE 'alltoall%'
+            operation LIKE 'allgather%'
+            OR operation LIKE 'reducescatter%'
+            OR operation LIKE 'alltoall%'
+            OR operation IN ('gather', 'scatter')
             THEN (group_size - 1) / group_size
-        WHEN operation IN ('broadcast', 'reduce', 'send', 'recv', 'sendrecv', 'gather', 'scatter') THEN 1
+        WHEN operation IN ('broadcast', 'reduce', 'send', 'recv', 'sendrecv') THEN 1
     END AS bus_gbs
 FROM sized;

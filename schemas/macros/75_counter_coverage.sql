@@ -21,7 +21,7 @@ chosen AS (
         any_value(category) AS category,
         sum(coalesce(n, 1))::BIGINT AS n,
         sum(coalesce(total_ns, duration_ns))::BIGINT AS total_ns,
-        100 * sum(coalesce(total_ns, duration_ns)) / sum(sum(coalesce(total_ns, duration_ns))) OVER (PARTITION BY trace)
+        100 * sum(coalesce(total_ns, duration_ns)) / nullif(sum(sum(coalesce(total_ns, duration_ns))) OVER (PARTITION BY trace), 0)
             AS share_pct
     FROM work
     WHERE timing = 'timeline' AND kind = 'kernel' AND (origin IS NULL OR (origin <> 'launches' AND counted))

@@ -6,7 +6,9 @@ SELECT
     any_value(kind) AS kind,
     any_value(short_name) AS short_name,
     any_value(category) AS category,
-    any_value(op) AS op,
+    -- Calls found for launches of one signature may differ.
+    coalesce(any_value(op) FILTER (found_by IS NULL), CASE WHEN min(op) = max(op) THEN min(op) END) AS op,
+    CASE WHEN bool_or(op IS NOT NULL AND found_by IS NULL) IS NOT TRUE THEN min(found_by) END AS found_by,
     timing = 'timeline' AND bool_and(counted) AS counted,
     count(*) AS n,
     count(duration_ns) AS timed,

@@ -15,9 +15,35 @@
 -- erfc: Chebyshev fit, relative error under 1.2e-7 (Press et al., Numerical Recipes, 6.2).
 CREATE OR REPLACE MACRO diff_between(summed, single, before_trace, after_trace, threshold := 0.03) AS TABLE
 WITH named_sides AS (
-    SELECT 'before' AS side, trace FROM traces_named(before_trace)
+    SELECT 'before' AS side, trace, coalesce('run ' || run, trace_id) AS work FROM traces_named(before_trace)
     UNION ALL
-    SELECT 'after' AS side, trace FROM traces_named(after_trace)
+    SELECT 'after' AS side, trace, coalesce('run ' || run, trace_id) AS work FROM traces_named(after_trace)
+),
+
+graded AS (
+    SELECT
+        * EXCLUDE (counted),
+        counted AS counted_anywhere,
+        kind = 'kernel' AS of_kernels,
+        timing = 'timeline' AND origin <> 'report_phase' AS eligible,
+        (CASE origin WHEN 'launches' THEN 0 WHEN 'report_grid' THEN 1 ELSE 2 END, trace) AS place
+    FROM (
+        FROM query_table(summed)
+        UNION ALL BY NAME
+        -- Of a relation without these columns, only what counts anyway does.
+        SELECT NULL::VARCHAR AS timing, NULL::VARCHAR AS origin WHERE false
+    )
+    INNER JOIN named_sides USING (trace)
+),
+
+-- Each side counts by itself: where nothing of a run counts there, the best rows do, as in `named_rollups`.
+counting AS (
+    SELECT
+        *,
+        counted_anywhere
+        OR (eligible AND NOT bool_or(counted_anywhere) OVER same AND place = min(place) FILTER (eligible) OVER same) AS counted
+    FROM graded
+    WINDOW same AS (PARTITION BY side, work, of_kernels)
 ),
 
 sides AS (
@@ -27,13 +53,14 @@ sides AS (
         any_value(name_id) AS name_id,
         any_value(short_name) AS short_name,
         any_value(category) AS category,
-        any_value(op) AS op,
+        -- Calls found for launches of one signature may differ.
+        coalesce(any_value(op) FILTER (found_by IS NULL), CASE WHEN min(op) = max(op) THEN min(op) END) AS op,
+        CASE WHEN bool_or(op IS NOT NULL AND found_by IS NULL) IS NOT TRUE THEN min(found_by) END AS found_by,
         sum(n)::BIGINT AS n,
         sum(timed)::BIGINT AS timed,
         sum(total_ns)::BIGINT AS total_ns,
         sum(sum_squares_ns2) AS sum_squares
-    FROM query_table(summed)
-    INNER JOIN named_sides USING (trace)
+    FROM counting
     WHERE counted
     GROUP BY side, signature_id
 ),
@@ -87,7 +114,7 @@ paired AS (
         arg_max(short_name, total_ns) FILTER (side = 'before') AS kernel_before,
         arg_max(short_name, total_ns) FILTER (side = 'after') AS kernel_after,
         arg_max(category, total_ns) AS category,
-        arg_max(op, total_ns) AS op,
+        arg_max(op || coalesce(' (' || found_by || ')', ''), total_ns) AS op,
         coalesce(sum(n) FILTER (side = 'before'), 0)::BIGINT AS n_before,
         coalesce(sum(n) FILTER (side = 'after'), 0)::BIGINT AS n_after,
         coalesce(sum(total_ns) FILTER (side = 'before'), 0)::BIGINT AS total_before_ns,
@@ -250,7 +277,7 @@ SELECT
     total_before_ns,
     total_after_ns,
     total_after_ns - total_before_ns AS delta_ns,
-    100 * (total_after_ns - total_before_ns) / nullif(total_before_ns, 0) AS delta_pct,
+    100::DOUBLE * (total_after_ns - total_before_ns) / nullif(total_before_ns, 0) AS delta_pct,
     mean_before_ns,
     mean_after_ns,
     100 * (ratio - 1) AS mean_delta_pct,

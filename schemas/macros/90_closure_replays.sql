@@ -1,15 +1,17 @@
 -- (A view among the macros: a macro that calls another one binds what that one reads as soon as it is made.)
 -- What a signature costs on a GPU by its replays: the latest run that replayed it as the same kernel (L0, L1), the mean over its calls
--- weighted by their launches; of energy, the latest such run that measured it. Where it never was, the latest reason.
+-- weighted by their launches; of energy, the latest such run that measured it. Where it never was, the latest reason. A call that was found
+-- for launches without one has a signature of its own; one that was tried and not believed gives no time.
 CREATE OR REPLACE VIEW closure_replays AS
 WITH replayed AS (
     SELECT
-        r.signature_id,
+        coalesce(r.found_id, r.signature_id) AS signature_id,
+        r.found_id IS NOT NULL OR r.dims_source IS NULL OR r.dims_source = 'op' AS believed,
         u.gpu,
         u.run_id,
         u.started,
-        CASE WHEN r.grade IN ('L0', 'L1') AND r.mean_ns IS NOT NULL THEN coalesce(r.launches, 1) END AS weight,
-        CASE WHEN r.grade IN ('L0', 'L1') AND r.above_gap_mj IS NOT NULL THEN coalesce(r.launches, 1) END AS energy_weight,
+        CASE WHEN believed AND r.grade IN ('L0', 'L1') AND r.mean_ns IS NOT NULL THEN coalesce(r.launches, 1) END AS weight,
+        CASE WHEN believed AND r.grade IN ('L0', 'L1') AND r.above_gap_mj IS NOT NULL THEN coalesce(r.launches, 1) END AS energy_weight,
         r.grade,
         r.route,
         r.cache,
@@ -17,7 +19,7 @@ WITH replayed AS (
         (r.high_ns - r.low_ns) / 2 AS half_ns,
         r.above_gap_mj,
         (r.above_gap_high_mj - r.above_gap_low_mj) / 2 AS above_half_mj,
-        r.grade || coalesce(': ' || r.reason, '') AS reason,
+        CASE WHEN believed THEN '' ELSE 'no call was found: ' END || r.grade || coalesce(': ' || r.reason, '') AS reason,
         coalesce(r.energy_reason, u.energy_reason) AS energy_reason,
         c.clock_mhz,
         c.energy_sm_mhz,

@@ -123,7 +123,7 @@ SELECT
     w.method,
     w.period_ns,
     s.readings,
-    100 * s.covered_ns / (w.end_ns - w.start_ns) AS coverage_pct,
+    100::DOUBLE * s.covered_ns / (w.end_ns - w.start_ns) AS coverage_pct,
     CASE WHEN s.covered_ns > 0 THEN s.energy_mj END AS energy_mj,
     CASE WHEN s.covered_ns > 0 THEN 1.96 * sqrt(greatest(0, s.variance)) END AS error_mj,
     CASE WHEN s.covered_ns > 0 THEN 1e6 * s.energy_mj / s.covered_ns END AS mean_power_w,
@@ -134,7 +134,10 @@ SELECT
         WHEN w.period_ns IS NULL THEN 'too few readings to tell how far apart they are'
         WHEN coalesce(s.covered_ns, 0) <= 0 THEN 'no readings during the window'
         WHEN s.covered_ns < 0.9995 * (w.end_ns - w.start_ns)
-            THEN format('readings cover {:.1f} % of the window, and the energy is that of this part', 100 * s.covered_ns / (w.end_ns - w.start_ns))
+            THEN format(
+                'readings cover {:.1f} % of the window, and the energy is that of this part',
+                100::DOUBLE * s.covered_ns / (w.end_ns - w.start_ns)
+            )
     END AS reason
 FROM windows AS w
 LEFT JOIN summed AS s ON w.trace = s.trace AND w.series = s.series AND w.a_ns = s.a_ns AND w.b_ns = s.b_ns

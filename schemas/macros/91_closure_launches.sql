@@ -3,6 +3,7 @@
 -- Without either, all launches of the stage count, in no iteration. `gap_ns` is how long the device had waited before the launch, from the
 -- begin of the iteration on, and `busy_ns` what the launch adds to the time in which the device ran anything. `queued` launches were made
 -- before the device was through with the work before: their gap is the device's own. `beside`: other work still ran when it began.
+-- `held_up`: it waited 10 µs longer than the same launch of another iteration, as where a profiler empties its buffers (11 ms were seen).
 -- A collective counts from when the last rank has come: its wait for the others, where their traces are here, is no part of it.
 --
 -- Launches of a CUDA graph have no operator. Where another trace tells what the kernels of the stage are, `signature_id` is that of the same
@@ -26,6 +27,8 @@ launched AS (
         k.trace_id,
         w.stage,
         k.signature_id,
+        k.found_id,
+        k.found_by,
         hash(k.name_id, k.grid_x, k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z) AS shape,
         k.kind,
         k.short_name,
@@ -146,6 +149,10 @@ named AS (
     LEFT JOIN (SELECT DISTINCT stage, launches_trace_id AS trace_id FROM closure_stages WHERE launches_trace_id <> kernels_trace_id) AS o
         ON n.trace_id = o.trace_id AND n.stage = o.stage
     LEFT JOIN told AS t ON n.trace_id = t.trace_id AND n.stage = t.stage AND n.shape = t.shape
+),
+
+waiting AS (
+    SELECT *, greatest(0, arrived_ns - greatest(before_ns, iteration_start_ns))::BIGINT AS gap_ns FROM named
 )
 
 SELECT
@@ -154,6 +161,8 @@ SELECT
     marked,
     iteration_start_ns,
     CASE WHEN elsewhere AND unmatched IS NULL THEN told_id ELSE signature_id END AS signature_id,
+    CASE WHEN elsewhere AND unmatched IS NULL THEN NULL ELSE found_id END AS found_id,
+    CASE WHEN elsewhere AND unmatched IS NULL THEN NULL ELSE found_by END AS found_by,
     unmatched,
     kind,
     short_name,
@@ -164,8 +173,9 @@ SELECT
     end_ns,
     duration_ns,
     wait_ns,
-    greatest(0, arrived_ns - greatest(before_ns, iteration_start_ns))::BIGINT AS gap_ns,
+    gap_ns,
+    coalesce(gap_ns - min(gap_ns) OVER (PARTITION BY trace_id, stage, shape, ordinal) > 10000, false) AS held_up,
     greatest(0, end_ns - greatest(start_ns, before_ns))::BIGINT AS busy_ns,
     coalesce(queued_ns < before_ns, false) AS queued,
     coalesce(arrived_ns < before_ns, false) AS beside
-FROM named;
+FROM waiting;

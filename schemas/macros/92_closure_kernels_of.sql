@@ -4,11 +4,26 @@
 -- Where the power cap held the model at a lower clock, a kernel that it slows down in a loop, too, takes longer and costs less than replayed
 -- at full clock (clock_ns, clock_mj): in between the two clocks at which it was measured, the time goes with 1 / clock, the energy with it.
 CREATE OR REPLACE MACRO closure_kernels_of(source) AS TABLE
-WITH launched AS (
+WITH replayed AS MATERIALIZED (
+    FROM closure_replays
+),
+
+-- A launch without a recorded call counts as the call that was found for it, where that was replayed.
+called AS (
+    SELECT
+        l.* EXCLUDE (signature_id, found_id, found_by),
+        CASE WHEN f.signature_id IS NULL THEN l.signature_id ELSE l.found_id END AS signature_id,
+        CASE WHEN f.signature_id IS NOT NULL THEN l.found_by END AS found_by
+    FROM closure_launches(source) AS l
+    LEFT JOIN (SELECT DISTINCT signature_id FROM replayed) AS f ON l.found_id = f.signature_id
+),
+
+launched AS (
     SELECT
         trace_id,
         stage,
         signature_id,
+        found_by,
         any_value(short_name) AS kernel,
         any_value(kind) AS kind,
         any_value(category) AS category,
@@ -19,8 +34,8 @@ WITH launched AS (
         count(*) AS n,
         sum(duration_ns) AS total_ns,
         sum(wait_ns) AS wait_ns
-    FROM closure_launches(source)
-    GROUP BY trace_id, stage, signature_id
+    FROM called
+    GROUP BY trace_id, stage, signature_id, found_by
 ),
 
 counted AS (
@@ -47,7 +62,7 @@ staged AS (
 fitting AS (
     SELECT s.trace_id, s.stage, s.mode, s.kernels_trace_id, r.*
     FROM staged AS s
-    INNER JOIN closure_replays AS r ON s.gpu = r.gpu OR s.gpu IS NULL OR r.gpu IS NULL
+    INNER JOIN replayed AS r ON s.gpu = r.gpu OR s.gpu IS NULL OR r.gpu IS NULL
     WHERE r.signature_id IN (SELECT signature_id FROM launched)
     QUALIFY row_number() OVER (
         PARTITION BY s.trace_id, s.stage, s.mode, s.kernels_trace_id, r.signature_id
@@ -56,7 +71,7 @@ fitting AS (
 ),
 
 elsewhere AS (
-    SELECT signature_id, string_agg(DISTINCT gpu, ', ' ORDER BY gpu) AS gpus FROM closure_replays WHERE mean_ns IS NOT NULL GROUP BY signature_id
+    SELECT signature_id, string_agg(DISTINCT gpu, ', ' ORDER BY gpu) AS gpus FROM replayed WHERE mean_ns IS NOT NULL GROUP BY signature_id
 )
 
 SELECT
@@ -71,12 +86,16 @@ SELECT
         WHEN l.category IN ('GEMM', 'GEMV') AND l.library IN ('cuBLAS', 'cuBLASLt', 'rocBLAS', 'hipBLASLt', 'Tensile', 'CUTLASS') THEN 2
         ELSE 3
     END AS tier,
-    coalesce(r.route, 'none') AS route,
+    CASE
+        WHEN l.found_by IS NOT NULL THEN l.found_by
+        WHEN r.mean_ns IS NOT NULL AND r.route IN ('inherited', 'inferred') THEN 'aten'
+        ELSE coalesce(r.route, 'none')
+    END AS route,
     r.grade,
     r.cache,
     l.n / s.iterations AS n,
     l.total_ns / s.iterations AS recorded_ns,
-    100 * l.total_ns / sum(l.total_ns) OVER (PARTITION BY s.trace, s.stage, s.mode) AS share_pct,
+    100 * l.total_ns / nullif(sum(l.total_ns) OVER (PARTITION BY s.trace, s.stage, s.mode), 0) AS share_pct,
     l.n / s.iterations * r.mean_ns AS replayed_ns,
     CASE WHEN r.mean_ns IS NOT NULL THEN l.n / s.iterations * coalesce(r.half_ns, 0) END AS replayed_half_ns,
     r.mean_ns * l.n / l.total_ns AS ratio,

@@ -51,7 +51,8 @@ flows AS (
         count(*) FILTER (queued AND gap_ns > 0) AS queued_gaps,
         count(*) AS n,
         median(gap_ns) FILTER (queued AND gap_ns > 0) AS queued_gap_ns,
-        sum(gap_ns) FILTER (queued) AS queued_total_ns,
+        sum(gap_ns) FILTER (queued AND NOT held_up) AS queued_total_ns,
+        count(*) FILTER (NOT (queued AND held_up)) AS flowing,
         sum(busy_ns) AS traced_busy_ns,
         count(*) FILTER (category = 'COMMUNICATION') AS exchanges,
         count(*) FILTER (category = 'COMMUNICATION' AND wait_ns IS NULL) AS unmatched,
@@ -84,7 +85,7 @@ joined AS (
         END AS gap_source,
         CASE
             WHEN s.mode = 'cuda_graph' AND own_gaps AND s.launches_trace_id = s.trace_id
-                THEN greatest(0, f.queued_total_ns / k.iterations - f.n * f.alone_share / k.iterations * f.queued_gap_ns)
+                THEN greatest(0, f.queued_total_ns / k.iterations - f.flowing * f.alone_share / k.iterations * f.queued_gap_ns)
         END AS idle_ns,
         u.uuid AS energy_board,
         coalesce(u.gap_power_w, s.gap_power_w) AS gap_power_w,
@@ -106,7 +107,7 @@ timed AS (
         kernels_ns + clock_ns - overlap_ns + rest_ns AS predicted_busy_ns,
         predicted_busy_ns + coalesce(gaps_ns, 0) + coalesce(idle_ns, 0) AS predicted_ns,
         predicted_ns - rest_ns AS predicted_replayed_ns,
-        CASE WHEN waits_unknown IS NOT TRUE THEN 100 * coalesce(busy_ns, predicted_busy_ns) / wall_ns END AS busy_share_pct,
+        CASE WHEN waits_unknown IS NOT TRUE THEN 100::DOUBLE * coalesce(busy_ns, predicted_busy_ns) / wall_ns END AS busy_share_pct,
         CASE WHEN wall_ns IS NULL THEN 'unmeasured' WHEN waits_unknown THEN 'unknown' WHEN busy_share_pct >= 80 THEN 'GPU bound' ELSE 'host bound' END AS status,
         CASE WHEN status = 'host bound' AND NOT is_part THEN wall_ns - predicted_ns END AS waiting_ns,
         greatest(0, coalesce(waiting_ns, 0)) AS paused_ns
@@ -116,7 +117,7 @@ timed AS (
 powered AS (
     SELECT
         *,
-        100 * powered_ns / nullif(powered_ns + unpowered_ns, 0) AS powered_time_pct,
+        100::DOUBLE * powered_ns / nullif(powered_ns + unpowered_ns, 0) AS powered_time_pct,
         (above_gap_mj + clock_mj) / nullif(powered_ns, 0) * unpowered_ns AS unpowered_mj,
         above_gap_mj + clock_mj + unpowered_mj AS above_gap_all_mj,
         1e-6 * gap_power_w * predicted_ns AS gap_mj,
@@ -169,7 +170,7 @@ SELECT
     signatures,
     n,
     100 * replayed_n / n AS replayed_launches_pct,
-    100 * compared_ns / nullif(recorded_ns, 0) AS replayed_time_pct,
+    100::DOUBLE * compared_ns / nullif(recorded_ns, 0) AS replayed_time_pct,
     caches,
     recorded_ns,
     compared_ns,

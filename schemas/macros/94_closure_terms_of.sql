@@ -11,8 +11,8 @@ WITH listed AS (
         unnest([
             (
                 'time', 'kernels', 'addend', 'predicted', kernels_ns - inherited_ns - inferred_ns,
-                CASE WHEN kernels_ns > 0 THEN kernels_ns - inherited_ns - inferred_ns - kernels_half_ns END,
-                CASE WHEN kernels_ns > 0 THEN kernels_ns - inherited_ns - inferred_ns + kernels_half_ns END, 'ns',
+                CASE WHEN kernels_ns > inherited_ns + inferred_ns THEN kernels_ns - inherited_ns - inferred_ns - kernels_half_ns END,
+                CASE WHEN kernels_ns > inherited_ns + inferred_ns THEN kernels_ns - inherited_ns - inferred_ns + kernels_half_ns END, 'ns',
                 'replays (' || coalesce(caches, 'none') || ')',
                 format('{:.1f} % of the launches, {:.1f} % of their recorded time', replayed_launches_pct, replayed_time_pct)
             ),

@@ -26,10 +26,27 @@ recorded AS (
     GROUP BY ALL
 ),
 
+told AS (
+    SELECT
+        *,
+        min(bytes) OVER same < max(bytes) OVER same OR min(group_size) OVER same < max(group_size) OVER same AS several
+    FROM recorded
+    WINDOW same AS (PARTITION BY signature_id)
+),
+
 replayed AS (
-    SELECT r.*, c.grade, c.mean_ns, coalesce(c.reason, CASE WHEN c.signature_id IS NULL THEN 'not replayed' END) AS reason
-    FROM recorded AS r
-    LEFT JOIN closure_replays AS c ON r.signature_id = c.signature_id AND r.gpu = c.gpu
+    SELECT
+        t.* EXCLUDE (several),
+        c.grade,
+        CASE WHEN NOT coalesce(t.several, false) THEN c.mean_ns END AS mean_ns,
+        CASE
+            WHEN c.signature_id IS NULL THEN 'not replayed'
+            WHEN t.several AND c.mean_ns IS NOT NULL
+                THEN 'one signature has several sizes (recorded without shapes): its replays are a mean over them'
+            ELSE c.reason
+        END AS reason
+    FROM told AS t
+    LEFT JOIN closure_replays AS c ON t.signature_id = c.signature_id AND t.gpu = c.gpu
 )
 
 SELECT

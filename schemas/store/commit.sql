@@ -32,14 +32,27 @@ SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY launch_index;
 -- name: launches_in_iterations
 -- The iterations are found here once, so that a condition on `steady` costs a column and no window.
 INSERT INTO launches BY NAME
-WITH parts AS (
+WITH parts AS NOT MATERIALIZED (
     SELECT * FROM launches WHERE false
     UNION ALL BY NAME
     SELECT * FROM read_parquet($files, union_by_name = true)
 ),
 
 named AS (
-    SELECT parts.*, '' AS trace, signatures.name_id FROM parts LEFT JOIN signatures USING (signature_id)
+    SELECT
+        '' AS trace,
+        p.trace_id,
+        p.device,
+        p.kind,
+        s.name_id,
+        p.launch_index,
+        p.launch_start_ns,
+        p.start_ns,
+        p.end_ns,
+        p.duration_ns,
+        p.timing
+    FROM parts AS p
+    LEFT JOIN signatures AS s ON p.signature_id = s.signature_id
 )
 
 SELECT parts.* EXCLUDE (iteration, steady), found.iteration, found.steady
@@ -130,6 +143,49 @@ SET
     launches = (SELECT count(*) FROM launches WHERE launches.trace_id = $trace_id),
     ingested_at = now() AT TIME ZONE 'UTC'
 WHERE trace_id = $trace_id;
+
+-- name: span
+-- When the launches of a timeline ran. A bin is a power of two, so that bins of several traces fit into each other. No bins where sums of
+-- times might not fit into 64 bits: a launch or two with a damaged clock stretch a trace over decades.
+UPDATE traces
+SET
+    launches_start_ns = found.first_ns,
+    launches_end_ns = found.last_ns,
+    bin_ns = CASE
+        WHEN found.n > $fewest_binned AND found.n::DOUBLE * (found.last_ns::DOUBLE - found.first_ns) < 9e18
+            THEN pow(2, ceil(log2(greatest(found.last_ns - found.first_ns, $bins) / $bins)))::BIGINT
+    END
+FROM (
+    SELECT count(*) AS n, min(start_ns) AS first_ns, max(end_ns) AS last_ns
+    FROM launches
+    WHERE trace_id = $trace_id AND timing = 'timeline' AND start_ns IS NOT NULL AND end_ns IS NOT NULL
+) AS found
+WHERE traces.trace_id = $trace_id;
+
+-- name: bin_up
+INSERT INTO timeline_bins BY NAME
+SELECT
+    l.trace_id,
+    l.process,
+    l.device,
+    l.stream,
+    l.queue,
+    k.category,
+    (l.start_ns - t.launches_start_ns) // t.bin_ns AS first_bin,
+    (l.end_ns - t.launches_start_ns - 1) // t.bin_ns AS last_bin,
+    count(*) AS n,
+    sum(l.start_ns - t.launches_start_ns)::BIGINT AS begins_ns,
+    sum(l.end_ns - t.launches_start_ns)::BIGINT AS ends_ns
+FROM launches AS l
+INNER JOIN traces AS t ON l.trace_id = t.trace_id AND t.bin_ns IS NOT NULL
+LEFT JOIN signatures AS s USING (signature_id)
+LEFT JOIN kernel_names AS k USING (name_id)
+WHERE l.trace_id = $trace_id AND l.timing = 'timeline' AND l.start_ns IS NOT NULL AND l.end_ns IS NOT NULL
+GROUP BY ALL
+ORDER BY first_bin, device, stream, category;
+
+-- name: forget_bins
+DELETE FROM timeline_bins WHERE trace_id = $trace_id;
 
 -- name: roll_up
 INSERT INTO rollups BY NAME

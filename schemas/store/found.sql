@@ -1,11 +1,15 @@
 -- Operator calls that were found for launches recorded without one. `found_rows` holds the new ones.
 
 -- name: forget
--- Launches that get a new one lose the old one; with $renew, all that no replay found goes.
+-- Launches that get a new one lose the old one; with $renew, all that no replay found goes. What names only the operator takes no call
+-- that a replay found.
 DELETE FROM found_calls
 WHERE
     trace_id = $trace_id
-    AND (($renew AND run_id IS NULL) OR launch_index IN (SELECT f.launch_index FROM found_rows AS f WHERE f.trace_id = $trace_id));
+    AND (
+        ($renew AND run_id IS NULL)
+        OR launch_index IN (SELECT f.launch_index FROM found_rows AS f WHERE f.trace_id = $trace_id AND f.call_kernels IS NOT NULL)
+    );
 
 -- name: calls
 INSERT INTO op_calls BY NAME
@@ -23,7 +27,13 @@ WHERE NOT EXISTS (SELECT 1 FROM signatures AS present WHERE present.signature_id
 SELECT * FROM kernel_names WHERE name_id IN (SELECT name_id FROM found_rows);
 
 -- name: found_calls
-INSERT INTO found_calls BY NAME SELECT * FROM found_rows;
+INSERT INTO found_calls BY NAME
+SELECT *
+FROM found_rows AS part
+WHERE
+    NOT EXISTS (
+        SELECT 1 FROM found_calls AS present WHERE present.trace_id = part.trace_id AND present.launch_index = part.launch_index
+    );
 
 -- name: unmark
 UPDATE launches SET found_id = NULL, found_by = NULL WHERE trace_id = $trace_id AND found_id IS NOT NULL;

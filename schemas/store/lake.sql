@@ -16,6 +16,9 @@ ATTACH {uri} AS warehouse (CREATE_IF_NOT_EXISTS false);
 -- name: create
 ATTACH {uri} AS warehouse (DATA_PATH {data});
 
+-- name: first_file
+SELECT file FROM glob($pattern) LIMIT 1;
+
 -- name: attach_queue
 -- A second connection to the server, on which committers wait for their turn.
 ATTACH {address} AS commit_queue (TYPE postgres, READ_ONLY);
@@ -28,8 +31,33 @@ SET GLOBAL memory_limit = '2GB';
 SET GLOBAL temp_directory = {folder};
 
 -- name: queue
--- Held until the transaction of this connection ends, or its process.
-FROM postgres_query('commit_queue', 'SELECT pg_advisory_xact_lock(hashtext(''kerneldb commit''))::text');
+-- Held until the transaction of this connection ends, or its process; of a machine that is gone, for less than two minutes. A wait ends
+-- after a second, with an error.
+FROM postgres_query(
+    'commit_queue',
+    'SELECT
+        set_config(''tcp_keepalives_idle'', ''60'', false) AS keepalive_idle,
+        set_config(''tcp_keepalives_interval'', ''10'', false) AS keepalive_interval,
+        set_config(''tcp_keepalives_count'', ''3'', false) AS keepalive_count,
+        set_config(''lock_timeout'', ''1s'', true) AS patience,
+        pg_advisory_xact_lock(hashtext(''kerneldb commit''))::text AS turn'
+);
+
+-- name: holder
+-- Who has the turn now, and since when.
+FROM postgres_query(
+    'commit_queue',
+    'SELECT
+        ''process '' || a.pid || '' of the server''
+        || coalesce('' for '' || host(a.client_addr), '''') || coalesce('', '' || a.xact_start, '''')
+    FROM pg_locks AS l
+    INNER JOIN pg_stat_activity AS a USING (pid)
+    WHERE
+        l.locktype = ''advisory''
+        AND l.granted
+        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    LIMIT 1'
+);
 
 -- name: data_path
 SELECT tags['data_path'] FROM duckdb_databases() WHERE database_name = $database;

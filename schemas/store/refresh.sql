@@ -18,3 +18,10 @@ DELETE FROM signatures WHERE signature_id IN (SELECT signature_id FROM derived);
 
 -- name: insert_signatures
 INSERT INTO signatures BY NAME SELECT * FROM derived;
+
+-- name: unbinned
+-- Traces of which it is not known when their launches ran; $everything: also those with bins, where categories of names are anew.
+SELECT trace_id
+FROM traces
+WHERE launches > 0 AND (($everything AND bin_ns IS NOT NULL) OR (kind = 'timeline' AND launches_start_ns IS NULL))
+ORDER BY trace_id;

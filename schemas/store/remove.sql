@@ -14,6 +14,7 @@ DELETE FROM memory_events WHERE trace_id = $trace_id;
 DELETE FROM ranges WHERE trace_id = $trace_id;
 DELETE FROM api_calls WHERE trace_id = $trace_id;
 DELETE FROM ops WHERE trace_id = $trace_id;
+DELETE FROM timeline_bins WHERE trace_id = $trace_id;
 DELETE FROM rollups WHERE trace_id = $trace_id;
 DELETE FROM launches WHERE trace_id = $trace_id;
 DELETE FROM process_groups WHERE trace_id = $trace_id;

@@ -103,7 +103,8 @@ FROM (
 )
 GROUP BY signature_id;
 
--- The latest replay of a signature; of several in one run, that of the call which launched it most.
+-- The latest replay of a signature; of several in one run, that of the call which launched it most. Calls that were found for launches
+-- without one have signatures of their own. One that was tried for some launches and not believed says nothing of others.
 CREATE OR REPLACE VIEW latest_replays AS
 SELECT
     coalesce(replays.found_id, replays.signature_id) AS signature_id,
@@ -114,6 +115,7 @@ SELECT
     replays.energy_reason
 FROM replays
 LEFT JOIN replay_runs USING (run_id)
+WHERE replays.found_id IS NOT NULL OR replays.dims_source IS NULL OR replays.dims_source = 'op'
 QUALIFY row_number() OVER (
     PARTITION BY coalesce(replays.found_id, replays.signature_id)
     ORDER BY replay_runs.started DESC, replays.launches DESC, replays.grade, replays.item_id, replays.ordinal

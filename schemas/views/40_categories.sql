@@ -7,7 +7,7 @@ SELECT
     sum(total_ns) / sum(timed) AS mean_ns,
     min(min_ns) AS min_ns,
     max(max_ns) AS max_ns,
-    100 * sum(total_ns) / sum(sum(total_ns)) OVER (PARTITION BY trace) AS share_pct
+    100 * sum(total_ns) / nullif(sum(sum(total_ns)) OVER (PARTITION BY trace), 0) AS share_pct
 FROM kernel_rollups
 WHERE counted
 GROUP BY trace, category

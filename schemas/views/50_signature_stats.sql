@@ -45,20 +45,12 @@ FROM (
         max(max_ns) AS max_ns,
         sqrt(greatest(sum(sum_squares_ns2) - sum(total_ns)::DOUBLE * sum(total_ns) / sum(timed), 0) / nullif(sum(timed) - 1, 0))
             AS stddev_ns,
-        100 * sum(total_ns) / sum(sum(total_ns)) OVER (PARTITION BY trace) AS share_pct
+        100 * sum(total_ns) / nullif(sum(sum(total_ns)) OVER (PARTITION BY trace), 0) AS share_pct
     FROM kernel_rollups
     WHERE counted
     GROUP BY trace, signature_id
 ) AS g
 LEFT JOIN signatures AS s USING (signature_id)
 LEFT JOIN kernel_names AS n USING (name_id)
-LEFT JOIN (
-    SELECT replays.signature_id, replays.grade, replays.replay_ns
-    FROM replays
-    LEFT JOIN replay_runs USING (run_id)
-    QUALIFY row_number() OVER (
-        PARTITION BY replays.signature_id
-        ORDER BY replay_runs.started DESC, replays.launches DESC, replays.grade, replays.item_id, replays.ordinal
-    ) = 1
-) AS r ON g.signature_id = r.signature_id
+LEFT JOIN latest_replays AS r ON g.signature_id = r.signature_id
 ORDER BY g.total_ns DESC, g.trace, g.signature_id;

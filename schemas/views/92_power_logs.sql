@@ -54,7 +54,7 @@ SELECT
     l.period_ns,
     l.counter_step_ns,
     CASE
-        WHEN l.has_epoch THEN 100 * (least(u.to_ns, l.last_ns) - greatest(u.from_ns, l.first_ns)) / nullif(u.to_ns - u.from_ns, 0)
+        WHEN l.has_epoch THEN 100::DOUBLE * (least(u.to_ns, l.last_ns) - greatest(u.from_ns, l.first_ns)) / nullif(u.to_ns - u.from_ns, 0)
     END AS overlap_pct,
     CASE
         WHEN l.series IS NOT NULL AND l.method IS NULL THEN 'the samples have neither power nor energy'

@@ -14,6 +14,7 @@ import pytest
 import kerneldb
 from kerneldb.api import Database
 from kerneldb.warehouse import Warehouse
+from tests.conftest import made_once
 
 GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 
@@ -49,17 +50,20 @@ def slowed_name(example: Path) -> str:
 @pytest.fixture(scope="session")
 def compared(example: Path, slowed_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """The example as `base`; `slower`: one kernel by 5 %, `clocks`: all by 4 %, `noisy`: 6 % of scatter."""
-    folder = tmp_path_factory.mktemp("compared")
     rng = random.Random(7)
     copies: dict[str, Callable[[Event], float]] = {
         "slower": lambda event: 1.05 if event["name"] == slowed_name else 1.0,
         "clocks": lambda _: 1.04,
         "noisy": lambda _: max(0.5, rng.gauss(1.0, 0.06)),
     }
-    database = kerneldb.open(folder / "k.duckdb")
-    database.ingest(example, name="base")
-    for name, scale in copies.items():
-        changed(example, folder / f"{name}.json", scale)
-        database.ingest(folder / f"{name}.json")
+
+    def make(path: Path) -> None:
+        folder, database = tmp_path_factory.mktemp("compared"), kerneldb.open(path)
+        database.ingest(example, name="base")
+        for name, scale in copies.items():
+            changed(example, folder / f"{name}.json", scale)
+            database.ingest(folder / f"{name}.json")
+
+    database = kerneldb.open(made_once(tmp_path_factory, "compared.duckdb", make))
     with Warehouse(database.path).lease():  # a file that is open need not be opened for every question
         yield database

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -12,6 +14,7 @@ from click.testing import CliRunner
 from kerneldb.api import Database
 from kerneldb.cli import cli
 from kerneldb.errors import GateError, UsageError
+from tests.warehouse.conftest import MIXED, Traces
 
 CHANGED = ("slower", "faster")
 
@@ -118,6 +121,29 @@ def test_the_command(compared: Database) -> None:
 def test_unknown_traces_are_named(compared: Database) -> None:
     with pytest.raises(UsageError, match="no trace 'bas'; near: base"):
         compared.diff("bas", "base")
+
+
+@pytest.mark.parametrize("where", [None, "true"])
+def test_each_side_counts_by_itself(tmp_path: Path, where: str | None) -> None:
+    """Of a run whose work counts once, each trace that a side names is summed as it is where it is named alone."""
+    import kerneldb
+    from kerneldb.warehouse import Warehouse
+
+    warehouse, make_trace = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path / "spools")
+    facts: dict[str, Any] = {"run": "job", "source": "nsys"}
+    report = {"origin": "report", "signature_id": "s:gemm:1:", "timing": "timeline", "n": 3, "total_ns": 300}
+    phases = report | {"origin": "report_phase", "phase": "decode"}
+    warehouse.commit(make_trace("whole", **facts))
+    warehouse.commit(make_trace("again", MIXED[1:], **facts))
+    warehouse.commit(make_trace("sums", (), kind="summary", reports=(report, phases), **facts))
+    database = kerneldb.open(warehouse.path)
+    names = ["whole", "again"] if where else ["whole", "again", "sums"]
+    alone = {name: sum(row["total_ns"] for row in database.top("kind", where=where, traces=[name])) for name in names}
+    assert all(alone.values())
+    for before, after in itertools.product(names, names):
+        found = database.diff(before, after, where=where)
+        assert (found.before_ns, found.after_ns) == (alone[before], alone[after])
+    assert database.diff("job", "job", where=where).before_ns == alone["whole"]
 
 
 @pytest.mark.again

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from kerneldb.cli import cli
 from kerneldb.errors import UsageError
 from kerneldb.report import changes
 from kerneldb.warehouse import Warehouse
+from tests.conftest import made_once
 
 pytestmark = pytest.mark.again
 
@@ -25,16 +27,18 @@ SM = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
 
 
 @pytest.fixture(scope="module")
-def versions(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+def versions(shared_data: Path, deepseek_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """The 20 kernels as `v2`, and as `v1` without the metrics of two and with every SM throughput 10 points higher."""
-    folder = tmp_path_factory.mktemp("versions")
-    source = shared_data / "ncu" / "deepseek-ocr-v2"
-    (folder / "v1").mkdir()
-    for file in sorted(source.glob("*.csv")):
-        (folder / "v1" / file.name).write_text(altered(file), encoding="utf-8")
-    database = kerneldb.open(folder / "k.duckdb")
-    database.ingest(folder / "v1", run="v1")
-    database.ingest(source, run="v2")
+
+    def make(path: Path) -> None:
+        folder, database = tmp_path_factory.mktemp("v1"), kerneldb.open(shutil.copy(deepseek_file, path))
+        warehouse = Warehouse(path)
+        warehouse.set_run(warehouse.traces()["trace"].to_pylist(), "v2")
+        for file in sorted((shared_data / "ncu" / "deepseek-ocr-v2").glob("*.csv")):
+            (folder / file.name).write_text(altered(file), encoding="utf-8")
+        database.ingest(folder, run="v1")
+
+    database = kerneldb.open(made_once(tmp_path_factory, "versions.duckdb", make))
     with Warehouse(database.path).lease():
         yield database
 

@@ -15,6 +15,7 @@ from kerneldb.cli import cli
 from kerneldb.errors import UsageError
 from kerneldb.warehouse import Warehouse
 from tests.answers.conftest import Event, changed
+from tests.conftest import made_once
 
 pytestmark = pytest.mark.again
 
@@ -40,14 +41,17 @@ def recorded_again(seed: int, slowed: str | None = None) -> Callable[[Event], fl
 @pytest.fixture(scope="module")
 def recordings(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """Three recordings as the run `old`, three as `new`, and `worse` with one of the longest kernels 15 % slower."""
-    folder = tmp_path_factory.mktemp("recordings")
-    database = kerneldb.open(folder / "k.duckdb")
-    for run, first in (("old", 0), ("new", 10)):
-        for number in AGAIN:
-            changed(example, folder / f"{run}-{number}.json", recorded_again(first + number))
-            database.ingest(folder / f"{run}-{number}.json", run=run, label=f"{run} build")
-    changed(example, folder / "worse.json", recorded_again(20, slowed_kernel(database)))
-    database.ingest(folder / "worse.json")
+
+    def make(path: Path) -> None:
+        folder, database = tmp_path_factory.mktemp("recordings"), kerneldb.open(path)
+        for run, first in (("old", 0), ("new", 10)):
+            for number in AGAIN:
+                changed(example, folder / f"{run}-{number}.json", recorded_again(first + number))
+                database.ingest(folder / f"{run}-{number}.json", run=run, label=f"{run} build")
+        changed(example, folder / "worse.json", recorded_again(20, slowed_kernel(database)))
+        database.ingest(folder / "worse.json")
+
+    database = kerneldb.open(made_once(tmp_path_factory, "recordings.duckdb", make))
     with Warehouse(database.path).lease():
         yield database
 

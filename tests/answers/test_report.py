@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -21,6 +22,8 @@ from kerneldb.errors import UsageError
 from kerneldb.report import changes, charts, counters, gather, html, library, markdown, values
 from kerneldb.report.findings import RULES
 from kerneldb.report.model import Chart, Column, Report, Section, Table
+
+pytestmark = pytest.mark.again
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 EVIL = "</script><script>window.evil = 1</script><img src=x onerror=alert(1)>"
@@ -50,7 +53,8 @@ def test_every_query_gives_the_rows_above_it(compared: Database, example_report:
             rows = compared.sql(block.sql).rows()
             assert not block.sql.startswith("-"), "an option for a shell"
             if isinstance(block, Table):
-                assert rows[: len(block.rows)] == block.rows, block.caption
+                assert len(rows) >= len(block.rows), block.caption
+                assert all(map(alike, rows, block.rows)), block.caption
                 assert bool(rows) == bool(block.rows)
             else:
                 assert rows
@@ -241,7 +245,6 @@ def test_what_could_be_less_is_found(example_report: Report) -> None:
     assert stakes == sorted(stakes, reverse=True)
 
 
-@pytest.mark.again
 def test_the_comparison_names_what_changed(compared: Database) -> None:
     report = changes.comparison(compared, "base", "slower", 0.03)
     rows = table(report, "Changes, largest first").rows
@@ -332,7 +335,6 @@ needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this
 
 
 @needs_browser
-@pytest.mark.slow
 def test_the_page_draws_all_charts_in_a_browser(compared: Database, example_report: Report, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     page.write_text(html.page(example_report), encoding="utf-8")
@@ -344,7 +346,6 @@ def test_the_page_draws_all_charts_in_a_browser(compared: Database, example_repo
 
 
 @needs_browser
-@pytest.mark.slow
 def test_names_from_a_trace_run_nothing(tmp_path: Path) -> None:
     kernel = {
         "ph": "X", "cat": "kernel", "name": EVIL, "pid": 0, "tid": 7, "ts": 10, "dur": 5,
@@ -361,7 +362,6 @@ def test_names_from_a_trace_run_nothing(tmp_path: Path) -> None:
     assert without_scripts(dom).count("<svg") > 1
 
 
-@pytest.mark.slow
 def test_the_command_chooses_by_the_file_name(compared: Database, tmp_path: Path) -> None:
     for name, start in (("r.html", "<!doctype html>"), ("r.md", "# GPU kernels of base")):
         run = CliRunner().invoke(cli, ["--db", str(compared.path), "report", "base", "-o", str(tmp_path / name)])
@@ -373,7 +373,6 @@ def test_the_command_chooses_by_the_file_name(compared: Database, tmp_path: Path
     assert (unknown.exit_code, "no trace 'nothing'" in unknown.stderr) == (2, True)
 
 
-@pytest.mark.slow
 def test_the_report_on_deepseek_ocr(shared_data: Path, deepseek_file: Path, tmp_path: Path) -> None:
     """Figures of the published report on these files, with its own rule; intensities with the unit it dropped."""
     database = kerneldb.open(shutil.copy(deepseek_file, tmp_path / "k.duckdb"))
@@ -397,6 +396,14 @@ def test_the_report_on_deepseek_ocr(shared_data: Path, deepseek_file: Path, tmp_
     every_query_gives_its_rows(database, report)
 
 
+def alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether rows are equal, but for the order in which threads have summed up."""
+    return one.keys() == other.keys() and all(
+        math.isclose(value, other[name], rel_tol=1e-9) if isinstance(value, float) else value == other[name]
+        for name, value in one.items()
+    )
+
+
 def every_query_gives_its_rows(database: Database, report: Report) -> None:
     """Queries stand in the report as a reader would run them."""
     for section in report.sections:
@@ -404,12 +411,12 @@ def every_query_gives_its_rows(database: Database, report: Report) -> None:
             rows = database.sql(block.sql).rows()
             assert not block.sql.startswith("-")
             if isinstance(block, Table):
-                assert rows[: len(block.rows)] == block.rows, block.caption
+                assert len(rows) >= len(block.rows), block.caption
+                assert all(map(alike, rows, block.rows)), block.caption
             else:
                 assert rows, block.caption
 
 
-@pytest.mark.slow
 def test_a_roof_by_the_data_sheet_where_the_product_is_known(deepseek_file: Path, tmp_path: Path) -> None:
     """The files of DeepSeek-OCR hold no peaks and name the chip alone, which several products have."""
     database = kerneldb.open(shutil.copy(deepseek_file, tmp_path / "k.duckdb"))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kerneldb.warehouse import Warehouse
+from tests.conftest import made_once
 from tests.warehouse.conftest import Launch, Traces
 
 Row = dict[str, Any]
@@ -97,18 +98,20 @@ REPLAYS = (
 
 @pytest.fixture(scope="session")
 def closed_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("closure")
-    warehouse, make_trace = Warehouse.create_or_open(folder / "kernels.duckdb"), Traces(folder)
-    warehouse.commit(make_trace("eager", LAUNCHES, run="r"))
-    warehouse.commit(make_trace("graph", GRAPH_LAUNCHES, run="r"))
-    steps = [
-        {"range_id": n, "name": f"ProfilerStep#{n}", "start_ns": n * STEP_NS, "duration_ns": STEP_NS} for n in range(2)
-    ]
-    insert(warehouse, "ranges", ({"trace_id": "t:eager", "kind": "user_annotation", **step} for step in steps))
-    insert(warehouse, "measurements", MEASURED)
-    insert(warehouse, "replay_runs", [REPLAY_RUN])
-    insert(warehouse, "replays", REPLAYS)
-    return warehouse.path
+    def make(path: Path) -> None:
+        warehouse, make_trace = Warehouse.create_or_open(path), Traces(tmp_path_factory.mktemp("closure"))
+        warehouse.commit(make_trace("eager", LAUNCHES, run="r"))
+        warehouse.commit(make_trace("graph", GRAPH_LAUNCHES, run="r"))
+        steps = [
+            {"range_id": n, "name": f"ProfilerStep#{n}", "start_ns": n * STEP_NS, "duration_ns": STEP_NS}
+            for n in range(2)
+        ]
+        insert(warehouse, "ranges", ({"trace_id": "t:eager", "kind": "user_annotation", **step} for step in steps))
+        insert(warehouse, "measurements", MEASURED)
+        insert(warehouse, "replay_runs", [REPLAY_RUN])
+        insert(warehouse, "replays", REPLAYS)
+
+    return made_once(tmp_path_factory, "closed.duckdb", make)
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ from kerneldb.report.model import Report, Section, Table
 from kerneldb.warehouse import Warehouse
 from tests.counters.captures import DRAM, DURATION, GEMM, MEMORY, SM, Captures, Launch
 
+pytestmark = pytest.mark.again
+
 FULL: Final = {SM: 10.0, MEMORY: 20.0, DRAM: 15.0, DURATION: 700.0}
 GPUS: Final = {
     "here": ("NVIDIA H200", "sm_90"),

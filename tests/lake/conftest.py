@@ -18,7 +18,7 @@ import pytest
 from kerneldb.errors import WarehouseError
 from kerneldb.warehouse import Warehouse, extensions, lakes, upkeep
 from kerneldb.warehouse.place import Place
-from tests.conftest import made_once
+from tests.conftest import made_once, shared_folder
 
 NUMBERS = itertools.count()
 
@@ -39,15 +39,21 @@ def postgres_folder() -> Path | None:
 
 
 class Postgres:
-    """A server of its own, on loopback, with its data in a new folder. As root it runs as the user `postgres`."""
+    """A server of its own, on loopback, with its data in a new folder. As root it runs as the user `postgres`.
 
-    def __init__(self, binaries: Path) -> None:
+    The data of a server that was stopped may be copied: to make them anew takes seconds.
+    """
+
+    def __init__(self, binaries: Path, made: Path | None = None) -> None:
         self.binaries, self.port = binaries, free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="kerneldb-postgres-"))
         self.user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+        if made is not None:
+            shutil.copytree(made, self.folder / "data")
         if self.user:
-            shutil.chown(self.folder, "postgres")
-        self.run("initdb", "-D", str(self.folder / "data"), "-A", "trust", "-U", "lake")
+            subprocess.run(["chown", "-R", "postgres", str(self.folder)], check=True)
+        if made is None:
+            self.run("initdb", "-D", str(self.folder / "data"), "-A", "trust", "-U", "lake")
         settings = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off"
         log = str(self.folder / "log")
         self.run("pg_ctl", "-D", str(self.folder / "data"), "-w", "-l", log, "-o", settings, "start")
@@ -66,8 +72,11 @@ class Postgres:
     def address(self, database: str) -> str:
         return f"dbname={database} host=127.0.0.1 port={self.port} user=lake"
 
-    def stop(self) -> None:
-        self.run("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "stop")
+    def stop(self, keep: Path | None = None) -> None:
+        """End it; its data go, or to `keep`."""
+        self.run("pg_ctl", "-D", str(self.folder / "data"), "-m", "fast" if keep else "immediate", "stop")
+        if keep is not None:
+            shutil.copytree(self.folder / "data", keep)
         shutil.rmtree(self.folder)
 
 
@@ -83,11 +92,26 @@ def lake_extensions() -> None:
 
 
 @pytest.fixture(scope="session")
-def postgres(lake_extensions: None) -> Iterator[Postgres]:
+def base_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the rows of the empty lake in PostgreSQL are."""
+    return shared_folder(tmp_path_factory) / "base-files"
+
+
+@pytest.fixture(scope="session")
+def postgres(lake_extensions: None, base_files: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    """A server with an empty lake, `base`."""
     binaries = postgres_folder()
     if binaries is None:
         pytest.skip("no PostgreSQL on this machine (Debian: apt install postgresql)")
-    server = Postgres(binaries)
+
+    def make(path: Path) -> None:
+        first = Postgres(binaries)
+        first.ask("CREATE DATABASE base")
+        upkeep.init(Place.of(f"ducklake:postgres:{first.address('base')}"), str(base_files), 30)
+        lakes.close_all()
+        first.stop(keep=path)
+
+    server = Postgres(binaries, made_once(tmp_path_factory, "postgres", make))
     yield server
     lakes.close_all()
     server.stop()
@@ -118,9 +142,6 @@ class Lakes:
 
     def __init__(self, postgres: Postgres, folder: Path) -> None:
         self.postgres, self.folder = postgres, folder
-        postgres.ask("CREATE DATABASE base")
-        upkeep.init(Place.of(f"ducklake:postgres:{postgres.address('base')}"), str(folder), 30)
-        lakes.close_all()
 
     def __call__(self, data: str) -> Place:
         """A new lake with its files in `data`, a folder or a prefix in S3."""
@@ -142,8 +163,8 @@ class Lakes:
 
 
 @pytest.fixture(scope="session")
-def new_lake(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Lakes:
-    return Lakes(postgres, tmp_path_factory.mktemp("lake"))
+def new_lake(postgres: Postgres, base_files: Path) -> Lakes:
+    return Lakes(postgres, base_files)
 
 
 @pytest.fixture
@@ -155,10 +176,11 @@ def postgres_lake(new_lake: Lakes, tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture(scope="session")
 def base_sqlite(lake_extensions: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("lake")
-    upkeep.init(Place.of(f"ducklake:sqlite:{folder / 'base.sqlite'}"), str(folder / "data"), 30)
-    lakes.close_all()
-    return folder / "base.sqlite"
+    def make(path: Path) -> None:
+        upkeep.init(Place.of(f"ducklake:sqlite:{path}"), str(path.with_name("base.sqlite-files")), 30)
+        lakes.close_all()
+
+    return made_once(tmp_path_factory, "base.sqlite", make)
 
 
 @pytest.fixture

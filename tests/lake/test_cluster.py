@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from kerneldb.api import clustering
 from kerneldb.api.clustering import is_address
 from kerneldb.api.ingestion import IngestOptions, plan_units
 from kerneldb.cli import cli
+from kerneldb.errors import UsageError, WarehouseError
 from kerneldb.warehouse import Warehouse
 from kerneldb.warehouse.place import Place
 
@@ -91,9 +95,47 @@ def test_ray_needs_a_lake(tmp_path: Path) -> None:
     assert "needs a lake" in done.stderr
 
 
-def test_shards_side_by_side(traces: Path, sqlite_lake: Place) -> None:
-    """As the tasks of an array: three processes, and one of them twice."""
-    shares = ("0/3", "1/3", "2/3", "1/3")
+class RayError(Exception):
+    """As in ray.exceptions."""
+
+
+class TaskError(RayError):
+    """As RayTaskError: its own text begins with where the task ran."""
+
+    cause = WarehouseError("lake password=hidden: no space left\non the device")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (TaskError("ray::ingest_unit() (pid=7, ip=10.0.0.2)\nTraceback"), "a.json: lake password=*** no space left"),
+        (RayError("The worker died.\nmore"), "a.json: no worker lived long enough to ingest it: The worker died."),
+    ],
+)
+def test_a_task_that_failed_says_why(error: RayError, told: str) -> None:
+    def get(_done: object) -> None:
+        raise error
+
+    ray = SimpleNamespace(get=get, exceptions=SimpleNamespace(RayError=RayError))
+    (outcome,) = clustering._result(ray, object(), Path("a.json"))
+    assert (outcome.status, str(outcome.error)) == ("failed", told)
+
+
+def test_ray_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(**_given: object) -> None:
+        message = "The current node timed out during startup."
+        raise Exception(message)  # noqa: TRY002 (as Ray does)
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init, is_initialized=lambda: False))
+    with pytest.raises(UsageError, match=r"no Ray cluster at this machine: The current node timed out"):
+        clustering.connected(None)
+
+
+def test_shards_side_by_side(traces: Path, sqlite_lake: Place, tmp_path: Path) -> None:
+    """As the tasks of an array: two processes, and one of them twice."""
+    few = [shutil.copy(file, tmp_path) for file in sorted(traces.iterdir())[:5]]
+    shares = ("0/2", "1/2", "1/2")
     command = [
         sys.executable,
         "-m",
@@ -101,7 +143,7 @@ def test_shards_side_by_side(traces: Path, sqlite_lake: Place) -> None:
         "--db",
         sqlite_lake.uri,
         "ingest",
-        str(traces),
+        *few,
         "--lock-timeout",
         "300",
     ]
@@ -112,7 +154,7 @@ def test_shards_side_by_side(traces: Path, sqlite_lake: Place) -> None:
     for process in started:
         assert process.wait(300) == 0, process.communicate()[1]
         process.communicate()
-    assert names(sqlite_lake) == sorted(f"rank{number}" for number in range(TRACES))
+    assert names(sqlite_lake) == sorted(Path(file).stem for file in few)
 
 
 @pytest.fixture

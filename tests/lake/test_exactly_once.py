@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kerneldb.errors import WarehouseLockedError
 from kerneldb.warehouse import Warehouse, lakes, transfer, upkeep
 from kerneldb.warehouse.place import Place
 
@@ -116,6 +117,26 @@ def test_the_later_of_two_commits_sees_the_first(many_traces: Path, postgres_lak
         assert lakes.retried(first, place, 30, work) == ["trace-6"]
     assert len(calls) == 2
     assert [row["n"] for row in rows(place, SUMS)] == [600]
+
+
+@pytest.mark.parametrize("kind", ["postgres", "sqlite"])
+def test_a_committer_that_stands_still_is_named(kind: str, request: pytest.FixtureRequest) -> None:
+    place: Place = request.getfixturevalue(f"{kind}_lake")
+    said = r"process \d+ .*is committing for more than 0 s"
+    with (
+        lakes.write_lease(place) as con,
+        lakes._turn(place, con, 30),
+        pytest.raises(WarehouseLockedError, match=said),
+    ):
+        Warehouse(place, 0).write(lambda con: con.execute("DELETE FROM annotations"))
+    Warehouse(place, 0).write(lambda con: con.execute("DELETE FROM annotations"))
+    assert rows(place, "SELECT commits FROM commit_lock") == [{"commits": 1}]
+
+
+def test_a_queue_that_moves_is_waited_for(sqlite_lake: Place) -> None:
+    tries = iter([False] * 5 + [True])
+    lakes._wait_for(sqlite_lake, 0, lambda: next(tries), map(str, range(5)).__next__)
+    assert list(tries) == []
 
 
 def test_compaction_leaves_few_files_and_all_rows(many_traces: Path, s3_lake: Place) -> None:

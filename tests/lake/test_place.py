@@ -47,6 +47,10 @@ def test_files_and_lakes() -> None:
         ("password = 'b c\\' d' host=c", "password = *** host=c"),
         ('Unable to connect at "host=a password=b"', 'Unable to connect at "host=a password=***'),
         ("postgresql://u@h/d", "postgresql://u@h/d"),
+        ("postgresql://:b@h/d", "postgresql://:***@h/d"),
+        ("postgresql://u:b@c@h/d", "postgresql://u:***@h/d"),
+        ("postgresql://h/d?password=b&sslmode=c", "postgresql://h/d?password=***&sslmode=c"),
+        ("ATTACH 'ducklake:postgres:password=''b c'' host=d'", "ATTACH 'ducklake:postgres:password=*** host=d'"),
     ],
 )
 def test_passwords_are_not_shown(text: str, shown: str) -> None:

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 import kerneldb
 from kerneldb.api.upkeep import Copied
 from kerneldb.cli import cli
+from kerneldb.errors import UsageError
 from kerneldb.warehouse import Warehouse, lakes
 from kerneldb.warehouse.place import Place
 
@@ -146,6 +147,21 @@ def test_found_calls_reach_launches_and_rollups(file: Path, target: Path | Place
     assert rows(target, "SELECT n FROM rollups WHERE found_id = 's6' AND trace_id = 'trace-1'") == [{"n": 1}]
     assert rows(target, "SELECT sum(n)::BIGINT AS n FROM rollups WHERE trace_id = 'trace-1'") == [{"n": 600}]
     assert not push(file, target, "t1")
+
+
+def test_a_trace_named_twice_goes_once(file: Path, tmp_path: Path) -> None:
+    target = tmp_path / "copy.duckdb"
+    Warehouse.create_or_open(target)
+    assert push(file, target, "t1", "t1").traces == ["t1"]
+    assert rows(target, "SELECT count(*) AS n FROM launches") == [{"n": 600}]
+
+
+def test_a_database_is_not_copied_into_itself(file: Path) -> None:
+    (file.parent / "folder").mkdir()
+    (file.parent / "link.duckdb").symlink_to(file)
+    for same in (file, file.parent / "folder" / ".." / file.name, file.parent / "link.duckdb"):
+        with pytest.raises(UsageError, match="source and target at once"):
+            push(file, same)
 
 
 def test_two_people_push_parts_of_one_run(file: Path, sqlite_lake: Place, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import kerneldb
 from kerneldb.cli import cli
 from kerneldb.errors import QueryError
 from kerneldb.schemas import loader
-from kerneldb.warehouse import Warehouse, lakes
+from kerneldb.warehouse import Warehouse, commit, lakes
 from kerneldb.warehouse.place import Place
 
 VIEWS = [doc.object for doc in loader.docs() if doc.column_name is None and doc.kind.startswith("view")]
@@ -90,11 +90,10 @@ def test_command(file: Path, filled: str, command: tuple[str, ...]) -> None:
 
 
 def test_every_view(file: Path, filled: str) -> None:
-    for view in VIEWS:
-        expected = kerneldb.open(file).sql(f"SELECT count(*) AS n, count(COLUMNS(*)) FROM {view}").rows()
-        assert kerneldb.open(filled).sql(f"SELECT count(*) AS n, count(COLUMNS(*)) FROM {view}").rows() == expected, (
-            view
-        )
+    with Warehouse(file).lease() as plain, Warehouse(filled).lease() as lake:
+        for view in VIEWS:
+            sql = f"SELECT count(*) AS n, count(COLUMNS(*)) FROM {view}"
+            assert lake.execute(sql).fetchall() == plain.execute(sql).fetchall(), view
 
 
 def test_show(file: Path, filled: str) -> None:
@@ -123,7 +122,10 @@ def test_views_work_under_another_name(filled: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "s3"])
-def test_changes_of_notes_and_names(kind: str, request: pytest.FixtureRequest, root: Path) -> None:
+def test_changes_of_notes_and_names(
+    kind: str, request: pytest.FixtureRequest, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit, "FEWEST_BINNED", 100)
     database = request.getfixturevalue(f"{kind}_lake").uri
     call(database, "ingest", str(root / "tests" / "fixtures" / "train-step-h200.json.gz"), "--name", "step")
     call(database, "traces", "step", "--set", "a=1", "--run", "r")
@@ -133,8 +135,9 @@ def test_changes_of_notes_and_names(kind: str, request: pytest.FixtureRequest, r
     assert (row["trace"], row["run"], row["tags"], row["launches"]) == ("other", "r", {"a": "1"}, 394)
     call(database, "refresh", "--all")
     assert answer(database, "query", "SELECT count(*) AS n, sum(duration_ns)::BIGINT AS ns FROM kernels")[0]["n"] == 394
+    assert answer(database, "query", "SELECT sum(n)::BIGINT AS n FROM timeline_bins")[0]["n"] == 394
     call(database, "traces", "other", "--remove", "--yes")
-    for table in ("launches", "rollups", "signatures", "kernel_names", "traces", "trace_tags"):
+    for table in ("launches", "timeline_bins", "rollups", "signatures", "kernel_names", "traces", "trace_tags"):
         assert answer(database, "query", f"SELECT count(*) AS n FROM {table}") == [{"n": 0}], table
 
 

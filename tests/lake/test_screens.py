@@ -56,17 +56,13 @@ def shown(app: KerneldbApp) -> str:
     return text_of(app).replace(str(app.store.path.parent), "")
 
 
-@pytest.fixture(scope="module", params=CHOICES)
-def both(request: pytest.FixtureRequest, databases: dict[str, str]) -> dict[str, dict[str, tuple[str, str]]]:
-    """The screens of the file and of the lake."""
-    found = {kind: asyncio.run(walked(source, CHOICES[request.param])) for kind, source in databases.items()}
+@pytest.mark.parametrize("choice", CHOICES)
+def test_screens(databases: dict[str, str], choice: str) -> None:
+    """In one test for all screens: to open the application costs more than to walk through it."""
+    found = {kind: asyncio.run(walked(source, CHOICES[choice])) for kind, source in databases.items()}
     lakes.close_all()
-    return found
-
-
-@pytest.mark.parametrize("screen", [place.name for place in PLACES])
-def test_a_screen(both: dict[str, dict[str, tuple[str, str]]], screen: str) -> None:
-    state, text = both["file"][screen]
-    assert both["lake"][screen] == (state, text)
-    assert state in {"ready", "empty"}
-    assert len(text.splitlines()) == 40
+    assert found["lake"] == found["file"]
+    assert list(found["file"]) == [place.name for place in PLACES]
+    for state, text in found["file"].values():
+        assert state in {"ready", "empty"}
+        assert len(text.splitlines()) == 40

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 
-from kerneldb.errors import KerneldbError, WarehouseError, WarehouseMissingError, WarehouseVersionError
+from kerneldb.errors import KerneldbError, UsageError, WarehouseError, WarehouseMissingError, WarehouseVersionError
 from kerneldb.schemas import loader
 from kerneldb.schemas.loader import Migration
 from kerneldb.warehouse import Warehouse, lakes, upkeep
@@ -85,6 +86,59 @@ def test_server_that_goes_away_and_comes_back(postgres: Any, postgres_lake: Plac
     with contextlib.suppress(KerneldbError, duckdb.Error):  # whoever was connected may lose one query, and no more
         rows(postgres_lake, COUNTS)
     assert rows(postgres_lake, COUNTS) == [{"traces": 0, "annotations": 0}]
+
+
+def test_no_password_is_told_when_the_server_goes_away(postgres: Any, postgres_lake: Place) -> None:
+    place = Place.of(f"{postgres_lake.uri} password=hidden")
+    name = place.path.stem
+
+    def write() -> None:
+        Warehouse(place).write(lambda con: con.execute("DELETE FROM annotations"))
+
+    def lost(work: Callable[[], object]) -> str:
+        postgres.ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'lake%'")
+        with pytest.raises(KerneldbError) as caught:
+            work()
+        return str(caught.value)
+
+    assert rows(place, COUNTS)
+    write()
+    postgres.ask(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+    told = [lost(lambda: rows(place, COUNTS)), lost(write), lost(lambda: rows(place, COUNTS))]
+    postgres.ask(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    assert ["hidden" in one for one in told] == [False] * 3
+    assert all(f"dbname={name}" in one for one in told)
+    assert rows(place, COUNTS)
+
+
+def _data(place: Place) -> str:
+    with lakes.read_lease(place) as con:
+        return lakes.data_path(con)
+
+
+def test_files_of_a_lake_are_shared_with_nobody(tmp_path: Path, sqlite_lake: Place) -> None:
+    """Each lake would take the files of the other one for left behind."""
+    other = Place.of(f"ducklake:sqlite:{tmp_path / 'other.sqlite'}")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "notes.txt").touch()
+    for data in (_data(sqlite_lake), f"{_data(sqlite_lake)}below/more", str(mine)):
+        with pytest.raises(UsageError, match="of its own"):
+            upkeep.init(other, data, 30)
+        assert not other.exists()
+    upkeep.init(other, str(tmp_path / "empty"), 30)
+    upkeep.init(other, str(tmp_path / "empty"), 30)
+    assert rows(other, COUNTS) == [{"traces": 0, "annotations": 0}]
+
+
+def test_prefix_of_a_lake_in_s3_is_shared_with_nobody(tmp_path: Path, s3_lake: Place, s3: str) -> None:
+    other = Place.of(f"ducklake:sqlite:{tmp_path / 'other.sqlite'}")
+    for data in (_data(s3_lake), f"{_data(s3_lake)}below", s3):
+        with pytest.raises(UsageError, match="of its own"):
+            upkeep.init(other, data, 30)
+    with pytest.raises(WarehouseError, match="s3://nowhere/ cannot be listed"):
+        upkeep.init(other, "s3://nowhere", 30)
+    assert not other.exists()
 
 
 def test_catalog_without_a_lake(postgres: Any, new_lake: Any) -> None:

@@ -274,6 +274,10 @@ DEEPSEEK: list[tuple[str, dict[str, Any]]] = [
         attention("CUTLASS", "mem_efficient_attention", dtype="bf16", tile_m=64, tile_n=64, arch="sm_80"),
     ),
     ("fmha_cutlassF", attention("CUTLASS", "mem_efficient_attention", direction="forward")),
+    (
+        "void cudnn::fusion::lean_reduction_kernel<false, false, false>(void*, float*, float*)",
+        attention("cuDNN", "lean_reduction", "attention_combine", direction="forward"),
+    ),
 ]
 GFX1151: list[tuple[str, dict[str, Any]]] = [
     ("triton_poi_fused__to_copy_0", fused("inductor_pointwise", "_to_copy")),

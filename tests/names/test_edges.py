@@ -121,7 +121,7 @@ def test_names_of_100_kilobytes_take_no_time() -> None:
             name = head + part * (size // len(part))
             start = time.process_time()
             found = decode(name)
-            if time.process_time() - start > 2:
+            if time.process_time() - start > 20:  # what is linear takes a tenth of a second, what is not takes minutes
                 slow.append((head, part))
             assert len(found.short_name) <= 60
     assert slow == []

@@ -27,7 +27,9 @@ NAMES: list[tuple[str, dict[str, Any]]] = [
         {"category": "MEMCPY", "library": "CUDA", "family": "memcpy", "operation": "HtoD", "unified": True},
     ),
     ("[CUDA memset]", {"category": "MEMSET", "library": "CUDA"}),
-    ("CopyDeviceToHost", {"category": "MEMCPY", "library": "CUDA", "family": "memcpy", "operation": "DtoH"}),
+    ("CopyDeviceToHost", {"category": "MEMCPY", "library": "ROCm", "family": "memcpy", "operation": "DtoH"}),
+    ("[HIP memcpy HtoD]", {"category": "MEMCPY", "library": "ROCm", "family": "memcpy", "operation": "HtoD"}),
+    ("FillBuffer", {"category": "MEMSET", "library": "ROCm", "family": "memset"}),
     (
         "volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_tn",
         {

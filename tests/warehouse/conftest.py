@@ -13,6 +13,7 @@ import pytest
 
 from kerneldb.batch import Manifest, Spool
 from kerneldb.warehouse import Warehouse
+from tests.conftest import made_once
 
 Row = dict[str, Any]
 
@@ -168,12 +169,13 @@ def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def filled_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("filled")
-    warehouse, make_trace = Warehouse.create_or_open(folder / "kernels.duckdb"), Traces(folder)
-    warehouse.commit(make_trace("one", default_phase="prefill"))
-    warehouse.commit(make_trace("two", MIXED[1:], run="job"))
-    warehouse.commit(make_trace("three", (Launch("gemm", 5, 70), Launch("gemm", 100, 80, grid=3)), run="job"))
-    return warehouse.path
+    def make(path: Path) -> None:
+        warehouse, make_trace = Warehouse.create_or_open(path), Traces(tmp_path_factory.mktemp("filled"))
+        warehouse.commit(make_trace("one", default_phase="prefill"))
+        warehouse.commit(make_trace("two", MIXED[1:], run="job"))
+        warehouse.commit(make_trace("three", (Launch("gemm", 5, 70), Launch("gemm", 100, 80, grid=3)), run="job"))
+
+    return made_once(tmp_path_factory, "filled.duckdb", make)
 
 
 @pytest.fixture

@@ -165,7 +165,7 @@ def test_queries_reach_no_other_file(filled: Warehouse, tmp_path: Path, sql: str
     file.write_text("a,b\n1,2\n", encoding="utf-8")
     with pytest.raises(QueryError):
         filled.query(sql.format(file=file, folder=tmp_path), write=write)
-    assert sorted(path.name for path in tmp_path.glob("*.duckdb")) == ["kernels.duckdb"]
+    assert sorted(path.name for path in tmp_path.glob("*.duckdb")) == [filled.path.name]
 
 
 def test_where_reaches_no_other_file(filled: Warehouse, tmp_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""What of the engine's types Arrow carries, and as what the rest goes there: as the text that the engine prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+    from duckdb.sqltypes import DuckDBPyType
+
+TEXT: Final = "VARCHAR"
+UNCARRIED: Final = frozenset({"uhugeint", "bit", "bignum", "variant", "time with time zone", "time_ns"})
+"""Types whose values come out of Arrow as other values (-1 for the largest integer), without a part, or not at all."""
+
+
+def carried(relation: DuckDBPyRelation) -> DuckDBPyRelation:
+    """`relation`, with text in place of what Arrow cannot carry, also inside of lists, structures and maps."""
+    import duckdb
+
+    types = [_carried(kind) for kind in relation.types]
+    if not any(types):
+        return relation
+    columns = []
+    for place, (name, kind) in enumerate(zip(relation.columns, types, strict=True), start=1):
+        column = duckdb.SQLExpression(f"#{place}")  # by place: several columns may have one name
+        columns.append((column if kind is None else column.cast(kind)).alias(name))
+    return relation.select(*columns)
+
+
+def _carried(kind: DuckDBPyType) -> DuckDBPyType | None:
+    """The type that `kind` has to be cast to; None where it can stay."""
+    import duckdb
+
+    if kind.id in UNCARRIED:
+        return duckdb.type(TEXT)
+    if kind.id not in {"list", "array", "struct", "map"}:
+        return None
+    children = {name: cast("DuckDBPyType", child) for name, child in kind.children}
+    if kind.id == "array":
+        del children["size"]
+    inner = {name: _carried(child) for name, child in children.items()}
+    if not any(inner.values()):
+        return None
+    return _nested(kind.id, {name: inner[name] or child for name, child in children.items()})
+
+
+def _nested(kind: str, children: dict[str, DuckDBPyType]) -> DuckDBPyType:
+    import duckdb
+
+    if kind == "struct":
+        return duckdb.struct_type(children)
+    if kind == "map":
+        return duckdb.map_type(children["key"], children["value"])
+    return duckdb.list_type(children["child"])
