@@ -1,4 +1,4 @@
-"""`python -m kerneldb.replay PLAN --journal JOURNAL`: replay a plan. Needs PyTorch; standard library otherwise.
+"""`python -P -m kerneldb.replay PLAN --journal JOURNAL`: replay a plan. Needs PyTorch; standard library otherwise.
 
 With `--gpus all` (or a number) it runs on as many GPUs, into JOURNAL.0, JOURNAL.1, …, and JOURNAL.ranksN for
 collectives of N ranks. Progress goes to standard error as one JSON object per line. Exit codes: 0 done, 1 failed,
@@ -24,6 +24,7 @@ from kerneldb.replay.supervisor import Outcome
 from kerneldb.replay.timing.residency import CACHES
 from kerneldb.replay.triton import code
 
+IMPORT_HELP: Final = "import first; in the current folder where it is nowhere else"
 LIMIT_REACHED: Final = 4
 INTERRUPTED: Final = 130
 
@@ -77,7 +78,7 @@ def _options(given: argparse.Namespace) -> Options:
 
 def _parser() -> argparse.ArgumentParser:
     usual = Options()
-    parser = argparse.ArgumentParser(prog="python -m kerneldb.replay", description="Replay the calls of a plan.")
+    parser = argparse.ArgumentParser(prog="python -P -m kerneldb.replay", description="Replay the calls of a plan.")
     parser.add_argument("plan", type=Path, help="plan file (kerneldb replay --plan writes one)")
     parser.add_argument("--journal", type=Path, required=True, help="where results go, one JSON object per line")
     parser.add_argument("--resume", action="store_true", help="go on with the journal: skip the items it settles")
@@ -86,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cache", choices=CACHES, default=usual.cache, help="state of the L2 (default %(default)s)")
     parser.add_argument("--runs", type=_positive, default=usual.runs, help="timed runs (default %(default)s)")
     parser.add_argument("--warmup", type=_positive, default=usual.warmup, help="runs before (default %(default)s)")
-    parser.add_argument("--import", dest="modules", action="append", default=[], metavar="MODULE", help="import first")
+    parser.add_argument("--import", dest="modules", action="append", default=[], metavar="MODULE", help=IMPORT_HELP)
     parser.add_argument("--spacing", choices=SPACINGS, default=usual.spacing, help="device before a timed call")
     parser.add_argument("--no-loops", action="store_true", help="no CUDA-graph loops")
     parser.add_argument("--tries", type=_positive, default=usual.tries, help="rebuilt calls (default %(default)s)")

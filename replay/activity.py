@@ -7,12 +7,13 @@ made: activity → `correlation` → runtime event → marker on the same thread
 from __future__ import annotations
 
 import bisect
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+from kerneldb.replay import exported
 
 ON_GPU: Final = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 RUNTIME: Final = frozenset({"cuda_runtime", "cuda_driver"})
@@ -35,6 +36,11 @@ class Activity:
     block: tuple[int, ...] | None = None
     shared_bytes: int | None = None
     bytes: int | None = None
+
+    @property
+    def launch(self) -> tuple[Any, ...]:
+        """All but its duration."""
+        return self.kind, self.name, self.grid, self.block, self.shared_bytes, self.bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,40 +96,45 @@ class _Markers:
         return dict(found)
 
 
-def read(path: Path) -> dict[str, list[Marked]]:
-    """The marked calls of the exported trace at `path`, by marker name, in time order."""
-    with path.open(encoding="utf-8", errors="replace") as file:
-        return marked_calls(json.load(file)["traceEvents"])
+def read(path: Path, *, operators: bool = True) -> dict[str, list[Marked]]:
+    """The marked calls of the exported trace at `path`, by marker name, in time order; `operators` with theirs."""
+    with exported.no_collection():
+        try:
+            return _marked(exported.Text(path.read_bytes()), operators)
+        except ValueError:
+            return _marked(exported.whole(path), operators)
 
 
 def marked_calls(events: Iterable[Mapping[str, Any]]) -> dict[str, list[Marked]]:
     """The same from parsed trace events."""
-    sorted_out: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for event in events:
-        if event.get("ph") == "X":
-            sorted_out[event.get("cat", "")].append(event)
-    annotations = sorted_out["user_annotation"]
+    return _marked(exported.Events(events), operators=True)
+
+
+def _marked(events: exported.Events | exported.Text, operators: bool) -> dict[str, list[Marked]]:
+    annotations = events.of("user_annotation")
     markers = _Markers(event for event in annotations if str(event["name"]).startswith(MARKER_PREFIX))
-    _place_activities(sorted_out, markers)
-    _place_operations(sorted_out["cpu_op"], markers)
+    _place_activities(events, markers)
+    if operators:
+        _place_operations(events.of("cpu_op"), markers)
     return markers.by_label()
 
 
-def _place_activities(events: Mapping[str, list[Mapping[str, Any]]], markers: _Markers) -> None:
-    calls: dict[int, Mapping[str, Any]] = {}
-    for event in (event for category in RUNTIME for event in events.get(category, ())):
-        calls[event.get("args", {}).get("correlation")] = event
+def _place_activities(events: exported.Events | exported.Text, markers: _Markers) -> None:
+    calls: dict[int, tuple[float, Marked]] = {}
+    for event in (event for category in RUNTIME for event in events.of(category)):
+        marked = markers.around(event)
+        if marked is None:
+            continue
         if event["name"] in BLOCKING or event["name"].endswith(WAITS):
-            marked = markers.around(event)
-            if marked is not None:
-                marked.waits = True
+            marked.waits = True
+        correlation = event.get("args", {}).get("correlation")
+        if correlation is not None:
+            calls[correlation] = event["ts"], marked
     placed: list[tuple[float, Marked, Activity]] = []
     for category, kind in ON_GPU.items():
-        for event in events.get(category, ()):
-            call = calls.get(event.get("args", {}).get("correlation"))
-            marked = None if call is None else markers.around(call)
-            if call is not None and marked is not None:
-                placed.append((call["ts"], marked, _activity(kind, event)))
+        for event in events.of(category, calls):
+            started, marked = calls[event["args"]["correlation"]]
+            placed.append((started, marked, _activity(kind, event)))
     for _, marked, activity in sorted(placed, key=lambda one: one[0]):
         marked.activities.append(activity)
 

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from kerneldb.replay import grades, operations
-from kerneldb.replay.activity import Activity, Marked
+from kerneldb.replay.activity import Marked
 from kerneldb.replay.grades import CallMatch, Grade, KernelMatch
 from kerneldb.replay.journal import DeviceState, LoopCost
 from kerneldb.replay.monitor import Monitor
 from kerneldb.replay.options import Options
 from kerneldb.replay.plan import Item
 from kerneldb.replay.resolve.errors import UnresolvedCallError
-from kerneldb.replay.results import Verdict
+from kerneldb.replay.results import CHANGING, Verdict
 from kerneldb.replay.routes import Call
 from kerneldb.replay.session import Session, marker
 from kerneldb.replay.timing import loops
@@ -38,7 +38,6 @@ UNFAITHFUL: Final = ("drift",)
 OTHER_SOURCE: Final = "drift:other-source"
 OTHER: Final = "its source is lost: the operators were compiled again, to another one"
 NO_KERNELS: Final = "replayed on the CPU, where no GPU kernel runs"
-CHANGING: Final = "kernels differ between runs"
 
 
 class BrokenDeviceError(Exception):
@@ -167,11 +166,12 @@ class CpuBench:
 class GpuBench:
     """Calls on a GPU: kernels attributed and timed by CUPTI (roctracer), cost by CUDA-graph loops."""
 
-    def __init__(self, options: Options, monitor: Monitor) -> None:
+    def __init__(self, options: Options, monitor: Monitor, foreign: str | None = None) -> None:
         import torch
 
         self._options = options
         self._monitor = monitor
+        self._foreign = foreign
         self._cuda = torch.cuda
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         self._memory = int(properties.total_memory)
@@ -210,7 +210,7 @@ class GpuBench:
 
     def judge(self, item: Item, call: Call, attempt: int, marked: Sequence[Marked]) -> Verdict:
         """Compare the kernels of the most frequent run with the planned ones."""
-        runs = [tuple(_launch(one) for one in run.activities) for run in marked]
+        runs = [tuple(one.launch for one in run.activities) for run in marked]
         usual = Counter(runs).most_common(1)[0][0] if runs else ()
         kept = [run for run, launches in zip(marked, runs, strict=True) if launches == usual]
         seen = kept[0].activities if kept else []
@@ -218,6 +218,8 @@ class GpuBench:
         match = grades.compare(item.kernels, seen, faithful=_faithful(call))
         if OTHER_SOURCE in call.notes:
             match = grades.at_best(match, Grade.L3, OTHER)
+        if self._foreign is not None:  # ATen's and Triton's kernels have the same names there, and are others
+            match = grades.at_best(match, Grade.L3, self._foreign)
         durations = [[run.activities[place].duration_ns for run in kept] for place in range(len(seen))]
         waits = any(run.waits for run in marked)
         return Verdict(attempt, match, call.overload, notes, tuple(seen), durations, waits)
@@ -277,10 +279,6 @@ class GpuBench:
 def l2_bytes(properties: Any) -> int:
     """Size of the L2 cache from torch's device properties."""
     return int(getattr(properties, "L2_cache_size", 0)) or CPU_CACHE_BYTES
-
-
-def _launch(one: Activity) -> tuple[Any, ...]:
-    return one.kind, one.name, one.grid, one.block, one.shared_bytes, one.bytes
 
 
 def _faithful(call: Call) -> bool:

@@ -26,6 +26,7 @@ from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.results import Verdict
 from kerneldb.replay.routes import Search
 from kerneldb.replay.timing.loops import CAP_NS
+from kerneldb.replay.timing.spread import smallest_sample
 
 TOP_UPS: Final = 2
 TOP_UP_FACTOR: Final = 3
@@ -51,7 +52,8 @@ class Report(Protocol):
 class Task:
     """An item on its way: which attempt is next, the best verdict so far, and why the last attempt failed.
 
-    `search` chooses the attempts of an item whose call is not recorded.
+    `search` chooses the attempts of an item whose call is not recorded. `glance` tells that the best call was first run
+    only to see its kernels, `filling` that it is run as often as was asked for since.
     """
 
     item: Item
@@ -61,8 +63,20 @@ class Task:
     best: Verdict | None = None
     failure: str | None = None
     crowded_out: bool = False
+    glance: bool = False
+    filling: bool = False
     spent_s: float = 0.0
     search: Search | None = None
+
+    @property
+    def retried(self) -> bool:
+        """Whether the next attempt is a second try of a recorded call: a look at its kernels is enough at first."""
+        return self.search is None and self.attempt > 0 and not self.settling
+
+    @property
+    def settling(self) -> bool:
+        """Whether the best call is run again, for its time."""
+        return self.filling or self.top_ups > 0
 
     @property
     def played(self) -> Item:
@@ -115,7 +129,7 @@ class Engine:
                     queue.appendleft(task)
                     break
                 else:
-                    self._give_up(task)
+                    self._give_up(task, queue)
             self._report.begin(ready[0].task.item.id if len(ready) == 1 else None, "collect")
         for rehearsed in ready:
             marked = session.seen.get(rehearsed.label, [])
@@ -134,14 +148,13 @@ class Engine:
     def _rehearse(self, task: Task) -> Rehearsed | None:
         """Run the next attempt that runs at all; None where there is none left, or no memory beside the others."""
         task.crowded_out = False
-        runs = self._options.runs * (TOP_UP_FACTOR if task.top_ups else 1)
         while task.attempt < self._limit(task):
             call, label = None, str(next(self._labels))
             try:
                 call = self._call(task)
                 if call is None:
                     return None
-                return Rehearsed(task, call, self._bench.rehearse(call, task.played, label, runs), label)
+                return Rehearsed(task, call, self._bench.rehearse(call, task.played, label, self._runs(task)), label)
             except FAILURES as error:
                 task.failure = first_line(error)
                 if task.search is not None:
@@ -152,10 +165,18 @@ class Engine:
                 self._bench.release()
                 task.crowded_out = True
                 return None
-            if task.top_ups or (call is None and task.search is None):
+            if task.settling or (call is None and task.search is None):
                 return None
             task.attempt += 1
         return None
+
+    def _runs(self, task: Task) -> int:
+        asked = self._options.runs
+        if task.top_ups:
+            return asked * TOP_UP_FACTOR
+        if task.filling:
+            return asked - smallest_sample()
+        return min(asked, smallest_sample()) if task.retried else asked
 
     def _limit(self, task: Task) -> int:
         return self._options.tries if task.search is None else len(task.search.attempts)
@@ -169,18 +190,19 @@ class Engine:
         return next(itertools.islice(prepared, task.attempt, None), None)
 
     def _decide(self, task: Task, verdict: Verdict, call: routes.Call, queue: deque[Task]) -> None:
-        if task.best is not None and task.top_ups and task.best.attempt == verdict.attempt:
+        if task.best is not None and task.settling and task.best.attempt == verdict.attempt:
             task.best.extend(verdict)
+            if task.search is not None:
+                task.search.told(task.best)
         elif self._better(task, verdict):
-            task.best = verdict
+            task.best, task.glance = verdict, task.retried
         assert task.best is not None  # noqa: S101 (for the type checker: one of the branches has set it)
         if self._may_try_again(task):
             self._report.result(self._result(task, final=False))
             task.attempt += 1
             queue.append(task)
-        elif self._needs_more_runs(task):
+        elif self._runs_again(task):
             self._report.result(self._result(task, final=False))
-            task.top_ups += 1
             task.attempt = task.best.attempt
             queue.append(task)
         else:
@@ -197,18 +219,30 @@ class Engine:
             return not task.top_ups and task.spent_s < SEARCHING_SECONDS and task.search.goes_on(task.attempt)
         missed = task.best is not None and task.best.grade is not Grade.L0
         left = task.attempt + 1 < self._options.tries and task.spent_s < TRYING_SECONDS
-        return missed and left and not task.top_ups
+        return missed and left and not task.settling
 
-    def _needs_more_runs(self, task: Task) -> bool:
+    def _runs_again(self, task: Task) -> bool:
+        """Whether the best call is to be run again: as often as was asked for, and until its time has settled."""
         found = None if task.best is None else task.best.time
-        if found is None or task.top_ups >= TOP_UPS or found.settled():
+        if found is None:
             return False
-        return found.n * found.mean_ns * (1 + TOP_UP_FACTOR) < CAP_NS
+        lasted = found.n * found.mean_ns
+        if task.glance and not task.settling and found.n < self._options.runs and lasted < CAP_NS:
+            task.filling = True
+            return True
+        if task.top_ups >= TOP_UPS or found.settled() or lasted * (1 + TOP_UP_FACTOR) >= CAP_NS:
+            return False
+        task.top_ups += 1
+        return True
 
-    def _give_up(self, task: Task) -> None:
-        """No further attempt runs: the best one stands, if there is one."""
+    def _give_up(self, task: Task, queue: deque[Task]) -> None:
+        """No further attempt runs: the best one stands, if there is one, and is run as often as any other."""
         if task.best is not None:
-            self._finish(task, None)
+            if not task.settling and self._runs_again(task):
+                task.attempt = task.best.attempt
+                queue.append(task)
+            else:
+                self._finish(task, None)
             return
         reason = task.failure or str(UnresolvedCallError(Reason.NO_OVERLOAD, "no call to try"))
         result = results.failure(task.item, self._options.cache, reason)

@@ -75,7 +75,7 @@ def _gpu(torch: Any, number: int, name: str | None) -> dict[str, Any]:
     cudnn = torch.backends.cudnn.version() if torch.backends.cudnn.is_available() else None
     return {
         "gpu": properties.name,
-        "vendor": "AMD" if hip else "NVIDIA",
+        "vendor": vendor(),
         "arch": getattr(properties, "gcnArchName", None) if hip else f"sm_{properties.major}{properties.minor}",
         "uuid": name,
         "cuda": hip or torch.version.cuda,
@@ -85,6 +85,20 @@ def _gpu(torch: Any, number: int, name: str | None) -> dict[str, Any]:
         "memory_bytes": int(properties.total_memory),
         "sm_count": int(properties.multi_processor_count),
     }
+
+
+def vendor() -> str:
+    """Whose GPUs PyTorch works with here: NVIDIA or AMD."""
+    import torch
+
+    return "AMD" if torch.version.hip else "NVIDIA"
+
+
+def foreign(recorded: object, here: str | None) -> str | None:
+    """What to say of a plan for GPUs of vendor `recorded` on one of vendor `here`; None where they are the same."""
+    if not recorded or here is None or str(recorded).lower() == here.lower():
+        return None
+    return f"recorded on a GPU of {recorded}, replayed on one of {here}: the same operation at best"
 
 
 def new_run_id() -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from kerneldb.replay.activity import Activity
 from kerneldb.replay.grades import CallMatch, Grade, failed
 from kerneldb.replay.journal import FAILED, OK, CallResult, KernelResult
 from kerneldb.replay.plan import Item
 from kerneldb.replay.timing.spread import Spread, spread
+
+CHANGING: Final = "kernels differ between runs"
 
 
 @dataclass(slots=True)
@@ -55,10 +58,14 @@ class Verdict:
         return self.grade.rank, sum(one.grade.rank for one in kernels), len(self.match.extra)
 
     def extend(self, other: Verdict) -> None:
-        """Take the runs of another session of the same call, where the same kernels came out."""
-        if [one.name for one in self.activities] == [one.name for one in other.activities]:
-            for mine, more in zip(self.durations, other.durations, strict=True):
-                mine.extend(more)
+        """Take the runs of another session of the same call, where the same kernels came out, launched alike."""
+        if [one.launch for one in self.activities] != [one.launch for one in other.activities]:
+            self.notes = tuple(dict.fromkeys((*self.notes, CHANGING)))
+            return
+        for mine, more in zip(self.durations, other.durations, strict=True):
+            mine.extend(more)
+        self.notes = tuple(dict.fromkeys((*self.notes, *other.notes)))
+        self.waits = self.waits or other.waits
 
 
 def success(item: Item, cache: str, verdict: Verdict) -> CallResult:

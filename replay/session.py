@@ -19,10 +19,11 @@ class Session:
     """
 
     def __init__(self, *, gpu: bool) -> None:
-        from torch.profiler import ProfilerActivity, profile
+        # `torch.profiler.profile` is the same, and imports torch._inductor (4 s with torch 2.11) to read one setting.
+        from torch.autograd.profiler import profile
 
-        activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if gpu else [])]
-        self._profile: Any = profile(activities=activities, record_shapes=not gpu)
+        self._gpu = gpu
+        self._profile: Any = profile(use_device="cuda" if gpu else None, record_shapes=not gpu, use_kineto=True)
         self.seen: dict[str, list[Marked]] = {}
 
     def __enter__(self) -> Self:
@@ -41,12 +42,12 @@ class Session:
         with tempfile.TemporaryDirectory(prefix="kerneldb-replay-") as folder:
             path = Path(folder, "trace.json")
             self._profile.export_chrome_trace(str(path))
-            found = activity.read(path)
+            found = activity.read(path, operators=not self._gpu)
         return {label.removeprefix(MARKER_PREFIX): marked for label, marked in found.items()}
 
 
 def marker(label: str) -> Any:
     """A context for one call; `Session.seen` lists it under `label`."""
-    from torch.profiler import record_function
+    from torch.autograd.profiler import record_function
 
     return record_function(f"{MARKER_PREFIX}{label}")

@@ -20,7 +20,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
-from kerneldb.replay import facts, journal, options, plan, results
+from kerneldb.replay import facts, journal, options, plan, processes, results
 from kerneldb.replay.energy import records
 from kerneldb.replay.energy.records import CallEnergy, EnergyFacts
 from kerneldb.replay.errors import ReplayError
@@ -37,15 +36,15 @@ from kerneldb.replay.messages import Job, Receiver, job_to_text
 from kerneldb.replay.options import Options
 from kerneldb.replay.plan import Item, Plan
 
-WORKER: Final = (sys.executable, "-m", "kerneldb.replay.worker")
+WORKER: Final = processes.command("kerneldb.replay.worker")
 BARREN_WORKERS: Final = 4
 BATCH_DIVISOR: Final = 8
 EXIT_SECONDS: Final = 10
 WEIGHING_SECONDS: Final = 30.0
 TAIL_BYTES: Final = 4096
 REASON_LENGTH: Final = 300
+INTERRUPTED: Final = "not attempted: interrupted"
 PROFILER_CHATTER: Final = "USDT:"
-INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 
 Listener = Callable[[Mapping[str, Any]], None]
 
@@ -113,18 +112,22 @@ def run(
     listen: Listener | None = None,
     worker: Sequence[str] = WORKER,
     share: Share | None = None,
+    until: float | None = None,
 ) -> Outcome:
     """Replay the plan at `plan_path` into the journal at `journal_path`.
 
-    `listen` is told of events: `start`, `ready` (a worker is), `progress` (items done, ETA in seconds, clock, power,
-    temperature), `energy` (the same while energy is measured), `worker` (one died) and `end`. With a `share`, only the
-    items that it deals out are replayed. Raises ReplayError where the run cannot take place, PlanError, and
-    JournalExistsError.
+    `listen` is told of events: `start`, `foreign` (the GPU is of another vendor than the plan's), `ready` (a worker
+    is), `progress` (items done, ETA in seconds, clock, power, temperature), `energy` (the same while energy is
+    measured), `worker` (one died) and `end`. With a `share`, only the items that it deals out are replayed. A time
+    limit counts from here, or ends at `until` (of `time.monotonic`) where it has begun before. Raises ReplayError where
+    the run cannot take place, PlanError, and JournalExistsError.
     """
     planned = plan.read(plan_path)
     with Writer(journal_path, resume=resume) as writer:
         before = journal.read(journal_path) if journal.exists(journal_path) else None
-        made = _Run((plan_path, journal_path), planned, chosen, writer, listen or _nobody, worker, share=share)
+        made = _Run(
+            (plan_path, journal_path), planned, chosen, writer, listen or _nobody, worker, share=share, until=until
+        )
         return made.go(before)
 
 
@@ -139,6 +142,7 @@ class _Run:
         worker: Sequence[str],
         *,
         share: Share | None = None,
+        until: float | None = None,
     ) -> None:
         self._plan_path, self._journal_path = paths
         self._plan = planned
@@ -156,6 +160,7 @@ class _Run:
         self._header_written = False
         self._interrupted = False
         self._progress = _Progress(time.monotonic(), 0)
+        self._until = deadline(chosen) if until is None else until
 
     def go(self, before: Journal | None) -> Outcome:
         """Replay what `before` has not settled, then measure its energy, and end the journal."""
@@ -199,7 +204,7 @@ class _Run:
         barren = 0
         chosen = self._options
         while self._pending or self._deal():
-            ending = self._one_worker(chosen)
+            ending = self._one_worker(chosen) if self._time_left() > 0 else self._limit_reached()
             if ending.stopped:
                 self._skip_rest(ending.reason or "stopped")
                 return False
@@ -245,7 +250,7 @@ class _Run:
                 stderr=output,
                 pass_fds=[theirs],
                 start_new_session=True,
-                env=_environment(),
+                env=processes.environment(),
             )
             os.close(theirs)
             try:
@@ -272,14 +277,13 @@ class _Run:
                 message = receiver.next(min(silence, left))
             except KeyboardInterrupt:
                 self._interrupted = True
-                return dataclasses.replace(ending, stopped=True, reason="not attempted: interrupted")
+                return dataclasses.replace(ending, stopped=True, reason=INTERRUPTED)
             if self._share is not None and self._share.stopped:
                 self._interrupted = True
-                return dataclasses.replace(ending, stopped=True, reason="not attempted: interrupted")
+                return dataclasses.replace(ending, stopped=True, reason=INTERRUPTED)
             if message is None and not receiver.ended:
                 if self._time_left() <= 0:
-                    reason = f"not attempted: the time limit of {self._options.limit_seconds:g} s was reached"
-                    return dataclasses.replace(ending, stopped=True, reason=reason)
+                    return self._limit_reached()
                 return dataclasses.replace(ending, reason=f"hung: silent for {silence:g} s, killed")
             if message is None:
                 return dataclasses.replace(ending, reason=_death(process, output))
@@ -347,10 +351,9 @@ class _Run:
     def _write_header(self, found: Mapping[str, Any]) -> None:
         if self._header_written:
             return
-        wanted = str(self._plan.notes.get("vendor") or "")
-        if found.get("vendor") and wanted and wanted.lower() != str(found["vendor"]).lower():
-            msg = f"the plan is for {wanted} GPUs, and this one is of {found['vendor']}: run it there, or --device cpu"
-            raise ReplayError(msg)
+        foreign = facts.foreign(self._plan.notes.get("vendor"), found.get("vendor"))
+        if foreign is not None:
+            self._listen({"event": "foreign", "reason": foreign})
         header = {
             "device": self._options.device,
             **found,
@@ -402,8 +405,12 @@ class _Run:
         elif item in self._pending:
             self._record(self._last_word(self._pending[item], reason, journal.FAILED))
 
+    def _limit_reached(self) -> _Ending:
+        return _Ending(over_limit(self._options), stopped=True)
+
     def _skip_rest(self, reason: str) -> None:
         if not self._writer.begun:  # stopped before a worker said where it runs: there is no run yet
+            self._leave()
             return
         if self._weighing:
             self._leave_energy(reason)
@@ -425,17 +432,17 @@ class _Run:
         return dataclasses.replace(had, final=True, loop_note=reason[:REASON_LENGTH])
 
     def _time_left(self) -> float:
-        limit = self._options.limit_seconds
-        return float("inf") if limit is None else self._progress.started + limit - time.monotonic()
+        return self._until - time.monotonic()
 
 
-def _environment() -> dict[str, str]:
-    """Our environment, in which the worker also finds a kerneldb that runs from its sources."""
-    sources = Path(str(sys.modules["kerneldb"].__file__)).parents[1]
-    if sources.name in INSTALLED:
-        return dict(os.environ)
-    paths = (str(sources), os.environ.get("PYTHONPATH"))
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+def deadline(chosen: Options) -> float:
+    """When (of `time.monotonic`) a run that starts now reaches its time limit."""
+    return float("inf") if chosen.limit_seconds is None else time.monotonic() + chosen.limit_seconds
+
+
+def over_limit(chosen: Options) -> str:
+    """Why an item was not attempted that the time limit leaves out."""
+    return f"not attempted: the time limit of {chosen.limit_seconds:g} s was reached"
 
 
 def _tell_worker(process: subprocess.Popen[bytes], text: str, *, more: bool) -> None:

@@ -38,12 +38,13 @@ Opener = Callable[[Options, Sender], Monitor]
 
 
 def main(job: Job, sender: Sender, open_device: Opener) -> int:
-    """Measure the items of `job`; the exit code is 0 unless the device broke or cannot be used."""
+    """Measure the items of `job`; the exit code is 0 unless the device broke or cannot be used.
+
+    Modules that the user names are imported before: one of them may register a meter.
+    """
     found = journal.read(Path(str(job.journal)))
     known = found.energy or EnergyFacts()
     try:
-        for module in job.options.modules:
-            importlib.import_module(module)  # one of them may register a meter
         meter = open_meter(job.options.device)
         known = _idle(meter, known, job.options)
         open_device(job.options, sender)
@@ -51,7 +52,7 @@ def main(job: Job, sender: Sender, open_device: Opener) -> int:
     except (NoMeterError, MeterError) as error:
         _none(job, sender, dataclasses.replace(known, reason=str(error)))
         return 0
-    except (KerneldbError, ImportError, OSError) as error:
+    except (KerneldbError, ImportError, OSError) as error:  # torch may be broken
         sender.unusable(str(error))
         return 1
     try:

@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import importlib
 import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from kerneldb.errors import KerneldbError
-from kerneldb.replay import facts, plan, routes, weighing
+from kerneldb.replay import facts, plan, processes, routes, weighing
 from kerneldb.replay.bench import Bench, BrokenDeviceError, CpuBench, GpuBench
 from kerneldb.replay.engine import Engine
 from kerneldb.replay.errors import ReplayError
 from kerneldb.replay.journal import CallResult
-from kerneldb.replay.messages import Sender, job_from_text
+from kerneldb.replay.messages import Job, Sender, job_from_text
 from kerneldb.replay.monitor import Monitor
 from kerneldb.replay.options import Options
 from kerneldb.replay.triton import code
@@ -49,18 +48,18 @@ def main() -> int:
     die_with_parent()
     sender = Sender(int(sys.argv[1]))
     job = job_from_text(sys.stdin.readline())
-    code.provide(plan.read(Path(job.plan)).sources, allowed=job.options.allow_code)
+    planned = plan.read(Path(job.plan))
+    code.provide(planned.sources, allowed=job.options.allow_code)
     if job.journal is not None:
-        return weighing.main(job, sender, open_device)
+        return _weigh(job, sender)
     try:
-        bench = _open(job.options, sender)
+        bench = _open(job.options, sender, planned.notes)
     except KerneldbError as error:
         sender.unusable(str(error))
         return 1
     try:
-        planned = plan.read(Path(job.plan)).items
-        further = _asking(planned, sender) if job.further else None
-        Engine(bench, job.options, _Report(sender)).run(_named(planned, job.items), further)
+        further = _asking(planned.items, sender) if job.further else None
+        Engine(bench, job.options, _Report(sender)).run(_named(planned.items, job.items), further)
     except BrokenDeviceError as error:
         sender.broken(str(error))
         return 1
@@ -68,9 +67,21 @@ def main() -> int:
     return 0
 
 
-def _open(options: Options, sender: Sender) -> Bench:
+def _weigh(job: Job, sender: Sender) -> int:
+    """Measure energy. The user's modules come first: one of them may register a meter."""
+    try:
+        _import(job.options.modules)
+    except ReplayError as error:
+        sender.unusable(str(error))
+        return 1
+    return weighing.main(job, sender, open_device)
+
+
+def _open(options: Options, sender: Sender, notes: Mapping[str, object]) -> Bench:
     monitor = open_device(options, sender)
-    return CpuBench(options) if options.on_cpu else GpuBench(options, monitor)
+    if options.on_cpu:
+        return CpuBench(options)
+    return GpuBench(options, monitor, facts.foreign(notes.get("vendor"), facts.vendor()))
 
 
 def open_device(options: Options, sender: Sender) -> Monitor:
@@ -79,20 +90,20 @@ def open_device(options: Options, sender: Sender) -> Monitor:
     os.environ.setdefault("TEARDOWN_CUPTI", "0")
     facts.require(options.device)
     routes.register_defaults()
-    for module in options.modules:
-        _import(module)
+    _import(options.modules)
     monitor = Monitor(facts.uuid(options.device), facts.index(options.device) or 0)
     sender.ready(facts.gather(options.device, monitor))
     gc.freeze()
     return monitor
 
 
-def _import(module: str) -> None:
-    try:
-        importlib.import_module(module)
-    except (ImportError, OSError) as error:
-        msg = f"cannot import {module}: {error}"
-        raise ReplayError(msg) from error
+def _import(modules: Sequence[str]) -> None:
+    for module in modules:
+        try:
+            processes.import_named(module)
+        except (ImportError, OSError) as error:
+            msg = f"cannot import {module}: {error}"
+            raise ReplayError(msg) from error
 
 
 def _named(planned: Sequence[plan.Item], names: Sequence[str]) -> list[plan.Item]:

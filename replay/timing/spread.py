@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
 CONFIDENCE: Final = 0.95
@@ -62,10 +62,11 @@ def interval_rank(n: int, confidence: float = CONFIDENCE) -> int:
     The count of samples below the median is binomial (n, 1/2); the interval misses it when that count is at most r or
     at least n - r. 0 where even the extremes do not reach `confidence`.
     """
-    rank, tail = 0, math.comb(n, 0)
-    while 2 * (tail + math.comb(n, rank + 1)) <= (1 - confidence) * 2**n:
-        rank += 1
-        tail += math.comb(n, rank)
+    most = (1 - Fraction(str(confidence))) / 2 * 2**n  # exact: beyond what a float holds from 1,024 samples on
+    rank, ways, tail = 0, n, 1
+    while tail + ways <= most:
+        rank, tail = rank + 1, tail + ways
+        ways = ways * (n - rank) // (rank + 1)
     return rank
 
 

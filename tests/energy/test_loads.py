@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kerneldb.replay.activity import Activity, Marked
-from kerneldb.replay.energy import devices
+from kerneldb.replay.energy import devices, loads
 from kerneldb.replay.energy.devices import CpuLoads, GpuLoads, plan_round
 from kerneldb.replay.energy.loads import Deeper, EagerLoad, GraphLoad
 from kerneldb.replay.options import Options
@@ -86,6 +86,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
     monkeypatch.setattr(torch.cuda, "Event", found.event)
     monkeypatch.setattr(torch.cuda, "synchronize", found.synchronize)
     monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: found.launched.append("wait" if cycles else "nothing"))
+    monkeypatch.setattr(loads, "SLICE_S", 60.0)  # seconds of the clock on the wall, which others may use up
     monkeypatch.setattr(loops, "captured", found.captured)
     monkeypatch.setattr(Flush, "__call__", lambda _: found.launched.append("flush"))
     monkeypatch.setattr(Sets, "upkeep", lambda _: found.launched.append("restore"))

@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 import kerneldb
+from tests.conftest import made_once
 
 QUERIES = Path(__file__).parent / "queries"
 
@@ -19,9 +20,8 @@ Ask = Callable[..., list[dict[str, Any]]]
 @pytest.fixture(scope="session")
 def warehouse(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All whole traces of the collection in one file."""
-    path = tmp_path_factory.mktemp("peers") / "kernels.duckdb"
-    kerneldb.open(path).ingest(sorted((shared_data / "pytorch").glob("*.json.gz")))
-    return path
+    traces = sorted((shared_data / "pytorch").glob("*.json.gz"))
+    return made_once(tmp_path_factory, "peers.duckdb", lambda path: kerneldb.open(path).ingest(traces))
 
 
 @pytest.fixture(scope="session")

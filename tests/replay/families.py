@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 VOCABULARY = 64
 WIDTH = 32
@@ -193,7 +194,7 @@ def record(family: Family, folder: Path) -> tuple[Path, dict[int, Executed]]:
     observer = ExecutionTraceObserver().register_callback(str(folder / f"{family.name}-et.json"))
     cpu = [ProfilerActivity.CPU]
     inputs = family.inputs()
-    with profile(activities=cpu, record_shapes=True, execution_trace_observer=observer, acc_events=True) as profiler:
+    with profile(activities=cpu, record_shapes=True, execution_trace_observer=observer) as profiler:
         step(model, stepper, inputs, family.optimizer)
     kineto = folder / f"{family.name}.json"
     profiler.export_chrome_trace(str(kineto))
@@ -204,7 +205,7 @@ def record(family: Family, folder: Path) -> tuple[Path, dict[int, Executed]]:
 def executed(path: Path) -> dict[int, Executed]:
     """What an Execution Trace tells of each call, by record function id."""
     found: dict[int, Executed] = {}
-    for node in json.loads(path.read_text())["nodes"]:
+    for node in orjson.loads(path.read_bytes())["nodes"]:
         attributes = {one["name"]: one["value"] for one in node.get("attrs", ())}
         text = attributes.get("op_schema") or ""
         if text:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from kerneldb.replay.evidence import Trace
 from kerneldb.replay.plan import CallSpec, OpCall
 
@@ -34,7 +36,7 @@ class Event:
 
 def read_events(path: Path, categories: tuple[str, ...] = ("cpu_op",)) -> list[Event]:
     """Operators of a trace in start order, nested by their times on each thread."""
-    raw = [one for one in json.loads(path.read_text())["traceEvents"] if one.get("cat") in categories]
+    raw = [one for one in orjson.loads(path.read_bytes())["traceEvents"] if one.get("cat") in categories]
     return nested([one for one in raw if one.get("ph") == "X"])
 
 

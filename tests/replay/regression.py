@@ -89,7 +89,7 @@ def _attempt(jobs: list[Job], folder: Path, tries: int) -> None:
     built = [(job, _candidates(job, tries)) for job in jobs]
     torch.manual_seed(0)
     ran: dict[str, tuple[Job, resolve.BuiltCall]] = {}
-    with profile(activities=[ProfilerActivity.CPU], record_shapes=True, acc_events=True) as profiler:
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
         for number, (job, calls) in enumerate(built):
             ran.update(_run(job, calls, number))
     path = folder / "rerun.json"

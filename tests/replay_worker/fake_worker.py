@@ -69,7 +69,7 @@ def weigh_all(job: Job, items: dict[str, plan.Item], sender: Sender) -> None:
             sender.energy(name, CallEnergy(reason="no meter here"))
         sender.done()
         return
-    sender.ready({"torch": "0"})
+    sender.ready({"torch": "0", "vendor": "NVIDIA"})
     sender.energy_facts(dataclasses.replace(facts, spent_s=facts.spent_s + 1, gap_power_w=100.0))
     sender.readings([PowerReading("gap", 1, 2.0)])
     for name in job.items:
@@ -90,7 +90,7 @@ def main() -> None:
         return
     if "stillborn" in routes:
         sys.exit(3)
-    sender.ready({"torch": "0"})
+    sender.ready({"torch": "0", "vendor": "NVIDIA"})
     for name in job.items:
         attempt(items[name], sender, job.options.batch)
     sender.done()

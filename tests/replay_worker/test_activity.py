@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from kerneldb.replay import activity
+import pytest
+
+from kerneldb.replay import activity, exported
 from kerneldb.replay.activity import marked_calls
 
 FIRST, SECOND = "kerneldb replay 0", "kerneldb replay 1"
@@ -90,3 +92,64 @@ def test_annotations_of_others_are_no_markers(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_text(json.dumps({"traceEvents": [event("user_annotation", "decode", 0, 10), launch(2, 1)]}))
     assert activity.read(path) == {}
+
+
+def printed(events: list[dict[str, Any]]) -> str:
+    """The events as Kineto prints them: each on lines of its own, with arrows between and a mark at the end."""
+    arrow = '    "ph": "f", "id": 1, "pid": 0, "tid": 7, "ts": 4.5,\n    "cat": "ac2g", "name": "ac2g", "bp": "e"'
+    ends = '    "name": "Record Window End", "ph": "i", "s": "g",\n    "pid": "", "tid": "", "ts": 99.5'
+    pieces = [piece for one in events for piece in (_piece(one), arrow)]
+    body = "\n  },\n  {\n".join([*pieces, ends])
+    return f'{{\n  "schemaVersion": 1,\n  "traceEvents": [\n  {{\n{body}\n  }}\n  ],\n  "traceName": "t"\n}}'
+
+
+def _piece(event: dict[str, Any]) -> str:
+    args = ", ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in event["args"].items())
+    head = (
+        f'    "ph": "X", "cat": "{event["cat"]}", "name": {json.dumps(event["name"])}, "pid": 0, "tid": {event["tid"]},'
+    )
+    return f'{head}\n    "ts": {event["ts"]}, "dur": {event["dur"]},\n    "args": {{\n      {args}\n    }}'
+
+
+CALLED = [
+    event("user_annotation", FIRST, 0, 10), event("user_annotation", "others", 11, 10),
+    event("cpu_op", "aten::mm", 1, 5), launch(2, 1), launch(3, 12), launch(12, 4),
+    kernel("b", 25, 12), kernel('void k<"correlation": 4, 1>', 24, 1), kernel("not marked", 40, 4),
+    event("gpu_memset", "Memset (Device)", 60, 1, 7, correlation=12, bytes=8),
+]  # fmt: skip
+
+
+def test_a_trace_as_the_profiler_prints_it_is_read_without_parsing_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(printed(CALLED))
+    monkeypatch.setattr(exported, "whole", None)
+    assert activity.read(path) == marked_calls(CALLED)
+    assert names(activity.read(path)[FIRST]) == [['void k<"correlation": 4, 1>', "b", "Memset (Device)"]]
+    assert activity.read(path, operators=False)[FIRST][0].operations == []
+
+
+@pytest.mark.parametrize("indent", [None, 1, 4])
+def test_a_trace_in_another_layout_says_the_same(tmp_path: Path, indent: int | None) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(json.loads(printed(CALLED)), indent=indent))
+    assert activity.read(path) == marked_calls(CALLED)
+
+
+def test_a_marked_event_at_the_very_end_of_a_trace_counts(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    cut = printed(CALLED).replace(printed([]).split("[\n  {\n")[1].split("\n  }\n")[0], _piece(kernel("last", 90, 1)))
+    path.write_text(cut)
+    assert names(activity.read(path)[FIRST])[0][-1] == "Memset (Device)"
+    assert "last" in names(activity.read(path)[FIRST])[0]
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.8, 0.97])
+def test_a_trace_that_is_cut_is_no_trace(tmp_path: Path, share: float) -> None:
+    """The disk was full: kernels that are missing from it are not missing from the call."""
+    path, text = tmp_path / "trace.json", printed(CALLED)
+    for end in (int(share * len(text)), text.rindex("  },", 0, int(share * len(text))) + 3):
+        path.write_text(text[:end])
+        with pytest.raises(ValueError, match=r"."):
+            activity.read(path)

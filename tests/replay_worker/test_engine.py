@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay import grades, routes
+from kerneldb.replay import engine, grades, routes
 from kerneldb.replay.activity import Activity, Marked
 from kerneldb.replay.bench import BrokenDeviceError, Ring, Timed
 from kerneldb.replay.engine import Engine
@@ -146,13 +146,66 @@ def test_the_first_call_that_matches_is_timed() -> None:
 def test_misses_are_tried_again_after_all_first_tries_in_shared_sessions() -> None:
     missing = [Played(OTHER_TILE), Played(GEMM)]
     notes, bench = replay({"a": missing, "b": [Played()], "c": missing})
-    assert bench.sessions == [["a", "b", "c"], ["a", "c"]]
+    assert bench.sessions == [["a", "b", "c"], ["a", "c"], ["a", "c"]]
     assert [(one.grade, one.tries) for one in notes.last.values()] == [("L0", 2), ("L0", 1), ("L0", 2)]
 
 
 def test_a_miss_is_reported_at_once_and_not_final() -> None:
     notes, _ = replay({"a": [Played(OTHER_TILE), Played(GEMM)]})
-    assert [(one.grade, one.final) for one in notes.results] == [("L2", False), ("L0", False), ("L0", True)]
+    told = [("L2", False), ("L0", False), ("L0", False), ("L0", True)]
+    assert [(one.grade, one.final) for one in notes.results] == told
+
+
+def test_second_tries_are_looked_at_and_the_one_that_stands_is_run_in_full() -> None:
+    notes, bench = replay({"a": [Played(OTHER_TILE), Played(ADD), Played(GEMM)]}, runs=100)
+    assert [one.runs for one in notes.results] == [100, 100, 6, 100, 100]
+    assert bench.sessions == [["a"]] * 4
+
+
+def test_a_first_try_that_stands_has_been_run_in_full() -> None:
+    notes, bench = replay({"a": [Played(OTHER_TILE), Played(ADD)]}, runs=100)
+    assert {one.runs for one in notes.results} == {100}
+    assert bench.sessions == [["a"], ["a"], []]
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [Played(ADD), Played(OTHER_TILE)],
+        [Played(ADD), Played(OTHER_TILE), Played(error=ValueError("no"))],
+        [Played(error=ValueError("no")), Played(OTHER_TILE)],
+    ],
+)
+def test_a_second_try_that_stands_for_want_of_others_is_run_in_full(calls: list[Played]) -> None:
+    notes, bench = replay({"a": calls}, runs=100)
+    assert (notes.last["a"].grade, notes.last["a"].runs, notes.last["a"].final) == ("L2", 100, True)
+    assert bench.measured == [OTHER_TILE]
+
+
+def test_what_lasts_is_not_run_again_for_the_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "CAP_NS", 6 * 2000.0)
+    notes, _ = replay({"a": [Played(OTHER_TILE), Played(GEMM)]}, runs=100)
+    assert (notes.last["a"].grade, notes.last["a"].runs) == ("L0", 6)
+
+
+def test_a_call_that_comes_out_otherwise_when_run_again_is_noted() -> None:
+    one, other = (verdict_of(name) for name in (GEMM, OTHER_TILE))
+    one.extend(verdict_of(GEMM, notes=("drift",), waits=True))
+    assert (len(one.durations[0]), one.notes, one.waits) == (4, ("drift",), True)
+    one.extend(other)
+    assert (len(one.durations[0]), one.notes) == (4, ("drift", "kernels differ between runs"))
+
+
+def verdict_of(name: str, **more: Any) -> Verdict:
+    seen = Activity("kernel", name, 2000.0, (4, 1, 1), (128, 1, 1), 1024)
+    return Verdict(
+        0, grades.compare((kernel(),), [seen]), "aten::mm", activities=(seen,), durations=[[2e3] * 2], **more
+    )
+
+
+def test_few_runs_are_no_fewer_in_a_second_try() -> None:
+    notes, _ = replay({"a": [Played(OTHER_TILE), Played(GEMM)]}, runs=6)
+    assert [one.runs for one in notes.results] == [6, 6, 6]
 
 
 def test_the_best_call_is_kept_and_timed() -> None:

@@ -18,6 +18,11 @@ def test_ranks_of_the_interval_are_those_of_binomial_tables(n: int, rank: int) -
     assert interval_rank(n) == rank
 
 
+@pytest.mark.parametrize("n", [100, 1023, 1024, 5000])
+def test_ranks_of_large_samples_are_those_of_the_normal_approximation(n: int) -> None:
+    assert interval_rank(n) == pytest.approx((n - 1.96 * n**0.5) / 2 - 1, abs=1)  # counted from 0
+
+
 def test_fewer_than_six_samples_bound_nothing() -> None:
     assert smallest_sample() == 6
     few = spread([5.0] * 5)

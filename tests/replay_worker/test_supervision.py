@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay import journal, supervisor
+from kerneldb.replay import journal, plan, supervisor
 from kerneldb.replay.errors import JournalExistsError, ReplayError
 from kerneldb.replay.options import Options
 from kerneldb.replay.supervisor import Outcome
@@ -56,6 +56,16 @@ def test_a_killed_worker_costs_one_item(run: Run) -> None:
     assert (outcome.finished, outcome.done, outcome.by_grade) == (True, 3, {"L0": 2, "L4": 1})
     assert run.attempts == ["0-ok", "1-kill", "2-fine"]
     assert journal.read(run.journal).finished
+
+
+def test_a_plan_for_other_gpus_runs_and_says_so(run: Run) -> None:
+    path = run.folder / "plan.jsonl"
+    plan.write(plan.Plan((item("0-ok", "ok", None, kernel()),), {"vendor": "AMD"}), path)
+    worker = (sys.executable, str(WORKER), str(run.folder))
+    chosen = Options(device="cpu", energy=False)
+    assert supervisor.run(path, run.journal, chosen, listen=run.events.append, worker=worker).finished
+    said = [event["reason"] for event in run.events if event["event"] == "foreign"]
+    assert said == ["recorded on a GPU of AMD, replayed on one of NVIDIA: the same operation at best"]
 
 
 def test_an_exception_is_quoted(run: Run) -> None:

@@ -1,0 +1,59 @@
+"""Python processes of our own: how they are started, and how they import the modules that a user names (`--import`).
+
+The folder that a user stands in may come from anyone, with a `numpy.py` in it: no such file may run because a process
+was started there. `python -m` searches that folder first; with `-P` it does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
+
+
+def command(module: str, *arguments: str) -> tuple[str, ...]:
+    """The command line that runs `module`; what is imported there does not come from the current folder."""
+    return (sys.executable, "-P", "-m", module, *arguments)
+
+
+def environment() -> dict[str, str]:
+    """Our environment, in which a process also finds a kerneldb that runs from its sources."""
+    sources = Path(str(sys.modules["kerneldb"].__file__)).parents[1]
+    if sources.name in INSTALLED:
+        return dict(os.environ)
+    paths = (str(sources), os.environ.get("PYTHONPATH"))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+
+
+def import_named(module: str) -> None:
+    """Import a module that the user names.
+
+    The current folder counts only where nothing of that name is found elsewhere, behind all else, and only until the
+    module is imported: the folder of what it imports by itself later must stand in PYTHONPATH.
+    """
+    found = importlib.util.find_spec(module.partition(".")[0])
+    # A package without a file is folders, of which there may be more.
+    if found is not None and found.origin is not None:
+        importlib.import_module(module)
+        return
+    with _current_folder_last():
+        importlib.import_module(module)
+
+
+@contextlib.contextmanager
+def _current_folder_last() -> Iterator[None]:
+    here = str(Path.cwd())
+    sys.path.append(here)
+    try:
+        yield
+    finally:
+        sys.path.reverse()
+        sys.path.remove(here)  # the last one
+        sys.path.reverse()

@@ -1,0 +1,93 @@
+"""Plans of several files of one run: each work is replayed once, and the sums are those that `top` prints."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import kerneldb
+from kerneldb.api import planning
+from kerneldb.api.planning import Request
+from kerneldb.cli import cli
+from kerneldb.tui.model import Choice
+from kerneldb.warehouse import Warehouse
+from tests.tui.piloting import driven, opened, text_of
+from tests.warehouse.conftest import Launch, Traces
+
+STEPS = tuple(
+    launch
+    for base in range(0, 4_000, 1_000)
+    for launch in (Launch("gemm", base, 300), Launch("add", base + 400, 50), Launch("nccl", base + 500, 400, stream=20))
+)
+"""Four steps of 750 ns."""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> kerneldb.Database:
+    """Two files of the same launches; two ranks of a job, the second half as long; one under a counter profiler."""
+    folder = tmp_path_factory.mktemp("runs")
+    warehouse, make = Warehouse.create_or_open(folder / "k.duckdb"), Traces(folder)
+    for name in ("sqlite", "printed"):
+        warehouse.commit(make(name, STEPS, source="nsys", run="program", era=name))
+    for rank, launches in enumerate((STEPS, STEPS[:6])):
+        warehouse.commit(make(f"rank{rank}", launches, run="job", rank=rank))
+    profiled = tuple(Launch("gemm", 0, 250, timing="profiled") for _ in range(3))
+    warehouse.commit(make("counted", profiled, kind="profiled", source="ncu"))
+    return kerneldb.open(warehouse.path)
+
+
+def total(database: kerneldb.Database, **wanted: Any) -> tuple[int, int, int]:
+    """Signatures, launches and time of the plan."""
+    row = planning.feasibility(database.plan_replay(Request(**wanted)).routes)[-1]
+    return row["signatures"], row["launches"], row["total_ns"]
+
+
+@pytest.mark.parametrize(
+    ("traces", "expected"),
+    [
+        (("sqlite",), (3, 12, 3_000)),
+        (("printed",), (3, 12, 3_000)),
+        (("sqlite", "printed"), (3, 12, 3_000)),
+        (("rank0", "rank1"), (3, 18, 4_500)),
+        ((), (3, 30, 7_500)),
+        (("counted",), (1, 3, 750)),
+    ],
+)
+def test_the_plan_is_of_all_files_and_of_each_work_once(
+    runs: kerneldb.Database, traces: tuple[str, ...], expected: tuple[int, int, int]
+) -> None:
+    assert total(runs, traces=traces) == expected
+    printed = list(runs.top("signature", traces=traces).rows())
+    if printed:  # times under a profiler enter no sums
+        assert (sum(row["n"] for row in printed), sum(row["total_ns"] for row in printed)) == expected[1:]
+
+
+def test_a_condition_about_the_file_that_does_not_count_plans_it(runs: kerneldb.Database) -> None:
+    repeated = [row["trace"] for row in runs.sql("SELECT name AS trace FROM traces WHERE counted = false").rows()]
+    assert len(repeated) == 1
+    assert total(runs, where=f"trace = '{repeated[0]}'") == (3, 12, 3_000)
+    assert total(runs, where=f"trace IN ('{repeated[0]}', 'rank1')") == (3, 18, 4_500)
+
+
+def test_a_share_of_time_is_one_of_all_files(runs: kerneldb.Database) -> None:
+    # Of 7,500 ns communication takes 4,000, gemm 3,000.
+    assert total(runs, until_share=0.5) == (1, 10, 4_000)
+    assert total(runs, until_share=0.9) == (2, 20, 7_000)
+
+
+def test_the_command_and_the_screen_print_the_same_sums(runs: kerneldb.Database) -> None:
+    traces = ("sqlite", "printed")
+    options = [part for name in traces for part in ("--trace", name)]
+    done = CliRunner().invoke(cli, ["--db", str(runs.path), "replay", "--dry-run", "--json", *options])
+    (row,) = (row for row in json.loads(done.stdout) if row["category"] == "TOTAL")
+    assert (row["signatures"], row["launches"], row["total_ns"]) == (3, 12, 3_000)
+    assert "repeats work of" in done.stderr
+
+    async def flow() -> None:
+        async with opened(runs.path, Choice(traces=traces), first="replay") as (app, _):
+            assert "3 signatures, 12 launches, 3.00 µs" in text_of(app)
+
+    driven(flow)
