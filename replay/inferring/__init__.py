@@ -8,8 +8,10 @@ tell its size.
     grids       what a launch says about its size
     units       launches that one call made; steps of a model; what stands before and after
     scene       the dims of the model and of one step: config, rows, elements, bytes
+    recorded    the dims of the model from calls that were recorded in the same run
     pool        shapes that tensors of a model have
     outlines    matrix products from the launch and the duration alone
+    experts     those of a mixture of experts
     timing      durations that a roofline expects
     products, pointwise, copies, rowwise, joining, attention, lookups     proposals by family
     propose     all of it together

@@ -40,6 +40,11 @@ SIZES: Final = {
     "bool": 1, "fp8": 1, "fp8e4m3": 1, "e4m3": 1, "fp8e5m2": 1, "e5m2": 1,
 }  # fmt: skip
 WIDE: Final = 4
+BLOCKS: Final = {
+    "q4_0": (18, 32), "q4_1": (20, 32), "q5_0": (22, 32), "q5_1": (24, 32), "q8_0": (34, 32), "q2_K": (84, 256),
+    "q3_K": (110, 256), "q4_K": (144, 256), "q5_K": (176, 256), "q6_K": (210, 256),
+}  # fmt: skip
+"""Bytes and weights of a block of llama.cpp's quantised types (`block_q4_0` and its kin, ggml/src/ggml-common.h)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +114,12 @@ def numel(dims: Sequence[int]) -> int:
 def item_bytes(dtype: str | None) -> int:
     """Bytes of an element; 4 where the dtype is not known."""
     return SIZES.get(dtype or "", WIDE)
+
+
+def weight_bytes(dtype: str | None) -> float:
+    """Bytes of a weight, also of a quantised one; 4 where the dtype is not known."""
+    size, weights = BLOCKS.get(dtype or "", (item_bytes(dtype), 1))
+    return size / weights
 
 
 def stored(tensor: Tensor) -> int:

@@ -98,8 +98,8 @@ def rows(kind: Kind) -> Span | None:
     known, count = decode(kind.name), blocks(kind)
     if count is None or kind.block is None:
         return None
-    if known.category == "NORMALIZATION" and "ackward" not in kind.name:
-        return Span(count, count)
+    if known.category == "NORMALIZATION":
+        return None if "ackward" in kind.name or _over_channels(known.operation) else Span(count, count)
     if known.category == "SOFTMAX":
         return _softmax_rows(kind, count, known.details.get("log2_elements"))
     if known.family == "reduce":
@@ -107,6 +107,11 @@ def rows(kind: Kind) -> Span | None:
     if known.family == "vectorized_gather" and kind.grid is not None:
         return Span(kind.grid[0], kind.grid[0])
     return None
+
+
+def _over_channels(operation: str | None) -> bool:
+    """Whether a norm has a block for each channel or group of an image, not for each row."""
+    return (operation or "").startswith(("batch_norm", "group_norm", "instance_norm"))
 
 
 def _softmax_rows(kind: Kind, count: int, log2: object) -> Span:

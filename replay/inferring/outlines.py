@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kerneldb.replay.inferring import grids
-from kerneldb.replay.inferring.calls import item_bytes
+from kerneldb.replay.inferring.calls import weight_bytes
 from kerneldb.replay.inferring.timing import bandwidth, peak
 from kerneldb.replay.inferring.view import View
 
@@ -31,6 +31,8 @@ SQUARE: Final = 4
 WAVE_SLACK: Final = 4
 HOPPER: Final = "sm90_xmma"
 SWIZZLED: Final = frozenset({"cutlass", "xmma_gemm", "cublas_gemm"})
+TILED: Final = SWIZZLED | {"arch_gemm"}
+"""Families that launch a block for each tile, where they are not persistent."""
 LESS: Final = 0.97
 
 
@@ -57,18 +59,18 @@ def _matrices(view: View) -> Iterator[Outline]:
         for k, weight in _depths(view, m, n, batch):
             yield Outline(m, n, k, batch, f"{label}, K by time", weight * LESS**rank)
     if not faces:
-        for side, weight in _rounded(_operations(view) ** (1 / 3)):
+        for side, weight in _rounded(operations(view) ** (1 / 3)):
             yield Outline(side, side, side, 1, "a cube by time", weight)
 
 
-def _operations(view: View) -> float:
+def operations(view: View) -> float:
     """Multiply-adds in the recorded duration."""
     return (view.duration_ns or 0.0) * peak(view.device, view.known.dtype) * 1000 / 2
 
 
 def _depths(view: View, m: int, n: int, batch: int) -> list[tuple[int, float]]:
     """K that the duration allows, with weights; that of a square matrix first; own kernels may be slow."""
-    wanted = _operations(view) / (m * n * batch)
+    wanted = operations(view) / (m * n * batch)
     reach = OWN if view.known.family == "user_gemm" else NEAR
     square = [(one, EQUAL) for one in dict.fromkeys((n, m)) if wanted / reach <= one <= wanted * reach]
     known = {one for one, _ in square}
@@ -78,7 +80,7 @@ def _depths(view: View, m: int, n: int, batch: int) -> list[tuple[int, float]]:
 def _faces(view: View) -> Iterator[tuple[int, int, int, str]]:
     """M, N and batch that make the grid."""
     grid, (wide, high) = view.kind.grid, _tile(view)
-    if grid is None or _persistent(view):
+    if grid is None or persistent(view):
         return
     if not wide or not high:
         yield from _threads(view)
@@ -107,12 +109,17 @@ def _tile(view: View) -> tuple[int, int]:
     return known.tile_m or 0, known.tile_n or 0
 
 
-def _persistent(view: View) -> bool:
+def persistent(view: View) -> bool:
     """Whether the grid is as large as the GPU, and not as the product: one wave of blocks."""
     if view.known.family == "nvjet" or HOPPER in view.kind.name:
         return True
+    return view.known.family == "cutlass" and one_wave(view)
+
+
+def one_wave(view: View) -> bool:
+    """Whether there is about one block for each multiprocessor."""
     units, count = view.device.multiprocessors, grids.blocks(view.kind)
-    return bool(view.known.family == "cutlass" and units and count and units - WAVE_SLACK <= count <= units)
+    return bool(units and count and units - WAVE_SLACK <= count <= units)
 
 
 def _pairs(view: View, across: int, down: int) -> list[tuple[int, int]]:
@@ -141,12 +148,16 @@ def _rounded(wanted: float) -> list[tuple[int, float]]:
 
 
 def _vectors(view: View) -> Iterator[Outline]:
-    """One row times a matrix whose bytes take the duration: a square one, or with the grid's results."""
-    count = (view.duration_ns or 0.0) * bandwidth(view.device) / item_bytes(view.known.dtype)
-    for side, weight in _rounded(count**0.5):
-        yield Outline(1, side, side, 1, "a square matrix times a vector, by time", weight)
+    """One row times a matrix whose bytes take the duration: a square one, or with the grid's results.
+
+    llama.cpp's products of one vector have a block for each result (`calc_rows_per_block` of its mmvq.cu).
+    """
+    count = (view.duration_ns or 0.0) * bandwidth(view.device) / weight_bytes(view.known.dtype)
     blocks = 0 if view.kind.grid is None else view.kind.grid[0]
-    for rank, n in enumerate(blocks * each for each in ROWS_PER_BLOCK if blocks):
+    one_each = view.known.family == "mul_mat_vec" and blocks
+    for side, weight in [] if one_each else _rounded(count**0.5):
+        yield Outline(1, side, side, 1, "a square matrix times a vector, by time", weight)
+    for rank, n in enumerate(blocks * each for each in ((1,) if one_each else ROWS_PER_BLOCK) if blocks):
         for k, weight in _rounded(count / n):
             share = weight if max(n, k) <= SQUARE * min(n, k) else weight * LESS**SQUARE
             yield Outline(1, n, k, 1, f"{n} results of a vector, K by time", share * LESS**rank)

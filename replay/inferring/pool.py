@@ -20,7 +20,7 @@ def shapes(scene: Scene) -> Iterator[tuple[Dims, str]]:
     model, batch, queries, keys = scene.model, scene.batch, scene.queries, scene.keys
     half = model.head_dim // 2
     yield (batch, queries, model.hidden), "hidden states"
-    yield (batch, queries, model.ffn), "feed-forward states"
+    yield (batch, queries, model.ffn), f"feed-forward states{model.assumed}"
     yield (batch, model.heads, queries, keys), "attention scores"
     yield (batch, queries, 1), "one number per token"
     yield (batch, model.heads, queries, model.head_dim), "queries by head"
@@ -31,7 +31,7 @@ def shapes(scene: Scene) -> Iterator[tuple[Dims, str]]:
     yield (batch * model.heads, 1, keys), "a bias by position"
     yield (batch, 1, queries, keys), "the mask"
     yield (1, 1, queries, keys), "the mask of one sequence"
-    yield (batch, queries, 2 * model.ffn), "gate and up"
+    yield (batch, queries, 2 * model.ffn), f"gate and up{model.assumed}"
     yield (batch, keys), "tokens of the cache"
     yield (batch, queries), "tokens"
     yield (batch, 1, model.vocab), "logits of the last token"

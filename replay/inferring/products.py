@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from kerneldb.replay.inferring import grids, outlines
+from kerneldb.replay.inferring import experts, grids, outlines
 from kerneldb.replay.inferring.calls import SIZES, Nothing, Number, Tensor, item_bytes, numel, spec, transposed
 from kerneldb.replay.inferring.scene import Model
+from kerneldb.replay.inferring.timing import expected, likeness
 from kerneldb.replay.inferring.view import Near, Proposal, View, shown
 from kerneldb.replay.plan import CallSpec
 
@@ -24,9 +25,16 @@ VOCABULARIES: Final = (
 )  # fmt: skip
 PARTS: Final = 5
 REACH: Final = 3
-WAVE_SLACK: Final = 4
 TILED: Final = 0.5
+LIKELY: Final = 0.35
+"""The likeness of times that differ by a factor of two."""
 BESIDE_CONFIG: Final = 0.4
+BESIDE_FUSED: Final = 0.4
+TOO_FEW_BLOCKS: Final = 0.6
+MORE: Final = 2
+LEAST_HIDDEN: Final = 128
+COMMON: Final = "a common vocabulary"
+NO_DENSE_LAYER: Final = 0.5
 EIGHT_BITS: Final = frozenset({"fp8", "e4m3", "e5m2", "fp8e4m3", "fp8e5m2"})
 OUT: Final = {"fp32": "6", "fp16": "5", "bf16": "15"}
 
@@ -51,15 +59,42 @@ class Size:
 
 def proposals(view: View) -> Iterator[Proposal]:
     """The products that this kernel may have been."""
-    sizes = [*_linear(view), *_attention(view), *_rotary(view)]
-    if not view.added and not any(_tiling(view, size) >= TILED for size in sizes):
+    sizes = [*_linear(view), *_experts(view), *_attention(view), *_rotary(view)]
+    if not view.added and not any(_may_be(view, size) for size in sizes):
         sizes.extend(_outlined(view))
     for size in sizes:
         fit = _fit(view, size)
         for call, why, share in _calls(view, size):
             bytes_ = _bytes(view, size)
             strength = fit * size.weight * share
-            yield Proposal(call, why, bytes_, strength, size.flops, _peak(view), by_time=size.by_time)
+            likely = _likely(view, size)
+            yield Proposal(call, why, bytes_, strength, size.flops, _peak(view), by_time=size.by_time, likely=likely)
+
+
+def _likely(view: View, size: Size) -> float:
+    """Fused attention leaves no product of scores, unless a softmax stands near; a block makes no several tiles."""
+    near = (*view.before[:REACH], *view.after[:REACH])
+    unfused = not view.fused or any(one.known.category == "SOFTMAX" for one in near)
+    likely = 1.0 if unfused or size.label not in {"scores", "values"} else BESIDE_FUSED
+    return likely * (TOO_FEW_BLOCKS if _exceeds(view, size) else 1.0)
+
+
+def _exceeds(view: View, size: Size) -> bool:
+    """Whether the product has many more tiles than blocks ran, whichever side of the tile is its rows'."""
+    known, count = view.known, grids.blocks(view.kind)
+    one, two = known.tile_m, known.tile_n
+    if known.family not in outlines.TILED or outlines.persistent(view) or not (one and two and count):
+        return False
+    tiles = min(-(-size.n // wide) * -(-size.m // high) for wide, high in ((one, two), (two, one)))
+    return tiles * size.batch > MORE * count
+
+
+def _may_be(view: View, size: Size) -> bool:
+    """Whether the tiles of a size make the grid and, unless a config names it, its time is about the recorded one."""
+    if _tiling(view, size) < TILED:
+        return False
+    time_ns = expected(view.device, _bytes(view, size), size.flops, _peak(view))
+    return view.model.source == "config" or likeness(time_ns, view.duration_ns) >= LIKELY
 
 
 def _outlined(view: View) -> Iterator[Size]:
@@ -80,20 +115,29 @@ def _bytes(view: View, size: Size) -> float:
 
 
 def weights(model: Model) -> Iterator[tuple[int, int, str, float]]:
-    """(K, N, name, weight) of the layers that a model has."""
+    """(K, N, name, weight) of the layers that a model has, first those that are known to be there."""
+    yield from ((k, n, "a weight recorded in the run", 1.0) for k, n in model.weights)
     h, f, v = model.hidden, model.ffn, model.vocab
     q, kv = model.heads * model.head_dim, model.kv_heads * model.head_dim
+    dense = NO_DENSE_LAYER if model.experts and not model.expert_ffn else 1.0
     known = [
         (h, q, "query", 1.0), (q, h, "attention output", 1.0), (h, kv, "key or value", 1.0),
-        (h, q + 2 * kv, "query, key and value", 1.0), (h, 2 * kv, "key and value", 0.8), (h, f, "up", 1.0),
-        (h, 2 * f, "gate and up", 0.95), (f, h, "down", 1.0), (h, v, "vocabulary", 1.0), (h, h, "hidden", 0.95),
+        (h, q + 2 * kv, "query, key and value", 1.0), (h, 2 * kv, "key and value", 0.8),
+        *_feed_forward(h, f, model.assumed, dense), (h, v, "vocabulary", 1.0), (h, h, "hidden", 0.95),
+        (h, model.experts, "router", 1.0), *_feed_forward(h, model.shared_ffn, " of the shared expert", 1.0),
     ]  # fmt: skip
     yield from (one for one in known if one[0] and one[1])
-    if h and not v:
-        yield from ((h, one, "a common vocabulary", 0.7) for one in VOCABULARIES)
+    if h >= LEAST_HIDDEN and not v:
+        yield from ((h, one, COMMON, 0.7) for one in VOCABULARIES)
     others = sorted({one for one in (*model.widths, h) if one})
     if not f:
         yield from ((one, two, "widths seen", 0.8) for one, two in itertools.product(others, others))
+
+
+def _feed_forward(hidden: int, width: int, word: str, share: float) -> Iterator[tuple[int, int, str, float]]:
+    yield hidden, width, f"up{word}", share
+    yield hidden, 2 * width, f"gate and up{word}", share * 0.95
+    yield width, hidden, f"down{word}", share
 
 
 def _linear(view: View) -> Iterator[Size]:
@@ -101,10 +145,17 @@ def _linear(view: View) -> Iterator[Size]:
     rows = dict.fromkeys((scene.tokens, scene.batch))
     seen: set[tuple[int, int, int]] = set()
     for k, n, name, weight in weights(view.model):
+        if name == COMMON and view.layered:
+            continue
         for m in rows:
             if (m, n, k) not in seen:
                 seen.add((m, n, k))
                 yield Size(m, n, k, 1, f"{name} of {m} tokens", weight)
+
+
+def _experts(view: View) -> Iterator[Size]:
+    for one, by_time in experts.products(view):
+        yield Size(one.m, one.n, one.k, one.batch, one.label, one.weight, by_time)
 
 
 def _attention(view: View) -> Iterator[Size]:
@@ -248,8 +299,7 @@ def _tiling(view: View, size: Size) -> float:
     if known.tile_m is None or known.tile_n is None or count is None:
         return 0.5
     tiles = -(-size.n // known.tile_m) * -(-size.m // known.tile_n) * size.batch
-    units = view.device.multiprocessors
-    if units and units - WAVE_SLACK <= count <= units and tiles >= count:
+    if outlines.persistent(view) and outlines.one_wave(view) and tiles >= count:
         return 0.7
     across = _cluster(known.cluster)
     padded = -(-tiles // across) * across

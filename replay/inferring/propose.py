@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -16,6 +16,7 @@ from kerneldb.replay.inferring import (
     lookups,
     pointwise,
     products,
+    recorded,
     rowwise,
     scene,
     units,
@@ -31,6 +32,9 @@ CANDIDATES: Final = 16
 AROUND: Final = 4
 TIME_SHARE: Final = 0.5
 NOT_WANTED: Final = "memory"
+ONCE: Final = 2
+"""Products of no layer: the vocabulary, of all tokens and of the last."""
+LAYERS: Final = 4
 
 Family = Callable[[View], Iterator[Proposal]]
 FAMILIES: Final[Mapping[str, Family]] = {
@@ -51,13 +55,18 @@ Context = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A sequence taken apart: its units, their contexts and scenes, and the usual duration of each context."""
+    """A sequence taken apart: its units, their contexts and scenes, and the usual duration of each context.
+
+    `fused`: it has kernels of fused attention. `layered` are the units of products that a step launches like layers do.
+    """
 
     reading: Reading
     units: list[Unit]
     contexts: list[Context]
     scenes: list[Scene]
     durations: Mapping[Context, float]
+    fused: bool
+    layered: frozenset[int]
 
 
 def infer(sequence: Sequence, clues: Clues) -> list[Guess]:
@@ -85,7 +94,7 @@ def _study(sequence: Sequence, clues: Clues) -> Study:
     if clues.config is not None:
         model = scene.from_config(clues.config, dtype)
     else:
-        model = deriving.model_of(reading, _longest(found, numbers), dtype)
+        model = recorded.completed(deriving.model_of(reading, _longest(found, numbers), dtype), clues.seen)
     scenes = _scenes(reading, found, numbers, model)
     spent: dict[Context, list[int]] = defaultdict(list)
     for unit, context in zip(found, contexts, strict=True):
@@ -93,7 +102,19 @@ def _study(sequence: Sequence, clues: Clues) -> Study:
         if duration is not None:
             spent[context].append(duration)
     durations = {context: float(statistics.median(held)) for context, held in spent.items()}
-    return Study(reading, found, contexts, scenes, durations)
+    fused = any(known.category == "ATTENTION" for known in reading.known)
+    return Study(reading, found, contexts, scenes, durations, fused, _layered(reading, found, numbers))
+
+
+def _layered(reading: Reading, found: list[Unit], numbers: list[int]) -> frozenset[int]:
+    """The units whose product is launched more than once or twice in their step, and not much less than any other."""
+    layered: list[int] = []
+    for members in units.by_step(numbers).values():
+        products_ = [one for one in members if reading.name(found[one].main).category in units.PRODUCTS]
+        counts = Counter(reading.sequence.order[found[one].main] for one in products_)
+        least = max(ONCE + 1, max(counts.values(), default=0) / LAYERS)
+        layered += [one for one in products_ if counts[reading.sequence.order[found[one].main]] >= least]
+    return frozenset(layered)
 
 
 def _longest(found: list[Unit], numbers: list[int]) -> list[Unit]:
@@ -149,6 +170,8 @@ def _view(study: Study, index: int) -> View:
         ),
         duration_ns=study.durations.get(study.contexts[index]),
         added=unit.added is not None,
+        fused=study.fused,
+        layered=index in study.layered,
     )
 
 
@@ -162,7 +185,8 @@ def _ranked(view: View, proposals: Iterator[Proposal]) -> tuple[Candidate, ...]:
     for one in proposals:
         time_ns = expected(view.device, one.moved, one.flops, one.dtype)
         share = 0.0 if one.by_time else TIME_SHARE if one.flops else TIME_SHARE / 2
-        score = share * likeness(time_ns, view.duration_ns) + (1 - share) * min(one.fit, 1.2) / 1.2
+        evidence = share * likeness(time_ns, view.duration_ns) + (1 - share) * min(one.fit, 1.2) / 1.2
+        score = one.likely * evidence
         candidate = Candidate(one.spec, one.why, round(score, 4), expected_ns=round(time_ns))
         key = repr(one.spec.call)
         if key not in best or (best[key].score or 0) < score:

@@ -18,6 +18,7 @@ PRODUCTS: Final = {"mm": (0, 1), "addmm": (1, 2), "bmm": (0, 1), "baddbmm": (1, 
 ROWWISE: Final = frozenset({"_softmax", "_log_softmax", "argmax", "argmin", "sum", "mean", "amax", "amin"})
 STEPS: Final = (64, 8)
 LEAST: Final = 8
+MATRIX: Final = 2
 SAME: Final = 0.05
 
 
@@ -25,16 +26,22 @@ def scaled(spec: CallSpec, ratio: float) -> Iterator[tuple[CallSpec, str]]:
     """The call with its open dim `ratio` times as large, in steps that libraries like; nothing where no dim is open."""
     operator = short_name(spec.call.op)
     dims = json.loads(spec.call.input_dims or "[]")
-    if operator in PRODUCTS:
-        first, second = PRODUCTS[operator]
+    first, second = PRODUCTS.get(operator, (0, 0))
+    if operator in PRODUCTS and _has_dims(dims, first, 1) and _has_dims(dims, second, MATRIX):
         for depth in _rounded(dims[first][-1], ratio):
             dims[first][-1] = depth
             dims[second][-2] = depth
             yield _with(spec, dims), f"K {depth} by time"
-    elif operator in ROWWISE and dims and dims[0]:
+    elif operator in ROWWISE and _has_dims(dims, 0, 1):
         for width in _rounded(dims[0][-1], ratio):
             dims[0][-1] = width
             yield _with(spec, dims), f"row length {width} by time"
+
+
+def _has_dims(dims: Sequence[Any], place: int, least: int) -> bool:
+    """Whether the argument at `place` is a tensor of at least `least` dims; lists of tensors are not."""
+    held = dims[place] if place < len(dims) else []
+    return len(held) >= least and all(isinstance(one, int) for one in held)
 
 
 def _rounded(size: int, ratio: float) -> list[int]:
@@ -46,10 +53,11 @@ def _rounded(size: int, ratio: float) -> list[int]:
 
 
 def _with(spec: CallSpec, dims: Sequence[Any]) -> CallSpec:
-    """The same call with other dims, whose strides keep their order."""
+    """The same call with other dims, whose strides keep their order; without strides where none were recorded."""
     strides = json.loads(spec.call.input_strides or "[]")
-    made = [_strides(one, two) for one, two in zip(dims, strides, strict=True)]
-    call = replace(spec.call, input_dims=json.dumps(dims), input_strides=json.dumps(made))
+    known = len(strides) == len(dims)
+    made = json.dumps([_strides(one, two) for one, two in zip(dims, strides, strict=True)]) if known else None
+    call = replace(spec.call, input_dims=json.dumps(dims), input_strides=made)
     return replace(spec, call=call, children=(), neighbours=())
 
 

@@ -39,8 +39,9 @@ def _widths(view: View) -> list[tuple[int, str]]:
     """Row lengths that the model has."""
     scene, model = view.scene, view.model
     named = [
-        (model.hidden, "hidden"), (scene.keys, "keys"), (model.vocab, "vocabulary"), (model.ffn, "feed-forward"),
-        (model.head_dim, "head"), (scene.queries, "tokens"), *((one, "a width seen") for one in model.widths),
+        (model.hidden, "hidden"), (scene.keys, "keys"), (model.vocab, "vocabulary"),
+        (model.ffn, f"feed-forward{model.assumed}"), (model.head_dim, "head"), (scene.queries, "tokens"),
+        *((one, "a width seen") for one in model.widths),
     ]  # fmt: skip
     if not model.vocab:
         named += [(one, "a common vocabulary") for one in VOCABULARIES]

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
+from kerneldb.errors import UsageError
 from kerneldb.replay.inferring import grids
 from kerneldb.replay.inferring.calls import SIZES, item_bytes
 from kerneldb.replay.inferring.grids import Span
@@ -25,7 +26,20 @@ NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "kv_heads": ("num_key_value_heads", "num_kv_heads", "n_head_kv"),
     "head_dim": ("head_dim", "attention_head_size", "d_kv"),
     "vocab": ("vocab_size",),
+    "experts": ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"),
+    "per_token": ("num_experts_per_tok", "num_experts_per_token", "experts_per_token"),
+    "expert_ffn": ("moe_intermediate_size", "expert_intermediate_size"),
+    "shared_ffn": ("shared_expert_intermediate_size",),
 }
+MOST: Final[Mapping[str, int]] = {
+    "hidden": 1 << 18, "ffn": 1 << 20, "heads": 1 << 12, "kv_heads": 1 << 12, "head_dim": 1 << 14, "vocab": 1 << 24,
+    "experts": 1 << 14, "per_token": 1 << 14, "expert_ffn": 1 << 20, "shared_ffn": 1 << 20,
+}  # fmt: skip
+"""Sizes several times those of the largest models: what is larger is none."""
+EXPERTS: Final = frozenset({"experts", "per_token", "expert_ffn", "shared_ffn"})
+"""Sizes that dense models may give as 0, and others by layer."""
+SHOWN: Final = 24
+ASSUMED: Final = " (4 × hidden assumed)"
 NESTED: Final = ("text_config", "language_config", "llm_config", "thinker_config")
 FFN_FACTOR: Final = 4
 EXACT_WEIGHT: Final = 3.0
@@ -42,7 +56,12 @@ Votes = dict[int, float]
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Dims of a transformer. `widths` are further widths seen in the trace. Zero is what is not known."""
+    """Dims of a transformer. Zero is what is not known.
+
+    `widths` are further widths seen in the trace, `weights` (K, N) of products that were recorded in the same run.
+    `expert_ffn` is the width of each of the `experts` (that of `ffn` where it is 0), `shared_ffn` that of one for all
+    tokens. `assumed` is said of products of `ffn` where no config or trace tells it.
+    """
 
     hidden: int = 0
     ffn: int = 0
@@ -52,7 +71,13 @@ class Model:
     vocab: int = 0
     dtype: str = "fp16"
     widths: tuple[int, ...] = ()
+    weights: tuple[tuple[int, int], ...] = ()
     source: str = "config"
+    experts: int = 0
+    per_token: int = 0
+    expert_ffn: int = 0
+    shared_ffn: int = 0
+    assumed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,24 +96,70 @@ class Scene:
 
 
 def from_config(config: Mapping[str, Any], dtype: str) -> Model:
-    """The dims that a parsed `config.json` says; those of the language part where it has several."""
-    inner: Mapping[str, Any] = next((config[key] for key in NESTED if isinstance(config.get(key), Mapping)), {})
-    merged = {**config, **inner}
-    found = {name: _first(merged, keys) for name, keys in NAMES.items()}
+    """The dims that a parsed `config.json` says; those of the language part where it has several.
+
+    Raises UsageError where a size is none, where sizes do not go together, and where there is no hidden size.
+    """
+    merged = _language_part(config)
+    found = {name: _first(merged, name) for name in NAMES}
+    if not found["hidden"]:
+        message = f"the configuration of the model has no hidden size ({', '.join(NAMES['hidden'])})"
+        raise UsageError(message)
+    _require_fitting(merged, found)
     hidden, heads = found["hidden"], found["heads"]
-    return Model(
-        hidden=hidden,
-        ffn=found["ffn"] or FFN_FACTOR * hidden,
-        heads=heads,
-        kv_heads=found["kv_heads"] or (1 if merged.get("multi_query") else heads),
-        head_dim=found["head_dim"] or (hidden // heads if heads else 0),
-        vocab=found["vocab"],
-        dtype=dtype,
-    )
+    assumed = not found["ffn"] and not found["expert_ffn"]
+    sizes: dict[str, Any] = {
+        **found,
+        "ffn": FFN_FACTOR * hidden if assumed else found["ffn"],
+        "kv_heads": found["kv_heads"] or (1 if merged.get("multi_query") else heads),
+        "head_dim": found["head_dim"] or (hidden // heads if heads else 0),
+        "experts": found["experts"] if found["experts"] > 1 else 0,
+    }
+    return Model(**sizes, dtype=dtype, assumed=ASSUMED if assumed else "")
 
 
-def _first(config: Mapping[str, Any], keys: Iterable[str]) -> int:
-    return next((int(config[key]) for key in keys if isinstance(config.get(key), int) and config[key]), 0)
+def _require_fitting(config: Mapping[str, Any], found: Mapping[str, int]) -> None:
+    """Raises UsageError where heads do not divide what is shared out among them, or experts are too few."""
+    hidden, heads, kv_heads = found["hidden"], found["heads"], found["kv_heads"]
+    if heads and not found["head_dim"] and hidden % heads:
+        around = f"{_key(config, 'hidden')} = {hidden}"
+        _refuse(config, "heads", f"it does not divide {around}; correct one of them, or add head_dim")
+    if heads and kv_heads and heads % kv_heads:
+        _refuse(config, "kv_heads", f"it does not divide {_key(config, 'heads')} = {heads}; correct one of them")
+    if found["experts"] and found["per_token"] > found["experts"]:
+        _refuse(config, "per_token", f"more than {_key(config, 'experts')} = {found['experts']}; correct one of them")
+
+
+def _refuse(config: Mapping[str, Any], name: str, why: str) -> NoReturn:
+    key = _key(config, name)
+    value = repr(config[key]) if key is not None else ""
+    text = value if len(value) <= SHOWN else f"{value[:SHOWN]}…"
+    message = f"the configuration of the model has {key} = {text}: {why}"
+    raise UsageError(message)
+
+
+def _key(config: Mapping[str, Any], name: str) -> str | None:
+    """The first of the keys of a size that is there."""
+    return next((one for one in NAMES[name] if config.get(one) is not None), None)
+
+
+def _language_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The entries of the language model, over those around them; multimodal models nest it, some of them twice."""
+    inner = next((config[key] for key in NESTED if isinstance(config.get(key), Mapping)), None)
+    return config if inner is None else {**config, **_language_part(inner)}
+
+
+def _first(config: Mapping[str, Any], name: str) -> int:
+    """A size; zero where none of its keys is there. Raises UsageError where it is none."""
+    key = _key(config, name)
+    value = None if key is None else config[key]
+    if value is None or (name in EXPERTS and (value == 0 or isinstance(value, list))):
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+        _refuse(config, name, "give a whole number above 0, or null")
+    if value > MOST[name]:
+        _refuse(config, name, f"larger than that of any model; give a whole number up to {MOST[name]:,}")
+    return value
 
 
 def dtype_of(reading: Reading, found: Sequence[Unit]) -> str:

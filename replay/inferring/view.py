@@ -34,7 +34,11 @@ class Near:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A call to be found: its main kernel, all its kernels, the scene, what stands around, its recorded duration."""
+    """A call to be found: its main kernel, all its kernels, the scene, what stands around, its recorded duration.
+
+    `added`: a copy of an addend is part of it. `fused`: kernels of fused attention ran beside it. `layered`: its kernel
+    is launched as often in a step as those of layers.
+    """
 
     kind: Kind
     known: Decoded
@@ -45,6 +49,8 @@ class View:
     after: tuple[Near, ...]
     duration_ns: float | None
     added: bool = False
+    fused: bool = False
+    layered: bool = False
 
     @property
     def model(self) -> Model:
@@ -69,7 +75,8 @@ class View:
 class Proposal:
     """A call that may have been made: bytes moved and operations for its expected time; `fit` from 0 to 1 for the rest.
 
-    `dtype` is what its peak goes by. `by_time` tells that the duration gave its size, and so proves nothing.
+    `dtype` is what its peak goes by. `by_time` tells that the duration gave its size, and so proves nothing. The
+    score is multiplied by `likely`: below 1 where the run speaks against such a call, whatever its size.
     """
 
     spec: CallSpec
@@ -79,6 +86,7 @@ class Proposal:
     flops: float = 0.0
     dtype: str | None = None
     by_time: bool = False
+    likely: float = 1.0
 
 
 def moved(*held: Tensor) -> float:

@@ -120,6 +120,9 @@ def exchange(wanted: Message, rank: int, device: str) -> Exchange:
     if wanted.operation in SHARING and smaller * wanted.ranks != wanted.elements:
         detail = f"{wanted.operation} of {wanted.given} and {wanted.taken} elements among {wanted.ranks}"
         raise UnresolvedCallError(Reason.UNREADABLE, detail)
+    if wanted.operation.startswith("alltoall") and wanted.given != wanted.taken:
+        detail = f"unequal shares: {wanted.operation} of {wanted.given} and {wanted.taken} elements"
+        raise UnresolvedCallError(Reason.NO_INPUTS, detail)
     dtype = getattr(torch, wanted.dtype)
     whole, part = (_filled(size, dtype, device) for size in (wanted.elements, smaller))
     return Exchange(wanted, whole, part, rank)

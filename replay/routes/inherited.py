@@ -22,8 +22,7 @@ class InheritedRoute:
 
     def prepare(self, item: Item, device: str) -> Iterator[Any]:
         """The calls of that route, those of the donor first, then those of further candidates."""
-        specs = [item.spec, *(one.spec for one in item.candidates if one.spec != item.spec)]
-        known = [spec for spec in specs if spec is not None]
+        known = code.specs_of(item)
         if not known:
             raise UnresolvedCallError(Reason.NO_INPUTS, "no call was donated to these kernels")
         for spec in known:

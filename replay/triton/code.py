@@ -6,15 +6,19 @@ So they run only where the user has said so (`--allow-code`), and what would run
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kerneldb.replay.plan import OpCall, Plan
+from kerneldb.ids import code_hash
+from kerneldb.replay.plan import CallSpec, Item, OpCall, Plan
 from kerneldb.replay.triton import constants
 from kerneldb.replay.triton.constants import Constants
 
 ROUTE: Final = "triton"
+RUNNING: Final = frozenset({ROUTE, "inherited"})
+"""Routes that run sources."""
 INDUCTOR: Final = "inductor"
 REFUSED: Final = "its source comes with the trace and was not run: allow it with --allow-code"
 USER_OP: Final = "triton::"
@@ -36,8 +40,9 @@ class Code:
         return len(self.text.strip().splitlines())
 
     def shown(self) -> str:
-        """One line about it: name, origin, hash, number of lines and file."""
-        return f"{self.name}  {self.origin}  {self.hash}  {self.lines} lines  {self.file}"
+        """One line about it: name, origin, hash, number of lines and file, with escapes for what moves a cursor."""
+        said = f"{self.name}  {self.origin}  {self.hash}  {self.lines} lines  {self.file}"
+        return "".join(one if one.isprintable() else repr(one)[1:-1] for one in said)
 
 
 @dataclass(slots=True)
@@ -90,11 +95,11 @@ def function_name(call: OpCall) -> str:
 
 
 def codes(sources: Mapping[str, Any]) -> Iterator[Code]:
-    """The kernels among the sources of a plan."""
-    names = Code.__dataclass_fields__.keys()
+    """The kernels among the sources of a plan. Their hashes are those of their texts, whatever the plan says."""
     for value in sources.values():
         if isinstance(value, Mapping) and value.get("language") == ROUTE:
-            yield Code(**{name: value[name] for name in names if name in value})
+            given = {name: str(value.get(name) or "") for name in ("name", "text", "file")}
+            yield Code(code_hash(given["text"]), origin=str(value.get("origin") or INDUCTOR), **given)
 
 
 def to_source(code: Code) -> dict[str, str]:
@@ -114,11 +119,17 @@ def shown(plan: Plan, *, allowed: bool) -> list[str]:
 
 
 def used_by(plan: Plan) -> Iterable[Code]:
-    """The sources that items of `plan` would run, each once."""
+    """The sources that items of `plan` would run, each once: of recorded calls, and of those that were inherited."""
     known = {code.hash: code for code in codes(plan.sources)}
-    calls = [item.spec.call for item in plan.items if item.route == ROUTE and item.spec is not None]
-    found = {code.hash: code for call in calls for code in _matching(call, known)}
+    specs = [spec for item in plan.items if item.route in RUNNING for spec in specs_of(item)]
+    found = {code.hash: code for spec in specs for code in _matching(spec.call, known)}
     return found.values()
+
+
+def specs_of(item: Item) -> list[CallSpec]:
+    """The calls that an item with a known call may be replayed by: its own first, then other candidates, each once."""
+    given = (item.spec, *(one.spec for one in item.candidates))
+    return list(dict.fromkeys(spec for spec in given if spec is not None))
 
 
 def _matching(call: OpCall, known: Mapping[str, Code]) -> list[Code]:
@@ -134,4 +145,4 @@ def _matching(call: OpCall, known: Mapping[str, Code]) -> list[Code]:
 def _agrees(code: Code, launched: Constants) -> bool:
     """Whether a source that fixes its own constants (a template) fixes them as they were recorded."""
     given = {"num_warps": launched.num_warps, "num_stages": launched.num_stages}
-    return all(value is None or f"{name}={value}" in code.text for name, value in given.items())
+    return all(value is None or re.search(rf"\b{name}={value}\b", code.text) for name, value in given.items())

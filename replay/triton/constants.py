@@ -18,6 +18,9 @@ from typing import Any, Final
 AXES: Final = 3
 BACKEND: Final = "triton"
 PAIR: Final = re.compile(r"(\w+)=([^,]*)")
+PARSING_ERRORS: Final = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""What Python's parser raises for texts that are no Python, hold zero bytes, or nest too deeply."""
+MOST_DIGITS: Final = 18
 WORDS: Final = {"True": True, "False": False, "None": None}
 
 
@@ -55,7 +58,7 @@ def value_of(text: str) -> Any:
     """The value that `text` writes: a number, a bool, None, a quoted text; any other text as it is (`tl.float32`)."""
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (*PARSING_ERRORS, TypeError):
         return WORDS.get(text, text)
 
 
@@ -76,18 +79,20 @@ def _pairs(text: str) -> dict[str, str]:
     """Names with the texts of their values; a value may hold commas inside of brackets or quotes."""
     try:
         call = ast.parse(f"f({text})", mode="eval").body
-    except SyntaxError:
-        return dict(PAIR.findall(text))
-    assert isinstance(call, ast.Call)  # noqa: S101 (for the type checker: the text was made so)
-    return {one.arg: ast.unparse(one.value) for one in call.keywords if one.arg is not None}
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
+            return {one.arg: ast.unparse(one.value) for one in call.keywords if one.arg is not None}
+    except PARSING_ERRORS:
+        pass
+    return dict(PAIR.findall(text))
 
 
 def _number(value: Any) -> int | None:
     """Whole numbers come as numbers or as text."""
-    return int(value) if value is not None and re.fullmatch(r"\d+", str(value)) else None
+    return int(value) if value is not None and re.fullmatch(rf"\d{{1,{MOST_DIGITS}}}", str(value)) else None
 
 
 def _grid(value: Any) -> tuple[int, ...] | None:
     """`grid(100,)`, `(64, 2)` or `[64, 2, 1]` as three numbers."""
-    numbers = [int(digits) for digits in re.findall(r"\d+", str(value))] if value is not None else []
+    digits = re.findall(r"\d+", str(value)) if value is not None else []
+    numbers = [] if any(len(one) > MOST_DIGITS for one in digits) else [int(one) for one in digits]
     return (*numbers, *([1] * (AXES - len(numbers)))) if 0 < len(numbers) <= AXES else None

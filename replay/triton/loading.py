@@ -72,11 +72,11 @@ def load(code: Code) -> ModuleType:
     The file stays until the process ends: Triton reads the sources of functions when it compiles them.
     """
     path = Path(_folder(), f"{code.hash}.py")
-    path.write_text(code.text, encoding="utf-8")
     found = importlib.util.spec_from_file_location(f"kerneldb_triton_{code.hash}", path)
     assert found is not None and found.loader is not None  # noqa: S101, PT018 (for the type checker: the file ends in .py)
     module = importlib.util.module_from_spec(found)
     try:
+        path.write_text(code.text, encoding="utf-8")
         found.loader.exec_module(module)
     except LOADING_ERRORS as error:
         raise UnresolvedCallError(Reason.REFUSED, f"loading {code.name}: {quoted(error)}") from error

@@ -9,8 +9,11 @@ import pytest
 
 from kerneldb.replay.inferring import calls, grids, infer
 from kerneldb.replay.inferring.calls import Nothing, Number, Numbers, Tensor, Tensors
+from kerneldb.replay.inferring.recorded import completed
 from kerneldb.replay.inferring.refine import scaled
-from kerneldb.replay.unknowns import Clues, Guess, Kind
+from kerneldb.replay.inferring.scene import Model, from_config
+from kerneldb.replay.plan import CallSpec, OpCall
+from kerneldb.replay.unknowns import Clues, Guess, Kind, Sequence
 from tests.inferring import traces
 
 
@@ -118,3 +121,80 @@ def test_open_dims_are_scaled_by_time_and_strides_keep_their_order() -> None:
     assert json.loads(changed.call.input_strides or "") == [[2048, 1], [1, 2048]]
     assert word == "K 2048 by time"
     assert list(scaled(calls.spec("tanh", Tensor((8,), "fp16")), 2.0)) == []
+
+
+PRODUCT = "nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT"
+ONE_TOKEN = Kind("s", PRODUCT, grid=(4, 22, 1), block=(384, 1, 1), shared_bytes=164_308, wanted=True)
+"""A product of examples/decoder-h200.json.gz: one token by a weight of 2048 × 5632, in 8,096 ns."""
+
+
+def recorded(op: str, *dims: list[int]) -> OpCall:
+    """A call of which another step of the run tells the dims."""
+    return OpCall(f"aten::{op}", json.dumps(list(dims)))
+
+
+@pytest.mark.parametrize(
+    "weight",
+    [recorded("mm", [128, 2048], [2048, 5632]), recorded("linear", [1, 128, 2048], [5632, 2048], [5632])],
+    ids=["mm", "linear"],
+)
+def test_weights_recorded_in_the_run_come_first(weight: OpCall) -> None:
+    sequence = Sequence("t", traces.H200, (ONE_TOKEN,), (0,), (8096,), (0,), ("decode",))
+    others = [recorded("mm", [128, 2048], [2048, 512]), recorded("addmm", [2048], [128, 5632], [5632, 2048])]
+    (guess,) = infer(sequence, Clues(tuple((one, 48) for one in (*others, weight))))
+    assert dims(guess) == ("aten::mm", [[1, 2048], [2048, 5632]])
+    assert "a weight recorded in the run" in guess.candidates[0].why
+    (alone,) = infer(sequence, Clues())
+    assert dims(alone) != dims(guess)
+
+
+def test_the_dims_of_a_model_are_read_from_recorded_calls() -> None:
+    seen = [
+        (recorded("index_select", [32000, 2048], [], [128]), 2),
+        (recorded("_scaled_dot_product_flash_attention", [1, 32, 128, 64], [1, 4, 128, 64], [1, 4, 128, 64]), 24),
+        (recorded("native_layer_norm", [1, 128, 2048], [], [2048], [2048]), 49),
+        (recorded("mm", [], [2048, 0]), 3),
+        (OpCall("aten::mm", "[[[1, 2]], [[2, 3]]]"), 3),
+        (OpCall("aten::mm"), 3),
+    ]
+    model = completed(Model(ffn=5632, heads=1), seen)
+    assert (model.vocab, model.hidden, model.heads, model.kv_heads, model.head_dim) == (32000, 2048, 32, 4, 64)
+    assert (model.ffn, model.weights) == (5632, ())
+
+
+@pytest.mark.parametrize(
+    ("call", "widths"),
+    [
+        (OpCall("aten::mm", "[[1, 64], [64, 3]]", None), [[[1, 128], [128, 3]]]),
+        (OpCall("aten::mm", "[[], [64, 3]]", "[[], [3, 1]]"), []),
+        (OpCall("aten::mm", "[[1, 64]]", "[[64, 1]]"), []),
+        (OpCall("aten::mm", None), []),
+        (OpCall("aten::sum", "[[[4, 64]]]", "[[[64, 1]]]"), []),
+    ],
+    ids=["no strides", "no dims", "one factor", "nothing", "a list of tensors"],
+)
+def test_calls_of_which_little_was_recorded_are_scaled_as_far_as_they_go(
+    call: OpCall, widths: list[list[list[int]]]
+) -> None:
+    made = list(scaled(CallSpec(call), 2.0))
+    assert [json.loads(one.call.input_dims or "") for one, _ in made] == widths
+    assert all(one.call.input_strides is None for one, _ in made)
+
+
+def test_the_language_part_of_a_multimodal_config_counts() -> None:
+    text = {"hidden_size": 3584, "num_attention_heads": 28, "num_key_value_heads": 4, "intermediate_size": 18944}
+    around = {"vocab_size": 152064, "hidden_size": 1280, "vision_config": {"hidden_size": 1152}}
+    for config in ({**around, "text_config": text}, {**around, "thinker_config": {"text_config": text, "n_inner": 5}}):
+        model = from_config(config, "bf16")
+        assert (model.hidden, model.heads, model.kv_heads, model.ffn) == (3584, 28, 4, 18944)
+        assert (model.head_dim, model.vocab) == (128, 152064)
+
+
+@pytest.mark.parametrize("kernel", ["batch_norm_collect_statistics_kernel", "batch_norm_transform_input_kernel"])
+def test_a_norm_over_channels_is_no_norm_of_rows(kernel: str) -> None:
+    """64 channels of an image, as a MI210 ran them: neither tokens, nor a layer norm."""
+    kind = traces.kernel(f"void at::native::{kernel}<c10::BFloat16, c10::BFloat16, float, int>(int)", (64, 5, 1))
+    assert grids.rows(kind) is None
+    (guess,) = infer(Sequence("t", traces.H200, (kind,), (0,), (35_870,), (0,), (None,)), Clues())
+    assert guess.candidates == ()
+    assert "no size fits" in (guess.reason or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +19,7 @@ from kerneldb.replay.inferring import infer
 from kerneldb.replay.inferring.search import Attempt, Search
 from kerneldb.replay.journal import CallResult
 from kerneldb.replay.options import Options
-from kerneldb.replay.plan import Item, PlannedKernel
+from kerneldb.replay.plan import Donor, Item, PlannedKernel
 from kerneldb.replay.results import Verdict
 from kerneldb.replay.unknowns import Clues, Guess, Sequence
 from tests.inferring import traces
@@ -128,6 +128,15 @@ def test_the_first_candidate_is_believed_where_it_agrees(monkeypatch: pytest.Mon
     assert result.found.spec.call == item_at(3).candidates[0].spec.call
 
 
+def test_the_donor_of_a_candidate_that_agrees_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = item_at(3)
+    donor = Donor("known", "t1", 7)
+    first = replace(wanted.candidates[0], source="inherited", donor=donor)
+    result = find(replace(wanted, candidates=(first, *wanted.candidates[1:])), lambda _: ("", 1.02), monkeypatch)
+    assert result.found is not None
+    assert (result.found.source, result.found.donor) == ("inherited", donor)
+
+
 def test_candidates_go_on_until_kernel_and_time_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = item_at(3)
     right = wanted.candidates[4].spec.call
@@ -157,6 +166,27 @@ def test_an_open_dim_follows_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(result.found.spec.call.input_dims or "[]")[1][-1] == hidden
 
 
+def test_a_call_that_is_believed_and_off_is_run_from_another_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = find(item_at(3), lambda one: ("", 1.03 if one.cache == "cold" else 0.87), monkeypatch)
+    assert result.found is not None
+    assert result.found.why.endswith("cache:cold")
+    assert result.trail[-1].accepted
+    assert not any("by time" in one.why for one in result.trail)
+
+
+def test_no_size_goes_by_the_time_of_a_call_that_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = item_at(3)
+    result = find(wanted, lambda one: ("", 1.0 if one.scaled else 0.86), monkeypatch)
+    assert result.found is not None
+    assert result.found.spec.call == wanted.candidates[0].spec.call
+    assert [one.why[-10:] for one in result.trail[-2:]] == ["cache:cold", "cache:warm"]
+
+
+def test_a_call_within_10_percent_is_run_in_one_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = find(item_at(3), lambda _: ("", 0.92), monkeypatch)
+    assert not any("cache:" in one.why for one in result.trail)
+
+
 def test_masked_values_explain_a_slow_softmax(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(attempt: Attempt) -> tuple[str, float]:
         return "", 1.0 if attempt.values == "masked" else 0.79
@@ -183,3 +213,79 @@ def test_an_item_without_candidates_fails_with_a_reason() -> None:
     Engine(FakeGpu(lambda _: ("", 1.0), {}), Options(device="meta"), results).run([empty])
     assert results.by_item["none"].grade == "L4"
     assert "no call was proposed" in (results.by_item["none"].reason or "")
+
+
+def came_out(wanted: Item, attempt: int, factor: float = 1.0, **launch: Any) -> Verdict:
+    """A verdict on an attempt whose kernels have the recorded names, in `factor` times the recorded time."""
+    alike = (
+        Activity(one.kind, one.name, 0.0, one.grid, one.block, one.shared_bytes, one.bytes) for one in wanted.kernels
+    )
+    seen = tuple(replace(one, **launch) if one.kind == "kernel" else one for one in alike)
+    durations = [[factor * (one.median_ns or 0)] * 9 for one in wanted.kernels]
+    return Verdict(attempt, grades.compare(wanted.kernels, seen), "aten::mm", (), seen, durations)
+
+
+@pytest.mark.parametrize(("factor", "believed"), [(0.84, False), (0.855, True), (1.145, True), (1.16, False)])
+def test_a_call_is_believed_within_15_percent_of_the_recorded_time(factor: float, believed: bool) -> None:
+    wanted = item_at(0)
+    search = Search(wanted)
+    search.told(came_out(wanted, 0, factor))
+    assert (search.found() is not None) is believed
+
+
+def test_a_call_is_believed_by_all_its_runs() -> None:
+    wanted = item_at(0)
+    search, verdict = Search(wanted), came_out(wanted, 0, 0.87)
+    search.told(verdict)
+    assert search.found() is not None
+    for _ in range(3):
+        verdict.extend(came_out(wanted, 0, 0.7))
+    search.told(verdict)
+    assert search.found() is None
+    (tried,) = search.trail()
+    assert tried.time_ns == pytest.approx(0.7 * (tried.recorded_ns or 0))
+    assert not tried.accepted
+
+
+def test_a_call_that_found_no_memory_at_first_is_told_of_all_its_runs() -> None:
+    wanted = item_at(0)
+    search, verdict = Search(wanted), came_out(wanted, 0)
+    search.failed(0, "CUDA out of memory")
+    search.told(verdict)
+    search.failed(0, "CUDA out of memory")
+    verdict.extend(came_out(wanted, 0))
+    search.told(verdict)
+    assert [one.reason for one in search.trail()] == ["CUDA out of memory", None, "CUDA out of memory"]
+    assert [one.accepted for one in search.trail()] == [False, True, False]
+
+
+def test_equal_times_on_another_grid_are_not_believed() -> None:
+    search = Search(item_at(3))
+    search.told(came_out(item_at(3), 0, grid=(8, 16, 1)))
+    assert search.found() is None
+    (tried,) = search.trail()
+    assert (tried.same_name, tried.same_grid, tried.accepted) == (True, False, False)
+    assert tried.grade == "L1"
+    assert search.goes_on(0)
+
+
+def test_the_recorded_grid_counts_before_a_better_time() -> None:
+    wanted = item_at(3)
+    search = Search(wanted)
+    other, slower = came_out(wanted, 0, grid=(8, 16, 1)), came_out(wanted, 1, 1.12, shared_bytes=1)
+    for one in (other, slower):
+        search.told(one)
+    assert search.better(slower, other)
+    found = search.found()
+    assert found is not None
+    assert found.spec.call == wanted.candidates[1].spec.call
+
+
+def test_a_trace_without_grids_is_judged_by_names_and_time() -> None:
+    wanted = item_at(3)
+    bare = replace(wanted, kernels=tuple(replace(one, grid=None, block=None) for one in wanted.kernels))
+    search = Search(bare)
+    search.told(came_out(bare, 0, grid=(8, 16, 1), block=(128, 1, 1)))
+    assert search.found() is not None
+    (tried,) = search.trail()
+    assert (tried.same_grid, tried.accepted) == (None, True)

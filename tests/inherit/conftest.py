@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 import kerneldb
+from tests.conftest import made_once
 
 ROOT = Path(__file__).parents[2]
 DECODER = ROOT / "examples" / "decoder-h200.json.gz"
@@ -42,29 +43,33 @@ def stripped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def both(tmp_path_factory: pytest.TempPathFactory, stripped: Path) -> Path:
     """A database with the trace and its copy; nothing is inherited yet."""
-    path = tmp_path_factory.mktemp("both") / "k.duckdb"
-    database = kerneldb.open(path)
-    database.ingest(DECODER)
-    database.ingest(stripped, name=STRIPPED)
-    return path
+
+    def make(path: Path) -> None:
+        database = kerneldb.open(path)
+        database.ingest(DECODER)
+        database.ingest(stripped, name=STRIPPED)
+
+    return made_once(tmp_path_factory, "both.duckdb", make)
 
 
 @pytest.fixture(scope="session")
 def alone(tmp_path_factory: pytest.TempPathFactory, stripped: Path) -> Path:
     """A database with the copy only."""
-    path = tmp_path_factory.mktemp("alone") / "k.duckdb"
-    kerneldb.open(path).ingest(stripped, name=STRIPPED)
-    return path
+
+    def make(path: Path) -> None:
+        kerneldb.open(path).ingest(stripped, name=STRIPPED)
+
+    return made_once(tmp_path_factory, "alone.duckdb", make)
 
 
 @pytest.fixture(scope="session")
 def inherited(tmp_path_factory: pytest.TempPathFactory, both: Path) -> kerneldb.Database:
     """The first database after `inherit`."""
-    path = tmp_path_factory.mktemp("inherited") / "k.duckdb"
-    shutil.copy(both, path)
-    database = kerneldb.open(path)
-    database.inherit()
-    return database
+
+    def make(path: Path) -> None:
+        kerneldb.open(shutil.copy(both, path)).inherit()
+
+    return kerneldb.open(made_once(tmp_path_factory, "inherited.duckdb", make))
 
 
 @pytest.fixture

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 import kerneldb
+from kerneldb.api import recorded
 from kerneldb.api.planning import Request
 from kerneldb.replay import journal, plan
 from kerneldb.replay.activity import Activity
+from kerneldb.replay.inferring.search import attempt_of
 from kerneldb.replay.journal import CallResult, KernelResult, RunFacts, Try, Writer
 from kerneldb.replay.plan import Item, Plan
 from kerneldb.replay.timing.spread import spread
@@ -40,10 +42,12 @@ def ran(item: Item, *, found: bool = False) -> CallResult:
     return dataclasses.replace(result, trail=tries, found=dataclasses.replace(first, score=0.9))
 
 
-def replayed(database: kerneldb.Database, planned: Plan, results: Iterable[CallResult], folder: Path) -> str:
+def replayed(
+    database: kerneldb.Database, planned: Plan, results: Iterable[CallResult], folder: Path, run_id: str = "run-f"
+) -> str:
     plan.write(planned, folder / "f.plan")
     with Writer(folder / "f.journal") as writer:
-        writer.run(RunFacts("run-f", "2026-11-21T12:00:00", "mixed", "cuda:0", gpu="NVIDIA H200"))
+        writer.run(RunFacts(run_id, "2026-11-21T12:00:00", "mixed", "cuda:0", gpu="NVIDIA H200"))
         for result in results:
             writer.call(result)
         writer.end(finished=True, remaining=0, wall_s=1.0)
@@ -146,3 +150,66 @@ def test_replays_of_several_calls_of_one_launch_are_told_apart(fresh: kerneldb.D
         """,
     )
     assert mixed["n"] > 0
+
+
+def test_an_operator_told_by_a_name_is_no_call_to_try(lonely: kerneldb.Database) -> None:
+    before = lonely.plan_replay(Request()).plan.items
+    lonely.inherit()
+    told = rows(lonely, "SELECT count(*) AS n FROM found_calls WHERE method = 'operator by grammar'")
+    assert told[0]["n"] > 0
+    after = lonely.plan_replay(Request()).plan.items
+    assert {one.id: one.candidates for one in after} == {one.id: one.candidates for one in before}
+
+
+def test_inherit_keeps_the_calls_that_a_replay_found(lonely: kerneldb.Database, tmp_path: Path) -> None:
+    lonely.inherit()
+    planned = lonely.plan_replay(Request(where="found_by = 'inferred'")).plan
+    inferred = [item for item in planned.items if item.route == "inferred"]
+    launches = {index for item in inferred for index in next(iter((item.kernels[-1].places or {}).values()))}
+    replayed(lonely, planned, (ran(item, found=True) for item in inferred), tmp_path)
+    count = "SELECT launch_index FROM found_calls WHERE run_id = 'run-f' AND call_kernels IS NOT NULL"
+    assert {row["launch_index"] for row in rows(lonely, count)} >= launches > set()
+    lonely.inherit()
+    assert {row["launch_index"] for row in rows(lonely, count)} >= launches
+    repeated = "SELECT launch_index FROM found_calls GROUP BY trace_id, launch_index HAVING count(*) > 1"
+    assert rows(lonely, repeated) == []
+
+
+def test_a_later_plan_keeps_the_way_in_which_a_call_ran(lonely: kerneldb.Database, tmp_path: Path) -> None:
+    request = Request(where="category = 'GEMM'")
+    planned = lonely.plan_replay(request).plan
+    item = next(one for one in planned.items if one.route == "inferred")
+    varied = dataclasses.replace(item.candidates[0], why="up: 1×2×3; cache:cold", score=0.8)
+    replayed(lonely, planned, [dataclasses.replace(ran(item, found=True), found=varied)], tmp_path)
+    for run in ("run-f", "run-g"):
+        again = {one.id: one for one in lonely.plan_replay(request).plan.items}[item.id].candidates[0]
+        assert again.why == f"found by the replay {run}: up: 1×2×3; cache:cold"
+        assert attempt_of(again, 0).cache == "cold"
+        (tmp_path / "f.journal").unlink()
+        result = dataclasses.replace(ran(item, found=True), found=again)
+        replayed(lonely, planned, [result], tmp_path, run_id="run-g")
+
+
+def test_the_donor_of_a_call_that_a_replay_confirmed_is_kept(fresh: kerneldb.Database, tmp_path: Path) -> None:
+    planned = fresh.plan_replay(Request(where="category = 'GEMM'")).plan
+    item = next(one for one in planned.items if one.route == "inherited")
+    unsure = dataclasses.replace(item, route="inferred", spec=None)
+    with_unsure = dataclasses.replace(planned, items=(unsure,))
+    replayed(fresh, with_unsure, [ran(unsure, found=True)], tmp_path)
+    stored = rows(fresh, "SELECT DISTINCT found_by, donor_trace_id, donor_launch_index FROM found_calls")
+    donor = item.candidates[0].donor
+    assert donor is not None
+    assert stored == [
+        {"found_by": "inherited", "donor_trace_id": donor.trace_id, "donor_launch_index": donor.launch_index}
+    ]
+
+
+def test_the_report_compares_each_call_with_its_own_launches(fresh: kerneldb.Database, tmp_path: Path) -> None:
+    """Every call came out in twice its time, so that each difference is about 100 %."""
+    planned = fresh.plan_replay(Request(traces=(STRIPPED,)))
+    fresh.keep_found(planned)
+    replayed(fresh, planned.plan, map(ran, planned.plan.items), tmp_path)
+    with fresh._warehouse.lease() as con:
+        found = recorded.rows(con, "report_replayed_kernels", {"trace": STRIPPED})
+    assert len(found) == 20
+    assert max(abs(row["delta_pct"] - 100) for row in found) < 25

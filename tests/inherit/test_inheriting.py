@@ -176,3 +176,39 @@ def test_a_launch_that_takes_longer_is_doubted(fresh: kerneldb.Database) -> None
     )
     assert doubted["n"] > 0.5 * LAUNCHES
     assert doubted["most"] < 0.7
+
+
+def test_the_roofline_keeps_calls_of_one_launch_signature_apart(inherited: kerneldb.Database) -> None:
+    """Four projections share a kernel and a grid: the work of all launches is that of each one's own call."""
+    (shared,) = inherited.sql(
+        f"""
+        SELECT count(*) AS n FROM (
+            SELECT signature_id FROM kernels WHERE trace = '{STRIPPED}'
+            GROUP BY signature_id HAVING count(DISTINCT flops) > 1
+        )
+        """
+    ).rows()
+    assert shared["n"] > 0
+    recorded, found = (
+        inherited.sql(
+            f"SELECT sum(flops * n) AS flops, min(op) AS op, max(method) AS method FROM roofline('kernels') "
+            f"WHERE trace = '{trace}' AND op LIKE 'aten::mm%'"
+        ).rows()[0]
+        for trace in ("decoder-h200", STRIPPED)
+    )
+    assert found["flops"] == recorded["flops"] > 0
+    assert (recorded["op"], found["op"]) == ("aten::mm", "aten::mm (inherited)")
+    assert found["method"] == f"{recorded['method']} (inherited)"
+
+
+def test_statistics_of_a_signature_name_no_call_that_only_some_of_its_launches_have(
+    inherited: kerneldb.Database,
+) -> None:
+    columns = "trace, signature_id, op, input_dims, flops, moved_bytes, n"
+    view, macro = (
+        inherited.sql(f"SELECT {columns} FROM {source} WHERE kind = 'kernel' ORDER BY trace, signature_id").rows()
+        for source in ("signature_stats", "signature_stats('kernels')")
+    )
+    assert macro == view
+    assert {row["op"] for row in view if row["trace"] == STRIPPED} == {None}
+    assert None not in {row["op"] for row in view if row["trace"] == "decoder-h200"}

@@ -9,10 +9,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 import kerneldb
-from kerneldb.api import planning
+from kerneldb.api import planning, sequences
 from kerneldb.api.planning import Request
 from kerneldb.cli import cli
 from kerneldb.replay import plan
+from tests.conftest import made_once
 
 STRIPPED = "decoder-stripped"
 LAUNCHES = 2458
@@ -88,6 +89,18 @@ def test_without_donors_calls_are_proposed(lonely: kerneldb.Database) -> None:
     assert all(one.source == "inferred" and one.why for item in inferred for one in item.candidates)
 
 
+def test_launches_that_no_proposal_reaches_say_so(lonely: kerneldb.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    reached = 300
+    monkeypatch.setattr(sequences, "MOST", reached)
+    lines = planning.feasibility(lonely.plan_replay(Request()).routes)
+    left = [line for line in lines if "not among the 300 launches" in (line["reason"] or "")]
+    (kernels,) = lonely.sql("SELECT count(*) AS n FROM kernels WHERE kind = 'kernel'").rows()
+    (total,) = [line["launches"] for line in lines if line["category"] == "TOTAL"]
+    assert total == LAUNCHES
+    assert kernels["n"] - reached <= sum(line["launches"] for line in left) <= LAUNCHES - reached
+    assert {line["route"] for line in left} == {"none"}
+
+
 def test_the_config_of_the_model_reaches_the_proposals(lonely: kerneldb.Database, tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"hidden_size": 4096, "vocab_size": 77_777}), encoding="utf-8")
@@ -97,7 +110,29 @@ def test_the_config_of_the_model_reaches_the_proposals(lonely: kerneldb.Database
     assert not any("77777" in (row["input_dims"] or "") for row in plain)
 
 
-@pytest.mark.parametrize("text", ["not json", "[1, 2]"])
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        ({}, "no hidden size (hidden_size, n_embd"),
+        ({"architectures": ["Some"], "vocab_size": 32000}, "no hidden size"),
+        ({"hidden_size": "4096"}, "hidden_size = '4096'"),
+        ({"hidden_size": -1}, "hidden_size = -1"),
+        ({"hidden_size": 64, "vocab_size": True}, "vocab_size = True"),
+        ({"text_config": {"n_embd": 64, "n_head": [1, 2]}}, "n_head = [1, 2]"),
+        ({"hidden_size": 7, "num_attention_heads": 100}, "config.json: "),
+    ],
+)
+def test_a_config_without_sizes_is_refused(
+    lonely: kerneldb.Database, tmp_path: Path, config: dict[str, object], problem: str
+) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config), encoding="utf-8")
+    result = run(lonely, "--model-config", str(path), "--dry-run")
+    assert result.exit_code == 2
+    assert problem in result.stderr
+
+
+@pytest.mark.parametrize("text", ["not json", "[1, 2]", "[" * 100_000])
 def test_what_is_no_config_is_refused(lonely: kerneldb.Database, tmp_path: Path, text: str) -> None:
     path = tmp_path / "config.json"
     path.write_text(text, encoding="utf-8")
@@ -136,9 +171,9 @@ SAMPLES = (
 
 @pytest.fixture(scope="module")
 def samples(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> kerneldb.Database:
-    database = kerneldb.open(tmp_path_factory.mktemp("samples") / "k.duckdb")
-    database.ingest([shared_data / sample for sample in SAMPLES])
-    return database
+    files = [shared_data / sample for sample in SAMPLES]
+    made = made_once(tmp_path_factory, "profilers.duckdb", lambda path: kerneldb.open(path).ingest(files))
+    return kerneldb.open(made)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 from kerneldb.ids import code_hash
 from kerneldb.replay import __main__ as command
 from kerneldb.replay import plan
-from kerneldb.replay.plan import CallSpec, Item, OpCall, Plan, PlannedKernel
+from kerneldb.replay.plan import CallSpec, Candidate, Item, OpCall, Plan, PlannedKernel
 from kerneldb.replay.resolve.errors import UnresolvedCallError
 from kerneldb.replay.routes.triton import TritonRoute
 from kerneldb.replay.triton import code, constants, loading
@@ -88,3 +88,46 @@ def test_the_worker_runs_nothing_of_a_plan_on_a_cpu(tmp_path: Path, capsys: pyte
     assert "1 source of Triton kernels" in capsys.readouterr().err
     assert "needs a GPU" in (tmp_path / "a.journal").read_text(encoding="utf-8")
     assert not mark.exists()
+
+
+def test_sources_of_inherited_calls_are_shown_too() -> None:
+    whole = planned("import triton\n\ndef kernel():\n    pass\n")
+    item = whole.items[0]
+    assert item.spec is not None
+    other = CallSpec(OpCall("aten::mul", "[[4], [4]]", "[[1], [1]]", '["float", "float"]', '["", ""]'))
+    inherited = Item("i", "inherited", other, item.kernels, (Candidate(other, "near"), Candidate(item.spec, "far")))
+    shown = code.shown(Plan((inherited,), sources=whole.sources), allowed=True)
+    assert len(shown) == 2
+    assert "kernel  inductor  c" in shown[1]
+
+
+def test_a_source_goes_by_the_hash_of_its_text(tmp_path: Path) -> None:
+    whole = planned("def kernel():\n    pass\n")
+    ((name, held),) = whole.sources.items()
+    outside = tmp_path / "outside"
+    forged = {name: {**held, "text": "raise SystemExit\n"}, str(outside): {**held, "hash": str(outside)}}
+    code.provide(forged, allowed=True)
+    assert {one.hash for one in code.codes(forged)} == {code_hash("raise SystemExit\n"), name}
+    assert code.matching(_call(whole))[0].text == held["text"]
+    code.provide({name: forged[name]}, allowed=True)
+    assert code.matching(_call(whole)) == []
+
+
+def test_a_file_name_moves_no_cursor() -> None:
+    held = Code("c", "kernel", "a = 1\n", file="a.py\n\x1b[2Aharmless.py")
+    assert held.shown().endswith(r"1 lines  a.py\n\x1b[2Aharmless.py")
+
+
+def _call(whole: Plan) -> OpCall:
+    spec = whole.items[0].spec
+    assert spec is not None
+    return spec.call
+
+
+def test_recorded_constants_choose_among_sources_of_one_name_by_whole_numbers() -> None:
+    texts = [f"def kernel():\n    pass\n\nMADE = dict(num_warps={warps}, num_stages=3)\n" for warps in (16, 1)]
+    sources = {code_hash(text): code.to_source(Code(code_hash(text), "kernel", text)) for text in texts}
+    code.provide(sources, allowed=False)
+    launched = {"kernel_backend": "triton", "num_warps": "1", "num_stages": "3"}
+    found = code.matching(OpCall("kernel", "[[4]]", "[[1]]", '["float"]', '[""]', json.dumps(launched)))
+    assert [one.text for one in found] == [texts[1]]

@@ -48,3 +48,27 @@ def test_values_survive_the_trace() -> None:
 
 def test_types_of_triton_stay_texts() -> None:
     assert constants.value_of("tl.float32") == "tl.float32"
+
+
+@pytest.mark.parametrize(
+    ("written", "kwargs"),
+    [
+        (")+(", {}),
+        ("XBLOCK=64)+f(YBLOCK=2", {"XBLOCK": "64)+f(YBLOCK=2"}),
+        ("XBLOCK=\0", {"XBLOCK": "\0"}),
+        ("XBLOCK=" + "-" * 100_000 + "1", {"XBLOCK": "-" * 100_000 + "1"}),
+        ("XBLOCK=" + "(" * 5_000, {"XBLOCK": "(" * 5_000}),
+    ],
+    ids=["two calls", "a call behind", "zero byte", "deep", "open"],
+)
+def test_texts_that_are_no_constants_stay_texts(written: str, kwargs: dict[str, str]) -> None:
+    found = constants.read(json.dumps({"kernel_hash": "c", "kernel_kwargs": written}))
+    assert found is not None
+    assert dict(found.kwargs) == kwargs
+    assert [constants.value_of(text) for text in found.kwargs.values()] == list(kwargs.values())
+
+
+def test_numbers_of_thousands_of_digits_are_none() -> None:
+    found = constants.read(json.dumps({"kernel_hash": "c", "num_warps": "9" * 5000, "grid": f"({'9' * 5000}, 2)"}))
+    assert found is not None
+    assert (found.num_warps, found.grid) == (None, None)
