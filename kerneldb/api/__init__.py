@@ -112,7 +112,8 @@ class Database:
         self, paths: Sequence[str | Path], options: IngestOptions, progress: ProgressCallback | None = None
     ) -> Iterator[Outcome]:
         """Ingest lazily: yields each outcome as it is known; a file that fails yields one with its error."""
-        return ingest_each(self._store, self._store.spools, [Path(path) for path in paths], options, progress)
+        with contextlib.closing(self._store):
+            yield from ingest_each(self._store, self._store.spools, [Path(path) for path in paths], options, progress)
 
     def ingest_with_ray(
         self, paths: Sequence[str | Path], options: IngestOptions, address: str | None = None
@@ -190,8 +191,9 @@ class Database:
         `kerneldb.replay.supervisor`). Raises ReplayError without PyTorch or device.
         """
         from kerneldb.api import replaying
+        from kerneldb.api.resuming import Files
 
-        files = replaying.Files.beside(self.path)
+        files = Files.beside(self.path)
         return replaying.run(self._warehouse, planned, files, options, listen, gpus=gpus, ray=ray)
 
     def record(

@@ -148,6 +148,20 @@ def kernels_more(con: Connection, selection: Selection, level: str) -> pa.Table:
     return con.sql(statement("tui_kernels_more")).to_arrow_table()
 
 
+def traces(con: Connection, names: Sequence[str]) -> list[dict[str, Any]]:
+    """All traces with their sizes and times; those of `names` count as they do among them alone."""
+    import duckdb
+
+    from kerneldb.api.queries import rollups
+
+    whole = rollups(con, names)
+    if names:
+        constants = [duckdb.ConstantExpression(name) for name in names]
+        whole = whole.union(con.table("kernel_rollups").filter(duckdb.ColumnExpression("trace").isnotin(*constants)))
+    con.register("whole", whole)
+    return rows(con, "tui_overview_traces")
+
+
 def _keyed(source: Relation, level: str) -> Relation:
     import duckdb
 
@@ -278,6 +292,8 @@ def answer(con: Connection, text: str, selection: Selection, most: int) -> tuple
     import duckdb
     import pyarrow as pa
 
+    from kerneldb.output.carried import carried
+
     selection.bind(con, BOUND)
     try:
         count = len(con.extract_statements(text))
@@ -285,7 +301,7 @@ def answer(con: Connection, text: str, selection: Selection, most: int) -> tuple
             message = f"one statement at a time, please: this text holds {count}"
             raise QueryError(message)
         found: Relation | None = _statement(con, text)
-        table = pa.table({}) if found is None else found.limit(most + 1).to_arrow_table()
+        table = pa.table({}) if found is None else carried(found.limit(most + 1)).to_arrow_table()
     except duckdb.InterruptException:
         raise
     except duckdb.Error as error:
@@ -314,10 +330,11 @@ def export(con: Connection, text: str, selection: Selection, path: Path) -> int:
     import duckdb
 
     from kerneldb.output import Output, format_of, write
+    from kerneldb.output.carried import carried
 
     selection.bind(con, BOUND)
     try:
-        reader = _statement(con, text).to_arrow_reader(65_536)
+        reader = carried(_statement(con, text)).to_arrow_reader(65_536)
     except duckdb.InterruptException:
         raise
     except duckdb.Error as error:

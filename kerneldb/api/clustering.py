@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api.ingestion import IngestOptions, Outcome, plan_units
 from kerneldb.errors import TraceError, UsageError
+from kerneldb.warehouse.place import masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -85,8 +86,9 @@ def connected(address: str | None) -> Any:
     if not ray.is_initialized():
         try:
             ray.init(address=address, log_to_driver=False, logging_level="WARNING")
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            message = f"no Ray cluster at {address or os.environ.get('RAY_ADDRESS')}: {error}"
+        except Exception as error:  # where a node does not start, Ray raises this and no subclass of it
+            where = address or os.environ.get("RAY_ADDRESS") or "this machine"
+            message = f"no Ray cluster at {where}: {masked(str(error))}"
             raise UsageError(message) from error
     return ray
 
@@ -95,7 +97,9 @@ def _result(ray: Any, done: Any, path: Path) -> list[Outcome]:
     try:
         outcomes: list[Outcome] = ray.get(done)
     except ray.exceptions.RayError as error:
-        lost = TraceError(f"{path}: no worker lived long enough to ingest it: {str(error).splitlines()[0]}")
+        cause = getattr(error, "cause", None)  # what the task raised, where it was not the worker that was lost
+        what = "no worker lived long enough to ingest it: " if cause is None else ""
+        lost = TraceError(f"{path}: {what}{masked(next(iter(str(cause or error).splitlines()), ''))}")
         lost.__cause__ = error
         return [Outcome(path, "failed", error=lost)]
     return outcomes

@@ -23,6 +23,7 @@ from kerneldb.errors import KerneldbError, TraceError, UnreadableTraceError, Usa
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    import polars as pl
     import pyarrow as pa
 
     from kerneldb.batch import Manifest
@@ -281,18 +282,32 @@ def derived(manifest: Manifest) -> Manifest:
 
 
 def archived(manifest: Manifest, folders: Sequence[Path], file: Path) -> Manifest:
-    """`manifest` with the sources of the Triton kernels that it names, as far as they are found."""
+    """`manifest` with the sources of the Triton kernels that it names, as far as they are found.
+
+    Those that cannot be stored are told of in its report.
+    """
     import polars as pl
 
     from kerneldb.ingest import triton_sources
 
-    found = triton_sources.rows(manifest, folders, file)
-    if not found:
+    found = triton_sources.found(manifest, folders, file)
+    of_file = (pl.lit(manifest.trace_id).alias("trace_id"), pl.lit(0).alias("file_index"))
+    whole = _with_part(manifest, "ingest_reports", found.report().rows().with_columns(of_file))
+    return _with_part(whole, triton_sources.TABLE, pl.DataFrame(found.rows))
+
+
+def _with_part(manifest: Manifest, table: str, frame: pl.DataFrame) -> Manifest:
+    """`manifest` with `frame` behind what it has of `table`."""
+    if frame.is_empty():
         return manifest
-    path = manifest.folder / f"{triton_sources.TABLE}.parquet"
-    pl.DataFrame(found).write_parquet(path, compression="lz4", statistics=False)
-    parts = {**manifest.parts, triton_sources.TABLE: [path]}
-    return dataclasses.replace(manifest, parts=parts, rows={**manifest.rows, triton_sources.TABLE: len(found)})
+    path = manifest.folder / f"{table}.archived.parquet"
+    frame.write_parquet(path, compression="lz4", statistics=False)
+    parts, rows = manifest.parts.get(table, []), manifest.rows.get(table, 0)
+    return dataclasses.replace(
+        manifest,
+        parts={**manifest.parts, table: [*parts, path]},
+        rows={**manifest.rows, table: rows + frame.height},
+    )
 
 
 @contextlib.contextmanager

@@ -36,7 +36,7 @@ TARGET: Final = (
     "trace_id", "launch_index", "signature_id", "duration_ns", "timing", "process", "device", "stream", "start_ns"
 )  # fmt: skip
 SURE: Final = 0.5
-"""What is less sure is no inherited call, but one to try among others."""
+"""What is less sure is neither an inherited call, which is then one to try among others, nor an operator."""
 
 RIGHT: Final = {"one call": 0.998, "neighbours": 0.98, "order": 0.95, "duration": 0.6}
 """The share of calls found this way that were the recorded ones, over traces whose calls were hidden
@@ -49,6 +49,7 @@ RELATED: Final = 0.8
 CLOSE: Final = 0.5
 """Traces with at least this share of the kernels are asked before others."""
 BY_GRAMMAR: Final = "operator by grammar"
+BY_NAME_ALONE: Final = "the name of the kernel tells the operator, not its sizes"
 OPERATOR_SHARE: Final = {"name": 0.95, "operation": 0.85, "grammar": 0.8}
 TOLERANCE: Final = 0.25
 TOLERANCE_NS: Final = 500
@@ -255,28 +256,34 @@ def _grouped(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _operators(con: Connection, own: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:
-    """A row per launch for which only the operator can be told: by kernels of the same name or operation."""
+    """A row per launch for which only the operator can be told, surely enough: by kernels of its name or operation."""
     import polars as pl
 
     trace_id = own["trace_id"][0]
-    told = [row for row in _rows(con, "inherit_operators", trace_id=trace_id) if _operator(row) is not None]
-    schema = {"signature_id": pl.String(), "op": pl.String(), "method": pl.String(), "confidence": pl.Float64()}
-    known = pl.DataFrame(
-        [{"signature_id": row["signature_id"], **(_operator(row) or {})} for row in told], schema=schema
-    )
+    asked = _rows(con, "inherit_operators", trace_id=trace_id, close=CLOSE)
+    told = [{"signature_id": row["signature_id"], **_operator(row)} for row in asked]
+    text = dict.fromkeys(("signature_id", "op", "method", "evidence"), pl.String())
+    known = pl.DataFrame(told, schema={**text, "confidence": pl.Float64()}).filter(pl.col("confidence") >= SURE)
     wanted = own.filter(pl.col("wanted") & pl.col("op").is_null() & (pl.col("kind") == "kernel")).drop("op")
     rest = wanted.join(whole.select("launch_index"), on="launch_index", how="anti").join(known, on="signature_id")
-    text = pl.lit("the name of the kernel tells the operator, not its sizes")
-    same = ("trace_id", "launch_index", "signature_id", "op", "method", "confidence")
-    return rest.select(*same, call_launch="launch_index", evidence=text)
+    same = ("trace_id", "launch_index", "signature_id", "op", "method", "confidence", "evidence")
+    return rest.select(*same, call_launch="launch_index")
 
 
-def _operator(row: Mapping[str, Any]) -> dict[str, Any] | None:
+def _operator(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The operator of most launches like these, or the one that the name tells; empty where nothing does."""
     if row["op"] is not None:
-        share = OPERATOR_SHARE[row["method"]] * row["share"]
-        return {"op": row["op"], "method": f"operator by {row['method']}", "confidence": share}
+        share = OPERATOR_SHARE[row["method"]] * row["n"] / row["of_n"]
+        return {"op": row["op"], "method": f"operator by {row['method']}", "confidence": share, "evidence": _vote(row)}
     op = GRAMMAR.get((row["library"], row["operation"]))
-    return None if op is None else {"op": op, "method": BY_GRAMMAR, "confidence": OPERATOR_SHARE["grammar"]}
+    known = {"op": op, "method": BY_GRAMMAR, "confidence": OPERATOR_SHARE["grammar"], "evidence": BY_NAME_ALONE}
+    return {} if op is None else known
+
+
+def _vote(row: Mapping[str, Any]) -> str:
+    alike = "of this kernel" if row["method"] == "name" else f"of {row['library']}'s {row['operation']} kernels"
+    where = "in traces with most of these kernels" if row["related"] else "elsewhere"
+    return f"{row['n']:,} of {row['of_n']:,} launches {alike} {where}; no sizes"
 
 
 def _explained(rows: pl.DataFrame, donors: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:

@@ -78,10 +78,10 @@ def share_of(text: str) -> float:
 
 def make_plan(warehouse: Warehouse, request: Request) -> Planned:
     """Plan the replay of `request`. Raises SelectionError and UsageError, also where nothing is selected."""
+    _check(request.config)
     require_traces(warehouse, request.traces)
     with warehouse.lease() as con:
-        Selection(request.where, request.traces).bind(con)
-        timing = rows(con, "replay_timing")[0]
+        timing = _bound(con, request)
         wanted = {**timing, "signatures": _wanted(con, request, timing)}
         recorded = Recorded(con)
         exchanges = list(collectives.items(con, wanted["signatures"]))
@@ -92,14 +92,40 @@ def make_plan(warehouse: Warehouse, request: Request) -> Planned:
         copies = [item for item in _copy_items(con, remaining) if item.kernels[0].signature_id not in covered]
         specs = [one.spec.call for one in (*calls, *others.items) if one.spec is not None]
         sources = triton.sources_for(con, [call for call in specs if triton.is_triton(call)])
-        known = collectives.with_reasons(rows(con, "replay_routes", remaining), exchanges)
-        routes = _settled([*known, *others.routes], covered)
-        routes = triton.with_reasons(routes, calls, sources)
+        known = collectives.with_reasons([*rows(con, "replay_routes", remaining), *others.routes], exchanges)
+        routes = _settled(known, covered)
+        routes = triton.with_reasons(routes, (*calls, *others.items), sources)
         vendors = [row["vendor"] for row in rows(con, "replay_vendors")]
     notes: dict[str, Any] = {"where": request.where, "traces": list(request.traces), **timing}
     if len(vendors) == 1:
         notes["vendor"] = vendors[0]
     return Planned(Plan((*calls, *exchanges, *others.items, *copies), notes, sources), routes, tuple(others.found))
+
+
+def _bound(con: Connection, request: Request) -> Row:
+    """Make what is to be replayed known as `selection`; returns which launches these are, by their `timing`.
+
+    Files of one run that hold the same launches are one work: those of the file that counts are replayed, unless the
+    condition is about the others of that run alone.
+    """
+    from duckdb import CoalesceOperator, ColumnExpression, ConstantExpression
+
+    selected = Selection(request.where, request.traces).bind(con)
+    (found,) = rows(con, "replay_timing")
+    wanted = ColumnExpression("counted")
+    if repeated := found.pop("repeated"):
+        held_by = CoalesceOperator(ColumnExpression("run"), ColumnExpression("trace_id"))
+        wanted |= held_by.isin(*map(ConstantExpression, repeated))
+    con.register("selection", selected.filter(wanted))
+    return found
+
+
+def _check(config: Mapping[str, Any] | None) -> None:
+    """Raise UsageError where the configuration of a model says no sizes, also where no launch needs them."""
+    from kerneldb.replay.inferring.scene import from_config
+
+    if config is not None:
+        from_config(config, dtype="fp16")
 
 
 def _wanted(con: Connection, request: Request, timing: Row) -> list[str]:
@@ -170,7 +196,8 @@ def feasibility(routes: pa.Table) -> list[dict[str, Any]]:
     """The plan as a table: category, route, distinct signatures, launches, share of time, and the reason for none.
 
     The last row, TOTAL, is of all launches, and says what share of the time recorded calls replay; what inherited and
-    inferred calls replay stands apart, in rows of their own before it.
+    inferred calls replay stands apart, in rows of their own before it. What lacks something (a source) is not counted
+    as replayable: it has a reason.
     """
     listed = routes.to_pylist()
     whole = sum(row["total_ns"] or 0 for row in listed) or 1
@@ -190,6 +217,7 @@ def _line(
     category: str, route: str, reason: str | None, group: Sequence[Row], whole: int, replayable: Collection[str]
 ) -> dict[str, Any]:
     total = sum(row["total_ns"] or 0 for row in group)
+    able = [row for row in group if row["route"] in replayable and row["reason"] is None]
     return {
         "category": category,
         "route": route,
@@ -197,7 +225,7 @@ def _line(
         "launches": sum(row["n"] for row in group),
         "total_ns": total,
         "share_pct": 100 * total / whole,
-        "replayable_pct": 100 * sum(row["total_ns"] or 0 for row in group if row["route"] in replayable) / whole,
+        "replayable_pct": 100 * sum(row["total_ns"] or 0 for row in able) / whole,
         "reason": reason,
     }
 

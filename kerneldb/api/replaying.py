@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api import findings, inheriting, planning
 from kerneldb.api.planning import Planned
 from kerneldb.api.queries import statement
+from kerneldb.api.resuming import Files
 from kerneldb.errors import UsageError
 from kerneldb.replay import journal, plan, supervisor
 from kerneldb.replay.energy.records import CallEnergy, EnergyFacts
@@ -40,54 +39,6 @@ NOT_YET: Final = "not measured yet"
 NOT_REPLAYED: Final = "not replayed"
 SHARED: Final = "shared among the kernels of the call by time"
 Row = dict[str, Any]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Files:
-    """Where a run keeps its plan and journal until both are in the database."""
-
-    plan: Path
-    journal: Path
-
-    @classmethod
-    def beside(cls, database: Path) -> Files:
-        """The files of the database at `database`."""
-        return cls(database.with_name(f"{database.name}.replay-plan"), database.with_name(f"{database.name}.replay"))
-
-    def journals(self) -> list[Path]:
-        """The journals that are there: one, or one per device and group of devices."""
-        return fleet.journals(self.journal)
-
-    @property
-    def aside(self) -> Path:
-        """The folder of a stopped run while another one that is to replace it has no device yet."""
-        return self.plan.with_name(f"{self.plan.name}.stopped")
-
-    def remove(self) -> None:
-        """Remove all, where they are."""
-        for path in (self.plan, self.journal, *self.journals()):
-            path.unlink(missing_ok=True)
-
-    def put_aside(self) -> None:
-        """Move the files of a stopped run out of the way."""
-        there = [path for path in (self.plan, *self.journals()) if path.exists()]
-        if there:
-            self.aside.mkdir(exist_ok=True)
-        for path in reversed(there):  # the plan last: without one, nothing is taken back
-            path.replace(self.aside / path.name)
-        self.remove()
-
-    def take_back(self) -> None:
-        """Put the stopped run that was put aside, if any, in the place of what is there."""
-        if (self.aside / self.plan.name).exists():
-            self.remove()
-            for path in sorted(self.aside.iterdir(), key=lambda path: path.name == self.plan.name):
-                path.replace(self.plan.with_name(path.name))
-        self.forget()
-
-    def forget(self) -> None:
-        """Remove what was put aside."""
-        shutil.rmtree(self.aside, ignore_errors=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -122,8 +73,16 @@ def run(
     `gpus` (a number, or all) is on how many devices; None: on that of the options. `ray` is the address of a cluster
     on whose devices it is; an empty one leaves it to RAY_ADDRESS. A run that was stopped before is given up, and the
     database written, once a device of the new one is ready. Raises ReplayError where the run
-    cannot take place (no PyTorch, no device), UsageError where there is nothing to resume.
+    cannot take place (no PyTorch, no device), UsageError where there is nothing to resume or another process replays
+    into the database.
     """
+    with files.claimed():
+        return _run(_Keeper(warehouse, files, planned, listen), planned, files, options, (gpus, ray))
+
+
+def _run(
+    keeper: _Keeper, planned: Planned | None, files: Files, options: Options, where: tuple[str | None, str | None]
+) -> Replayed:
     resume = planned is None
     files.take_back()  # of a process that was killed before its device was ready
     if planned is None:
@@ -133,14 +92,20 @@ def run(
     else:
         files.put_aside()
         plan.write(planned.plan, files.plan)
-    keeper = _Keeper(warehouse, files, planned, listen)
     try:
-        outcome = _go(files, options, keeper.hear, (gpus, ray), resume=resume)
-    except ReplayError:
+        outcome = _go(files, options, keeper.hear, where, resume=resume)
+    except (ReplayError, UsageError):
         if not resume:  # no run began: there is nothing to resume, but for the one before
             files.remove()
             files.take_back()
         raise
+    except KeyboardInterrupt:  # not while it waited for a worker, where Ctrl-C ends the run in order
+        if keeper.begun:
+            keeper.commit()
+        raise
+    if not (resume or keeper.begun or outcome.finished) and files.stopped:  # interrupted before there was a device
+        files.take_back()
+        return dataclasses.replace(outcome, energy_reason=NOT_YET)
     reason = keeper.commit()
     if outcome.finished:
         files.remove()
@@ -205,7 +170,7 @@ class _Keeper:
         self._planned = planned
         self._listen = listen
         self._due = time.monotonic() + COMMIT_SECONDS
-        self._begun = False
+        self.begun = False
 
     def hear(self, event: Mapping[str, Any]) -> None:
         """Pass on what the run tells, and keep its results from time to time, once it has a device."""
@@ -213,7 +178,7 @@ class _Keeper:
             self._begin()
         if self._listen is not None:
             self._listen(event)
-        if not self._begun:
+        if not self.begun:
             return
         if time.monotonic() >= self._due:
             self.commit(learn=False)
@@ -221,9 +186,9 @@ class _Keeper:
 
     def _begin(self) -> None:
         """The run takes place: keep what its plan found, and nothing of the run before."""
-        if self._begun:
+        if self.begun:
             return
-        self._begun = True
+        self.begun = True
         if self._planned is not None:
             inheriting.keep(self._warehouse, self._planned.found)
             self._files.forget()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from kerneldb.batch import Manifest
     from kerneldb.ingest import Unit
     from kerneldb.warehouse import Warehouse
+    from kerneldb.warehouse.draft import Draft
     from kerneldb.warehouse.place import Place
 
 
@@ -33,6 +35,8 @@ class WarehouseStore:
         self.path = place.path
         self._lock_timeout = lock_timeout
         self._opened: Warehouse | None = None
+        self._draft: Draft | None = None
+        self._drafting = contextlib.ExitStack()
 
     def existing(self) -> Warehouse:
         """The warehouse of an existing database. Raises WarehouseMissingError."""
@@ -50,8 +54,23 @@ class WarehouseStore:
         if self._opened is None or not self.place.exists():
             from kerneldb.warehouse import Warehouse
 
+            if self._draft is not None:
+                self._draft.put(self.path)
             self._opened = Warehouse.create_or_open(self.place, self._lock_timeout)
         return self._opened
+
+    def _begin(self) -> None:
+        """Have the database made while the first trace is read. `close` ends what no trace came to need."""
+        if self._draft is None and not self.place.is_lake:
+            from kerneldb.api.ingestion import spool_folder
+            from kerneldb.warehouse.draft import Draft
+
+            self._draft = self._drafting.enter_context(Draft(self._drafting.enter_context(spool_folder(self.path))))
+
+    def close(self) -> None:
+        """End what is at work beside an ingest."""
+        self._draft = None
+        self._drafting.close()
 
     @property
     def spools(self) -> Path:
@@ -64,6 +83,7 @@ class WarehouseStore:
         The files are hashed only where files of the same stored size are there.
         """
         if not self.place.exists():
+            self._begin()
             return []
         from kerneldb import ingest
         from kerneldb.ingest.source import stored_sizes

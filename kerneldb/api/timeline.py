@@ -7,6 +7,7 @@ stream of a device, or, where a trace names no streams, a queue.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kerneldb.api.browsing import ask, rows
@@ -23,18 +24,26 @@ if TYPE_CHECKING:
     Relation = duckdb.DuckDBPyRelation
 
 Row = dict[str, Any]
+Place = tuple[str, int]
+"""The trace id and the launch index of a launch."""
 Direction = Literal["next", "previous"]
 
 COLUMNS: Final = ("trace_id", "process", "device", "stream", "queue", "category", "timing", "start_ns", "end_ns")
 ACTIVITIES: Final = "activities"
 LANED: Final = "laned"
+PAIRED: Final = "paired"
+LEAST_GRAINS: Final = 12
+"""Bins of everything are a multiple of the stored ones where that makes the chart at most a twelfth longer."""
 NEARBY: Final = 16
 """A neighbour is looked for within so many times the visible range first: the engine skips the rest then."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Placed:
-    """A trace on the axis: an event at `start_ns` of the trace stands at `start_ns + shift_ns` of the axis."""
+    """A trace on the axis: an event at `start_ns` of the trace stands at `start_ns + shift_ns` of the axis.
+
+    `bin_ns` is how wide its stored bins are, a power of two; None: it has none.
+    """
 
     trace: str
     trace_id: str
@@ -43,6 +52,7 @@ class Placed:
     shift_ns: int
     processes: int = 1
     devices: str | None = None
+    bin_ns: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,6 +71,30 @@ class Axis:
     def end_ns(self) -> int:
         """Where the last launch of any trace ends."""
         return max((one.last_ns + one.shift_ns for one in self.traces), default=0)
+
+    @property
+    def several(self) -> bool:
+        """Whether a trace has launches of more than one process."""
+        return any(one.processes > 1 for one in self.traces)
+
+    def stretch(self, first_ns: int, last_ns: int, columns: int) -> Stretch:
+        """At least the range from `first_ns` to `last_ns`, in as many bins as there are `columns`.
+
+        Bins of everything are a little wider than needed where stored bins fill them then.
+        """
+        exact = Stretch.of(first_ns, last_ns, columns)
+        # On a clock in common, traces begin where they do, and not where a bin does.
+        grain = 0 if self.aligned else max((one.bin_ns or 0 for one in self.traces), default=0)
+        if grain == 0 or first_ns > 0 or last_ns < self.end_ns or exact.step_ns < LEAST_GRAINS * grain:
+            return exact
+        return Stretch(first_ns, -(-exact.step_ns // grain) * grain, columns)
+
+    def stored(self, stretch: Stretch) -> tuple[int, ...]:
+        """The traces, by place, of which stored bins fill those of the stretch."""
+        if self.aligned or stretch.first_ns != 0 or stretch.last_ns <= self.end_ns:
+            return ()
+        widths = enumerate(one.bin_ns for one in self.traces)
+        return tuple(place for place, width in widths if width and stretch.step_ns % width == 0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
@@ -157,6 +191,7 @@ def axis(con: Connection, traces: Sequence[str]) -> Axis:
             row["base_ns"] - origin if aligned else -row["first_ns"],
             row["processes"],
             row["device_names"],
+            row["bin_ns"],
         )
         for row in timed
     )
@@ -166,7 +201,7 @@ def axis(con: Connection, traces: Sequence[str]) -> Axis:
 def beginning(con: Connection, known: Axis | None, selection: Selection, columns: int) -> tuple[Axis, Seen]:
     """The axis (`known`, where it is) of a selection and everything on it, in as many bins as there are `columns`."""
     shown = known or axis(con, selection.traces)
-    return shown, lanes(con, shown, selection, Stretch.of(0, shown.end_ns, columns))
+    return shown, lanes(con, shown, selection, shown.stretch(0, shown.end_ns, columns))
 
 
 def _one_clock(timed: Sequence[Row]) -> bool:
@@ -183,17 +218,18 @@ def _reason(row: Row) -> str:
     if row["profiled"]:
         return "launches ran one by one under a counter profiler, so their times make no timeline"
     if row["kind"] == "summary":
-        return "holds sums per kernel only, no single launches"
+        return "holds sums only, no single launches"
     return "holds no launches with times"
 
 
 def lanes(con: Connection, shown: Axis, selection: Selection, stretch: Stretch) -> Seen:
     """The selected launches of a stretch, in bins."""
-    several = any(one.processes > 1 for one in shown.traces)
-    process = "process" if several else "NULL::VARCHAR AS process"
+    process = "process" if shown.several else "NULL::VARCHAR AS process"
     columns = ", ".join(process if name == "process" else name for name in COLUMNS)
     _read(con, _launches(con, selection, "tui_timeline_launches_all").select(columns))
-    return _binned(con, shown, stretch, _categories(con) if _takes_all(selection) else None)
+    if not _takes_all(selection):
+        return _binned(con, shown, stretch)
+    return _binned(con, shown, stretch, _categories(con), shown.stored(stretch))
 
 
 def phases(con: Connection, shown: Axis, selection: Selection, stretch: Stretch) -> dict[int, Mapping[int, Bin]]:
@@ -222,16 +258,24 @@ def _read(con: Connection, relation: Relation) -> None:
     con.register(ACTIVITIES, relation)
 
 
-def _binned(con: Connection, shown: Axis, stretch: Stretch, numbered: Sequence[str | None] | None = None) -> Seen:
-    """What `activities` holds of the stretch. `numbered` tells the categories where they are numbers there."""
+def _binned(
+    con: Connection,
+    shown: Axis,
+    stretch: Stretch,
+    numbered: Sequence[str | None] | None = None,
+    stored: Sequence[int] = (),
+) -> Seen:
+    """What `activities` holds of the stretch. `numbered` tells the categories where they are numbers there.
+
+    Of the traces at the places `stored`, the stored bins are read instead.
+    """
     if not shown.traces:
         return Seen()
-    whole = stretch.first_ns <= 0 and stretch.last_ns > shown.end_ns
-    params = {**_placed(shown, stretch), "step_ns": stretch.step_ns, "whole": whole}
+    con.register(PAIRED, _paired(con, shown, stretch, stored))
     bins: dict[Lane, dict[int, Bin]] = {}
     categories: dict[str | None, int] = {}
     for number, process, device, lane, place, busy, found, n in con.sql(
-        statement("tui_timeline_bins"), params=params
+        statement("tui_timeline_bins"), params={"step_ns": stretch.step_ns}
     ).fetchall():
         category = found if numbered is None else numbered[found or 0]
         if place is None:
@@ -241,11 +285,28 @@ def _binned(con: Connection, shown: Axis, stretch: Stretch, numbered: Sequence[s
     return Seen(bins, categories)
 
 
-def _placed(shown: Axis, stretch: Stretch) -> Row:
-    """The parameters that say where the traces lie, and what part of the axis is wanted."""
-    shifts = [one.shift_ns for one in shown.traces]
+def _paired(con: Connection, shown: Axis, stretch: Stretch, stored: Sequence[int]) -> Relation:
+    """Launches summed by the bins in which they begin and end: from stored bins where they serve."""
+    found = []
+    if scanned := [place for place in range(len(shown.traces)) if place not in stored]:
+        whole = stretch.first_ns <= 0 and stretch.last_ns > shown.end_ns
+        params = {**_placed(shown, stretch, scanned), "step_ns": stretch.step_ns, "whole": whole}
+        found.append(con.sql(statement("tui_timeline_paired"), params=params))
+    if stored:
+        traces = [shown.traces[place].trace_id for place in stored]
+        kept = {"traces": traces, "numbers": list(stored), "step_ns": stretch.step_ns}
+        named = {f"stored_{name}": value for name, value in kept.items()}
+        found.append(con.sql(statement("tui_timeline_stored"), params={**named, "several": shown.several}))
+    return functools.reduce(lambda one, other: one.union(other), found)
+
+
+def _placed(shown: Axis, stretch: Stretch, places: Sequence[int] | None = None) -> Row:
+    """The parameters that say where the traces (at `places`; None: all) lie, and what part of the axis is wanted."""
+    numbers = list(range(len(shown.traces)) if places is None else places)
+    shifts = [shown.traces[number].shift_ns for number in numbers]
     return {
-        "traces": [one.trace_id for one in shown.traces],
+        "traces": [shown.traces[number].trace_id for number in numbers],
+        "numbers": numbers,
         "shifts": shifts,
         "first_ns": stretch.first_ns,
         "last_ns": stretch.last_ns,
@@ -255,7 +316,7 @@ def _placed(shown: Axis, stretch: Stretch) -> Row:
 
 
 def _keys(shown: Axis, lane: Lane) -> Row:
-    several = shown.traces[lane.number].processes > 1
+    several = shown.several
     return {
         "trace_id": shown.traces[lane.number].trace_id,
         "process": lane.process if several else None,
@@ -268,7 +329,7 @@ def at(con: Connection, shown: Axis, selection: Selection, lane: Lane, span: tup
     """The selected launch of `lane` that ran longest in the `span` of the axis."""
     shift = shown.traces[lane.number].shift_ns
     params = {**_keys(shown, lane), "first_ns": span[0] - shift, "last_ns": span[1] - shift}
-    return _one(con, "tui_timeline_at", params, selection)
+    return _told(con, _places(con, "tui_timeline_at", params, selection))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -276,7 +337,7 @@ class Step:
     """From a launch (its start in ns of the trace, and its index) to the one before or after it in its lane.
 
     `reach_ns` is what is visible: neighbours within a few times of it are found at once. With `signature_id`, launches
-    of other signatures are passed over.
+    of other signatures are passed over. `times` goes so many launches on.
     """
 
     direction: Direction
@@ -284,33 +345,39 @@ class Step:
     launch_index: int
     reach_ns: int
     signature_id: str | None = None
+    times: int = 1
 
 
 def neighbour(con: Connection, shown: Axis, selection: Selection, lane: Lane, step: Step) -> Row | None:
-    """The selected launch of `lane` that `step` leads to."""
+    """The selected launch of `lane` that `step` leads to: the last one where there are fewer than its `times`.
+
+    `steps` of the row says how many launches on it is.
+    """
     trace = shown.traces[lane.number]
     forward = step.direction == "next"
     limit = trace.last_ns + 1 if forward else trace.first_ns - 1
     near = step.start_ns + NEARBY * step.reach_ns * (1 if forward else -1)
-    same = {name: getattr(step, name) for name in ("start_ns", "launch_index", "signature_id")}
+    same = {name: getattr(step, name) for name in ("start_ns", "launch_index", "signature_id", "times")}
+    found: list[Place] = []
     for bound in (near, limit):
         params = {**_keys(shown, lane), **same, "bound_ns": bound}
-        found = _one(con, f"tui_timeline_{step.direction}", params, selection)
-        if found is not None:
-            return found
-    return None
+        found = _places(con, f"tui_timeline_{step.direction}", params, selection)
+        if len(found) == step.times:
+            break
+    launch = _told(con, found[-1:])
+    return None if launch is None else {**launch, "steps": len(found)}
 
 
 def launch(con: Connection, selection: Selection, trace_id: str, launch_index: int) -> Row | None:
     """One launch."""
     params = {"trace_id": trace_id, "launch_index": launch_index, "signature_id": None}
-    return _one(con, "tui_timeline_launch", params, selection)
+    return _told(con, _places(con, "tui_timeline_launch", params, selection))
 
 
 def first_of(con: Connection, selection: Selection, signature_id: str) -> Row | None:
     """The first selected launch of a signature."""
     params = {"trace_id": None, "launch_index": None, "signature_id": signature_id}
-    return _one(con, "tui_timeline_launch", params, selection)
+    return _told(con, _places(con, "tui_timeline_launch", params, selection))
 
 
 def labels(
@@ -319,26 +386,41 @@ def labels(
     """The launches of at least `least_ns` in the stretch, at most `most` of them, the longest."""
     found = []
     params = {**_placed(shown, stretch), "least_ns": least_ns, "most": most}
-    for row in _laned(con, "tui_timeline_labels", params, selection):
-        process = row["process"] if shown.traces[row["number"]].processes > 1 else None
+    all_laned = con.sql(statement("tui_timeline_laned_all")) if _takes_all(selection) else None
+    for row in _laned(con, "tui_timeline_labels", params, selection, all_laned):
+        process = row["process"] if shown.several else None
         lane = Lane(row["number"], process, row["device"], row["lane"])
         found.append(Label(lane, row["begins"], row["ends"], row["label"], row["category"]))
     return found
 
 
-def _one(con: Connection, name: str, params: Mapping[str, Any], selection: Selection) -> Row | None:
-    found = _laned(con, name, params, selection)
-    return found[0] if found else None
+def _places(con: Connection, name: str, params: Mapping[str, Any], selection: Selection) -> list[Place]:
+    """The launches that a statement finds, which reads `laned`: those of `selection` with their lanes.
+
+    A missing WHERE needs none of the columns of `kernels`, which take the engine longer to plan than to read.
+    """
+    every = con.sql(statement("tui_timeline_places_all")) if _takes_all(selection) else None
+    return [(row["trace_id"], row["launch_index"]) for row in _laned(con, name, params, selection, every)]
 
 
-def _laned(con: Connection, name: str, params: Mapping[str, Any], selection: Selection) -> list[Row]:
-    """The rows of a statement that reads `laned`, the launches of `selection` with their lanes."""
-    con.register(LANED, ask(con, "tui_timeline_laned", None, selection))
+def _told(con: Connection, places: Sequence[Place]) -> Row | None:
+    """What the timeline tells about the first of the launches; None where there is none."""
+    for trace_id, launch_index in places:
+        (found,) = rows(con, "tui_timeline_told", {"trace_id": trace_id, "launch_index": launch_index})
+        return found
+    return None
+
+
+def _laned(
+    con: Connection, name: str, params: Mapping[str, Any], selection: Selection, launches: Relation | None = None
+) -> list[Row]:
+    """The rows of a statement that reads `laned`: the launches of `selection` with their lanes; or `launches`."""
+    con.register(LANED, ask(con, "tui_timeline_laned", None, selection) if launches is None else launches)
     return rows(con, name, params)
 
 
 def lane_of(shown: Axis, row: Row) -> Lane:
     """The lane of a launch that one of these functions found."""
     number = next(place for place, one in enumerate(shown.traces) if one.trace_id == row["trace_id"])
-    process = row["process"] if shown.traces[number].processes > 1 else None
+    process = row["process"] if shown.several else None
     return Lane(number, process, row["device"], row["lane"])

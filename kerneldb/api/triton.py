@@ -39,16 +39,25 @@ def sources_for(con: duckdb.DuckDBPyConnection, calls: Sequence[OpCall]) -> dict
 
 
 def with_reasons(routes: pa.Table, items: Sequence[Item], sources: Mapping[str, Any]) -> pa.Table:
-    """The routes of a plan, with what signatures of Triton kernels lack; their items have the route `triton`."""
+    """The routes of a plan, with what Triton kernels lack, those of inherited calls too."""
     import pyarrow as pa
 
-    calls = [(item, item.spec.call) for item in items if item.spec is not None and item.route == code.ROUTE]
-    lacking = {kernel.signature_id: replayable(call, sources) for item, call in calls for kernel in item.kernels}
-    rows = [
-        {**row, "route": code.ROUTE, "reason": lacking[row["signature_id"]]} if row["signature_id"] in lacking else row
-        for row in routes.to_pylist()
-    ]
+    lacking: dict[tuple[str, str], str | None] = {}
+    for item in items:
+        if item.spec is not None and item.route in code.RUNNING and code.is_triton(item.spec.call):
+            reason = replayable(item.spec.call, sources)
+            for kernel in item.kernels:
+                place = (kernel.signature_id, item.route)
+                lacking[place] = lacking.get(place) or reason
+    rows = [_settled(row, lacking) for row in routes.to_pylist()]
     return pa.Table.from_pylist(rows, schema=routes.schema)
+
+
+def _settled(row: dict[str, Any], lacking: Mapping[tuple[str, str], str | None]) -> dict[str, Any]:
+    recorded, own = (row["signature_id"], code.ROUTE), (row["signature_id"], row["route"])
+    if recorded in lacking:
+        return {**row, "route": code.ROUTE, "reason": lacking[recorded]}
+    return {**row, "reason": lacking[own]} if own in lacking else row
 
 
 def replayable(call: OpCall, sources: Mapping[str, Any]) -> str | None:

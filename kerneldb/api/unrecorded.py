@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import statistics
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
-from kerneldb.api import inheriting, sequences
+from kerneldb.api import collectives, inheriting, sequences
 from kerneldb.api.recorded import frame, op_call, rows, triple
 from kerneldb.ids import content_id
 from kerneldb.replay.plan import CallSpec, Candidate, Donor, Item, PlannedKernel
@@ -32,8 +33,8 @@ NOTHING_PROPOSED: Final = "no call could be proposed"
 KERNEL: Final = "kernel"
 LAUNCH: Final = "launch"
 COMMUNICATION: Final = "COMMUNICATION"
-COLLECTIVE: Final = "a collective needs the other ranks"
-EARLIER: Final = "found by the replay {run}"
+EARLIER: Final = "found by the replay {run}: {why}"
+SAID: Final = re.compile(r"^found by the replay \S+: ")
 
 
 @dataclasses.dataclass(slots=True)
@@ -71,11 +72,23 @@ def plan(
             route = INFERRED if item.candidates else NONE
             planned.items += [item] if item.candidates else []
             settled |= dict.fromkeys(_places(item), (route, reason))
+        settled = _beyond(found, asked) | settled
     kernel = pl.col("kind") == KERNEL
     copies = [row for row in selected.filter(~kernel).to_dicts() if (row["trace_id"], row["launch_index"]) in settled]
     planned.covered = [f"{row['trace_id']} {row['launch_index']}" for row in copies]
     planned.routes = _routes([*selected.filter(kernel).to_dicts(), *copies], settled)
     return planned
+
+
+def _beyond(found: Found, asked: pl.DataFrame) -> dict[tuple[str, int], tuple[str, str | None]]:
+    """The asked kernels of a trace with more launches than calls are proposed for: those not reached have a reason."""
+    if found.launches.height <= sequences.MOST:
+        return {}
+    import polars as pl
+
+    reason = f"not among the {sequences.MOST:,} launches of the trace that calls are proposed for"
+    kernels = asked.filter((pl.col("kind") == KERNEL) & (pl.col("category") != COMMUNICATION))
+    return {(found.trace_id, index): (NONE, reason) for index in kernels["launch_index"]}
 
 
 def _places(item: Item) -> Iterator[tuple[str, int]]:
@@ -177,8 +190,13 @@ def _known(con: Connection, found: Found, wanted: set[int]) -> dict[int, Row]:
     }
     known = {row["launch_index"]: {**row, **calls[row["call_id"]], "source": INHERITED} for row in weak}
     for row in rows(con, "replay_found", {"trace_id": found.trace_id}):
-        known[row["launch_index"]] = {**row, "source": INFERRED, "evidence": EARLIER.format(run=row["run_id"])}
+        known[row["launch_index"]] = {**row, "evidence": EARLIER.format(run=row["run_id"], why=_first_why(row))}
     return known
+
+
+def _first_why(row: Row) -> str:
+    """Why the call was tried at first, and how it was run, whichever replay found it again since."""
+    return SAID.sub("", row["evidence"] or "")
 
 
 def _guessed(
@@ -216,7 +234,8 @@ def _earlier(known: Mapping[int, Row], kernel: PlannedKernel) -> Iterator[Candid
     if calls:
         usual = Counter(row["call_id"] for row in calls).most_common(1)[0][0]
         row = next(row for row in calls if row["call_id"] == usual)
-        donor = Donor(row["donor_trace"], row["donor_trace_id"], row["donor_launch_index"]) if "donor" in row else None
+        place = (row["donor_trace"], row["donor_trace_id"], row["donor_launch_index"])
+        donor = Donor(*place) if None not in place else None
         yield Candidate(CallSpec(op_call(row)), row["evidence"], row["confidence"], row["source"], donor)
 
 
@@ -225,9 +244,8 @@ def _routes(selected: Iterable[Row], settled: Mapping[tuple[str, int], tuple[str
     groups: dict[tuple[str, str, str | None], list[Row]] = defaultdict(list)
     for row in selected:
         place = (row["trace_id"], row["launch_index"])
-        route, why = settled.get(
-            place, ("collective", COLLECTIVE) if row["category"] == COMMUNICATION else (NONE, None)
-        )
+        usual = ("collective", collectives.NOT_RECORDED) if row["category"] == COMMUNICATION else (NONE, None)
+        route, why = settled.get(place, usual)
         reason = None if route in {INHERITED, INFERRED} else why or f"{row['reason']}; {NOTHING_PROPOSED}"
         groups[row["signature_id"], route, reason].append(row)
     return [_route(key, group) for key, group in groups.items()]

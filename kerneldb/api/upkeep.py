@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kerneldb.warehouse import Warehouse
+    from kerneldb.warehouse.place import Place
     from kerneldb.warehouse.upkeep import Compaction
 
 LOCK_TIMEOUT_S = 30.0
@@ -72,12 +73,19 @@ def copy_traces(target: Warehouse, source: Warehouse, names: Sequence[str]) -> C
     """
     from kerneldb.warehouse import transfer
 
-    if str(source.place) == str(target.place):
+    if _are_one(source.place, target.place):
         message = f"{target.place} is source and target at once"
         raise UsageError(message)
     known = {row["name"]: row["trace_id"] for row in rows(source, "transfer_traces")}
     require("trace", list(names), list(known))
-    wanted = [known[name] for name in names] if names else list(known.values())
+    wanted = [known[name] for name in dict.fromkeys(names)] if names else list(known.values())
     done = transfer.transfer(target, source.place, wanted)
     traces = [target.trace_name(trace_id) or trace_id for trace_id in done.trace_ids]
     return Copied(traces, done.learned.notes, done.learned.items, done.learned.finds)
+
+
+def _are_one(one: Place, other: Place) -> bool:
+    """Whether both name the same database, however they write its path."""
+    if one.catalog == "postgres":
+        return str(one) == str(other)
+    return (one.catalog, one.path.resolve()) == (other.catalog, other.path.resolve())

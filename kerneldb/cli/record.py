@@ -75,7 +75,7 @@ def record(*, arguments: tuple[str, ...], listed: bool, layout: Any, **given: An
 
     Everything goes into a folder (FOLDER, or one named by model and settings) that `kerneldb ingest` reads anywhere,
     and into the database. A recording that was stopped goes on with --resume and the same options. On a machine without
-    DuckDB: python -m kerneldb.replay.recording MODEL.
+    DuckDB: python -P -m kerneldb.replay.recording MODEL.
 
     With --tp N, N processes share attention heads and MLP of the model, one a GPU, and exchange what they make (NCCL or
     RCCL; gloo on a CPU). Each measures and traces its own GPU; their traces are the ranks of one job. A script is run
@@ -97,7 +97,7 @@ def record(*, arguments: tuple[str, ...], listed: bool, layout: Any, **given: An
     folder = given["output"] or Path(settings.bundle_name)
     ingests = not (given["trace_only"] and given["output"])
     if not all(importlib.util.find_spec(name) for name in NEEDED):
-        message = f"no database on this machine: use python -m kerneldb.replay.recording {settings.model}"
+        message = f"no database on this machine: use python -P -m kerneldb.replay.recording {settings.model}"
         raise click.ClickException(message)
     _record(open_database(create=True) if ingests else None, settings, folder, output, resume=given["resume"])
 

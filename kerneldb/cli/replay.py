@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kerneldb.cli.console import emit, note
+from kerneldb.cli.console import emit, note, note_uncounted
 from kerneldb.cli.options import database_option, open_database, output_options, selection_options
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def replay(*, output: Output, **given: Any) -> None:
     summed apart from those of recorded calls.
 
     Prints the plan with --dry-run, else what came of it, by category and route. Needs PyTorch and, unless --device
-    cpu, a GPU. On a machine without DuckDB: --write-plan here, `python -m kerneldb.replay PLAN --journal JOURNAL`
+    cpu, a GPU. On a machine without DuckDB: --write-plan here, `python -P -m kerneldb.replay PLAN --journal JOURNAL`
     there, --read-journal with --write-plan here.
 
     \b
@@ -129,13 +129,26 @@ def _config(path: Path) -> dict[str, Any]:
 
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the second of what nests too deeply
         message = f"{path}: not JSON ({error})"
         raise click.BadParameter(message, param_hint="--model-config") from error
     if not isinstance(config, dict):
         message = f"{path}: not the configuration of a model"
         raise click.BadParameter(message, param_hint="--model-config")
+    _require_sizes(path, config)
     return config
+
+
+def _require_sizes(path: Path, config: dict[str, Any]) -> None:
+    """Refuse a configuration with impossible sizes here, where its file is known."""
+    from kerneldb.errors import UsageError
+    from kerneldb.replay.inferring.scene import from_config
+
+    try:
+        from_config(config, "fp16")
+    except UsageError as error:
+        message = f"{path}: {error}"
+        raise click.BadParameter(message, param_hint="--model-config") from error
 
 
 _SAME = ("cache", "runs", "warmup", "modules", "limit_seconds", "energy", "energy_seconds", "allow_code")
@@ -157,6 +170,7 @@ def _plan(
     from kerneldb.api.planning import CANDIDATES, candidates, feasibility
     from kerneldb.replay import plan
 
+    note_uncounted(database, request.traces)
     planned = database.plan_replay(request)
     if path is not None:
         database.keep_found(planned)
@@ -205,11 +219,16 @@ def _run(
     planned = None if request is None else database.plan_replay(request)
     if planned is not None:
         _tell_code(planned.plan, allowed=options.allow_code)
-    done = database.replay(planned, options, _Teller().hear, **many)
-    grades = ", ".join(f"{n:,} × {grade}" for grade, n in sorted(done.by_grade.items()))
     where = "" if options.device == "cuda:0" else f" --device {options.device}"
     where += "".join(f" --{name} {value}".rstrip() for name, value in many.items() if value is not None)
-    state = "done" if done.finished else f"stopped; go on with: kerneldb replay --resume{where}"
+    stopped = f"stopped; go on with: kerneldb replay --resume{where}"
+    try:
+        done = database.replay(planned, options, _Teller().hear, **many)
+    except KeyboardInterrupt:
+        note(stopped)
+        raise
+    grades = ", ".join(f"{n:,} × {grade}" for grade, n in sorted(done.by_grade.items()))
+    state = "done" if done.finished else stopped
     replayed = grades or ("nothing replayed" if request is not None else "no further call")
     note(f"replay {', '.join(done.run_ids)}: {replayed} in {done.wall_s:,.0f} s, {state}")
     if done.energy_reason is not None:
@@ -245,5 +264,7 @@ def _tell(event: Mapping[str, Any]) -> None:
         facts = (f"{name} {event[name]}" for name in ("eta_s", "sm_mhz", "power_w") if event.get(name) is not None)
         what = "energy of " if event["event"] == "energy" else ""
         note(f"{what}{event.get('done')}/{event.get('total')} calls; {', '.join(facts)}")
+    elif event.get("event") == "foreign":
+        note(str(event.get("reason")))
     elif event.get("event") == "worker":
         note(f"a worker ended: {event.get('reason')}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
@@ -10,6 +11,8 @@ from kerneldb.cli.options import database_option
 from kerneldb.cli.root import Settings
 
 SCREENS = ("overview", "kernels", "kernel", "timeline", "roofline", "diff", "replay", "sql")
+DUMB = ("dumb", "unknown")
+"""Names in terminfo of terminals that cannot move a cursor."""
 
 
 @click.command(short_help="Browse, compare and replay kernels in the terminal.")
@@ -34,6 +37,9 @@ def tui(traces: tuple[str, ...], *, where: str | None, screen: str) -> None:
         raise click.UsageError(message)
     if not sys.stderr.isatty():
         message = "tui draws on standard error, which is no terminal here; leave out the redirection (2>)"
+        raise click.UsageError(message)
+    if os.environ.get("TERM") in DUMB:
+        message = f"tui draws, which a terminal of TERM={os.environ['TERM']} cannot; set TERM to what yours is"
         raise click.UsageError(message)
     from kerneldb.tui.app import KerneldbApp
     from kerneldb.tui.memory import Memory, default_place

@@ -33,6 +33,8 @@ RETRIES: Final = 5
 TRIES: Final = 3
 """How often a portion is given out whose device cannot be used."""
 PATIENCE_S: Final = 1.0
+ROOM_PATIENCE_S: Final = 120.0
+"""How long a portion waits for a node with as many GPUs as it takes, once none is left."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ class _Cluster:
         self._grades: Counter[str] = Counter()
         self._whole = True
         self._error: str | None = None
-        self._begun = time.monotonic()
+        self._begun = self._roomy = time.monotonic()
         self._until = None if chosen.limit_seconds is None else time.time() + chosen.limit_seconds
 
     def go(self, items: Sequence[Item], *, first: int) -> FleetOutcome:
@@ -163,11 +165,15 @@ class _Cluster:
 
     def _room(self) -> tuple[int, int]:
         """Devices of the cluster, and of its largest node."""
-        alive = [node["Resources"].get(self._unit, 0) for node in self._ray.nodes() if node["Alive"]]
-        if not sum(map(int, alive)):
+        alive = self._alive()
+        if not sum(alive):
             message = f"the Ray cluster has no {self._unit}"
             raise ReplayError(message)
-        return sum(map(int, alive)), int(max(alive))
+        return sum(alive), max(alive)
+
+    def _alive(self) -> list[int]:
+        """Devices of each node that is there."""
+        return [int(node["Resources"].get(self._unit, 0)) for node in self._ray.nodes() if node["Alive"]]
 
     def _submit(self, portion: Portion) -> Any:
         """Give a portion out; Ray finds a place, and another one where that is lost."""
@@ -191,6 +197,20 @@ class _Cluster:
                     pending |= {self._submit(one): one for one in again}
                 else:
                     self._keep(portion, found)
+            self._give_up(pending)
+
+    def _give_up(self, pending: dict[Any, Portion]) -> None:
+        """Take what no node has had room for since a while out of `pending`: for Ray, such a task waits for ever."""
+        largest = max(self._alive(), default=0)
+        homeless = [task for task, portion in pending.items() if portion.devices > largest]
+        if not homeless:
+            self._roomy = time.monotonic()
+        elif time.monotonic() - self._roomy > ROOM_PATIENCE_S:
+            for task in homeless:
+                self._ray.cancel(task, force=True)
+                needed = pending.pop(task).devices
+                self._whole, self._error = False, f"no node with {needed} {self._unit}s is left in the Ray cluster"
+                self._listen({"event": "worker", "reason": self._error, "item": None})
 
     def _ready(self, pending: Mapping[Any, Portion]) -> Iterator[Any]:
         done, _ = self._ray.wait(list(pending), num_returns=1, timeout=PATIENCE_S)

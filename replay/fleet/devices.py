@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+import os
+from typing import Any, Final
 
 from kerneldb.errors import UsageError
 from kerneldb.replay.errors import ReplayError
 
 ALL: Final = "all"
 CPU: Final = "cpu"
+HIDING: Final = "CUDA_VISIBLE_DEVICES"
 
 
 def chosen(wanted: str, device: str) -> tuple[str, ...]:
@@ -16,7 +18,7 @@ def chosen(wanted: str, device: str) -> tuple[str, ...]:
 
     Raises UsageError for another text, ReplayError where there are fewer.
     """
-    if wanted != ALL and not (wanted.isdigit() and int(wanted)):
+    if wanted != ALL and not (wanted.isdecimal() and int(wanted)):
         message = f"--gpus {wanted}: give a number, or all"
         raise UsageError(message)
     if device == CPU:
@@ -33,7 +35,14 @@ def chosen(wanted: str, device: str) -> tuple[str, ...]:
 
 
 def _count() -> int:
-    """GPUs that PyTorch sees; this process gets no context on them."""
+    """GPUs that PyTorch would see; this process gets no context on them.
+
+    The driver counts them in milliseconds where nothing hides or divides any; PyTorch takes seconds to import, and its
+    workers wait for that.
+    """
+    counted = None if HIDING in os.environ else _boards()
+    if counted is not None:
+        return counted
     try:
         import torch
     except ImportError as error:
@@ -42,3 +51,24 @@ def _count() -> int:
         message = f"replay needs PyTorch: {INSTALL}"
         raise ReplayError(message) from error
     return int(torch.cuda.device_count())
+
+
+def _boards() -> int | None:
+    """NVIDIA boards of this machine; None without a driver, or where one of them is divided (MIG)."""
+    try:
+        import pynvml
+    except ImportError:
+        return None
+    try:
+        pynvml.nvmlInit()
+        boards = [pynvml.nvmlDeviceGetHandleByIndex(place) for place in range(pynvml.nvmlDeviceGetCount())]
+        return None if any(_divided(pynvml, board) for board in boards) else len(boards)
+    except pynvml.NVMLError:
+        return None
+
+
+def _divided(nvml: Any, board: Any) -> bool:
+    try:
+        return bool(nvml.nvmlDeviceGetMigMode(board)[0])
+    except nvml.NVMLError_NotSupported:
+        return False

@@ -2,13 +2,13 @@
 
 Each device has a run and a journal of its own, `JOURNAL.0`, `JOURNAL.1`, …, since clocks, power and energy are facts of
 one board. Collectives of k ranks are replayed by k workers in lockstep, into `JOURNAL.ranksK`. A worker that dies costs
-what the supervisor says; a device that cannot be used leaves its items to the others.
+what the supervisor says; a device that cannot be used leaves its items to the others. A time limit is one for all of
+it: no round and no group begins after it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import sys
 import threading
 import time
 from collections import Counter, defaultdict
@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, Final
 
-from kerneldb.replay import journal, plan, supervisor
+from kerneldb.replay import journal, plan, processes, results, supervisor
 from kerneldb.replay.errors import JournalExistsError, ReplayError
 from kerneldb.replay.fleet.devices import CPU
 from kerneldb.replay.fleet.share import Member, Pool
@@ -26,7 +26,7 @@ from kerneldb.replay.plan import Item
 from kerneldb.replay.routes import collective
 from kerneldb.replay.supervisor import Listener, Outcome
 
-GROUP_WORKER: Final = (sys.executable, "-m", "kerneldb.replay.fleet.group")
+GROUP_WORKER: Final = processes.command("kerneldb.replay.fleet.group")
 ENOUGH_S: Final = 0.2
 
 
@@ -127,6 +127,8 @@ class _Fleet:
         self._outcomes: list[Outcome] = []
         self._errors: dict[int, ReplayError] = {}
         self._interrupted = False
+        self._until = supervisor.deadline(chosen)
+        self._left: list[str] = []
 
     def go(self, items: Sequence[Item]) -> FleetOutcome:
         """Replay `items`: each alone first, then collectives, which take several devices at once."""
@@ -140,7 +142,8 @@ class _Fleet:
         whole = self._spread(alone)
         between = time.monotonic()
         for size, some in sorted(groups.items()):
-            whole = not self._interrupted and self._together(size, some) and whole
+            whole = self._together(size, some) and whole
+        self._skip([item for item in items if item.id in set(self._left)])
         now = time.monotonic()
         grades = dict(sorted(sum((Counter(one.by_grade) for one in self._outcomes), Counter[str]()).items()))
         self._merged.tell({"event": "end", "finished": whole, "wall_s": round(now - begun, 3), "grades": grades})
@@ -153,14 +156,15 @@ class _Fleet:
         """
         pool = Pool(items, len(self._devices))
         places = [place for place in range(len(self._devices)) if items or journal.exists(self._journal(str(place)))]
-        while places:
+        while places and not self._over:
             self._round(pool, places)
             places = [place for place in places if place not in self._errors] if len(pool) else []
-            if self._interrupted:
-                return False
+        self._left += pool.rest()
+        if self._interrupted:
+            return False
         if self._errors and len(self._errors) == len(self._devices):
             raise next(iter(self._errors.values()))
-        return not len(pool) and all(one.finished for one in self._outcomes)
+        return not (places or len(pool)) and all(one.finished for one in self._outcomes)
 
     def _round(self, pool: Pool, places: Sequence[int]) -> None:
         """One supervisor per device, until none has anything to do."""
@@ -187,6 +191,7 @@ class _Fleet:
                 resume=True,
                 listen=self._merged.of(device if device != CPU else f"{CPU} {place}"),
                 share=member,
+                until=self._until,
             )
         except ReplayError as error:
             self._errors[place] = error
@@ -194,6 +199,10 @@ class _Fleet:
 
     def _together(self, size: int, items: Sequence[str]) -> bool:
         """Replay collectives of `size` ranks, in lockstep on the first devices; whether all were attempted."""
+        if self._over:
+            self._left += items
+            return False
+        pool = Pool(items, 1, at_once=1.0)
         devices = ",".join(self._devices[:size])
         outcome = supervisor.run(
             self._plan_path,
@@ -202,11 +211,29 @@ class _Fleet:
             resume=True,
             listen=self._merged.of(devices),
             worker=(*GROUP_WORKER, devices),
-            share=Member(Pool(items, 1, at_once=1.0)),
+            share=Member(pool),
+            until=self._until,
         )
+        self._left += pool.rest()
         self._outcomes.append(outcome)
         self._interrupted = self._interrupted or outcome.interrupted
         return outcome.finished
+
+    @property
+    def _over(self) -> bool:
+        """Whether nothing more may begin."""
+        return self._interrupted or time.monotonic() >= self._until
+
+    def _skip(self, items: Sequence[Item]) -> None:
+        """Note in the first journal, if there is any, why items that no run had were not attempted."""
+        found = [one for one in journals(self._journal_path) if one != self._journal_path]
+        if not (items and found):
+            return
+        reason = supervisor.INTERRUPTED if self._interrupted else supervisor.over_limit(self._options)
+        with journal.Writer(found[0], resume=True) as writer:
+            for item in items:
+                writer.call(results.failure(item, self._options.cache, reason, journal.SKIPPED))
+            writer.end(finished=False, remaining=len(items), wall_s=0.0)
 
     def _journal(self, part: str) -> Path:
         return self._journal_path.with_name(f"{self._journal_path.name}.{part}")

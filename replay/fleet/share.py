@@ -32,13 +32,24 @@ class Pool:
         return len(self._items)
 
     def take(self) -> Sequence[str]:
-        """The next portion; none where nothing is left, or all is to stop."""
+        """The next portion, from all over what is left; none where nothing is left, or all is to stop.
+
+        Neighbours in a plan are alike: those that take many tries would all fall to one worker.
+        """
         with self._lock:
             if self.stopped:
                 return ()
-            size = max(SMALLEST, math.ceil(len(self._items) * self._part))
-            portion, self._items = self._items[:size], self._items[size:]
+            left = len(self._items)
+            size = min(left, max(SMALLEST, math.ceil(left * self._part)))
+            portion = [self._items[number * left // size] for number in range(size)]
+            taken = set(portion)
+            self._items = [item for item in self._items if item not in taken]
             return portion
+
+    def rest(self) -> Sequence[str]:
+        """What nobody has."""
+        with self._lock:
+            return tuple(self._items)
 
     def give_back(self, items: Sequence[str]) -> None:
         """Take items back for others."""

@@ -21,6 +21,7 @@ from kerneldb.replay.recording import bundle, launch, models, settings, summary
 from kerneldb.replay.recording.ranks import Place, Ranks
 from kerneldb.replay.recording.settings import DTYPES, Settings
 
+IMPORT_HELP: Final = "import first; in the current folder where it is nowhere else"
 INTERRUPTED: Final = 130
 PR_SET_PDEATHSIG: Final = 1
 PROCESS_WIDE: Final = {"TEARDOWN_CUPTI": "0", "DISABLE_CUPTI_LAZY_REINIT": "1"}
@@ -143,7 +144,7 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=meaning)
     parser.add_argument("--label", help="what it is, in your words")
     parser.add_argument("--name", help="name of the recording")
-    parser.add_argument("--import", dest="modules", action="append", default=[], metavar="MODULE", help="import first")
+    parser.add_argument("--import", dest="modules", action="append", default=[], metavar="MODULE", help=IMPORT_HELP)
     parser.add_argument("--job", action="store_const", const=True, help=argparse.SUPPRESS)
     parser.add_argument("--events", type=int, help=argparse.SUPPRESS)
     return parser

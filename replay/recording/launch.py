@@ -6,21 +6,20 @@ import dataclasses
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import IO, Any, Final
 
+from kerneldb.replay import processes
 from kerneldb.replay.recording import bundle
 from kerneldb.replay.recording import settings as wanted_settings
 from kerneldb.replay.recording.errors import RecordError
 from kerneldb.replay.recording.ranks import Place, free_ports
 from kerneldb.replay.recording.settings import Settings
 
-WORKER: Final = (sys.executable, "-m", "kerneldb.replay.recording", "--job")
-INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
+WORKER: Final = processes.command("kerneldb.replay.recording", "--job")
 INTERRUPTED: Final = 130
 STDERR: Final = 2
 ENDINGS: Final = ("end", "error")
@@ -99,7 +98,7 @@ class _Process:
                 stdout=output or STDERR,
                 stderr=output,
                 pass_fds=(writing,),
-                env=_environment(),
+                env=processes.environment(),
             ) as process:
                 self._process = process
                 os.close(writing)
@@ -155,12 +154,3 @@ def _last(said: IO[bytes] | None) -> str:
 
 def _meaning(code: int) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}"
-
-
-def _environment() -> dict[str, str]:
-    """Our environment, in which the process also finds a kerneldb that runs from its sources."""
-    sources = Path(str(sys.modules["kerneldb"].__file__)).parents[1]
-    if sources.name in INSTALLED:
-        return dict(os.environ)
-    paths = (str(sources), os.environ.get("PYTHONPATH"))
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}

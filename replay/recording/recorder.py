@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kerneldb.errors import KerneldbError
-from kerneldb.replay import facts
+from kerneldb.replay import facts, processes
 from kerneldb.replay.energy.edges import Beat
 from kerneldb.replay.energy.meter import Meter, MeterError, NoMeterError, Sample, Sampler, open_meter
 from kerneldb.replay.errors import FAILURES, first_line
@@ -73,7 +73,7 @@ def _require(settings: Settings) -> None:
 
 def _import(module: str) -> None:
     try:
-        importlib.import_module(module)
+        processes.import_named(module)
     except ImportError as error:
         message = f"cannot import {module}: {error}"
         raise RecordError(message) from error

@@ -1,7 +1,17 @@
 -- The operators that launched kernels of a name, or, where none is known, of the same library, category and operation: the one with most
--- launches, and its share of them.
-WITH linked AS (
+-- launches, how many it has, and of how many. Traces with at least the share $close of the kernel names of the trace are asked before
+-- others: they tell what the same model does.
+WITH wanted AS (
+    SELECT DISTINCT s.signature_id, n.match_name, n.library, n.category, n.operation
+    FROM rollups AS r
+    INNER JOIN signatures AS s USING (signature_id)
+    INNER JOIN kernel_names AS n USING (name_id)
+    WHERE r.trace_id = $trace_id AND s.kind = 'kernel' AND s.level <> 'call' AND s.op IS NULL
+),
+
+linked AS (
     SELECT
+        r.trace_id,
         n.match_name,
         n.library,
         n.category,
@@ -15,27 +25,46 @@ WITH linked AS (
     GROUP BY ALL
 ),
 
-by_name AS (
-    SELECT match_name, op, sum(n) AS n, sum(n) / sum(sum(n)) OVER (PARTITION BY match_name) AS share
-    FROM linked
-    GROUP BY match_name, op
-    QUALIFY row_number() OVER (PARTITION BY match_name ORDER BY sum(n) DESC, op) = 1
-),
-
-by_operation AS (
-    SELECT library, category, operation, op, sum(n) AS n, sum(n) / sum(sum(n)) OVER (PARTITION BY library, category, operation) AS share
-    FROM linked
-    WHERE operation IS NOT NULL
-    GROUP BY library, category, operation, op
-    QUALIFY row_number() OVER (PARTITION BY library, category, operation ORDER BY sum(n) DESC, op) = 1
-),
-
-wanted AS (
-    SELECT DISTINCT s.signature_id, n.match_name, n.library, n.category, n.operation
+all_names AS (
+    SELECT DISTINCT n.match_name
     FROM rollups AS r
     INNER JOIN signatures AS s USING (signature_id)
     INNER JOIN kernel_names AS n USING (name_id)
-    WHERE r.trace_id = $trace_id AND s.kind = 'kernel' AND s.level <> 'call' AND s.op IS NULL
+    WHERE r.trace_id = $trace_id AND s.kind = 'kernel'
+),
+
+kin AS (
+    SELECT trace_id
+    FROM linked
+    SEMI JOIN all_names USING (match_name)
+    GROUP BY trace_id
+    HAVING count(DISTINCT match_name) >= $close * (SELECT count(*) FROM all_names)
+),
+
+told AS (
+    SELECT *, trace_id = $trace_id OR trace_id IN (SELECT trace_id FROM kin) AS related FROM linked
+),
+
+by_name AS (
+    SELECT match_name, op, related, sum(n)::BIGINT AS n, sum(sum(n)) OVER (PARTITION BY match_name, related)::BIGINT AS of_n
+    FROM told
+    GROUP BY match_name, op, related
+    QUALIFY row_number() OVER (PARTITION BY match_name ORDER BY related DESC, sum(n) DESC, op) = 1
+),
+
+by_operation AS (
+    SELECT
+        library,
+        category,
+        operation,
+        op,
+        related,
+        sum(n)::BIGINT AS n,
+        sum(sum(n)) OVER (PARTITION BY library, category, operation, related)::BIGINT AS of_n
+    FROM told
+    WHERE operation IS NOT NULL
+    GROUP BY library, category, operation, op, related
+    QUALIFY row_number() OVER (PARTITION BY library, category, operation ORDER BY related DESC, sum(n) DESC, op) = 1
 )
 
 SELECT
@@ -43,7 +72,9 @@ SELECT
     w.library,
     w.operation,
     coalesce(a.op, o.op) AS op,
-    coalesce(a.share, o.share) AS share,
+    coalesce(a.n, o.n) AS n,
+    coalesce(a.of_n, o.of_n) AS of_n,
+    CASE WHEN a.op IS NOT NULL THEN a.related ELSE o.related END AS related,
     CASE WHEN a.op IS NOT NULL THEN 'name' WHEN o.op IS NOT NULL THEN 'operation' END AS method
 FROM wanted AS w
 LEFT JOIN by_name AS a USING (match_name)

@@ -5,7 +5,7 @@ SELECT
     coalesce(launch_key, name_id) AS launch,
     count(*) AS n,
     sum(duration_ns)::BIGINT AS total_ns,
-    100 * sum(duration_ns) / sum(sum(duration_ns)) OVER () AS share_pct,
+    100 * sum(duration_ns) / nullif(sum(sum(duration_ns)) OVER (), 0) AS share_pct,
     bool_and(coalesce(arch LIKE 'gfx%', false) OR source IN ('rocprofv3', 'rpd', 'rocprof')) AS is_amd
 FROM selection
 WHERE timing = 'timeline' AND counted AND kind = 'kernel'

@@ -5,7 +5,7 @@ SELECT
     name_id AS launch,
     sum(n)::BIGINT AS n,
     sum(total_ns)::BIGINT AS total_ns,
-    100 * sum(total_ns) / sum(sum(total_ns)) OVER () AS share_pct
+    100 * sum(total_ns) / nullif(sum(sum(total_ns)) OVER (), 0) AS share_pct
 FROM sums
 WHERE counted AND kind = 'kernel'
 GROUP BY name_id

@@ -2,11 +2,14 @@
 -- replayed durations predict for the recorded launches, and their energy. TOTAL is of all launches, but what came out and is predicted is
 -- that of recorded calls alone (`own`); inherited and inferred calls have totals of their own. Errors are half 95 % intervals: those of
 -- calls in quadrature (kernels of one call share its error), then what all have in common: the drift, and for above_gap_mj the gap power.
+-- A call that was tried for launches without one, and is not believed, came out as a kernel and predicts nothing.
+-- A collective was recorded with its waiting for other ranks and is replayed without: it is compared nowhere, and TOTAL predicts the rest.
 WITH replayed AS (
     SELECT
         r.*,
         n.category AS kernel_category,
-        CASE WHEN r.dims_source IN ('inherited', 'inferred') THEN r.dims_source END AS found
+        CASE WHEN r.dims_source IN ('inherited', 'inferred') THEN r.dims_source END AS found,
+        r.grade IN ('L0', 'L1') AND (found IS NULL OR r.found_id IS NOT NULL) AS fits
     FROM replays AS r
     INNER JOIN signatures AS s USING (signature_id)
     INNER JOIN kernel_names AS n USING (name_id)
@@ -24,10 +27,11 @@ labelled AS (
 rows AS (
     SELECT
         l.*,
-        l.own AND l.grade IN ('L0', 'L1') AS same,
-        l.own AND l.grade IN ('L0', 'L1') AND l.energy_mj IS NOT NULL AS weighed,
-        sum(l.launches * (l.energy_high_mj - l.energy_low_mj) / 2) FILTER (l.own AND l.grade IN ('L0', 'L1')) OVER item AS item_error,
-        sum(l.launches * (l.above_gap_high_mj - l.above_gap_low_mj) / 2) FILTER (l.own AND l.grade IN ('L0', 'L1')) OVER item
+        l.own AND l.fits AS same,
+        l.own AND l.fits AND l.energy_mj IS NOT NULL AS weighed,
+        l.route = 'collective' AS waits,
+        sum(l.launches * (l.energy_high_mj - l.energy_low_mj) / 2) FILTER (l.own AND l.fits) OVER item AS item_error,
+        sum(l.launches * (l.above_gap_high_mj - l.above_gap_low_mj) / 2) FILTER (l.own AND l.fits) OVER item
             AS item_gap_error,
         row_number() OVER (PARTITION BY l.item_id, l.place, l.category, l.shown_route ORDER BY l.ordinal) = 1 AS first_of_item
     FROM labelled AS l
@@ -48,12 +52,12 @@ SELECT
     count(DISTINCT r.signature_id) AS signatures,
     sum(r.launches)::BIGINT AS launches,
     sum(r.recorded_total_ns)::BIGINT AS recorded_ns,
-    100 * sum(r.recorded_total_ns) / (SELECT sum(a.recorded_total_ns) FROM replayed AS a) AS share_pct,
+    100 * sum(r.recorded_total_ns) / nullif((SELECT sum(a.recorded_total_ns) FROM replayed AS a), 0) AS share_pct,
     100 * coalesce(sum(r.launches) FILTER (r.own AND r.grade = 'L0'), 0) / sum(r.launches) AS l0_launches_pct,
-    100 * coalesce(sum(r.recorded_total_ns) FILTER (r.own AND r.grade = 'L0'), 0) / sum(r.recorded_total_ns) AS l0_time_pct,
-    100 * coalesce(sum(r.recorded_total_ns) FILTER (r.same), 0) / sum(r.recorded_total_ns) AS l0_l1_time_pct,
-    (sum(r.recorded_total_ns) FILTER (r.same AND r.mean_ns IS NOT NULL))::BIGINT AS compared_ns,
-    (sum(r.mean_ns * r.launches) FILTER (r.same AND r.mean_ns IS NOT NULL))::BIGINT AS predicted_ns,
+    100 * coalesce(sum(r.recorded_total_ns) FILTER (r.own AND r.grade = 'L0'), 0) / nullif(sum(r.recorded_total_ns), 0) AS l0_time_pct,
+    100 * coalesce(sum(r.recorded_total_ns) FILTER (r.same), 0) / nullif(sum(r.recorded_total_ns), 0) AS l0_l1_time_pct,
+    (sum(r.recorded_total_ns) FILTER (r.same AND r.mean_ns IS NOT NULL AND NOT r.waits))::BIGINT AS compared_ns,
+    (sum(r.mean_ns * r.launches) FILTER (r.same AND r.mean_ns IS NOT NULL AND NOT (r.waits AND r.place > 0)))::BIGINT AS predicted_ns,
     100 * predicted_ns / compared_ns - 100 AS error_pct,
     sum(r.energy_mj * r.launches) FILTER (r.weighed) AS energy_mj,
     sqrt(
@@ -66,8 +70,15 @@ SELECT
         + (any_value(shared.drift_error) * sum(r.above_gap_mj * r.launches) FILTER (r.weighed)) ^ 2
         + (any_value(shared.gap_error_w) * sum(r.mean_ns * r.launches) FILTER (r.weighed) / 1e6) ^ 2
     ) AS above_gap_error_mj,
-    100 * coalesce(sum(r.recorded_total_ns) FILTER (r.weighed), 0) / sum(r.recorded_total_ns) AS energy_time_pct,
-    string_agg(DISTINCT r.grade || ': ' || r.reason, '; ') FILTER (r.own AND r.grade NOT IN ('L0', 'L1')) AS reasons,
+    100 * coalesce(sum(r.recorded_total_ns) FILTER (r.weighed), 0) / nullif(sum(r.recorded_total_ns), 0) AS energy_time_pct,
+    nullif(
+        concat_ws(
+            '; ',
+            string_agg(DISTINCT r.grade || ': ' || coalesce(r.reason, 'no call was found that fits'), '; ') FILTER (r.own AND NOT r.fits),
+            any_value('not compared: recorded with waiting; see kerneldb collectives --replays') FILTER (r.same AND r.waits)
+        ),
+        ''
+    ) AS reasons,
     string_agg(DISTINCT r.energy_reason, '; ') FILTER (r.same AND r.energy_mj IS NULL) AS energy_reasons
 FROM rows AS r
 CROSS JOIN shared

@@ -7,7 +7,7 @@ SELECT
     any_value(op) AS op,
     count(*) AS n,
     sum(duration_ns)::BIGINT AS total_ns,
-    100 * sum(duration_ns) / sum(sum(duration_ns)) OVER () AS share_pct,
+    100 * sum(duration_ns) / nullif(sum(sum(duration_ns)) OVER (), 0) AS share_pct,
     avg(duration_ns) AS mean_ns,
     min(duration_ns) AS min_ns,
     max(duration_ns) AS max_ns

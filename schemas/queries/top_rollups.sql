@@ -7,8 +7,8 @@ SELECT
     any_value(op) AS op,
     sum(n)::BIGINT AS n,
     sum(total_ns)::BIGINT AS total_ns,
-    100 * sum(total_ns) / sum(sum(total_ns)) OVER () AS share_pct,
-    sum(total_ns) / sum(timed) AS mean_ns,
+    100 * sum(total_ns) / nullif(sum(sum(total_ns)) OVER (), 0) AS share_pct,
+    sum(total_ns) / nullif(sum(timed), 0) AS mean_ns,
     min(min_ns) AS min_ns,
     max(max_ns) AS max_ns
 FROM keyed

@@ -1,7 +1,7 @@
 -- How often the launches of `selection` that have the signature $signature_id took how long: $bins bins of equal ratio between the
--- shortest and the longest. Bounds in ns; a bin holds from_ns <= duration < to_ns, and the last one also the longest.
+-- shortest and the longest, with the shortest and longest duration in each. 0 ns has no logarithm and stands with 1 ns.
 WITH timed AS (
-    SELECT greatest(duration_ns, 1) AS ns FROM selection WHERE signature_id = $signature_id AND duration_ns IS NOT NULL
+    SELECT duration_ns, greatest(duration_ns, 1) AS ns FROM selection WHERE signature_id = $signature_id AND duration_ns IS NOT NULL
 ),
 
 ranged AS (
@@ -10,9 +10,8 @@ ranged AS (
 
 SELECT
     least(floor((log2(t.ns) - r.low) / r.width), $bins - 1)::INTEGER AS bin,
-    any_value(2 ** (r.low + least(floor((log2(t.ns) - r.low) / r.width), $bins - 1) * r.width)) AS from_ns,
-    min(t.ns) AS min_ns,
-    max(t.ns) AS max_ns,
+    min(t.duration_ns) AS min_ns,
+    max(t.duration_ns) AS max_ns,
     count(*) AS n
 FROM timed AS t
 CROSS JOIN ranged AS r

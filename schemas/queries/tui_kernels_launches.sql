@@ -1,5 +1,5 @@
 -- Launches and GPU time per `key` of `keyed`, the columns of `kernels` and `key`: the figures of top_launches, and what a list says
--- about a kernel besides.
+-- about a kernel besides. `listed` are the launches that are there one by one.
 SELECT g.*, s.grid_x, s.grid_y, s.grid_z, s.block_x, s.block_y, s.block_z, s.input_dims AS shape, s.bytes
 FROM (
     SELECT
@@ -12,8 +12,9 @@ FROM (
         any_value(dtype) AS dtype,
         arg_max(signature_id, duration_ns) AS signature_id,
         count(*) AS n,
+        count(*) AS listed,
         sum(duration_ns)::BIGINT AS total_ns,
-        100 * sum(duration_ns) / sum(sum(duration_ns)) OVER () AS share_pct,
+        100 * sum(duration_ns) / nullif(sum(sum(duration_ns)) OVER (), 0) AS share_pct,
         avg(duration_ns) AS mean_ns,
         min(duration_ns) AS min_ns,
         max(duration_ns) AS max_ns

@@ -1,4 +1,5 @@
--- The traces with their sizes and GPU time; `summed` are launches that only sums of a tool's report know.
+-- The traces with their sizes and GPU time, from the rollups `whole`; `summed` are launches that only sums of a tool's report know.
+-- `counted` tells whether anything of a trace enters sums.
 SELECT
     t.trace,
     t.kind,
@@ -10,15 +11,16 @@ SELECT
     t.launches,
     coalesce(r.summed, 0) AS summed,
     t.window_ns,
-    t.counted,
+    coalesce(r.counted, t.counted) AS counted,
     r.total_ns
 FROM trace_overview AS t
 LEFT JOIN (
     SELECT
         trace_id,
+        bool_or(counted) AS counted,
         (sum(total_ns) FILTER (origin = 'launches' OR counted))::BIGINT AS total_ns,
         (sum(n) FILTER (origin <> 'launches' AND counted))::BIGINT AS summed
-    FROM kernel_rollups
+    FROM whole
     WHERE timing = 'timeline'
     GROUP BY trace_id
 ) AS r USING (trace_id)

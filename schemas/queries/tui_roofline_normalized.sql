@@ -1,4 +1,5 @@
 -- The normalized roofline of the selected launches, one row per trace and signature: means in percent, and why there are no FLOP/s.
+-- `by_dram`: `memory_pct` is of DRAM, not of the busiest of all memories.
 SELECT
     r.trace,
     r.signature_id,
@@ -10,6 +11,7 @@ SELECT
     sum(k.duration_ns)::BIGINT AS total_ns,
     avg(r.compute_pct) AS compute_pct,
     avg(coalesce(r.dram_pct, r.memory_pct)) AS memory_pct,
+    bool_and(r.dram_pct IS NOT NULL) AS by_dram,
     any_value(r.reason) AS reason
 FROM normalized_roofline AS r
 INNER JOIN selection AS k ON r.trace_id = k.trace_id AND r.launch_index = k.launch_index

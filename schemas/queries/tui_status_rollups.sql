@@ -1,11 +1,10 @@
--- Launches and GPU time of the traces $names (NULL: all), from what was summed when they came. Times count once per run.
+-- Launches and GPU time of the file, and of the traces $names (NULL: all), from what was summed when they came. `chosen` are the
+-- rollups of those traces. Times count once per run; `counted` are the launches whose times do.
 SELECT
-    count(*) AS traces,
-    sum(t.launches)::BIGINT AS launches,
-    sum(r.total_ns)::BIGINT AS total_ns,
-    sum(t.launches) FILTER ($names IS NULL OR list_contains($names, t.name))::BIGINT AS matched,
-    sum(r.total_ns) FILTER ($names IS NULL OR list_contains($names, t.name))::BIGINT AS matched_ns
-FROM traces AS t
-LEFT JOIN (
-    SELECT trace_id, sum(total_ns)::BIGINT AS total_ns FROM kernel_rollups WHERE counted GROUP BY trace_id
-) AS r USING (trace_id);
+    (SELECT count(*) FROM traces) AS traces,
+    (SELECT sum(launches)::BIGINT FROM traces) AS launches,
+    (SELECT sum(total_ns)::BIGINT FROM kernel_rollups WHERE counted) AS total_ns,
+    (SELECT sum(launches)::BIGINT FROM traces WHERE $names IS NULL OR list_contains($names, name)) AS matched,
+    (sum(total_ns) FILTER (counted))::BIGINT AS matched_ns,
+    coalesce(sum(n) FILTER (counted AND origin = 'launches'), 0)::BIGINT AS counted
+FROM chosen;

@@ -1,5 +1,5 @@
 -- The selected launch of a lane that ran longest between two times of its trace; of several, the first.
-SELECT *
+SELECT trace_id, launch_index
 FROM laned
 WHERE
     trace_id = $trace_id

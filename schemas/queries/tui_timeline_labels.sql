@@ -3,7 +3,7 @@ WITH placed AS (
     SELECT
         unnest($traces::VARCHAR[]) AS trace_id,
         unnest($shifts::BIGINT[]) AS shift_ns,
-        unnest(range(len($traces::VARCHAR[])))::USMALLINT AS number
+        unnest($numbers::USMALLINT[]) AS number
 )
 
 SELECT

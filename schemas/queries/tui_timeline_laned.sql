@@ -1,4 +1,4 @@
--- What the timeline tells about launches: those of the selection that have times, each with its lane.
+-- What the timeline looks launches up by, and labels them with: those of the selection that have times, each with its lane.
 SELECT
     trace,
     trace_id,
@@ -7,24 +7,12 @@ SELECT
     device,
     coalesce(2 * stream, 2 * queue + 1) AS lane,
     kind,
-    name,
     short_name,
     category,
-    op,
-    phase,
+    copy_kind,
     start_ns,
     end_ns,
     duration_ns,
-    grid_x,
-    grid_y,
-    grid_z,
-    block_x,
-    block_y,
-    block_z,
-    bytes,
-    copy_kind,
-    tflops,
-    gbs,
     signature_id
 FROM selection
 WHERE timing = 'timeline' AND start_ns IS NOT NULL;

@@ -1,5 +1,5 @@
 -- One launch; or, where $launch_index is NULL, the first selected launch of a signature.
-SELECT *
+SELECT trace_id, launch_index
 FROM laned
 WHERE
     ($launch_index::BIGINT IS NULL OR (launch_index = $launch_index AND trace_id = $trace_id))

@@ -1,5 +1,5 @@
--- The last selected launch of a lane before another one, down to a time; with $signature_id, of that signature.
-SELECT *
+-- The last $times selected launches of a lane before another one, down to a time, latest first; with $signature_id, of that signature.
+SELECT trace_id, launch_index
 FROM laned
 WHERE
     trace_id = $trace_id
@@ -11,4 +11,4 @@ WHERE
     AND lane IS NOT DISTINCT FROM $lane::BIGINT
     AND ($signature_id::VARCHAR IS NULL OR signature_id = $signature_id)
 ORDER BY start_ns DESC, launch_index DESC
-LIMIT 1;
+LIMIT $times;

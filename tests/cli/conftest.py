@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 import kerneldb
 from kerneldb.warehouse import Warehouse
+from tests.conftest import made_once
 
 
 @pytest.fixture
@@ -28,8 +29,10 @@ def small_trace(root: Path) -> Path:
 @pytest.fixture(scope="session")
 def shared_database(small_trace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A database with one trace named `step`. Read only."""
-    path = tmp_path_factory.mktemp("database") / "k.duckdb"
-    kerneldb.open(path).ingest(small_trace, name="step", tags={"precision": "bf16"})
+    tags = {"precision": "bf16"}
+    path = made_once(
+        tmp_path_factory, "step.duckdb", lambda draft: kerneldb.open(draft).ingest(small_trace, name="step", tags=tags)
+    )
     with Warehouse(path).lease():  # a file that is open need not be opened for every command
         yield path
 

@@ -11,12 +11,14 @@ import math
 import stat
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from kerneldb.errors import UsageError
 from kerneldb.output import FORMATS, Format, Output, destination, format_of, records, text, write
+from kerneldb.output.carried import carried
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -144,6 +146,61 @@ def test_columns_fit_the_terminal_and_numbers_stay_whole() -> None:
     assert max(len(line) for line in shown) == 80
     assert "1,234,567" in shown[-1]
     assert "…" in shown[-1]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("3 days", "1 day", "0 days", "-14 months", "1 year 1 month 1 day 100:00:00.5", "1 month -1 day"),
+        *("-3 hours 5 milliseconds", "-0.000001 seconds", "2 years"),
+    ],
+)
+def test_tables_write_intervals_as_the_engine_does(value: str, tmp_path: Path) -> None:
+    with duckdb.connect() as con:
+        found = con.sql(f"SELECT INTERVAL '{value}' AS i").to_arrow_table()
+        expected = con.sql(f"SELECT (INTERVAL '{value}')::VARCHAR").fetchall()[0][0]
+    assert written(found, Output("table"), tmp_path).decode().splitlines()[-1] == expected
+    parts = json.loads(written(found, Output("json"), tmp_path))[0]["i"]
+    assert len(parts) == 3
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("TIME '24:00:00'", "DATE 'infinity'", "TIMESTAMP '294000-01-01'"),
+        "TIMESTAMP_NS '2020-01-01 00:00:00.123456789'",
+    ],
+)
+@pytest.mark.parametrize("layout", ["table", "csv", "json", "ndjson"])
+def test_times_that_python_cannot_hold_are_written_as_the_engine_does(
+    value: str, layout: Format, tmp_path: Path
+) -> None:
+    with duckdb.connect() as con:
+        found = con.sql(f"SELECT {value} AS t").to_arrow_table()
+        expected = con.sql(f"SELECT ({value})::VARCHAR").fetchall()[0][0]
+    lines = written(found, Output(layout), tmp_path).decode().splitlines()
+    line = next(line for line in lines[::-1] if line != "]")
+    assert line.removeprefix('{"t":').removesuffix("}").strip('"') == expected
+
+
+def test_what_arrow_cannot_carry_goes_there_as_text() -> None:
+    values = {
+        "340282366920938463463374607431768211455::UHUGEINT": "340282366920938463463374607431768211455",
+        "BIT '10101'": "10101",
+        "TIMETZ '12:00:00+02'": "12:00:00+02",
+        "[BIT '101', NULL]": ["101", None],
+        "{'x y': BIT '1', 'size': [1::UHUGEINT]}": {"x y": "1", "size": ["1"]},
+        "MAP {1::UHUGEINT: BIT '0'}": {"1": "0"},
+        "[BIT '1']::BIT[1]": ["1"],
+        "7": 7,
+    }
+    with duckdb.connect() as con:
+        found = con.sql(f"SELECT {', '.join(f'{value} AS a' for value in values)}")
+        table = carried(found).to_arrow_table()
+        assert [column.to_pylist(maps_as_pydicts="lossy")[0] for column in table.columns] == list(values.values())
+        assert set(table.column_names) == {"a"}
+        plain = con.sql("SELECT 1 AS a, [{'b': 2}] AS b")
+        assert carried(plain) is plain
 
 
 def test_wide_characters_take_two_cells() -> None:

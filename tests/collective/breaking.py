@@ -1,9 +1,10 @@
-"""Operators and collectives that end their worker; imported by workers with `--import`."""
+"""Operators and collectives that end or delay their worker; imported by workers with `--import`."""
 
 from __future__ import annotations
 
 import os
 import signal
+import time
 from typing import Any
 
 import torch
@@ -13,11 +14,17 @@ from kerneldb.replay.routes.collective import Exchange
 
 LIBRARY = torch.library.Library("kerneldb_fleet", "DEF")
 LIBRARY.define("kill(Tensor self) -> Tensor")
+LIBRARY.define("sleep(Tensor self) -> Tensor")
 
 
 def _kill(tensor: Any) -> Any:
     os.kill(os.getpid(), signal.SIGKILL)
     return tensor
+
+
+def _sleep(tensor: Any) -> Any:
+    time.sleep(0.5)
+    return tensor.clone()
 
 
 def _kill_second(one: Exchange) -> None:
@@ -27,4 +34,5 @@ def _kill_second(one: Exchange) -> None:
 
 
 LIBRARY.impl("kill", _kill, "CPU")
+LIBRARY.impl("sleep", _sleep, "CPU")
 collective.EXCHANGES["killing"] = _kill_second

@@ -41,7 +41,7 @@ class Collective:
         factor = 1.0
         if self.operation.startswith("allreduce"):
             factor = 2 * (self.ranks - 1) / self.ranks
-        elif re.match("allgather|reducescatter|alltoall", self.operation):
+        elif re.match("allgather|reducescatter|alltoall|gather|scatter", self.operation):
             factor = (self.ranks - 1) / self.ranks
         return self.bytes / self.duration * factor
 

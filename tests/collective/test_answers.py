@@ -181,6 +181,42 @@ def test_recorded_transfers_against_replayed_ones(database: kerneldb.Database, f
             assert (row["replay_grade"], row["error_pct"], row["reason"]) == (None, None, "not replayed")
 
 
+def test_times_with_waiting_are_compared_with_nothing(database: kerneldb.Database, tmp_path: Path) -> None:
+    file = tmp_path / "k.duckdb"
+    shutil.copy(database.path, file)
+    copied = kerneldb.open(file)
+    _with_replays(copied)
+    copied.sql(
+        """INSERT INTO replays BY NAME SELECT 'made up' AS run_id, any_value(signature_id) AS item_id, 0 AS ordinal,
+        signature_id, 'warm' AS cache, 'aten' AS route, 'L0' AS grade, 90 AS mean_ns, 10 AS launches,
+        1000 AS recorded_total_ns FROM launches JOIN signatures USING (signature_id) JOIN kernel_names USING (name_id)
+        WHERE category <> 'COMMUNICATION' GROUP BY signature_id LIMIT 1""",
+        write=True,
+    )
+    copied.sql("UPDATE replays SET launches = 2, recorded_total_ns = 1e9 WHERE route = 'collective'", write=True)
+    found = {row["route"] or row["category"]: row for row in copied.replay_results("made up").rows()}
+    exchanged = found["collective"]
+    assert exchanged["predicted_ns"] == 2 * REPLAYED_NS * exchanged["signatures"]
+    assert (exchanged["compared_ns"], exchanged["error_pct"]) == (None, None)
+    assert "kerneldb collectives --replays" in exchanged["reasons"]
+    assert found["TOTAL"]["recorded_ns"] == 1000 + 1e9 * exchanged["signatures"]
+    assert (found["TOTAL"]["compared_ns"], found["TOTAL"]["predicted_ns"]) == (1000, 900)
+    assert found["TOTAL"]["error_pct"] == pytest.approx(-10)
+
+
+def test_exchanges_without_sizes_are_listed_with_the_reason(database: kerneldb.Database, folder: Path) -> None:
+    """Sends and receives, which torch 2.11 notes without sizes."""
+    from kerneldb.api.planning import Request, feasibility
+
+    launched = sum(plain.is_communication(event) for some in events(folder).values() for event in some)
+    known = sum(len(plain.collectives(some)) for some in events(folder).values())
+    planned = database.plan_replay(Request(where="category = 'COMMUNICATION'"))
+    rows = {row["route"]: row for row in feasibility(planned.routes)}
+    assert sum(row["launches"] for route, row in rows.items() if route) == launched
+    assert rows.get("none", {"launches": 0})["launches"] == launched - known
+    assert all(row["reason"] == "what the collective exchanges is not recorded" for row in [rows.get("none")] if row)
+
+
 def _transfers(folder: Path, stage: str) -> dict[Any, tuple[list[int], list[int]]]:
     """Operation, type and bytes → transfer of each instance, and wait of each launch."""
     ranks = [plain.collectives(some) for (one, _), some in sorted(events(folder).items()) if one == stage]
@@ -228,3 +264,40 @@ def test_the_books_of_a_job_cover_all_ranks(database: kerneldb.Database, folder:
         assert 2 * job["communication_ns"] == pytest.approx(times[True], abs=30)
         assert 2 * job["wait_ns"] == pytest.approx(sum(one["wait"] for one in waits.values()), abs=30)
         assert job["slowest_rank"] == min(waits, key=lambda rank: waits[rank]["wait"])
+
+
+@pytest.mark.parametrize(
+    ("collective", "factor"), [("gather", 7 / 8), ("scatter", 7 / 8), ("broadcast", 1), ("barrier", None)]
+)
+def test_bus_bandwidth_of_what_no_recording_holds(
+    database: kerneldb.Database, collective: str, factor: float | None
+) -> None:
+    """By nccl-tests (src/gather.cu, src/scatter.cu): the part of a rank itself goes over no link."""
+    made = f"""
+        SELECT * REPLACE (
+            'timeline' AS timing, 'COMMUNICATION' AS category, 'kernel' AS kind, 'ncclDevKernel_SendRecv' AS name,
+            '{collective}' AS collective, 'Half' AS collective_dtype, 1000 AS collective_in_elements,
+            8000 AS collective_out_elements, 8 AS group_size, 4000 AS duration_ns
+        )
+        FROM (SELECT unnest([1])) LEFT JOIN kernels ON false
+    """
+    (row,) = database.sql(f"WITH made AS ({made}) FROM collective_launches('made')").rows()
+    assert (row["bytes"], row["algorithm_gbs"]) == (16_000, 4.0)
+    assert row["bus_gbs"] == (None if factor is None else pytest.approx(4 * factor))
+
+
+def test_a_replay_of_several_sizes_is_held_to_none_of_them(database: kerneldb.Database, tmp_path: Path) -> None:
+    """Without recorded shapes, launches of all sizes have one signature, and its replays one mean."""
+    file = tmp_path / "k.duckdb"
+    shutil.copy(database.path, file)
+    copied = kerneldb.open(file)
+    whole = "SELECT min(signature_id) FROM collective_launches('kernels') WHERE operation LIKE 'allreduce%'"
+    (row,) = copied.sql(f"SELECT ({whole}) AS one").rows()
+    same = "SELECT DISTINCT signature_id FROM collective_launches('kernels') WHERE operation LIKE 'allreduce%'"
+    copied.sql(f"UPDATE launches SET signature_id = '{row['one']}' WHERE signature_id IN ({same})", write=True)
+    rows = [row for row in _with_replays(copied) if row["operation"].startswith("allreduce")]
+    assert len({row["bytes"] for row in rows}) > 1
+    for row in rows:
+        assert (row["mean_replayed_ns"], row["error_pct"]) == (None, None)
+        assert "several sizes" in row["reason"]
+        assert row["transfer_ns"] > 0

@@ -97,6 +97,32 @@ def test_a_cluster_without_a_usable_device(tmp_path: Path) -> None:
         cluster.run(Tasks({"CPU": 1.0}, broken=cluster.TRIES), *paths, CPU)
 
 
+def test_what_no_node_has_room_for_any_more_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Shrinking(Tasks):
+        """Has a node of two CPUs until tasks are given out, and then one of a single CPU."""
+
+        cancelled = 0
+
+        def nodes(self) -> list[dict[str, Any]]:
+            return [{"Alive": True, "Resources": {"CPU": 1 if self.asked else 2}}]
+
+        def wait(self, tasks: list[Any], **_: Any) -> tuple[list[Any], list[Any]]:
+            return tasks[1:2], tasks[:1]
+
+        def cancel(self, _: Any, *, force: bool) -> None:
+            self.cancelled += force
+
+    monkeypatch.setattr(cluster, "portions", lambda items, *_, **__: [
+        cluster.Portion(0, (items[1],), devices=2), cluster.Portion(1, (items[0],)),
+    ])  # fmt: skip
+    monkeypatch.setattr(cluster, "ROOM_PATIENCE_S", 0.0)
+    heard: list[Mapping[str, Any]] = []
+    ray = Shrinking({})
+    found = cluster.run(ray, *planned(tmp_path, copy(0), exchange("pair")), CPU, listen=heard.append)
+    assert (found.finished, found.by_grade, ray.cancelled) == (False, {"L0": 1}, 1)
+    assert "no node with 2 CPUs is left in the Ray cluster" in [event.get("reason") for event in heard]
+
+
 @pytest.fixture
 def two_nodes() -> Iterator[subprocess.Popen[str]]:
     """Two nodes of Ray on this machine, in a process that can take the second one away."""

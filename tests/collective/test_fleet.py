@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+import types
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kerneldb.errors import UsageError
-from kerneldb.replay import journal, plan
-from kerneldb.replay.errors import JournalExistsError
+from kerneldb.replay import journal, plan, supervisor
+from kerneldb.replay.errors import JournalExistsError, ReplayError
 from kerneldb.replay.fleet import devices
 from kerneldb.replay.fleet import run as fleet
 from kerneldb.replay.fleet.share import Pool
@@ -24,6 +27,7 @@ from kerneldb.replay.options import Options
 from kerneldb.replay.plan import CallSpec, Item, OpCall, Plan, PlannedKernel
 from kerneldb.replay.resolve.errors import UnresolvedCallError
 from kerneldb.replay.routes.collective import CollectiveRoute
+from kerneldb.replay.supervisor import Outcome
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 
@@ -62,6 +66,12 @@ def planned(folder: Path, *items: Item) -> tuple[Path, Path]:
     return path, folder / "j"
 
 
+def plan_of(folder: Path, *items: Item) -> Path:
+    path = folder / "part.plan"
+    plan.write(Plan(items), path)
+    return path
+
+
 def calls(path: Path) -> dict[str, journal.CallResult]:
     """The final results, each item of which must be in one journal only."""
     found = settled(path)
@@ -80,7 +90,8 @@ def test_a_pool_deals_every_item_once_in_ever_smaller_portions() -> None:
     portions = []
     while portion := pool.take():
         portions.append(list(portion))
-    assert [item for portion in portions for item in portion] == [str(number) for number in range(100)]
+    assert sorted(int(item) for portion in portions for item in portion) == list(range(100))
+    assert all(sum(int(item) // 25 == part for item in portions[0]) >= 3 for part in range(4))
     assert [len(portion) for portion in portions[:3]] == [13, 11, 10]
     assert len(portions[-1]) <= 3
     pool.give_back(["7"])
@@ -109,7 +120,8 @@ def test_two_workers_share_a_plan_and_a_dead_one_costs_its_item_only(tmp_path: P
 def test_collectives_run_on_all_ranks_and_a_dead_rank_costs_its_collective_only(tmp_path: Path) -> None:
     parts = {"_allgather_base": (ELEMENTS // 2, ELEMENTS), "broadcast": (ELEMENTS, ELEMENTS)}
     some = [exchange(name, given=given, taken=taken) for name, (given, taken) in parts.items()]
-    items = [exchange("allreduce"), exchange("unheard"), exchange("killing"), *some]
+    shared = [exchange("all_to_all"), exchange("all_to_allv"), exchange("all_to_all_v", given=ELEMENTS // 2)]
+    items = [exchange("allreduce"), exchange("unheard"), *shared, exchange("killing"), *some]
     outcome = fleet.run(*planned(tmp_path, *items), CPU, WORKERS)
     found = calls(tmp_path / "j")
     assert outcome.finished
@@ -122,6 +134,10 @@ def test_collectives_run_on_all_ranks_and_a_dead_rank_costs_its_collective_only(
         assert min(one.inputs["wait_ns"]) == pytest.approx(0.0, abs=one.time.high_ns)
     assert "unheard" in (found["unheard"].reason or "")
     assert found["killing"].reason == "worker exit code 1: rank 1 ended with signal 9"
+    assert [found[item.id].grade for item in shared] == ["L0", "L0", "L4"]
+    notes = [[note for note in found[item.id].notes if "shares" in note] for item in shared[:2]]
+    assert notes == [[], ["shares taken to be equal"]], "unequal shares are not taken for equal ones"
+    assert "unequal shares" in (found["all_to_all_v"].reason or "")
 
 
 def test_a_collective_alone_says_how_many_gpus_it_needs() -> None:
@@ -153,5 +169,124 @@ def test_devices_are_counted() -> None:
     assert devices.chosen("3", "cpu") == ("cpu",) * 3
     with pytest.raises(UsageError, match="--gpus all counts GPUs"):
         devices.chosen("all", "cpu")
-    with pytest.raises(UsageError, match="--gpus none"):
-        devices.chosen("none", "cuda:0")
+    for text in ("none", "0", "-1", "0,1", "²"):
+        with pytest.raises(UsageError, match=f"--gpus {text}: give a number"):
+            devices.chosen(text, "cuda:0")
+
+
+class _Driver(types.ModuleType):
+    """NVML as far as counting goes; what it tells of MIG is one mode per board, or that the board knows none."""
+
+    class NVMLError(Exception): ...
+
+    class NVMLError_NotSupported(NVMLError): ...  # noqa: N801, N818 (NVML's name)
+
+    def __init__(self, modes: Sequence[int | None] | None) -> None:
+        super().__init__("pynvml")
+        self._modes = modes
+
+    def nvmlInit(self) -> None:  # noqa: N802
+        if self._modes is None:
+            raise self.NVMLError
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        return len(self._modes or ())
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802
+        return index
+
+    def nvmlDeviceGetMigMode(self, board: int) -> tuple[int, int]:  # noqa: N802
+        mode = (self._modes or ())[board]
+        if mode is None:
+            raise self.NVMLError_NotSupported
+        return mode, mode
+
+
+@pytest.mark.parametrize(
+    ("modes", "hidden", "expected"),
+    [((0, None, 0), None, 3), ((0, 1), None, 7), (None, None, 7), ((0, 0), "1", 7), ((), None, 0)],
+    ids=["boards", "divided", "no driver", "some hidden", "none"],
+)
+def test_the_driver_counts_boards_unless_some_are_hidden_or_divided(
+    monkeypatch: pytest.MonkeyPatch, modes: Sequence[int | None] | None, hidden: str | None, expected: int
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", _Driver(modes))
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 7)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if hidden is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+    if expected:
+        assert devices.chosen("all", "cuda:0") == tuple(f"cuda:{place}" for place in range(expected))
+    else:
+        with pytest.raises(ReplayError, match="this machine has 0"):
+            devices.chosen("all", "cuda:0")
+
+
+def test_no_rank_runs_a_file_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile, ran = tmp_path / "hostile", tmp_path / "ran"
+    hostile.mkdir()
+    (hostile / "numpy.py").write_text(f"open({str(ran)!r}, 'a').close()\n")
+    monkeypatch.chdir(hostile)
+    assert fleet.run(*planned(tmp_path, exchange("allreduce")), CPU, WORKERS).by_grade == {"L0": 1}
+    assert not ran.exists()
+
+
+def sleeper(number: int) -> Item:
+    call = OpCall("kerneldb_fleet::sleep", "[[4]]", "[[1]]", '["float"]', '[""]')
+    return Item(f"sleep{number}", "aten", CallSpec(call), (PlannedKernel(0, "sleep", "sleep"),))
+
+
+class Clock:
+    """Time that passes in a leap, when the first result is there."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.ahead
+
+    def hear(self, event: Mapping[str, Any]) -> None:
+        if event["event"] == "progress":
+            self.ahead = 3600.0
+
+
+def test_a_time_limit_is_one_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    items = [*(sleeper(number) for number in range(60)), exchange("allreduce"), exchange("reduce", ranks=3)]
+    clock, real = Clock(), supervisor.run
+    ends: list[float | None] = []
+
+    def run(*given: Any, until: float | None = None, **named: Any) -> Outcome:
+        ends.append(until)
+        return real(*given, until=until, **named)
+
+    monkeypatch.setattr(supervisor, "run", run)
+    monkeypatch.setattr(supervisor, "time", clock)
+    monkeypatch.setattr(fleet, "time", clock)
+    chosen = dataclasses.replace(CPU, limit_seconds=3600.0, batch=1)
+    outcome = fleet.run(*planned(tmp_path, *items), chosen, WORKERS, listen=clock.hear)
+    assert (outcome.finished, outcome.interrupted) == (False, False)
+    assert len(ends) == len(WORKERS), "nothing starts after the limit"
+    assert len(set(ends)) == 1
+    read = [journal.read(one) for one in fleet.journals(tmp_path / "j")]
+    assert not any(one.finished for one in read)
+    found = {call.item: call for one in read for call in one.calls}
+    assert found.keys() == {item.id for item in items}
+    reasons = {call.reason for call in found.values() if call.status == journal.SKIPPED}
+    assert reasons == {"not attempted: the time limit of 3600 s was reached"}
+    assert found["allreduce"].status == journal.SKIPPED
+    assert len(settled(tmp_path / "j")) < len(items) // 2
+
+
+def test_a_replay_that_reached_its_limit_goes_on(tmp_path: Path) -> None:
+    items = [copy(number) for number in range(4)]
+    places = planned(tmp_path, *items, exchange("allreduce"))
+    none = fleet.run(*places, dataclasses.replace(CPU, limit_seconds=0.0), WORKERS)
+    assert (none.finished, none.by_grade, fleet.journals(places[1])) == (False, {}, [])
+    first = fleet.run(plan_of(tmp_path, *items[:2]), places[1], CPU, WORKERS)
+    assert first.finished
+    more = fleet.run(*places, dataclasses.replace(CPU, limit_seconds=0.0), WORKERS, resume=True)
+    assert not more.finished
+    left = [call.item for call in journal.read(fleet.journals(places[1])[0]).calls if call.status == journal.SKIPPED]
+    assert left == ["copy2", "copy3", "allreduce"]
+    last = fleet.run(*places, CPU, WORKERS, resume=True)
+    assert (last.finished, last.by_grade) == (True, {"L0": 3})

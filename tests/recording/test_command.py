@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ import kerneldb
 from kerneldb.cli import cli
 from kerneldb.errors import NotATraceError
 from kerneldb.replay.recording import bundle, launch
+from kerneldb.replay.recording.__main__ import main
 from kerneldb.replay.recording.errors import RecordError
 from kerneldb.replay.recording.settings import Settings
 from tests.recording.conftest import tiny
@@ -82,10 +84,20 @@ def test_a_model_is_recorded_and_ingested(here: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_trace_alone_is_written_and_not_ingested(here: Path) -> None:
+def test_a_trace_alone_is_written_and_not_ingested_by_a_process_without_duckdb_and_polars(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = (
+        "import sys\n"
+        "for name in ('duckdb', 'polars', 'click', 'pyarrow', 'msgspec'): sys.modules[name] = None\n"
+        "from kerneldb.replay.recording.__main__ import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    monkeypatch.setattr(launch, "WORKER", (sys.executable, "-c", script, "--job"))
     given = ["record", "gpt2", *TINY, "--trace-only", "--output", "mine", "--stages", "prefill"]
     done = CliRunner().invoke(cli, given)
     assert done.exit_code == 0, done.stderr
+    assert done.stdout.splitlines()[2].startswith("prefill")
     assert sorted(path.name for path in here.iterdir()) == ["mine"]
     assert (here / "mine" / "prefill.pt.trace.json.gz").exists()
 
@@ -116,7 +128,7 @@ def test_no_gpu_is_told_with_its_remedy(here: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_recording_goes_on(here: Path) -> None:
+def test_a_killed_recording_goes_on(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = [*MODULE, "gpt2", *TINY, "--output", "mine"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
         until = time.monotonic() + 180
@@ -128,11 +140,11 @@ def test_a_killed_recording_goes_on(here: Path) -> None:
     measured = bundle.read(here / "mine")["parts"][0]["measurements"]
     with pytest.raises(NotATraceError, match="without a finished stage"):
         kerneldb.open("k.duckdb").ingest("mine")
-    done = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    with mock.patch.dict(os.environ):
+        assert main([*command[len(MODULE) :], "--resume"]) == 0
     assert bundle.read(here / "mine")["parts"][0]["measurements"] == measured
     assert [one.status for one in kerneldb.open("k.duckdb").ingest("mine")] == ["ingested", "ingested"]
-    assert "decode" in done.stdout
+    assert "decode" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -165,16 +177,3 @@ def test_a_script_that_dies_has_said_why_already(
     with pytest.raises(RecordError, match="the recording ended with exit code 1: what it said stands above; --resume"):
         launch.run(wanted, here / "a", resume=False, listen=print)
     assert "ZeroDivisionError" in capfd.readouterr().err
-
-
-def test_recording_needs_neither_duckdb_nor_polars(here: Path) -> None:
-    script = (
-        "import sys\n"
-        "for name in ('duckdb', 'polars', 'click', 'pyarrow', 'msgspec'): sys.modules[name] = None\n"
-        "from kerneldb.replay.recording.__main__ import main\n"
-        "sys.exit(main(sys.argv[1:]))\n"
-    )
-    command = [sys.executable, "-c", script, "gpt2", *TINY, "--stages", "prefill", "--trace-only", "--output", "mine"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[1].startswith("prefill")

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch._inductor.config
 
 from kerneldb.replay.energy.edges import power
 from kerneldb.replay.energy.meter import Meter, MeterError, Sample
@@ -18,8 +17,13 @@ from kerneldb.replay.recording.settings import Settings, resolved
 from tests.recording.conftest import tiny
 from tests.recording.meters import POWER_W, FakeMeter
 
-ONE_COMPILATION = {"compile_threads": 1, "cpp.vec_isa_ok": True}
-"""No processes beside, and no programs to try out what the processor can do."""
+ONE_COMPILATION = {
+    "compile_threads": 1,
+    "cpp.vec_isa_ok": True,
+    "cpp_cache_precompile_headers": False,
+    "aot_inductor.debug_compile": True,
+}
+"""No processes beside, no programs to try out what the processor can do, no headers for later, nothing optimised."""
 
 
 def test_three_repetitions_give_the_interval_of_students_t() -> None:
@@ -119,6 +123,8 @@ def test_sources_of_kernels_are_kept_and_binaries_are_not(tmp_path: Path) -> Non
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a compiler for TorchInductor")
 def test_compiled_code_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_meter: None) -> None:
+    import torch._inductor.config  # takes seconds, which workers without this test are to be spared
+
     for variable in sources.CACHES:
         monkeypatch.setenv(variable, "")
     script = tmp_path / "job.py"

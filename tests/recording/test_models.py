@@ -19,6 +19,7 @@ from tests.recording.conftest import tiny
 CASES = [(model.name, stage) for model in MODELS for stage in STAGES[model.kind]]
 
 
+@pytest.mark.usefixtures("frozen_libraries")
 @pytest.mark.parametrize(("name", "stage"), CASES, ids=lambda one: one)
 def test_every_stage_runs(name: str, stage: str) -> None:
     wanted = tiny(name, batch=2, stages=(stage,))
@@ -43,6 +44,7 @@ def calls_of(model: Any, work: Any) -> list[tuple[int, int]]:
     return seen
 
 
+@pytest.mark.usefixtures("frozen_libraries")
 @pytest.mark.parametrize("name", ["gpt2", "bloom-560m", "llama-2-7b", "deepseek-vl2-tiny"])
 def test_every_decode_iteration_repeats_the_same_positions(name: str) -> None:
     wanted = tiny(name)

@@ -20,6 +20,8 @@ from kerneldb.replay.recording.settings import Settings, resolved
 from tests.recording.conftest import tiny
 from tests.recording.meters import POWER_W
 
+pytestmark = pytest.mark.usefixtures("frozen_libraries")
+
 BRIEF = 0.05
 """Seconds of a repetition where no figure is looked at."""
 BUSY_MACHINE = 0.7

@@ -1,0 +1,31 @@
+-- What the timeline tells about the launch $launch_index of the trace $trace_id.
+SELECT
+    trace,
+    trace_id,
+    launch_index,
+    process,
+    device,
+    coalesce(2 * stream, 2 * queue + 1) AS lane,
+    kind,
+    name,
+    short_name,
+    category,
+    op,
+    found_by,
+    phase,
+    start_ns,
+    end_ns,
+    duration_ns,
+    grid_x,
+    grid_y,
+    grid_z,
+    block_x,
+    block_y,
+    block_z,
+    bytes,
+    copy_kind,
+    tflops,
+    gbs,
+    signature_id
+FROM kernels
+WHERE trace_id = $trace_id AND launch_index = $launch_index;
