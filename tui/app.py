@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sys
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Container
-from textual.widgets import Footer, KeyPanel
+from textual.widgets import KeyPanel
 
 from kerneldb.errors import KerneldbError, UsageError
+from kerneldb.tui import hangup, theme
 from kerneldb.tui.memory import Memory
 from kerneldb.tui.model import LEVELS, Choice, History, command_line
 from kerneldb.tui.screens import BY_NAME, PLACES
@@ -20,6 +23,7 @@ from kerneldb.tui.store import READY, Condition, Store
 from kerneldb.tui.tasks import supersede, told
 from kerneldb.tui.typeahead import WHERE_KEYS, Typing
 from kerneldb.tui.widgets.header import Facts, Status, Tabs, facts_of
+from kerneldb.tui.widgets.keys import Keys
 from kerneldb.tui.widgets.wherebar import WhereBar
 
 if TYPE_CHECKING:
@@ -80,6 +84,7 @@ class KerneldbApp(Typing):
         Binding("f5", "reload", "Reload", show=False),
         Binding("f12", "facts", "About this session", show=False),
         Binding("escape", "leave_off", "Back", show=False),
+        Binding("ctrl+z", "suspend_process", "Suspend", show=False),
         Binding("q", "leave", "Quit"),
     ]
 
@@ -92,7 +97,7 @@ class KerneldbApp(Typing):
         watch: bool = True,
         memory: Memory | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(ansi_color=theme.terminal_colours())
         self.memory = memory or Memory()
         self.store = Store(source, self._condition_changed)
         self.history = History(choice or Choice())
@@ -130,12 +135,16 @@ class KerneldbApp(Typing):
         """`kerneldb --db FILE ARGUMENTS --where … --trace …`, for a shell; `choice` None means the current one."""
         return command_line(self.store.title, arguments, choice or self.choice)
 
+    def shown_command(self) -> str:
+        """The line that prints what the screen in front shows."""
+        return (self.pane.command() if self.pane.composed else None) or self.command("top")
+
     def show(self, name: str) -> None:
         """Bring the screen `name` (see `kerneldb.tui.screens`) to the front."""
         pane = self._panes.get(name)
-        if self.editing:
-            self.screen.set_focus(None)
         made = pane is None
+        if self.editing or made:  # until the new screen takes the keyboard, keys are not for the one that is left
+            self.screen.set_focus(None)
         if pane is None:
             pane = self._panes[name] = self._make(name)
             del self._made[name]
@@ -146,7 +155,7 @@ class KerneldbApp(Typing):
         self.query_one(Tabs).active = name
         if made:
             self.query_one("#panes").mount(pane)
-        else:
+        elif pane.composed:
             pane.shown()
             pane.focus_default()
 
@@ -183,6 +192,12 @@ class KerneldbApp(Typing):
     def worked(self, group: str) -> None:
         """A task that is no screen's own ended well."""
 
+    def _focus_pane(self) -> None:
+        if self.pane.composed:
+            self.pane.focus_default()
+        else:
+            self.screen.set_focus(None)  # it takes the keyboard as soon as it is there
+
     def _make(self, name: str) -> Pane:
         if name not in self._made:
             self._made[name] = BY_NAME[name].make()
@@ -208,11 +223,13 @@ class KerneldbApp(Typing):
         yield Status(self.store.path.name)
         yield WhereBar()
         yield Container(id="panes")
-        yield Footer(show_command_palette=False)
+        yield Keys()
 
     def on_mount(self) -> None:
         """Show the first screen, and look at the file from time to time."""
         sys.setswitchinterval(TURN_S)
+        # After `fg` the terminal is empty, and Textual draws what changes only.
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
         self._accept()
         if self.store.path.exists() and not self.store.is_lake:
             self.memory.add("files", str(self.store.path.absolute()))
@@ -223,6 +240,11 @@ class KerneldbApp(Typing):
         self.run_worker(self._learn_words(), group="words")
         if self._watch:
             self.set_interval(WATCH_S, self._look)
+        if not self.is_headless:
+            leave = partial(self.exit, return_code=hangup.CODE)
+            loop = asyncio.get_running_loop()
+            hangup.watch(partial(loop.call_soon_threadsafe, leave), lambda: self._exit)
+            hangup.obey(loop, partial(self.exit, return_code=hangup.TOLD_CODE))
 
     def on_unmount(self) -> None:
         """Take no more questions."""
@@ -289,11 +311,12 @@ class KerneldbApp(Typing):
             status.facts = Facts(problem=str(error).splitlines()[0])
 
     async def _learn_words(self) -> None:
-        """What the WHERE bar completes."""
+        """What the WHERE bar completes; then the code of the screens that are asked for ahead."""
         from kerneldb.api import browsing
 
         with contextlib.suppress(KerneldbError):
             self.query_one(WhereBar).suggester.words = await self.store.read(browsing.words)
+        await asyncio.to_thread(_import, FORESEEN)
 
     def _refresh_status(self) -> None:
         supersede(self, "status", self._count)
@@ -310,7 +333,7 @@ class KerneldbApp(Typing):
     @on(WhereBar.Given)
     def _given(self, event: WhereBar.Given) -> None:
         self.choose(where=event.text)
-        self.pane.focus_default()
+        self._focus_pane()
 
     # Keys.
 
@@ -337,10 +360,10 @@ class KerneldbApp(Typing):
         place = LEVELS.index(self.choice.level)
         self.choose(level=LEVELS[(place + 1) % len(LEVELS)])
 
-    def action_help(self) -> None:
+    async def action_help(self) -> None:
         """Show or hide all keys of the focused widget."""
-        if self.screen.query("HelpPanel"):
-            self.action_hide_help_panel()
+        if panel := self.screen.query("HelpPanel"):
+            await panel.remove()
         else:
             self.action_show_help_panel()
         self.refresh_bindings()
@@ -356,22 +379,29 @@ class KerneldbApp(Typing):
             return bool(self.screen_stack and self.screen.query(KeyPanel))
         return super().check_action(action, parameters)
 
-    def action_leave_off(self) -> None:
+    async def action_leave_off(self) -> None:
         """Close what is open: help, a text in the bar that is written or was refused, a pane's own; else step back."""
         bar = self.query_one(WhereBar)
         if self.screen.query("HelpPanel"):
-            self.action_help()
+            await self.action_help()
         elif bar.editing or bar.has_class("-bad"):
             editing = bar.editing
             bar.leave()
             if editing:
-                self.pane.focus_default()
-        elif not self.pane.on_cancel():
+                self._focus_pane()
+        elif not (self.pane.composed and self.pane.on_cancel()):
             self.action_history(-1)
+
+    def action_command_palette(self) -> None:
+        """Every action by its name."""
+        from kerneldb.tui.finding import Palette
+
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette(id="--command-palette"))
 
     def action_copy_command(self) -> None:
         """Copy the shell line that prints what is shown."""
-        self.copy(self.pane.command() or self.command("top"))
+        self.copy(self.shown_command())
 
     def copy(self, text: str) -> None:
         """Put `text` on the clipboard of the terminal (OSC 52), and say so."""
@@ -389,7 +419,7 @@ class KerneldbApp(Typing):
         """Write all that is selected to a file."""
         from kerneldb.tui.dialogs import AskPath
 
-        self.push_screen(AskPath(self.store.path.parent), self._export_to)
+        self.push_screen(AskPath(self.store.path.parent, self.pane.EXPORTS), self._export_to)
 
     def _export_to(self, path: Path | None) -> None:
         from kerneldb.tui.finding import export
@@ -467,16 +497,33 @@ class KerneldbApp(Typing):
 
     def action_leave(self) -> None:
         """End the program; asks first where something runs."""
+        from kerneldb.tui.dialogs import Confirm
+
         questions = [question for pane in self._panes.values() if (question := pane.busy())]
         if not questions:
             self.exit()
-            return
-        from kerneldb.tui.dialogs import Confirm
+        elif not isinstance(self.screen, Confirm):
+            self.push_screen(Confirm(questions[0]), lambda agreed: self.exit() if agreed else None)
 
-        self.push_screen(Confirm(questions[0]), lambda agreed: self.exit() if agreed else None)
+    async def action_quit(self) -> None:
+        """Textual's own ^q, which works in every dialog, loses no replay either."""
+        self.action_leave()
+
+    def action_suspend_process(self) -> None:
+        """Back to the shell until `fg`. A process that is stopped must not hold the file: writers would wait for it."""
+        self.store.let_go()
+        if self.store.waiting:
+            self.notify("The database is being asked; ^z again when it has answered.", title="Not suspended")
+        else:
+            super().action_suspend_process()
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:  # noqa: ARG002 (declared by Textual)
         """The palette: screens, actions with their keys, themes."""
         from kerneldb.tui.finding import commands
 
         yield from commands(self)
+
+
+def _import(names: Iterable[str]) -> None:
+    for name in names:
+        import_module(BY_NAME[name].module)

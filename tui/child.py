@@ -4,8 +4,8 @@
 
 It does what `kerneldb replay` does, with events instead of text, so that the terminal stays free and never holds the
 database while results are written. The request has the fields of `Order`. Events are those of
-`kerneldb.replay.supervisor`, with the names of kernels, and around them `planned`, and at the end `done` or `failed`.
-An interrupt (SIGINT) stops the run so that it can be resumed.
+`kerneldb.replay.supervisor`, with the names of kernels, and around them `planned`, and at the end `done`,
+`failed`, or `stopped` where there was no run yet. An interrupt (SIGINT) stops the run so that it can be resumed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def run(order: Order, sink: TextIO) -> int:
         teller.tell({"event": "failed", "message": str(error)})
         return error.exit_code
     except KeyboardInterrupt:
-        teller.tell({"event": "failed", "message": "stopped before a call was replayed"})
+        teller.tell({"event": "stopped", "message": "stopped before a call was replayed"})
         return INTERRUPTED
     return 0
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
+from rich.segment import Segment
 from textual import on
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
+from textual.strip import Strip
 from textual.widgets import Input, OptionList, SelectionList, Static
 from textual.widgets.option_list import Option
 
 from kerneldb.tui.numbers import fit
+from kerneldb.tui.typeahead import opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,17 +32,35 @@ FORMATS: Final = (".parquet", ".csv", ".json", ".ndjson", ".arrow", ".txt")
 Answer = TypeVar("Answer")
 
 
-class Window(ModalScreen[Answer]):
+class Once:
+    """What makes a window close once: keys that were typed behind the one that closes it may still come to it.
+
+    No widget itself, for styles come from the first base that is one.
+    """
+
+    _answered = False
+
+    def dismiss(self, result: Any = None) -> AwaitComplete:
+        """Close with an answer, unless it has one."""
+        if self._answered:
+            return AwaitComplete()
+        self._answered = True
+        closed: AwaitComplete = super().dismiss(result)  # type: ignore[misc]
+        return closed
+
+
+class Window(Once, ModalScreen[Answer]):
     """A box in the middle; Escape closes it without an answer."""
 
     DEFAULT_CSS = """
     Window { align: center middle; }
     Window > Vertical {
-        width: 76; max-width: 96%; height: auto; max-height: 90%; padding: 0 1;
+        width: 76; max-width: 96%; height: auto; max-height: 100%; padding: 0 1;
         background: $surface; border: round $primary; border-title-style: bold;
     }
     Window OptionList, Window SelectionList {
-        height: auto; max-height: 20; border: none; background: $surface; padding: 0;
+        height: auto; max-height: 80vh; border: none; background: $surface; padding: 0;
+        text-wrap: nowrap; text-overflow: ellipsis;
     }
     Window OptionList:focus, Window SelectionList:focus { border: none; }
     Window Input, Window Input:focus { border: none; height: 1; padding: 0; background: $boost; }
@@ -49,14 +71,21 @@ class Window(ModalScreen[Answer]):
     AUTO_FOCUS = "*"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "Close")]
 
+    HINT: ClassVar[str] = ""
+    """Keys that nobody guesses, on the frame: there they are seen however little of the content fits."""
+
     def __init__(self, title: str) -> None:
         super().__init__()
         self._title = title
 
+    async def on_descendant_focus(self) -> None:
+        """The window has the keyboard."""
+        await opened(self.app)
+
     def compose(self) -> ComposeResult:
         """The box with what it holds."""
         with Vertical() as box:
-            box.border_title = self._title
+            box.border_title, box.border_subtitle = self._title, self.HINT
             yield from self.inside()
 
     def inside(self) -> ComposeResult:
@@ -78,7 +107,7 @@ class CopyMenu(Window[str]):
     def inside(self) -> ComposeResult:
         """One line per entry."""
         lines = [
-            f"{entry.key}  {fit(entry.label, 18)} {fit(' '.join(entry.text.split()), PREVIEW)}"
+            f"{entry.key or ' '}  {fit(entry.label, 18)} {fit(' '.join(entry.text.split()), PREVIEW)}"
             for entry in self._entries
         ]
         yield OptionList(*(Option(line, id=str(index)) for index, line in enumerate(lines)), markup=False)
@@ -146,10 +175,8 @@ class AskText(AskLine[str]):
 class AskPath(AskLine[Path]):
     """A file to write; the suffix of its name says the format. Existing files are not overwritten."""
 
-    def __init__(self, folder: Path, what: str = "the selected launches") -> None:
-        hint = (
-            f"Writes {what}: all that match, not only what is visible.\nThe suffix says the format: {' '.join(FORMATS)}"
-        )
+    def __init__(self, folder: Path, what: str) -> None:
+        hint = f"Writes {what}.\nThe suffix says the format: {' '.join(FORMATS)}"
         super().__init__("Export", hint, str(folder / "kernels.parquet"))
 
     def answered(self, text: str) -> None:
@@ -191,9 +218,28 @@ class Confirm(Window[bool]):
         self.dismiss(event.option_id == "yes")
 
 
+class Marks(SelectionList[str]):
+    """A list of marks that differ in their characters: Textual's differ in colour alone."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "cursor_down", "Down", show=False),
+        Binding("k", "cursor_up", "Up", show=False),
+    ]
+
+    def render_line(self, y: int) -> Strip:
+        """An entry, with a cross where it is marked."""
+        strip = super().render_line(y)
+        place = round(self.scroll_offset.y) + y
+        if place >= self.option_count or self.get_option_at_index(place).value in self.selected:
+            return strip
+        left, mark, *rest = strip
+        return Strip([left, Segment(" " * len(mark.text), mark.style), *rest])
+
+
 class Choose(Window[list[str]]):
     """Several of several: `space` marks, Enter takes the marked ones."""
 
+    HINT = "space marks, enter takes"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "Take", priority=True)]
 
     def __init__(self, title: str, names: Sequence[str], chosen: Sequence[str]) -> None:
@@ -203,8 +249,7 @@ class Choose(Window[list[str]]):
 
     def inside(self) -> ComposeResult:
         """A list of marks."""
-        yield SelectionList[str](*((name, name, name in self._chosen) for name in self._names))
-        yield Static("space marks, enter takes", classes="window--hint")
+        yield Marks(*((name, name, name in self._chosen) for name in self._names))
 
     def action_take(self) -> None:
         """Take the marked ones, in the order of the list."""
@@ -215,8 +260,9 @@ class Choose(Window[list[str]]):
 class Page(Window[None]):
     """A page of text to read."""
 
+    HINT = "y copies, esc closes"
     DEFAULT_CSS = """
-    Page VerticalScroll { height: auto; max-height: 30; }
+    Page VerticalScroll { height: auto; max-height: 80vh; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,enter", "close", "Close", show=False),
@@ -231,7 +277,6 @@ class Page(Window[None]):
         """The text, to be scrolled."""
         with VerticalScroll():
             yield Static(self._text, markup=False)
-        yield Static("y copies, esc closes", classes="window--hint")
 
     def action_copy(self) -> None:
         """Copy the text."""

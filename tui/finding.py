@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import re
-from typing import TYPE_CHECKING, Final
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any, Final
 
 from textual.app import SystemCommand
+from textual.command import CommandPalette
+from textual.css.query import NoMatches
 
 from kerneldb.errors import KerneldbError
 from kerneldb.tui import theme
+from kerneldb.tui.dialogs import Once
 from kerneldb.tui.model import Choice, quoted
 from kerneldb.tui.pane import Copy
 from kerneldb.tui.screens import PLACES
+from kerneldb.tui.typeahead import opened
 from kerneldb.tui.widgets.table import Table
 
 if TYPE_CHECKING:
@@ -43,7 +49,23 @@ ACTIONS: Final = (
 )
 UNITS_NS: Final = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 KEYS: Final = "123456789abcdefghijklmnopqrstuvwxyz"
-"""One for each cell of a row."""
+"""One for each of the first cells of a row; further ones are chosen by the cursor."""
+
+
+class Palette(Once, CommandPalette):
+    """Textual's palette. Its list may not be drawn yet, or be gone already, when keys and answers come to it."""
+
+    async def on_descendant_focus(self) -> None:
+        """The palette has the keyboard."""
+        await opened(self.app)
+
+    def _action_command_list(self, action: str) -> None:
+        with contextlib.suppress(KeyError):
+            super()._action_command_list(action)
+
+    def _refresh_command_list(self, *found: Any, **options: Any) -> None:
+        with contextlib.suppress(NoMatches):
+            super()._refresh_command_list(*found, **options)
 
 
 def commands(app: KerneldbApp) -> Iterator[SystemCommand]:
@@ -88,7 +110,7 @@ def cells(focused: Widget | None) -> Iterator[Copy]:
         return
     shown = [(placed.column.title or placed.column.key, row.get(placed.column.key)) for placed in focused.placed]
     entries = [(title, str(value)) for title, value in shown if value is not None]
-    keyed = tuple(Copy(key, title, text) for key, (title, text) in zip(KEYS, entries, strict=False))
+    keyed = tuple(Copy(key, title, text) for key, (title, text) in zip(chain(KEYS, repeat("")), entries, strict=False))
     if keyed:
         yield Copy("c", "cell…", keyed[0].text, keyed)
 
@@ -97,13 +119,18 @@ def copies(app: KerneldbApp) -> list[Copy]:
     """What the screen in front offers, the cells of the row under the cursor, the WHERE text and the command."""
     always = [
         Copy("w", "WHERE text", app.choice.where),
-        Copy("l", "command line", app.pane.command() or app.command("top")),
+        Copy("l", "command line", app.shown_command()),
     ]
-    return [*app.pane.copies(), *cells(app.focused), *(entry for entry in always if entry.text)]
+    # Behind a sentence there may still be what was shown before.
+    hidden = not app.pane.composed or app.pane.has_class("-sentence")
+    shown = [] if hidden else app.pane.copies()
+    return [*shown, *cells(app.focused), *(entry for entry in always if entry.text)]
 
 
 async def export(app: KerneldbApp, path: Path) -> None:
     """Write what is selected to `path`, and say so."""
+    if not app.pane.composed:
+        return
     app.busy_changed(+1)
     try:
         count = await app.pane.export(path)

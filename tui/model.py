@@ -48,7 +48,7 @@ def _guarded(condition: str) -> str:
     """In brackets, unless AND may follow as it is. A comment at the end would hide what follows, but for a new line."""
     text = condition.strip()
     if "--" in text:
-        return f"({text}\n)"
+        return f"({text}\n)" if "--" in text.rpartition("\n")[2] else f"({text})"
     return f"({text})" if HIDING.search(text) or LOOSE.search(LITERAL.sub("''", text)) else text
 
 

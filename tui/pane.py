@@ -57,6 +57,9 @@ class Pane(Widget):
     TITLE: ClassVar[str] = ""
     """The name of the screen in tabs, palette and messages."""
 
+    EXPORTS: ClassVar[str] = "the selected launches: all that match, not only what is visible"
+    """What `export` writes."""
+
     def __init__(self) -> None:
         super().__init__()
         self.state: State = "loading"
@@ -140,6 +143,11 @@ class Pane(Widget):
             supersede(self, "load", self._run)
 
     @property
+    def composed(self) -> bool:
+        """Whether its widgets are there."""
+        return self._composed
+
+    @property
     def leaving(self) -> bool:
         """Whether the pane is being taken down, or the whole application."""
         return not self.is_attached or self._closing or self.shell.leaving
@@ -168,7 +176,7 @@ class Pane(Widget):
             return
         self._composed = True
         self.shown()
-        if not self.shell.editing:
+        if self.shell.pane is self and not self.shell.editing:
             self.focus_default()
 
     def shown(self) -> None:
@@ -210,6 +218,7 @@ class Pane(Widget):
         # With nothing else to focus, the pane takes the keys, so that its own ones work.
         self.can_focus = state != "ready"
         self.query_one(".pane--sentence", Static).update(sentence)
+        self.refresh_bindings()
         self.call_after_refresh(self._keep_focus)
 
     def _keep_focus(self) -> None:

@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+from typing import TYPE_CHECKING, Final, Literal
+
+from kerneldb.tui.sums import summed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kerneldb.tui.model import Choice
     from kerneldb.tui.store import Store
 
-NO_BREAK = "\N{NO-BREAK SPACE}"
+Wanted = Literal["sums", "launches", "points", "calls"]
+
+NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 """Fills lines that are to stand in one block though each is centred."""
-NO_MATCH = "No launch matches the Selection.\n\n[ goes back   / edits the condition"
+SHOWN: Final = 3
+"""So many names of traces are listed."""
+NO_MATCH: Final = "No launch matches the Selection.\n\n[ goes back   / edits the condition"
+
+NO_ACTIVITY: Final = (
+    "No GPU activity: these traces hold no kernels and no copies.\n\n"
+    "kerneldb doctor FILE says what a file holds; 8 asks in SQL"
+)
+SUMS_HAVE_NO_LAUNCHES: Final = {
+    "launches": "the tool that made these files reports no single launches.\n\ng shows kernels",
+    "points": "a roofline needs single launches, which these files do not report.\n\n2 shows the sums",
+    "calls": "a replay needs single launches, which these files do not report.\n\n2 shows the sums",
+}
 
 
 def no_traces(path: str) -> str:
     """What to type into a file without traces."""
     commands = (
-        f"kerneldb --db {path} ingest trace.json.gz        PyTorch",
-        f"kerneldb --db {path} ingest report.sqlite        nsys export, ncu CSV",
-        f"kerneldb --db {path} ingest results.db           rocprofv3, rocpd",
+        f"kerneldb --db {path} ingest trace.json.gz   PyTorch",
+        f"kerneldb --db {path} ingest report.sqlite   nsys export, ncu CSV",
+        f"kerneldb --db {path} ingest results.db      rocprofv3, rocpd",
     )
     width = max(map(len, commands))
     lines = "\n".join(command.ljust(width, NO_BREAK) for command in commands)
@@ -28,18 +47,48 @@ def no_traces(path: str) -> str:
     )
 
 
-async def why_empty(store: Store, choice: Choice, *, wanted: str = "sums") -> str:
-    """Why the Selection has no rows. `wanted` says what was looked for: 'sums' of time, single 'launches'."""
+def gone(names: Sequence[str]) -> str:
+    """What to do where traces are selected that others renamed or removed."""
+    shown = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    said = f"The trace {shown} is" if len(names) == 1 else f"The traces {shown} are"
+    return f"{said} not in this file (any more).\n\n^p, then “Clear the Selection”, looks at all traces"
+
+
+async def why_empty(store: Store, choice: Choice, *, wanted: Wanted = "sums") -> str:
+    """Why the Selection has no rows.
+
+    `wanted` says what was looked for: 'sums' of time, single 'launches', 'points' of a roofline, 'calls' to replay.
+    """
     (found,) = await store.rows("tui_why_empty", {"names": list(choice.traces) or None})
     if not found["traces"]:
-        return no_traces(store.title)
-    if wanted == "launches" and not found["launches"]:
-        return "Sums only: the tool that made these files reports no single launches.\n\ng shows kernels"
-    if wanted == "sums" and found["launches"] and not found["timelines"] and not choice.where.strip():
+        return await _without_traces(store, choice)
+    if not found["launches"]:
+        return await _without_launches(store, choice, wanted)
+    conditioned = bool(choice.where.strip())
+    if wanted == "points":
+        back = "\n\n[ goes back   / edits the condition" if conditioned else ""
+        return f"The Selection holds no kernel with a duration; copies and fills have no roofline.{back}"
+    if wanted == "sums" and not found["timelines"] and not conditioned:
         return (
             "Counters only: the kernels ran under a profiler, and such times enter no sums.\n\n"
-            "g shows the launches   3 shows the counters of one   4 and 7 need a timeline"
+            "g shows the launches   3 shows the counters of one   4 needs a timeline"
         )
-    if choice.where.strip() and not found["launches"]:
-        return "Sums only: a condition needs single launches, which these files do not report.\n\n[ goes back"
     return NO_MATCH
+
+
+async def _without_traces(store: Store, choice: Choice) -> str:
+    """Why there is no trace: the file is empty, or holds others than those that are selected."""
+    (found,) = await store.rows("tui_why_empty", {"names": None})
+    return gone(choice.traces) if found["traces"] else no_traces(store.title)
+
+
+async def _without_launches(store: Store, choice: Choice, wanted: Wanted) -> str:
+    """Why traces without a single launch have nothing to show."""
+    if not await summed(store, dataclasses.replace(choice, where="")):
+        return NO_ACTIVITY
+    if wanted in SUMS_HAVE_NO_LAUNCHES:
+        return f"Sums only: {SUMS_HAVE_NO_LAUNCHES[wanted]}"
+    return (
+        "Sums only: a condition needs single launches, which these files do not report.\n\n"
+        "[ goes back   8 asks in SQL: FROM kernel_rollups WHERE …"
+    )

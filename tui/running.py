@@ -29,6 +29,9 @@ KEPT: Final = 240
 """Readings of power, clock and temperature that are kept for the sparklines."""
 TAIL: Final = 200
 TAIL_BYTES: Final = 4096
+ENDS: Final[Mapping[str, Ended]] = {"failed": "failed", "stopped": "stopped"}
+"""Events that end a run without results."""
+UNREPLAYED: Final = "stopped before a call was replayed"
 GOOD: Final = frozenset({"L0", "L1"})
 
 
@@ -65,8 +68,8 @@ class Progress:
             self.deaths.append(str(event.get("reason")))
         elif kind == "done":
             self._finish(event)
-        elif kind == "failed":
-            self.ended, self.message = "failed", str(event["message"])
+        elif kind in ENDS:
+            self.ended, self.message = ENDS[kind], str(event["message"])
 
     def _advance(self, event: Mapping[str, Any]) -> None:
         self.stage = "timing" if event["event"] == "progress" else "energy"
@@ -103,10 +106,12 @@ class Child:
         self._order = order
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
+        self._told = False
 
     def stop(self) -> None:
         """Ask it to end, so that the run can be resumed: as Ctrl-C does."""
         if self._process is not None and self._process.poll() is None:
+            self._told = True
             self._process.send_signal(signal.SIGINT)
 
     async def events(self) -> AsyncIterator[Event]:
@@ -127,9 +132,14 @@ class Child:
                 if (event := _event(line)) is not None:
                     last = event["event"]
                     yield event
-            if last not in {"done", "failed"}:
-                said = _tail(errors)
-                yield {"event": "failed", "message": said or f"the replay process ended with code {process.returncode}"}
+            if last not in {"done", *ENDS}:
+                yield self._silent_end(last, _tail(errors), process.returncode)
+
+    def _silent_end(self, last: str, said: str, code: int | None) -> Event:
+        """What became of a process that died without a word; one that was told to end may not have had time for one."""
+        if self._told and last in {"", "planned"}:
+            return {"event": "stopped", "message": UNREPLAYED}
+        return {"event": "failed", "message": said or f"the replay process ended with code {code}"}
 
     def _started(self, errors: IO[bytes]) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(  # noqa: S603 (our own interpreter)

@@ -11,6 +11,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import functools
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
@@ -69,6 +70,7 @@ class Store:
         self._read_once = False
         self._tell = tell
         self._database: Database | None = None
+        self._opening = threading.Lock()
         self._keeper = Keeper()
         self._threads = concurrent.futures.ThreadPoolExecutor(THREADS, "kerneldb-read")
         self._stamp = self._stamped()
@@ -149,17 +151,27 @@ class Store:
         return True
 
     def version(self) -> object | None:
-        """What is equal as long as the file has the same contents; None for a lake, where nobody can tell."""
-        return None if self.is_lake else self._stamped()
+        """What is equal as long as the file has the same contents; None where nobody can tell.
+
+        So it is of a lake, and of a file that was replaced but not yet asked `changed` of: the old one may be attached.
+        """
+        stamp = self._stamped()
+        return None if self.is_lake or stamp != self._stamp else stamp
 
     def forget(self) -> None:
         """Check the file anew with the next question: it may be another one by now."""
         self._database = None
         self._keeper.release()
 
+    def let_go(self) -> None:
+        """Hold the file no longer, but for questions that somebody waits for (`waiting`)."""
+        for task in self._spare:
+            task.cancel()
+        self._keeper.release()
+
     def close(self) -> None:
         """Take no more questions."""
-        self._keeper.release()
+        self._keeper.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _retried(self, attempt: Callable[[], Awaitable[T]]) -> T:
@@ -206,9 +218,11 @@ class Store:
     def _opened(self) -> Database:
         from kerneldb import api
 
-        if self._database is None:
-            self._database = api.open(self.source, create=False, lock_timeout=LOCK_WAIT_S)
-        return self._database
+        # Threads that open an older file at once would wait for each other to bring it up to date.
+        with self._opening:
+            if self._database is None:
+                self._database = api.open(self.source, create=False, lock_timeout=LOCK_WAIT_S)
+            return self._database
 
     def _held(self) -> Warehouse:
         warehouse = self._opened().warehouse

@@ -1,10 +1,11 @@
-"""Colours: eight hues for categories, picked for dark, light and sixteen-colour terminals.
+"""Colours: eight hues for categories, picked for dark, light and sixteen-colour terminals; with NO_COLOR, none.
 
-NO_COLOR needs nothing here: Textual takes all colour out then. So colour never carries a meaning alone.
+So colour never carries a meaning alone.
 """
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final, Literal
 
 from rich.style import Style
@@ -71,6 +72,14 @@ CATEGORY_HUES: Final[dict[str, Hue]] = {
     "INDEXING": "orange",
     "OTHER": "grey",
 }
+
+
+def terminal_colours() -> bool | None:
+    """Whether to use the terminal's own colours whatever the theme; None leaves it to the theme.
+
+    With NO_COLOR set, Textual leaves these out, as it does not those of its own themes: they become greys.
+    """
+    return True if "NO_COLOR" in os.environ else None
 
 
 def shade(app: App[object]) -> Shade:

@@ -8,24 +8,14 @@ from pathlib import Path
 import pytest
 
 import kerneldb
+from tests.conftest import made_once
 
 
 @pytest.fixture(scope="session")
 def trace_database(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with one trace, `step`: a training step on an H200. Read only."""
-    path = tmp_path_factory.mktemp("tui") / "k.duckdb"
-    kerneldb.open(path).ingest(root / "tests" / "fixtures" / "train-step-h200.json.gz", name="step")
-    return path
-
-
-@pytest.fixture(scope="session")
-def two_traces(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with the traces `before` and `after`. Read only."""
-    path = tmp_path_factory.mktemp("tui") / "two.duckdb"
-    database = kerneldb.open(path)
-    database.ingest(root / "tests" / "fixtures" / "train-step-h200.json.gz", name="before")
-    database.ingest(sorted((root / "tests" / "fixtures").glob("*h100*.json.gz"))[:1], name="after")
-    return path
+    trace = root / "tests" / "fixtures" / "train-step-h200.json.gz"
+    return made_once(tmp_path_factory, "tui.duckdb", lambda path: kerneldb.open(path).ingest(trace, name="step"))
 
 
 @pytest.fixture

@@ -7,22 +7,31 @@ import contextlib
 from typing import TYPE_CHECKING, Any, Final
 from unittest import mock
 
+from textual._compositor import Compositor
 from textual.worker import WorkerCancelled
 
 from kerneldb.tui.app import KerneldbApp
 from kerneldb.tui.model import Choice
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
     from pathlib import Path
 
+    from textual.app import App
     from textual.message_pump import MessagePump
     from textual.pilot import Pilot
 
 CALM_TURNS: Final = 3
-"""So many rounds without a message count as calm."""
-GONE_S: Final = 1.0
-"""A widget that does not answer for so long has been removed."""
+"""So many turns of the loop at which nothing is left to do count as calm."""
+NAP_S: Final = 0.002
+"""The pause before a widget is looked at again that waits for something outside of the loop."""
+DRAWN_S: Final = 0.1
+"""So long is waited for a drawing before it is looked whether the same screen is still in front."""
+GONE_S: Final = 5.0
+"""A widget that works for so long has been removed."""
+END_S: Final = 20.0
+"""So long is waited for the end of an application that was told to end."""
+RENDER_UPDATE: Final = Compositor.render_update
 
 
 async def settled(pilot: Pilot[Any], seconds: float = 60.0) -> None:
@@ -40,42 +49,68 @@ async def settled(pilot: Pilot[Any], seconds: float = 60.0) -> None:
                     raise asyncio.CancelledError from None
             await _calm(pilot)
             if all(worker.is_finished for worker in pilot.app.workers):
-                return
+                return _draw(pilot.app)
 
 
 async def _calm(pilot: Pilot[Any]) -> None:
     """Wait until every widget has handled its messages, and those that came of them, and the screen is drawn."""
-    app = pilot.app
-    await pilot._wait_for_screen()
+    app, calm = pilot.app, 0
     await app.animator.wait_until_complete()
-    if app._exit:
-        return
-    calm = 0
     while calm < CALM_TURNS:
+        if _ends(app):
+            return await _ended(app)
         if calm == 0 or app.screen._callbacks:  # what widgets do once they are drawn
-            drawn = asyncio.Event()
-            app.screen.call_after_refresh(drawn.set)
-            await drawn.wait()
-        await _heard(pilot)
-        busy = any(map(_has_mail, (app, *app.screen.walk_children(with_self=True)))) or app.screen._callbacks
-        calm = 0 if busy else calm + 1
+            await _drawn(pilot)
+        calm = 0 if await _worked(app) or app.screen._callbacks else calm + 1
+    return None
 
 
-async def _heard(pilot: Pilot[Any]) -> None:
-    """Wait until each widget has ended what it is doing: one that mounts others has an empty queue meanwhile."""
-    app, answers = pilot.app, []
-    for node in (app, *app.screen.walk_children(with_self=True)):
-        heard = asyncio.Event()
-        if node.is_running and node.call_later(heard.set):
-            answers.append(asyncio.ensure_future(heard.wait()))
-    if answers:
-        _, gone = await asyncio.wait(answers, timeout=GONE_S)
-        for answer in gone:
-            answer.cancel()
+async def _ended(app: App[Any]) -> None:
+    loop = asyncio.get_running_loop()
+    until = loop.time() + END_S
+    while app.is_running and loop.time() < until:
+        await asyncio.sleep(NAP_S)
 
 
-def _has_mail(pump: MessagePump) -> bool:
-    return pump.is_running and (bool(pump._next_callbacks) or not pump._message_queue.empty())
+def _ends(app: App[Any]) -> bool:
+    return app._exit or app._exception is not None
+
+
+async def _drawn(pilot: Pilot[Any]) -> None:
+    """Wait until the screen is drawn. One that another screen came over meanwhile is not drawn, and calls nobody."""
+    drawn, asked = asyncio.Event(), None
+    while not (drawn.is_set() or _ends(pilot.app)):
+        if asked is not pilot.app.screen:
+            asked = pilot.app.screen
+            asked.call_after_refresh(drawn.set)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(drawn.wait(), DRAWN_S)
+
+
+async def _worked(app: App[Any]) -> bool:
+    """Wait until no widget works and the loop has nothing else to do; whether there was something to wait for.
+
+    Nobody is asked: a message to each widget for every look would be most of what the screens do in tests.
+    """
+    loop, looks = asyncio.get_running_loop(), 0
+    ends = loop.time() + GONE_S
+    while not _ends(app):
+        await asyncio.sleep(0)
+        ready = bool(loop._ready)  # type: ignore[attr-defined]
+        if not ready and not any(map(_at_work, (app, *app.screen.walk_children(with_self=True)))):
+            return looks > 0
+        if loop.time() > ends:
+            return False
+        looks += 1
+        if not ready:
+            await asyncio.sleep(NAP_S)
+    return False
+
+
+def _at_work(pump: MessagePump) -> bool:
+    """Whether a widget has messages, or handles one: it does not wait for the next. Some mount others meanwhile."""
+    queue = pump._message_queue
+    return pump.is_running and bool(pump._next_callbacks or queue.values or not queue.ready_event._waiters)
 
 
 async def _at_once(*_: float) -> None:
@@ -86,8 +121,26 @@ async def press(pilot: Pilot[Any], *keys: str) -> None:
     """Press keys, one after the other, and wait until all is settled after each."""
     for key in keys:
         with mock.patch("textual.app.wait_for_idle", _at_once):
-            await pilot.press(key)
+            await pilot.app._press_keys([key])
         await settled(pilot)
+
+
+@contextlib.contextmanager
+def drawn_at_rest() -> Iterator[None]:
+    """Draw when all is settled. A terminal gets each state on the way, most of which nobody could see."""
+
+    def later(compositor: Compositor, full: bool = False, **options: Any) -> Any:
+        """What has changed stays noted. The whole screen is asked for to be looked at."""
+        return RENDER_UPDATE(compositor, full, **options) if full else None
+
+    with mock.patch.object(Compositor, "render_update", later):
+        yield
+
+
+def _draw(app: App[Any]) -> None:
+    compositor = app.screen._compositor
+    if compositor._dirty_regions and not _ends(app):
+        RENDER_UPDATE(compositor, screen_stack=app._background_screens)
 
 
 @contextlib.asynccontextmanager
@@ -96,9 +149,10 @@ async def opened(
 ) -> AsyncIterator[tuple[KerneldbApp, Pilot[Any]]]:
     """The running application on the database `path`, with its first screen filled."""
     app = KerneldbApp(path, choice or Choice(), first=first, watch=False)
-    async with app.run_test(size=size, notifications=True) as pilot:
-        await settled(pilot)
-        yield app, pilot
+    with drawn_at_rest():
+        async with app.run_test(size=size, notifications=True) as pilot:
+            await settled(pilot)
+            yield app, pilot
 
 
 def driven(flow: Callable[[], Coroutine[Any, Any, None]]) -> None:

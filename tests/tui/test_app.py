@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 import shlex
+import threading
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow.parquet as pq
 import pytest
+from textual.app import App
 from textual.widgets import Input, Static
 
 import kerneldb
@@ -17,7 +19,7 @@ from kerneldb.tui.app import KerneldbApp
 from kerneldb.tui.dialogs import AskPath, AskText, Confirm, CopyMenu, Page
 from kerneldb.tui.model import Choice
 from kerneldb.tui.screens import PLACES
-from kerneldb.tui.widgets.header import Status, Tabs
+from kerneldb.tui.widgets.header import Facts, Status, Tabs
 from kerneldb.tui.widgets.table import Table
 from kerneldb.tui.widgets.wherebar import WhereBar
 from tests.tui.piloting import driven, opened, press, settled, text_of, unwrapped
@@ -244,9 +246,9 @@ def test_help_palette_zoom_and_facts(trace_database: Path) -> None:
             assert app.query_one(Tabs).display
             await press(pilot, "f12")
             assert isinstance(app.screen, Page)
-            assert str(trace_database) in text_of(app)
+            assert trace_database.name in text_of(app)
             await press(pilot, "y", "escape")
-            assert "duckdb" in app.clipboard
+            assert str(trace_database) in app.clipboard
             titles = [command.title for command in app.get_system_commands(app.screen)]
             assert len(titles) == len(set(titles)) > 20
             await press(pilot, "ctrl+p", *"theme", "space", *"light")
@@ -265,8 +267,34 @@ def test_nothing_starts_without_a_question_where_work_would_be_lost(trace_databa
             assert isinstance(app.screen, Confirm)
             await press(pilot, "n")
             assert app.is_running
+            await press(pilot, "ctrl+q", "ctrl+q")
+            assert len(app.screen_stack) == 2
+            await press(pilot, "n")
+            assert len(app.screen_stack) == 1
+            assert app.is_running
             await press(pilot, "q", "y")
             assert not app.is_running
+
+    driven(flow)
+
+
+def test_nothing_is_suspended_that_holds_the_file(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    suspended: list[bool] = []
+
+    async def flow() -> None:
+        async with opened(database) as (app, pilot):
+            monkeypatch.setattr(App, "action_suspend_process", lambda app: suspended.append(app.store.waiting > 0))
+            gate = threading.Event()
+            task = asyncio.create_task(app.store.read(lambda _: gate.wait(20)))
+            await asyncio.sleep(0)
+            await pilot.press("ctrl+z")
+            assert suspended == []
+            assert "Not suspended" in text_of(app)
+            gate.set()
+            await task
+            await press(pilot, "ctrl+z")
+            assert suspended == [False]
+            duckdb.connect(database).close()
 
     driven(flow)
 
@@ -304,6 +332,76 @@ def test_a_lock_during_work_leaves_the_rows(database: Path) -> None:
     driven(flow)
 
 
+def test_traces_that_are_gone_are_said_and_all_can_be_looked_at_again(database: Path) -> None:
+    async def flow() -> None:
+        async with opened(database, Choice(traces=("step",)), first="kernels") as (app, pilot):
+            kerneldb.open(database).rename("step", "other")
+            await press(pilot, "f5")
+            for key in "2457":
+                await press(pilot, key)
+                assert app.pane.state == "empty", key
+                assert "The trace step is not in this file (any more)." in text_of(app)
+                assert "“Clear the Selection”" in text_of(app)
+            await press(pilot, "ctrl+p")
+            await press(pilot, *"clear", "enter")
+            assert app.choice == Choice()
+            assert app.pane.state == "ready"
+            assert "not in this file" not in text_of(app)
+
+    driven(flow)
+
+
+@pytest.mark.parametrize(
+    ("traces", "shown"),
+    [
+        (("bloom", "decoder"), "● 2 of 13 traces · 5,997 of 23,580 launches (5,937 counted) · 13.8 ms GPU"),
+        (("bloom",), "● trace bloom · 5,997 of 23,580 launches (5,937 counted) · 13.8 ms GPU"),
+        (("rocprofv3_gfx1151_llamacpp_decode_stall_counter_collection",), "_collection · 5,997 of 23,580 launches ·"),
+        ((), "● 13 traces · 5,997 of 23,580 launches (5,937 counted) · 13.8 ms GPU (0.2 %)"),
+    ],
+)
+def test_chosen_traces_stay_in_the_status_line(database: Path, traces: tuple[str, ...], shown: str) -> None:
+    facts = Facts(("NVIDIA H200",), 13, 23_580, 6_900_000_000, 5_997, 13_800_000, 5_937)
+
+    async def flow() -> None:
+        async with opened(database, size=(80, 24)) as (app, pilot):
+            status = app.query_one(Status)
+            status.choice, status.facts = Choice(traces=traces), facts
+            await settled(pilot)
+            (line,) = [line for line in text_of(app).splitlines() if "23,580" in line]
+            assert shown in line
+            assert len(line) <= 80
+
+    driven(flow)
+
+
+def test_a_condition_of_several_lines_is_shown_whole_and_stays_one(trace_database: Path) -> None:
+    comment = f"{GEMM} -- only these"
+    asked = "duration_ns > 0"
+
+    async def flow() -> None:
+        async with opened(trace_database, Choice(comment), first="kernels") as (app, pilot):
+            matched = app.query_one(Status).facts.matched
+            line = app.query_one("#where-input", Input)
+            app.narrow(asked)
+            await settled(pilot)
+            assert app.choice.where == f"({comment}\n) AND {asked}"
+            assert line.value == f"({comment}↵) AND {asked}"
+            assert f"only these↵) AND {asked}" in text_of(app)
+            await press(pilot, "slash")
+            assert not line.value.count("\n")
+            await press(pilot, "space", "enter")
+            assert app.choice.where.strip() == f"({comment}\n) AND {asked}"
+            assert app.query_one(Status).facts.matched == matched
+            app.narrow("true")
+            await settled(pilot)
+            assert app.choice.where == f"(({comment}\n) AND {asked}) AND true"
+            await press(pilot, "slash", "up", "up")
+            assert "\n" not in line.value
+
+    driven(flow)
+
+
 def test_a_vanished_file_is_said_and_the_rows_stay(database: Path) -> None:
     async def flow() -> None:
         async with opened(database, first="kernels") as (app, pilot):
@@ -311,7 +409,7 @@ def test_a_vanished_file_is_said_and_the_rows_stay(database: Path) -> None:
             aside = database.rename(database.with_suffix(".aside"))
             await press(pilot, "f5")
             assert app.query_one(Status).condition.kind == "missing"
-            assert "is gone" in text_of(app)
+            assert "is gone" in " ".join(text_of(app).split())
             assert len(app.pane.query_one(Table).rows) == rows
             await press(pilot, "1", "2", "g")
             aside.rename(database)
@@ -339,7 +437,7 @@ def test_a_commit_of_another_program_shows_by_itself(database: Path) -> None:
             await settled(pilot)
             assert "step" in text_of(app)
             await asyncio.to_thread(kerneldb.open(database).rename, "step", "renamed")
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while "renamed" not in text_of(app):
                     await pilot.pause(0.1)
 

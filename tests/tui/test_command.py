@@ -45,11 +45,16 @@ def test_the_engine_is_not_imported_before_the_first_frame() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def on_terminal(arguments: Sequence[str], steps: Sequence[tuple[str, bytes]], seconds: float = 40.0) -> tuple[int, str]:
+def on_terminal(
+    arguments: Sequence[str],
+    steps: Sequence[tuple[str, bytes]],
+    seconds: float = 40.0,
+    kind: str = "xterm-256color",
+) -> tuple[int, str]:
     """Run the program on a terminal of its own: each step waits for a text, then types. Exit code and output."""
     pid, terminal = pty.fork()
     if pid == 0:
-        os.environ.update(TERM="xterm-256color", COLUMNS="100", LINES="30")
+        os.environ.update(TERM=kind, COLUMNS="100", LINES="30")
         os.execv(sys.executable, [sys.executable, "-m", "kerneldb", *arguments])  # noqa: S606
     shown, ends, waiting = b"", time.monotonic() + seconds, list(steps)
     status: int | None = None
@@ -72,6 +77,14 @@ def test_the_terminal_is_given_back(trace_database: Path) -> None:
     assert status == 0
     assert "op = 'aten::mm'" in shown
     assert "Traceback" not in shown
+    assert "leaked" not in shown  # what DuckDB says of connections that are still there when Python ends
     # The alternate screen, the mouse and the hidden cursor are taken back.
     for on, off in (("\x1b[?1049h", "\x1b[?1049l"), ("\x1b[?1000h", "\x1b[?1000l"), ("\x1b[?25l", "\x1b[?25h")):
         assert shown.rindex(off) > shown.rindex(on)
+
+
+def test_a_terminal_that_cannot_be_drawn_on_is_told(trace_database: Path) -> None:
+    code, shown = on_terminal(["--db", str(trace_database), "tui"], [], kind="dumb")
+    assert code == 2
+    assert "TERM=dumb" in shown
+    assert "\x1b[" not in shown

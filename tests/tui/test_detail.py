@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kerneldb
-from kerneldb.tui.screens.detail import DetailPane
+from kerneldb.tui.model import Choice
+from kerneldb.tui.screens.detail import COUNTERS, DetailPane
 from kerneldb.tui.widgets.histogram import Histogram
 from kerneldb.tui.widgets.table import Table
-from tests.tui.piloting import driven, opened, press, text_of
+from kerneldb.warehouse import Warehouse
+from tests.tui.odd_traces import sums_only
+from tests.tui.piloting import driven, opened, press, settled, text_of, unwrapped
+from tests.warehouse.conftest import KERNELS, Launch, Traces
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +26,18 @@ if TYPE_CHECKING:
 def order(trace_database: Path) -> list[str]:
     """The signatures, most time first."""
     return [row["signature_id"] for row in kerneldb.open(trace_database).top("signature").rows()]
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (404_700.25, "404,700"), (1_000.4, "1,000"), (999.96, "1,000"), (999.9, "999.9"), (12.3456, "12.35"),
+        (0.0, "0"), (-5_000.0, "-5,000"), (1_234_567.0, "1.23 M"), (None, "–"),
+    ],
+)  # fmt: skip
+def test_counters_are_written_without_exponents(value: float | None, written: str) -> None:
+    (column,) = (one for one in COUNTERS if one.key == "mean")
+    assert column.write(value).strip() == written
 
 
 def pane_of(app: KerneldbApp) -> DetailPane:
@@ -108,5 +124,127 @@ def test_launches_are_walked_through(trace_database: Path, order: list[str]) -> 
             assert f"launch 1 of {len(indexes):,}" in text_of(app)
             await press(pilot, "comma")
             assert (pane_of(app).launch or {})["launch_index"] == indexes[-1]
+
+    driven(flow)
+
+
+def launches_of(app: KerneldbApp) -> list[int]:
+    assert app.pane.id == "pane-kernels"
+    table = app.pane.query_one("#kernels-table", Table)
+    return [(table.rows.row(place) or {})["launch_index"] for place in range(len(table.rows))]
+
+
+@pytest.mark.parametrize(
+    ("phases", "default", "where", "expected"),
+    [
+        (("forward", None, None), None, " AND phase IS NULL", [1, 2]),
+        (("forward", None, None), "decode", " AND phase = 'decode'", [1, 2]),
+        (("forward", "forward", None), None, " AND phase IS NULL", [2]),
+        ((None, None, None), None, "", [0, 1, 2]),
+    ],
+)
+def test_launches_without_a_phase_are_told_from_those_that_have_one(
+    tmp_path: Path, phases: tuple[str | None, ...], default: str | None, where: str, expected: list[int]
+) -> None:
+    warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
+    launches = tuple(Launch("gemm", 10 * place, 9, phase=phase) for place, phase in enumerate(phases))
+    warehouse.commit(make("one", launches, default_phase=default))
+    warehouse.commit(make("two", (Launch("gemm", 0, 9, phase="backward"),)))
+
+    async def flow() -> None:
+        async with opened(warehouse.path, first="kernel", size=(120, 40)) as (app, pilot):
+            table = app.pane.query_one("#overview-times", Table)
+            rows = [table.rows.row(place) or {} for place in range(len(table.rows))]
+            place = next(place for place, row in enumerate(rows) if row["phase"] is None)
+            table.focus()
+            await press(pilot, *["down"] * place, "enter")
+            assert app.choice == Choice(f"signature_id = 's:gemm:1:'{where}", ("one",), "launch")
+            assert launches_of(app) == expected
+
+    driven(flow)
+
+
+def test_launches_of_no_time_are_among_those_taken(tmp_path: Path) -> None:
+    warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
+    durations = (0, 1, 0, 5_000)
+    warehouse.commit(make("one", tuple(Launch("gemm", 9 * at, ns) for at, ns in enumerate(durations))))
+
+    async def flow() -> None:
+        async with opened(warehouse.path, first="kernel", size=(120, 40)) as (app, pilot):
+            histogram = app.pane.query_one(Histogram)
+            assert (histogram.bins[0].low, histogram.bins[0].high) == (0, 1)
+            histogram.focus()
+            await press(pilot, "right", "enter")
+            assert app.choice.where.endswith("(duration_ns BETWEEN 0 AND 1)")
+            assert launches_of(app) == [0, 1, 2]
+
+    driven(flow)
+
+
+def test_sums_alone_say_why_there_are_no_launches(tmp_path: Path) -> None:
+    path = sums_only(tmp_path)
+
+    async def flow() -> None:
+        async with opened(path, first="kernel", size=(120, 40)) as (app, pilot):
+            for key in ("l", "full_stop"):
+                assert text_of(app).count("no single launches: its traces report sums only") == 1
+                await press(pilot, key)
+                assert (app.pane.id, app.choice) == ("pane-kernel", Choice())
+                assert "nosinglelaunches" in unwrapped(app).split("Nolaunchestoshow")[1]
+                app.clear_notifications()
+                await settled(pilot)
+            app.pane.query_one("#overview-times", Table).focus()
+            await press(pilot, "enter")
+            assert app.pane.id == "pane-kernel"
+            assert "No launches to show" in text_of(app)
+
+    driven(flow)
+
+
+def test_launches_outside_of_the_selection_are_named(tmp_path: Path) -> None:
+    warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
+    warehouse.commit(make("near", (Launch("gemm", 0, 9), Launch("gemm", 20, 10))))
+    warehouse.commit(make("far", (Launch("add", 0, 9),)))
+
+    async def flow() -> None:
+        async with opened(warehouse.path, Choice("", ("near",)), first="kernel", size=(120, 40)) as (app, pilot):
+            assert "2 launches took" in text_of(app)
+            app.choose(traces=("far",))
+            await settled(pilot)
+            assert app.signature == "s:gemm:1:"
+            assert "2 launches of it, outside of the Selection: in near" in text_of(app)
+            await press(pilot, "l")
+            assert app.pane.id == "pane-kernel"
+            assert "No launches to show" in text_of(app)
+            app.choose(traces=("near",))
+            await settled(pilot)
+            await press(pilot, "l")
+            assert launches_of(app) == [0, 1]
+
+    driven(flow)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+def test_a_long_name_leaves_room_for_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+) -> None:
+    name = "void kernel<" + "std::complex<float>, " * 150 + "int>(int)"
+    monkeypatch.setitem(KERNELS, "gemm", {"name": name, "short_name": "K" * 3_000})
+    warehouse = Warehouse.create_or_open(tmp_path / "k.duckdb")
+    warehouse.commit(Traces(tmp_path)("one", tuple(Launch("gemm", 0, ns) for ns in (9, 90))))
+
+    async def flow() -> None:
+        async with opened(warehouse.path, first="kernel", size=size) as (app, pilot):
+            for width in (size[0], size[0] + 40):
+                await pilot.resize_terminal(width, size[1])
+                await settled(pilot)
+                lines = text_of(app).splitlines()
+                end = next(place for place, line in enumerate(lines) if "copies the whole name" in line)
+                assert sum("complex" in line for line in lines) == 4
+                assert lines[end - 1].endswith("…")
+                assert max(map(len, lines[end - 4 : end])) > width - 30
+                assert "2 launches took" in text_of(app)
+            await press(pilot, "y", "n")
+            assert app.clipboard == name
 
     driven(flow)

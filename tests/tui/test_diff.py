@@ -119,9 +119,11 @@ def test_sides_are_chosen_and_swapped(pair: Path) -> None:
         assert pane.sides == ["tuesday", "third"]
         await press(pilot, "a")
         await press(pilot, "end", "enter")
-        assert pane.sides == ["third", "tuesday"]
+        assert pane.sides == ["third", "third"]
+        assert {row["verdict"] for row in command_of(app)} == {"unchanged"}
+        assert "= unchanged   (hidden: u)" in text_of(app)
         await press(pilot, "a", "escape")
-        assert pane.sides == ["third", "tuesday"]
+        assert pane.sides == ["third", "third"]
 
     run(pair, flow)
 
@@ -227,3 +229,20 @@ def test_sides_that_nobody_chose_follow_the_selection(pair: Path) -> None:
         assert pane.sides == ["third", "tuesday"]
 
     run(pair, flow)
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("", None),
+        ("trace = 'monday'", "no GPU time of B counts"),
+        ("op = 'aten::nccl'", "no GPU time of A counts"),
+        ("duration_ns > 1000000", "no GPU time of A and B counts"),
+    ],
+)
+def test_a_side_without_times_is_told_from_one_that_got_faster(pair: Path, where: str, said: str | None) -> None:
+    async def flow(app: KerneldbApp, _pilot: Any) -> None:
+        shown = text_of(app)
+        assert said in shown if said is not None else "no GPU time" not in shown
+
+    run(pair, flow, Choice(where))

@@ -13,7 +13,10 @@ from kerneldb.tui.model import LEVELS, Choice
 from kerneldb.tui.widgets.levels import LevelBar
 from kerneldb.tui.widgets.rows import PAGE
 from kerneldb.tui.widgets.table import Table
+from kerneldb.warehouse import Warehouse
+from tests.tui.odd_traces import found_operators, sums_only
 from tests.tui.piloting import driven, opened, press, settled, text_of
+from tests.warehouse.conftest import Launch, Traces
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -222,5 +225,87 @@ def test_counters_and_sums_alone_say_so(root: Path, tmp_path: Path) -> None:
                 await press(pilot, *keys)
                 assert app.pane.state == state
                 assert ("Sums only" in text_of(app)) == (state == "empty")
+
+    driven(flow)
+
+
+def test_without_time_no_share_is_shown(tmp_path: Path) -> None:
+    warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
+    warehouse.commit(make("zero", (Launch("gemm", 5, 0), Launch("gemm", 9, 0, grid=2))))
+
+    async def flow() -> None:
+        for where in ("", "duration_ns = 0"):
+            async with opened(warehouse.path, Choice(where, level="signature"), first="kernels") as (app, pilot):
+                assert [row["share_pct"] for row in rows_of(app)] == [None, None]
+                await press(pilot, "1", "2")
+                assert "nan" not in text_of(app)
+
+    driven(flow)
+
+
+@pytest.mark.parametrize(
+    ("keys", "times"),
+    [
+        (("space",), [300]),
+        (("down", "space"), [200]),
+        (("space", "space"), [300, 200]),
+        (("down", "space", "space"), [200, 100]),
+    ],
+)
+def test_marked_operators_are_the_recorded_or_the_found_ones(
+    tmp_path: Path, keys: tuple[str, ...], times: list[int]
+) -> None:
+    path = found_operators(tmp_path)
+
+    async def flow() -> None:
+        async with opened(path, Choice(level="op"), first="kernels", size=(100, 24)) as (app, pilot):
+            assert [row["total_ns"] for row in rows_of(app)] == [300, 200, 100]
+            await press(pilot, *keys, "enter")
+            assert [row["total_ns"] for row in rows_of(app)] == times
+
+    driven(flow)
+
+
+def test_launches_say_how_their_operator_was_found(tmp_path: Path) -> None:
+    path = found_operators(tmp_path)
+
+    async def flow() -> None:
+        async with opened(path, Choice(level="launch"), first="kernels", size=(200, 24)) as (app, pilot):
+            shown = [row["operator"] for row in rows_of(app)]
+            assert shown == ["aten::mm", "aten::mm (inherited)", "aten::add"]
+            await press(pilot, "down")
+            assert "operator   aten::mm (inherited)" in text_of(app)
+            assert "aten::mm (inherited)" in text_of(app).splitlines()[6].split("│")[0]
+
+    driven(flow)
+
+
+def test_starts_fit_their_column_where_a_clock_is_damaged(tmp_path: Path) -> None:
+    """The late launch stands on a page that is not there at first."""
+    warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
+    launches = [Launch("gemm", start, 9) for start in range(PAGE)]
+    late = Launch("gemm", 1_763_500_000_000_000_000, 9)
+    warehouse.commit(make("clock", (*launches, late), window_start_ns=0, window_end_ns=late.start + 9))
+
+    async def flow() -> None:
+        async with opened(warehouse.path, Choice(level="launch"), first="kernels", size=(80, 24)) as (app, pilot):
+            table = app.pane.query_one("#kernels-table", Table)
+            assert table.placed[0].width == 11
+            await press(pilot, "end")
+            assert "1,763,500,000,000.000" in text_of(app)
+            await press(pilot, "f5")
+            assert "1,763,500,000,000.000" in text_of(app)
+
+    driven(flow)
+
+
+@pytest.mark.parametrize("level", ["op", "kernel", "signature"])
+def test_enter_on_sums_opens_the_largest_signature(tmp_path: Path, level: Any) -> None:
+    path = sums_only(tmp_path)
+
+    async def flow() -> None:
+        async with opened(path, Choice(level=level), first="kernels", size=(100, 24)) as (app, pilot):
+            await press(pilot, "enter")
+            assert (app.pane.id, app.signature, app.choice.where) == ("pane-kernel", "s:gemm:2:", "")
 
     driven(flow)

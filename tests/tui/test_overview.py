@@ -11,6 +11,7 @@ from kerneldb.tui.model import Choice
 from kerneldb.tui.widgets.cards import Cards
 from kerneldb.tui.widgets.table import Table
 from kerneldb.warehouse import Warehouse
+from tests.tui.odd_traces import found_operators, sums_only
 from tests.tui.piloting import driven, opened, press, settled, text_of, unwrapped
 from tests.warehouse.conftest import Launch, Traces
 
@@ -44,6 +45,20 @@ def test_it_shows_what_the_commands_print(trace_database: Path, where: str) -> N
             assert cards["launches"] == f"{sum(row['n'] for row in top):,}"
             assert cards["GPU busy"] == f"{busy['busy_pct']:.1f} %"
             assert cards["replayed"] == "0 %"
+
+    driven(flow)
+
+
+@pytest.mark.parametrize("width", [140, 160, 220])
+def test_names_of_kernels_get_the_room_that_a_wide_terminal_has(trace_database: Path, width: int) -> None:
+    longest = max(len(row["kernel"]) for row in kerneldb.open(trace_database).top().rows()[:10])
+
+    async def flow() -> None:
+        async with opened(trace_database, size=(width, 40)) as (app, _):
+            side = {placed.column.key: placed.width for placed in table_of(app, "streams").placed}
+            assert side["sparkline"] >= 32
+            names = next(placed.width for placed in table_of(app, "top").placed if placed.column.key == "kernel")
+            assert names >= min(longest, width - 62 - 62)
 
     driven(flow)
 
@@ -155,6 +170,7 @@ def test_launches_in_sums_are_told_from_those_that_can_be_listed(tmp_path: Path)
                 app.choose(traces=choice)
                 await settled(pilot)
                 assert app.pane.query_one(Cards).values["launches"] == card
+                assert app.pane.query_one(Cards).values["signatures"] == "1"
                 assert line in text_of(app)
             rows = table_of(app, "traces").rows
             shown = {row["trace"]: (row["launches"], row["total_ns"]) for row in map(rows.row, range(2)) if row}
@@ -180,3 +196,190 @@ def test_the_page_of_a_signature_has_its_sums(tmp_path: Path) -> None:
         ("one", 1, 500, 500, 500),
         ("sums", 3, 300, 100, 90),
     ]
+
+
+def test_status_and_cards_tell_which_launches_count(tmp_path: Path) -> None:
+    """Three launches of 10 µs, the same program once more in its run, and two that ran under a counter profiler."""
+    warehouse, make = Warehouse.create_or_open(tmp_path / "parts.duckdb"), Traces(tmp_path)
+    program = tuple(Launch("gemm", 1000 * start, 10_000) for start in (0, 20, 40))
+    for name in ("first", "again"):
+        warehouse.commit(make(name, program, run="one"))
+    counted = tuple(Launch("gemm", start, 9000, timing="profiled") for start in (0, 20_000))
+    warehouse.commit(make("counters", counted, kind="profiled", source="ncu"))
+
+    async def flow() -> None:
+        async with opened(warehouse.path, size=(160, 40)) as (app, pilot):
+            for traces, where, status, card in (
+                ((), "", "8 launches (3 counted) · 30.0 µs", "3"),
+                ((), "duration_ns > 1", "8 launches (3 counted) · 30.0 µs", "3"),
+                (("again",), "", "3 of 8 launches · 30.0 µs", "3"),
+                (("counters",), "", "2 of 8 launches (none counted)", "0"),
+                (("first",), "", "3 of 8 launches · 30.0 µs", "3"),
+            ):
+                app.choose(traces=traces, where=where)
+                await settled(pilot)
+                assert status in text_of(app), (traces, text_of(app).splitlines()[1])
+                cards = app.pane.query_one(Cards).values
+                assert [value for name, value in cards.items() if "launches" in name] == [card]
+                assert ("counted launches" in cards) or traces not in {(), ("counters",)}
+
+    driven(flow)
+
+
+def test_streams_of_several_processes_stand_apart(tmp_path: Path) -> None:
+    warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
+    warehouse.commit(make("both", (Launch("gemm", 0, 1_000), Launch("gemm", 1, 900))))
+    with warehouse.lease(read_only=False) as con:
+        con.execute("UPDATE launches SET process = '1' || start_ns")
+
+    async def flow() -> None:
+        async with opened(warehouse.path, Choice(), size=(160, 48)) as (app, _):
+            rows = app.query_one("#overview-streams", Table).rows
+            found = [rows.row(place) or {} for place in range(len(rows))]
+            assert [(row["lane"], row["busy"]) for row in found] == [("0:7 pid 10", 100.0), ("0:7 pid 11", 90.0)]
+
+    driven(flow)
+
+
+def test_launches_without_time_have_no_share(tmp_path: Path) -> None:
+    warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
+    warehouse.commit(make("zero", (Launch("gemm", 5, 0), Launch("add", 9, 40))))
+    warehouse.commit(make("unknown", (Launch("gemm", 5, None, stream=3),)))
+
+    async def flow() -> None:
+        async with opened(warehouse.path, Choice("short_name = 'gemm'"), size=(110, 40)) as (app, pilot):
+            for traces, total, busy in ((("zero",), "0 ns", 0.0), (("unknown",), "–", None), ((), "0 ns", 0.0)):
+                app.choose(traces=traces)
+                await settled(pilot)
+                assert app.pane.state == "ready"
+                assert app.pane.query_one(Cards).values["GPU time"] == total
+                row = table_of(app, "top").row or {}
+                assert (row["n"], row["share_pct"], row["share"]) == (1 if traces else 2, None, None)
+                assert (table_of(app, "streams").row or {})["busy"] == busy
+            app.choose(where="", traces=("unknown",))
+            await settled(pilot)
+            assert app.pane.query_one(Cards).values["GPU time"] == "–"
+            assert "nan" not in text_of(app)
+            for key in ("2", "3", "1"):
+                await press(pilot, key)
+                assert app.pane.state == "ready"
+
+    driven(flow)
+
+
+def test_enter_on_a_stream_of_a_shared_device_takes_that_process(tmp_path: Path) -> None:
+    warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
+    warehouse.commit(make("both", (Launch("gemm", 0, 1_000), Launch("gemm", 1, 900), Launch("gemm", 2, 800))))
+    warehouse.commit(make("one", (Launch("gemm", 0, 10),)))
+    with warehouse.lease(read_only=False) as con:
+        con.execute("UPDATE launches SET process = '1' || start_ns WHERE start_ns < 2")
+        con.execute("UPDATE launches SET device = NULL, stream = NULL WHERE start_ns = 2")
+    conditions = {
+        1_000: "device = 0 AND stream = 7 AND process = '10'",
+        900: "device = 0 AND stream = 7 AND process = '11'",
+        800: "device IS NULL AND stream IS NULL AND process IS NULL",
+        10: "device = 0 AND stream = 7",
+    }
+
+    async def flow() -> None:
+        for place, (total, condition) in enumerate(conditions.items()):
+            async with opened(warehouse.path, size=(160, 48)) as (app, pilot):
+                table_of(app, "streams").focus()
+                await press(pilot, *["down"] * place, "enter")
+                assert app.choice.where == condition
+                table = app.pane.query_one("#kernels-table", Table)
+                assert [(table.rows.row(index) or {})["total_ns"] for index in range(len(table.rows))] == [total]
+
+    driven(flow)
+
+
+def test_a_process_is_named_where_others_are_not_among_the_lanes(tmp_path: Path) -> None:
+    warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
+    warehouse.commit(make("many", tuple(Launch("gemm", at, 1_000 - at, stream=at) for at in range(9))))
+    with warehouse.lease(read_only=False) as con:
+        con.execute("UPDATE launches SET process = CASE WHEN stream = 8 THEN '2' ELSE '1' END")
+
+    async def flow() -> None:
+        async with opened(warehouse.path, size=(160, 48)) as (app, _):
+            rows = table_of(app, "streams").rows
+            assert [(rows.row(place) or {})["lane"] for place in range(2)] == ["0:0 pid 1", "0:1 pid 1"]
+
+    driven(flow)
+
+
+def test_enter_on_an_operator_takes_the_recorded_or_the_found_ones(tmp_path: Path) -> None:
+    conditions = ("op = 'aten::mm' AND found_by IS NULL", "op = 'aten::mm' AND found_by = 'inherited'")
+    path = found_operators(tmp_path)
+
+    async def flow() -> None:
+        for place, condition in enumerate(conditions):
+            async with opened(path, Choice(level="op"), size=(100, 40)) as (app, pilot):
+                table_of(app, "top").focus()
+                await press(pilot, *["down"] * place)
+                row = table_of(app, "top").row or {}
+                await press(pilot, "enter")
+                assert app.choice.where == condition
+                table = app.pane.query_one("#kernels-table", Table)
+                assert (table.row or {})["total_ns"] == row["total_ns"]
+
+    driven(flow)
+
+
+def test_the_traces_of_a_selection_count_as_its_cards_do(tmp_path: Path) -> None:
+    """One run, of which the launches count; of a Selection without these, the sums of a report do."""
+    warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
+    report = {"origin": "report", "signature_id": "s:gemm:1:", "timing": "timeline", "n": 3000, "total_ns": 300}
+    warehouse.commit(make("launches", (Launch("gemm", 0, 500),), run="job"))
+    warehouse.commit(make("sums", (), kind="summary", source="nsys", run="job", reports=(report,)))
+    warehouse.commit(make("other", (Launch("gemm", 0, 20),)))
+    shown = {
+        (): [(1, 500, ""), (0, None, "not counted"), (1, 20, "")],
+        ("sums", "other"): [(1, 500, ""), (3000, 300, "◂ selected"), (1, 20, "◂ selected")],
+        ("sums",): [(1, 500, ""), (3000, 300, "◂ selected"), (1, 20, "")],
+    }
+
+    async def flow() -> None:
+        async with opened(warehouse.path, size=(120, 40)) as (app, pilot):
+            for traces, expected in shown.items():
+                app.choose(traces=traces)
+                await settled(pilot)
+                rows = [table_of(app, "traces").rows.row(place) or {} for place in range(3)]
+                assert [(row["launches"], row["total_ns"], row["note"]) for row in rows] == expected
+
+    driven(flow)
+
+
+def test_a_damaged_clock_leaves_years(tmp_path: Path) -> None:
+    """One launch at 0, the others at the time of day: windows of which no 64 bits hold 32 times as much."""
+    warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
+    today = 1_763_500_000_000_000_000
+    launches = [Launch("gemm", start, 6_000, device=device) for device in range(8) for start in (0, today)]
+    facts = {"window_start_ns": 0, "window_end_ns": today + 6_000}
+    warehouse.commit(make("clock", tuple(launches), **facts))
+
+    async def flow() -> None:
+        async with opened(warehouse.path, size=(140, 40)) as (app, _):
+            assert app.pane.state == "ready"
+            cards = app.pane.query_one(Cards).values
+            assert (cards["wall, summed"], cards["GPU busy"]) == ("447 y", "0.0 %")
+            assert (table_of(app, "streams").row or {})["bins"] == [0, 31]
+            assert "55.9 y" in text_of(app)
+            assert "does not work" not in text_of(app)
+
+    driven(flow)
+
+
+@pytest.mark.parametrize("level", ["op", "kernel", "signature"])
+@pytest.mark.parametrize("name", ["top", "categories"])
+def test_enter_on_sums_opens_the_largest_signature(tmp_path: Path, level: str, name: str) -> None:
+    path = sums_only(tmp_path)
+
+    async def flow() -> None:
+        async with opened(path, Choice().changed(level=level), size=(110, 40)) as (app, pilot):
+            table_of(app, name).focus()
+            await press(pilot, "enter")
+            assert (app.pane.id, app.signature, app.choice.where) == ("pane-kernel", "s:gemm:2:", "")
+            await press(pilot, "n")
+            assert app.signature == "s:gemm:1:"
+
+    driven(flow)

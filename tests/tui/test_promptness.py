@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,14 @@ from kerneldb.api import timeline
 from kerneldb.api.browsing import Numbers, Runs
 from kerneldb.selection import Selection
 from kerneldb.tui.model import Choice
+from kerneldb.tui.screens import BY_NAME
 from kerneldb.tui.screens.timeline_asking import First
 from kerneldb.tui.store import Store
 from kerneldb.tui.widgets.gantt import Gantt
 from kerneldb.tui.widgets.header import Tabs
 from kerneldb.tui.widgets.table import Table
 from kerneldb.tui.widgets.wherebar import WhereInput
+from kerneldb.warehouse import Warehouse
 from tests.tui.piloting import driven, opened, press, settled
 
 if TYPE_CHECKING:
@@ -131,6 +134,61 @@ def test_what_was_foreseen_at_rest_is_shown_without_asking(
     driven(flow)
 
 
+def test_going_back_to_a_selection_asks_nothing_until_the_file_changes(
+    trace_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, version = counted_beginnings(monkeypatch), [1]
+    monkeypatch.setattr(Store, "version", lambda _: version[0])
+
+    async def flow() -> None:
+        async with opened(trace_database, first="timeline") as (app, pilot):
+            everything = app.query_one(Gantt).picture
+            app.choose(where="category = 'GEMM'")
+            await settled(pilot)
+            assert app.query_one(Gantt).picture != everything
+            await press(pilot, "left_square_bracket")
+            assert app.query_one(Gantt).picture == everything
+            assert len(calls) == 2
+
+            version[0] = 2
+            await press(pilot, "right_square_bracket")
+            assert [call[1].where for call in calls] == [None, "category = 'GEMM'", "category = 'GEMM'"]
+            assert calls[2][0] is None, "the axis is another one, too"
+
+    driven(flow)
+
+
+def test_few_answers_are_kept_and_none_of_a_lake(trace_database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = counted_beginnings(monkeypatch)
+
+    async def flow() -> None:
+        store, first = Store(trace_database), First()
+        for columns in (*range(20, 30), 29, 20):
+            await first.answer(store, Selection(), columns)
+        assert [call[2] for call in calls] == [*range(20, 30), 20]
+        monkeypatch.setattr(store, "version", lambda: None)
+        for _ in range(2):
+            await first.answer(store, Selection(), 20)
+        assert len(calls) == 13
+        store.close()
+
+    asyncio.run(flow())
+
+
+def test_the_code_of_the_timeline_is_there_before_it_is_shown(
+    trace_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = BY_NAME["timeline"].module
+    monkeypatch.delitem(sys.modules, name, raising=False)
+
+    async def flow() -> None:
+        async with opened(trace_database, first="overview") as (app, _):
+            assert name in sys.modules
+            assert not app.query(Gantt)
+
+    driven(flow)
+
+
 def test_what_is_foreseen_gives_way(trace_database: Path) -> None:
     begun, free = threading.Event(), threading.Event()
 
@@ -167,6 +225,33 @@ def test_a_first_question_of_other_contents_is_asked_anew(trace_database: Path) 
         assert again is axis
         assert set(everything.categories) > {"GEMM"}
         assert max(place for bins in everything.lanes.values() for place in bins) < 20
+        store.close()
+
+    asyncio.run(flow())
+
+
+def test_what_a_file_said_that_was_replaced_is_not_taken_for_the_new_one(database: Path, tmp_path: Path) -> None:
+    other = Warehouse.create_or_open(tmp_path / "empty.duckdb").path
+
+    async def flow() -> None:
+        store, first, gate = Store(database), First(), threading.Event()
+        attached = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def hold(_: object) -> None:
+            loop.call_soon_threadsafe(attached.set)
+            gate.wait(30)
+
+        holding = asyncio.create_task(store.read(hold))
+        await attached.wait()
+        other.replace(database)
+        _, seen = await first.answer(store, Selection(), 40)
+        assert seen.categories, "the old file is attached"
+        gate.set()
+        await holding
+        assert store.changed()
+        _, seen = await first.answer(store, Selection(), 40)
+        assert not seen.categories
         store.close()
 
     asyncio.run(flow())

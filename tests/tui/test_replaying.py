@@ -16,22 +16,25 @@ from click.testing import CliRunner
 
 import kerneldb
 from kerneldb.api import inheriting
-from kerneldb.api.replaying import Files
+from kerneldb.api.resuming import Files
 from kerneldb.cli import cli
 from kerneldb.errors import WarehouseMissingError
 from kerneldb.replay import supervisor
 from kerneldb.replay.errors import ReplayError
 from kerneldb.tui import child, running
+from kerneldb.tui.app import KerneldbApp
 from kerneldb.tui.child import Order
 from kerneldb.tui.dialogs import Confirm
 from kerneldb.tui.model import Choice
 from kerneldb.tui.screens.replaying import Lines, ReplayPane
+from kerneldb.tui.store import Store
 from tests.tui.piloting import opened, press, settled, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from kerneldb.tui.app import KerneldbApp
+CPU_S = 300.0
+"""Two processes load PyTorch one after the other, which alone takes most of a minute where others are at work."""
 
 TALKS = """
     import json, signal, sys, time
@@ -168,6 +171,8 @@ def test_a_run_is_shown_while_it_goes_on_and_stops(database: Path) -> None:
         await settled(pilot)
         assert not pane.is_running
         assert pane.progress.ended == "stopped"
+        assert "last odd_kernel" in text_of(app)
+        assert " left" not in text_of(app)
         assert pane.settings.cache == "mixed"
         assert pane.busy() is None
 
@@ -189,14 +194,87 @@ def test_the_screen_reloads_no_plan_while_a_run_goes_on(database: Path) -> None:
     run(database, flow, fake(WAITS))
 
 
+@pytest.mark.parametrize("key", ["x", "space"])
+def test_a_run_that_is_told_to_stop_says_so_until_it_has(database: Path, tmp_path: Path, key: str) -> None:
+    ends = tmp_path / "ends"
+    lingers = f"""
+    import json, pathlib, signal, sys, time
+    json.load(sys.stdin)
+    signal.signal(signal.SIGINT, lambda *_: None)
+    print(json.dumps({{"event": "planned", "calls": 4}}), flush=True)
+    while not pathlib.Path({str(ends)!r}).exists():
+        time.sleep(0.02)
+    """
+
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        pane = pane_of(app)
+        await pilot.press("enter")
+        await until(lambda: pane.progress is not None and pane.progress.total == 4, pilot)
+        assert "running; x stops" in text_of(app)
+        await pilot.press(key)
+        await until(lambda: "stopping…" in text_of(app), pilot)
+        assert "running; x stops" not in text_of(app)
+        ends.touch()
+        await settled(pilot)
+        assert "stopping…" not in text_of(app)
+
+    run(database, flow, fake(lingers))
+
+
+def test_the_line_of_keys_has_those_that_do_something(database: Path) -> None:
+    def keys(app: KerneldbApp) -> str:
+        return text_of(app).splitlines()[-1]
+
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        pane = pane_of(app)
+        assert "⏎ Replay" in keys(app)
+        assert "Stop" not in keys(app)
+        assert "Pause" not in keys(app)
+        await pilot.press("enter")
+        await until(lambda: "space Pause  x Stop" in keys(app), pilot)
+        assert "Replay" not in keys(app)
+        await press(pilot, "x")
+        assert "Stop" not in keys(app)
+        pane.runs = [{"run_id": "r1", "gpu": "H200", "device": "cuda:0", "cache": "cold", "started": "2026-11-21"}]
+        await press(pilot, "l")
+        assert "Results of r1" in text_of(app)
+        assert "Replay" not in keys(app)
+        assert "12 runs" not in text_of(app)
+
+    run(database, flow, fake(WAITS))
+
+
+@pytest.mark.parametrize(("first", "said"), [("replay", "power in W"), ("kernel", "no durations")])
+def test_nothing_is_said_before_it_is_known(
+    trace_database: Path, monkeypatch: pytest.MonkeyPatch, first: str, said: str
+) -> None:
+    async def never(_self: Store, _attempt: Any) -> None:
+        await asyncio.Event().wait()
+
+    async def flow() -> None:
+        app = KerneldbApp(trace_database, first=first, watch=False)
+        async with app.run_test(size=(120, 30)) as pilot:
+            await pilot.pause()
+            assert app.pane.state == "loading"
+            assert said not in text_of(app)
+
+    monkeypatch.setattr(Store, "_retried", never)
+    asyncio.run(flow())
+
+
 def test_why_no_replay_can_run_is_shown(database: Path) -> None:
     async def flow(app: KerneldbApp, pilot: Any) -> None:
         await press(pilot, "enter")
         assert "no CUDA device" in text_of(app)
         assert not pane_of(app).is_running
+        assert "p shows the plan" in text_of(app)
         await press(pilot, "escape")
         assert pane_of(app).view == "plan"
         assert "no CUDA device" in text_of(app)
+        assert "enter replays" in text_of(app)
+        await press(pilot, "v")
+        assert "no CUDA device" not in text_of(app)
+        assert "enter replays" in text_of(app)
 
     run(database, flow, fake(FAILS))
 
@@ -212,7 +290,7 @@ def test_a_process_that_dies_leaves_its_last_words(database: Path) -> None:
 def test_nothing_selected_says_so(trace_database: Path) -> None:
     async def flow(app: KerneldbApp, _pilot: Any) -> None:
         assert app.pane.state == "empty"
-        assert "Nothing to replay" in text_of(app)
+        assert "No launch matches the Selection" in text_of(app)
 
     run(trace_database, flow, choice=Choice("duration_ns > 1e12"))
 
@@ -224,7 +302,7 @@ def test_a_run_on_the_cpu_is_written_back_and_shown(database: Path) -> None:
         pane = pane_of(app)
         await press(pilot, "g", "v", "v", "v", "v", "minus")
         await pilot.press("enter")
-        await until(lambda: not pane.is_running, pilot, 60)
+        await until(lambda: not pane.is_running, pilot, CPU_S)
         await settled(pilot)
         assert pane.view == "results"
         assert pane.progress is not None
@@ -244,6 +322,41 @@ def test_a_run_on_the_cpu_is_written_back_and_shown(database: Path) -> None:
 
 
 # The process.
+
+
+def test_a_run_that_is_stopped_while_it_is_planned_did_not_fail(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kerneldb.api.Database, "plan_replay", interrupted)
+    code, events = said(Order(str(database)))
+    assert (code, [event["event"] for event in events]) == (child.INTERRUPTED, ["stopped"])
+    progress = running.Progress()
+    progress.take(events[0])
+    assert (progress.ended, progress.message) == ("stopped", "stopped before a call was replayed")
+
+
+def test_a_process_that_is_stopped_before_it_says_a_word_did_not_fail(database: Path, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    command = f"""
+        import pathlib, time
+        pathlib.Path({str(begun)!r}).touch()
+        time.sleep(60)
+    """
+
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        pane = pane_of(app)
+        await pilot.press("enter")
+        await until(begun.exists, pilot)
+        await press(pilot, "x")
+        assert pane.progress is not None
+        assert pane.progress.ended == "stopped"
+        assert "calls  stopped" in text_of(app)
+        assert "KeyboardInterrupt" not in text_of(app)
+
+    run(database, flow, fake(command))
 
 
 def said(order: Order) -> tuple[int, list[dict[str, Any]]]:
@@ -337,13 +450,19 @@ def test_a_stopped_run_is_replaced_when_agreed_only(database: Path) -> None:
     run(database, flow, fake(FAILS))
 
 
-def test_a_replay_without_a_device_leaves_the_stopped_run_and_the_database(
-    database: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files, kept = Files.beside(database), []
+def stopped_run(database: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Files, list[int]]:
+    """The files of a run that was stopped, and a list that grows where the calls of a plan are kept."""
+    files, kept = Files.beside(database), list[int]()
     files.plan.write_text("plan of a stopped run")
     files.journal.write_text("its journal")
     monkeypatch.setattr(inheriting, "keep", lambda *_: kept.append(1))
+    return files, kept
+
+
+def test_a_replay_without_a_device_leaves_the_stopped_run_and_the_database(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, kept = stopped_run(database, monkeypatch)
 
     def unusable(*_: Any, **__: Any) -> None:
         assert "stopped" not in files.plan.read_text()
@@ -358,3 +477,36 @@ def test_a_replay_without_a_device_leaves_the_stopped_run_and_the_database(
     assert not files.plan.exists()
     files.take_back()
     assert files.journal.read_text() == "its journal"
+
+
+def test_a_replay_that_is_stopped_before_its_device_is_ready_leaves_the_stopped_run(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, kept = stopped_run(database, monkeypatch)
+
+    def stopped(*_: Any, listen: Callable[[Mapping[str, Any]], None], **__: Any) -> supervisor.Outcome:
+        listen({"event": "start", "items": 4, "settled": 0, "run": "new"})
+        assert "stopped" not in files.plan.read_text()
+        return supervisor.Outcome("new", 4, 0, {}, False, True, 0.5)
+
+    monkeypatch.setattr(supervisor, "run", stopped)
+    code, events = said(Order(str(database), {"where": "category = 'GEMM'"}))
+    assert (code, events[-1]["event"], events[-1]["finished"]) == (0, "done", False)
+    assert (files.plan.read_text(), files.journal.read_text()) == ("plan of a stopped run", "its journal")
+    assert (kept, files.aside.exists(), files.resumable) == ([], False, True)
+
+
+def test_a_run_that_was_put_aside_when_its_successor_was_killed_can_go_on(database: Path) -> None:
+    files = Files.beside(database)
+
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        pane = pane_of(app)
+        assert not pane.resumable
+        files.plan.write_text("plan")
+        files.put_aside()
+        assert pane.resumable
+        await pilot.press("enter")
+        await until(lambda: isinstance(app.screen, Confirm), pilot)
+        await press(pilot, "n")
+
+    run(database, flow, fake(FAILS))

@@ -60,7 +60,7 @@ def test_dots_are_what_the_command_line_prints(trace_database: Path, where: str)
         dots = app.query_one(Scatter).plane.dots
         assert [(dot.x, dot.y) for dot in dots] == [(row["intensity"], row["flops_per_second"]) for row in known]
         assert sum(dot.share for dot in dots) == pytest.approx(1)
-        assert f"{len(known)} kernels" in text_of(app)
+        assert f"{len(known)} signatures" in text_of(app)
 
     run(trace_database, flow, where=where)
 
@@ -121,7 +121,7 @@ def test_without_work_a_sentence_says_what_to_do(tmp_path: Path) -> None:
     async def flow(app: KerneldbApp, _pilot: Any) -> None:
         assert app.pane.state == "empty"
         shown = " ".join(text_of(app).split())
-        assert "No FLOPs known of the 2 kernels of the Selection (150 ns)" in shown
+        assert "No FLOPs known of the 2 kernel signatures of the Selection (150 ns)" in shown
         assert "kerneldb annotate" in shown
 
     run(warehouse.path, flow)
@@ -135,7 +135,7 @@ def test_percentages_stand_in_where_nothing_else_is_known(shared_data: Path, tmp
         pane = pane_of(app)
         assert pane.percent
         assert app.query_one(Scatter).plane.percent
-        assert "% of memory peak" in text_of(app)
+        assert "% of DRAM peak" in text_of(app)
         assert "percentages only" in text_of(app)
         await press(pilot, "down")
         row = pane.rows[pane.place]
@@ -224,3 +224,39 @@ def test_dots_below_a_roof_are_drawn_below_it(trace_database: Path) -> None:
         assert any("roof" in line for line in lines)
 
     run(trace_database, flow)
+
+
+def test_names_of_roofs_stand_in_their_order(trace_database: Path) -> None:
+    heights = {
+        "fp16 984 TFLOP/s, 4.79 TB/s": 9.84e14,
+        "fp32 132 TFLOP/s, 4.80 TB/s": 1.32e14,
+        "fp32 66.5 TFLOP/s": 6.65e13,
+    }
+    found = tuple(Roof(height, 4.8e12, label) for label, height in heights.items())
+    dots = [Dot(0.02, 4e8, 0.5, "GEMM"), Dot(500.0, 8e14, 0.5, "GEMM")]
+
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        await pilot.resize_terminal(80, 24)
+        await settled(pilot)
+        app.query_one(Scatter).show(Plane(dots, found, "x", "y"))
+        await settled(pilot)
+        lines = text_of(app).splitlines()
+        placed = [next(at for at, line in enumerate(lines) if label in line) for label in heights]
+        assert placed == sorted(placed)
+
+    run(trace_database, flow)
+
+
+@pytest.mark.parametrize(
+    ("bound", "share", "said"),
+    [
+        ("memory", 126.4, "caches served some of the bytes"),
+        ("compute", 101.0, "clocks were higher"),
+        ("memory", 99.9, ""),
+    ],
+)
+def test_a_dot_above_its_roof_says_why(bound: str, share: float, said: str) -> None:
+    row = {"bound": bound, "ridge": 206.0, "peak_flops_per_second": 1e15, "peak_bytes_per_second": 5e12, "method": "x"}
+    text = roofline.bound_of({**row, "pct_attainable": share})
+    assert text.startswith("above its roof" if said else f"{bound} bound")
+    assert said in text

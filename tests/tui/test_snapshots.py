@@ -25,7 +25,7 @@ from kerneldb.tui.widgets.header import Status
 from kerneldb.tui.widgets.sqledit import SqlEdit
 from tests.tui import pictures
 from tests.tui.pictures import Album, still
-from tests.tui.piloting import press, settled
+from tests.tui.piloting import drawn_at_rest, press, settled
 from tests.tui.test_replaying import WAITS, fake, until
 
 if TYPE_CHECKING:
@@ -86,10 +86,11 @@ async def shown(
 ) -> AsyncIterator[tuple[KerneldbApp, Pilot[Any]]]:
     """The application on a database of the shelf, in the size of the album."""
     app = KerneldbApp(f"{database}.duckdb", choice, first=first, watch=False)
-    async with app.run_test(size=SIZES[album.folder.name], notifications=True) as pilot:
-        still(app)
-        await settled(pilot)
-        yield app, pilot
+    with drawn_at_rest():
+        async with app.run_test(size=SIZES[album.folder.name], notifications=True) as pilot:
+            still(app)
+            await settled(pilot)
+            yield app, pilot
 
 
 async def take(album: Album, pilot: Pilot[Any], name: str, *keys: str) -> None:

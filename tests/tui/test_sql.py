@@ -12,13 +12,15 @@ import pytest
 from textual.widgets import Input, Static
 
 import kerneldb
+from kerneldb.output.values import python_values
 from kerneldb.tui.dialogs import Page
 from kerneldb.tui.model import Choice
 from kerneldb.tui.screens.sql import OLDER
-from kerneldb.tui.widgets.rows import python_values
 from kerneldb.tui.widgets.sqledit import SqlEdit
 from kerneldb.tui.widgets.table import Table
+from kerneldb.warehouse import Warehouse
 from tests.tui.piloting import driven, opened, press, settled, text_of
+from tests.warehouse.conftest import Traces
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +38,23 @@ async def run(app: KerneldbApp, pilot: Pilot[Any], text: str) -> str:
     app.pane.query_one(SqlEdit).load_text(text)
     await press(pilot, "ctrl+j")
     return str(app.pane.query_one("#sql-status", Static).content)
+
+
+def test_the_first_statement_agrees_with_top(tmp_path: Path) -> None:
+    warehouse, make_trace = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path / "spools")
+    facts: dict[str, Any] = {"run": "job", "source": "nsys"}
+    warehouse.commit(make_trace("one", **facts))
+    warehouse.commit(make_trace("again", **facts))
+    expected = {row["category"]: row["total_ns"] for row in kerneldb.open(warehouse.path).top("category")}
+
+    async def flow() -> None:
+        async with opened(warehouse.path, first="sql", size=(100, 30)) as (app, pilot):
+            await press(pilot, "ctrl+j")
+            rows = app.pane.query_one(Table).rows
+            found = [rows.row(place) or {} for place in range(len(rows))]
+            assert {row["category"]: row["total_ns"] for row in found} == expected
+
+    driven(flow)
 
 
 def test_it_answers_like_query_and_copies_the_command(trace_database: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,12 @@ import pytest
 
 import kerneldb
 from kerneldb.errors import SelectionError, UsageError, WarehouseMissingError
+from kerneldb.schemas import loader
+from kerneldb.schemas.loader import Migration
 from kerneldb.selection import Selection
+from kerneldb.tui.lease import Keeper
 from kerneldb.tui.store import Condition, Store
+from kerneldb.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,3 +152,44 @@ def test_a_commit_of_another_process_is_noticed(database: Path) -> None:
 def test_what_the_commands_do_runs_in_a_thread(trace_database: Path) -> None:
     found = asyncio.run(Store(trace_database).call(lambda database: database.top("category")))
     assert found.rows() == kerneldb.open(trace_database).top("category").rows()
+
+
+def test_a_closed_store_keeps_neither_the_file_nor_a_thread(trace_database: Path) -> None:
+    keeper, warehouse = Keeper(), Warehouse.open(trace_database)
+    keeper.keep(warehouse)
+    (waiting,) = [thread for thread in threading.enumerate() if thread is keeper._thread]
+    keeper.close()
+    assert not waiting.is_alive()
+    keeper.keep(warehouse)
+    assert (keeper._kept, keeper._thread) == (None, waiting)
+    with warehouse.lease(read_only=False) as con:
+        assert con.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_file_that_is_not_asked_is_let_go(trace_database: Path) -> None:
+    keeper, warehouse = Keeper(), Warehouse.open(trace_database)
+    for _ in range(2):
+        keeper.keep(warehouse)
+        assert keeper._thread is not None
+        assert keeper._kept is not None
+        keeper._thread.join(30)
+        assert keeper._kept is None
+    keeper.close()
+
+
+def test_an_older_file_is_brought_up_to_date_once(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    version = len(loader.migrations()) + 1
+    later = Migration(version, "more", "ALTER TABLE traces ADD COLUMN weather VARCHAR;")
+    steps = (*loader.migrations(), later)
+    monkeypatch.setattr(loader, "migrations", lambda: steps)
+    told: list[str] = []
+
+    async def flow() -> None:
+        store = Store(database, lambda condition: told.append(condition.sentence))
+        try:
+            await asyncio.gather(*(store.rows("tui_devices") for _ in range(4)))
+        finally:
+            store.close()
+
+    asyncio.run(flow())
+    assert told == []

@@ -17,6 +17,7 @@ from kerneldb.cli import cli
 from kerneldb.selection import Selection
 from kerneldb.tui.model import Choice
 from kerneldb.tui.screens.timeline import TimelinePane
+from kerneldb.tui.screens.timeline_rows import Board, facts_of
 from kerneldb.tui.widgets import gantt
 from kerneldb.tui.widgets.gantt import Cell, Gantt, Name, Picture, Pointer, Row
 from kerneldb.warehouse import Warehouse
@@ -151,7 +152,7 @@ def test_traces_without_a_timeline_say_why(several: Path) -> None:
     assert axis.traces == ()
     reasons = dict(axis.left_out)
     assert "counter profiler" in reasons["counted"]
-    assert "sums per kernel only" in reasons["sums"]
+    assert "sums only" in reasons["sums"]
 
 
 def test_neighbours_are_found_near_and_far(steps: Path) -> None:
@@ -337,6 +338,31 @@ def test_a_pinned_lane_is_on_top(several: Path) -> None:
     run(several, flow, choice=Choice(traces=("rank0", "rank1")))
 
 
+def test_pinned_lanes_of_several_processes_are_told_apart() -> None:
+    trace = timeline.Placed("two", "t:two", 0, 100, 0, processes=2)
+    lanes = [timeline.Lane(0, process, 0, 0) for process in ("115108", "115208")]
+    stretch = Stretch.of(0, 100, 10)
+    seen = timeline.Seen({lane: {0: timeline.Bin(5, "GEMM", 1)} for lane in lanes})
+    board = Board(timeline.Axis((trace,), aligned=False), seen, stretch, tuple(lanes))
+    assert [row.label for row in board.picture().rows] == ["⚑s0…108 two", "⚑s0…208 two"]
+
+
+def test_overlapping_launches_take_no_more_than_all_of_the_time() -> None:
+    trace, lane = timeline.Placed("one", "t:one", 0, 100, 0), timeline.Lane(0, None, 0, 14)
+    seen = timeline.Seen({lane: {0: timeline.Bin(246, "GEMM", 3)}})
+    board = Board(timeline.Axis((trace,), aligned=False), seen, Stretch.of(0, 100, 10))
+    assert [row.note for row in board.picture().rows if row.kind == "lane"] == ["100 %"]
+
+
+@pytest.mark.parametrize(
+    ("tflops", "shown"),
+    [(0.4123, "0.41 TFLOP/s"), (2.8644, "2.86 TFLOP/s"), (512.3, "512 TFLOP/s"), (0.0016, "1.60 G")],
+)
+def test_rates_have_three_digits(tflops: float, shown: str) -> None:
+    known = dict.fromkeys(("grid_x", "op", "phase", "bytes", "found_by"))
+    assert shown in "  ".join(facts_of({**known, "duration_ns": 5, "tflops": tflops, "launch_index": 1}))
+
+
 def test_enter_opens_the_kernel_and_the_timeline_jumps_to_it(steps: Path) -> None:
     async def flow(app: KerneldbApp, pilot: Any) -> None:
         pane = timeline_of(app)
@@ -419,8 +445,19 @@ def test_ticks_stand_at_round_times_and_do_not_meet() -> None:
 
 
 @pytest.mark.parametrize(
+    ("first", "last"), [(10**18 + 999_980_000, 10**18 + 10**9), (10**9, 1_763_500_000 * 10**9), (0, 10**9)]
+)
+def test_long_times_keep_clear_of_each_other(first: int, last: int) -> None:
+    for width in (10, 64, 104, 300):
+        marks = gantt.ticks(first, last, width)
+        assert marks or width < 2 * len(gantt.clock(last, 1))
+        assert all(after > column + 1 + len(label) for (column, label), (after, _) in itertools.pairwise(marks))
+
+
+@pytest.mark.parametrize(
     ("ns", "step", "text"),
     [
+        (1_763_499_999_999_980_005, 5, "1,763,499,999.999980005 s"),
         (0, 5, "0 ns"),
         (1_500_000, 500_000, "1.5 ms"),
         (2_000_000_000, 10**9, "2 s"),

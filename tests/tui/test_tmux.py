@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import duckdb
 import pytest
 
 import kerneldb
@@ -115,13 +116,19 @@ def test_screens_a_filter_a_storm_of_sizes_and_the_end(trace_database: Path, ter
     terminal.wait("ELEMENTWISE", gone=True)
     assert f"where {GEMM}" in shown
     for key, text in (("3", "launches took"), ("4", "all "), ("5", "FLOP/byte"), ("7", "signatures"), ("8", "^j runs")):
-        terminal.press("Escape" if key == "x" else key)
+        terminal.press(key)
         terminal.wait(text)
-    terminal.press("Escape", "F1")
+    terminal.press("Escape")  # apart from what follows: Escape and a function key at once read as Alt with that key
+    terminal.wait("u Use as filter")
+    terminal.press("F1")
+    terminal.wait("Page down")
     sizes = random.Random(5)
     for _ in range(25):
         terminal.tmux("resize-window", "-x", str(sizes.randint(2, 220)), "-y", str(sizes.randint(2, 60)))
     terminal.tmux("resize-window", "-x", "100", "-y", "30")
+    terminal.wait("1 2 3 4 5 6 7 8 SQL")
+    terminal.wait("Page down")
+    terminal.press("F1")
     terminal.wait("1 Overview")
     terminal.press("C-q")
     terminal.wait("code-70")
@@ -163,6 +170,25 @@ def test_keys_that_end_the_program_while_a_screen_is_made(trace_database: Path, 
     terminal.press(key, "q")
     terminal.wait("code-")
     terminal.wait("code-70")
+    restored(terminal)
+
+
+def test_suspended_and_back_again(database: Path, terminal: Terminal) -> None:
+    terminal.type(f"{command(database)}")
+    terminal.press("Enter")
+    terminal.wait("largest kernels")
+    terminal.wait("◌", gone=True)
+    for _ in range(20):  # a question may be on its way; it says so then
+        terminal.press("C-z")
+        time.sleep(0.5)
+        if terminal.state("alternate_on") == "0":
+            break
+    restored(terminal)
+    duckdb.connect(database).close()
+    terminal.type("fg")
+    terminal.press("Enter")
+    terminal.wait("largest kernels")
+    terminal.press("q")
     restored(terminal)
 
 

@@ -24,12 +24,12 @@ COLUMNS = (
 
 
 @pytest.mark.parametrize(
-    ("width", "shown"), [(60, "name n mean rare"), (30, "name n mean"), (20, "name n"), (5, "name n")]
+    ("width", "shown"), [(60, "name n mean rare"), (30, "name n mean"), (20, "name n"), (16, "name n"), (5, "name n")]
 )
 def test_the_least_important_columns_go_first(width: int, shown: str) -> None:
     placed = fitted(COLUMNS, width)
     assert [one.column.key for one in placed] == shown.split()
-    assert placed[-1].start + placed[-1].width == max(width, 17)
+    assert placed[-1].start + placed[-1].width == max(width, 8 + 1 + 6)
     assert len(fitted(COLUMNS, width, everything=True)) == len(COLUMNS)
 
 

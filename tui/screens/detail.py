@@ -13,26 +13,39 @@ from textual.widgets import Static
 from kerneldb.errors import KerneldbError
 from kerneldb.tui import numbers, shapes
 from kerneldb.tui.model import Choice, equals
-from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.pane import Copy
 from kerneldb.tui.reasons import why_empty
+from kerneldb.tui.screens.drawn import DrawnPane
 from kerneldb.tui.screens.overview import Box
 from kerneldb.tui.tasks import supersede
 from kerneldb.tui.widgets.columns import Column, text
 from kerneldb.tui.widgets.facts import lines
-from kerneldb.tui.widgets.histogram import Bin, Histogram
+from kerneldb.tui.widgets.histogram import NONE, Bin, Histogram
 from kerneldb.tui.widgets.table import Table
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from kerneldb.api import SignaturePage
+    from kerneldb.api.browsing import LaunchKeys
+    from kerneldb.tui.widgets.rows import Row
 
+SUMS_ONLY: Final = "no single launches: its traces report sums only"
+SHORT_LINES: Final = 2
+NAME_LINES: Final = 4
+"""So many lines of the short name and of the full one; the rest of the page is to be seen without scrolling."""
+LEAST: Final = 20
 BINS: Final = 48
 MOST: Final = 14
+MILLION: Final = 1e6
+WHOLE: Final = 999.95
 
 
 def _measured(value: float | None) -> str:
-    return numbers.UNKNOWN if value is None else f"{value:,.4g}" if abs(value) < 1e6 else numbers.amount(value)  # noqa: PLR2004
+    """Four digits at least; large ones with a prefix."""
+    if value is None or abs(value) >= MILLION:
+        return numbers.amount(value)
+    return f"{value:,.0f}" if abs(value) >= WHOLE else f"{value:.4g}"
 
 
 TIMES: Final = (
@@ -50,12 +63,12 @@ COUNTERS: Final = (
     Column("mean", "mean", 12, _measured, sortable=False),
     Column("min", "min", 10, _measured, sortable=False, rank=2),
     Column("max", "max", 10, _measured, sortable=False, rank=2),
-    text("unit", "unit", 8, sortable=False, rank=1),
-    Column("launches", "n", 5, sortable=False, rank=1),
+    text("unit", "unit", 15, sortable=False, rank=1),
+    Column("launches", "n", 5, sortable=False, rank=2),
     text("method", "matched by", 12, sortable=False, rank=3),
 )
 BOUNDS: Final = (
-    text("rule", "rule", 8, sortable=False),
+    text("rule", "rule", 12, sortable=False),
     text("verdict", "limited by", 18, sortable=False),
     text("detail", "because", 24, stretch=True, sortable=False, rank=1),
     Column("launches", "n", 5, sortable=False),
@@ -94,7 +107,7 @@ LONG: Final = frozenset({"name", "demangled", "match_name", "decoded", "template
 """Facts that would fill the column; the full name stands on top."""
 
 
-class DetailPane(Pane):
+class DetailPane(DrawnPane):
     """Name, histogram, times, replays, counters, what bounds it, facts, and matches elsewhere."""
 
     TITLE = "Kernel"
@@ -123,14 +136,18 @@ class DetailPane(Pane):
         self.launch: dict[str, Any] | None = None
         self._order: tuple[Choice, list[str]] | None = None
         self._launch_index = -1
+        self._launch_keys: LaunchKeys | None = None
         self._steps = self._launch_steps = 0
+        self._stepping = False
+        self._recorded: dict[str, int] = {}
+        self._said = ""
 
     def compose_content(self) -> ComposeResult:
         """One column; facts side by side where there is room."""
         with VerticalScroll(can_focus=False):
             yield Static(id="detail-title", markup=False)
+            yield Static("all launches of the signature", id="detail-scope", markup=False)
             with Horizontal(id="detail-top"):
-                yield Static("all launches of the signature", id="detail-scope", markup=False)
                 yield Histogram()
                 with Vertical(id="detail-rest"):
                     yield Box("times", TIMES, MOST)
@@ -151,23 +168,50 @@ class DetailPane(Pane):
         if self.shell.signature is None:
             order = await self._signatures()
             if not order:
+                self._launch_steps = 0
                 return await why_empty(self.store, self.choice, wanted="launches")
             self.shell.signature = order[0]
         signature_id = self.shell.signature
-        self.page = await self.store.call(lambda database: database.show(signature_id))
-        self._launch_index, self._launch_steps, self.launch = -1, 0, None
         params: dict[str, Any] = {"signature_id": signature_id}
+        recorded = {row["trace"]: row["n"] for row in await self.store.rows("tui_kernels_recorded", params)}
+        self.page = await self.store.call(lambda database: database.show(signature_id))
+        self._recorded, self._said = recorded, ""
+        self._launch_index, self._launch_keys, self.launch = -1, None, None
         replays = await self.store.rows("tui_signature_replays", params)
         self._show(self.page, replays)
         self.ready()
+        self._step_launches()
         traces = Choice(traces=self.choice.traces).selection()
         found = await self.store.rows("tui_histogram", params | {"bins": BINS}, traces)
-        self.query_one(Histogram).show(_bins(found))
+        self.query_one(Histogram).show(_bins(found), self._without_launches(self.choice.traces) or NONE)
         self.query_one("#detail-scope").set_class(bool(self.choice.where.strip()), "-wider")
         return None
 
+    def _without_launches(self, traces: tuple[str, ...]) -> str:
+        """Why no single launch of the signature is among those of `traces` (none: all); empty where one is."""
+        if not self._recorded:
+            return SUMS_ONLY if self.page is not None and self.page.tables["times"] else NONE
+        if not traces or any(name in self._recorded for name in traces):
+            return ""
+        n, outside = numbers.several(sum(self._recorded.values()), "launch", "launches"), list(self._recorded)
+        where = outside[0] if len(outside) == 1 else numbers.several(len(outside), "trace")
+        return f"{n} of it, outside of the Selection: in {where}"
+
+    def shown(self) -> None:
+        """The pane came to the front: perhaps the cursor of another screen is on another kernel by now."""
+        self._stale = self._stale or self._other_wanted
+        super().shown()
+
+    def on_resize(self) -> None:
+        """A long name is cut to lines, whose width is another one now."""
+        if self.page is not None:
+            self._entitle(self.page)
+
+    def _entitle(self, page: SignaturePage) -> None:
+        self.query_one("#detail-title", Static).update(_title(page, max(self.size.width - 4, LEAST), self._said))
+
     def _show(self, page: SignaturePage, replays: list[dict[str, Any]]) -> None:
-        self.query_one("#detail-title", Static).update(_title(page))
+        self._entitle(page)
         known = {key: value for fields in page.sections.values() for key, value in fields.items() if value is not None}
         facts = [(key, _written(key, value)) for key, value in known.items() if key not in LONG]
         half = (
@@ -199,6 +243,7 @@ class DetailPane(Pane):
     def action_step(self, by: int) -> None:
         """The next signature of the Selection."""
         self._steps += by
+        self._launch_steps = 0  # of this page
         supersede(self, "step", self._step)
 
     async def _step(self) -> None:
@@ -223,34 +268,72 @@ class DetailPane(Pane):
         if self.page is None:
             return
         choice = self.choice.changed(level="launch", traces=self.choice.traces if traces is None else traces)
+        if self._refused(choice.traces):
+            return
         for condition in (equals("signature_id", self.page.signature_id), *conditions):
             choice = choice if _demands(choice.where, condition) else choice.narrowed(condition)
         self.shell.choose(where=choice.where, traces=choice.traces, level=choice.level)
         self.shell.show("kernels")
 
+    def _refused(self, traces: tuple[str, ...]) -> bool:
+        """Whether there are no single launches among those of `traces`; then it says why."""
+        missing = self._without_launches(traces)
+        if missing:
+            self.shell.notify(missing, title="No launches to show", markup=False)
+        return bool(missing)
+
     def action_launch(self, by: int) -> None:
         """Say in the title when the next launch was, and how long it took."""
-        self._launch_steps += by
-        supersede(self, "cursor", self._launch)
+        if self._other_wanted or (self.page is not None and not self._refused(self.choice.traces)):
+            self._launch_steps += by
+            self._step_launches()
 
-    async def _launch(self) -> None:
-        """All steps that were asked for by now."""
+    @property
+    def _other_wanted(self) -> bool:
+        """Whether the first page, or that of another signature, is on its way; keys that come by then are about it."""
+        if self.page is None:
+            return self.state == "loading"
+        return bool(self._steps) or self.shell.signature not in {None, self.page.signature_id}
+
+    def _step_launches(self) -> None:
+        """Answer the keys of launches, in one task at a time: while a key is held down, launches are seen to go by."""
+        if self._launch_steps and not self._stepping and not self._other_wanted:
+            self._stepping = True
+            self.run_worker(self._launches, group="cursor")
+
+    async def _launches(self) -> None:
+        try:
+            while self.page is not None and self._launch_steps and not self._other_wanted:
+                by = self._launch_steps
+                if await self._launch(self.page, by):
+                    self._launch_steps -= by
+        except KerneldbError:
+            self._launch_steps = 0
+            raise
+        finally:
+            self._stepping = False
+
+    async def _launch(self, page: SignaturePage, by: int) -> bool:
+        """So many launches on. False where another page has come meanwhile."""
         from kerneldb.api import browsing
 
-        page = self.page
-        if page is None:
-            return
-        selection = Choice(equals("signature_id", page.signature_id), self.choice.traces).selection()
-        keys = await self.store.read(lambda con: browsing.launch_keys(con, selection, None, descending=False))
-        by = self._launch_steps
+        keys = self._launch_keys or await self._keys(page)
         begin = self._launch_index if self._launch_index >= 0 else -1 if by > 0 else 0
         place = (begin + by) % max(len(keys), 1)
-        wanted = keys.slice(place, 1)
-        found = await self.store.read(lambda con: browsing.launch_page(con, wanted))
-        if found and found[0] is not None and page is self.page:
-            self._launch_index, self._launch_steps, self.launch = place, self._launch_steps - by, found[0]
-            said = f"launch {place + 1:,} of {len(keys):,}: {_moment(self.launch)}"
-            self.query_one("#detail-title", Static).update(_title(page, said))
+        found = await self.store.read(lambda con: browsing.launch_page(con, keys.slice(place, 1)))
+        if page is not self.page:
+            return False
+        if found and found[0] is not None:
+            self._launch_index, self._launch_keys, self.launch = place, keys, found[0]
+            self._said = f"launch {place + 1:,} of {len(keys):,}: {_moment(self.launch)}"
+            self._entitle(page)
+        return True
+
+    async def _keys(self, page: SignaturePage) -> LaunchKeys:
+        from kerneldb.api import browsing
+
+        selection = Choice(equals("signature_id", page.signature_id), self.choice.traces).selection()
+        return await self.store.read(lambda con: browsing.launch_keys(con, selection, None, descending=False))
 
     @on(Histogram.Taken)
     def _taken(self, event: Histogram.Taken) -> None:
@@ -263,10 +346,18 @@ class DetailPane(Pane):
 
     @on(Table.Chosen, "#overview-times")
     def _time_chosen(self, event: Table.Chosen) -> None:
-        row = event.table.row
-        if row is not None:
-            phase = () if row["phase"] is None else (equals("phase", row["phase"]),)
-            self._look_at(*phase, traces=(row["trace"],))
+        if event.table.row is not None:
+            self.run_worker(self._look_at_time(event.table.row), group="phase")
+
+    async def _look_at_time(self, row: Row) -> None:
+        """The launches of a row of times; one without a phase stands beside those of the trace that have one."""
+        rows = self.page.tables["times"] if self.page is not None else []
+        phased = any(other["phase"] is not None for other in rows if other["trace"] == row["trace"])
+        phase = row["phase"]
+        if phased and phase is None:
+            (trace,) = await self.store.call(lambda database: database.traces([row["trace"]]).rows())
+            phase = trace["default_phase"]
+        self._look_at(*((equals("phase", phase),) if phased else ()), traces=(row["trace"],))
 
     # What the application asks for.
 
@@ -306,16 +397,24 @@ def _bins(rows: list[dict[str, Any]]) -> list[Bin]:
     return bins
 
 
-def _title(page: SignaturePage, more: str = "") -> Content:
+def _title(page: SignaturePage, width: int, more: str = "") -> Content:
     identity = page.sections["identity"]
     short = identity["short_name"] or identity["name"] or page.signature_id
-    full = identity["demangled"] or identity["name"] or ""
-    parts = [Content.styled(numbers.safe(short), "bold")]
-    if full and full != short:
-        parts.append(Content.styled(numbers.safe(full), "dim"))
-    if more:
-        parts.append(Content.styled(numbers.safe(more), "bold"))
-    return Content("\n").join(parts)
+    full = identity["demangled"] or identity["name"] or short
+    names = [(short, "bold", SHORT_LINES), *([(full, "dim", NAME_LINES)] if full != short else [])]
+    parts = [Content.styled(_begun(name, width, most), style) for name, style, most in names]
+    if any(part.plain.endswith("…") for part in parts):
+        parts.append(Content.styled(f"y {'m' if identity['demangled'] else 'n'} copies the whole name", "dim"))
+    return Content("\n").join([*parts, *([Content.styled(numbers.safe(more), "bold")] if more else [])])
+
+
+def _begun(name: str, width: int, most: int) -> str:
+    """A name, or as many lines of it as there is room for."""
+    # One line more than there may be, so that there are too many where it is cut.
+    lines = [line.plain for line in Content(numbers.cut(name, (most + 1) * width)).wrap(width)]
+    if len(lines) <= most:
+        return numbers.safe(name)
+    return "\n".join([*lines[: most - 1], numbers.cut(lines[most - 1] + "…", width - 1).removesuffix("…") + "…"])
 
 
 def _moment(launch: dict[str, Any]) -> str:

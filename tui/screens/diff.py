@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import on
@@ -70,6 +72,16 @@ COLUMNS: Final = (
 )
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Question:
+    """What is compared: the sides may be others by the time that the answer comes."""
+
+    before: str
+    after: str
+    where: str
+    threshold: float
+
+
 class PickTrace(Window[str]):
     """One trace of all."""
 
@@ -92,14 +104,21 @@ class PickTrace(Window[str]):
 
 def _described(row: Row) -> str:
     facts = (row["label"], row["device_names"], row["source"])
-    counted = f"{numbers.count(row['launches'])} launches" if row["launches"] else "sums only"
+    counted = f"{numbers.count(row['launches'])} launches" if row["launches"] else "no single launches"
     return numbers.fit(f"{row['trace']}  {' · '.join(filter(None, (*facts, counted)))}", PICKED_WIDTH).rstrip()
+
+
+def _untimed(found: Difference) -> str:
+    """Which sides have no GPU time: none of their launches is selected, or all ran under a counter profiler."""
+    sides = [side for side, total_ns in (("A", found.before_ns), ("B", found.after_ns)) if not total_ns]
+    return f"no GPU time of {' and '.join(sides)} counts  " if sides else ""
 
 
 class DiffPane(Pane):
     """Two traces, and a row per kernel that they match by."""
 
     TITLE = "Diff"
+    EXPORTS = "all rows of the comparison, also what did not change"
     DEFAULT_CSS = """
     DiffPane #sides { height: 3; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
     DiffPane #row { height: 2; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
@@ -120,6 +139,8 @@ class DiffPane(Pane):
         self.threshold = 3.0
         self.quiet_shown = False
         self.found: Difference | None = None
+        self.asked: Question | None = None
+        self._comparing: asyncio.Task[Difference] | None = None
         self._sort: tuple[str, bool] | None = None
         self._marked: tuple[str, ...] = ()
         self._followed: tuple[str, ...] = ()
@@ -136,18 +157,28 @@ class DiffPane(Pane):
         self.traces = await self.store.rows("tui_diff_traces")
         names = [row["trace"] for row in self.traces]
         if len(names) < SIDES:
+            self.found = self.asked = None
             one = f"only {names[0]}" if names else "no trace"
             return f"Diff needs two traces, and there is {one}.\n\nkerneldb ingest TRACE"
         self._take_sides(names)
         before, after = self.sides
         assert before is not None  # noqa: S101 (two traces were found)
         assert after is not None  # noqa: S101
-        where, threshold = self.choice.selection().where, self.threshold / 100
-        self.found = await self.store.call(
-            lambda database: database.diff(before, after, where=where, threshold=threshold)
-        )
+        asked = Question(before, after, self.choice.where.strip(), self.threshold)
+        self.found, self.asked = await self._answer(asked), asked
         self._fill()
         return None
+
+    async def _answer(self, asked: Question) -> Difference:
+        """One comparison at a time: none can be interrupted, and those of a few keys would hold up every screen."""
+        while self._comparing is not None and not self._comparing.done():
+            await asyncio.wait([self._comparing])
+        where, threshold = asked.where or None, asked.threshold / 100
+        self._comparing = asyncio.create_task(
+            self.store.call(lambda database: database.diff(asked.before, asked.after, where=where, threshold=threshold))
+        )
+        self._comparing.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return await asyncio.shield(self._comparing)
 
     def _take_sides(self, names: Sequence[str]) -> None:
         """Fill sides that are not chosen: with marked traces, then with those of the Selection, then with any.
@@ -172,7 +203,7 @@ class DiffPane(Pane):
         super().shown()
 
     def _fill(self) -> None:
-        if self.found is None:
+        if self.found is None or self.asked is None:
             return
         rows = ArrowRows(self._table(self.found))
         if self._sort is not None:
@@ -180,7 +211,7 @@ class DiffPane(Pane):
         table = self.query_one(Table)
         table.sort = self._sort
         table.show(rows)
-        self.query_one("#sides", Static).update(self._sums(self.found))
+        self.query_one("#sides", Static).update(self._sums(self.found, self.asked))
         self._tell(table.row)
 
     def _table(self, found: Difference) -> pa.Table:
@@ -195,16 +226,21 @@ class DiffPane(Pane):
 
     # Keys.
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Sides are picked and swapped where there are two; the others act on rows, so they rest behind a sentence."""
+        if action in {"pick", "swap"}:
+            return len(self.traces) >= SIDES
+        if action in {"threshold", "unchanged"}:
+            return self.found is not None and not self.has_class("-sentence")
+        return super().check_action(action, parameters)
+
     def action_pick(self, side: int) -> None:
         """Choose a trace."""
 
         def take(name: str | None) -> None:
-            if name is None:
-                return
-            if name == self.sides[1 - side]:
-                self.sides[1 - side], self._by_hand[1 - side] = self.sides[side], self._by_hand[side]
-            self.sides[side], self._by_hand[side] = name, True
-            self.reload()
+            if name is not None:
+                self.sides[side], self._by_hand[side] = name, True
+                self.reload()
 
         self.shell.push_screen(PickTrace("AB"[side], self.traces, self.sides[side]), take)
 
@@ -217,8 +253,9 @@ class DiffPane(Pane):
     def action_threshold(self, by: int) -> None:
         """A larger (1) or smaller change of a mean is still none."""
         place = THRESHOLDS.index(self.threshold) + by
-        self.threshold = THRESHOLDS[min(max(place, 0), len(THRESHOLDS) - 1)]
-        self.reload()
+        if 0 <= place < len(THRESHOLDS):
+            self.threshold = THRESHOLDS[place]
+            self.reload()
 
     def action_unchanged(self) -> None:
         """Show or hide what did not change."""
@@ -242,13 +279,12 @@ class DiffPane(Pane):
 
     def command(self) -> str | None:
         """The same comparison on the command line."""
-        before, after = self.sides
-        if before is None or after is None:
+        asked = self.asked
+        if asked is None:
             return None
-        percent = f"{self.threshold:g}%"
         everything = ["--all"] if self.quiet_shown else []
-        arguments = ("diff", before, after, "--threshold", percent, *everything)
-        return self.shell.command(*arguments, choice=Choice(self.choice.where))
+        arguments = ("diff", asked.before, asked.after, "--threshold", f"{asked.threshold:g}%", *everything)
+        return self.shell.command(*arguments, choice=Choice(asked.where))
 
     def copies(self) -> list[Copy]:
         """The kernel under the cursor."""
@@ -263,8 +299,6 @@ class DiffPane(Pane):
 
     async def export(self, path: Path) -> int:
         """All rows of the comparison, quiet ones too."""
-        import asyncio
-
         from kerneldb.output import Output, format_of, write
 
         if self.found is None:
@@ -276,9 +310,8 @@ class DiffPane(Pane):
 
     # Texts.
 
-    def _sums(self, found: Difference) -> Content:
+    def _sums(self, found: Difference, asked: Question) -> Content:
         """The traces, their GPU time, and how many rows have which verdict."""
-        before, after = self.sides
         colour = theme.ink(self.app, "red" if found.after_ns > found.before_ns else "green")
         shift = f"  common shift {_change(found.common_shift_pct)}" if found.common_shift_pct else ""
         parts = []
@@ -289,10 +322,11 @@ class DiffPane(Pane):
         hidden = "" if self.quiet_shown else " (hidden: u)"
         quiet = sum(n for verdict, n in found.by_verdict.items() if verdict in QUIET)
         return Content.assemble(
-            Content.styled("A ", "bold"), f"{before}  ", Content.styled("→ B ", "bold"), f"{after}", "\n",
+            Content.styled("A ", "bold"), f"{asked.before}  ", Content.styled("→ B ", "bold"), asked.after, "\n",
             f"GPU time {numbers.duration(found.before_ns)} → {numbers.duration(found.after_ns)}  ",
             Content.styled(f"{_signed(found.after_ns - found.before_ns)} {_change(found.delta_pct)}", f"bold {colour}"),
-            Content.styled(f"{shift}  threshold {self.threshold:g} %", "dim"), "\n",
+            Content.styled(f"{shift}  threshold {asked.threshold:g} %", "dim"), "\n",
+            Content.styled(_untimed(found), theme.ink(self.app, "yellow")),
             *(parts or [Content("nothing to compare")]),
             Content.styled(hidden if quiet else "", "dim"),
         )  # fmt: skip

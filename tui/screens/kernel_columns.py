@@ -2,40 +2,48 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.tui import numbers, shapes
 from kerneldb.tui.widgets.columns import Column, text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import pyarrow as pa
 
     from kerneldb.tui.model import Level
+    from kerneldb.tui.widgets.rows import Row
 
+MILLION: Final = 1e6
+LONGEST_LABEL: Final = 28
 SORTS: Final[dict[Level, tuple[str, bool]]] = {
     "op": ("total_ns", True),
     "kernel": ("total_ns", True),
     "signature": ("total_ns", True),
-    "launch": ("start_ns", False),
+    "launch": ("launch_index", False),
 }
-"""How each level is ordered at first: the column, and whether the largest comes first."""
+"""How each level is ordered at first: the column, and whether the largest comes first.
+
+Launches stand as in their traces: mostly by start, but rocprofv3 writes those of a queue, and copies, apart."""
 
 
 def _rate(value: Any) -> str:
-    return numbers.amount(value) if value is None or value >= 1e3 else f"{value:,.1f}"  # noqa: PLR2004
+    return numbers.amount(value) if value is None or value >= MILLION else numbers.figure(value)
 
 
 def _share(value: float | None) -> str:
-    return numbers.UNKNOWN if value is None else f"{value:.1f}"
+    return numbers.fixed(value, 1)
 
 
 def _ratio(value: float | None) -> str:
-    return numbers.UNKNOWN if value is None else f"{value:.2f}"
+    return numbers.fixed(value, 2)
 
 
-def _ms(value: float | None) -> str:
+def milliseconds(ns: float | None) -> str:
     """Milliseconds since the start of the trace's window: digits enough to tell launches apart."""
-    return numbers.UNKNOWN if value is None else f"{value / 1e6:,.3f}"
+    return numbers.UNKNOWN if ns is None else numbers.fixed(ns / 1e6, 3)
 
 
 _FIGURES: Final = (
@@ -71,11 +79,11 @@ COLUMNS: Final[dict[Level, tuple[Column, ...]]] = {
         *_FIGURES,
     ),
     "launch": (
-        Column("start_ns", "start ms", 11, _ms, shown="offset_ns"),
+        Column("start_ns", "start ms", 11, milliseconds, shown="offset_ns"),
         Column("duration_ns", "duration", 9, numbers.duration),
         text("kernel", "kernel", 22, stretch=True, middle=True, sortable=False, hue="category"),
         text("launch", "grid|block", 16, rank=2, sortable=False),
-        text("op", "operator", 16, rank=3, sortable=False),
+        text("op", "operator", 16, rank=3, sortable=False, middle=True, shown="operator"),
         text("shape", "shape", 18, rank=6, sortable=False),
         text("phase", "phase", 10, rank=7, sortable=False),
         Column("device", "dev", 3, rank=4, sortable=False),
@@ -85,6 +93,18 @@ COLUMNS: Final[dict[Level, tuple[Column, ...]]] = {
         text("trace", "trace", 14, rank=3, sortable=False),
     ),
 }
+
+
+def needed(row: Row) -> dict[str, int]:
+    """The cells that columns of launches need for values which are longer than usual: starts, and found operators."""
+    label = row["operator"] if row["operator"] != row["op"] else None
+    return {"start_ns": len(milliseconds(row["offset_ns"])), "op": min(len(label or ""), LONGEST_LABEL)}
+
+
+def widened(columns: Sequence[Column], widths: Mapping[str, int]) -> list[Column]:
+    """`columns`, with as many cells as are needed by their keys."""
+    wider = [(column, widths.get(column.key, 0)) for column in columns]
+    return [dataclasses.replace(column, width=width) if width > column.width else column for column, width in wider]
 
 
 def decorated(table: pa.Table) -> pa.Table:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kerneldb.tui import shapes
+from kerneldb.tui.model import equals
+from kerneldb.tui.screens.kernel_columns import needed
 from kerneldb.tui.widgets.rows import PAGE, PagedRows, Row
 
 if TYPE_CHECKING:
@@ -26,13 +28,26 @@ def merged(table: pa.Table, more: pa.Table) -> pa.Table:
     return table
 
 
+def op_condition(row: Row, alike: int) -> str:
+    """What the launches of an operator's row meet; `alike` rows, with it, are of this operator.
+
+    One that was found for launches recorded without one is listed apart.
+    """
+    condition = equals("op", row["op"])
+    return condition if alike == 1 else f"{condition} AND {equals('found_by', row['found_by'])}"
+
+
 class LaunchRows(PagedRows):
-    """The launches of the Selection in an order. Their keys are in memory (8 bytes each), pages come when drawn."""
+    """The launches of the Selection in an order. Their keys are in memory (8 bytes each), pages come when drawn.
+
+    `widths` are the cells that columns need for the rows known by now: starts are long where a clock is damaged.
+    """
 
     def __init__(self, pane: KernelsPane, keys: LaunchKeys) -> None:
         super().__init__(len(keys), self._wanted)
         self._pane = pane
         self._keys = keys
+        self.widths: dict[str, int] = {}
 
     @classmethod
     async def made(cls, pane: KernelsPane, order: str, *, descending: bool) -> LaunchRows:
@@ -40,7 +55,7 @@ class LaunchRows(PagedRows):
         from kerneldb.api import browsing
 
         selection = pane.choice.selection()
-        by = None if order == "start_ns" and not descending else order
+        by = None if order == "launch_index" else order
         keys = await pane.store.read(lambda con: browsing.launch_keys(con, selection, by, descending=descending))
         rows = cls(pane, keys)
         if len(keys):
@@ -64,7 +79,7 @@ class LaunchRows(PagedRows):
         except KerneldbError:
             self.forget(number)
         else:
-            self._pane.table.arrived()
+            self._pane.arrived(self)
 
     async def fetch(self, number: int) -> None:
         """Ask for a page."""
@@ -72,7 +87,10 @@ class LaunchRows(PagedRows):
 
         wanted = self._keys.slice(number * PAGE, PAGE)
         found = await self._pane.store.read(lambda con: browsing.launch_page(con, wanted))
-        self.put(number, [None if row is None else _decorated(row) for row in found])
+        page = [None if row is None else _decorated(row) for row in found]
+        for row in filter(None, page):
+            self.widths |= {key: max(width, self.widths.get(key, 0)) for key, width in needed(row).items()}
+        self.put(number, page)
 
 
 def _decorated(row: Row) -> Row:

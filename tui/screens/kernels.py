@@ -9,24 +9,36 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Static
 
-from kerneldb.tui.model import equals, quoted
+from kerneldb.tui import numbers
+from kerneldb.tui.model import both, equals, quoted
 from kerneldb.tui.pane import Copy, Pane
 from kerneldb.tui.reasons import why_empty
-from kerneldb.tui.screens.kernel_columns import COLUMNS, SORTS, decorated
-from kerneldb.tui.screens.kernel_rows import LaunchRows, merged
+from kerneldb.tui.screens.kernel_columns import COLUMNS, SORTS, decorated, widened
+from kerneldb.tui.screens.kernel_rows import LaunchRows, merged, op_condition
 from kerneldb.tui.widgets.facts import kernel_facts
 from kerneldb.tui.widgets.levels import LevelBar
 from kerneldb.tui.widgets.rows import ArrowRows, Row, Rows
 from kerneldb.tui.widgets.table import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from textual.app import ComposeResult
 
     from kerneldb.tui.model import Choice, Level
+    from kerneldb.tui.widgets.columns import Column
 
-COLUMN_OF: Final[dict[str, str]] = {"op": "op", "kernel": "name_id", "signature": "signature_id"}
+COLUMN_OF: Final[dict[str, str]] = {"kernel": "name_id", "signature": "signature_id"}
 TIES: Final = (("n", "descending"), ("key", "ascending"))
 """How `kerneldb top` orders what is equal."""
+UNLISTED: Final = (
+    "No condition selects {}: it is asked of single launches, which these traces do not report. esc, then enter, shows "
+    "one of them; y m copies SQL about all, for ^e."
+)
+LEFT_OUT: Final = (
+    "{} left out: a condition is asked of single launches, which their traces do not report. y m, pressed before "
+    "enter, copies SQL about all."
+)
 
 
 class KernelsPane(Pane):
@@ -119,20 +131,31 @@ class KernelsPane(Pane):
         table = self.table
         table.sort = self._sorts[self.level]
         table.is_marked = lambda row: self._identity(row) in self._marked
-        hidden = self._hidden.get(self.level, ())
-        known = _known(rows) if self.level != "launch" else None
-        table.columns = [
-            column
-            for column in COLUMNS[self.level]
-            if column.title not in hidden and (known is None or column.key in known)
-        ]
+        table.columns = self._columns(rows)
         table.show(rows, at)
         self._shown = self.choice
         self.query_one(LevelBar).count = len(rows)
 
+    def _columns(self, rows: Rows) -> list[Column]:
+        """Those that are wished for and known, wide enough for what is known of the rows."""
+        hidden = self._hidden.get(self.level, ())
+        wanted = [column for column in COLUMNS[self.level] if column.title not in hidden]
+        if isinstance(rows, LaunchRows):
+            return widened(wanted, rows.widths)
+        known = _known(rows)
+        return [column for column in wanted if column.key in known]
+
+    def arrived(self, rows: LaunchRows) -> None:
+        """Launches that were on the way are there; they may have started later than all before."""
+        if self.table.rows is rows:
+            columns = self._columns(rows)
+            if columns != list(self.table.columns):
+                self.table.columns = columns
+            self.table.arrived()
+
     def _identity(self, row: Row) -> Any:
         """What a row stands for, by the row itself: it may be one of the level that was shown before."""
-        return (row["trace_id"], row["launch_index"]) if "launch_index" in row else row["key"]
+        return (row["trace"], row["launch_index"]) if "launch_index" in row else row["key"]
 
     # Keys.
 
@@ -197,17 +220,28 @@ class KernelsPane(Pane):
     def _moved(self, event: Table.Moved) -> None:
         row = event.table.row
         if row is not None:
-            self.shell.signature = row.get("signature_id")
-        if row is not None and self.screen.has_class("-wide"):
+            if self.shell.pane is self:  # an answer may come when another screen is in front
+                self.shell.signature = row.get("signature_id")
+            self._tell(row)
+
+    def on_resize(self) -> None:
+        """There may be room for the facts only now."""
+        if (row := self.table.row) is not None:
+            self._tell(row)
+
+    def _tell(self, row: Row) -> None:
+        if self.screen.has_class("-wide"):
             self.query_one("#kernels-facts", Static).update(kernel_facts(row, self.level))
 
     @on(Table.Chosen)
     def _chosen(self, event: Table.Chosen) -> None:
         row = event.table.row
-        if self._marked and self.level != "launch":
-            self.shell.narrow(self._marked_condition())
+        if self._marked:
+            self._look_at_marked()
         elif row is None:
             return
+        elif not row.get("listed", 1):  # sums alone are known of it, and they meet no condition
+            self.action_detail()
         elif self.level == "op":
             self.shell.choose(where=self.choice.narrowed(self._op_condition(row)).where, level="kernel")
         elif self.level == "kernel":
@@ -215,21 +249,53 @@ class KernelsPane(Pane):
         else:
             self.action_detail()
 
-    def _marked_condition(self) -> str:
-        """One of the marked rows; an unknown value is no member of a list and stands apart."""
-        column, rows = COLUMN_OF[self.level], self.table.rows
-        shown = rows.table.select(["key", "op"]).to_pylist() if isinstance(rows, ArrowRows) else []
-        name = "op" if self.level == "op" else "key"
-        values = {row[name] for row in shown if row["key"] in self._marked}
-        listed = ", ".join(sorted(quoted(value) for value in values if value is not None))
+    def _look_at_marked(self) -> None:
+        """Restrict the Selection to the marked rows. A condition meets none of those that are known by sums alone."""
+        if self.level == "launch":
+            self.shell.narrow(self._marked_launches())
+            return
+        rows = self._marked_rows()
+        sums = [row for row in rows if not row.get("listed", 1)]
+        if len(sums) < len(rows):
+            self.shell.narrow(self._marked_condition([row for row in rows if row not in sums]))
+        if sums:
+            said = LEFT_OUT if len(sums) < len(rows) else UNLISTED
+            self.shell.notify(said.format(numbers.several(len(sums), "marked row")), title="Sums only", markup=False)
+
+    def _marked_condition(self, rows: Sequence[Row]) -> str:
+        """One of `rows`; an unknown value is no member of a list and stands apart."""
+        if self.level == "op":
+            return " OR ".join(map(self._op_condition, rows))
+        column, keys = COLUMN_OF[self.level], {row["key"] for row in rows}
+        listed = ", ".join(sorted(quoted(key) for key in keys if key is not None))
         parts = [f"{column} IN ({listed})"] if listed else []
-        return " OR ".join(parts + ([f"{column} IS NULL"] if None in values else []))
+        return " OR ".join(parts + ([f"{column} IS NULL"] if None in keys else []))
+
+    def _marked_sums(self) -> str:
+        """The statement about marked rows that are known by sums alone; empty where there is none."""
+        rows = [] if self.level == "launch" or not self._marked else self._marked_rows()
+        if all(row.get("listed", 1) for row in rows):
+            return ""
+        named = f"trace IN ({', '.join(map(quoted, self.choice.traces))})" if self.choice.traces else ""
+        condition = both(both("counted", named), self._marked_condition(rows))
+        return f"FROM kernel_rollups WHERE {condition}"
+
+    def _marked_rows(self) -> list[Row]:
+        rows = self.table.rows
+        found = [rows.row(place) for place in range(len(rows))]
+        return [row for row in found if row is not None and row["key"] in self._marked]
+
+    def _marked_launches(self) -> str:
+        """One of the marked launches."""
+        traces = sorted({trace for trace, _ in self._marked})
+        indexes = {name: sorted(index for trace, index in self._marked if trace == name) for name in traces}
+        listed = {name: ", ".join(map(str, indexes[name])) for name in traces}
+        return " OR ".join(f"{equals('trace', name)} AND launch_index IN ({listed[name]})" for name in traces)
 
     def _op_condition(self, row: Row) -> str:
-        """Operators that were found for launches recorded without one are listed apart."""
-        condition, rows = equals("op", row["op"]), self.table.rows
+        rows = self.table.rows
         alike = rows.table["op"].to_pylist().count(row["op"]) if isinstance(rows, ArrowRows) else 1
-        return condition if alike == 1 else f"{condition} AND {equals('found_by', row['found_by'])}"
+        return op_condition(row, alike)
 
     def _kernel_condition(self, row: Row) -> str:
         """By its short name where no other kernel in the list has it: that is what people read."""
@@ -261,12 +327,11 @@ class KernelsPane(Pane):
             Copy("n", "kernel name", row.get("kernel") or ""),
             Copy("i", "signature id", row.get("signature_id") or ""),
             Copy("s", "SQL", self._sql()),
+            Copy("m", "SQL of the marked sums", self._marked_sums()),
         ]
         return [entry for entry in entries if entry.text]
 
     def _sql(self) -> str:
-        from kerneldb.tui.model import both
-
         named = f"trace IN ({', '.join(map(quoted, self.choice.traces))})" if self.choice.traces else ""
         condition = both(named, self.choice.where)
         return "FROM kernels" + (f" WHERE {condition}" if condition else "")

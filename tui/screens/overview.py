@@ -11,8 +11,10 @@ from textual.widgets import Label
 
 from kerneldb.tui import numbers
 from kerneldb.tui.model import equals
-from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.pane import Copy
 from kerneldb.tui.reasons import no_traces, why_empty
+from kerneldb.tui.screens.drawn import DrawnPane
+from kerneldb.tui.screens.kernel_rows import op_condition
 from kerneldb.tui.sums import summed
 from kerneldb.tui.widgets.cards import Cards
 from kerneldb.tui.widgets.columns import Column, text
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 TOP: Final = 10
 LANES: Final = 8
 BINS: Final = 32
+BELOW: Final = {"op": "kernel", "kernel": "signature", "signature": "launch"}
+"""The level that a row of each level is looked at with."""
 MOST_LAUNCHES: Final = 1_000_000
 """Beyond this, busy time (it sorts all launches) is computed only when asked for."""
 
@@ -38,20 +42,24 @@ def _bar(share: float | None) -> str:
     return numbers.bar((share or 0.0) / 100, 10)
 
 
+def _share(share: float | None) -> str:
+    return numbers.fixed(share, 1)
+
+
 TOP_COLUMNS: Final = (
     text("kernel", "largest kernels", 22, stretch=True, sortable=False, hue="category", middle=True),
     Column("n", "n", 10, sortable=False),
     Column("total_ns", "total", 8, numbers.duration, sortable=False),
-    Column("share_pct", "%", 5, lambda value: f"{value or 0:.1f}", sortable=False),
+    Column("share_pct", "%", 5, _share, sortable=False),
     Column("share", "", 10, _bar, right=False, rank=1, sortable=False, hue="category"),
-    Column("cumulative", "Σ %", 5, lambda value: f"{value or 0:.0f}", rank=2, sortable=False),
+    Column("cumulative", "Σ %", 5, lambda value: numbers.fixed(value, 0), rank=2, sortable=False),
     Column("mean_ns", "mean", 8, numbers.duration, rank=1, sortable=False),
 )
 CATEGORY_COLUMNS: Final = (
     text("category", "category", 13, stretch=True, sortable=False, hue="category"),
     Column("n", "n", 10, sortable=False, rank=1),
     Column("total_ns", "total", 8, numbers.duration, sortable=False),
-    Column("share_pct", "%", 5, lambda value: f"{value or 0:.1f}", sortable=False),
+    Column("share_pct", "%", 5, _share, sortable=False),
     Column("share", "", 10, _bar, right=False, sortable=False, hue="category"),
 )
 STREAM_COLUMNS: Final = (
@@ -91,7 +99,7 @@ class Box(Vertical):
         self.table.show(ListRows(rows), cursor)
 
 
-class OverviewPane(Pane):
+class OverviewPane(DrawnPane):
     """Cards, the largest kernels, categories, streams and traces. Enter on anything looks at that."""
 
     TITLE = "Overview"
@@ -120,7 +128,7 @@ class OverviewPane(Pane):
                 with Vertical(classes="overview--column"):
                     yield Box("top", TOP_COLUMNS, TOP)
                     yield Box("traces", TRACE_COLUMNS, 12)
-                with Vertical(classes="overview--column"):
+                with Vertical(classes="overview--column", id="overview-side"):
                     yield Box("categories", CATEGORY_COLUMNS, 19)
                     yield Box("streams", STREAM_COLUMNS, LANES)
             yield Label("Asking the database …", id="overview-hint", markup=False)
@@ -132,7 +140,9 @@ class OverviewPane(Pane):
     async def load(self) -> str | None:
         """Sums first, then what takes longer."""
         selection = self.choice.selection()
-        self._traces = await self.store.rows("tui_overview_traces")
+        from kerneldb.api import browsing
+
+        self._traces = await self.store.read(lambda con: browsing.traces(con, selection.traces))
         if not self._traces:
             return no_traces(self.store.title)
         await self._load_sums(selection)
@@ -148,10 +158,10 @@ class OverviewPane(Pane):
         level = "kernel" if self.choice.level == "launch" else self.choice.level
         groups = await self.store.read(lambda con: browsing.kernels(con, selection, level))
         categories = await self.store.read(lambda con: browsing.kernels(con, selection, "category"))
-        total, sums = sum(groups["total_ns"].to_pylist()), await summed(self.store, self.choice)
+        sums = await summed(self.store, self.choice)
         self._cards = {
-            "GPU time": numbers.duration(total) if groups.num_rows else numbers.UNKNOWN,
-            "launches" if groups.num_rows else "timed launches": _launches(sum(groups["n"].to_pylist()), sums),
+            "GPU time": numbers.duration(_total(groups)),
+            "counted launches" if self._some_left_out else "launches": _launches(sum(groups["n"].to_pylist()), sums),
             f"{level}s": numbers.count(groups.num_rows),
         }
         self._show_cards()
@@ -161,16 +171,31 @@ class OverviewPane(Pane):
         hint = "" if groups.num_rows else (await why_empty(self.store, self.choice)).replace("\n\n", "\n")
         self.query_one("#overview-hint", Label).update(hint)
 
+    @property
+    def _some_left_out(self) -> bool:
+        """Whether traces that are looked at have launches that enter no sums; the status line counts all."""
+        looked_at = [row for row in self._traces if not self.choice.traces or row["trace"] in self.choice.traces]
+        return any(row["launches"] and (row["kind"] != "timeline" or not row["counted"]) for row in looked_at)
+
     async def _load_work(self, selection: Selection) -> None:
         (work,) = await self.store.rows("tui_overview_work", None, selection)
-        if work["signatures"]:
-            self._cards["signatures"] = numbers.count(work["signatures"])
+        if signatures := await self._signatures(selection, work["signatures"]):
+            self._cards["signatures"] = numbers.count(signatures)
         share = 100 * (work["replayed_ns"] or 0) / work["total_ns"] if work["total_ns"] else None
         self._cards["replayed"] = numbers.percent(share)
         if work["energy_mj"] is not None:
             self._cards["energy"] = numbers.energy(work["energy_mj"])
         self._launches = work["launches"] or 0
         self._show_cards()
+
+    async def _signatures(self, selection: Selection, of_launches: int) -> int:
+        """How many, with those that are known by sums alone; a condition meets none of these."""
+        if self.choice.where.strip():
+            return of_launches
+        from kerneldb.api import browsing
+
+        signatures = await self.store.read(lambda con: browsing.kernels(con, selection, "signature"))
+        return int(signatures.num_rows)
 
     async def _load_streams(self, selection: Selection) -> None:
         lanes = await self.store.rows("tui_overview_streams", {"bins": BINS, "lanes": LANES}, selection)
@@ -182,7 +207,8 @@ class OverviewPane(Pane):
             self._cards["busy (b asks)"] = "?"
         elif self._launches:
             (found,) = await self.store.rows("tui_overview_busy", {"names": list(self.choice.traces)}, selection)
-            self._cards["wall"] = numbers.duration(found["span_ns"])
+            # Each device of each trace has a time of its own.
+            self._cards["wall" if found["devices"] == 1 else "wall, summed"] = numbers.duration(found["span_ns"])
             busy = 100 * found["busy_ns"] / found["span_ns"] if found["span_ns"] else None
             self._cards["GPU busy"] = numbers.percent(busy)
         self._ask_busy = False
@@ -229,26 +255,19 @@ class OverviewPane(Pane):
     def _top_chosen(self, event: Table.Chosen) -> None:
         row = event.table.row
         if row is not None:
-            level = row["level"]
-            column = {"op": "op", "kernel": "name_id", "signature": "signature_id"}[level]
-            below = {"op": "kernel", "kernel": "signature", "signature": "launch"}[level]
-            condition = (
-                equals("short_name", row["kernel"])
-                if row["unique"]
-                else equals(column, row["op" if level == "op" else "key"])
-            )
-            self._look_at(self.choice.narrowed(condition).where, level=below)
+            self._look_into(row, row["condition"], level=BELOW[row["level"]])
 
     @on(Table.Chosen, "#overview-categories")
     def _category_chosen(self, event: Table.Chosen) -> None:
         if event.table.row is not None:
-            self._look_at(self.choice.narrowed(equals("category", event.table.row["key"])).where)
+            self._look_into(event.table.row, equals("category", event.table.row["key"]))
 
     @on(Table.Chosen, "#overview-streams")
     def _stream_chosen(self, event: Table.Chosen) -> None:
         row = event.table.row
         if row is not None:
-            condition = f"{equals('device', row['device'])} AND {equals('stream', row['stream'])}"
+            named = ("device", "stream", "process") if row["shared"] else ("device", "stream")
+            condition = " AND ".join(equals(column, row[column]) for column in named)
             self._look_at(self.choice.narrowed(condition).where, traces=(row["trace"],))
 
     @on(Table.Chosen, "#overview-traces")
@@ -260,8 +279,15 @@ class OverviewPane(Pane):
 
     @on(Table.Moved, "#overview-top")
     def _moved(self, event: Table.Moved) -> None:
-        if event.table.row is not None:
+        if event.table.row is not None and self.shell.pane is self:
             self.shell.signature = event.table.row.get("signature_id")
+
+    def _look_into(self, row: Row, condition: str, **changes: Any) -> None:
+        """The launches of a row; where sums alone are known of it, which meet no condition, its largest signature."""
+        if row["listed"] or not row["signature_id"]:
+            self._look_at(self.choice.narrowed(condition).where, **changes)
+        else:
+            self.shell.show_signature(row["signature_id"])
 
     def _look_at(self, where: str, **changes: Any) -> None:
         self.shell.choose(where=where, **changes)
@@ -286,15 +312,30 @@ class OverviewPane(Pane):
 
 
 def _top(groups: pa.Table, level: str) -> list[Row]:
-    names = groups["kernel"].to_pylist()
+    same = groups["op" if level == "op" else "kernel"].to_pylist()
     found, cumulative = [], 0.0
-    for row in groups.slice(0, TOP).to_pylist():
+    for place, row in enumerate(groups.slice(0, TOP).to_pylist()):
         cumulative += row["share_pct"] or 0.0
+        condition = _condition(row, level, same.count(same[place]))
         shown = row["key"] if level == "op" else row["kernel"]
-        unique = level == "kernel" and row["kernel"] is not None and names.count(row["kernel"]) == 1
-        more = {"kernel": shown, "cumulative": cumulative, "level": level, "unique": unique}
+        more = {"kernel": shown, "cumulative": cumulative, "level": level, "condition": condition}
         found.append(_with_share(row, _largest(groups)) | more)
     return found
+
+
+def _condition(row: Row, level: str, alike: int) -> str:
+    """What the launches of a row meet; `alike` rows, with it, have its name. The name is what people read."""
+    if level == "op":
+        return op_condition(row, alike)
+    if level == "kernel" and row["kernel"] is not None and alike == 1:
+        return equals("short_name", row["kernel"])
+    return equals(f"{'name' if level == 'kernel' else level}_id", row["key"])
+
+
+def _total(groups: pa.Table) -> int | None:
+    """The time of all groups; None where none is known. One of launches without durations has none."""
+    known = [total for total in groups["total_ns"].to_pylist() if total is not None]
+    return sum(known) if known else None
 
 
 def _launches(n: int, sums: int) -> str:
@@ -314,13 +355,17 @@ def _largest(groups: pa.Table) -> float | None:
 
 
 def _lane(row: Row, *, several: bool) -> Row:
-    heights = [0.0] * BINS
-    for place, total in zip(row["bins"], row["totals"], strict=True):
-        heights[place] = total
+    """A line of the streams. Of `several` traces each is named; so is each process where a trace has more than one."""
+    heights, shared, total = [0.0] * BINS, row["processes"] > 1, row["total_ns"]
+    for place, height in zip(row["bins"], row["totals"], strict=True):
+        heights[place] = height or 0.0
     name = f"{_or_unknown(row['device'])}:{_or_unknown(row['stream'])}"
+    if shared:
+        name = f"{name} pid {row['process'] or numbers.UNKNOWN}"
     return row | {
         "lane": f"{name} {row['trace']}" if several else name,
-        "busy": min(100.0, 100 * row["total_ns"] / row["span_ns"]),
+        "shared": shared,
+        "busy": None if total is None else min(100.0, 100 * total / row["span_ns"]),
         "sparkline": numbers.sparkline(heights, row["span_ns"] / BINS),
     }
 
@@ -332,8 +377,10 @@ def _or_unknown(value: int | None) -> str:
 def _note(row: Row, chosen: tuple[str, ...]) -> str:
     if row["trace"] in chosen:
         return "◂ selected"
-    if row["kind"] != "timeline":
-        return {"profiled": "counters", "summary": "sums only"}.get(row["kind"], str(row["kind"]))
+    if row["kind"] == "profiled":
+        return "counters"
     if not row["counted"]:
         return "not counted"
+    if row["kind"] != "timeline":
+        return "sums only" if row["kind"] == "summary" else str(row["kind"])
     return f"{row['summed']:,} in sums" if row["summed"] else ""

@@ -13,7 +13,9 @@ from textual.widgets import Static
 
 from kerneldb.errors import UsageError
 from kerneldb.tui import numbers, running, theme
-from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.pane import Copy
+from kerneldb.tui.reasons import why_empty
+from kerneldb.tui.screens.drawn import DrawnPane
 from kerneldb.tui.tasks import supersede
 from kerneldb.tui.widgets.columns import Column, text
 from kerneldb.tui.widgets.gauge import Gauge
@@ -55,7 +57,7 @@ def _signed(value: float | None) -> str:
 
 
 PLAN: Final = (
-    text("category", "category", 14, hue="category"),
+    text("category", "category", 15, hue="category"),
     text("route", "route", 10),
     Column("signatures", "signatures", 10),
     Column("launches", "launches", 9),
@@ -105,13 +107,34 @@ def _after(values: Sequence[Any], value: Any, by: int = 1) -> Any:
     return values[(values.index(value) + by) % len(values)]
 
 
+def replayable(plan: Sequence[Row]) -> float:
+    """Percent of the time that anything replays: recorded calls, inherited ones, and those that are tried."""
+    return float(sum(row["replayable_pct"] for row in plan if row["category"].startswith(TOTAL)))
+
+
+def how_much(plan: Sequence[Row]) -> str:
+    """How much of the time is replayed, and how much of that without a recorded call."""
+    whole = replayable(plan)
+    apart = {row["route"]: row["replayable_pct"] for row in plan if row["category"].startswith(f"{TOTAL} ")}
+    if not apart or not whole:
+        return f"{numbers.percent(whole)} of it replayable"
+    if max(apart.values()) == whole:
+        return f"{numbers.percent(whole)} replayable, all {max(apart, key=lambda route: apart[route])}"
+    parts = ", ".join(f"{numbers.percent(share)} {route}" for route, share in apart.items())
+    return f"{numbers.percent(whole)} replayable ({parts})"
+
+
 class Lines(Table):
-    """A table of few rows, with their sums at its end. Enter replays."""
+    """A table of few rows, with their sums at its end. Enter replays where they are the plan."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "Replay"),
         Binding("s", "sort(True)", "Sort", show=False),
     ]
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Results are not replayed."""
+        return bool(super().check_action(action, parameters)) and (action != "choose" or self.id == "plan")
 
     def show_all(self, rows: Sequence[Row]) -> None:
         """Show `rows` in the order that is wanted; what is unknown comes last, and the sums after it."""
@@ -129,7 +152,7 @@ class Live(Vertical, can_focus=True):
     """The run. It takes the keyboard, so that the keys of the screen work."""
 
 
-class ReplayPane(Pane):
+class ReplayPane(DrawnPane):
     """The plan of the Selection; Enter runs it in a process of its own, which writes the database."""
 
     TITLE = "Replay"
@@ -167,19 +190,22 @@ class ReplayPane(Pane):
         self.run_place = 0
         self.progress: running.Progress | None = None
         self.child: running.Child | None = None
-        self.pausing = False
+        self.stopping = False
 
     def compose_content(self) -> ComposeResult:
         """What is replayed, then the plan, the run or its results, and a line about the row under the cursor."""
         yield Static("", id="head", markup=False)
         yield Lines(PLAN, id="plan")
-        with Live(id="live"):
+        with Live(id="live") as live:
+            live.display = False
             yield Static("", id="bar", markup=False)
             with Horizontal(id="gauges"):
                 for name, title in GAUGES:
                     yield Gauge(title, id=name)
             yield Static("", id="log", markup=False)
-        yield Lines(RESULTS, id="results")
+        results = Lines(RESULTS, id="results")
+        results.display = False
+        yield results
         yield Static("", id="foot", markup=False)
 
     # Data.
@@ -200,8 +226,8 @@ class ReplayPane(Pane):
         request = planning.Request(**self._request())
         try:
             planned = await self.store.call(lambda database: database.plan_replay(request))
-        except UsageError as error:
-            return f"Nothing to replay: {error}"
+        except UsageError:  # of such a request, for one reason only: nothing is selected
+            return await why_empty(self.store, self.choice, wanted="calls")
         self.plan = planning.feasibility(planned.routes)
         self.query_one("#plan", Lines).show_all(self.plan)
         self._show(self.view)
@@ -225,6 +251,9 @@ class ReplayPane(Pane):
 
     @on(Table.Chosen, "#plan")
     def _start_wanted(self) -> None:
+        if not self.is_running and not replayable(self.plan):
+            self.shell.notify("Nothing of the plan can be replayed; its last column says why not.", markup=False)
+            return
         if self.is_running or not self.resumable:
             self.start(resume=False)
             return
@@ -241,7 +270,7 @@ class ReplayPane(Pane):
         order = Order(self.store.address, self._request(), self.settings.options(), resume)
         self.child = running.Child(order, self.command_of_child)
         self.progress = running.Progress()
-        self.pausing = False
+        self.stopping = False
         self._show("live")
         self.run_worker(self._follow(self.child, self.progress), group="replay")
 
@@ -268,25 +297,35 @@ class ReplayPane(Pane):
     def action_stop(self) -> None:
         """End the run; what is replayed by then is kept."""
         if self.child is not None:
-            self.pausing = False
+            self.stopping = True
             self.child.stop()
             self._draw_head()
 
     def action_pause(self) -> None:
         """Stop the run, or go on with the one that was stopped: results so far are in the database meanwhile."""
         if self.child is not None:
-            self.pausing = True
-            self.child.stop()
-            self._draw_head()
+            self.action_stop()
         elif self.resumable:
             self.start(resume=True)
 
     @property
     def resumable(self) -> bool:
         """Whether there is a run that was stopped."""
-        from kerneldb.api.replaying import Files
+        from kerneldb.api.resuming import Files
 
-        return Files.beside(self.store.path).plan.exists()
+        return Files.beside(self.store.path).resumable
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Nothing is stopped where nothing runs, nor paused where nothing could go on; results are of some run."""
+        if not super().check_action(action, parameters):
+            return False
+        if action == "stop":
+            return self.is_running
+        if action in {"last", "older"}:
+            return bool(self.runs)
+        if action == "pause":
+            return self.is_running or self.resumable
+        return True
 
     def busy(self) -> str | None:
         """Ask before a run is stopped."""
@@ -339,6 +378,7 @@ class ReplayPane(Pane):
 
     def _changed(self, *, plan: bool) -> None:
         self.view = "plan"
+        self.progress = None  # what the last run had to say was about other settings
         if plan:
             self.reload()
         else:
@@ -350,10 +390,7 @@ class ReplayPane(Pane):
 
     def action_last(self) -> None:
         """What came of the latest run."""
-        if self.runs:
-            supersede(self, "results", self._show_results)
-        else:
-            self.shell.notify("No replay yet.", markup=False)
+        supersede(self, "results", self._show_results)
 
     def action_older(self, by: int) -> None:
         """The run before (1) or after (-1) the one that is shown."""
@@ -397,6 +434,7 @@ class ReplayPane(Pane):
             self._draw_live()
         self._draw_head()
         self._draw_foot()
+        self.refresh_bindings()
 
     def on_resize(self) -> None:
         """The bar has another width."""
@@ -405,7 +443,8 @@ class ReplayPane(Pane):
     def focus_default(self) -> None:
         """What is shown, where this screen is the one in front."""
         if self.shell.pane is self:
-            self.query_one(f"#{self.view}").focus(scroll_visible=False)
+            shown = self if self.has_class("-sentence") else self.query_one(f"#{self.view}")
+            shown.focus(scroll_visible=False)
 
     @on(Table.Moved)
     def _moved(self) -> None:
@@ -422,12 +461,14 @@ class ReplayPane(Pane):
         said = ""
         if self.view != "live":
             row = self.query_one(f"#{self.view}", Table).row or {}
-            said = row.get("reason") or row.get("reasons") or row.get("energy_reasons") or ""
+            energy = row.get("energy_reasons")
+            said = row.get("reason") or row.get("reasons") or (f"energy: {energy}" if energy else "")
         self.query_one("#foot", Static).update(said)
 
     def _draw_head(self) -> None:
-        lines = [self._title(), self._settings(), self._state()]
-        self.query_one("#head", Static).update(Content("\n").join(lines))
+        # The settings are those of the next run, so they say nothing about results.
+        settings = [] if self.view == "results" else [self._settings()]
+        self.query_one("#head", Static).update(Content("\n").join([self._title(), *settings, self._state()]))
 
     def _title(self) -> Content:
         if self.view == "results" and self.runs:
@@ -442,8 +483,9 @@ class ReplayPane(Pane):
             return Content("")
         return Content.assemble(
             Content.styled("Replay  ", "bold"),
-            f"{numbers.count(total['signatures'])} signatures, {numbers.count(total['launches'])} launches, ",
-            f"{numbers.duration(total['total_ns'])}; {numbers.percent(total['replayable_pct'])} of it replayable",
+            f"{numbers.several(total['signatures'], 'signature')}, ",
+            f"{numbers.several(total['launches'], 'launch', 'launches')}, {numbers.duration(total['total_ns'])}; ",
+            how_much(self.plan),
         )
 
     def _settings(self) -> Content:
@@ -455,14 +497,16 @@ class ReplayPane(Pane):
     def _state(self) -> Content:
         progress = self.progress
         if self.is_running:
-            said = "stopping…" if self.pausing else "running; x stops, space pauses"
+            said = "stopping…" if self.stopping else "running; x stops, space pauses"
             return Content.styled(said, theme.ink(self.app, "yellow"))
         stopped = "; space goes on with the one that was stopped" if self.resumable else ""
         if progress is not None and progress.ended == "failed" and self.view != "results":
-            return Content.styled(f"{progress.message}{stopped}", theme.ink(self.app, "red"))
+            keys = "enter replays" if self.view == "plan" else "p shows the plan"
+            return Content.styled(f"{progress.message}; {keys}{stopped}", theme.ink(self.app, "red"))
         last = "; l shows the last results" if self.runs else ""
+        enter = "enter replays" if replayable(self.plan) else "nothing of it can be replayed: see why not"
         return (
-            Content.styled(f"enter replays{stopped}{last}", "dim")
+            Content.styled(f"{enter}{stopped}{last}", "dim")
             if self.view == "plan"
             else Content.styled(f"p shows the plan{stopped}", "dim")
         )
@@ -473,7 +517,7 @@ class ReplayPane(Pane):
             return
         share = progress.done / progress.total if progress.total else 0.0
         width = min(max(self.size.width - BESIDE_BAR, 4), BAR)
-        left = "" if progress.eta_s is None else f"  {numbers.duration(1e9 * progress.eta_s)} left"
+        left = "" if progress.eta_s is None or progress.ended else f"  {numbers.duration(1e9 * progress.eta_s)} left"
         grades = "  ".join(f"{n} × {grade}" for grade, n in sorted(progress.grades.items()))
         stage = progress.ended or progress.stage
         self.query_one("#bar", Static).update(
@@ -491,7 +535,11 @@ class ReplayPane(Pane):
     def _log(self, progress: running.Progress) -> Content:
         """The kernel at hand, what went wrong, and what did not come out the same, latest first."""
         red = theme.ink(self.app, "red")
-        lines = [Content.assemble(Content.styled("now ", "dim"), progress.kernel)] if progress.kernel else []
+        lines = (
+            [Content.assemble(Content.styled("last " if progress.ended else "now ", "dim"), progress.kernel)]
+            if progress.kernel
+            else []
+        )
         if progress.message:
             lines.append(Content.styled(progress.message, red if progress.ended == "failed" else ""))
         lines += [Content.styled(f"a worker ended: {reason}", red) for reason in progress.deaths[-LAST:][::-1]]

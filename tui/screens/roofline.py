@@ -12,8 +12,10 @@ from textual.widgets import Static
 
 from kerneldb.tui import theme
 from kerneldb.tui.model import equals
-from kerneldb.tui.numbers import amount, count, duration, fit, percent
-from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.numbers import amount, count, duration, fit, percent, several
+from kerneldb.tui.pane import Copy
+from kerneldb.tui.reasons import why_empty
+from kerneldb.tui.screens.drawn import DrawnPane
 from kerneldb.tui.widgets.scatter import Dot, Plane, Roof, Scatter
 
 if TYPE_CHECKING:
@@ -32,9 +34,12 @@ LIST_FROM: Final = 120
 ALIKE: Final = 1.05
 """Roofs that differ by no more are drawn as one: peaks by counters vary with the clock."""
 MOST_ROOFS: Final = 6
+MANY: Final = 999.5
+HIGHEST: Final = 100.05
+"""Percent of what is attainable that are no more than all of it."""
 
 
-class RooflinePane(Pane):
+class RooflinePane(DrawnPane):
     """Dots of kernels below the roofs of their types; where only percentages are known, those against each other."""
 
     TITLE = "Roofline"
@@ -76,7 +81,7 @@ class RooflinePane(Pane):
         selection = self.choice.selection()
         found = await self.store.rows("answer_roofline", None, selection)
         if not found:
-            return "No kernel of the Selection has a duration."
+            return await why_empty(self.store, self.choice, wanted="points")
         held = self.rows[self.place]["signature_id"] if self.rows else self.shell.signature
         counted = [row for row in found if row["intensity"] and row["flops_per_second"]]
         relative = await self._relative() if self.wants_percent or not counted else []
@@ -106,7 +111,8 @@ class RooflinePane(Pane):
         x, y = ("memory_pct", "compute_pct") if self.percent else ("intensity", "flops_per_second")
         dots = [Dot(row[x], row[y], row["total_ns"] / total, row["category"]) for row in self.rows]
         if self.percent:
-            return Plane(dots, (), "% of memory peak", "% of compute peak", percent=True)
+            memory = "DRAM" if all(row["by_dram"] for row in self.rows) else "memory"
+            return Plane(dots, (), f"% of {memory} peak", "% of compute peak", percent=True)
         return Plane(dots, roofs(self.rows), "FLOP/byte", "FLOP/s")
 
     def on_resize(self) -> None:
@@ -125,8 +131,9 @@ class RooflinePane(Pane):
         """The dot to the right (1) or to the left."""
         x = "memory_pct" if self.percent else "intensity"
         order = sorted(range(len(self.rows)), key=lambda place: (self.rows[place][x], place))
-        at = order.index(self.place) + by
-        self._choose(order[min(max(at, 0), len(order) - 1)])
+        if order:
+            at = order.index(self.place) + by
+            self._choose(order[min(max(at, 0), len(order) - 1)])
 
     @on(Scatter.Chosen)
     def _clicked(self, event: Scatter.Chosen) -> None:
@@ -177,11 +184,11 @@ class RooflinePane(Pane):
         """How much of the time the dots stand for."""
         known = sum(row["total_ns"] for row in self.rows)
         missing = sum(row["total_ns"] for row in self.without)
-        parts = [f"{count(len(self.rows))} kernels"]
+        parts = [_signatures(self.rows)]
         if self.without:
             share = percent(100 * missing / ((known + missing) or 1))
-            why = "without counters" if self.percent else "without known FLOPs or bytes"
-            parts.append(f"{count(len(self.without))} {why} left out ({share} of the time)")
+            why = "without counters" if self.percent else "without FLOPs or bytes"
+            parts.append(f"{count(_distinct(self.without))} {why} left out ({share} of the time)")
         if self.percent:
             parts.append(f"percentages only: {self.rows[self.place].get('reason') or 'no peaks'}")
         categories = dict.fromkeys(row["category"] for row in self.rows)
@@ -197,15 +204,17 @@ class RooflinePane(Pane):
 
     def _about(self, row: Row) -> Content:
         head = f"{row['kernel'] or '?'}"
-        facts = [row["category"] or "", row["dtype"] or "", row.get("op") or "", row["trace"]]
-        times = f"{launches(row['n'])}  {duration(row['total_ns'])}"
+        devices = {one.get("device") for one in self.rows}
+        gpu = f"GPU {row['device']}" if len(devices) > 1 and row.get("device") is not None else ""
+        facts = [row["category"] or "", row["dtype"] or "", row.get("op") or "", row["trace"], gpu]
+        times = f"{several(row['n'], 'launch', 'launches')}  {duration(row['total_ns'])}"
         return Content.assemble(
             Content.styled(head, "bold"),
             Content.styled("  " + " · ".join(filter(None, facts)), "dim"),
             "\n",
             f"{times}  {_rates(row, percentages=self.percent)}",
             "\n",
-            Content.styled(_bound(row), "dim"),
+            Content.styled(bound_of(row), "dim"),
         )
 
     def _ranking(self) -> Content:
@@ -232,32 +241,52 @@ def _rates(row: Row, *, percentages: bool) -> str:
     parts = [
         rate(row["flops_per_second"], "FLOP/s"),
         rate(row["bytes_per_second"], "B/s"),
-        f"{row['intensity']:.3g} FLOP/byte",
+        f"{plain(row['intensity'])} FLOP/byte",
     ]
     if row["pct_attainable"] is not None:
         parts.append(f"{percent(row['pct_attainable'])} of attainable")
     return "  ".join(parts)
 
 
-def _bound(row: Row) -> str:
+def bound_of(row: Row) -> str:
+    """What bounds a kernel and by which peaks, or why nobody knows; first of all, why it is above its roof."""
     if row.get("bound") is None:
         return (
             row.get("reason") or "the peaks of this GPU are not known" if "ridge" in row else (row.get("reason") or "")
         )
     side = "below" if row["bound"] == "memory" else "above"
+    ridge = f"{side} the ridge of {plain(row['ridge'])} FLOP/byte"
     peaks = f"{rate(row['peak_flops_per_second'], 'FLOP/s')} and {rate(row['peak_bytes_per_second'], 'B/s')}"
-    return f"{row['bound']} bound: {side} the ridge of {row['ridge']:.3g} FLOP/byte; peaks {peaks}; by {row['method']}"
+    return f"{_above(row)}{row['bound']} bound: {ridge}; peaks {peaks}; by {row['method']}"
+
+
+def _above(row: Row) -> str:
+    """Why a kernel came out better than attainable: what it did is known from its shapes, not how it did it."""
+    if (row["pct_attainable"] or 0.0) <= HIGHEST:
+        return ""
+    why = "caches served some of the bytes" if row["bound"] == "memory" else "it did less, or clocks were higher"
+    return f"above its roof, so {why}; "
+
+
+def _distinct(rows: Sequence[Row]) -> int:
+    return len({row["signature_id"] for row in rows})
+
+
+def _signatures(rows: Sequence[Row]) -> str:
+    """How many signatures there are; one has a dot per trace and device."""
+    found = several(_distinct(rows), "signature")
+    return found if _distinct(rows) == len(rows) else f"{found} in {count(len(rows))} dots"
+
+
+def plain(value: float) -> str:
+    """Three digits, and no power of ten where the number is large."""
+    return f"{value:,.0f}" if value >= MANY else f"{value:.3g}"
 
 
 def rate(value: float, unit: str) -> str:
     """A rate with its prefix: 989 TFLOP/s."""
     text = amount(value)
     return f"{text}{unit}" if text[-1].isalpha() else f"{text} {unit}"
-
-
-def launches(number: int) -> str:
-    """How many launches, in words that fit one as well."""
-    return f"{count(number)} launch{'' if number == 1 else 'es'}"
 
 
 def roofs(rows: Sequence[Row]) -> tuple[Roof, ...]:
@@ -269,12 +298,13 @@ def roofs(rows: Sequence[Row]) -> tuple[Roof, ...]:
             continue
         names = next((names for *sizes, names in found if _alike(sizes, (height, slope))), None)
         if names is None:
-            found.append((height, slope, [row["dtype"] or "?"]))
-        elif (row["dtype"] or "?") not in names:
-            names.append(row["dtype"] or "?")
+            names = []
+            found.append((height, slope, names))
+        if row["dtype"] and row["dtype"] not in names:
+            names.append(row["dtype"])
     highest = sorted(found, reverse=True)[:MOST_ROOFS]
     return tuple(
-        Roof(height, slope, f"{', '.join(names)} {rate(height, 'FLOP/s')}, {rate(slope, 'B/s')}")
+        Roof(height, slope, f"{', '.join(names) or 'unknown type'} {rate(height, 'FLOP/s')}, {rate(slope, 'B/s')}")
         for height, slope, names in highest
     )
 
@@ -285,13 +315,14 @@ def _alike(one: Sequence[float], other: Sequence[float]) -> bool:
 
 def _no_work(found: Sequence[Row]) -> str:
     """Why there is no dot, and what gives some."""
-    total = sum(row["total_ns"] for row in found)
+    signatures = several(_distinct(found), "kernel signature")
+    total = duration(sum(row["total_ns"] for row in found))
     return "\n".join(
         [
-            f"No FLOPs known of the {count(len(found))} kernels of the Selection ({duration(total)}).",
+            f"No FLOPs known of the {signatures} of the Selection ({total}).",
             "",
             "Record with shapes (kerneldb record, or record_shapes=True),",
-            "ingest counters of Nsight Compute, or note what you know:",
+            "ingest counters that count them, or note what you know:",
             "kerneldb annotate --where … --flops 2*8192^3 --bytes 3*8192^2",
         ]
     )

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.widgets import Static
 
+from kerneldb.output.text import display_width
+from kerneldb.output.values import python_values
 from kerneldb.tui import numbers
 from kerneldb.tui.model import equals
 from kerneldb.tui.pane import Copy, Pane
 from kerneldb.tui.tasks import supersede
 from kerneldb.tui.widgets.columns import Column, plain
-from kerneldb.tui.widgets.rows import ArrowRows, python_values
+from kerneldb.tui.widgets.complaint import Complaint
+from kerneldb.tui.widgets.rows import ArrowRows
 from kerneldb.tui.widgets.sqledit import SqlEdit
 from kerneldb.tui.widgets.table import Table
 
@@ -31,9 +33,11 @@ MOST: Final = 100_000
 
 FIRST: Final = """SELECT category, count(*) AS n, sum(duration_ns) AS total_ns
 FROM selection
+WHERE timing = 'timeline' AND counted
 GROUP BY category
 ORDER BY total_ns DESC"""
 
+HINT: Final = "^j runs, esc leaves the editor; the selected launches are `selection`"
 OLDER: Final = "the rows below are those of the statement before"
 
 NARROWEST, WIDEST, SAMPLE = 4, 40, 200
@@ -73,6 +77,7 @@ class SqlPane(Pane):
     """The editor on top, the message or the rows below it. `selection` are the selected launches."""
 
     TITLE = "SQL"
+    EXPORTS = "all rows of the statement that ran last"
     DEFAULT_CSS = """
     SqlPane #sql-status { height: auto; max-height: 10; padding: 0 1; color: $text-muted; }
     SqlPane #sql-status.-problem { color: $text-error; }
@@ -97,7 +102,7 @@ class SqlPane(Pane):
     def compose_content(self) -> ComposeResult:
         """Editor, status, table."""
         yield SqlEdit(FIRST)
-        yield Static("^j runs; the selected launches are the table `selection`", id="sql-status", markup=False)
+        yield Complaint(HINT, id="sql-status")
         yield Table(everything=True, id="sql-table")
 
     @property
@@ -165,6 +170,8 @@ class SqlPane(Pane):
             older = "" if self._ran is None else f"\n{OLDER}"
             self._say(f"{error}{older}", problem=True)
         else:
+            if text != self._ran:
+                self.table.scroll_to(x=0, animate=False, force=True)
             self._ran, self._failed = text, False
             self._show(table, more=more)
         finally:
@@ -179,9 +186,9 @@ class SqlPane(Pane):
         self._say(f"the first {count}; there are more, e exports all" if more else count)
 
     def _say(self, text: str, *, problem: bool = False) -> None:
-        status = self.query_one("#sql-status", Static)
+        status = self.query_one("#sql-status", Complaint)
         status.set_class(problem, "-problem")
-        status.update(text)
+        status.say(text)
 
     @on(Table.SortWanted)
     def _sort_wanted(self, event: Table.SortWanted) -> None:
@@ -266,10 +273,19 @@ def _column(name: str, table: pa.Table) -> Column:
 
     kind = table.schema.field(name).type
     number = bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-    values = python_values(table[name].slice(0, SAMPLE))
+    values = _samples(table[name], number=number)
     written = _writer(name, values)
-    width = max([len(written(value)) for value in values] + [len(name) + 1, NARROWEST])
-    return Column(name, name, min(width, WIDEST), written, right=number, sortable=_sortable(table.select([name])))
+    sizes = [display_width(numbers.safe(text)) for text in (name + " ", *map(written, values))]
+    width = max(*sizes, NARROWEST) if number else min(max(*sizes, NARROWEST), WIDEST)
+    return Column(name, name, width, written, right=number, sortable=_sortable(table.select([name])))
+
+
+def _samples(column: pa.ChunkedArray, *, number: bool) -> list[Any]:
+    """The first values; of numbers also the least and the greatest, for a number that is cut is another one."""
+    import pyarrow.compute as pc
+
+    values = python_values(column.slice(0, SAMPLE))
+    return values + list(pc.min_max(column).as_py().values()) if number else values
 
 
 def _named_once(table: pa.Table) -> pa.Table:
@@ -302,7 +318,7 @@ def _sortable(column: pa.Table) -> bool:
 
 
 def _writer(name: str, values: list[Any]) -> Callable[[Any], str]:
-    """As `kerneldb query` writes the column: decimals follow the largest of its first values."""
+    """As `kerneldb query` writes the column: decimals follow its largest value."""
     from kerneldb.output.text import format_column
 
     largest = max((value for value in values if isinstance(value, float)), key=abs, default=None)

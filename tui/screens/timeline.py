@@ -7,25 +7,30 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.content import Content
 from textual.widgets import Static
 
 from kerneldb.api import timeline
 from kerneldb.api.timeline import Axis, Lane, Seen, Stretch
 from kerneldb.tui import theme
 from kerneldb.tui.model import both, equals
-from kerneldb.tui.numbers import count, duration, percent
-from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.pane import Copy
+from kerneldb.tui.reasons import why_empty
+from kerneldb.tui.screens.drawn import DrawnPane
 from kerneldb.tui.screens.timeline_asking import MOST_NAMED, First, Wanted
-from kerneldb.tui.screens.timeline_rows import Board, facts_of, sentence_for
+from kerneldb.tui.screens.timeline_rows import Board, about_gap, about_launch, legend, sentence_for
 from kerneldb.tui.tasks import supersede
-from kerneldb.tui.widgets.gantt import Gantt, Pointer, clock, columns_in
+from kerneldb.tui.turns import Turns, in_turn
+from kerneldb.tui.widgets.gantt import Gantt, Pointer, columns_in
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
+    from textual.content import Content
 
     from kerneldb.tui.app import KerneldbApp
     from kerneldb.tui.model import Choice
+
+    Place = tuple[Lane | None, tuple[int, int]]
+    Walk = tuple[timeline.Direction, bool]
 
 Row = dict[str, Any]
 
@@ -35,7 +40,7 @@ PAN: Final = 0.25
 ZOOM: Final = 0.5
 
 
-class TimelinePane(Pane):
+class TimelinePane(DrawnPane):
     """Lanes by device and stream, with a cursor whose launch is told below."""
 
     TITLE = "Timeline"
@@ -78,9 +83,11 @@ class TimelinePane(Pane):
         self.cursor_ns = 0
         self.mark_ns: int | None = None
         self.launch: Row | None = None
+        self._told: tuple[Place, Row | None] | None = None
         self._sought: str | None = None
         self._columns = 0
         self._first = First()
+        self.turns: Turns[Walk] = Turns(self._step)
 
     def compose_content(self) -> ComposeResult:
         """The lanes, the colours, the launch under the cursor."""
@@ -99,8 +106,9 @@ class TimelinePane(Pane):
         """The axis and everything on it; then what is in view."""
         self._columns = self._width
         axis, whole = await self._first.answer(self.store, self.choice.selection(), self._columns)
+        self._told = None
         if not axis.traces:
-            return sentence_for(axis)
+            return sentence_for(axis) if axis.left_out else await why_empty(self.store, self.choice)
         if axis != self.axis:
             self.axis, self.first_ns, self.last_ns = axis, 0, axis.end_ns
             self.cursor_ns, self.lane, self.mark_ns, self.launch = 0, None, None, None
@@ -129,7 +137,7 @@ class TimelinePane(Pane):
         return chart.columns if chart.size.width else columns_in(self.shell.size.width)
 
     def _stretch(self, first_ns: int, last_ns: int) -> Stretch:
-        return Stretch.of(first_ns, last_ns, self._width)
+        return self.axis.stretch(first_ns, last_ns, self._width)
 
     async def _lanes(self, stretch: Stretch) -> Seen:
         axis, selection = self.axis, self.choice.selection()
@@ -145,25 +153,40 @@ class TimelinePane(Pane):
 
     async def _more(self) -> None:
         """Ask for what comes after the bins, in one go: phases, names of wide launches, the launch under the cursor."""
-        stretch, board = self._stretch(self.first_ns, self.last_ns), self.board
-        held, named = self._holds(self.launch), board.view.launches <= MOST_NAMED
-        lane, selection = None if held else self.lane, self.choice.selection()
+        stretch, board, place = self._stretch(self.first_ns, self.last_ns), self.board, self._place()
+        known, named = self._known, board.view.launches <= MOST_NAMED
+        lane, selection = None if known else self.lane, self.choice.selection()
         wanted = Wanted(self.axis, selection, stretch, board.has_phases, named, lane, self._span())
         more = await self.store.read(wanted.ask)
         board.phases, board.names = more.phases, more.names
-        self.launch = self.launch if held else more.launch
+        if not known:
+            self._learn(place, more.launch)
         if self._everything:
             board.has_phases = bool(board.phases)
         self._draw()
 
-    async def _under_cursor(self) -> None:
-        """Find the launch under the cursor, unless it is the one that is known."""
-        if self.lane is None or self._holds(self.launch):
-            self._tell()
-            return
-        axis, selection, lane, span = self.axis, self.choice.selection(), self.lane, self._span()
-        self.launch = await self.store.read(lambda con: timeline.at(con, axis, selection, lane, span))
-        self._draw()
+    async def _under_cursor(self) -> Row | None:
+        """The launch under the cursor, asked for unless it is known."""
+        if self.lane is not None and not self._known:
+            axis, selection, lane, place = self.axis, self.choice.selection(), self.lane, self._place()
+            self._learn(place, await self.store.read(lambda con: timeline.at(con, axis, selection, lane, place[1])))
+            self._draw()
+        return self.launch if self._known else None
+
+    def _place(self) -> Place:
+        """What the launch under the cursor depends on."""
+        return self.lane, self._span()
+
+    def _learn(self, place: Place, launch: Row | None) -> None:
+        """Take the launch at a `place` for the one under the cursor, unless that went elsewhere meanwhile."""
+        if place == self._place():
+            self.launch, self._told = launch, (place, launch)
+
+    @property
+    def _known(self) -> bool:
+        """Whether `launch` is what is under the cursor, be it none."""
+        place, launch = self._told or (None, None)
+        return self._holds(self.launch) or (place == self._place() and launch is self.launch)
 
     def _span(self) -> tuple[int, int]:
         """The time that the cursor's column shows."""
@@ -187,8 +210,9 @@ class TimelinePane(Pane):
 
     def _moved(self) -> None:
         """The range in view is another one."""
-        self._clamp()
-        supersede(self, "view", self._look)
+        if self.axis.traces:  # else nothing is in view yet
+            self._clamp()
+            supersede(self, "view", self._look)
 
     async def _look(self) -> None:
         self.shell.busy_changed(+1)
@@ -211,6 +235,7 @@ class TimelinePane(Pane):
         self.first_ns = min(max(self.first_ns, 0), max(end - span, 0))
         self.last_ns = self.first_ns + span
 
+    @in_turn
     def action_zoom(self, direction: int) -> None:
         """In (1) or out (-1), around the cursor."""
         factor = ZOOM if direction > 0 else 1 / ZOOM
@@ -221,6 +246,7 @@ class TimelinePane(Pane):
         self.last_ns = self.first_ns + wider
         self._moved()
 
+    @in_turn
     def action_pan(self, direction: int) -> None:
         """A quarter of the view left (-1) or right (1); the cursor stays in its column."""
         before = self.first_ns
@@ -230,6 +256,7 @@ class TimelinePane(Pane):
         self.cursor_ns += self.first_ns - before
         self._moved()
 
+    @in_turn
     def action_column(self, by: int) -> None:
         """The cursor left or right; at the edge the view follows."""
         step = self._stretch(self.first_ns, self.last_ns).step_ns
@@ -245,6 +272,7 @@ class TimelinePane(Pane):
         self.last_ns = self.first_ns + span
         self._moved()
 
+    @in_turn
     def action_lane(self, by: int) -> None:
         """The cursor to another lane."""
         lanes = self.board.lanes
@@ -252,6 +280,7 @@ class TimelinePane(Pane):
             self.lane = lanes[min(max(lanes.index(self.lane) + by, 0), len(lanes) - 1)]
             self._pointed()
 
+    @in_turn
     def action_edge(self, end: int) -> None:
         """The begin (0) or the end (1) of the axis."""
         span = self.last_ns - self.first_ns
@@ -260,20 +289,27 @@ class TimelinePane(Pane):
         self.last_ns = self.first_ns + span
         self._moved()
 
+    @in_turn
     def action_everything(self) -> None:
         """The whole axis."""
         self.first_ns, self.last_ns = 0, self.axis.end_ns
         self._moved()
 
+    @in_turn
     def action_fit(self) -> None:
         """What is measured; else the launch under the cursor; else everything."""
         if self.mark_ns is not None and self.mark_ns != self.cursor_ns:
             self.first_ns, self.last_ns = sorted((self.mark_ns, self.cursor_ns))
             self._moved()
-        elif self.launch is not None:
-            self._fit_launch(self.launch)
         else:
+            supersede(self, "cursor", self._fit_here)
+
+    async def _fit_here(self) -> None:
+        launch = await self._under_cursor()
+        if launch is None:
             self.action_everything()
+        else:
+            self._fit_launch(launch)
 
     def _fit_launch(self, launch: Row) -> None:
         begins, ends = self._times(launch)
@@ -285,25 +321,35 @@ class TimelinePane(Pane):
 
     def action_step(self, direction: timeline.Direction) -> None:
         """The launch before or after the one under the cursor."""
-        supersede(self, "cursor", self._step, direction, same=False)
+        self._walk(direction, same=False)
 
     def action_same(self, direction: timeline.Direction) -> None:
         """The launch before or after of the same kernel signature."""
-        supersede(self, "cursor", self._step, direction, same=True)
+        self._walk(direction, same=True)
 
-    async def _step(self, direction: timeline.Direction, *, same: bool) -> None:
+    def _walk(self, direction: timeline.Direction, *, same: bool) -> None:
+        self.turns.add((direction, same))
+        self.run_worker(self.turns.run, group="walk")
+
+    async def _step(self, walk: Walk, times: int) -> None:
+        """So many launches on from the one under the cursor; of the same signature, or of any."""
+        direction, same = walk
+        held = await self._under_cursor()
         if self.lane is None:
             return
-        axis, selection, lane, held = self.axis, self.choice.selection(), self.lane, self.launch
+        axis, selection, lane = self.axis, self.choice.selection(), self.lane
         start, index = self.cursor_ns - axis.traces[lane.number].shift_ns, -1
         if held:
             start, index = held["start_ns"], held["launch_index"]
         signature = held["signature_id"] if held and same else None
-        step = timeline.Step(direction, start, index, self.last_ns - self.first_ns, signature)
+        step = timeline.Step(direction, start, index, self.last_ns - self.first_ns, signature, times)
         found = await self.store.read(lambda con: timeline.neighbour(con, axis, selection, lane, step))
-        if found is None:
-            self.shell.notify("No further launch in this lane.", markup=False)
-        else:
+        if (axis, selection) != (self.axis, self.choice.selection()):
+            return
+        if found is None or found["steps"] < times:
+            of = " of this kernel" if signature else ""
+            self.shell.notify(f"No further launch{of} in this lane.", markup=False)
+        if found is not None:
             self._go(found)
 
     def _go(self, launch: Row) -> None:
@@ -362,11 +408,13 @@ class TimelinePane(Pane):
 
     # Other keys.
 
+    @in_turn
     def action_measure(self) -> None:
         """Put the mark under the cursor, or take it away."""
         self.mark_ns = self.cursor_ns if self.mark_ns is None else None
         self._draw()
 
+    @in_turn
     def action_filter(self) -> None:
         """Restrict the Selection to launches that began in the measured range, else in the range in view."""
         if self.lane is None:
@@ -381,17 +429,23 @@ class TimelinePane(Pane):
         self.mark_ns = None
         self.shell.narrow(condition)
 
+    @in_turn
     def action_pin(self) -> None:
         """Move the lane under the cursor to the top, or back to its place."""
         if self.lane is not None:
             self.board.pin(self.lane)
             self._draw()
 
+    @in_turn
     def action_open(self) -> None:
         """Everything about the kernel under the cursor."""
-        if self.launch is not None:
-            self._sought = self.launch["signature_id"]
-            self.shell.show_signature(self.launch["signature_id"])
+        supersede(self, "cursor", self._open)
+
+    async def _open(self) -> None:
+        launch = await self._under_cursor()
+        if launch is not None:
+            self._sought = launch["signature_id"]
+            self.shell.show_signature(launch["signature_id"])
 
     def on_cancel(self) -> bool:
         """Take the mark away; else show everything again."""
@@ -406,7 +460,8 @@ class TimelinePane(Pane):
     def choice_changed(self, choice: Choice) -> None:
         """Launches that are left out are no longer under the cursor."""
         del choice
-        self.launch = None
+        self.launch = self._told = None
+        self.turns.clear()
 
     def command(self) -> str | None:
         """Time by stream, as the command line prints it."""
@@ -414,9 +469,9 @@ class TimelinePane(Pane):
 
     def copies(self) -> list[Copy]:
         """The kernel under the cursor."""
-        if self.launch is None:
+        one = self.launch if self._known else None
+        if one is None:
             return []
-        one = self.launch
         where = both(equals("trace", one["trace"]), equals("launch_index", one["launch_index"]))
         return [Copy("n", "kernel name", one["name"] or one["kind"]), Copy("r", "WHERE of this launch", where)]
 
@@ -426,9 +481,12 @@ class TimelinePane(Pane):
     def _clicked(self, event: Gantt.Pointed) -> None:
         lane = self.board.lane_at(event.row)
         if lane is not None:
-            self.lane = lane
-            self.cursor_ns = self.first_ns + event.column * self._stretch(self.first_ns, self.last_ns).step_ns
-            self._pointed()
+            self._point(lane, self.first_ns + event.column * self._stretch(self.first_ns, self.last_ns).step_ns)
+
+    @in_turn
+    def _point(self, lane: Lane, time_ns: int) -> None:
+        self.lane, self.cursor_ns = lane, time_ns
+        self._pointed()
 
     @on(Gantt.Turned)
     def _turned(self, event: Gantt.Turned) -> None:
@@ -460,40 +518,13 @@ class TimelinePane(Pane):
 
     def _tell(self) -> None:
         self.query_one("#launch", Static).update(self._about_launch())
-        self.query_one("#legend", Static).update(self._legend())
-
-    def _legend(self) -> Content:
-        """What the colours are, by their time in view, and how much there is."""
-        shares = self.board.view.categories
-        total = sum(shares.values()) or 1
-        parts: list[Content | str | tuple[str, str]] = []
-        for category, busy in sorted(shares.items(), key=lambda item: -item[1]):
-            colour = theme.ink(self.app, theme.category_hue(category))
-            parts += [Content.styled("■ ", colour), f"{category or 'unknown'} {percent(100 * busy / total)}  "]
-        aligned = "one clock" if self.axis.aligned else "each trace from its begin"
-        launches, lanes = self.board.view.launches, len(self.board.lanes)
-        facts = [f"{count(launches)} launch{'' if launches == 1 else 'es'}", f"{lanes} lane{'' if lanes == 1 else 's'}"]
-        if len(self.axis.traces) > 1:
-            facts.append(aligned)
-        return Content.assemble(*parts, Content.styled(" · ".join(facts), "dim"))
+        room = self.size.width - 2
+        self.query_one("#legend", Static).update(legend(self.board, room, lambda hue: theme.ink(self.app, hue)))
 
     def _about_launch(self) -> Content:
         """Three lines about the launch under the cursor, or about the gap."""
-        measured = ""
-        if self.mark_ns is not None:
-            measured = f"measured {duration(abs(self.cursor_ns - self.mark_ns))}  "
-        one = self.launch
-        if one is None or self.lane is None:
-            where = self.board.title(self.lane) if self.lane else ""
-            return Content.assemble(
-                Content.styled(measured, "bold"), "no launch here  ", Content.styled(where, "dim"), "\n\n"
-            )
-        return Content.assemble(
-            Content.styled(measured, "bold"),
-            Content.styled(one["short_name"] or one["copy_kind"] or one["kind"], "bold"),
-            Content.styled(f"  {one['category'] or ''}  {self.board.title(self.lane)}", "dim"),
-            "\n",
-            "  ".join([f"at {clock(self._times(one)[0], 1)}", *facts_of(one)]),
-            "\n",
-            Content.styled(one["name"] or "", "dim"),
-        )
+        measured = None if self.mark_ns is None else abs(self.cursor_ns - self.mark_ns)
+        where = self.board.title(self.lane) if self.lane else ""
+        if self.launch is None or not self._known:
+            return about_gap(where, measured, known=self._known)
+        return about_launch(self.launch, where, self._times(self.launch)[0], measured)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
+import functools
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api import timeline
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Mapping
 
     import duckdb
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from kerneldb.tui.store import Store
 
     Asked = tuple[object, Selection, int]
+    Found = tuple[Axis, Seen]
     Connection = duckdb.DuckDBPyConnection
 
 Row = dict[str, Any]
@@ -26,39 +28,45 @@ MOST_NAMED: Final = 100_000
 """With more launches in view than this, none is wide enough to be worth looking for its name."""
 NAMES: Final = 400
 LEAST_NAMED_CELLS: Final = 5
+KEPT: Final = 8
+"""So many Selections can be gone back to without asking again."""
 
 
 class First:
     """Asks for the axis of a selection and what lies on it.
 
-    The axis depends on the traces alone, so it stays known for as long as the file has the same contents.
+    The axis depends on the traces alone, so it stays known for as long as the file has the same contents; so do the
+    last few answers.
     """
 
     def __init__(self) -> None:
         self._axis: tuple[object, tuple[str, ...], Axis] | None = None
-        self._ahead: tuple[Asked, asyncio.Task[tuple[Axis, Seen]]] | None = None
+        self._ahead: tuple[Asked, asyncio.Task[Found]] | None = None
+        self._kept: dict[Asked, Found] = {}
 
     def begin(self, store: Store, selection: Selection, columns: int) -> None:
         """Ask now, before anybody waits; `answer` takes it up where it is asked the same of the same contents."""
         asked = store.version(), selection, columns
-        if self._ahead is not None and self._ahead[0] == asked and not self._ahead[1].cancelling():
+        if asked in self._kept or (self._ahead is not None and self._ahead[0] == asked and _goes_on(self._ahead[1])):
             return
         known = self._known(asked)
         task = store.foresee(lambda con: timeline.beginning(con, known, selection, columns))
-        task.add_done_callback(_noticed)
+        task.add_done_callback(functools.partial(self._foreseen, asked))
         self._ahead = asked, task
 
-    async def answer(self, store: Store, selection: Selection, columns: int) -> tuple[Axis, Seen]:
+    async def answer(self, store: Store, selection: Selection, columns: int) -> Found:
         """The axis, and everything on it in as many bins as there are `columns`."""
         asked, ahead = (store.version(), selection, columns), self._ahead
         self._ahead = None
-        if ahead is not None and ahead[0] == asked and not ahead[1].cancelling():
+        if asked in self._kept:
+            found = self._kept.pop(asked)
+        elif ahead is not None and ahead[0] == asked and _goes_on(ahead[1]):
             store.want(ahead[1])
             found = await ahead[1]
         else:
             known = self._known(asked)
             found = await store.read(lambda con: timeline.beginning(con, known, selection, columns))
-        self._axis = asked[0], selection.traces, found[0]
+        self._keep(asked, found)
         return found
 
     def _known(self, asked: Asked) -> Axis | None:
@@ -67,11 +75,24 @@ class First:
             return None
         return self._axis[2]
 
+    def _foreseen(self, asked: Asked, task: asyncio.Task[Found]) -> None:
+        """A failure is told to whoever asks in earnest."""
+        if not task.cancelled() and task.exception() is None:
+            self._keep(asked, task.result())
 
-def _noticed(task: asyncio.Task[Any]) -> None:
-    """A failure is told to whoever asks in earnest."""
-    if not task.cancelled():
-        task.exception()
+    def _keep(self, asked: Asked, found: Found) -> None:
+        """Remember an answer, for as long as the contents are known to be the same."""
+        version, selection, _ = asked
+        if version is None:
+            return
+        self._axis = version, selection.traces, found[0]
+        self._kept = {key: value for key, value in self._kept.items() if key[0] == version} | {asked: found}
+        while len(self._kept) > KEPT:
+            del self._kept[next(iter(self._kept))]
+
+
+def _goes_on(task: asyncio.Task[Any]) -> bool:
+    return not task.cancelled() and not task.cancelling()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

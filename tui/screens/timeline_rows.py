@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, Final
 
+from textual.content import Content
+
 from kerneldb.api.timeline import Seen
-from kerneldb.tui.numbers import amount, count, duration, percent
-from kerneldb.tui.widgets.gantt import Cell, Name, Picture, Row
+from kerneldb.tui import theme
+from kerneldb.tui.numbers import amount, count, duration, figure, percent, several
+from kerneldb.tui.widgets.gantt import Cell, Name, Picture, Row, clock
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kerneldb.api.timeline import Axis, Bin, Label, Lane, Stretch
+    from kerneldb.tui.theme import Hue
 
     Bins = Mapping[int, Bin]
 
-SHOWN_REASONS: Final = 6
+SHOWN_TRACES: Final = 3
+LEAST_TFLOPS: Final = 0.01
+"""Below, a smaller unit says more."""
+MORE: Final = "+{} more  "
 NOTHING: Final = Seen()
 
 
 def sentence_for(axis: Axis) -> str:
-    """Why there is no timeline."""
-    if not axis.left_out:
-        return "No traces yet.\n\nkerneldb ingest TRACE"
-    lines = [f"{trace}: {reason}" for trace, reason in axis.left_out[:SHOWN_REASONS]]
-    more = len(axis.left_out) - SHOWN_REASONS
-    rest = [f"and {more} more"] if more > 0 else []
-    return "\n".join(["No timeline here.", "", *lines, *rest])
+    """Why there is no timeline of the traces that there are."""
+    traces: dict[str, list[str]] = {}
+    for trace, reason in axis.left_out:
+        traces.setdefault(reason, []).append(trace)
+    return "\n".join(["No timeline here.", "", *(f"{_listed(names)}: {reason}" for reason, names in traces.items())])
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first few of `names`, and how many more there are."""
+    more = len(names) - SHOWN_TRACES
+    return ", ".join([*names[:SHOWN_TRACES], *([f"{more} more"] if more > 0 else [])])
 
 
 class Board:
@@ -70,7 +82,8 @@ class Board:
 
     def title(self, lane: Lane) -> str:
         """Trace, device and stream of a lane."""
-        return f"{self._header(lane)} · {'queue' if lane.label.startswith('q') else 'stream'} {lane.label[1:]}"
+        kind = "queue" if lane.label.startswith("q") else "stream"
+        return f"{self._header(lane)} · {kind} {lane.label[1:] or 'not known'}"
 
     def row_of(self, lane: Lane) -> int:
         """The row of a lane in the picture."""
@@ -94,11 +107,11 @@ class Board:
         )
 
     def _overview(self) -> list[float]:
-        """For each bin of the whole axis, the busiest lane."""
+        """For each bin up to the end of the axis, the busiest lane."""
         if self.whole is None:
             return []
         step = self.whole.step_ns
-        shares = [0.0] * self.whole.bins
+        shares = [0.0] * min(self.whole.bins, max(-(-self.axis.end_ns // step), 1))
         for bins in self.everything.lanes.values():
             for place, one in bins.items():
                 if place < len(shares):
@@ -132,10 +145,20 @@ class Board:
 
     def _lane(self, lane: Lane, *, pinned: bool) -> Row:
         bins = self.view.lanes.get(lane, {})
-        span = self.stretch.step_ns * self.stretch.bins if self.stretch else 1
+        # Bins are whole, so the last ones may reach beyond the end of the axis.
+        span = min(self.stretch.last_ns, self.axis.end_ns) - self.stretch.first_ns if self.stretch else 1
         busy = sum(one.busy_ns for one in bins.values())
-        label = f"⚑{lane.label} {self.axis.traces[lane.number].trace}" if pinned else f" {lane.label}"
-        return Row("lane", label, percent(100 * busy / span), self._cells(bins), self._named(lane))
+        label = f"⚑{self._short(lane)} {self.axis.traces[lane.number].trace}" if pinned else f" {lane.label}"
+        # Launches of a lane may overlap, and then take longer than there was time.
+        share = min(100 * busy / max(span, 1), 100.0)
+        return Row("lane", label, percent(share), self._cells(bins), self._named(lane))
+
+    def _short(self, lane: Lane) -> str:
+        """A lane without the header that says its device and its process."""
+        one_device = len({one.device for one in self._ordered}) == 1 or lane.device is None
+        label = lane.label if one_device else f"{lane.device}:{lane.label}"
+        processes = {one.process or "?" for one in self._ordered if one.number == lane.number}
+        return label if len(processes) == 1 else label + _apart(lane.process or "?", processes)
 
     def _cells(self, bins: Bins) -> dict[int, Cell]:
         step = self.stretch.step_ns if self.stretch else 1
@@ -152,15 +175,78 @@ class Board:
         ]
 
 
+def legend(board: Board, room: int, ink: Callable[[Hue], str]) -> Content:
+    """What the colours are, by their time in view, as far as there is room, and how much there is."""
+    shares, facts = board.view.categories, _amounts(board)
+    total = sum(shares.values()) or 1
+    parts: list[Content] = []
+    left = room - len(facts)
+    for place, (category, busy) in enumerate(sorted(shares.items(), key=lambda item: -item[1])):
+        text = f"{category or 'unknown'} {percent(100 * busy / total)}  "
+        left -= len(text) + 2
+        if left < (0 if place == len(shares) - 1 else len(MORE)):
+            parts.append(Content(MORE.format(len(shares) - place)))
+            break
+        parts += [Content.styled("■ ", ink(theme.category_hue(category))), Content(text)]
+    return Content.assemble(*parts, Content.styled(facts, "dim"))
+
+
+def _amounts(board: Board) -> str:
+    """How many launches are in view, how many lanes there are, and how traces share the axis."""
+    facts = [several(board.view.launches, "launch", "launches"), several(len(board.lanes), "lane")]
+    if len(board.axis.traces) > 1:
+        facts.append("one clock" if board.axis.aligned else "each from 0")
+    if board.axis.left_out:
+        facts.append(f"{several(len(board.axis.left_out), 'trace')} without a timeline")
+    return " · ".join(facts)
+
+
+def about_gap(where: str, measured_ns: int | None, *, known: bool) -> Content:
+    """Three lines about the cursor where no launch is, or none is `known` yet."""
+    said = "no launch here" if known else "…"
+    return Content.assemble(_measured(measured_ns), f"{said}  ", Content.styled(where, "dim"), "\n\n")
+
+
+def about_launch(one: dict[str, Any], where: str, at_ns: int, measured_ns: int | None) -> Content:
+    """Three lines about a launch: its kernel and lane, its numbers, its whole name."""
+    return Content.assemble(
+        _measured(measured_ns),
+        Content.styled(one["short_name"] or one["copy_kind"] or one["kind"], "bold"),
+        Content.styled(f"  {one['category'] or ''}  {where}", "dim"),
+        "\n",
+        "  ".join([f"at {clock(at_ns, 1)}", *facts_of(one)]),
+        "\n",
+        Content.styled(one["name"] or "", "dim"),
+    )
+
+
+def _measured(ns: int | None) -> Content:
+    return Content.styled("" if ns is None else f"measured {duration(ns)}  ", "bold")
+
+
 def facts_of(one: dict[str, Any]) -> list[str]:
     """Numbers about a launch, as far as they are known."""
     facts = [f"lasts {duration(one['duration_ns'])}"]
     if one["grid_x"] is not None:
         grid, block = ("×".join(str(one[f"{shape}_{axis}"]) for axis in "xyz") for shape in ("grid", "block"))
         facts.append(f"grid {grid} block {block}")
-    facts += [f"{name} {one[name]}" for name in ("op", "phase") if one[name]]
+    if one["op"]:
+        facts.append(f"op {one['op']}" + (f" ({one['found_by']})" if one["found_by"] else ""))
+    if one["phase"]:
+        facts.append(f"phase {one['phase']}")
     if one["bytes"] is not None:
         facts.append(f"{amount(one['bytes'], 'B')}")
     if one["tflops"] is not None:
-        facts.append(f"{one['tflops']:,.1f} TFLOP/s")
+        facts.append(_rate(one["tflops"]))
     return [*facts, f"launch {count(one['launch_index'])}"]
+
+
+def _rate(tflops: float) -> str:
+    return f"{figure(tflops)} TFLOP/s" if tflops >= LEAST_TFLOPS else amount(1e12 * tflops, "FLOP/s")
+
+
+def _apart(process: str, processes: Collection[str]) -> str:
+    """What tells a process from the others: ids of one job begin alike, and there is little room."""
+    places = zip(*processes, strict=False)
+    alike = sum(1 for _ in itertools.takewhile(lambda characters: len(set(characters)) == 1, places))
+    return f"…{process[alike:]}" if alike > 1 and min(map(len, processes)) > alike else f" {process}"

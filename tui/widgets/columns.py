@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 GAP: Final = 1
 ESSENTIAL: Final = 0
+LEAST: Final = 8
+"""Cells that a column which stretches keeps where there is too little room for all."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,22 +65,27 @@ class Placed:
 
 
 def fitted(columns: Sequence[Column], width: int, *, everything: bool = False) -> list[Placed]:
-    """The columns that fit `width` cells, with their places. With `everything` none is left out: the table scrolls."""
+    """The columns that fit `width` cells, with their places. With `everything` none is left out: the table scrolls.
+
+    Where not even the essential ones fit, those that stretch become narrower first.
+    """
     kept = list(columns)
     while not everything and _needed(kept) > width:
         last = max(range(len(kept)), key=lambda index: (kept[index].rank, index), default=None)
         if last is None or kept[last].rank == ESSENTIAL:
             break
         del kept[last]
-    spare = max(0, width - _needed(kept))
+    spare = width - _needed(kept)
+    spare = max(spare, 0) if everything else spare
     stretching = [column for column in kept if column.stretch]
     placed, start = [], 0
     for column in kept:
         more = 0
         if column.stretch:
             more = spare // len(stretching) + (spare % len(stretching) if column is stretching[0] else 0)
-        placed.append(Placed(column, start, column.width + more))
-        start += column.width + more + GAP
+        taken = max(column.width + more, min(column.width, LEAST))
+        placed.append(Placed(column, start, taken))
+        start += taken + GAP
     return placed
 
 

@@ -58,6 +58,7 @@ _WORK: Final[tuple[tuple[str, str, Callable[[Any], str]], ...]] = (
 
 def kernel_facts(row: Mapping[str, Any], level: Level) -> Content:
     """The facts of a row of the Kernels table; what is not known is left out."""
+    row = {**row, "op": row.get("operator") or row.get("op")}
     title = row.get("key" if level == "op" else "kernel") or row.get("name") or numbers.UNKNOWN
     chosen = (*_ALWAYS, *(_LAUNCH if level == "launch" else _SUMS), *_WORK)
     if level == "op":

@@ -240,16 +240,23 @@ class Gantt(Widget, can_focus=True):
 
     def _times(self) -> list[Segment]:
         picture, width = self.picture, self.columns
-        span = max(picture.last_ns - picture.first_ns, 1)
+        span = max(min(picture.last_ns, picture.whole_ns) - picture.first_ns, 1)
         line = [" "] * width
         for column, label in ticks(picture.first_ns, picture.last_ns, width):
             text = "╵" + label
+            if any(column < over < column + len(text) for over in self._marked()):
+                text = "╵"  # half a time would be another time
             if column + len(text) <= width:
                 line[column : column + len(text)] = text
         return [
             Segment(fit(f"view {duration(span)}", self.label_width), Style(dim=True)),
             *self._pointed("".join(line), Style(dim=True)),
         ]
+
+    def _marked(self) -> list[int]:
+        """The columns of the line of times that are drawn over: where the cursor is, and what is measured."""
+        first, last = self.pointer.measured or (0, -1)
+        return [self.pointer.column, *range(first, last + 1)]
 
     def _pointed(self, text: str, style: Style) -> list[Segment]:
         """The line of times with the column of the cursor, and the measured ones."""
@@ -384,11 +391,21 @@ def _block(share: float, from_below: int, height: int, least: int = 0) -> str:
 
 
 def ticks(first_ns: int, last_ns: int, width: int) -> list[tuple[int, str]]:
-    """Columns and times of marks at round times, at least `TICK` columns apart."""
+    """Columns and times of marks at round times, at least `TICK` columns apart, and more where labels are longer."""
     span = max(last_ns - first_ns, 1)
-    step = next(step for step in _round_steps() if step * width >= TICK * span)
+    steps = (step for step in _round_steps() if step * width >= TICK * span)
+    return next(marks for marks in (_marks(first_ns, last_ns, width, step) for step in steps) if _have_room(marks))
+
+
+def _marks(first_ns: int, last_ns: int, width: int, step: int) -> list[tuple[int, str]]:
+    span = max(last_ns - first_ns, 1)
     first = -(-first_ns // step) * step
     return [((time - first_ns) * width // span, clock(time, step)) for time in range(first, last_ns, step)]
+
+
+def _have_room(marks: Sequence[tuple[int, str]]) -> bool:
+    """Whether each label ends, with its mark and a space, before the next one begins."""
+    return all(column + len(label) + 2 <= after for (column, label), (after, _) in itertools.pairwise(marks))
 
 
 def _round_steps() -> Iterator[int]:
@@ -402,5 +419,7 @@ def clock(ns: int, step_ns: int) -> str:
     for exponent, unit in ((9, "s"), (6, "ms"), (3, "µs")):
         if ns >= 10**exponent:
             digits = max(0, exponent - len(str(step_ns)) + 1)
-            return f"{ns / 10**exponent:,.{digits}f} {unit}"
+            # A float of seconds since 1970 could not hold nanoseconds.
+            whole, rest = divmod(ns, 10**exponent)
+            return f"{whole:,}{f'.{rest:0{exponent}d}'[: digits + 1] if digits else ''} {unit}"
     return f"{ns:,} ns"

@@ -28,6 +28,7 @@ class Gauge(Vertical):
     def __init__(self, title: str, *, id: str | None = None) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id)
         self._title = title
+        self._readings: Sequence[float] = ()
 
     def compose(self) -> ComposeResult:
         """The three parts."""
@@ -37,6 +38,14 @@ class Gauge(Vertical):
 
     def show(self, readings: Sequence[float]) -> None:
         """Show the latest of `readings`; nothing is known where there are none."""
+        self._readings = readings
         self.query_one(Digits).update(f"{readings[-1]:,.0f}" if readings else UNKNOWN)
+        self._draw_line()
+
+    def on_resize(self) -> None:
+        """Readings may come before it is known how many have room."""
+        self._draw_line()
+
+    def _draw_line(self) -> None:
         width = max(self.size.width - 2, 1)
-        self.query_one(".gauge--line", Static).update(sparkline(list(readings)[-width:]))
+        self.query_one(".gauge--line", Static).update(sparkline(list(self._readings)[-width:]))

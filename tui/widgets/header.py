@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from textual.content import Content
 from textual.reactive import reactive
 from textual.widgets import Static
 
+from kerneldb.output.text import shorten
 from kerneldb.tui import numbers
 from kerneldb.tui.screens import PLACES
 from kerneldb.tui.store import READY, Condition
 from kerneldb.tui.sums import summed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import duckdb
     from textual import events
 
     from kerneldb.tui.model import Choice
     from kerneldb.tui.store import Store
 
+    Connection = duckdb.DuckDBPyConnection
+
 KEYS_ONLY: Final = 76
+LEAST_NAME: Final = 16
+"""Characters that are left of a name at least."""
 
 
 class Tabs(Static):
@@ -61,7 +69,8 @@ class Tabs(Static):
 class Facts:
     """What the status line knows: sizes of the file and of the Selection; None is not known yet.
 
-    `launches` are those that are recorded one by one; `summed` of the Selection are known by sums alone.
+    `launches` are those that are recorded one by one; `summed` of the Selection are known by sums alone. Of those
+    matched, `counted` enter sums of time: no profiled ones, and the work of a run once.
     """
 
     devices: tuple[str, ...] = ()
@@ -70,18 +79,28 @@ class Facts:
     total_ns: int | None = None
     matched: int | None = None
     matched_ns: int | None = None
+    counted: int | None = None
     summed: int = 0
     problem: str = ""
 
 
 async def facts_of(store: Store, choice: Choice) -> Facts:
     """Ask for the facts. Without a WHERE text, sums that were made at ingest answer."""
-    (whole,) = await store.rows("tui_status_rollups", {"names": list(choice.traces) or None})
+    whole = await store.read(lambda con: _rolled_up(con, choice))
     devices = tuple(row["device"] for row in await store.rows("tui_devices"))
     if choice.where.strip():
         (found,) = await store.rows("tui_status_launches", None, choice.selection())
         whole |= found
     return Facts(devices=devices, summed=await summed(store, choice), **whole)
+
+
+def _rolled_up(con: Connection, choice: Choice) -> dict[str, Any]:
+    from kerneldb.api import browsing
+    from kerneldb.api.queries import rollups
+
+    con.register("chosen", rollups(con, choice.traces))
+    (found,) = browsing.rows(con, "tui_status_rollups", {"names": list(choice.traces) or None})
+    return found
 
 
 class Status(Static):
@@ -119,14 +138,22 @@ class Status(Static):
         return Content(mark + self._line(self.size.width - 4))
 
     def _line(self, room: int) -> str:
-        """File, GPU, traces, launches, time; where that is too long, GPU and then the name of the file go."""
+        """File, GPU, traces, launches, time; where that is too long, as much of it as has room."""
         parts = self._parts()
-        for dropped in ("device", "file", "traces"):
-            line = " · ".join(text for text in parts.values() if text)
-            if len(line) <= room:
+        for shorter in self._shorter():
+            if len(_joined(parts)) <= room:
                 break
-            parts[dropped] = ""
-        return " · ".join(text for text in parts.values() if text)
+            parts |= shorter
+        over = len(_joined(parts)) - room
+        if over > 0 and parts["traces"]:
+            parts["traces"] = shorten(parts["traces"], max(len(parts["traces"]) - over, LEAST_NAME))
+        return _joined(parts)
+
+    def _shorter(self) -> list[dict[str, str]]:
+        """What goes, one after the other. Traces that were chosen stay: they are part of the Selection."""
+        sums = [{"time": _time(self.facts, share=False)}, {"launches": _matched(self.facts, all_of_it=False)}]
+        chosen = self.choice is not None and self.choice.traces
+        return [{"device": ""}, {"file": ""}, *(sums if chosen else [{"traces": ""}, *sums])]
 
     def _parts(self) -> dict[str, str]:
         facts = self.facts
@@ -141,6 +168,10 @@ class Status(Static):
         }
 
 
+def _joined(parts: Mapping[str, str]) -> str:
+    return " · ".join(text for text in parts.values() if text)
+
+
 def _traces(facts: Facts, choice: Choice | None) -> str:
     if facts.traces is None:
         return ""
@@ -151,20 +182,24 @@ def _traces(facts: Facts, choice: Choice | None) -> str:
     return f"{facts.traces:,} trace{'' if facts.traces == 1 else 's'}"
 
 
-def _matched(facts: Facts) -> str:
+def _matched(facts: Facts, *, all_of_it: bool = True) -> str:
     if facts.launches is None:
         return ""
     matched = facts.matched or 0
     sums = f" + {facts.summed:,} in sums only" if facts.summed else ""
+    if facts.counted is not None and facts.counted != matched:
+        sums = f" ({format(facts.counted, ',') if facts.counted else 'none'} counted){sums}"
+    if not all_of_it:
+        sums = ""
     if matched == facts.launches:
-        return f"{facts.launches:,} launches{sums}"
-    return f"{matched:,} of {facts.launches:,} launches{sums}"
+        return f"{numbers.several(matched, 'launch', 'launches')}{sums}"
+    return f"{matched:,} of {numbers.several(facts.launches, 'launch', 'launches')}{sums}"
 
 
-def _time(facts: Facts) -> str:
+def _time(facts: Facts, *, share: bool = True) -> str:
     if facts.matched_ns is None:
         return ""
-    share = ""
-    if facts.total_ns and facts.matched_ns != facts.total_ns:
-        share = f" ({numbers.percent(100 * facts.matched_ns / facts.total_ns)})"
-    return f"{numbers.duration(facts.matched_ns)} GPU{share}"
+    part = ""
+    if share and facts.total_ns and facts.matched_ns != facts.total_ns:
+        part = f" ({numbers.percent(100 * facts.matched_ns / facts.total_ns)})"
+    return f"{numbers.duration(facts.matched_ns)} GPU{part}"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 HEIGHT: Final = 6
+NONE: Final = "no durations of single launches"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,11 +60,21 @@ class Histogram(Widget, can_focus=True):
             self.low = low
             self.high = high
 
-    def show(self, bins: Sequence[Bin]) -> None:
-        """Draw other bins."""
+    def __init__(self) -> None:
+        super().__init__()
+        self._none = ""
+
+    def show(self, bins: Sequence[Bin], none: str = NONE) -> None:
+        """Draw other bins; where there are none, say `none`."""
+        self._none = none
         self.bins = tuple(bins)
         self.set_class(len(self.bins) < 2, "-flat")  # noqa: PLR2004
         self.place = self.origin = None
+        self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """Without bins there is no range to take."""
+        return bool(self.bins) if action in {"walk", "take"} else True
 
     @property
     def taken(self) -> tuple[int, int] | None:
@@ -98,7 +109,7 @@ class Histogram(Widget, can_focus=True):
         width = self.content_size.width
         axis = self.rich_style + self.get_component_rich_style("histogram--axis", partial=True)
         if len(self.bins) < 2:  # noqa: PLR2004
-            said = self._legend() if self.bins else "no durations of single launches"
+            said = self._legend() if self.bins else self._none if y == 0 else ""
             return Strip([Segment(said, axis)]).adjust_cell_length(width, self.rich_style)
         if y == HEIGHT:
             return Strip([Segment(self._axis(), axis)]).adjust_cell_length(width, self.rich_style)
@@ -109,7 +120,8 @@ class Histogram(Widget, can_focus=True):
     def _bars(self, y: int) -> list[Segment]:
         top = max(one.n for one in self.bins)
         plain = self.rich_style + Style(color=theme.colour(self.app, "blue"))
-        marked = self.rich_style + Style(color=theme.colour(self.app, "orange"), bold=True)
+        underline = self.app.no_color or None
+        marked = self.rich_style + Style(color=theme.colour(self.app, "orange"), bold=True, underline=underline)
         taken = self.taken
         cells = self._cells()
         segments = []

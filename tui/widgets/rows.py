@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import collections
-import datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+
+from kerneldb.output.values import python_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -14,11 +15,6 @@ if TYPE_CHECKING:
 PAGE: Final = 64
 PAGES: Final = 64
 """Pages that are kept; with 64 rows each, far more than any screen shows."""
-
-CYCLE_DAYS: Final = 146_097
-"""Days of 400 years."""
-DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-"""Digits of the fraction of a second, by Arrow's unit."""
 
 Row = dict[str, Any]
 Page = TypeVar("Page")
@@ -82,56 +78,6 @@ class ArrowRows:
 def _rows(table: pa.Table) -> list[Row]:
     columns = [python_values(column) for column in table.columns]
     return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def python_values(column: pa.ChunkedArray) -> list[Any]:
-    """The values of a column; texts for what Python cannot hold: infinite times, years after 9999, nanoseconds."""
-    try:
-        return list(column.to_pylist(maps_as_pydicts="lossy"))
-    except (OverflowError, ValueError):
-        return [_held(value) for value in column]
-
-
-def _held(value: pa.Scalar) -> Any:
-    import pyarrow as pa
-
-    try:
-        return value.as_py(maps_as_pydicts="lossy")
-    except (OverflowError, ValueError):
-        pass
-    kind = value.type
-    if pa.types.is_map(kind):
-        return {str(_held(entry["key"])): _held(entry["value"]) for entry in value.values}
-    if pa.types.is_struct(kind):
-        return {name: _held(inner) for name, inner in value.items()}
-    if pa.types.is_nested(kind):
-        return [_held(inner) for inner in value.values]
-    return _moment(value) if pa.types.is_date(kind) or pa.types.is_timestamp(kind) else str(value.value)
-
-
-def _moment(value: pa.Scalar) -> str:
-    """A date or time of any year as DuckDB writes it (https://duckdb.org/docs/stable/sql/data_types/timestamp)."""
-    import pyarrow as pa
-
-    is_date, number = pa.types.is_date32(value.type), value.value
-    if abs(number) == (2**31 if is_date else 2**63) - 1:
-        return "infinity" if number > 0 else "-infinity"
-    if is_date:
-        return _date(number)
-    digits = DIGITS[getattr(value.type, "unit", "ms")]
-    seconds, fraction = divmod(number, 10**digits)
-    days, second = divmod(seconds, 86_400)
-    after = f".{fraction:0{digits}}".rstrip("0") if fraction else ""
-    zone = "+00" if getattr(value.type, "tz", None) else ""
-    return f"{_date(days)} {datetime.datetime.min + datetime.timedelta(seconds=second):%H:%M:%S}{after}{zone}"
-
-
-def _date(days: int) -> str:
-    """The day so many days after 1970-01-01. The calendar repeats itself every 400 years."""
-    cycles, rest = divmod(days, CYCLE_DAYS)
-    day = datetime.date(1970, 1, 1) + datetime.timedelta(days=rest)
-    year = day.year + 400 * cycles
-    return f"{year:04}-{day:%m-%d}" if year > 0 else f"{1 - year:04}-{day:%m-%d} (BC)"
 
 
 class PagedRows:

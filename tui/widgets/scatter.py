@@ -287,10 +287,13 @@ class Scatter(Widget, can_focus=True):
                     break
 
     def _free(self, grid: list[list[tuple[str, str | None]]], line: int, size: int) -> tuple[int, int] | None:
-        """Line and column with room for a name: near the right end of its roof, else left of it."""
+        """Line and column with room for a name: near the right end of its roof, else left of it.
+
+        Two lines below come last: another roof may lie between.
+        """
         right = self.columns - size - 1
         begin = next((at for at, (_, kind) in enumerate(grid[line]) if kind == "roof"), 0)
-        places = [(line - 1, right), (line + 1, right), (line + 2, right), (line, begin - size - 2)]
+        places = [(line - 1, right), (line + 1, right), (line, begin - size - 2), (line + 2, right)]
         for at, first in places:
             if 0 <= at < self.lines and first > 0:
                 wanted = grid[at][first - 1 : first + size + 1]

@@ -126,7 +126,10 @@ class Table(ScrollView, can_focus=True):
 
     def show(self, rows: Rows, cursor: int = 0) -> None:
         """Draw from `rows`, with the cursor on the row `cursor`."""
+        filled = bool(len(self.rows)) != bool(len(rows))
         self.rows = rows
+        if filled:
+            self.refresh_bindings()
         self._place()
         self.set_reactive(Table.cursor, -1)
         self.cursor = min(max(cursor, 0), max(len(rows) - 1, 0))
@@ -262,7 +265,9 @@ class Table(ScrollView, can_focus=True):
             self.post_message(self.Chosen(self, self.cursor))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Sorting is offered where a column can be sorted by."""
+        """Opening is offered where there is a row, sorting where a column can be sorted by."""
+        if action == "choose":
+            return bool(len(self.rows))
         return action != "sort" or any(column.sortable for column in self._columns)
 
     def action_sort(self, descending: bool) -> None:

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+import re
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.suggester import Suggester
-from textual.widgets import Input, Label, Static
+from textual.widgets import Input, Label
+
+from kerneldb.tui.widgets.complaint import Complaint
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
+
+
+BREAK: Final = "↵"
+"""Stands for the end of a line: the bar has one line, and a comment goes on to the end of its own."""
+
+ENDS: Final = re.compile(r"\r\n?|\n")
+
+
+def _in_a_line(text: str) -> str:
+    return ENDS.sub(BREAK, text.strip())
+
+
+def _in_lines(text: str) -> str:
+    return text.replace(BREAK, "\n")
 
 
 class Words(Suggester):
@@ -24,7 +41,7 @@ class Words(Suggester):
 
     async def get_suggestion(self, value: str) -> str | None:
         """`value` with its last word completed."""
-        start = max(value.rfind(mark) for mark in " (=<>,") + 1
+        start = max(value.rfind(mark) for mark in f" (=<>,{BREAK}") + 1
         last = value[start:]
         if not last:
             return None
@@ -72,12 +89,12 @@ class WhereInput(Input):
         if self._place == -1:
             self._draft = self.value
         self._place = place
-        self.value = self._draft if place == -1 else self.past[place]
+        self.value = self._draft if place == -1 else _in_a_line(self.past[place])
         self.cursor_position = len(self.value)
 
 
 class WhereBar(Vertical):
-    """The line, and under it the engine's message while the text does not work."""
+    """The line, and under it the engine's message while the text does not work. Ends of lines show as `BREAK`."""
 
     DEFAULT_CSS = """
     WhereBar { height: auto; }
@@ -101,6 +118,7 @@ class WhereBar(Vertical):
         super().__init__(id="where")
         self.suggester = Words()
         self._accepted = ""
+        self._begun = ""
 
     def compose(self) -> ComposeResult:
         """A label, the line, the message."""
@@ -112,7 +130,7 @@ class WhereBar(Vertical):
                 select_on_focus=False,
                 id="where-input",
             )
-        yield Static("", classes="wherebar--message", markup=False)
+        yield Complaint(classes="wherebar--message")
 
     @property
     def line(self) -> WhereInput:
@@ -128,26 +146,43 @@ class WhereBar(Vertical):
         """Put the cursor at the end of the line, at once: the next key may be on its way already."""
         self.line.begin()
         self.screen.set_focus(self.line)
+        self._begun = self.line.value
         self.line.cursor_position = len(self.line.value)
 
     def leave(self) -> None:
         """Take back what was being written."""
+        self._write(self._accepted)
         self.accept(self._accepted)
 
     def accept(self, text: str) -> None:
-        """`text` is what all screens look at now."""
+        """`text` is what all screens look at now. A condition that is being written stays."""
         self._accepted = text
         self.remove_class("-bad")
-        if self.line.value != text:
-            self.line.value = text
+        if not self._written:
+            self._write(text)
 
     def refuse(self, text: str, message: str) -> None:
-        """`text` does not work, for the reason `message`; the screens keep what they show."""
-        self.line.value = text
+        """`text` does not work, for the reason `message`; the screens keep what they show.
+
+        The message repeats the text. Where that stands above it already, it is left out: it may fill the terminal.
+        """
+        if not self._written:
+            self._write(text)
+            message = message.removeprefix(f"the condition {text.strip()!r} does not work: ")
         self.add_class("-bad")
-        self.query_one(".wherebar--message", Static).update(message)
+        self.query_one(Complaint).say(message)
+
+    @property
+    def _written(self) -> bool:
+        """Whether something was typed that is not confirmed yet."""
+        return self.editing and self.line.value != self._begun
+
+    def _write(self, text: str) -> None:
+        self._begun = _in_a_line(text)
+        if self.line.value != self._begun:
+            self.line.value = self._begun
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.post_message(self.Given(event.value))
+        self.post_message(self.Given(_in_lines(event.value)))

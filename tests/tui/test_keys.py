@@ -1,0 +1,89 @@
+"""The line of keys: what fits, what is always there, and clicks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kerneldb.tui.widgets.header import Tabs
+from kerneldb.tui.widgets.keys import Keys
+from kerneldb.tui.widgets.sqledit import SqlEdit
+from tests.tui.piloting import driven, opened, press, settled, text_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kerneldb.tui.app import KerneldbApp
+
+
+def line_of(app: KerneldbApp) -> str:
+    """The last line of the screen."""
+    return text_of(app).splitlines()[-1]
+
+
+LAST = "/ Where  ? Keys  q Quit"
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (20, "/ Where  ? Keys"),
+        (30, LAST),
+        (60, f"w Zoom in  s out  a Pan  . Launch  {LAST}"),
+        (80, f"w Zoom in  s out  a Pan  . Launch  n Same  f Fit  {LAST}"),
+        (120, f"w Zoom in  s out  a Pan  . Launch  n Same  f Fit  m Measure  {LAST}"),
+    ],
+)
+def test_keys_that_fit_are_whole_and_those_of_all_screens_stay(trace_database: Path, width: int, shown: str) -> None:
+    async def flow() -> None:
+        async with opened(trace_database, first="timeline", size=(width, 24)) as (app, _):
+            assert line_of(app).strip() == shown
+
+    driven(flow)
+
+
+def test_the_keys_follow_the_keyboard_and_no_widget_is_made(trace_database: Path) -> None:
+    async def flow() -> None:
+        async with opened(trace_database, size=(100, 30)) as (app, pilot):
+            assert "space Mark trace" in line_of(app)
+            await press(pilot, "2")
+            assert "g Level" in line_of(app)
+            assert "Mark trace" not in line_of(app)
+            assert not app.query_one(Keys).children
+            await press(pilot, "slash")
+            assert "g Level" not in line_of(app)
+
+    driven(flow)
+
+
+def test_keys_that_are_text_where_the_keyboard_is_are_not_offered(trace_database: Path) -> None:
+    async def flow() -> None:
+        async with opened(trace_database, first="sql", size=(100, 30)) as (app, pilot):
+            assert line_of(app).strip() == "^j Run  f1 Keys"
+            await press(pilot, "slash", "question_mark")
+            assert app.pane.query_one(SqlEdit).text.startswith("/?")
+            assert not app.editing
+            await press(pilot, "f1")
+            assert app.screen.query("HelpPanel")
+            await press(pilot, "f1", "1", "escape", "2", "slash")
+            assert app.editing
+            assert line_of(app).strip() == "f1 Keys"
+            await press(pilot, "escape")
+            assert line_of(app).strip().endswith(LAST)
+
+    driven(flow)
+
+
+def test_a_click_presses_the_key(trace_database: Path) -> None:
+    async def flow() -> None:
+        async with opened(trace_database, first="kernels", size=(100, 30)) as (app, pilot):
+            place = line_of(app).index("Level")
+            await pilot.click(Keys, offset=(place, 0))
+            await settled(pilot)
+            assert app.choice.level == "signature"
+            await pilot.click(Keys, offset=(98, 0))
+            await settled(pilot)
+            assert (app.choice.level, app.query_one(Tabs).active) == ("signature", "kernels")
+
+    driven(flow)
