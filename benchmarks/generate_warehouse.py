@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import Warehouse
 from kerneldb.warehouse.attach import transaction
+from kerneldb.warehouse.commit import bin_up
 
 if TYPE_CHECKING:
     import duckdb
@@ -114,6 +115,7 @@ def add_trace(con: duckdb.DuckDBPyConnection, trace: int, launches: int) -> None
             con.execute(sql, {"trace": trace, "launches": launches})
         (trace_id,) = con.execute("SELECT md5('t' || $trace)[:16]", {"trace": trace}).fetchone() or ("",)
         con.execute(statement("commit", "roll_up"), {"trace_id": trace_id})
+        bin_up(con, trace_id)
 
 
 def main() -> None:

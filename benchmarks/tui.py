@@ -210,9 +210,11 @@ def one_run(path: Path) -> None:
 def repeat(path: Path, times: int) -> list[dict[str, Any]]:
     """Runs in processes of their own."""
     found = []
+    # An installed program keeps its bytecode.
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     for _ in range(times):
         command = [sys.executable, __file__, str(path), "--one"]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env=kept)
         line = next(line for line in done.stdout.splitlines() if line.startswith("{"))
         found.append(json.loads(line))
     return found
@@ -248,6 +250,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures here too")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
+    if chosen.database and not chosen.database.is_file():
+        parser.error(f"{chosen.database} does not exist")
     if chosen.one:
         one_run(chosen.database)
         return

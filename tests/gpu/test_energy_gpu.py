@@ -32,7 +32,8 @@ def test_energy_grows_with_the_work(tmp_path: Path) -> None:
     items = [item(name, "aten", call, kernel()) for name, call in calls.items()]
     path = write(tmp_path / "plan", *items, item("copy", "memory", None, copy(1 << 16)))
     out = tmp_path / "journal"
-    command = [sys.executable, "-m", "kerneldb.replay", str(path), "--journal", str(out), "--energy-seconds", "40"]
+    given = ["--journal", str(out), "--energy-seconds", "40", "--tries", "1"]  # a made-up kernel: all tries miss it
+    command = [sys.executable, "-m", "kerneldb.replay", str(path), *given]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=300)
     assert done.returncode == 0, done.stderr

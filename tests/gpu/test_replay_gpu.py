@@ -13,6 +13,7 @@ import pytest
 from kerneldb.replay import journal
 from kerneldb.replay.plan import CallSpec, Item, PlannedKernel
 from kerneldb.replay.session import Session, marker
+from kerneldb.replay.timing.interlude import Interlude
 from tests.replay.specs import scalar, spec, tensor
 from tests.replay_worker.plans import copy, item, write
 
@@ -72,3 +73,13 @@ def test_what_was_just_run_comes_out_again(tmp_path: Path, cache: str) -> None:
             continue
         assert one.loop is not None, (name, one.loop_note)
         assert 0.2 < one.loop.time.median_ns / one.time.median_ns < 20, name
+
+
+def test_the_interlude_is_one_launch_of_many_kernels() -> None:
+    interlude = Interlude("cuda:0")
+    with Session(gpu=True) as session:
+        with marker("interlude"):
+            interlude()
+        torch.cuda.synchronize()
+    launched = session.seen["interlude"][0].activities
+    assert len({one.name for one in launched}) >= 10
