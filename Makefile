@@ -6,15 +6,17 @@ BIN := .venv/bin
 PIP_INSTALL := bin/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 # One worker per processor; a worker keeps to neighbouring tests, so that few of the shared databases are made twice.
-PYTEST := $(BIN)/python -m pytest --numprocesses=logical --dist=worksteal
+WORKERS ?= logical
+PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=worksteal
 # What asks the database; command line and reports print what these ask. Left out there: tests marked `slow`, seconds of work around
 # few questions, and tests marked `again`, which ask with the views, macros and statements of a test beside them.
-ASKING := answers closure counters warehouse
+ASKING := $(addprefix tests/,answers closure counters warehouse)
+ON_OLDEST := -p no:cacheprovider -m 'not slow and not again'
 SCHEMA_DOCS ?= kerneldb.schemas.docs
 BENCHMARK_TRACE ?= examples/decoder-h200.json.gz
 
 .DEFAULT_GOAL := help
-.PHONY: help demo environment test lint types imports coverage check check-duckdb15 check-lake docs snapshots screenshots bench clean
+.PHONY: help demo environment test lint types imports coverage check check-duckdb15 check-lake check-oldest docs snapshots screenshots bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -42,11 +44,14 @@ coverage: .venv/.stamp  ## all tests with coverage, which has a floor
 
 check: lint types imports coverage  ## what CI runs, on the newest DuckDB
 
-check-duckdb15: .duckdb15/.stamp  ## the tests that ask a database, on the oldest DuckDB that kerneldb works with
-	PYTHONPATH=$(CURDIR)/.duckdb15 $(PYTEST) -p no:cacheprovider -m 'not slow and not again' $(addprefix tests/,$(ASKING))
+check-duckdb15: .venv/.stamp .duckdb15/.stamp  ## the tests that ask a database, on the oldest DuckDB that kerneldb works with
+	PYTHONPATH=$(CURDIR)/.duckdb15 $(PYTEST) $(ON_OLDEST) $(ASKING)
 
-check-lake: .lake/.stamp  ## the tests of lakes, with DuckDB's extensions, an S3 server and Ray
+check-lake: .venv/.stamp .lake/.stamp  ## the tests of lakes, with DuckDB's extensions, an S3 server and Ray
 	PYTHONPATH=$(CURDIR)/.lake $(PYTEST) --numprocesses=3 -p no:cacheprovider tests/lake
+
+check-oldest: .venv/.stamp .lake/.stamp  ## both in one run: the DuckDB of the lakes is the oldest one
+	PYTHONPATH=$(CURDIR)/.lake $(PYTEST) $(ON_OLDEST) tests/lake $(ASKING)
 
 docs: .venv/.stamp  ## write docs/schema.md from the schema
 	$(BIN)/python -m $(SCHEMA_DOCS)
@@ -65,8 +70,10 @@ clean:  ## remove environments, builds and caches
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.venv/.stamp: pyproject.toml constraints.txt
+.venv/pyvenv.cfg:
 	$(call make-venv,.venv)
+
+.venv/.stamp: pyproject.toml constraints.txt | .venv/pyvenv.cfg
 	.venv/$(PIP_INSTALL) -c constraints.txt -e '.[dev]'
 	@touch $@
 
@@ -76,11 +83,11 @@ clean:  ## remove environments, builds and caches
 	@.venv-demo/$(PIP_INSTALL) -c constraints.txt -e .
 	@touch $@
 
-# These stand before .venv in the search path; all else is the same.
-.duckdb15/.stamp: .venv/.stamp constraints-duckdb15.txt
+# These stand before .venv in the search path; all else is the same. They need nothing of it but pip: `make -j2` makes them beside it.
+.duckdb15/.stamp: constraints-duckdb15.txt | .venv/pyvenv.cfg
 	$(call make-layer,.duckdb15,constraints-duckdb15.txt)
 
-.lake/.stamp: .venv/.stamp constraints-lake.txt
+.lake/.stamp: constraints-lake.txt | .venv/pyvenv.cfg
 	$(call make-layer,.lake,constraints-lake.txt)
 
 define make-layer
