@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from textual.app import App
     from textual.message_pump import MessagePump
     from textual.pilot import Pilot
+    from textual.screen import Screen
 
 CALM_TURNS: Final = 3
 """So many turns of the loop at which nothing is left to do count as calm."""
@@ -59,10 +60,15 @@ async def _calm(pilot: Pilot[Any]) -> None:
     while calm < CALM_TURNS:
         if _ends(app):
             return await _ended(app)
-        if calm == 0 or app.screen._callbacks:  # what widgets do once they are drawn
+        if calm == 0 or _is_undrawn(app.screen):
             await _drawn(pilot)
-        calm = 0 if await _worked(app) or app.screen._callbacks else calm + 1
+        calm = 0 if await _worked(app) or _is_undrawn(app.screen) else calm + 1
     return None
+
+
+def _is_undrawn(screen: Screen[Any]) -> bool:
+    """Whether widgets get other places, or something to do, once a timer of the screen draws it."""
+    return bool(screen._callbacks or screen._layout_required or screen._scroll_required or screen._recompose_required)
 
 
 async def _ended(app: App[Any]) -> None:
