@@ -353,6 +353,10 @@ class Database:
         """(trace, run, trace that counts instead) of those `traces` whose work counts in another one of their run."""
         return queries.counted_instead(self._warehouse, tuple(traces))
 
+    def sums_only(self, traces: Sequence[str] = ()) -> list[str]:
+        """Those of `traces` (all where empty) that hold sums by kernel and no launches: no condition selects any."""
+        return queries.sums_only(self._warehouse, tuple(traces))
+
     def set_run(self, names: str | Sequence[str], run: str | None) -> None:
         """Put the named traces into the run `run` (None: into none)."""
         self._warehouse.set_run(_several(names), run)

@@ -136,9 +136,16 @@ def _wanted(con: Connection, request: Request, timing: Row) -> list[str]:
         ranked = [row for row in ranked if (row["before_ns"] or 0) < request.until_share * (row["all_ns"] or 1)]
     chosen = [row["signature_id"] for row in ranked[: request.top]]
     if not chosen:
-        message = "no launch is selected; see what there is with: kerneldb top --by signature"
-        raise UsageError(message)
+        raise UsageError(_unselected(con, request))
     return chosen
+
+
+def _unselected(con: Connection, request: Request) -> str:
+    sums = [row["trace"] for row in rows(con, "sums_only", {"names": list(request.traces) or None})]
+    if not sums:
+        return "no launch is selected; see what there is with: kerneldb top --by signature"
+    held = f"{sums[0]} holds" if len(sums) == 1 else f"{sums[0]} and {len(sums) - 1:,} more hold"
+    return f"no launch is selected: {held} sums by kernel only; what is replayed comes from a trace of launches"
 
 
 def _settled(routes: Iterable[Mapping[str, Any]], covered: set[str]) -> pa.Table:

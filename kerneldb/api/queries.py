@@ -135,6 +135,7 @@ def _top_relation(con: Connection, by: str, where: str | None, names: Sequence[s
 
     from kerneldb.selection import Selection
 
+    where = where if where and where.strip() else None
     of_launches = where is not None or by in ONLY_OF_LAUNCHES
     source = Selection(where, tuple(names)).relation(con) if of_launches else rollups(con, names)
     keyed = source.select(key_of(by).alias("key"), duckdb.StarExpression())
@@ -170,6 +171,11 @@ def counted_instead(warehouse: Warehouse, names: Sequence[str]) -> list[tuple[st
     """(trace, run, trace that counts instead) of those traces `names` whose work counts in another one of their run."""
     found = rows(warehouse, "counted_instead", names=list(names)) if names else []
     return [(row["trace"], row["run"], row["counted"]) for row in found]
+
+
+def sums_only(warehouse: Warehouse, names: Sequence[str]) -> list[str]:
+    """Those of the traces `names` (all where empty) that hold sums by kernel and no single launches."""
+    return [row["trace"] for row in rows(warehouse, "sums_only", names=list(names) or None)]
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MEGABYTE = 1e6
 REDRAW_S = 0.1
+NAMED = 3
 
 
 def note(message: str) -> None:
@@ -30,6 +31,15 @@ def note_uncounted(database: Database, traces: tuple[str, ...]) -> None:
     """Say of which of the named traces the work counts elsewhere: sums over all traces leave them out."""
     for trace, run, other in database.counted_instead(traces):
         note(f"{trace} repeats work of {other} (run {run}): over all traces {other} counts, of named ones one")
+
+
+def note_sums(database: Database, traces: tuple[str, ...]) -> None:
+    """Say which of the traces a condition leaves out because they hold sums: an answer would seem to cover them."""
+    found = database.sums_only(traces)
+    if found:
+        more = f" and {len(found) - NAMED:,} more" if len(found) > NAMED else ""
+        what = f"{plural(len(found), 'trace holds', 'traces hold')} sums by kernel and no launches to select from"
+        note(f"{what}: {', '.join(found[:NAMED])}{more}; without --where they are listed")
 
 
 def emit(reader: pa.RecordBatchReader, output: Output) -> Written:

@@ -123,3 +123,22 @@ def test_sums_that_are_named_count_among_themselves(tmp_path: Path, capture: Pat
     outcome = CliRunner().invoke(cli, ["--db", str(tmp_path / "k.duckdb"), "top", "--trace", sums, "--csv"])
     assert "void gemm" in outcome.stdout or "gemm" in outcome.stdout
     assert f"{sums} repeats work of r23_cuda_gpu_trace (run run/r23)" in outcome.stderr
+
+
+def test_a_condition_says_which_traces_it_leaves_out(tmp_path: Path, capture: Path) -> None:
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest([capture / FILES[0]])
+    (sums,) = [row["trace"] for row in database.traces().rows()]
+    asked = ["--db", str(tmp_path / "k.duckdb"), "top", "--csv", "--where"]
+    outcome = CliRunner().invoke(cli, [*asked, "kind = 'kernel'"])
+    assert len(outcome.stdout.splitlines()) == 1
+    assert f"1 trace holds sums by kernel and no launches to select from: {sums};" in outcome.stderr
+    outcome = CliRunner().invoke(cli, [*asked, " "])
+    assert len(outcome.stdout.splitlines()) > 1
+    assert outcome.stderr == ""
+    outcome = CliRunner().invoke(cli, ["--db", str(tmp_path / "k.duckdb"), "replay", "--dry-run"])
+    assert outcome.exit_code == 2
+    assert f"{sums} holds sums by kernel only" in outcome.stderr
+    database.ingest([capture])
+    assert database.sums_only() == []
+    assert database.sums_only([sums]) == [sums]
