@@ -63,4 +63,4 @@ SELECT
     s.name_id
 FROM symbols AS s
 LEFT JOIN differences AS d USING (name_id)
-ORDER BY d.n_differences NULLS LAST, sum(s.launches) OVER (PARTITION BY s.name_id) DESC, s.symbol, s.trace;
+ORDER BY d.n_differences NULLS LAST, sum(s.launches) OVER (PARTITION BY s.name_id) DESC, s.symbol, s.trace, s.code_object_id, s.symbol_id;

@@ -47,7 +47,7 @@ per_precision AS (
         any_value(signature_id) AS signature_id,
         max(flops_per_second) AS flops_per_second,
         arg_min(peak_flops_per_second, (-flops_per_second, peak_flops_per_second)) AS peak_flops_per_second,
-        any_value(bytes_per_second) AS bytes_per_second,
+        min(bytes_per_second) AS bytes_per_second,
         any_value(peak_bytes_per_second) AS peak_bytes_per_second
     FROM ncu_roofline
     WHERE level = 'dram'
@@ -61,8 +61,8 @@ per_launch AS (
         any_value(r.signature_id) AS signature_id,
         any_value(d.device_name) AS device_name,
         sum(r.flops_per_second * l.duration_ns) / 1e9 AS flops,
-        any_value(r.bytes_per_second * l.duration_ns) / 1e9 AS moved_bytes,
-        arg_max(r.peak_flops_per_second, r.flops_per_second) AS peak_flops_per_second,
+        min(r.bytes_per_second * l.duration_ns) / 1e9 AS moved_bytes,
+        arg_min(r.peak_flops_per_second, (-r.flops_per_second, r.peak_flops_per_second)) AS peak_flops_per_second,
         any_value(r.peak_bytes_per_second) AS peak_bytes_per_second
     FROM per_precision AS r
     INNER JOIN launches AS l USING (trace_id, launch_index)
@@ -178,4 +178,4 @@ SELECT
     CASE WHEN intensity < ridge THEN 'memory' WHEN intensity >= ridge THEN 'compute' END AS bound,
     signature_id
 FROM rated
-ORDER BY total_ns DESC, trace, device, signature_id;
+ORDER BY total_ns DESC, trace, device, signature_id, found_id, found_by, timing;

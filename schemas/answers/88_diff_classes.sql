@@ -1,5 +1,6 @@
 -- FROM diff_classes('before', 'after'): what a rule of `bounds` says of the kernels of two sets of counters (see profiled_matches), one row
--- per kernel. Of several launches, the most frequent class stands. `unknown`: the rule found its counters missing.
+-- per kernel. Of several launches, the most frequent class stands, of equally frequent ones the first by name. `unknown`: the rule found
+-- its counters missing.
 CREATE OR REPLACE MACRO diff_classes(before_name, after_name, rule_name := 'ncu') AS TABLE
 WITH judged AS (
     SELECT m.row_key, m.matched_by, m.kernel, m.side, coalesce(b.verdict, 'unknown') AS verdict, b.duration_ns
@@ -12,11 +13,11 @@ paired AS (
     SELECT
         row_key,
         any_value(matched_by) AS matched_by,
-        any_value(kernel) AS kernel,
+        min(kernel) AS kernel,
         count(*) FILTER (side = 'before') AS n_before,
         count(*) FILTER (side = 'after') AS n_after,
-        mode(verdict) FILTER (side = 'before') AS verdict_before,
-        mode(verdict) FILTER (side = 'after') AS verdict_after,
+        mode(verdict ORDER BY verdict) FILTER (side = 'before') AS verdict_before,
+        mode(verdict ORDER BY verdict) FILTER (side = 'after') AS verdict_after,
         avg(duration_ns) FILTER (side = 'before') AS mean_before_ns,
         avg(duration_ns) FILTER (side = 'after') AS mean_after_ns
     FROM judged

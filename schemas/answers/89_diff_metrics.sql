@@ -26,8 +26,8 @@ single AS (
         p.matched_by,
         p.kernel,
         m.metric,
-        any_value(m.unit) AS unit,
-        arg_min(m.value, coalesce(m.precision, 0)) AS value
+        min(m.unit) AS unit,
+        arg_min(m.value, (coalesce(m.precision, 0), m.pass, m.value)) AS value
     FROM metrics AS m
     INNER JOIN launches AS l ON m.trace_id = l.trace_id AND m.launch_index = l.launch_index
     INNER JOIN profiled_matches(before_name, after_name) AS p ON l.trace_id = p.trace_id AND l.signature_id = p.signature_id
@@ -40,8 +40,8 @@ averaged AS (
         row_key,
         metric,
         CASE WHEN row_key IS NOT NULL THEN any_value(matched_by) END AS matched_by,
-        CASE WHEN row_key IS NOT NULL THEN any_value(kernel) END AS kernel,
-        any_value(unit) AS unit,
+        CASE WHEN row_key IS NOT NULL THEN min(kernel) END AS kernel,
+        min(unit) AS unit,
         count(*) FILTER (side = 'before') AS n_before,
         count(*) FILTER (side = 'after') AS n_after,
         avg(value) FILTER (side = 'before') AS mean_before,

@@ -4,7 +4,7 @@ SELECT
     trace,
     any_value(name) AS name,
     any_value(short_name) AS short_name,
-    any_value(kind) AS kind,
+    min(kind) AS kind,
     any_value(category) AS category,
     any_value(library) AS library,
     count(*) AS n,

@@ -27,14 +27,19 @@ WITH activities AS (
     WHERE timing = 'timeline' AND start_ns IS NOT NULL
 ),
 
+-- Of steps that begin at one moment, in several processes, the longest.
 steps AS (
-    SELECT trace_id, name, start_ns, start_ns + duration_ns AS end_ns
-    FROM ranges
-    WHERE name LIKE 'ProfilerStep#%' AND device IS NULL AND trace_id IN (SELECT trace_id FROM activities)
-    UNION
-    SELECT trace_id, name, start_ns, start_ns + duration_ns AS end_ns
-    FROM ops
-    WHERE name LIKE 'ProfilerStep#%' AND trace_id IN (SELECT trace_id FROM activities)
+    SELECT trace_id, arg_max(name, (coalesce(end_ns, start_ns), name)) AS name, start_ns, max(end_ns) AS end_ns
+    FROM (
+        SELECT trace_id, name, start_ns, start_ns + duration_ns AS end_ns
+        FROM ranges
+        WHERE name LIKE 'ProfilerStep#%' AND device IS NULL AND trace_id IN (SELECT trace_id FROM activities)
+        UNION ALL
+        SELECT trace_id, name, start_ns, start_ns + duration_ns AS end_ns
+        FROM ops
+        WHERE name LIKE 'ProfilerStep#%' AND trace_id IN (SELECT trace_id FROM activities)
+    )
+    GROUP BY trace_id, start_ns
 ),
 
 extents AS (
@@ -173,7 +178,7 @@ periods AS (
     SELECT *
     FROM classed
     WHERE length >= longest - 2 * distance AND 2 * length > longest
-    QUALIFY row_number() OVER (PARTITION BY trace, place ORDER BY is_last DESC, distance, length DESC) = 1
+    QUALIFY row_number() OVER (PARTITION BY trace, place ORDER BY is_last DESC, distance, length DESC, first_position) = 1
 ),
 
 inside AS (
@@ -241,7 +246,7 @@ marked AS (
     SELECT
         trace,
         coalesce(device, -1) AS place,
-        row_number() OVER (PARTITION BY trace, coalesce(device, -1) ORDER BY min(start_ns)) - 1 AS iteration,
+        row_number() OVER (PARTITION BY trace, coalesce(device, -1) ORDER BY min(start_ns), step) - 1 AS iteration,
         step,
         'annotation' AS method,
         sum(duration_ns) FILTER (is_kernel)

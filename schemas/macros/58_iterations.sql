@@ -43,4 +43,4 @@ SELECT
     s.last_launch_index
 FROM summed AS s
 LEFT JOIN kernels_of AS k ON s.trace = k.trace AND s.device IS NOT DISTINCT FROM k.device
-ORDER BY s.trace, s.device, s.start_ns;
+ORDER BY s.trace, s.device, s.start_ns, s.iteration, s.label;

@@ -29,9 +29,9 @@ SELECT
     count(*) AS n,
     sum(duration_ns)::BIGINT AS total_ns,
     sum(numel)::BIGINT AS elements,
-    any_value(short_name) AS kernel,
+    min(short_name) AS kernel,
     CASE WHEN to_dtype IS NULL THEN 'kernel name' ELSE 'operator call' END AS method
 FROM typed
 WHERE from_dtype IS DISTINCT FROM to_dtype OR (to_dtype IS NULL AND named IS NOT NULL)
 GROUP BY ALL
-ORDER BY total_ns DESC, trace, from_dtype, to_dtype;
+ORDER BY total_ns DESC, trace, from_dtype, to_dtype, phase, method;

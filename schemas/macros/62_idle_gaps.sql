@@ -19,10 +19,13 @@ WITH spans AS (
         launch_start_ns,
         start_ns,
         max(end_ns) OVER earlier AS gap_start_ns,
-        arg_max(short_name, end_ns) OVER earlier AS previous
+        -- One number for both: a window over pairs takes twice as long.
+        arg_max(short_name, end_ns::HUGEINT * 1099511627776 + launch_index) OVER earlier AS previous
     FROM query_table(source)
     WHERE timing = 'timeline' AND start_ns IS NOT NULL AND end_ns IS NOT NULL
-    WINDOW earlier AS (PARTITION BY trace, device ORDER BY start_ns, end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    WINDOW earlier AS (
+        PARTITION BY trace, device ORDER BY start_ns, end_ns, launch_index ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    )
 ),
 
 gaps AS (
@@ -53,7 +56,7 @@ waits AS (
         thread,
         start_ns AS wait_start_ns,
         max(end_ns) OVER begun AS wait_end_ns,
-        arg_max(name, end_ns) OVER begun AS wait_name
+        arg_max(name, (end_ns, name)) OVER begun AS wait_name
     FROM calls
     WINDOW begun AS (PARTITION BY trace_id, process, thread ORDER BY start_ns)
 ),

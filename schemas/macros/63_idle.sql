@@ -17,8 +17,8 @@ SELECT
     median(g.gap_ns) AS median_ns,
     max(g.gap_ns) AS max_ns,
     sum(g.host_late_ns)::BIGINT AS host_late_ns,
-    mode(g.waiting_call) AS waiting_call
+    mode(g.waiting_call ORDER BY g.waiting_call) FILTER (g.waiting_call IS NOT NULL) AS waiting_call
 FROM idle_gaps(source) AS g
 INNER JOIN spans AS s ON g.trace = s.trace AND g.device IS NOT DISTINCT FROM s.device
 GROUP BY g.trace, g.device, g.cause
-ORDER BY g.trace, g.device, idle_ns DESC;
+ORDER BY g.trace, g.device, idle_ns DESC, g.cause;

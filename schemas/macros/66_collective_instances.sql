@@ -1,16 +1,17 @@
 -- Waiting apart from transfer, one row per launch of a collective, over the ranks of one job (of one run where its traces tell of no job). The
 -- n-th collective of a group on one rank is the n-th on the others (or has the same sequence number). All ranks are there when the last has
 -- come, so the shortest launch of an instance is the transfer, and what a launch has beyond it the wait for others; the rank with the shortest
--- launch came last. Both are NULL where not all traced ranks show the instance, and where one rank only is traced. Sends and receives are
--- left out: they are no exchange of the whole group.
+-- launch came last, of several the lowest. Both are NULL where not all traced ranks show the instance, and where one rank only is traced.
+-- Sends and receives are left out: they are no exchange of the whole group.
 CREATE OR REPLACE MACRO collective_instances(source) AS TABLE
 WITH numbered AS (
     SELECT
         c.*,
         coalesce(t.job, c.run, c.trace) AS job,
         coalesce(c.group_ranks, c.group_name) AS members,
-        row_number() OVER (PARTITION BY c.trace, coalesce(c.group_ranks, c.group_name), c.operation, c.collective_seq ORDER BY c.start_ns)
-            AS ordinal
+        row_number() OVER (
+            PARTITION BY c.trace, coalesce(c.group_ranks, c.group_name), c.operation, c.collective_seq ORDER BY c.start_ns, c.launch_index
+        ) AS ordinal
     FROM collective_launches(source) AS c
     INNER JOIN traces AS t ON t.name = c.trace
     WHERE c.operation IS DISTINCT FROM 'send' AND c.operation IS DISTINCT FROM 'recv' AND c.operation IS DISTINCT FROM 'sendrecv'
@@ -26,7 +27,7 @@ seen AS (
         t.ranks,
         t.ranks > 1 AND count(*) OVER instance = t.ranks AS whole,
         min(n.duration_ns) OVER instance AS shortest_ns,
-        arg_min(n.trace, n.duration_ns) OVER instance = n.trace AS shortest
+        arg_min(n.trace, (n.duration_ns, n.rank, n.trace)) OVER instance = n.trace AS shortest
     FROM numbered AS n
     INNER JOIN traced AS t ON t.job = n.job AND t.members IS NOT DISTINCT FROM n.members
     WINDOW instance AS (PARTITION BY n.job, n.members, n.operation, n.collective_seq, n.ordinal)

@@ -21,4 +21,4 @@ SELECT
     max(bus_gbs) AS max_bus_gbs
 FROM collective_launches(source)
 GROUP BY ALL
-ORDER BY total_ns DESC, trace, operation, bytes;
+ORDER BY total_ns DESC, trace, operation, bytes, dtype, algorithm, protocol, group_name, group_size;

@@ -17,4 +17,4 @@ SELECT
     count(*) FILTER (came_last) AS came_last
 FROM collective_instances(source)
 GROUP BY job, trace, rank, operation, group_ranks
-ORDER BY total_ns DESC, job, rank, operation;
+ORDER BY total_ns DESC, job, rank, operation, group_ranks, trace;

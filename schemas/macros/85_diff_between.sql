@@ -111,10 +111,10 @@ paired AS (
     SELECT
         row_key,
         any_value(matched_by) AS matched_by,
-        arg_max(short_name, total_ns) FILTER (side = 'before') AS kernel_before,
-        arg_max(short_name, total_ns) FILTER (side = 'after') AS kernel_after,
-        arg_max(category, total_ns) AS category,
-        arg_max(op || coalesce(' (' || found_by || ')', ''), total_ns) AS op,
+        arg_max(short_name, (total_ns, signature_id)) FILTER (side = 'before' AND total_ns IS NOT NULL) AS kernel_before,
+        arg_max(short_name, (total_ns, signature_id)) FILTER (side = 'after' AND total_ns IS NOT NULL) AS kernel_after,
+        arg_max(category, (total_ns, signature_id)) FILTER (total_ns IS NOT NULL) AS category,
+        arg_max(op || coalesce(' (' || found_by || ')', ''), (total_ns, signature_id, side)) FILTER (total_ns IS NOT NULL) AS op,
         coalesce(sum(n) FILTER (side = 'before'), 0)::BIGINT AS n_before,
         coalesce(sum(n) FILTER (side = 'after'), 0)::BIGINT AS n_after,
         coalesce(sum(total_ns) FILTER (side = 'before'), 0)::BIGINT AS total_before_ns,
@@ -123,8 +123,8 @@ paired AS (
         nullif(sum(timed) FILTER (side = 'after'), 0) AS timed_after,
         sum(sum_squares) FILTER (side = 'before') AS squares_before,
         sum(sum_squares) FILTER (side = 'after') AS squares_after,
-        arg_max(signature_id, total_ns) FILTER (side = 'before') AS signature_before,
-        arg_max(signature_id, total_ns) FILTER (side = 'after') AS signature_after
+        arg_max(signature_id, (total_ns, signature_id)) FILTER (side = 'before' AND total_ns IS NOT NULL) AS signature_before,
+        arg_max(signature_id, (total_ns, signature_id)) FILTER (side = 'after' AND total_ns IS NOT NULL) AS signature_after
     FROM members
     GROUP BY row_key
 ),

@@ -2,7 +2,7 @@
 -- What was measured whole, one row per trace, stage and mode, and which trace tells what its kernels are: its own, or, where CUDA graphs
 -- hide the operators of more than half of them, that of the same stage and run recorded without graphs. Where several recordings have the
 -- name of the run, that is the one of the same rank and board that was measured next to it. `launches_trace_id` is the trace whose launches
--- count: its own, if it has any.
+-- count: its own, if it has any. Of several figures for one stage, the latest stands.
 CREATE OR REPLACE VIEW closure_stages AS
 WITH figures AS (
     SELECT
@@ -11,14 +11,14 @@ WITH figures AS (
         m.stage,
         m.mode,
         m.quantity,
-        any_value(m.model) AS model,
-        any_value(m.uuid) AS board,
+        min(m.model) AS model,
+        min(m.uuid) AS board,
         max(m.measured_at) AS measured_at,
-        coalesce(any_value(m.value) FILTER (m.repetition IS NULL), avg(m.value)) AS value,
-        any_value(m.low) FILTER (m.repetition IS NULL) AS low,
-        any_value(m.high) FILTER (m.repetition IS NULL) AS high,
-        any_value(m.reason) AS reason,
-        any_value(m.method) FILTER (m.repetition IS NULL) AS method
+        coalesce(arg_max(m.value, (m.measured_at, m.value, m.low, m.high, m.method)) FILTER (m.repetition IS NULL), avg(m.value)) AS value,
+        arg_max(m.low, (m.measured_at, m.value, m.low, m.high, m.method)) FILTER (m.repetition IS NULL) AS low,
+        arg_max(m.high, (m.measured_at, m.value, m.low, m.high, m.method)) FILTER (m.repetition IS NULL) AS high,
+        min(m.reason) AS reason,
+        arg_max(m.method, (m.measured_at, m.value, m.low, m.high, m.method)) FILTER (m.repetition IS NULL) AS method
     FROM measurements AS m
     LEFT JOIN traces AS t USING (trace_id)
     GROUP BY m.trace_id, coalesce(m.run, t.run), m.stage, m.mode, m.quantity
@@ -30,8 +30,8 @@ measured AS (
         run,
         stage,
         mode,
-        any_value(model) AS model,
-        any_value(board) AS board,
+        min(model) AS model,
+        min(board) AS board,
         max(measured_at) AS measured_at,
         any_value(value) FILTER (quantity = 'wall_ns') AS wall_ns,
         any_value(low) FILTER (quantity = 'wall_ns') AS wall_low_ns,
@@ -96,7 +96,7 @@ chosen AS (
 referred AS (
     SELECT *
     FROM replay_runs
-    QUALIFY row_number() OVER (PARTITION BY gpu ORDER BY gap_power_w IS NULL, gap_ns IS NULL, started DESC) = 1
+    QUALIFY row_number() OVER (PARTITION BY gpu ORDER BY gap_power_w IS NULL, gap_ns IS NULL, started DESC, run_id) = 1
 )
 
 SELECT
@@ -135,6 +135,6 @@ LEFT JOIN traces AS t ON c.trace_id = t.trace_id
 LEFT JOIN traces AS k ON c.kernels_trace_id = k.trace_id
 LEFT JOIN recorded AS r ON c.kernels_trace_id = r.trace_id
 LEFT JOIN recorded AS own ON c.trace_id = own.trace_id
-LEFT JOIN (SELECT trace_id, any_value(name) AS gpu FROM devices GROUP BY trace_id) AS d ON c.kernels_trace_id = d.trace_id
+LEFT JOIN (SELECT trace_id, arg_min(name, (device, name)) AS gpu FROM devices GROUP BY trace_id) AS d ON c.kernels_trace_id = d.trace_id
 LEFT JOIN referred AS u ON d.gpu = u.gpu
 WHERE coalesce(t.name, k.name) IS NOT NULL;

@@ -141,4 +141,4 @@ SELECT
     END AS reason
 FROM windows AS w
 LEFT JOIN summed AS s ON w.trace = s.trace AND w.series = s.series AND w.a_ns = s.a_ns AND w.b_ns = s.b_ns
-ORDER BY w.trace, w.start_ns, w.end_ns DESC, w.device;
+ORDER BY w.trace, w.start_ns, w.end_ns DESC, w.device, w.kind, w.name, w.series;

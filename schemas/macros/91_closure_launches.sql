@@ -50,17 +50,22 @@ launched AS (
     WHERE k.timing = 'timeline' AND k.start_ns IS NOT NULL AND k.end_ns IS NOT NULL
 ),
 
+-- Of those that begin at one moment, the longest.
 markers AS (
-    SELECT
-        r.trace_id,
-        w.stage,
-        r.start_ns,
-        r.start_ns + r.duration_ns AS end_ns,
-        r.name LIKE 'ProfilerStep#%' AS stepped
-    FROM ranges AS r
-    INNER JOIN wanted AS w ON r.trace_id = w.trace_id AND (r.name LIKE 'ProfilerStep#%' OR r.name = w.stage)
-    WHERE r.device IS NULL AND r.duration_ns > 0
-    QUALIFY stepped OR NOT bool_or(stepped) OVER (PARTITION BY r.trace_id, w.stage)
+    SELECT trace_id, stage, start_ns, max(end_ns) AS end_ns
+    FROM (
+        SELECT
+            r.trace_id,
+            w.stage,
+            r.start_ns,
+            r.start_ns + r.duration_ns AS end_ns,
+            r.name LIKE 'ProfilerStep#%' AS stepped
+        FROM ranges AS r
+        INNER JOIN wanted AS w ON r.trace_id = w.trace_id AND (r.name LIKE 'ProfilerStep#%' OR r.name = w.stage)
+        WHERE r.device IS NULL AND r.duration_ns > 0
+        QUALIFY stepped OR NOT bool_or(stepped) OVER (PARTITION BY r.trace_id, w.stage)
+    )
+    GROUP BY trace_id, stage, start_ns
 ),
 
 -- Launches and markers in one order of time: a launch belongs to the last marker before it, if that has not ended.

@@ -137,4 +137,4 @@ LEFT JOIN fitting AS r
     ON l.signature_id = r.signature_id AND s.kernels_trace_id = r.kernels_trace_id AND s.trace_id IS NOT DISTINCT FROM r.trace_id
     AND s.stage = r.stage AND s.mode IS NOT DISTINCT FROM r.mode
 LEFT JOIN elsewhere AS e ON l.signature_id = e.signature_id
-ORDER BY s.trace, s.stage, s.mode, recorded_ns DESC, l.signature_id;
+ORDER BY s.trace, s.stage, s.mode, recorded_ns DESC, l.signature_id, l.found_by, s.run;

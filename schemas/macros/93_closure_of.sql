@@ -35,7 +35,7 @@ WITH kernels_of AS (
         sum(replayed_ns * clock_mhz) / sum(replayed_ns) FILTER (clock_mhz IS NOT NULL) AS replay_mhz,
         sum(recorded_ns * energy_mhz) FILTER (above_gap_mj IS NOT NULL)
         / sum(recorded_ns) FILTER (above_gap_mj IS NOT NULL AND energy_mhz IS NOT NULL) AS energy_mhz,
-        arg_max(energy_run_id, recorded_ns) FILTER (energy_run_id IS NOT NULL) AS energy_run_id,
+        arg_max(energy_run_id, (recorded_ns, energy_run_id)) FILTER (energy_run_id IS NOT NULL) AS energy_run_id,
         string_agg(DISTINCT cache, ', ' ORDER BY cache) AS caches
     FROM closure_kernels_of(source)
     GROUP BY trace, stage, mode
@@ -251,4 +251,4 @@ SELECT
     exchanging IS TRUE AS exchanging,
     collective_waits_ns
 FROM judged
-ORDER BY trace, stage, mode;
+ORDER BY trace, stage, mode, run;

@@ -66,7 +66,8 @@ WITH listed AS (
                         THEN
                             CASE
                                 WHEN waiting_ns IS NULL THEN error_reason
-                                ELSE 'measured less predicted: no prediction' || if(exchanging, '; what other ranks waited for is in it', '')
+                                WHEN exchanging THEN 'measured less predicted: no prediction; what other ranks waited for is in it'
+                                ELSE 'measured less predicted: no prediction'
                             END
                     WHEN 'GPU bound' THEN 'the GPU hardly waits'
                     WHEN 'unknown' THEN 'how long collectives waited for other ranks is not known: the traces of all ranks tell'

@@ -3,7 +3,7 @@
 -- mean times.
 CREATE OR REPLACE MACRO collective_replays(source) AS TABLE
 WITH named AS (
-    SELECT trace_id, any_value(name) AS gpu FROM devices GROUP BY trace_id
+    SELECT trace_id, arg_min(name, (device, name)) AS gpu FROM devices GROUP BY trace_id
 ),
 
 recorded AS (
@@ -70,4 +70,4 @@ SELECT
     min(reason) AS reason
 FROM replayed
 GROUP BY job, gpu, operation, dtype, bytes, group_size
-ORDER BY total_ns DESC, job, operation, bytes;
+ORDER BY total_ns DESC, job, operation, bytes, gpu, dtype, group_size;

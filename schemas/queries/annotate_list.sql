@@ -12,4 +12,4 @@ FROM annotations AS a
 LEFT JOIN signatures AS s USING (signature_id)
 LEFT JOIN kernel_names AS n USING (name_id)
 WHERE a.signature_id IN (SELECT signature_id FROM selection)
-ORDER BY n.short_name, a.signature_id, a.key, a.noted_at;
+ORDER BY n.short_name, a.signature_id, a.key, a.noted_at, a.author, a.value, a.number;

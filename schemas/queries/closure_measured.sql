@@ -2,4 +2,4 @@
 SELECT trace, stage, mode, run, model, gpu, kernels_trace
 FROM closure_stages
 WHERE $names IS NULL OR list_contains($names, trace) OR list_contains($names, kernels_trace) OR list_contains($names, run)
-ORDER BY trace, stage, mode;
+ORDER BY trace, stage, mode, run, kernels_trace;

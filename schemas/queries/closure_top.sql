@@ -17,5 +17,5 @@ SELECT
     above_gap_half_mj AS above_gap_error_mj,
     coalesce(reason, energy_reason) AS reason
 FROM closure_selected
-QUALIFY row_number() OVER (PARTITION BY trace, stage, mode ORDER BY recorded_ns DESC, signature_id) <= $top
-ORDER BY trace, stage, mode, recorded_ns DESC, signature_id;
+QUALIFY row_number() OVER (PARTITION BY trace, stage, mode ORDER BY recorded_ns DESC, signature_id, route) <= $top
+ORDER BY trace, stage, mode, recorded_ns DESC, signature_id, route;

@@ -48,7 +48,7 @@ grouped AS (
         kernel_key,
         min(kernel) AS kernel,
         trace,
-        mode(short_name) AS short_name,
+        mode(short_name ORDER BY short_name) AS short_name,
         count(*) AS n,
         avg(duration_ns) AS mean_ns,
         min(duration_ns) AS min_ns,
@@ -155,7 +155,7 @@ SELECT
     max_ns,
     iteration_ns,
     mean_ns / nullif(first_value(mean_ns) OVER (
-        PARTITION BY row_kind, kernel_key ORDER BY list_position($traces::VARCHAR[], trace) ROWS UNBOUNDED PRECEDING
+        PARTITION BY row_kind, kernel_key ORDER BY list_position($traces::VARCHAR[], trace), trace ROWS UNBOUNDED PRECEDING
     ), 0) AS ratio,
     registers,
     shared_bytes,
@@ -175,4 +175,6 @@ ORDER BY
     matched DESC,
     weight DESC,
     kernel,
-    list_position($traces::VARCHAR[], trace);
+    kernel_key,
+    list_position($traces::VARCHAR[], trace),
+    trace;

@@ -13,7 +13,7 @@ WITH kept AS (
     GROUP BY ALL
 )
 
-SELECT a.name AS trace, a.run, arg_max(b.name, coalesce(b.launches, 0)) AS counted
+SELECT a.name AS trace, a.run, arg_min(b.name, (-coalesce(b.launches, 0), b.name)) AS counted
 FROM kept AS a
 INNER JOIN kept AS b ON a.run = b.run AND b.counts
 WHERE NOT a.counts AND list_contains($names, a.name)

@@ -5,7 +5,7 @@ waited AS (
     SELECT
         sum(idle_ns)::DOUBLE AS idle_ns,
         100 * sum(idle_ns) / (SELECT sum(span_ns) FROM spans) AS share_pct,
-        arg_max(waiting_call, idle_ns) AS waiting_call
+        arg_max(waiting_call, (idle_ns, waiting_call)) AS waiting_call
     FROM found_idle
     WHERE cause IN ('sync', 'allocation')
 )

@@ -22,7 +22,7 @@ recorded AS (
 SELECT
     recorded.trace_id,
     any_value(t.name) AS trace,
-    list(DISTINCT known_by) AS known,
+    list(DISTINCT known_by ORDER BY known_by) AS known,
     len(known) / (SELECT count(*) FROM wanted) AS kinship,
     sum(recorded.n)::BIGINT AS n
 FROM recorded

@@ -1,7 +1,7 @@
 -- The $top kernels of the selection that take most time: one row per name and launch configuration.
 SELECT
-    any_value(name) AS name,
-    any_value(short_name) AS short_name,
+    min(name) AS name,
+    arg_min(short_name, name) AS short_name,
     coalesce(launch_key, name_id) AS launch,
     count(*) AS n,
     sum(duration_ns)::BIGINT AS total_ns,

@@ -13,6 +13,7 @@ events AS (
         name,
         start_ns,
         duration_ns,
+        launch_index AS number,
         correlation_id,
         {
             category: category, op: op, found_by: found_by, input_dims: input_dims, input_dtypes: input_dtypes,
@@ -25,14 +26,14 @@ events AS (
     UNION ALL BY NAME
     SELECT
         w.trace, 'op' AS what, 'cpu_op' AS category, 'process ' || coalesce(o.process, '?') AS process, 'thread ' || coalesce(o.thread, '?') AS track,
-        o.name, o.start_ns, o.duration_ns, NULL::BIGINT AS correlation_id, NULL AS args
+        o.name, o.start_ns, o.duration_ns, o.op_id AS number, NULL::BIGINT AS correlation_id, NULL AS args
     FROM ops AS o
     INNER JOIN wanted AS w USING (trace_id)
     WHERE o.start_ns IS NOT NULL
     UNION ALL BY NAME
     SELECT
         w.trace, 'api' AS what, a.kind AS category, 'process ' || coalesce(a.process, '?') AS process, 'thread ' || coalesce(a.thread, '?') AS track,
-        a.name, a.start_ns, a.duration_ns, a.correlation_id, NULL AS args
+        a.name, a.start_ns, a.duration_ns, a.api_index AS number, a.correlation_id, NULL AS args
     FROM api_calls AS a
     INNER JOIN wanted AS w USING (trace_id)
     WHERE a.start_ns IS NOT NULL
@@ -43,7 +44,7 @@ events AS (
         CASE
             WHEN r.device IS NULL THEN 'thread ' || coalesce(r.thread, '?') ELSE 'ranges of stream ' || coalesce(r.stream::VARCHAR, '?')
         END AS track,
-        r.name, r.start_ns, r.duration_ns, NULL::BIGINT AS correlation_id, NULL AS args
+        r.name, r.start_ns, r.duration_ns, r.range_id AS number, NULL::BIGINT AS correlation_id, NULL AS args
     FROM ranges AS r
     INNER JOIN wanted AS w USING (trace_id)
     WHERE r.start_ns IS NOT NULL AND r.kind <> 'python_function'
@@ -62,4 +63,4 @@ SELECT
     correlation_id,
     CASE WHEN args IS NULL THEN NULL ELSE to_json(args)::VARCHAR END AS args
 FROM events
-ORDER BY start_ns, duration_ns DESC;
+ORDER BY start_ns, duration_ns DESC, trace_number, what, number;

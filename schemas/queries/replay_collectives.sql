@@ -16,7 +16,7 @@ SELECT
     any_value(k.block_x) AS block_x,
     any_value(k.block_y) AS block_y,
     any_value(k.block_z) AS block_z,
-    mode(k.shared_bytes) AS shared_bytes,
+    mode(k.shared_bytes ORDER BY k.shared_bytes) AS shared_bytes,
     count(*) AS launches,
     median(k.duration_ns)::BIGINT AS median_ns,
     sum(k.duration_ns)::BIGINT AS total_ns
@@ -29,4 +29,11 @@ WHERE
     AND k.group_size IS NOT NULL
     AND list_contains($signatures::VARCHAR[], k.signature_id)
 GROUP BY ALL
-ORDER BY total_ns DESC, k.signature_id;
+ORDER BY
+    total_ns DESC,
+    k.signature_id,
+    k.collective,
+    k.collective_dtype,
+    k.collective_in_elements,
+    k.collective_out_elements,
+    k.group_size;

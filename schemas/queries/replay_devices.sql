@@ -2,7 +2,7 @@
 SELECT
     p.device,
     coalesce(p.gpu, p.device_name) AS name,
-    (SELECT any_value(d.vendor) FROM devices AS d WHERE d.trace_id = p.trace_id AND d.device = p.device) AS vendor,
+    (SELECT min(d.vendor) FROM devices AS d WHERE d.trace_id = p.trace_id AND d.device = p.device) AS vendor,
     p.arch,
     p.multiprocessors,
     p.bandwidth_gbs,
@@ -15,4 +15,5 @@ SELECT
     p.fp4_tflops,
     p.int8_tops
 FROM device_peaks AS p
-WHERE p.trace_id = $trace_id;
+WHERE p.trace_id = $trace_id
+ORDER BY p.device;

@@ -30,6 +30,7 @@ rows AS (
         l.own AND l.fits AS same,
         l.own AND l.fits AND l.energy_mj IS NOT NULL AS weighed,
         l.route = 'collective' AS waits,
+        l.grade || ': ' || coalesce(l.reason, 'no call was found that fits') AS why_not,
         sum(l.launches * (l.energy_high_mj - l.energy_low_mj) / 2) FILTER (l.own AND l.fits) OVER item AS item_error,
         sum(l.launches * (l.above_gap_high_mj - l.above_gap_low_mj) / 2) FILTER (l.own AND l.fits) OVER item
             AS item_gap_error,
@@ -74,12 +75,12 @@ SELECT
     nullif(
         concat_ws(
             '; ',
-            string_agg(DISTINCT r.grade || ': ' || coalesce(r.reason, 'no call was found that fits'), '; ') FILTER (r.own AND NOT r.fits),
+            string_agg(DISTINCT r.why_not, '; ' ORDER BY r.why_not) FILTER (r.own AND NOT r.fits),
             any_value('not compared: recorded with waiting; see kerneldb collectives --replays') FILTER (r.same AND r.waits)
         ),
         ''
     ) AS reasons,
-    string_agg(DISTINCT r.energy_reason, '; ') FILTER (r.same AND r.energy_mj IS NULL) AS energy_reasons
+    string_agg(DISTINCT r.energy_reason, '; ' ORDER BY r.energy_reason) FILTER (r.same AND r.energy_mj IS NULL) AS energy_reasons
 FROM rows AS r
 CROSS JOIN shared
 GROUP BY r.place, r.category, r.shown_route

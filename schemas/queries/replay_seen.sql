@@ -10,5 +10,5 @@ WHERE
         SELECT b.trace_id FROM traces AS a INNER JOIN traces AS b ON a.trace_id = b.trace_id OR a.run = b.run WHERE a.trace_id = $trace_id
     )
 GROUP BY ALL
-ORDER BY n DESC, c.op, c.input_dims
+ORDER BY n DESC, c.op, c.input_dims, c.input_strides, c.input_dtypes, c.scalars, c.extra
 LIMIT 2000;

@@ -1,9 +1,9 @@
 -- Archived sources of kernels by hash, or by name for launches whose hash is not recorded: each text once.
 SELECT
     kernel_hash AS "hash",
-    any_value(name) AS name,
-    any_value("source") AS "text",
-    any_value(origin) AS origin,
+    min(name) AS name,
+    min("source") AS "text",
+    min(origin) AS origin,
     min(file) AS file
 FROM kernel_sources
 WHERE

@@ -33,7 +33,7 @@ variants AS (
         count(*) AS launches,
         median(listed.duration_ns)::BIGINT AS median_ns,
         sum(listed.duration_ns)::BIGINT AS total_ns,
-        mode(listed.shared_bytes) AS shared_bytes,
+        mode(listed.shared_bytes ORDER BY listed.shared_bytes) AS shared_bytes,
         min({'trace_id': listed.trace_id, 'op_id': listed.op_id}) AS example
     FROM listed
     INNER JOIN lists USING (trace_id, op_id)

@@ -3,5 +3,5 @@ WITH chosen AS (FROM kernels WHERE trace = $trace)
 
 SELECT *, sum(n) OVER ()::BIGINT AS all_n, sum(total_ns) OVER ()::BIGINT AS all_total_ns
 FROM precision_conversions('chosen')
-ORDER BY total_ns DESC, from_dtype, to_dtype, phase
+ORDER BY total_ns DESC, from_dtype, to_dtype, phase, method
 LIMIT 10;

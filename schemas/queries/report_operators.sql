@@ -2,5 +2,5 @@
 SELECT op || coalesce(' (' || found_by || ')', '') AS op, n, total_ns, mean_ns, share_pct
 FROM operators
 WHERE trace = $trace AND op IS NOT NULL
-ORDER BY total_ns DESC
+ORDER BY total_ns DESC, operators.op, found_by
 LIMIT 15;

@@ -11,5 +11,5 @@ SELECT
 FROM kernels
 WHERE trace = $trace AND timing = 'timeline' AND kind = 'kernel' AND replay_grade IS NOT NULL
 GROUP BY signature_id, short_name, replay_grade, found_by, found_id
-ORDER BY total_ns DESC, signature_id
+ORDER BY total_ns DESC, signature_id, found_id, found_by
 LIMIT 20;

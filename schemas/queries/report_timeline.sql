@@ -1,4 +1,5 @@
--- Two hundred bins of the window: the share of each that a stream was busy, and the category that ran longest in it.
+-- Two hundred bins of the window: the share of each that a stream was busy, and the category that ran longest in it. Shares are sums of
+-- fractions, whose last digits differ with the order of adding.
 WITH chosen AS (
     SELECT device, stream, category, start_ns, end_ns
     FROM kernels
@@ -37,7 +38,7 @@ SELECT
     bin * width_ns / 1e6 AS from_ms,
     (bin + 1) * width_ns / 1e6 AS to_ms,
     least(1, sum(share)) AS busy,
-    arg_max(category, share) AS category,
+    arg_max(category, (round(share, 9), category)) AS category,
     sum(n)::BIGINT AS n
 FROM summed, window_of
 GROUP BY lane, bin, width_ns

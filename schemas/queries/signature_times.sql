@@ -41,4 +41,4 @@ SELECT
     f.* EXCLUDE (trace_id)
 FROM (FROM recorded UNION ALL BY NAME FROM reported) AS f
 INNER JOIN traces AS t USING (trace_id)
-ORDER BY t.name, f.total_ns DESC;
+ORDER BY t.name, f.total_ns DESC, f.phase;

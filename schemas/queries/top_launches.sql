@@ -1,10 +1,10 @@
 -- Launches and GPU time per `key` of `keyed`: the columns of `kernels`, and `key`.
 SELECT
     key,
-    any_value(short_name) AS kernel,
-    any_value(category) AS category,
-    any_value(library) AS library,
-    any_value(op) AS op,
+    min(short_name) AS kernel,
+    min(category) AS category,
+    min(library) AS library,
+    min(op) AS op,
     count(*) AS n,
     sum(duration_ns)::BIGINT AS total_ns,
     100 * sum(duration_ns) / nullif(sum(sum(duration_ns)) OVER (), 0) AS share_pct,

@@ -1,10 +1,10 @@
 -- The same as top_launches, from rollups: `keyed` has the columns of `kernel_rollups`, and `key`.
 SELECT
     key,
-    any_value(short_name) AS kernel,
-    any_value(category) AS category,
-    any_value(library) AS library,
-    any_value(op) AS op,
+    min(short_name) AS kernel,
+    min(category) AS category,
+    min(library) AS library,
+    min(op) AS op,
     sum(n)::BIGINT AS n,
     sum(total_ns)::BIGINT AS total_ns,
     100 * sum(total_ns) / nullif(sum(sum(total_ns)) OVER (), 0) AS share_pct,

@@ -1,16 +1,15 @@
 -- Launches and GPU time per `key` of `keyed`, the columns of `kernels` and `key`: the figures of top_launches, and what a list says
 -- about a kernel besides. `listed` are the launches that are there one by one.
-SELECT g.*, s.grid_x, s.grid_y, s.grid_z, s.block_x, s.block_y, s.block_z, s.input_dims AS shape, s.bytes
+-- What a key holds several of is told by the signature with the longest of its launches.
+SELECT
+    g.*, n.short_name AS kernel, n.category, n.library, n.dtype, s.grid_x, s.grid_y, s.grid_z, s.block_x, s.block_y, s.block_z,
+    s.input_dims AS shape, s.bytes
 FROM (
     SELECT
         key,
-        any_value(short_name) AS kernel,
-        any_value(category) AS category,
-        any_value(library) AS library,
-        any_value(op) AS op,
-        any_value(found_by) AS found_by,
-        any_value(dtype) AS dtype,
-        arg_max(signature_id, duration_ns) AS signature_id,
+        min(op) AS op,
+        min(found_by) AS found_by,
+        arg_max(signature_id, (coalesce(duration_ns, -1), signature_id)) AS signature_id,
         count(*) AS n,
         count(*) AS listed,
         sum(duration_ns)::BIGINT AS total_ns,
@@ -22,4 +21,5 @@ FROM (
     WHERE timing = 'timeline' AND counted
     GROUP BY key
 ) AS g
-LEFT JOIN signatures AS s USING (signature_id);
+LEFT JOIN signatures AS s USING (signature_id)
+LEFT JOIN kernel_names AS n ON s.name_id = n.name_id;

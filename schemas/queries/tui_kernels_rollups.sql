@@ -1,15 +1,13 @@
 -- The same as tui_kernels_launches, from rollups: `keyed` has the columns of `kernel_rollups`, and `key`.
-SELECT g.*, s.grid_x, s.grid_y, s.grid_z, s.block_x, s.block_y, s.block_z, s.input_dims AS shape, s.bytes
+SELECT
+    g.*, n.short_name AS kernel, n.category, n.library, n.dtype, s.grid_x, s.grid_y, s.grid_z, s.block_x, s.block_y, s.block_z,
+    s.input_dims AS shape, s.bytes
 FROM (
     SELECT
         key,
-        any_value(short_name) AS kernel,
-        any_value(category) AS category,
-        any_value(library) AS library,
-        any_value(op) AS op,
-        any_value(found_by) AS found_by,
-        any_value(dtype) AS dtype,
-        arg_max(signature_id, total_ns) AS signature_id,
+        min(op) AS op,
+        min(found_by) AS found_by,
+        arg_max(signature_id, (coalesce(total_ns, -1), signature_id)) AS signature_id,
         sum(n)::BIGINT AS n,
         coalesce(sum(n) FILTER (origin = 'launches'), 0)::BIGINT AS listed,
         sum(total_ns)::BIGINT AS total_ns,
@@ -21,4 +19,5 @@ FROM (
     WHERE counted
     GROUP BY key
 ) AS g
-LEFT JOIN signatures AS s USING (signature_id);
+LEFT JOIN signatures AS s USING (signature_id)
+LEFT JOIN kernel_names AS n ON s.name_id = n.name_id;

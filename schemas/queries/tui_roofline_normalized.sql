@@ -6,13 +6,13 @@ SELECT
     any_value(r.short_name) AS kernel,
     any_value(k.category) AS category,
     any_value(k.dtype) AS dtype,
-    any_value(k.device_name) AS device_name,
+    min(k.device_name) AS device_name,
     count(*) AS n,
     sum(k.duration_ns)::BIGINT AS total_ns,
     avg(r.compute_pct) AS compute_pct,
     avg(coalesce(r.dram_pct, r.memory_pct)) AS memory_pct,
     bool_and(r.dram_pct IS NOT NULL) AS by_dram,
-    any_value(r.reason) AS reason
+    min(r.reason) AS reason
 FROM normalized_roofline AS r
 INNER JOIN selection AS k ON r.trace_id = k.trace_id AND r.launch_index = k.launch_index
 GROUP BY r.trace, r.signature_id

@@ -6,5 +6,5 @@ FROM replays AS r
 LEFT JOIN replay_runs AS u USING (run_id)
 LEFT JOIN replay_calls AS c ON c.run_id = r.run_id AND c.item_id = r.item_id AND c.cache IS NOT DISTINCT FROM r.cache
 WHERE r.signature_id = $signature_id
-ORDER BY u.started DESC, r.launches DESC, r.item_id, r.ordinal
+ORDER BY u.started DESC, r.launches DESC, r.item_id, r.ordinal, r.run_id, r.cache
 LIMIT 20;

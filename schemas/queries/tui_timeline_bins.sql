@@ -37,4 +37,4 @@ SELECT
     sum(n) AS n
 FROM summed
 GROUP BY GROUPING SETS ((number, process, device, lane, bin), (category))
-ORDER BY number, process, device, lane, bin, busy_ns DESC;
+ORDER BY number, process, device, lane, bin, busy_ns DESC, category;

@@ -84,19 +84,21 @@ LEFT JOIN (
         AND k.arch IS NOT DISTINCT FROM p.device_arch
         AND k.multiprocessors IS NOT DISTINCT FROM p.multiprocessors;
 
--- What users know about signatures, which goes before what the models say; of several notes on one fact, the latest holds.
+-- What users know about signatures, which goes before what the models say; of several notes on one fact, the latest holds, and of those at
+-- one moment that of the last author by name.
 CREATE OR REPLACE VIEW signature_notes AS
 SELECT
     signature_id,
-    arg_max(number, noted_at) FILTER (WHERE key = 'flops') AS flops,
-    arg_max(number, noted_at) FILTER (WHERE key = 'bytes') AS moved_bytes,
+    arg_max(number, (noted_at, author, number)) FILTER (WHERE key = 'flops') AS flops,
+    arg_max(number, (noted_at, author, number)) FILTER (WHERE key = 'bytes') AS moved_bytes,
     CASE WHEN count(*) FILTER (WHERE key IN ('flops', 'bytes')) > 0 THEN 'annotation' END AS work_method,
-    arg_max(value, noted_at) FILTER (WHERE key = 'role') AS role
+    arg_max(value, (noted_at, author, value)) FILTER (WHERE key = 'role') AS role
 FROM (
     SELECT
         signature_id,
         key,
         value,
+        author,
         coalesce(number, try_cast(value AS DOUBLE)) AS number,
         coalesce(noted_at, TIMESTAMP '1970-01-01') AS noted_at
     FROM annotations
@@ -118,7 +120,8 @@ LEFT JOIN replay_runs USING (run_id)
 WHERE replays.found_id IS NOT NULL OR replays.dims_source IS NULL OR replays.dims_source = 'op'
 QUALIFY row_number() OVER (
     PARTITION BY coalesce(replays.found_id, replays.signature_id)
-    ORDER BY replay_runs.started DESC, replays.launches DESC, replays.grade, replays.item_id, replays.ordinal
+    ORDER BY
+        replay_runs.started DESC, replays.launches DESC, replays.grade, replays.item_id, replays.ordinal, replays.run_id, replays.cache
 ) = 1;
 
 -- The call of a signature: what the operator was asked to do, the work of it, and the latest replay.

@@ -58,7 +58,7 @@ counted AS (
     SELECT
         n.signature_id,
         m.metric,
-        any_value(m.unit) AS unit,
+        min(m.unit) AS unit,
         avg(m.value) AS mean,
         min(m.value) AS min,
         max(m.value) AS max,

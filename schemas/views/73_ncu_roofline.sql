@@ -9,7 +9,7 @@ WITH picked AS (
         m.trace_id,
         m.launch_index,
         m.metric,
-        arg_min(m.value, coalesce(m.precision, 0)) AS value
+        arg_min(m.value, (coalesce(m.precision, 0), m.pass, m.value)) AS value
     FROM metrics AS m
     INNER JOIN traces AS t USING (trace_id)
     WHERE

@@ -1,5 +1,6 @@
 -- The series of power samples: one GPU in one log, recording or replay. `period_ns` is the median time between changes of the reading, which
--- is what the meter resolves, however often it was asked; `counter_step_ns` the same of the energy counter.
+-- is what the meter resolves, however often it was asked; `counter_step_ns` the same of the energy counter. A log in whole seconds
+-- has several readings of one moment, which stand in the order of their values.
 CREATE OR REPLACE VIEW power_series AS
 WITH stepped AS (
     SELECT
@@ -16,7 +17,7 @@ WITH stepped AS (
         lag(power_w) OVER in_time AS before_w,
         lag(energy_mj) OVER in_time AS before_mj
     FROM power_samples
-    WINDOW in_time AS (PARTITION BY trace_id, run_id, source, device, gpu ORDER BY coalesce(epoch_ns, ts_ns))
+    WINDOW in_time AS (PARTITION BY trace_id, run_id, source, device, gpu ORDER BY coalesce(epoch_ns, ts_ns), energy_mj, power_w)
 ),
 
 changed AS (
@@ -27,7 +28,9 @@ changed AS (
         max(CASE WHEN energy_mj IS DISTINCT FROM before_mj THEN t_ns END) OVER earlier AS energy_before_ns
     FROM stepped
     WINDOW earlier AS (
-        PARTITION BY trace_id, run_id, source, device, gpu ORDER BY t_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        PARTITION BY trace_id, run_id, source, device, gpu
+        ORDER BY t_ns, energy_mj, power_w
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     )
 )
 

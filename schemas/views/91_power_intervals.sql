@@ -55,7 +55,8 @@ swinging AS (
     SELECT
         *,
         greatest(
-            abs(from_w - lag(from_w, 1, from_w) OVER in_time), abs(lead(from_w, 1, from_w) OVER in_time - from_w)
+            abs(from_w - CASE WHEN lag(t_ns) OVER in_time IS NULL THEN from_w ELSE lag(from_w) OVER in_time END),
+            abs(CASE WHEN lead(t_ns) OVER in_time IS NULL THEN from_w ELSE lead(from_w) OVER in_time END - from_w)
         ) AS swing_w
     FROM known
     WINDOW in_time AS (PARTITION BY series ORDER BY t_ns)

@@ -18,7 +18,7 @@ WITH used AS (
     FROM (SELECT DISTINCT trace_id, device FROM rollups) AS g
     LEFT JOIN traces AS t USING (trace_id)
     LEFT JOIN (
-        SELECT trace_id, device, any_value(name) AS name, nullif(any_value(regexp_extract(properties, '"uuid": ?"([^"]+)"', 1)), '') AS uuid
+        SELECT trace_id, device, min(name) AS name, min(nullif(regexp_extract(properties, '"uuid": ?"([^"]+)"', 1), '')) AS uuid
         FROM devices
         GROUP BY trace_id, device
     ) AS d ON g.trace_id = d.trace_id AND g.device = d.device
@@ -32,7 +32,7 @@ logged AS (
         CASE WHEN s.counts >= 3 THEN 'energy counter' WHEN s.powers >= 2 THEN 'power' END AS method,
         count(*) OVER (PARTITION BY s.trace_id, s.run_id, s.source) AS gpus
     FROM power_series AS s
-    LEFT JOIN (SELECT trace_id, device, any_value(name) AS name FROM devices GROUP BY trace_id, device) AS d
+    LEFT JOIN (SELECT trace_id, device, min(name) AS name FROM devices GROUP BY trace_id, device) AS d
         ON s.trace_id = d.trace_id AND s.device = d.device
 )
 

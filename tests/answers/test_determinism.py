@@ -1,0 +1,219 @@
+"""The same question of the same rows has one answer, in whatever order the rows lie and on however many threads."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from kerneldb.schemas import loader
+from kerneldb.warehouse import Warehouse
+from tests.conftest import made_once
+
+Connection = duckdb.DuckDBPyConnection
+
+pytestmark = pytest.mark.again
+
+SCHEMAS = resources.files("kerneldb.schemas")
+QUERIES = {
+    file.name.removesuffix(".sql"): file.read_text(encoding="utf-8")
+    for file in sorted(SCHEMAS.joinpath("queries").iterdir(), key=lambda file: file.name)
+}
+OBJECTS = {doc.object: doc.kind for doc in loader.docs() if doc.column_name is None and doc.kind != "table"}
+PLAIN = re.compile(r"(?:SELECT \* )?FROM \w+\([^()]*\)")
+"""A statement that adds nothing to a macro, which is asked by itself."""
+FOLLOWING = (
+    "answer_diff_selected", "closure_jobs", "closure_terms_of", "coverage_top", "diff", "idle_gaps",
+    "report_changed_classes", "report_changed_metrics", "report_closure", "report_collectives", "report_idle",
+    "report_overhead", "report_roofline",
+)  # fmt: skip
+"""What only picks or names the rows of another answer. To plan the books of a stage takes seconds."""
+
+
+def text_of(kind: str, name: str) -> str:
+    """The SQL of a VIEW or a MACRO."""
+    found = re.split(rf"CREATE OR REPLACE {kind} {name}\b.* AS(?: TABLE)?\n", loader.objects())[-1]
+    return found.split(";\n")[0]
+
+
+def without_comments(sql: str) -> str:
+    return re.sub(r"^ *--.*\n", "", sql, flags=re.MULTILINE).strip().removesuffix(";")
+
+
+VIEWS = [
+    name for name, kind in OBJECTS.items() if kind.startswith("view") and not PLAIN.fullmatch(text_of("VIEW", name))
+]
+MACROS = {name: "'selection'" for name, kind in OBJECTS.items() if kind.endswith("macro")} | {
+    "counter_histogram": "'selection', 'my__counter.sum'",
+    "diff": "'before', 'after', threshold := 0.0",
+    "diff_between": "'kernel_rollups', 'kernels', 'before', 'after'",
+    "diff_classes": "'counters', 'counters after'",
+    "diff_metrics": "'counters', 'counters after'",
+    "metric_histogram": "'selection', 'duration_ns'",
+    "power_integral": "'power_windows'",
+    "profiled_matches": "'counters', 'counters after'",
+    "traces_named": "'*'",
+    "value_histogram": "'valued'",
+    "variants": "'s0b'",
+}
+"""What each macro is asked; a new one is asked about the selection."""
+
+ORDERED = re.compile(r"^ORDER BY|^(?:FROM|SELECT).* ORDER BY ", re.MULTILINE)
+"""The order of the rows of a statement; that of a common table expression is indented."""
+ORDERED_WITHIN = re.compile(r"report_|variants_of")
+"""Statements whose rows come in the order that a macro gives them."""
+
+ASKED = [
+    name
+    for name, sql in QUERIES.items()
+    if name not in (*FOLLOWING, "closure_select") and not PLAIN.fullmatch(without_comments(sql))
+]
+
+NAMES = ["before", "after", "printed"]
+IDS = [f"s{number}{side}" for number in range(12) for side in "bag"]
+COMMON: dict[str, Any] = {
+    "after": "after", "before": "before", "bins": 8, "bound_ns": 24_000, "close": 0.1, "covered": [], "device": 0,
+    "first_ns": 0, "hashes": ["hash 0", "hash 1"], "highest_ns": 24_000, "id": "s0b", "ids": [*IDS, "c0", "c1"],
+    "iterations": None, "labels": ["both"], "lane": 0, "lanes": 3, "last_ns": 20_000, "launch_index": None,
+    "launches": ["key 0"], "least_ns": 0, "lowest_ns": 0, "most": 30, "name": "*", "name_ids": ["n0", "n1"],
+    "names": NAMES, "numbers": [0, 1], "object": "kernels", "prefix": "s", "process": None, "rule": "ncu",
+    "run_ids": ["run 0", "run 1"], "several": False, "shifts": [0, 0], "signature_id": "s0b", "signatures": IDS,
+    "start_ns": 0, "step_ns": 3000, "stored_numbers": [0, 1], "stored_step_ns": 4096,
+    "stored_traces": ["id before", "id after"], "text": "before", "texts": ["kernel_2"], "threshold": 0.0, "times": 3,
+    "timing": "timeline", "top": 3, "trace": "before", "trace_id": "id before",
+    "traces": ["counters", "counters after"], "wanted": "*", "whole": False,
+}  # fmt: skip
+"""A value for each name of a parameter."""
+OTHER: dict[str, dict[str, Any]] = {
+    "answer_steady": {"names": ["repeats"]},
+    "closure_measured": {"names": None},
+    "compare_kernels": {"traces": ["before", "after"]},
+    "finding_conversions": {"trace": "graph"},
+    "inherit_operators": {"trace_id": "id graph"},
+    "inherit_pool": {"trace_id": "id graph"},
+    "ncu_names_sums": {"traces": []},
+    "replay_found": {"trace_id": "id after"},
+    "replay_unrecorded": {"signatures": [name for name in IDS if name.endswith("g")]},
+    "report_conversions": {"trace": "graph"},
+    "report_counted_sides": {"before": "counters", "after": "counters after"},
+    "report_iteration_times": {"trace": "repeats"},
+    "report_iterations": {"trace": "repeats"},
+    "same_work": {"trace_id": "id kept"},
+    "tui_timeline_labels": {"traces": ["id before", "id after"]},
+    "tui_timeline_paired": {"traces": ["id before", "id after"]},
+    "tui_timeline_previous": {"bound_ns": -1, "start_ns": 9000, "launch_index": 18},
+    "tui_timeline_next": {"launch_index": 0},
+    "tui_timeline_told": {"launch_index": 5},
+}
+"""What single statements mean by such a name."""
+
+RELATIONS = {
+    "selection": "kernels",
+    "activities": "kernels",
+    "page": "kernels",
+    "keyed": "(SELECT op AS key, * FROM kernels)",
+    "keyed_rollups": "(SELECT op AS key, * FROM kernel_rollups)",
+    "named": "kernel_rollups",
+    "sums": "kernel_rollups",
+    "whole": "kernel_rollups",
+    "chosen": "kernel_rollups",
+    "valued": "(SELECT trace, duration_ns::DOUBLE AS value FROM kernels)",
+}
+"""What statements read that programs bind."""
+OF_ROLLUPS = ("top_rollups", "tui_kernels_rollups")
+FIRST = {
+    "laned": "tui_timeline_laned",
+    "paired": "tui_timeline_paired",
+    "found_conversions": "report_conversions",
+    "found_fusion": "report_fusion",
+    "found_gpu_time": "report_gpu_time",
+    "found_idle": "report_idle",
+}
+"""Statements whose rows others read."""
+
+
+def turn(path: Path, other: Path) -> None:
+    """Copy a database, with the rows of each table the other way round."""
+    with duckdb.connect(str(shutil.copy(path, other))) as con:
+        tables = "SELECT table_name FROM duckdb_tables() WHERE NOT starts_with(table_name, 'schema_') ORDER BY 1"
+        for (table,) in con.execute(tables).fetchall():
+            con.execute(f"CREATE TEMP TABLE moved AS FROM {table}; DELETE FROM {table}")
+            con.execute(f"INSERT INTO {table} SELECT * FROM moved ORDER BY rowid DESC; DROP TABLE moved")
+
+
+def asked(path: Path, threads: int) -> Connection:
+    """A connection on which everything is there that statements read; as tables, which take less time to plan."""
+    con = duckdb.connect(str(path), read_only=True, config={"threads": threads})
+    for name, sql in RELATIONS.items():
+        con.execute(f"CREATE TEMP TABLE {name} AS FROM {sql}")
+    for name, query in FIRST.items():
+        con.register(name, con.sql(QUERIES[query], params=parameters(query)).to_arrow_table())
+    con.execute(QUERIES["closure_select"])
+    return con
+
+
+def parameters(query: str) -> dict[str, Any] | None:
+    """A value for each parameter of a statement; None where it has none."""
+    values = COMMON | OTHER.get(query, {})
+    names = re.findall(r"\$(\w+)", re.sub(r"'[^']*'", "", without_comments(QUERIES[query])))
+    return {name: values[name] for name in names} or None
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Connection, Connection]]:
+    """The same rows in two orders, on one thread and on four."""
+
+    def make(path: Path) -> None:
+        with Warehouse.create_or_open(path).lease(read_only=False) as con:
+            con.execute(Path(__file__).with_name("ties.sql").read_text(encoding="utf-8"))
+
+    given = made_once(tmp_path_factory, "ties.duckdb", make)
+    turned = made_once(tmp_path_factory, "turned-ties.duckdb", lambda path: turn(given, path))
+    with asked(given, 1) as first, asked(turned, 4) as second:
+        yield first, second
+
+
+def compare(both: tuple[Connection, Connection], sql: str, params: dict[str, Any] | None, *, ordered: bool) -> None:
+    first, second = (rounded(con.execute(sql, params).fetchall()) for con in both)
+    if not ordered:
+        first, second = sorted(first, key=repr), sorted(second, key=repr)
+    assert first == second
+
+
+def rounded(value: Any) -> Any:
+    """Floats to nine digits: the last ones of a sum tell in which order it was added up."""
+    if isinstance(value, float):
+        return float(f"{value:.9g}")
+    if isinstance(value, dict):
+        return {key: rounded(one) for key, one in value.items()}
+    return [rounded(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_view(both: tuple[Connection, Connection], name: str) -> None:
+    compare(both, f"FROM {name}", None, ordered=bool(ORDERED.search(text_of("VIEW", name))))
+
+
+@pytest.mark.parametrize("name", [name for name in MACROS if name not in (*FOLLOWING, "closure_kernels_of")])
+def test_macro(both: tuple[Connection, Connection], name: str) -> None:
+    ordered = ORDERED.search(text_of("MACRO", name)) is not None
+    compare(both, f"FROM {name}({MACROS[name]})", None, ordered=ordered)
+
+
+def test_selected_books(both: tuple[Connection, Connection]) -> None:
+    compare(both, "FROM closure_selected", None, ordered=True)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_query(both: tuple[Connection, Connection], name: str) -> None:
+    sql = without_comments(QUERIES[name])
+    if name in OF_ROLLUPS:
+        sql = sql.replace("FROM keyed", "FROM keyed_rollups")
+    ordered = ORDERED.search(sql) is not None or ORDERED_WITHIN.match(name) is not None
+    compare(both, sql, parameters(name), ordered=ordered)
