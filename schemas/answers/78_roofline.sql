@@ -104,6 +104,7 @@ counted AS (
         c.device,
         c.signature_id,
         c.found_id,
+        c.found_by,
         c.timing,
         r.method,
         coalesce(own.flops, k.flops) AS flops,
@@ -137,6 +138,7 @@ known AS (
             AND c.device IS NOT DISTINCT FROM k.device
             AND c.signature_id = k.signature_id
             AND c.found_id IS NOT DISTINCT FROM k.found_id
+            AND c.found_by IS NOT DISTINCT FROM k.found_by
             AND c.timing = k.timing
 ),
 

@@ -140,6 +140,22 @@ def test_sums_over_the_duration_where_rates_are_missing(warehouse: Warehouse, ca
     assert row["flops_per_second"] == pytest.approx(2e9)
 
 
+def test_a_call_found_in_two_ways_is_counted_once(warehouse: Warehouse, capture: Captures) -> None:
+    launches = tuple(Launch(GEMM, counters=RTX_5090 | RATES | {DURATION: 1000}) for _ in range(4))
+    warehouse.commit(capture("profiled", launches, source="ncu"))
+    sql = """
+        WITH found AS (
+            SELECT * REPLACE ('c' AS found_id, CASE launch_index WHEN 0 THEN 'inherited' ELSE 'other' END AS found_by)
+            FROM kernels
+        )
+        FROM roofline('found')
+    """
+    assert [(row["n"], row["total_ns"], row["method"]) for row in warehouse.query(sql).to_pylist()] == [
+        (3, 3000, "counters"),
+        (1, 1000, "counters"),
+    ]
+
+
 def test_why_there_is_no_roofline(warehouse: Warehouse, capture: Captures) -> None:
     launches = (Launch(GEMM, counters={DURATION: 5}), Launch(GEMM, counters=RTX_5090 | RATES))
     warehouse.commit(capture("profiled", launches, source="ncu"))
