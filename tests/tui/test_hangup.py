@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 LOCAL = 3
 """Place of the flags about echo and lines among the attributes of a terminal."""
 REPLAY = """

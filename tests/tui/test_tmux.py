@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 GEMM = "category = 'GEMM'"
 
 

@@ -102,7 +102,7 @@ def test_the_kernel_screen_answers_while_the_file_is_held(database: Path) -> Non
             app.store.forget()
             with holder(database):
                 burst(app, "full_stop", "n", "2")
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     while app.query_one(Tabs).active != "kernels" or app.query_one(Status).condition.kind != "locked":
                         await asyncio.sleep(0.02)
             await settled(pilot)
@@ -128,7 +128,7 @@ def test_the_end_while_a_screen_is_being_made(trace_database: Path, key: str) ->
     async def flow() -> None:
         async with opened(trace_database) as (app, pilot):
             burst(app, key, "q")
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while app.is_running:
                     await asyncio.sleep(0.01)
             assert pilot.app.return_code == 0
