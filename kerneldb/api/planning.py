@@ -141,11 +141,13 @@ def _wanted(con: Connection, request: Request, timing: Row) -> list[str]:
 
 
 def _unselected(con: Connection, request: Request) -> str:
+    """The remedy first: sums beside traces of launches need not be why nothing is selected."""
     sums = [row["trace"] for row in rows(con, "sums_only", {"names": list(request.traces) or None})]
+    message = "no launch is selected; see what there is with: kerneldb top --by signature"
     if not sums:
-        return "no launch is selected; see what there is with: kerneldb top --by signature"
+        return message
     held = f"{sums[0]} holds" if len(sums) == 1 else f"{sums[0]} and {len(sums) - 1:,} more hold"
-    return f"no launch is selected: {held} sums by kernel only; what is replayed comes from a trace of launches"
+    return f"{message} ({held} sums by kernel only; what is replayed comes from traces of launches)"
 
 
 def _settled(routes: Iterable[Mapping[str, Any]], covered: set[str]) -> pa.Table:

@@ -138,6 +138,7 @@ def test_a_condition_says_which_traces_it_leaves_out(tmp_path: Path, capture: Pa
     assert outcome.stderr == ""
     outcome = CliRunner().invoke(cli, ["--db", str(tmp_path / "k.duckdb"), "replay", "--dry-run"])
     assert outcome.exit_code == 2
+    assert "see what there is with: kerneldb top" in outcome.stderr
     assert f"{sums} holds sums by kernel only" in outcome.stderr
     database.ingest([capture])
     assert database.sums_only() == []
