@@ -17,11 +17,10 @@ from kerneldb.ingest.source import Source, trace_id_of
 def trace_row(read: Sequence[Source], options: Options, name: str, **facts: Any) -> dict[str, Any]:
     """A row of `traces`: identity, what the user said about it, and the columns in `facts`.
 
-    `name` is the name where the user gave none, `facts["run"]` the run. All sources must have been read to their ends.
+    `name` is the name where the user gave none. All sources must have been read to their ends.
     """
-    said = {"label": options.label, "default_phase": options.phase}
-    run = options.run or facts.pop("run", None)
-    return {**facts, "trace_id": trace_id_of(read), "name": options.name or name, "run": run, **said}
+    stated = {"label": options.label, "default_phase": options.phase, "stated_run": options.run}
+    return {**facts, "trace_id": trace_id_of(read), "name": options.name or name, **stated}
 
 
 def file_row(one: Source, role: str, events: int | None) -> dict[str, Any]:

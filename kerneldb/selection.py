@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Final, Literal
 import duckdb
 
 from kerneldb.errors import SelectionError
+from kerneldb.schemas.loader import statement
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     Connection = duckdb.DuckDBPyConnection
     Relation = duckdb.DuckDBPyRelation
 
 Level = Literal["name", "launch", "call"]
 
 VIEW: Final = "kernels"
+EVERYTHING: Final = "all_launches"
 UNKNOWN_COLUMN: Final = re.compile(r'Referenced column "([^"]+)" (?:was )?not found', re.IGNORECASE)
 NEAR: Final = 5
 
@@ -26,8 +30,8 @@ NEAR: Final = 5
 class Selection:
     """Which launches: those of `traces` (names; none means all) that meet `where` (None or blank means all).
 
-    `level` says how finely lists tell kernels apart; it does not change which launches are selected. `counted` of the
-    rows holds among `traces` alone: the first of a run counts where none of the named ones otherwise would.
+    `level` says how finely lists tell kernels apart; it does not change which launches are selected. A named trace whose
+    launches are primary in a trace that is not named answers with them.
     """
 
     where: str | None = None
@@ -40,11 +44,7 @@ class Selection:
         The text is parsed as one expression and never becomes part of a statement, so it cannot hold a second one.
         Raises SelectionError with the engine's message and the names of near columns.
         """
-        selected = con.table(VIEW)
-        if self.traces:
-            names = (duckdb.ConstantExpression(name) for name in self.traces)
-            selected = selected.filter(duckdb.ColumnExpression("trace").isin(*names))
-            selected = _counting(selected, _uncounted(con, self.traces))
+        selected = _of_traces(con, self.traces) if self.traces else con.table(VIEW)
         if self.where is None or not self.where.strip():
             return selected
         try:
@@ -63,31 +63,28 @@ class Selection:
         return relation
 
 
-def _uncounted(con: Connection, names: tuple[str, ...]) -> list[str]:
-    """The first of those `names` that stand for a run of which none of the `names` counts."""
-    wanted = (duckdb.ConstantExpression(name) for name in names)
-    traces = con.table("traces").filter(duckdb.ColumnExpression("name").isin(*wanted))
-    found = traces.select("name", "run", "counted").fetchall()
-    counting = {run for _, run, counted in found if counted is not False}
-    first: dict[str, str] = {}
-    for name, run, _ in sorted(found, key=lambda row: names.index(row[0])):
-        if run not in counting:
-            first.setdefault(run, name)
-    return list(first.values())
+def _of_traces(con: Connection, names: Sequence[str]) -> Relation:
+    """What `kernels` would hold if there were no other traces."""
+    trace, timing = duckdb.ColumnExpression("trace"), duckdb.ColumnExpression("timing")
+    relation = con.table(EVERYTHING).filter(trace.isin(*map(duckdb.ConstantExpression, names)))
+    wanted = duckdb.ColumnExpression("is_primary")
+    for name, kept in revived(con, names).items():
+        wanted |= (trace == duckdb.ConstantExpression(name)) & (timing == duckdb.ConstantExpression(kept))
+    return relation.filter(wanted).select(duckdb.StarExpression(exclude=["is_primary"]))
 
 
-def _counting(relation: Relation, names: list[str]) -> Relation:
-    """`relation` with `counted` set for the traces `names`."""
-    if not names:
-        return relation
-    among = duckdb.ColumnExpression("trace").isin(*map(duckdb.ConstantExpression, names))
-    counted = duckdb.CaseExpression(among, duckdb.ConstantExpression(value=True)).otherwise(
-        duckdb.ColumnExpression("counted")
-    )
-    columns = (duckdb.ColumnExpression(name) for name in relation.columns if name != "counted")
-    place = relation.columns.index("counted")
-    shown = list(columns)
-    return relation.select(*shown[:place], counted.alias("counted"), *shown[place:])
+def revived(con: Connection, names: Sequence[str]) -> dict[str, str]:
+    """Of the traces `names` those that answer though another trace has their launches, with the timing of these.
+
+    It is the first of each rank and phase of a run, where none of `names` has primary launches of it.
+    """
+    found = con.execute(statement("selection", "named"), {"names": list(names)}).fetchall()
+    answered = {(run, rank, phase) for _, run, rank, phase, is_primary, _ in found if is_primary}
+    first: dict[tuple[object, ...], tuple[str, str]] = {}
+    for name, run, rank, phase, _, timing in found:
+        if (run, rank, phase) not in answered:
+            first.setdefault((run, rank, phase), (name, timing))
+    return dict(first.values())
 
 
 def _explained(where: str, message: str, columns: list[str]) -> str:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 BLOCK: Final = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+NARROWED: Final = {"kernels": "all_launches", "kernel_rollups": "all_rollups"}
+"""Views of the primary rows of another view, with its columns but `is_primary`."""
+COMMIT_MACROS: Final = ("57_iteration_launches.sql", "65_collective_launches.sql")
 DOC_COLUMNS: Final = ("object", "kind", "column_name", "type", "unit", "meaning")
 
 
@@ -64,23 +67,34 @@ def migrations() -> tuple[Migration, ...]:
 
 @functools.cache
 def objects() -> str:
-    """The SQL that makes all views and macros anew, in an order in which each finds what it reads.
-
-    Macros over any relation (`macros/`) bind when they are used, views when they are made; macros that name views
-    (`answers/`) come last.
-    """
-    return "\n".join(map(_text, ("macros", "views", "answers")))
+    """The SQL that makes all views and macros anew, by the numbers of the files: each finds what it reads."""
+    files = [file for folder in ("macros", "views", "answers") for file in _folder(folder)]
+    return "\n".join(file.read_text("utf-8") for file in sorted(files, key=lambda file: file.name.partition("_")[0]))
 
 
 @functools.cache
-def macros() -> str:
-    """The SQL of the macros over any relation alone, which is all that adding a trace takes."""
-    return _text("macros")
+def commit_macros() -> str:
+    """The SQL of the macros that adding a trace takes."""
+    return "\n".join(file.read_text("utf-8") for file in _folder("macros") if file.name in COMMIT_MACROS)
 
 
 @functools.cache
 def docs() -> tuple[Doc, ...]:
-    """The rows of reference/schema_docs*.csv, file by file in the order of their names."""
+    """The rows of reference/schema_docs*.csv, file by file in the order of their names.
+
+    Columns of a view that narrows another one are documented there.
+    """
+    read = _read_docs()
+    narrowed = {wide: narrow for narrow, wide in NARROWED.items()}
+    copies = [dataclasses.replace(doc, object=narrowed[doc.object]) for doc in read if _is_narrowed(doc)]
+    return (*read, *copies)
+
+
+def _is_narrowed(doc: Doc) -> bool:
+    return doc.object in NARROWED.values() and doc.column_name not in {None, "is_primary"}
+
+
+def _read_docs() -> tuple[Doc, ...]:
     return tuple(
         Doc(
             row["object"],

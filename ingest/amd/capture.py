@@ -24,15 +24,6 @@ def prefix_of(path: Path) -> str:
     return KINDS.sub("", name)
 
 
-def run_of(path: Path) -> str:
-    """A name for the run: `<folder>/<prefix>`. Passes over counters (`pass_1/…`, `pass_2/…`) are of one run."""
-    folder = path.resolve().parent
-    if PASS.fullmatch(folder.name):
-        return folder.parent.name
-    prefix = prefix_of(path)
-    return f"{folder.name}/{prefix}" if prefix else folder.name
-
-
 def pass_of(path: Path) -> int | None:
     """The number of the pass, from the folder `pass_<n>`."""
     found = PASS.fullmatch(path.resolve().parent.name)

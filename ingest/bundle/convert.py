@@ -95,7 +95,7 @@ def _job(recording: Recording, part: Part) -> dict[str, Any]:
     if "rank" not in known:
         return {}
     job = f"{known['name']}-{_suffix(part)}"
-    return {"rank": known["rank"], "world_size": known["world_size"], "job": job}
+    return {"rank": known["rank"], "world_size": known["world_size"], "stated_job": job}
 
 
 def _with(manifest: Manifest, frames: list[tuple[str, pl.DataFrame]]) -> Manifest:

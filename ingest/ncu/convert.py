@@ -234,7 +234,6 @@ def _trace(capture: Capture, files: list[File], options: Options, era: str) -> d
         [file.source for file in files],
         options,
         stems.common(paths),
-        run=stems.run_of(paths),
         kind="profiled",
         source="ncu",
         tool="Nsight Compute",

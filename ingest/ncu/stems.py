@@ -1,4 +1,4 @@
-"""File names of ncu exports: which files belong to one report, and what the trace and its run are called.
+"""File names of ncu exports: which files belong to one report, and what the trace is called.
 
 Pages of one report are told by equal names but for `raw` and `details`, in one folder, with the same process in their
 first record: two runs of ncu have different processes, whatever their files are called.
@@ -35,11 +35,6 @@ def plain(path: Path) -> str:
 def common(paths: Sequence[Path]) -> str:
     """The name of a trace: of a file alone its own, of several pages what they share."""
     return ENDING.sub("", paths[0].name) if len(paths) == 1 else plain(paths[0])
-
-
-def run_of(paths: Sequence[Path]) -> str | None:
-    """The run of a trace: the folder of its files. Captures of single kernels of one program lie together."""
-    return paths[0].resolve().parent.name or None
 
 
 def capture(head: Head) -> str | None:

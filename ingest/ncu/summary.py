@@ -134,7 +134,6 @@ def _trace(file: File, options: Options) -> dict[str, Any]:
         [file.source],
         options,
         stems.common([path]),
-        run=stems.run_of([path]),
         kind="summary",
         source="ncu",
         tool="Nsight Compute",

@@ -13,7 +13,7 @@ from kerneldb.ingest import finishing, source, sqlite
 from kerneldb.ingest.nsys import facts, heads
 from kerneldb.ingest.nsys.activities import Activities
 from kerneldb.ingest.nsys.calls import Calls, widened
-from kerneldb.ingest.nsys.printed import READER_VERSION, run_of
+from kerneldb.ingest.nsys.printed import READER_VERSION
 from kerneldb.ingest.nsys.ranges import Ranges
 from kerneldb.ingest.nsys.store import ParquetStore, SqliteStore, Store, frame
 from kerneldb.ingest.options import Options, Progress
@@ -44,7 +44,7 @@ def convert_file(path: Path, place: Path, folder: Path, options: Options, progre
     one = Source(path)
     with sqlite.open_database(source.local_file(one, place)) as database:
         store = SqliteStore(database)
-        found = {**facts.trace_facts(store, "sqlite", options.keep_environment), "run": run_of(path)}
+        found = facts.trace_facts(store, "sqlite", options.keep_environment)
         return Conversion(store, [one], folder).run(options, heads.stem_of(path), found, progress)
 
 
@@ -56,7 +56,7 @@ def convert_folder(unit: Unit, folder: Path, options: Options, progress: Progres
     place = unit.files[0].parent
     name = place.name.removesuffix("_pqtdir") or place.name
     store = ParquetStore(place)
-    found = {**facts.trace_facts(store, "parquetdir", options.keep_environment), "run": run_of(place.with_name(name))}
+    found = facts.trace_facts(store, "parquetdir", options.keep_environment)
     return Conversion(store, read, folder).run(options, name, found, progress)
 
 

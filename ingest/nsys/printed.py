@@ -199,15 +199,7 @@ class _Conversion:
             "has_stacks": False,
             "launches": self._counts.get("launches", 0),
             "reader_version": READER_VERSION,
-            "run": run_of(self._source.path),
         }
-
-
-def run_of(path: Path) -> str:
-    """The capture that a file belongs to: `<folder>/<name without report and endings>`."""
-    capture, _, _ = columns.from_file_name(heads.stem_of(path))
-    folder = path.resolve().parent.name
-    return f"{folder}/{capture}" if capture else folder
 
 
 def _form(wanted: dict[int, Table]) -> str:

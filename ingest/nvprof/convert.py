@@ -38,7 +38,7 @@ def convert(path: Path, folder: Path, options: Options, progress: Progress | Non
     ):
         conversion = exported.Conversion(NvvpStore(database), [one], folder)
         row = {"source": TOOL, "kind": "timeline", "tool": TOOL, "era": "sqlite", "clock": "capture"}
-        return conversion.run(options, _stem(path), {**row, "run": _run(path)}, progress)
+        return conversion.run(options, _stem(path), row, progress)
 
 
 def _convert_text(one: Source, folder: Path, options: Options, progress: Progress | None) -> Manifest:
@@ -95,7 +95,6 @@ def _facts(found: printed.Printed, window: tuple[Any, ...], height: int, path: P
         "has_stacks": False,
         "launches": height if trace else 0,
         "reader_version": READER_VERSION,
-        "run": _run(path),
     }
 
 
@@ -112,7 +111,3 @@ def _stem(path: Path) -> str:
     for ending in ENDINGS:
         name = name.removesuffix(ending)
     return name or path.name
-
-
-def _run(path: Path) -> str:
-    return f"{path.resolve().parent.name}/{_stem(path)}"

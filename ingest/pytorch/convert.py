@@ -185,13 +185,12 @@ def _trace_row(trace_id: str, source: Source, linked: Linked, options: Options) 
     parsed = linked.parsed
     row = trace.facts(parsed.metadata, options.keep_environment)
     start, end = _window(linked)
-    group = source.path.resolve().parent.name if (row["world_size"] or 0) > 1 else None
     return {
         **row,
         **trace.clock(parsed.metadata, start),
         "trace_id": trace_id,
         "name": options.name or source.stem,
-        "run": options.run or group,
+        "stated_run": options.run,
         "label": options.label,
         "default_phase": options.phase,
         "window_start_ns": start,

@@ -57,7 +57,7 @@ def _converted(
     describe(output, host, launches)
     facts = _facts(found, database.tables(), options, launches, one.path)
     name = capture.prefix_of(one.path) or one.stem
-    row = trace_row([one], options, name, run=capture.run_of(one.path), **facts)
+    row = trace_row([one], options, name, **facts)
     output.report.add("read", "rows", sum(read.values()))
     return finish(spool, row, [file_row(one, "trace", sum(read.values()))], [output.report])
 

@@ -256,7 +256,6 @@ def _trace_row(it: Capture, options: Options, launches: Launches) -> dict[str, A
         "launches": it.output.launches,
         "metadata": json.dumps({"files": sorted(roots)}),
         "reader_version": READER_VERSION,
-        "run": capture.run_of(first.path),
     }
     name = capture.prefix_of(first.path) if len(it.tables) > 1 else first.stem.removesuffix(".csv")
     read = [table.source for table in it.tables]

@@ -174,5 +174,4 @@ def _facts(
         "launches": output.launches,
         "metadata": json.dumps(kept, sort_keys=True, default=str),
         "reader_version": READER_VERSION,
-        "run": capture.run_of(one.path),
     }

@@ -168,5 +168,4 @@ def _facts(one: Source, form: str, output: Output) -> dict[str, Any]:
         "launches": output.launches,
         "metadata": "{}",
         "reader_version": READER_VERSION,
-        "run": capture.run_of(one.path),
     }

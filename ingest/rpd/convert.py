@@ -261,5 +261,4 @@ def _facts(one: Source, output: Output, metadata: Mapping[str, str]) -> dict[str
         "launches": output.launches,
         "metadata": json.dumps({"schema_version": version}),
         "reader_version": READER_VERSION,
-        "run": capture.run_of(one.path),
     }

@@ -349,9 +349,9 @@ class Database:
         removed: dict[str, str | None] = dict.fromkeys(unset)
         self._warehouse.tag(_several(names), {**removed, **(tags or {})})
 
-    def counted_instead(self, traces: Sequence[str]) -> list[tuple[str, str, str]]:
+    def repeated_by(self, traces: Sequence[str]) -> list[tuple[str, str, str]]:
         """(trace, run, trace that counts instead) of those `traces` whose work counts in another one of their run."""
-        return queries.counted_instead(self._warehouse, tuple(traces))
+        return queries.repeated_by(self._warehouse, tuple(traces))
 
     def sums_only(self, traces: Sequence[str] = ()) -> list[str]:
         """Those of `traces` (all where empty) that hold sums by kernel and no launches: no condition selects any."""

@@ -48,8 +48,8 @@ class Store(Protocol):
     def commit(self, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> tuple[bool, bool, str]:
         """Add the trace: whether it was there before, whether rows were written, and its name in the database."""
 
-    def same_work(self, trace_id: str) -> tuple[str, str | None] | None:
-        """Name and run of the trace of another run that seems to hold the same work, None where there is none."""
+    def linked(self, trace_id: str) -> tuple[Linked, ...]:
+        """The traces that a trace was linked with, and why."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,11 +85,25 @@ class ReportEntry:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Linked:
+    """A trace that another one was linked with: `relation` is print (of the same launches), job, or hint (unproven).
+
+    `joined` says whether both are in one run, which is `run`.
+    """
+
+    other: str
+    relation: str
+    evidence: str
+    run: str
+    joined: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of one trace. `bytes` is its size without compression; `seconds` runs from opening to commit.
 
     `sums` counts rows of a trace that holds no launches by its nature: sums of a report, measurements, power readings.
-    `same_work` is name and run of a trace of another run whose work this one seems to be: both count then.
+    `linked` are the traces that it was joined with, or could be.
     Size and counts are None for a trace that was not read.
     """
 
@@ -105,7 +119,7 @@ class Outcome:
     report: tuple[ReportEntry, ...] = ()
     error: KerneldbError | None = None
     sums: int = 0
-    same_work: tuple[str, str | None] | None = None
+    linked: tuple[Linked, ...] = ()
 
 
 def ingest_each(
@@ -240,7 +254,7 @@ def _commit(store: Store, manifest: Manifest, file: Path, options: IngestOptions
         bytes=_sum(manifest, "bytes"),
         report=_report(manifest),
         sums=sum(manifest.rows.get(table, 0) for table in ("rollups", "measurements", "power_samples")),
-        same_work=store.same_work(manifest.trace_id) if written else None,
+        linked=store.linked(manifest.trace_id) if written else (),
     )
 
 

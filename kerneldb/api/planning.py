@@ -103,20 +103,9 @@ def make_plan(warehouse: Warehouse, request: Request) -> Planned:
 
 
 def _bound(con: Connection, request: Request) -> Row:
-    """Make what is to be replayed known as `selection`; returns which launches these are, by their `timing`.
-
-    Files of one run that hold the same launches are one work: those of the file that counts are replayed, unless the
-    condition is about the others of that run alone.
-    """
-    from duckdb import CoalesceOperator, ColumnExpression, ConstantExpression
-
-    selected = Selection(request.where, request.traces).bind(con)
+    """Make what is to be replayed known as `selection`; returns which launches these are, by their `timing`."""
+    Selection(request.where, request.traces).bind(con)
     (found,) = rows(con, "replay_timing")
-    wanted = ColumnExpression("counted")
-    if repeated := found.pop("repeated"):
-        held_by = CoalesceOperator(ColumnExpression("run"), ColumnExpression("trace_id"))
-        wanted |= held_by.isin(*map(ConstantExpression, repeated))
-    con.register("selection", selected.filter(wanted))
     return found
 
 

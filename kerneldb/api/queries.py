@@ -159,18 +159,19 @@ def key_of(by: str) -> Expression:
 
 
 def rollups(con: Connection, names: Sequence[str]) -> Relation:
-    """The rows of `kernel_rollups` of the traces `names` (all where empty), `counted` as it is among them alone."""
-    relation = _of_traces(con, "kernel_rollups", names)
+    """The rows of `kernel_rollups` of the traces `names` (all where empty), primary as they are among them alone."""
+    from kerneldb.selection import revived
+
     if not names:
-        return relation
-    con.register("named", relation)
-    return con.sql(statement("named_rollups"), params={"names": list(names)})
+        return con.table("kernel_rollups")
+    con.register("named", _of_traces(con, "all_rollups", names))
+    return con.sql(statement("named_rollups"), params={"revived": list(revived(con, names))})
 
 
-def counted_instead(warehouse: Warehouse, names: Sequence[str]) -> list[tuple[str, str, str]]:
-    """(trace, run, trace that counts instead) of those traces `names` whose work counts in another one of their run."""
-    found = rows(warehouse, "counted_instead", names=list(names)) if names else []
-    return [(row["trace"], row["run"], row["counted"]) for row in found]
+def repeated_by(warehouse: Warehouse, names: Sequence[str]) -> list[tuple[str, str, str]]:
+    """(trace, run, other trace) of those traces `names` whose launches are primary in another trace of their run."""
+    found = rows(warehouse, "repeated_by", names=list(names)) if names else []
+    return [(row["trace"], row["run"], row["other"]) for row in found]
 
 
 def sums_only(warehouse: Warehouse, names: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kerneldb.api.ingestion import Linked
 from kerneldb.api.queries import rows
 from kerneldb.errors import WarehouseMissingError
 
@@ -103,7 +104,6 @@ class WarehouseStore:
         written = warehouse.commit(manifest, replace=replace, tags=tags)
         return before is not None, written, before or warehouse.trace_name(manifest.trace_id) or manifest.name
 
-    def same_work(self, trace_id: str) -> tuple[str, str | None] | None:
-        """Name and run of the trace of another run that seems to hold the same work, None where there is none."""
-        found = rows(self.made(), "same_work", trace_id=trace_id)
-        return (found[0]["name"], found[0]["run"]) if found else None
+    def linked(self, trace_id: str) -> tuple[Linked, ...]:
+        """The traces that a trace was linked with, and why."""
+        return tuple(Linked(**row) for row in rows(self.made(), "linked", trace_id=trace_id))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kerneldb.cli.console import emit, note, note_uncounted
+from kerneldb.cli.console import emit, note, note_repeated
 from kerneldb.cli.options import READ_WAIT_S, database_option, limited, open_database, output_options, selection_options
 from kerneldb.cli.plotting import draw, plot_option
 
@@ -62,7 +62,7 @@ def _answer(
     """Print the answer, and draw it to `plot`; a table has the columns `shown` only."""
     database = open_database(lock_timeout=READ_WAIT_S)
     result = database.answer(name, where=where, traces=traces)
-    note_uncounted(database, traces)
+    note_repeated(database, traces)
     if not len(result):
         note(
             NOTHING[name]

@@ -27,10 +27,10 @@ def note(message: str) -> None:
     click.echo(message, err=True)
 
 
-def note_uncounted(database: Database, traces: tuple[str, ...]) -> None:
-    """Say of which of the named traces the work counts elsewhere: sums over all traces leave them out."""
-    for trace, run, other in database.counted_instead(traces):
-        note(f"{trace} repeats work of {other} (run {run}): over all traces {other} counts, of named ones one")
+def note_repeated(database: Database, traces: tuple[str, ...]) -> None:
+    """Say which of the named traces hold launches of another trace: sums over all traces leave them out."""
+    for trace, run, other in database.repeated_by(traces):
+        note(f"{trace} holds the same launches as {other} (run {run}); without --trace only {other} is summed")
 
 
 def note_sums(database: Database, traces: tuple[str, ...]) -> None:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kerneldb.cli.console import MEGABYTE, Progress, emit, note, plural
+from kerneldb.cli.console import MEGABYTE, NAMED, Progress, emit, note, plural
 from kerneldb.cli.options import database_option, lock_timeout_option, open_database, output_options, pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kerneldb.api import Database, IngestOptions, Outcome
+    from kerneldb.api.ingestion import Linked
     from kerneldb.output import Output
 
 WORTH_A_LINE = ("repaired", "lost", "truncated")
@@ -25,7 +26,11 @@ WORTH_A_LINE = ("repaired", "lost", "truncated")
 @click.option("--label", metavar="TEXT", help="What the traces are, in your words; shown wherever they are.")
 @click.option("--phase", metavar="NAME", help="Phase of launches that no annotation names, for files of one stage.")
 @click.option("--name", metavar="NAME", help="Name of the trace (default: from the file name). For one trace only.")
-@click.option("--run", metavar="NAME", help="Run that the traces belong to: ranks or exports of one program.")
+@click.option(
+    "--run",
+    metavar="NAME",
+    help="Run of the program that the traces are of; without it, only traces that are proven to be of one run are joined.",
+)
 @click.option(
     "--set", "tags", multiple=True, metavar="KEY=VALUE", help="Note on the traces. May be given several times."
 )
@@ -145,21 +150,33 @@ def warnings(outcome: Outcome, wanted: IngestOptions) -> Iterator[str]:
     ignored = _ignored(outcome, wanted)
     if ignored:
         yield f"{outcome.trace}: {', '.join(ignored)} not applied, the trace keeps what it has; {_remedy(ignored)}"
-    if outcome.same_work is not None:
-        yield _same_work(outcome.trace or "", *outcome.same_work)
+    yield from _links(outcome.trace or "", outcome.linked)
     if outcome.launches == 0 and any("power samples" in entry.reason for entry in outcome.report):
         yield from (f"{outcome.trace}: {entry.reason}" for entry in outcome.report if entry.outcome == "note")
     elif outcome.launches == 0 and not outcome.sums:
         yield f"{outcome.trace}: no GPU activity in it; see: kerneldb doctor {outcome.path}"
 
 
-def _same_work(trace: str, other: str, run: str | None) -> str:
-    names = shlex.join([trace] if run else [trace, other])
-    given = shlex.quote(run) if run else "RUN"
-    return (
-        f"{trace} looks like another export of {other}: the work counts twice unless both have one run "
-        f"(kerneldb traces {names} --run {given})"
-    )
+def _links(trace: str, linked: Sequence[Linked]) -> Iterator[str]:
+    """What a trace was joined with, and what it could be joined with, one line for each kind."""
+    prints = [one for one in linked if one.relation == "print" and one.joined]
+    ranks = [one for one in linked if one.relation == "job" and one.joined]
+    apart = [one for one in linked if one.relation != "print" and not one.joined]
+    if prints:
+        yield f"{trace}: the same launches as {_others(prints)}, summed once ({prints[0].evidence}; run {prints[0].run})"
+    if ranks:
+        yield f"{trace}: of one job with {_others(ranks)} ({ranks[0].evidence}; run {ranks[0].run})"
+    if apart and not ranks:
+        names = shlex.join([trace, *(one.other for one in apart)])
+        yield (
+            f"{trace}: may be of one job with {_others(apart)}, but nothing proves it ({apart[0].evidence}); "
+            f"if it is: kerneldb traces {names} --run NAME"
+        )
+
+
+def _others(linked: Sequence[Linked]) -> str:
+    more = len(linked) - NAMED
+    return ", ".join(one.other for one in linked[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _ignored(outcome: Outcome, wanted: IngestOptions) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kerneldb.cli.console import emit, note, note_uncounted
+from kerneldb.cli.console import emit, note, note_repeated
 from kerneldb.cli.options import database_option, open_database, output_options, selection_options
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _plan(
     from kerneldb.api.planning import CANDIDATES, candidates, feasibility
     from kerneldb.replay import plan
 
-    note_uncounted(database, request.traces)
+    note_repeated(database, request.traces)
     planned = database.plan_replay(request)
     if path is not None:
         database.keep_found(planned)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kerneldb.cli.console import emit, note_sums, note_uncounted
+from kerneldb.cli.console import emit, note_repeated, note_sums
 from kerneldb.cli.options import READ_WAIT_S, database_option, limited, open_database, output_options, selection_options
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def top(by: str, *, where: str | None, traces: tuple[str, ...], sort: str, limit
     """
     database = open_database(lock_timeout=READ_WAIT_S)
     result = database.top(by, where=where, traces=traces, sort=sort)
-    note_uncounted(database, traces)
+    note_repeated(database, traces)
     if where is not None and where.strip():
         note_sums(database, traces)
     if output.format == "table":

@@ -15,7 +15,7 @@ import duckdb
 
 from kerneldb.errors import TraceExistsError, UsageError, WarehouseLockedError, WarehouseVersionError
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import commit, execute, migrate, replay
+from kerneldb.warehouse import commit, execute, migrate, replay, runs
 from kerneldb.warehouse.attach import read_lease, store_errors, transaction, write_lease
 from kerneldb.warehouse.place import Place
 
@@ -191,13 +191,14 @@ class Warehouse:
         self.write(lambda con: commit.set_tags(con, _ids(con, wanted), tags))
 
     def set_run(self, names: str | Iterable[str], run: str | None) -> None:
-        """Put the named traces into a run (None: into none). Raises UsageError."""
+        """State the run of the named traces (None: what the traces prove decides again). Raises UsageError."""
         wanted = _listed(names)
 
         def change(con: duckdb.DuckDBPyConnection) -> None:
-            for trace_id in _ids(con, wanted):
-                con.execute(statement("traces", "set_run"), {"trace_id": trace_id, "run": run})
-            commit.judge_runs(con)
+            ids = _ids(con, wanted)
+            for trace_id in ids:
+                con.execute(statement("traces", "state_run"), {"trace_id": trace_id, "run": run})
+            runs.judge(con, ids)
 
         self.write(change)
 
@@ -210,6 +211,7 @@ class Warehouse:
                 message = f"there is a trace {new!r} already"
                 raise TraceExistsError(message)
             con.execute(statement("traces", "rename"), {"trace_id": trace_id, "name": new})
+            runs.judge(con)
 
         self.write(change)
 

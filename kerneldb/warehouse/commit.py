@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING
 
 from kerneldb.errors import WarehouseError
 from kerneldb.schemas.loader import statement
+from kerneldb.warehouse import runs
+from kerneldb.warehouse.statements import execute_all
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     import duckdb
 
@@ -72,7 +73,7 @@ def commit(con: Connection, manifest: Manifest, *, replace: bool, tags: Mapping[
     kept = {"name": name, "run": run, "label": label, "default_phase": default_phase}
     con.execute(statement("commit", "finish_trace"), trace_id | kept)
     set_tags(con, [manifest.trace_id], {**({} if previous else manifest.tags), **tags})
-    judge_runs(con)
+    runs.added(con, [manifest.trace_id])
     if previous is not None:
         execute_all(con, statement("remove", "orphans"), {})
     return True
@@ -109,32 +110,18 @@ def _launches(manifest: Manifest) -> str:
 
 def _free_name(con: Connection, manifest: Manifest) -> str:
     rows = con.execute(statement("commit", "names"), {"trace_id": manifest.trace_id}).fetchall()
-    return free_name(manifest.name, {name for (name,) in rows})
-
-
-def free_name(name: str, taken: Collection[str]) -> str:
-    """`name`, or the first of `name (2)`, `name (3)`, … that is not taken."""
-    candidates = itertools.chain([name], (f"{name} ({number})" for number in itertools.count(2)))
-    return next(candidate for candidate in candidates if candidate not in taken)
+    return runs.free_name(manifest.name, {name for (name,) in rows})
 
 
 def remove(con: Connection, trace_ids: Iterable[str]) -> None:
     """Remove the traces with all their rows, and the names, calls and signatures that no other trace uses."""
-    for trace_id in trace_ids:
+    gone = list(trace_ids)
+    beside = runs.beside(con, gone)
+    for trace_id in gone:
         execute_all(con, statement("remove", "rows"), {"trace_id": trace_id})
         con.execute(statement("remove", "tags"), {"trace_id": trace_id})
-    judge_runs(con)
+    runs.judge(con, beside)
     execute_all(con, statement("remove", "orphans"), {})
-
-
-def judge_runs(con: Connection) -> None:
-    """Decide anew which traces and reports count, so that sums over a run count its work once.
-
-    For whoever adds or removes a trace or changes a run.
-    """
-    con.execute(statement("commit", "count_traces"))
-    con.execute(statement("commit", "count_reports"))
-    con.execute(statement("commit", "count_prints"))
 
 
 def set_tags(con: Connection, trace_ids: Iterable[str], tags: Mapping[str, str | None]) -> None:
@@ -145,9 +132,3 @@ def set_tags(con: Connection, trace_ids: Iterable[str], tags: Mapping[str, str |
             if value is not None:
                 row = {"trace_id": trace_id, "key": key, "value": value}
                 con.execute(statement("traces", "set_tag"), row)
-
-
-def execute_all(con: Connection, sql: str, params: Mapping[str, object]) -> None:
-    """Run several statements with the same parameters: DuckDB binds them to the last one of a text only."""
-    for part in con.extract_statements(sql):
-        con.execute(part, dict(params))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.errors import WarehouseVersionError
 from kerneldb.schemas import loader
 from kerneldb.schemas.loader import statement
+from kerneldb.warehouse import runs
 from kerneldb.warehouse.attach import transaction
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from kerneldb.warehouse.place import Place
 
     Connection = duckdb.DuckDBPyConnection
+
+
+RUNS_SINCE: Final = 7
+"""Since this version runs are proven and stored with what proves them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -91,6 +96,8 @@ def upgrade(con: Connection, path: Place) -> State:
                 con.execute(step.sql)
                 con.execute(statement("version", "record"), {"version": step.version, "name": step.name})
         _renew_objects(con, "comments_of_lake" if path.is_lake else "comments")
+        if 0 < found.version < RUNS_SINCE:
+            runs.adopt(con)
     return found
 
 
@@ -99,7 +106,7 @@ def make_scratch(con: Connection) -> None:
     with transaction(con):
         for step in loader.migrations():
             con.execute(step.sql)
-        con.execute(loader.macros())
+        con.execute(loader.commit_macros())
 
 
 def _renew_objects(con: Connection, comments: str) -> None:

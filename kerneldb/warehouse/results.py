@@ -10,7 +10,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import commit
+from kerneldb.warehouse.statements import execute_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,7 @@ def add(con: Connection, trace_ids: Sequence[str]) -> Learned:
         _add_names(con, trace_ids)
     for part in ("notes", "items", "runs", "finds"):
         if getattr(found, part):
-            commit.execute_all(con, statement("results", part), {})
+            execute_all(con, statement("results", part), {})
     if found.finds:
         _mark(con)
     return found

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 from kerneldb.errors import UsageError
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import commit, lakes, migrate, results
+from kerneldb.warehouse import commit, lakes, migrate, results, runs
 from kerneldb.warehouse.attach import literal, store_errors, transaction, write_lease
 from kerneldb.warehouse.place import Place
+from kerneldb.warehouse.statements import execute_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -112,13 +113,13 @@ def add(con: Connection, parts: Parts, *, replace: bool, tags: Mapping[str, str]
     names = {name for (name,) in con.execute(statement("lake", "names")).fetchall()}
     for trace_id, name, _ in facts:
         if trace_id in wanted:
-            _add_trace(con, trace_id, commit.free_name(name, names), tags, there=trace_id in present)
+            _add_trace(con, trace_id, runs.free_name(name, names), tags, there=trace_id in present)
             names.add(name)
     _add_rows(con, parts, wanted)
-    if present or any(run is not None for _, _, run in facts):
-        commit.judge_runs(con)
+    if wanted:
+        runs.added(con, wanted)
     if present and replace:
-        commit.execute_all(con, statement("remove", "orphans"), {})
+        execute_all(con, statement("remove", "orphans"), {})
     return wanted
 
 
@@ -132,7 +133,7 @@ def _add_trace(con: Connection, trace_id: str, name: str, tags: Mapping[str, str
             None,
             None,
         )
-        commit.execute_all(con, statement("remove", "rows"), key)
+        execute_all(con, statement("remove", "rows"), key)
     else:
         con.execute(statement("lake", "copy_tags"), key)
     con.execute(

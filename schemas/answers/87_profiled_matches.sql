@@ -1,5 +1,5 @@
 -- FROM profiled_matches('before', 'after'): which kernels of two sets of counters are the same: by signature, else by match_name. A side is
--- what `traces_named` finds (tools write a file per kernel or per section); of several prints of one report, the one that counts.
+-- what `traces_named` finds (tools write a file per kernel or per section). Launches of several prints are those of the best one; where a side names only others, theirs.
 CREATE OR REPLACE MACRO profiled_matches(before_name, after_name) AS TABLE
 WITH named_sides AS (
     SELECT 'before' AS side, trace_id FROM traces_named(before_name)
@@ -11,10 +11,10 @@ sides AS (
     SELECT n.side, n.trace_id
     FROM named_sides AS n
     INNER JOIN traces AS t USING (trace_id)
-    QUALIFY coalesce(t.counted, true) OR NOT bool_or(coalesce(t.counted, true)) OVER (PARTITION BY n.side, coalesce(t.run, t.trace_id))
+    QUALIFY t.repeats IS NULL OR NOT bool_or(t.repeats IS NULL) OVER (PARTITION BY n.side, t.run)
 ),
 
-counted AS (
+profiled AS (
     SELECT DISTINCT s.side, l.signature_id
     FROM launches AS l
     INNER JOIN sides AS s USING (trace_id)
@@ -28,7 +28,7 @@ named AS (
         k.short_name,
         coalesce(k.match_name, k.name) AS match_name,
         count(*) OVER (PARTITION BY c.signature_id) = 2 AS is_same
-    FROM counted AS c
+    FROM profiled AS c
     LEFT JOIN signatures AS s USING (signature_id)
     LEFT JOIN kernel_names AS k USING (name_id)
 ),

@@ -28,7 +28,7 @@ single AS (
         m.metric,
         min(m.unit) AS unit,
         arg_min(m.value, (coalesce(m.precision, 0), m.pass, m.value)) AS value
-    FROM metrics AS m
+    FROM launch_metrics AS m
     INNER JOIN launches AS l ON m.trace_id = l.trace_id AND m.launch_index = l.launch_index
     INNER JOIN profiled_matches(before_name, after_name) AS p ON l.trace_id = p.trace_id AND l.signature_id = p.signature_id
     WHERE m.value IS NOT NULL AND m.instance IS NULL AND l.timing = 'profiled'

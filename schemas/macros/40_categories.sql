@@ -1,14 +1,20 @@
-CREATE OR REPLACE MACRO categories(source) AS TABLE
+-- The rows of the view and of the macro categories, from sums per signature with the columns of `kernel_rollups`.
+CREATE OR REPLACE MACRO _categories(sums) AS TABLE
 SELECT
     trace,
+    timing,
     category,
-    count(*) AS n,
-    sum(duration_ns)::BIGINT AS total_ns,
-    avg(duration_ns) AS mean_ns,
-    min(duration_ns) AS min_ns,
-    max(duration_ns) AS max_ns,
-    100 * sum(duration_ns) / nullif(sum(sum(duration_ns)) OVER (PARTITION BY trace), 0) AS share_pct
-FROM query_table(source)
-WHERE timing = 'timeline'
-GROUP BY trace, category
-ORDER BY total_ns DESC, trace, category;
+    sum(n)::BIGINT AS n,
+    try_cast(sum(total_ns) AS BIGINT) AS total_ns,
+    sum(total_ns) / nullif(sum(timed), 0) AS mean_ns,
+    min(min_ns) AS min_ns,
+    max(max_ns) AS max_ns,
+    100 * sum(total_ns) / nullif(sum(sum(total_ns)) OVER (PARTITION BY trace, timing), 0) AS share_pct
+FROM query_table(sums)
+GROUP BY trace, timing, category
+ORDER BY total_ns DESC, trace, timing, category;
+
+CREATE OR REPLACE MACRO categories(source) AS TABLE
+WITH _summed AS (FROM launch_rollups(source))
+
+FROM _categories('_summed');

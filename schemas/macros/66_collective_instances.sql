@@ -1,4 +1,4 @@
--- Waiting apart from transfer, one row per launch of a collective, over the ranks of one job (of one run where its traces tell of no job). The
+-- Waiting apart from transfer, one row per launch of a collective, over the ranks of one job (a trace of no job is alone). The
 -- n-th collective of a group on one rank is the n-th on the others (or has the same sequence number). All ranks are there when the last has
 -- come, so the shortest launch of an instance is the transfer, and what a launch has beyond it the wait for others; the rank with the shortest
 -- launch came last, of several the lowest. Both are NULL where not all traced ranks show the instance, and where one rank only is traced.
@@ -7,7 +7,7 @@ CREATE OR REPLACE MACRO collective_instances(source) AS TABLE
 WITH numbered AS (
     SELECT
         c.*,
-        coalesce(t.job, c.run, c.trace) AS job,
+        coalesce(t.job, c.trace) AS job,
         coalesce(c.group_ranks, c.group_name) AS members,
         row_number() OVER (
             PARTITION BY c.trace, coalesce(c.group_ranks, c.group_name), c.operation, c.collective_seq ORDER BY c.start_ns, c.launch_index

@@ -10,7 +10,7 @@ WITH valued AS (
             trace_id,
             launch_index,
             arg_min(value, (instance IS NOT NULL, coalesce(precision, 0), pass, instance, value)) AS value
-        FROM metrics
+        FROM launch_metrics
         WHERE metric = counter
         GROUP BY trace_id, launch_index
     ) AS m ON k.trace_id = m.trace_id AND k.launch_index = m.launch_index

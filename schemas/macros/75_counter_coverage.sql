@@ -1,34 +1,22 @@
--- FROM counter_coverage('selection'): which of the kernels that ran have valid counters, measured on their own signature or on a match.
--- The source is rows of `kernels`, or of `kernel_rollups`: there only sums that a tool printed, for those of launches stand in `kernels`.
-CREATE OR REPLACE MACRO counter_coverage(source) AS TABLE
-WITH work AS (
-    SELECT * FROM query_table(source)
-    UNION ALL BY NAME
-    SELECT
-        NULL::BIGINT AS n,
-        NULL::BIGINT AS total_ns,
-        NULL::BIGINT AS duration_ns,
-        NULL::VARCHAR AS origin,
-        NULL::BOOLEAN AS counted
-    WHERE false
-),
-
-chosen AS (
+-- Which of the kernels that ran have valid counters, measured on their own signature or on a match; from sums per signature with the columns of
+-- `kernel_rollups`.
+CREATE OR REPLACE MACRO _counter_coverage(sums) AS TABLE
+WITH chosen AS (
     SELECT
         trace,
+        timing,
         signature_id,
         any_value(short_name) AS short_name,
         any_value(category) AS category,
-        sum(coalesce(n, 1))::BIGINT AS n,
-        sum(coalesce(total_ns, duration_ns))::BIGINT AS total_ns,
-        100 * sum(coalesce(total_ns, duration_ns)) / nullif(sum(sum(coalesce(total_ns, duration_ns))) OVER (PARTITION BY trace), 0)
-            AS share_pct
-    FROM work
-    WHERE timing = 'timeline' AND kind = 'kernel' AND (origin IS NULL OR (origin <> 'launches' AND counted))
-    GROUP BY trace, signature_id
+        sum(n)::BIGINT AS n,
+        try_cast(sum(total_ns) AS BIGINT) AS total_ns,
+        100 * sum(total_ns) / nullif(sum(sum(total_ns)) OVER (PARTITION BY trace, timing), 0) AS share_pct
+    FROM query_table(sums)
+    WHERE timing <> 'profiled' AND kind = 'kernel'
+    GROUP BY trace, timing, signature_id
 ),
 
-counted AS (
+covering AS (
     SELECT
         signature_id,
         any_value(method) AS method,
@@ -50,6 +38,7 @@ counted AS (
 
 SELECT
     c.trace,
+    c.timing,
     c.signature_id,
     c.short_name,
     c.category,
@@ -66,5 +55,11 @@ SELECT
     coalesce(m.has_occupancy, false) AS has_occupancy,
     coalesce(m.has_roofline, false) AS has_roofline
 FROM chosen AS c
-LEFT JOIN counted AS m USING (signature_id)
+LEFT JOIN covering AS m USING (signature_id)
 ORDER BY c.total_ns DESC, c.trace, c.signature_id;
+
+-- FROM counter_coverage('selection'): the view of this name, over any relation that has the columns of `kernels`.
+CREATE OR REPLACE MACRO counter_coverage(source) AS TABLE
+WITH _summed AS (FROM launch_rollups(source))
+
+FROM _counter_coverage('_summed');

@@ -1,5 +1,5 @@
 -- What changed from one trace to another, or from some to others: each side is what `traces_named` finds. `summed` names a relation with
--- the columns of `kernel_rollups`, `single` one with those of `kernels`. Every signature of either side is in exactly one row, so the
+-- the columns of `all_rollups`, `single` one with those of `all_launches`; without `is_primary`, all their rows are compared. Every signature of either side is in exactly one row, so the
 -- totals add up to those of the traces.
 --
 -- Signatures match by id; what is left by match_name, then by operator, so that traces of different vendors meet too. The shift
@@ -15,28 +15,27 @@
 -- erfc: Chebyshev fit, relative error under 1.2e-7 (Press et al., Numerical Recipes, 6.2).
 CREATE OR REPLACE MACRO diff_between(summed, single, before_trace, after_trace, threshold := 0.03) AS TABLE
 WITH named_sides AS (
-    SELECT 'before' AS side, trace, coalesce('run ' || run, trace_id) AS work FROM traces_named(before_trace)
+    SELECT 'before' AS side, trace, run AS work FROM traces_named(before_trace)
     UNION ALL
-    SELECT 'after' AS side, trace, coalesce('run ' || run, trace_id) AS work FROM traces_named(after_trace)
+    SELECT 'after' AS side, trace, run AS work FROM traces_named(after_trace)
 ),
 
 graded AS (
     SELECT
-        * EXCLUDE (counted),
-        counted AS counted_anywhere,
+        * EXCLUDE (is_primary),
+        coalesce(is_primary, true) AND timing <> 'profiled' AS counted_anywhere,
         kind = 'kernel' AS of_kernels,
-        timing = 'timeline' AND origin <> 'report_phase' AS eligible,
+        timing <> 'profiled' AND origin <> 'report_phase' AS eligible,
         (CASE origin WHEN 'launches' THEN 0 WHEN 'report_grid' THEN 1 ELSE 2 END, trace) AS place
     FROM (
         FROM query_table(summed)
         UNION ALL BY NAME
-        -- Of a relation without these columns, only what counts anyway does.
-        SELECT NULL::VARCHAR AS timing, NULL::VARCHAR AS origin WHERE false
+        SELECT NULL::BOOLEAN AS is_primary WHERE false
     )
     INNER JOIN named_sides USING (trace)
 ),
 
--- Each side counts by itself: where nothing of a run counts there, the best rows do, as in `named_rollups`.
+-- Each side is judged by itself: where it names no trace whose launches are primary, those of the best of its prints are compared.
 counting AS (
     SELECT
         *,
@@ -172,6 +171,11 @@ own AS (
     FROM moved
 ),
 
+singles AS (
+    SELECT trace, signature_id, timing, duration_ns, is_primary
+    FROM (FROM query_table(single) UNION ALL BY NAME SELECT NULL::BOOLEAN AS is_primary WHERE false)
+),
+
 ranked AS (
     SELECT
         m.row_key,
@@ -182,8 +186,10 @@ ranked AS (
         count(*) OVER (
             PARTITION BY m.row_key, k.duration_ns / CASE WHEN m.side = 'after' THEN o.common_ratio ELSE 1 END
         ) AS ties
-    FROM query_table(single) AS k
-    INNER JOIN named_sides AS t ON k.trace = t.trace
+    FROM singles AS k
+    INNER JOIN (
+        SELECT side, trace, bool_or(counted_anywhere) AS is_primary FROM counting WHERE counted AND origin = 'launches' GROUP BY side, trace
+    ) AS t ON k.trace = t.trace AND (coalesce(k.is_primary, true) OR NOT t.is_primary)
     INNER JOIN members AS m ON k.signature_id = m.signature_id AND t.side = m.side
     INNER JOIN own AS o USING (row_key)
     WHERE k.timing = 'timeline' AND k.duration_ns IS NOT NULL AND abs(o.own_change) > threshold

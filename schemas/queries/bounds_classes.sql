@@ -1,10 +1,8 @@
 -- Per verdict of the rule $rule: how many of the selected profiled launches, and means over them (unweighted). The last row is over all.
--- Of several prints of one report, the one that counts; where only others are selected, those.
 WITH chosen AS (
     SELECT trace_id, launch_index
     FROM selection
     WHERE timing = 'profiled'
-    QUALIFY counted OR NOT bool_or(counted) OVER (PARTITION BY run)
 ),
 
 judged AS (

@@ -1,10 +1,8 @@
 -- The selected profiled launches with the verdict of the rule $rule, longest first.
--- Of several prints of one report, the one that counts; where only others are selected, those.
 WITH chosen AS (
     SELECT trace_id, launch_index
     FROM selection
     WHERE timing = 'profiled'
-    QUALIFY counted OR NOT bool_or(counted) OVER (PARTITION BY run)
 )
 
 SELECT

@@ -1,5 +1,5 @@
--- Traces of Nsight Compute that repeat another print of the same report in their run, and so do not count.
+-- Traces of Nsight Compute that are another print of a report: their launches are in another trace, their metrics count there.
 SELECT name AS trace, run
 FROM traces
-WHERE kind = 'profiled' AND NOT coalesce(counted, true)
+WHERE kind = 'profiled' AND repeats IS NOT NULL
 ORDER BY name;

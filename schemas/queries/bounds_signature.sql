@@ -4,6 +4,5 @@ FROM bounds
 WHERE
     list_contains($signatures, signature_id)
     AND verdict IS NOT NULL
-    AND trace_id NOT IN (SELECT trace_id FROM traces WHERE NOT coalesce(counted, true))
 GROUP BY rule, verdict, detail
 ORDER BY rule, launches DESC, verdict, detail;

@@ -1,3 +1,3 @@
 -- Counter coverage of kernels of which only sums are known.
-FROM counter_coverage('sums')
+FROM _counter_coverage('sums')
 ORDER BY total_ns DESC, trace, signature_id;

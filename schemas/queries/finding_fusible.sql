@@ -7,5 +7,5 @@ SELECT
     all_total_ns::DOUBLE AS total_ns,
     all_runs AS runs
 FROM found_fusion
-WHERE all_kernel_ns_at_stake >= 0.05 * (SELECT sum(total_ns) FROM kernel_rollups WHERE trace = $trace AND counted)
+WHERE all_kernel_ns_at_stake >= 0.05 * (SELECT sum(total_ns) FROM kernel_rollups WHERE trace = $trace AND timing = 'timeline')
 LIMIT 1;

@@ -8,7 +8,7 @@ SELECT
     100 * sum(duration_ns) / nullif(sum(sum(duration_ns)) OVER (), 0) AS share_pct,
     bool_and(coalesce(arch LIKE 'gfx%', false) OR source IN ('rocprofv3', 'rpd', 'rocprof')) AS is_amd
 FROM selection
-WHERE timing = 'timeline' AND counted AND kind = 'kernel'
+WHERE timing = 'timeline' AND kind = 'kernel'
 GROUP BY coalesce(launch_key, name_id)
 ORDER BY total_ns DESC, launch
 LIMIT $top;

@@ -7,7 +7,7 @@ SELECT
     sum(total_ns)::BIGINT AS total_ns,
     100 * sum(total_ns) / nullif(sum(sum(total_ns)) OVER (), 0) AS share_pct
 FROM sums
-WHERE counted AND kind = 'kernel'
+WHERE timing <> 'profiled' AND kind = 'kernel'
 GROUP BY name_id
 ORDER BY total_ns DESC, launch
 LIMIT $top;

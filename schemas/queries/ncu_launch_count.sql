@@ -7,7 +7,7 @@ WITH placed AS (
             PARTITION BY trace_id, grid_x, grid_y, grid_z, block_x, block_y, block_z ORDER BY start_ns, launch_index
         ) AS place
     FROM selection
-    WHERE timing = 'timeline' AND counted AND kind = 'kernel' AND list_contains($name_ids, name_id)
+    WHERE timing = 'timeline' AND kind = 'kernel' AND list_contains($name_ids, name_id)
 ),
 
 needed AS (

@@ -34,7 +34,7 @@ LEFT JOIN (
     SELECT signature_id, median(value) AS dram_bytes
     FROM (
         SELECT coalesce(m.signature_id, k.signature_id) AS signature_id, m.launch_index, sum(m.value) AS value
-        FROM metrics AS m
+        FROM launch_metrics AS m
         LEFT JOIN launches AS k ON m.trace_id = k.trace_id AND m.launch_index = k.launch_index
         WHERE m.trace_id = $trace_id AND m.metric IN ('dram__bytes_read.sum', 'dram__bytes_write.sum') AND m.instance IS NULL
         GROUP BY ALL

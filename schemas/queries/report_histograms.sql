@@ -28,7 +28,7 @@ WITH figures AS (
                 max(value) FILTER (
                     metric = 'gpu__compute_memory_request_throughput.avg.pct_of_peak_sustained_elapsed'
                 ) AS max_bandwidth_pct
-            FROM metrics
+            FROM launch_metrics
             WHERE metric LIKE 'gpu__compute_memory_%' AND instance IS NULL
             GROUP BY trace_id, launch_index
         ) USING (trace_id, launch_index)

@@ -10,7 +10,7 @@ FROM (
         count(*) FILTER (replay_ns IS NOT NULL) AS replayed,
         count(*) FILTER (energy_mj IS NOT NULL) AS with_energy,
         count(*) AS n
-    FROM kernels
+    FROM all_launches
     WHERE trace = $trace
 ), LATERAL (
     VALUES

@@ -1,12 +1,12 @@
 -- Traces with counters and the GPU of each: those named, and of the runs of named traces with times those that were counted on the same
--- model of GPU, as far as both are known. Of several prints of one report, the one that counts.
+-- model of GPU, as far as both are known. Of several prints of one report, the best one.
 WITH described AS (
     SELECT DISTINCT
         t.name AS trace,
         t.trace_id,
         t.kind,
         t.run,
-        coalesce(t.counted, true) AS counted,
+        t.repeats IS NULL AS is_best,
         d.name AS device_name,
         d.arch,
         list_contains($traces::VARCHAR[], t.name) AS is_named
@@ -42,6 +42,6 @@ SELECT
         'an unknown GPU'
     ) AS gpu
 FROM chosen
-GROUP BY trace, trace_id, run, counted
-QUALIFY counted OR NOT bool_or(counted) OVER (PARTITION BY coalesce(run, trace_id))
+GROUP BY trace, trace_id, run, is_best
+QUALIFY is_best OR NOT bool_or(is_best) OVER (PARTITION BY run)
 ORDER BY gpu, trace;

@@ -6,7 +6,7 @@ SELECT
     ) AS vendor,
     t.source LIKE 'pytorch%' OR EXISTS (
         SELECT 1
-        FROM kernel_rollups AS r
+        FROM all_rollups AS r
         WHERE r.trace = $trace AND (r.library = 'PyTorch ATen' OR starts_with(r.op, 'aten::'))
     ) AS is_torch
 FROM traces AS t

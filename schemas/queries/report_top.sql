@@ -20,6 +20,6 @@ SELECT
     k.name
 FROM top_kernels AS k
 LEFT JOIN kernel_names AS n USING (name_id)
-WHERE k.trace = $trace
+WHERE k.trace = $trace AND k.timing <> 'profiled'
 ORDER BY place
 LIMIT 20;

@@ -1,5 +1,5 @@
 -- Of the traces $names (all where NULL), those with GPU time of which no single launch is known: no condition selects any of it. Sums
--- whose work counts in another trace of their run are left out where nobody named them.
+-- of work that another trace of their run holds are left out where nobody named them.
 SELECT DISTINCT t.name AS trace
 FROM traces AS t
 INNER JOIN rollups AS r USING (trace_id)
@@ -7,5 +7,5 @@ WHERE
     r.timing = 'timeline'
     AND r.origin <> 'launches'
     AND coalesce(t.launches, 0) = 0
-    AND CASE WHEN $names IS NULL THEN coalesce(r.counted, t.counted, true) ELSE list_contains($names, t.name) END
+    AND CASE WHEN $names IS NULL THEN r.is_repeat IS NOT TRUE ELSE list_contains($names, t.name) END
 ORDER BY t.name;

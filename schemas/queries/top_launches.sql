@@ -1,16 +1,16 @@
--- Launches and GPU time per `key` of `keyed`: the columns of `kernels`, and `key`.
+-- Launches and GPU time per `key` and timing of `keyed`: the columns of `kernels`, and `key`.
 SELECT
     key,
     min(short_name) AS kernel,
     min(category) AS category,
     min(library) AS library,
     min(op) AS op,
+    timing,
     count(*) AS n,
     sum(duration_ns)::BIGINT AS total_ns,
-    100 * sum(duration_ns) / nullif(sum(sum(duration_ns)) OVER (), 0) AS share_pct,
+    100 * sum(duration_ns) / nullif(sum(sum(duration_ns)) OVER (PARTITION BY timing), 0) AS share_pct,
     avg(duration_ns) AS mean_ns,
     min(duration_ns) AS min_ns,
     max(duration_ns) AS max_ns
 FROM keyed
-WHERE timing = 'timeline' AND counted
-GROUP BY key;
+GROUP BY key, timing;

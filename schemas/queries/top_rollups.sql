@@ -5,12 +5,12 @@ SELECT
     min(category) AS category,
     min(library) AS library,
     min(op) AS op,
+    timing,
     sum(n)::BIGINT AS n,
     sum(total_ns)::BIGINT AS total_ns,
-    100 * sum(total_ns) / nullif(sum(sum(total_ns)) OVER (), 0) AS share_pct,
+    100 * sum(total_ns) / nullif(sum(sum(total_ns)) OVER (PARTITION BY timing), 0) AS share_pct,
     sum(total_ns) / nullif(sum(timed), 0) AS mean_ns,
     min(min_ns) AS min_ns,
     max(max_ns) AS max_ns
 FROM keyed
-WHERE counted
-GROUP BY key;
+GROUP BY key, timing;

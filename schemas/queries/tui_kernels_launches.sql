@@ -18,7 +18,7 @@ FROM (
         min(duration_ns) AS min_ns,
         max(duration_ns) AS max_ns
     FROM keyed
-    WHERE timing = 'timeline' AND counted
+    WHERE timing = 'timeline'
     GROUP BY key
 ) AS g
 LEFT JOIN signatures AS s USING (signature_id)

@@ -9,5 +9,5 @@ SELECT
     sum(energy_mj) AS energy_mj,
     sum(replay_ns) / nullif(sum(duration_ns) FILTER (replay_ns IS NOT NULL), 0) AS replay_ratio
 FROM keyed
-WHERE timing = 'timeline' AND counted
+WHERE timing = 'timeline'
 GROUP BY key;

@@ -16,7 +16,7 @@ FROM (
         min(min_ns) AS min_ns,
         max(max_ns) AS max_ns
     FROM keyed
-    WHERE counted
+    WHERE timing <> 'profiled'
     GROUP BY key
 ) AS g
 LEFT JOIN signatures AS s USING (signature_id)

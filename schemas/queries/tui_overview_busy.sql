@@ -2,4 +2,4 @@
 -- a few devices' spans exceed what a BIGINT holds.
 SELECT count(*) AS devices, sum(busy_ns) AS busy_ns, sum(span_ns) AS span_ns
 FROM gpu_time('selection')
-WHERE trace IN (SELECT name FROM traces WHERE coalesce(counted, true) OR list_contains($names, name));
+WHERE len($names) >= 0;

@@ -1,5 +1,5 @@
 -- The traces with their sizes and GPU time, from the rollups `whole`; `summed` are launches that only sums of a tool's report know.
--- `counted` tells whether anything of a trace enters sums.
+-- `is_primary` tells whether anything of a trace enters sums.
 SELECT
     t.trace,
     t.kind,
@@ -11,17 +11,16 @@ SELECT
     t.launches,
     coalesce(r.summed, 0) AS summed,
     t.window_ns,
-    coalesce(r.counted, t.counted) AS counted,
+    r.trace_id IS NOT NULL OR (t.is_primary AND coalesce(t.launches, 0) = 0) AS is_primary,
     r.total_ns
 FROM trace_overview AS t
 LEFT JOIN (
     SELECT
         trace_id,
-        bool_or(counted) AS counted,
-        (sum(total_ns) FILTER (origin = 'launches' OR counted))::BIGINT AS total_ns,
-        (sum(n) FILTER (origin <> 'launches' AND counted))::BIGINT AS summed
+        try_cast(sum(total_ns) AS BIGINT) AS total_ns,
+        (sum(n) FILTER (timing = 'summed'))::BIGINT AS summed
     FROM whole
-    WHERE timing = 'timeline'
+    WHERE timing <> 'profiled'
     GROUP BY trace_id
 ) AS r USING (trace_id)
 ORDER BY t.ingested_at, t.trace;

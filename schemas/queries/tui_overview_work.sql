@@ -14,6 +14,6 @@ FROM (
         max(replay_ns) IS NOT NULL AS replayed,
         sum(energy_mj) AS energy_mj
     FROM selection
-    WHERE timing = 'timeline' AND counted
+    WHERE timing = 'timeline'
     GROUP BY signature_id
 );

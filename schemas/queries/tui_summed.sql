@@ -1,4 +1,4 @@
--- How many launches only sums of a tool's report know: of those rollups in `whole` that count, as far as they are no sums of launches.
+-- How many launches only sums of a tool's report know: of the rollups in `whole`.
 SELECT coalesce(sum(n), 0)::BIGINT AS summed
 FROM whole
-WHERE counted AND origin <> 'launches';
+WHERE timing = 'summed';

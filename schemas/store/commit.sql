@@ -131,13 +131,13 @@ SELECT name FROM traces WHERE trace_id = $trace_id;
 SELECT name FROM traces WHERE trace_id <> $trace_id;
 
 -- name: previous
-SELECT name, run, label, default_phase FROM traces WHERE trace_id = $trace_id;
+SELECT name, stated_run, label, default_phase FROM traces WHERE trace_id = $trace_id;
 
 -- name: finish_trace
 UPDATE traces
 SET
     name = $name,
-    run = coalesce($run, run),
+    stated_run = coalesce($run, stated_run),
     label = coalesce(label, $label),
     default_phase = coalesce(default_phase, $default_phase),
     launches = (SELECT count(*) FROM launches WHERE launches.trace_id = $trace_id),
@@ -197,11 +197,12 @@ SELECT
     signature_id,
     phase,
     timing,
+    is_repeat,
     found_id,
     found_by,
     count(*) AS n,
     count(duration_ns) AS timed,
-    sum(duration_ns)::BIGINT AS total_ns,
+    try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
     min(duration_ns) AS min_ns,
     max(duration_ns) AS max_ns,
     sum(duration_ns::DOUBLE * duration_ns) AS sum_squares_ns2,
@@ -210,174 +211,5 @@ SELECT
         AS histogram
 FROM launches
 WHERE trace_id = $trace_id
-GROUP BY trace_id, device, stream, signature_id, phase, timing, found_id, found_by
+GROUP BY trace_id, device, stream, signature_id, phase, timing, is_repeat, found_id, found_by
 ORDER BY signature_id, device, stream, phase;
-
--- name: count_traces
--- Of the traces of one run that hold the same launches, one counts. Another source is always the same work (as far as rank and phase
--- agree or are unknown); of one source, exports in another form are, and equal ones: as many kernels of the same total time. PyTorch
--- traces of a run are its stages. The better one: PyTorch (it knows the operators), then more launches, then host calls, then longer
--- names (some exports cut them).
-UPDATE traces SET counted = judged.counted
-FROM (
-    WITH shared AS (
-        SELECT trace_id
-        FROM traces
-        WHERE
-            kind = 'timeline'
-            AND launches > 0
-            AND run IN (SELECT run FROM traces WHERE kind = 'timeline' AND launches > 0 GROUP BY run HAVING count(*) > 1)
-    ),
-
-    candidates AS (
-        SELECT
-            t.trace_id,
-            t.run,
-            t.source,
-            t.rank,
-            t.default_phase,
-            t.era,
-            sums.n,
-            sums.total_ns,
-            row_number() OVER (
-                PARTITION BY t.run
-                ORDER BY t.source <> 'pytorch', t.launches DESC, calls.trace_id IS NULL, sums.letters DESC, t.trace_id
-            ) AS place
-        FROM traces AS t
-        LEFT JOIN (
-            SELECT r.trace_id, sum(r.n)::BIGINT AS n, sum(r.total_ns)::BIGINT AS total_ns, sum(length(k.name)) AS letters
-            FROM rollups AS r
-            INNER JOIN signatures AS s USING (signature_id)
-            INNER JOIN kernel_names AS k USING (name_id)
-            WHERE
-                r.trace_id IN (SELECT trace_id FROM shared)
-                AND r.origin = 'launches'
-                AND r.timing = 'timeline'
-                AND s.kind = 'kernel'
-            GROUP BY r.trace_id
-        ) AS sums USING (trace_id)
-        LEFT JOIN (
-            SELECT DISTINCT trace_id FROM api_calls WHERE trace_id IN (SELECT trace_id FROM shared)
-        ) AS calls USING (trace_id)
-        WHERE t.trace_id IN (SELECT trace_id FROM shared)
-    )
-
-    SELECT
-        t.trace_id,
-        CASE WHEN better.trace_id IS NOT NULL THEN false END AS counted
-    FROM traces AS t
-    LEFT JOIN (
-        SELECT DISTINCT worse.trace_id
-        FROM candidates AS worse
-        INNER JOIN candidates AS best ON worse.run = best.run AND best.place < worse.place
-        WHERE
-            (worse.rank = best.rank OR worse.rank IS NULL OR best.rank IS NULL)
-            AND (worse.default_phase = best.default_phase OR worse.default_phase IS NULL OR best.default_phase IS NULL)
-            AND (
-                worse.source <> best.source
-                OR (worse.source <> 'pytorch' AND worse.era IS DISTINCT FROM best.era)
-                OR (worse.n = best.n AND worse.total_ns = best.total_ns)
-            )
-    ) AS better USING (trace_id)
-    WHERE t.kind = 'timeline'
-) AS judged
-WHERE traces.trace_id = judged.trace_id AND traces.counted IS DISTINCT FROM judged.counted;
-
--- name: count_reports
--- Sums that a tool printed count where nothing better tells of the same work: launches, then sums per launch configuration, then per name.
--- Sums per phase never do: ranges nest, and a kernel stands under each. Kernels and copies are judged apart, for most reports hold one of
--- them. Equal sums are one report, printed twice.
-UPDATE rollups SET counted = judged.counted
-FROM (
-    WITH reported AS (
-        SELECT coalesce('run ' || run, trace_id) AS work
-        FROM traces
-        WHERE trace_id IN (SELECT trace_id FROM rollups WHERE origin <> 'launches')
-    ),
-
-    groups AS (
-        SELECT
-            coalesce('run ' || t.run, t.trace_id) AS work,
-            s.kind = 'kernel' AS of_kernels,
-            r.trace_id,
-            r.origin,
-            CASE r.origin WHEN 'launches' THEN 0 WHEN 'report_grid' THEN 1 WHEN 'report' THEN 2 ELSE 3 END AS distance,
-            sum(r.n)::BIGINT AS n,
-            sum(r.total_ns)::BIGINT AS total_ns,
-            sum(length(k.name)) AS letters
-        FROM rollups AS r
-        INNER JOIN traces AS t USING (trace_id)
-        INNER JOIN signatures AS s USING (signature_id)
-        INNER JOIN kernel_names AS k USING (name_id)
-        WHERE r.timing = 'timeline' AND coalesce('run ' || t.run, t.trace_id) IN (SELECT work FROM reported)
-        GROUP BY ALL
-    )
-
-    SELECT
-        trace_id,
-        origin,
-        of_kernels,
-        CASE
-            WHEN
-                origin = 'report_phase'
-                OR distance > min(distance) OVER (PARTITION BY work, of_kernels)
-                OR row_number() OVER (PARTITION BY work, of_kernels, distance, n, total_ns ORDER BY letters DESC, trace_id) > 1
-                THEN false
-        END AS counted
-    FROM groups
-) AS judged
-WHERE
-    judged.origin <> 'launches'
-    AND rollups.trace_id = judged.trace_id
-    AND rollups.origin = judged.origin
-    AND judged.of_kernels = (rollups.signature_id IN (SELECT signature_id FROM signatures WHERE kind = 'kernel'))
-    AND rollups.counted IS DISTINCT FROM judged.counted;
-
--- name: count_prints
--- Pages of one report of Nsight Compute that were ingested one by one: in a run, equal processes and launch ids (metadata) and durations
--- that agree within the printed digits of every launch. Process ids alone recur in containers. The raw page counts, it has more digits.
-UPDATE traces SET counted = judged.counted
-FROM (
-    WITH prints AS (
-        SELECT
-            trace_id,
-            run,
-            json_extract_string(metadata, '$.report') AS report,
-            row_number() OVER (
-                PARTITION BY run, json_extract_string(metadata, '$.report')
-                ORDER BY starts_with(era, 'ncu csv details'), trace_id
-            ) AS place
-        FROM traces
-        WHERE kind = 'profiled' AND source = 'ncu' AND run IS NOT NULL AND json_extract_string(metadata, '$.report') IS NOT NULL
-    ),
-
-    pairs AS (
-        SELECT worse.trace_id, best.trace_id AS best_id
-        FROM prints AS worse
-        INNER JOIN prints AS best ON worse.run = best.run AND worse.report = best.report AND best.place < worse.place
-    ),
-
-    durations AS (
-        SELECT trace_id, launch_index, value, coalesce(precision, 0) AS precision
-        FROM metrics
-        WHERE
-            metric = 'gpu__time_duration.sum'
-            AND instance IS NULL
-            AND value IS NOT NULL
-            AND (trace_id IN (SELECT trace_id FROM pairs) OR trace_id IN (SELECT best_id FROM pairs))
-    ),
-
-    repeated AS (
-        SELECT p.trace_id
-        FROM pairs AS p
-        INNER JOIN durations AS a ON p.trace_id = a.trace_id
-        INNER JOIN durations AS b ON p.best_id = b.trace_id AND a.launch_index = b.launch_index
-        GROUP BY p.trace_id, p.best_id
-        HAVING bool_and(abs(a.value - b.value) <= (a.precision + b.precision) * (1 + 1e-9))
-    )
-
-    SELECT trace_id, CASE WHEN trace_id IN (SELECT trace_id FROM repeated) THEN false END AS counted
-    FROM traces
-    WHERE kind = 'profiled'
-) AS judged
-WHERE traces.trace_id = judged.trace_id AND traces.counted IS DISTINCT FROM judged.counted;

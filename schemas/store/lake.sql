@@ -83,7 +83,7 @@ CALL warehouse.set_option('data_inlining_row_limit', 10, table_name => {table});
 SELECT trace_id FROM traces WHERE list_contains($trace_ids::VARCHAR[], trace_id);
 
 -- name: trace_tables
--- The tables whose rows belong to traces, but for the traces themselves, and their notes, which the user owns. Not by duckdb_columns(),
+-- The tables whose rows belong to traces, but for the traces themselves, their notes, which the user owns, and what joins them with others. Not by duckdb_columns(),
 -- which binds every view first.
 SELECT table_name
 FROM duckdb_tables()
@@ -91,7 +91,7 @@ WHERE
     database_name = $database
     AND schema_name = 'main'
     AND regexp_matches(sql, '[(, ]"?trace_id"? VARCHAR')
-    AND table_name NOT IN ('traces', 'trace_tags')
+    AND table_name NOT IN ('traces', 'trace_tags', 'trace_evidence', 'trace_links', 'launch_prints')
 ORDER BY table_name;
 
 -- name: attach_source
@@ -124,7 +124,8 @@ INSERT INTO traces BY NAME
 SELECT
     * REPLACE (
         $name AS name,
-        coalesce($run, run) AS run,
+        coalesce($run, stated_run) AS stated_run,
+        NULL AS run,
         coalesce(label, $label) AS label,
         coalesce(default_phase, $default_phase) AS default_phase,
         now() AT TIME ZONE 'UTC' AS ingested_at
@@ -176,7 +177,7 @@ WHERE
     AND NOT EXISTS (SELECT 1 FROM signatures AS present WHERE present.signature_id = part.signature_id);
 
 -- name: source_traces
-SELECT trace_id, name, run FROM source.main.traces WHERE list_contains($trace_ids::VARCHAR[], trace_id);
+SELECT trace_id, name FROM source.main.traces WHERE list_contains($trace_ids::VARCHAR[], trace_id);
 
 -- name: names
 SELECT name FROM traces;

@@ -7,8 +7,8 @@ DELETE FROM trace_tags WHERE trace_id = $trace_id AND key = $key;
 -- name: set_tag
 INSERT INTO trace_tags VALUES ($trace_id, $key, $value);
 
--- name: set_run
-UPDATE traces SET run = $run WHERE trace_id = $trace_id;
+-- name: state_run
+UPDATE traces SET stated_run = $run WHERE trace_id = $trace_id;
 
 -- name: rename
 UPDATE traces SET name = $name WHERE trace_id = $trace_id;

@@ -155,9 +155,10 @@ FROM signatures AS s
 LEFT JOIN signature_notes AS noted USING (signature_id)
 LEFT JOIN latest_replays AS latest USING (signature_id);
 
--- One row per GPU activity. Small dimensions only: it never joins ops or metrics. The dimensions are joined with each other first, so
--- that a launch is looked up four times and not six. A call that was found for a launch (found_id) goes before what its signature says.
-CREATE OR REPLACE VIEW kernels AS
+-- One row per GPU activity that was read, other prints of a report and profiled passes included; `is_primary` marks those that ran: see
+-- `kernels`. Small dimensions only: it never joins ops or metrics. The dimensions are joined with each other first, so that a launch is
+-- looked up four times and not six. A call that was found for a launch (found_id) goes before what its signature says.
+CREATE OR REPLACE VIEW all_launches AS
 SELECT
     t.trace,
     t.run,
@@ -284,7 +285,7 @@ SELECT
     CASE WHEN f.replay_grade IS NULL THEN s.energy_mj ELSE f.energy_mj END AS energy_mj,
     CASE WHEN f.replay_grade IS NULL THEN s.above_gap_mj ELSE f.above_gap_mj END AS above_gap_mj,
     CASE WHEN f.replay_grade IS NULL THEN s.energy_reason ELSE f.energy_reason END AS energy_reason,
-    t.counted,
+    l.is_repeat IS NOT TRUE AND l.timing = coalesce(t.primary_timing, l.timing) AS is_primary,
     l.iteration,
     l.steady,
     l.found_by,
@@ -299,7 +300,7 @@ LEFT JOIN (
         traces.rank,
         traces.label,
         traces.default_phase,
-        coalesce(traces.counted, true) AS counted,
+        traces.primary_timing,
         noted.tags
     FROM traces
     LEFT JOIN (
@@ -338,3 +339,8 @@ LEFT JOIN (
 ) AS s USING (signature_id)
 LEFT JOIN signature_calls AS f ON l.found_id = f.signature_id
 LEFT JOIN device_peaks AS d ON l.trace_id = d.trace_id AND l.device = d.device;
+
+-- What ran, once: the primary launches. No launch of a run stands here twice, and where a run has a timeline, nothing that ran slower under a
+-- counter profiler; a run with profiled launches only answers with those (`timing`).
+CREATE OR REPLACE VIEW kernels AS
+SELECT * EXCLUDE (is_primary) FROM all_launches WHERE is_primary;

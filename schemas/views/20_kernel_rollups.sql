@@ -1,6 +1,6 @@
--- The rollups with their dimensions: what `kernels` is for single launches. `counted` marks the rows that time sums may use: no
--- profiled times, and the work of a run once (decided when traces come and go: store/commit.sql).
-CREATE OR REPLACE VIEW kernel_rollups AS
+-- The rollups with their dimensions: what `all_launches` is for single launches, and the sums that tools printed (`timing` is 'summed'
+-- there). `is_primary` is decided when traces come and go: store/runs.sql.
+CREATE OR REPLACE VIEW all_rollups AS
 SELECT
     t.trace,
     t.run,
@@ -18,9 +18,10 @@ SELECT
     r.device,
     r.stream,
     coalesce(r.phase, t.default_phase) AS phase,
-    r.timing,
+    CASE WHEN r.origin <> 'launches' AND r.timing = 'timeline' THEN 'summed' ELSE r.timing END AS timing,
     r.origin,
-    r.timing = 'timeline' AND coalesce(r.counted, t.counted, true) AS counted,
+    r.is_repeat IS NOT TRUE
+    AND (r.timing = coalesce(t.primary_timing, r.timing) OR (r.origin <> 'launches' AND r.timing = 'timeline')) AS is_primary,
     r.n,
     coalesce(r.timed, r.n) AS timed,
     r.total_ns,
@@ -35,7 +36,7 @@ SELECT
     r.found_by
 FROM rollups AS r
 LEFT JOIN (
-    SELECT trace_id, name AS trace, run, source, rank, default_phase, counted FROM traces
+    SELECT trace_id, name AS trace, run, source, rank, default_phase, primary_timing FROM traces
 ) AS t USING (trace_id)
 LEFT JOIN (
     SELECT
@@ -54,3 +55,7 @@ LEFT JOIN (
     LEFT JOIN kernel_names USING (name_id)
 ) AS s USING (signature_id)
 LEFT JOIN (SELECT signature_id, op FROM signatures) AS f ON r.found_id = f.signature_id;
+
+-- What ran, once, summed: the rollups that `kernels` would give, and printed sums of work of which no launch is known.
+CREATE OR REPLACE VIEW kernel_rollups AS
+SELECT * EXCLUDE (is_primary) FROM all_rollups WHERE is_primary;

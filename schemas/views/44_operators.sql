@@ -1,16 +1,2 @@
--- Operators of calls that were not recorded but found (found_by) stand apart from recorded ones.
 CREATE OR REPLACE VIEW operators AS
-SELECT
-    trace,
-    op,
-    found_by,
-    sum(n)::BIGINT AS n,
-    sum(total_ns)::BIGINT AS total_ns,
-    sum(total_ns) / sum(timed) AS mean_ns,
-    min(min_ns) AS min_ns,
-    max(max_ns) AS max_ns,
-    100 * sum(total_ns) / nullif(sum(sum(total_ns)) OVER (PARTITION BY trace), 0) AS share_pct
-FROM kernel_rollups
-WHERE counted
-GROUP BY trace, op, found_by
-ORDER BY total_ns DESC, trace, op, found_by;
+FROM _operators('kernel_rollups');

@@ -1,14 +1,2 @@
 CREATE OR REPLACE VIEW phases AS
-SELECT
-    trace,
-    phase,
-    sum(n)::BIGINT AS n,
-    sum(total_ns)::BIGINT AS total_ns,
-    sum(total_ns) / sum(timed) AS mean_ns,
-    min(min_ns) AS min_ns,
-    max(max_ns) AS max_ns,
-    100 * sum(total_ns) / nullif(sum(sum(total_ns)) OVER (PARTITION BY trace), 0) AS share_pct
-FROM kernel_rollups
-WHERE counted
-GROUP BY trace, phase
-ORDER BY total_ns DESC, trace, phase;
+FROM _phases('kernel_rollups');

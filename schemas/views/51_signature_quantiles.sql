@@ -1,28 +1,28 @@
 -- Quantiles from the histograms of the rollups, which add up over streams and phases. A value is the middle of its bin, 2.2 % off at
--- most (2^(1/32)); `signature_stats('kernels')` has exact ones.
+-- most (2^(1/32)); `launch_quantiles('kernels')` has exact ones.
 CREATE OR REPLACE VIEW signature_quantiles AS
 WITH bins AS (
-    SELECT trace, signature_id, min_ns, max_ns, unnest(map_keys(histogram)) AS bin, unnest(map_values(histogram)) AS n
+    SELECT trace, timing, signature_id, min_ns, max_ns, unnest(map_keys(histogram)) AS bin, unnest(map_values(histogram)) AS n
     FROM kernel_rollups
-    WHERE counted
 ),
 
 merged AS (
-    SELECT trace, signature_id, bin, min(min_ns) AS min_ns, max(max_ns) AS max_ns, sum(n)::BIGINT AS n
+    SELECT trace, timing, signature_id, bin, min(min_ns) AS min_ns, max(max_ns) AS max_ns, sum(n)::BIGINT AS n
     FROM bins
-    GROUP BY trace, signature_id, bin
+    GROUP BY trace, timing, signature_id, bin
 ),
 
 ranked AS (
     SELECT
         *,
-        sum(n) OVER (PARTITION BY trace, signature_id ORDER BY bin) AS upto,
-        sum(n) OVER (PARTITION BY trace, signature_id) AS total
+        sum(n) OVER (PARTITION BY trace, timing, signature_id ORDER BY bin) AS upto,
+        sum(n) OVER (PARTITION BY trace, timing, signature_id) AS total
     FROM merged
 )
 
 SELECT
     trace,
+    timing,
     signature_id,
     sum(n)::BIGINT AS n,
     least(max(max_ns), greatest(min(min_ns), 2 ** ((min(bin) FILTER (upto >= 0.5 * total) + 0.5) / 16))) AS p50_ns,
@@ -30,4 +30,4 @@ SELECT
     least(max(max_ns), greatest(min(min_ns), 2 ** ((min(bin) FILTER (upto >= 0.95 * total) + 0.5) / 16))) AS p95_ns,
     least(max(max_ns), greatest(min(min_ns), 2 ** ((min(bin) FILTER (upto >= 0.99 * total) + 0.5) / 16))) AS p99_ns
 FROM ranked
-GROUP BY trace, signature_id;
+GROUP BY trace, timing, signature_id;

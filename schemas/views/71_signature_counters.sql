@@ -5,10 +5,7 @@ CREATE OR REPLACE VIEW signature_counters AS
 WITH profiled AS (
     SELECT trace_id, launch_index, signature_id
     FROM launches
-    WHERE
-        timing = 'profiled'
-        AND trace_id IN (SELECT trace_id FROM metrics WHERE value IS NOT NULL)
-        AND trace_id NOT IN (SELECT trace_id FROM traces WHERE NOT coalesce(counted, true))
+    WHERE timing = 'profiled' AND is_repeat IS NOT TRUE AND trace_id IN (SELECT trace_id FROM launch_metrics WHERE value IS NOT NULL)
 ),
 
 pairs AS (
@@ -35,7 +32,6 @@ runs AS (
     SELECT DISTINCT r.signature_id, t.run
     FROM rollups AS r
     INNER JOIN traces AS t USING (trace_id)
-    WHERE t.run IS NOT NULL
 ),
 
 nearest AS (
@@ -65,7 +61,7 @@ counted AS (
         count(DISTINCT (l.trace_id, l.launch_index)) AS launches
     FROM (SELECT signature_id, unnest(measured_ids) AS other_id FROM nearest) AS n
     INNER JOIN profiled AS l ON l.signature_id = n.other_id
-    INNER JOIN metrics AS m ON l.trace_id = m.trace_id AND l.launch_index = m.launch_index
+    INNER JOIN launch_metrics AS m ON l.trace_id = m.trace_id AND l.launch_index = m.launch_index
     WHERE m.value IS NOT NULL AND m.instance IS NULL
     GROUP BY n.signature_id, m.metric
 )

@@ -7,7 +7,7 @@ WITH picked AS (
         m.launch_index,
         m.metric,
         arg_min(m.value, (coalesce(m.precision, 0), m.pass, m.value)) AS value
-    FROM metrics AS m
+    FROM launch_metrics AS m
     INNER JOIN traces AS t USING (trace_id)
     WHERE
         m.value IS NOT NULL
@@ -100,4 +100,4 @@ FROM wide AS w
 INNER JOIN launches AS l USING (trace_id, launch_index)
 LEFT JOIN signatures AS s USING (signature_id)
 LEFT JOIN kernel_names AS n USING (name_id)
-WHERE l.timing = 'profiled';
+WHERE l.timing = 'profiled' AND l.is_repeat IS NOT TRUE;

@@ -10,7 +10,7 @@ WITH picked AS (
         m.launch_index,
         m.metric,
         arg_min(m.value, (coalesce(m.precision, 0), m.pass, m.value)) AS value
-    FROM metrics AS m
+    FROM launch_metrics AS m
     INNER JOIN traces AS t USING (trace_id)
     WHERE
         m.value IS NOT NULL

@@ -1,4 +1,2 @@
 CREATE OR REPLACE VIEW counter_coverage AS
-SELECT * FROM counter_coverage('kernels')
-UNION ALL
-SELECT * FROM counter_coverage('kernel_rollups');
+FROM _counter_coverage('kernel_rollups');

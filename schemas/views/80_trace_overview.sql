@@ -10,7 +10,7 @@ SELECT
     t.world_size,
     d.device_names,
     t.launches,
-    coalesce(t.counted, true) AS counted,
+    coalesce(t.is_primary, true) AS is_primary,
     t.window_end_ns - t.window_start_ns AS window_ns,
     noted.tags,
     t.default_phase,

@@ -277,7 +277,7 @@ class KernelsPane(Pane):
         if all(row.get("listed", 1) for row in rows):
             return ""
         named = f"trace IN ({', '.join(map(quoted, self.choice.traces))})" if self.choice.traces else ""
-        condition = both(both("counted", named), self._marked_condition(rows))
+        condition = both(both("timing <> 'profiled'", named), self._marked_condition(rows))
         return f"FROM kernel_rollups WHERE {condition}"
 
     def _marked_rows(self) -> list[Row]:

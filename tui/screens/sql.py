@@ -33,7 +33,7 @@ MOST: Final = 100_000
 
 FIRST: Final = """SELECT category, count(*) AS n, sum(duration_ns) AS total_ns
 FROM selection
-WHERE timing = 'timeline' AND counted
+WHERE timing = 'timeline'
 GROUP BY category
 ORDER BY total_ns DESC"""
 

@@ -1,0 +1,203 @@
+"""Which traces are ranks of one job: told by what ranks of a job must share, never by where their files lie."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import TYPE_CHECKING, Any, Final
+
+from kerneldb.schemas.loader import statement
+from kerneldb.warehouse.statements import rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    import duckdb
+
+    from kerneldb.warehouse.links import Link
+
+    Connection = duckdb.DuckDBPyConnection
+    Facts = Mapping[str, Any]
+
+ALIKE: Final = 0.5
+"""So much of the collectives of two ranks must be the same where their profiles ran at the same time."""
+NEARER: Final = 10.0
+"""Of two candidates for one rank, the one whose collectives end so many times nearer in time is the right one."""
+
+
+@dataclasses.dataclass(slots=True)
+class Evidence:
+    """What one trace tells about its job.
+
+    `groups` maps process groups to their ranks. Of the collectives of each group, `counts` has how many there are of
+    each kind and size, `sequences` their order as a hash, and `ends` when the first and the last ended (host clock, ns).
+    """
+
+    groups: dict[str, str] = dataclasses.field(default_factory=dict)
+    counts: dict[str, dict[str, int]] = dataclasses.field(default_factory=lambda: collections.defaultdict(dict))
+    sequences: dict[str, str] = dataclasses.field(default_factory=dict)
+    ends: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    models: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two ranks held against each other: do they share process groups, collectives, a time and a model of GPU.
+
+    `together` is None where a clock is unknown. `alike` is the common share of the collectives of shared groups (None:
+    there are none), `same_order` whether each of those sequences is equal. `apart_ns` is how far the ends of the first
+    and of the last collectives lie apart.
+    """
+
+    together: bool | None
+    groups: bool
+    alike: float | None
+    same_order: bool
+    same_model: bool
+    apart_ns: int | None
+
+    def proof(self) -> tuple[str, float] | None:
+        """How it is known that both are of one job, and how surely; None where it is not."""
+        if self.together:
+            if self.alike is not None:
+                sure = 3.0 if self.same_order else 2.0
+                return ("clocks and collectives", sure) if self.alike >= ALIKE else None
+            return ("clocks and process groups", 1.0) if self.groups else None
+        if self.together is None and self.same_order and self.same_model:
+            return "collectives", 0.5
+        return None
+
+    def told(self) -> str:
+        """What was compared, in words."""
+        clocks = {True: "profiled at the same time", False: "profiled at other times", None: "no common clock"}
+        shared = "no collectives of a common group"
+        if self.alike is not None:
+            shared = (
+                "the same collectives in the same order" if self.same_order else f"{self.alike:.0%} equal collectives"
+            )
+        return f"{clocks[self.together]}; {shared}"
+
+
+def links(con: Connection, own: Facts, others: Sequence[Facts], prints: Collection[str]) -> Iterator[Link]:
+    """Links to the ranks of the same job, and hints where ranks fit and nothing proves that they belong together."""
+    from kerneldb.warehouse.links import Link
+
+    ranks = [one for one in others if _may_join(own, one) and one["trace_id"] not in prints]
+    if not ranks:
+        return
+    found = _evidence(con, [own["trace_id"], *(one["trace_id"] for one in ranks)])
+    for other in ranks:
+        compared = compare(own, other, found)
+        proof = compared.proof()
+        pair = (own["trace_id"], other["trace_id"])
+        if proof is not None:
+            method, sure = proof
+            yield Link(*pair, "job", method, sure, f"{_ranks(own, other)}, {compared.told()}", compared.apart_ns)
+        elif compared.together is not False and own["launches"] and other["launches"]:
+            yield Link(*pair, "hint", "ranks", 0.0, f"{_ranks(own, other)}: {compared.told()}")
+
+
+def _may_join(one: Facts, other: Facts) -> bool:
+    if one["rank"] is None or other["rank"] is None or one["rank"] == other["rank"]:
+        return False
+    return all(bool(one[key] == other[key]) for key in ("world_size", "stated_job"))
+
+
+def _ranks(one: Facts, other: Facts) -> str:
+    low, high = sorted((one["rank"], other["rank"]))
+    return f"ranks {low} and {high} of {one['world_size']}"
+
+
+def _evidence(con: Connection, trace_ids: Sequence[str]) -> dict[str, Evidence]:
+    found: dict[str, Evidence] = collections.defaultdict(Evidence)
+    params = {"trace_ids": list(trace_ids)}
+    for row in rows_of(con, statement("runs", "ranks"), params):
+        of_trace, key = found[row["trace_id"]], row["key"] or ""
+        if row["kind"] == "group":
+            of_trace.groups[key] = row["detail"]
+        elif row["kind"] == "collective":
+            of_trace.counts[key][row["detail"] or ""] = row["n"]
+        else:
+            of_trace.sequences[key] = row["detail"]
+            if row["first_ns"] is not None and row["last_ns"] is not None:
+                of_trace.ends[key] = (row["first_ns"], row["last_ns"])
+    for row in rows_of(con, statement("runs", "models"), params):
+        found[row["trace_id"]].models = tuple(row["models"])
+    return found
+
+
+def compare(one: Facts, other: Facts, found: Mapping[str, Evidence]) -> Comparison:
+    """Hold two traces of different ranks against each other."""
+    mine, theirs = found[one["trace_id"]], found[other["trace_id"]]
+    shared = mine.counts.keys() & theirs.counts.keys()
+    together = _together(one, other)
+    ends = [(mine.ends[key], theirs.ends[key]) for key in shared & mine.ends.keys() & theirs.ends.keys()]
+    return Comparison(
+        together,
+        any(theirs.groups.get(name) == ranks for name, ranks in mine.groups.items()),
+        _common([mine.counts[key] for key in shared], [theirs.counts[key] for key in shared]) if shared else None,
+        bool(shared) and all(mine.sequences[key] == theirs.sequences[key] for key in shared),
+        not mine.models or not theirs.models or mine.models == theirs.models,
+        max((abs(a - b) for pair in ends for a, b in zip(*pair, strict=True)), default=None) if together else None,
+    )
+
+
+def _together(one: Facts, other: Facts) -> bool | None:
+    """Whether two profiles overlap in time; None where one has no clock of the host."""
+    spans = [_span(one), _span(other)]
+    if spans[0] is None or spans[1] is None:
+        return None
+    return max(spans[0][0], spans[1][0]) < min(spans[0][1], spans[1][1])
+
+
+def _span(one: Facts) -> tuple[int, int] | None:
+    known = (one["base_ns"], one["window_start_ns"], one["window_end_ns"])
+    if one["clock"] != "epoch" or None in known:
+        return None
+    base, start, end = known
+    return base + start, base + end
+
+
+def _common(mine: Sequence[Mapping[str, int]], theirs: Sequence[Mapping[str, int]]) -> float:
+    """How much of the collectives are the same: the sum of the smaller counts over that of the larger ones."""
+    smaller = larger = 0
+    for a, b in zip(mine, theirs, strict=True):
+        for item in a.keys() | b.keys():
+            smaller += min(a.get(item, 0), b.get(item, 0))
+            larger += max(a.get(item, 0), b.get(item, 0))
+    return smaller / larger if larger else 0.0
+
+
+def decided(found: Sequence[Link], known: Mapping[str, Facts]) -> tuple[list[Link], list[Link]]:
+    """The links that make jobs, surest first, and those that do not because several traces fit equally well.
+
+    Two traces of one rank never fit into one job. Where a trace has several candidates for another rank, the one that
+    is clearly surer, or nearer in time, is taken, else none.
+    """
+    by_rank: dict[tuple[str, int], list[Link]] = collections.defaultdict(list)
+    for link in found:
+        for trace_id in link.ends:
+            (other,) = link.ends - {trace_id}
+            by_rank[trace_id, known[other]["rank"]].append(link)
+    refused: set[frozenset[str]] = set()
+    for candidates in by_rank.values():
+        first, *rest = sorted(candidates, key=_sureness)
+        if rest and not _clearly(first, rest[0]):
+            rest = candidates
+        refused |= {link.ends for link in rest}
+    best = [link for link in found if link.ends not in refused]
+    unclear = [link for link in found if link.ends in refused]
+    return sorted(best, key=lambda link: (*_sureness(link), *sorted(link.ends))), unclear
+
+
+def _sureness(link: Link) -> tuple[float, float]:
+    return -link.score, float("inf") if link.apart_ns is None else link.apart_ns
+
+
+def _clearly(first: Link, second: Link) -> bool:
+    """Whether one link is surer by its kind, or much nearer in time."""
+    if first.score != second.score:
+        return True
+    if first.apart_ns is None or second.apart_ns is None:
+        return False
+    return NEARER * (first.apart_ns + 1) < second.apart_ns + 1

@@ -1,0 +1,268 @@
+"""Decides which traces are one run and one job, and which launches are primary, so that what ran stands in `kernels` once.
+
+A run is what a user or a recording states, else what links between traces prove, else one trace alone. A job is the
+ranks of a run that ran together. Of launches that several traces of a run hold, those of the best trace are primary.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from kerneldb.schemas.loader import statement
+from kerneldb.warehouse import jobs, links
+from kerneldb.warehouse.statements import execute_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    import duckdb
+
+    from kerneldb.warehouse.links import Facts, Link
+
+    Connection = duckdb.DuckDBPyConnection
+
+STEPS: Final = {
+    "launches": ("mark_placed", "pair_placed"),
+    "profile": ("pair_profiled", "mark_paired"),
+    "passes": ("pair_passes", "mark_all"),
+    "sums": ("mark_all",),
+    "all": ("mark_all",),
+}
+"""How launches are found in better traces, by the way that the traces are linked."""
+
+
+class Groups:
+    """Traces joined step by step (union-find). `refuses` says of two groups that they must stay apart."""
+
+    def __init__(self, traces: Iterable[str], refuses: Callable[[list[str], list[str]], bool]) -> None:
+        self._group = {trace: [trace] for trace in traces}
+        self._refuses = refuses
+
+    def join(self, traces: Iterable[str]) -> None:
+        """Join the groups of these traces, as far as they may be joined."""
+        first, *rest = traces
+        for other in rest:
+            mine, theirs = self._group[first], self._group[other]
+            if mine is not theirs and not self._refuses(mine, theirs):
+                mine += theirs
+                self._group |= dict.fromkeys(theirs, mine)
+
+    def of(self, trace: str) -> list[str]:
+        """The traces of the group of `trace`."""
+        return self._group[trace]
+
+    def all(self) -> list[list[str]]:
+        """All groups."""
+        return list({id(group): group for group in self._group.values()}.values())
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Joined:
+    """The traces as groups: of prints of one report, of ranks of one job, of one run.
+
+    `first` maps each trace to the print that stands for it in `jobs`.
+    """
+
+    prints: Groups
+    jobs: Groups
+    runs: Groups
+    first: Mapping[str, str]
+
+
+def added(con: Connection, trace_ids: Collection[str]) -> None:
+    """Link traces that were added or written anew with the others, and decide anew what is primary."""
+    known = links.facts(con)
+    for trace_id in trace_ids:
+        links.renew(con, trace_id, known)
+    judge(con, trace_ids)
+
+
+def adopt(con: Connection) -> None:
+    """Take over the runs of a database that went by the names of folders: what a user stated stays, the rest is proven."""
+    execute_all(con, statement("runs", "adopt"), {})
+    added(con, list(links.facts(con)))
+
+
+def beside(con: Connection, trace_ids: Collection[str]) -> set[str]:
+    """The other traces of the runs of these."""
+    known = links.facts(con)
+    names = {known[trace_id]["run"] for trace_id in trace_ids}
+    return {trace_id for trace_id, row in known.items() if row["run"] in names} - set(trace_ids)
+
+
+def judge(con: Connection, changed: Collection[str] = ()) -> None:
+    """Decide runs and jobs of all traces, and the primary launches of the runs that are not as they were.
+
+    `changed` are traces whose rows, links or neighbours are new.
+    """
+    known, found = links.facts(con), links.stored(con)
+    joined = _joined(known, found)
+    names = _run_names(known, joined.runs)
+    job_names = _job_names(known, joined, names)
+    timings = _timings(con, known, joined.runs)
+    moved = set(changed) & known.keys()
+    for trace_id, row in known.items():
+        now = {"run": names[trace_id], "job": job_names[trace_id], "primary_timing": timings[trace_id]}
+        if any(row[column] != value for column, value in now.items()):
+            con.execute(statement("runs", "set_run"), {"trace_id": trace_id, **now})
+            moved.add(trace_id)
+    left = {known[trace_id]["run"] for trace_id in moved}
+    concerned = {one for trace_id in moved for one in joined.runs.of(trace_id)}
+    concerned |= {trace_id for trace_id, row in known.items() if row["run"] in left}
+    for trace_id, plan in _plans(con, known, found, joined, concerned).items():
+        if plan or known[trace_id]["repeats"]:
+            _mark(con, trace_id, plan)
+    for step in ("mark_reports", "mark_traces"):
+        con.execute(statement("runs", step), {"trace_ids": sorted(concerned)})
+
+
+def _joined(known: Mapping[str, Facts], found: Sequence[Link]) -> Joined:
+    def stated_apart(mine: list[str], theirs: list[str]) -> bool:
+        stated = [{known[one]["stated_run"] for one in side} - {None} for side in (mine, theirs)]
+        return all(stated) and stated[0] != stated[1]
+
+    def same_rank(mine: list[str], theirs: list[str]) -> bool:
+        return bool({known[one]["rank"] for one in mine} & {known[one]["rank"] for one in theirs})
+
+    prints, runs = Groups(known, stated_apart), Groups(known, stated_apart)
+    for link in sorted(found, key=lambda link: (-link.score, *sorted(link.ends))):
+        if link.relation == "print":
+            prints.join(link.ends)
+    first = {trace: min(prints.of(trace), key=lambda one: (known[one]["rank"] is None, one)) for trace in known}
+    together = Groups({one for one in first.values() if known[one]["rank"] is not None}, same_rank)
+    for group in _stated(known, first):
+        together.join(group)
+    for link in jobs.decided(_between(found, first), known)[0]:
+        together.join(sorted(link.ends))
+    for group in (*prints.all(), *together.all(), *_by(known, known, "stated_run").values()):
+        runs.join(group)
+    return Joined(prints, together, runs, first)
+
+
+def _between(found: Sequence[Link], first: Mapping[str, str]) -> list[Link]:
+    """The links of ranks, between the prints that stand for them: the surest one for each two."""
+    best: dict[frozenset[str], Link] = {}
+    for link in sorted(found, key=lambda link: link.score):
+        one, other = (first[end] for end in (link.trace_id, link.other_id))
+        if link.relation == "job" and one != other:
+            best[frozenset((one, other))] = dataclasses.replace(link, trace_id=one, other_id=other)
+    return list(best.values())
+
+
+def _by(known: Mapping[str, Facts], traces: Iterable[str], *columns: str) -> dict[tuple[Any, ...], list[str]]:
+    """The traces by what they state in `columns`; those that state nothing in the first are left out."""
+    groups: dict[tuple[Any, ...], list[str]] = collections.defaultdict(list)
+    for trace in traces:
+        key = tuple(known[trace][column] for column in columns)
+        if key[0] is not None:
+            groups[key].append(trace)
+    return groups
+
+
+def _stated(known: Mapping[str, Facts], first: Mapping[str, str]) -> list[list[str]]:
+    """The jobs that recordings state; and of a stated run the ranks of each phase, where every rank is there once."""
+    ranks = sorted({one for one in first.values() if known[one]["rank"] is not None})
+    unstated = [one for one in ranks if known[one]["stated_job"] is None]
+    stages = _by(known, unstated, "stated_run", "default_phase").values()
+    single = [stage for stage in stages if len({known[one]["rank"] for one in stage}) == len(stage)]
+    return [*_by(known, ranks, "stated_job").values(), *single]
+
+
+def _run_names(known: Mapping[str, Facts], runs: Groups) -> dict[str, str]:
+    """The run of each trace: as stated, or called like its first trace, under a name that nobody stated."""
+    stated = {row["stated_run"] for row in known.values()} - {None}
+    names: dict[str, str] = {}
+    for group in runs.all():
+        said = {known[one]["stated_run"] for one in group} - {None}
+        first = min(group, key=lambda one: (known[one]["rank"] or 0, known[one]["name"]))
+        name = said.pop() if said else free_name(known[first]["name"], stated)
+        names |= dict.fromkeys(group, name)
+    return names
+
+
+def _job_names(known: Mapping[str, Facts], joined: Joined, runs: Mapping[str, str]) -> dict[str, str | None]:
+    """The job of each trace: as its recording states, or called like its run; None for what is no part of a job."""
+    names: dict[str, str | None] = dict.fromkeys(known)
+    taken = {row["stated_job"] for row in known.values()} - {None}
+    for group in sorted(joined.jobs.all(), key=lambda group: min((known[one]["name"], one) for one in group)):
+        stated = {known[one]["stated_job"] for one in group} - {None}
+        name = stated.pop() if stated else free_name(runs[group[0]], taken) if len(group) > 1 else None
+        taken |= {name}
+        names |= dict.fromkeys((trace for trace in known if joined.first[trace] in group), name)
+    return names
+
+
+def free_name(name: str, taken: Collection[str | None]) -> str:
+    """`name`, or the first of `name (2)`, `name (3)`, … that is not taken."""
+    candidates = itertools.chain([name], (f"{name} ({number})" for number in itertools.count(2)))
+    return next(candidate for candidate in candidates if candidate not in taken)
+
+
+def _timings(con: Connection, known: Mapping[str, Facts], runs: Groups) -> dict[str, str]:
+    """What each trace answers with: its timeline, and profiled launches only where its run has no timeline of them."""
+    found = con.execute(statement("runs", "timelines")).fetchall()
+    timed = {trace_id for (trace_id,) in found}
+
+    def answers(trace: str) -> str:
+        beside = (one for one in runs.of(trace) if one in timed)
+        return "timeline" if any(_same_work(known[trace], known[one]) for one in beside) else "profiled"
+
+    return {trace: answers(trace) for trace in known}
+
+
+def _same_work(one: Facts, other: Facts) -> bool:
+    """Whether two traces of a run may hold the same work: no other rank, and no other phase of the program."""
+    return all(one[key] is None or other[key] is None or one[key] == other[key] for key in ("rank", "default_phase"))
+
+
+def _plans(
+    con: Connection, known: Mapping[str, Facts], found: Sequence[Link], joined: Joined, concerned: Collection[str]
+) -> dict[str, dict[str, list[str]]]:
+    """For each of the traces: which better traces of its run hold launches of it, by the way to find these."""
+    links_of_prints = sorted((link for link in found if link.relation == "print"), key=lambda link: link.score)
+    methods = {link.ends: link.method for link in links_of_prints}
+
+    def way(one: str, other: str) -> str | None:
+        if one == other or not _same_work(known[one], known[other]):
+            return None
+        if other in joined.prints.of(one):
+            return methods.get(frozenset((one, other)), "launches")
+        return "all" if other in joined.runs.of(one) and _another_export(known[one], known[other]) else None
+
+    several = [one for one in concerned if any(way(one, other) for other in joined.runs.of(one))]
+    order = con.execute(statement("runs", "order"), {"trace_ids": several}).fetchall() if several else []
+    plans: dict[str, dict[str, list[str]]] = {trace: {} for trace in concerned if trace not in several}
+    ordered = [trace for (trace,) in order]
+    for place, trace in enumerate(ordered):
+        plan = plans.setdefault(trace, {})
+        for better in ordered[:place]:
+            if found_by := way(trace, better):
+                plan.setdefault(found_by, []).append(better)
+    return plans
+
+
+def _another_export(one: Facts, other: Facts) -> bool:
+    """Whether a stated run makes a trace the same work as another: of another tool, or another form of export.
+
+    PyTorch traces of a run are its stages.
+    """
+    if one["kind"] != "timeline" or other["kind"] != "timeline" or not one["launches"] or not other["launches"]:
+        return False
+    return bool(one["source"] != other["source"] or (one["source"] != "pytorch" and one["era"] != other["era"]))
+
+
+def _mark(con: Connection, trace_id: str, plan: Mapping[str, list[str]]) -> None:
+    """Mark the launches of a trace that better traces hold, too, and sum it anew."""
+    of_trace = {"trace_id": trace_id}
+    execute_all(con, statement("runs", "unmark"), of_trace)
+    for way, better in plan.items():
+        for step in STEPS[way]:
+            params = {**of_trace, "better": better} if "$better" in statement("runs", step) else of_trace
+            con.execute(statement("runs", step), params)
+    con.execute(statement("runs", "set_repeats"), {**of_trace, "repeats": json.dumps(plan) if plan else None})
+    con.execute(statement("runs", "forget_rollups"), of_trace)
+    con.execute(statement("commit", "roll_up"), of_trace)

@@ -1,0 +1,41 @@
+-- What ran, once: which traces belong together and why, and which launches another trace holds, too. `counted` goes: traces.is_primary,
+-- launches.is_repeat and rollups.is_repeat take its place.
+ALTER TABLE traces ADD COLUMN stated_run VARCHAR;
+ALTER TABLE traces ADD COLUMN stated_job VARCHAR;
+ALTER TABLE traces ADD COLUMN is_primary BOOLEAN;
+ALTER TABLE traces ADD COLUMN primary_timing VARCHAR;
+ALTER TABLE traces ADD COLUMN repeats VARCHAR;
+ALTER TABLE traces DROP COLUMN counted;
+ALTER TABLE launches ADD COLUMN is_repeat BOOLEAN;
+ALTER TABLE rollups ADD COLUMN is_repeat BOOLEAN;
+ALTER TABLE rollups DROP COLUMN counted;
+
+-- What a trace is known by: a few of its launches, its sums, and the collectives of its process groups.
+CREATE TABLE trace_evidence (
+    trace_id VARCHAR NOT NULL,
+    kind VARCHAR NOT NULL,
+    key VARCHAR,
+    detail VARCHAR,
+    n BIGINT,
+    first_ns BIGINT,
+    last_ns BIGINT
+);
+
+-- Why two traces belong together (print, job), or may (hint).
+CREATE TABLE trace_links (
+    trace_id VARCHAR NOT NULL,
+    other_id VARCHAR NOT NULL,
+    relation VARCHAR NOT NULL,
+    method VARCHAR NOT NULL,
+    score DOUBLE,
+    evidence VARCHAR,
+    apart_ns BIGINT
+);
+
+-- Profiled launches that another trace holds, too, and which launch that is there: their metrics are those of one launch.
+CREATE TABLE launch_prints (
+    trace_id VARCHAR NOT NULL,
+    launch_index BIGINT NOT NULL,
+    primary_trace_id VARCHAR NOT NULL,
+    primary_launch_index BIGINT NOT NULL
+);
