@@ -55,7 +55,7 @@ def _convert_text(one: Source, folder: Path, options: Options, progress: Progres
     spool.write("launches" if found.is_trace else "rollups", _traced(signed, trace_id, found.is_trace))
     spool.write("signatures", signer.signatures())
     spool.write("kernel_names", signer.names())
-    row = finishing.trace_row([one], options, _stem(one.path), **_facts(found, window, made.height, one.path))
+    row = finishing.trace_row([one], options, _stem(one.path), **_facts(found, window, made.height))
     file = finishing.file_row(one, "report", len(found.rows))
     return finishing.finish(spool, row, [file], [_report(found, made.height)])
 
@@ -81,7 +81,7 @@ def _traced(signed: pl.DataFrame, trace_id: str, single: bool) -> pl.DataFrame:
     return kept.with_columns(trace_id=pl.lit(trace_id))
 
 
-def _facts(found: printed.Printed, window: tuple[Any, ...], height: int, path: Path) -> dict[str, Any]:
+def _facts(found: printed.Printed, window: tuple[Any, ...], height: int) -> dict[str, Any]:
     trace = found.is_trace
     return {
         "kind": "timeline" if trace else "summary",

@@ -81,7 +81,7 @@ def _converted(
     output.report.add("read", "rows", read)
     describe(output, host, launches)
     name = capture.prefix_of(one.path) or one.stem
-    row = trace_row([one], options, name, **_facts(one, form, output))
+    row = trace_row([one], options, name, **_facts(form, output))
     return finish(output.spool, row, [file_row(one, "trace", read)], [output.report])
 
 
@@ -153,7 +153,7 @@ def _as_calls(frame: pl.DataFrame, table: str) -> pl.DataFrame:
     )
 
 
-def _facts(one: Source, form: str, output: Output) -> dict[str, Any]:
+def _facts(form: str, output: Output) -> dict[str, Any]:
     return {
         "kind": "timeline",
         "source": "rocprof",

@@ -129,7 +129,7 @@ def _converted(one: Source, database: sqlite.Database, spool: Spool, options: Op
     metadata = {str(tag): str(value) for tag, value in database.rows(_completed(METADATA, database))}
     for table in OPTIONAL.keys() - database.tables().keys():
         output.report.add("note", f"no table {table}: what it would say is empty", 1)
-    row = trace_row([one], options, capture.prefix_of(one.path) or one.stem, **_facts(one, output, metadata))
+    row = trace_row([one], options, capture.prefix_of(one.path) or one.stem, **_facts(output, metadata))
     output.report.add("read", "rows", read)
     return finish(spool, row, [file_row(one, "trace", read)], [output.report])
 
@@ -245,7 +245,7 @@ def _monitor(database: sqlite.Database, output: Output) -> int:
     return read
 
 
-def _facts(one: Source, output: Output, metadata: Mapping[str, str]) -> dict[str, object]:
+def _facts(output: Output, metadata: Mapping[str, str]) -> dict[str, object]:
     version = metadata.get("schema_version")
     return {
         "kind": "timeline",

@@ -29,7 +29,7 @@ WORTH_A_LINE = ("repaired", "lost", "truncated")
 @click.option(
     "--run",
     metavar="NAME",
-    help="Run of the program that the traces are of; without it, only traces that are proven to be of one run are joined.",
+    help="Run of a program that the traces are of (default: traces are joined where they prove it).",
 )
 @click.option(
     "--set", "tags", multiple=True, metavar="KEY=VALUE", help="Note on the traces. May be given several times."
@@ -163,7 +163,8 @@ def _links(trace: str, linked: Sequence[Linked]) -> Iterator[str]:
     ranks = [one for one in linked if one.relation == "job" and one.joined]
     apart = [one for one in linked if one.relation != "print" and not one.joined]
     if prints:
-        yield f"{trace}: the same launches as {_others(prints)}, summed once ({prints[0].evidence}; run {prints[0].run})"
+        first = prints[0]
+        yield f"{trace}: the same launches as {_others(prints)}, summed once ({first.evidence}; run {first.run})"
     if ranks:
         yield f"{trace}: of one job with {_others(ranks)} ({ranks[0].evidence}; run {ranks[0].run})"
     if apart and not ranks:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Note on the named traces (precision, batch, …)."
 )
 @click.option("--unset", multiple=True, metavar="KEY", help="Take a note off the named traces.")
-@click.option("--run", metavar="RUN", help="Put the named traces into one run: ranks or exports of one program.")
+@click.option("--run", metavar="RUN", help="State the run of the named traces; an empty name takes it back.")
 @click.option("--rename", nargs=2, metavar="OLD NEW", help="Give a trace another name.")
 @click.option("--remove", is_flag=True, help="Remove the named traces with all their rows.")
 @click.option("--yes", is_flag=True, help="Do not ask before removing.")
@@ -69,7 +69,7 @@ def traces(
     if changes or unset:
         database.tag(names, changes, unset=unset)
     if run is not None:
-        database.set_run(names, run)
+        database.set_run(names, run or None)
     if not (changes or unset or rename or run is not None):
         emit((database.report(names) if report else database.traces(names)).to_reader(), output)
 

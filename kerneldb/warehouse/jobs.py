@@ -29,8 +29,8 @@ NEARER: Final = 10.0
 class Evidence:
     """What one trace tells about its job.
 
-    `groups` maps process groups to their ranks. Of the collectives of each group, `counts` has how many there are of
-    each kind and size, `sequences` their order as a hash, and `ends` when the first and the last ended (host clock, ns).
+    `groups` maps process groups to their ranks. Of the collectives of each group, `counts` has how many there are
+    of each kind and size, `sequences` their order as a hash, `ends` when the first and the last ended (host clock, ns).
     """
 
     groups: dict[str, str] = dataclasses.field(default_factory=dict)

@@ -154,7 +154,7 @@ def _of_profiles(con: Connection, own: Facts, others: Mapping[str, Facts]) -> It
 
 
 def _same_profile(row: Facts) -> str | None:
-    """What shows that launches of equal process and number are the same ones; None where they are not, or may not be."""
+    """What shows that launches of equal process and number are the same; None where they are not, or may not be."""
     alike = f"{row['pairs']:,} launches of the same process, number and grid"
     if row["durations"]:
         equal = row["equal_durations"] == row["durations"]

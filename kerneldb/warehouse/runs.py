@@ -1,4 +1,4 @@
-"""Decides which traces are one run and one job, and which launches are primary, so that what ran stands in `kernels` once.
+"""Decides which traces are one run and one job, and which launches are primary: what ran stands in `kernels` once.
 
 A run is what a user or a recording states, else what links between traces prove, else one trace alone. A job is the
 ranks of a run that ran together. Of launches that several traces of a run hold, those of the best trace are primary.
@@ -82,7 +82,7 @@ def added(con: Connection, trace_ids: Collection[str]) -> None:
 
 
 def adopt(con: Connection) -> None:
-    """Take over the runs of a database that went by the names of folders: what a user stated stays, the rest is proven."""
+    """Take over the runs of a database that went by names of folders: what a user stated stays, the rest is proven."""
     execute_all(con, statement("runs", "adopt"), {})
     added(con, list(links.facts(con)))
 
@@ -178,7 +178,7 @@ def _run_names(known: Mapping[str, Facts], runs: Groups) -> dict[str, str]:
     names: dict[str, str] = {}
     for group in runs.all():
         said = {known[one]["stated_run"] for one in group} - {None}
-        first = min(group, key=lambda one: (known[one]["rank"] or 0, known[one]["name"]))
+        first = min(group, key=lambda one: (not known[one]["launches"], known[one]["rank"] or 0, known[one]["name"]))
         name = said.pop() if said else free_name(known[first]["name"], stated)
         names |= dict.fromkeys(group, name)
     return names
@@ -203,15 +203,15 @@ def free_name(name: str, taken: Collection[str | None]) -> str:
 
 
 def _timings(con: Connection, known: Mapping[str, Facts], runs: Groups) -> dict[str, str]:
-    """What each trace answers with: its timeline, and profiled launches only where its run has no timeline of them."""
-    found = con.execute(statement("runs", "timelines")).fetchall()
-    timed = {trace_id for (trace_id,) in found}
+    """What each trace answers with: the timeline; profiled launches only where its run has no timeline of them."""
+    holders: dict[str, list[str]] = dict(con.execute(statement("runs", "timings")).fetchall())
 
-    def answers(trace: str) -> str:
-        beside = (one for one in runs.of(trace) if one in timed)
-        return "timeline" if any(_same_work(known[trace], known[one]) for one in beside) else "profiled"
+    def is_there(timing: str, trace: str) -> bool:
+        holding = set(holders.get(timing, ())).intersection(runs.of(trace))
+        return any(_same_work(known[trace], known[one]) for one in holding)
 
-    return {trace: answers(trace) for trace in known}
+    profiled = {trace for trace in known if is_there("profiled", trace) and not is_there("timeline", trace)}
+    return {trace: "profiled" if trace in profiled else "timeline" for trace in known}
 
 
 def _same_work(one: Facts, other: Facts) -> bool:

@@ -24,7 +24,7 @@ WITH chosen AS (
         any_value(input_dims) AS input_dims,
         coalesce(bool_and(flops IS NULL AND moved_bytes IS NULL AND input_dims IS NULL AND numel IS NULL), false) AS is_unknown,
         count(*) AS n,
-        sum(duration_ns)::BIGINT AS total_ns,
+        try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
         avg(duration_ns) AS mean_ns,
         any_value(flops) AS flops,
         any_value(moved_bytes) AS moved_bytes,

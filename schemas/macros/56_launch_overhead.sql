@@ -5,7 +5,7 @@ SELECT
     trace,
     api_call,
     count(*) AS n,
-    sum(launch_duration_ns)::BIGINT AS call_ns,
+    try_cast(sum(launch_duration_ns) AS BIGINT) AS call_ns,
     median(launch_duration_ns) AS median_call_ns,
     quantile_cont(launch_duration_ns, 0.95) AS p95_call_ns,
     median(start_ns - launch_start_ns) AS median_delay_ns,

@@ -62,9 +62,9 @@ alike AS (
         length,
         sequence,
         count(*) AS runs,
-        sum(total_ns)::BIGINT AS total_ns,
-        sum(saved_ns + least(greatest(pauses_ns, 0), 10000 * (length - 1)))::BIGINT AS at_stake_ns,
-        sum(saved_ns)::BIGINT AS kernel_ns_at_stake,
+        try_cast(sum(total_ns) AS BIGINT) AS total_ns,
+        try_cast(sum(saved_ns + least(greatest(pauses_ns, 0), 10000 * (length - 1))) AS BIGINT) AS at_stake_ns,
+        try_cast(sum(saved_ns) AS BIGINT) AS kernel_ns_at_stake,
         min((place, lane, island)) AS example
     FROM runs
     GROUP BY trace, length, sequence

@@ -12,7 +12,7 @@ WITH summed AS (
         count(*) FILTER (is_kernel) AS launches,
         min(start_ns) AS start_ns,
         max(end_ns) AS end_ns,
-        coalesce(sum(duration_ns) FILTER (is_kernel), 0)::BIGINT AS total_ns,
+        try_cast(coalesce(sum(duration_ns) FILTER (is_kernel), 0) AS BIGINT) AS total_ns,
         min(launch_index) AS first_launch_index,
         max(launch_index) AS last_launch_index
     FROM iteration_launches(source)

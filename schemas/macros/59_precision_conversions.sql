@@ -27,7 +27,7 @@ SELECT
     coalesce(to_dtype, named) AS to_dtype,
     phase,
     count(*) AS n,
-    sum(duration_ns)::BIGINT AS total_ns,
+    try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
     sum(numel)::BIGINT AS elements,
     min(short_name) AS kernel,
     CASE WHEN to_dtype IS NULL THEN 'kernel name' ELSE 'operator call' END AS method

@@ -52,14 +52,14 @@ SELECT
     count(*) AS n,
     min(start_ns) AS start_ns,
     max(end_ns) AS end_ns,
-    sum(duration_ns)::BIGINT AS total_ns,
-    coalesce(sum(duration_ns) FILTER (kind = 'kernel'), 0)::BIGINT AS kernel_ns,
-    sum(busy_ns)::BIGINT AS busy_ns,
-    coalesce(sum(computation_ns), 0)::BIGINT AS computation_ns,
-    coalesce(sum(communication_ns), 0)::BIGINT AS communication_ns,
-    coalesce(sum(copy_ns), 0)::BIGINT AS copy_ns,
-    coalesce(sum(work_ns), 0)::BIGINT AS computation_or_communication_ns,
-    coalesce(sum(local_ns), 0)::BIGINT AS computation_or_copy_ns,
-    coalesce(sum(moved_ns), 0)::BIGINT AS communication_or_copy_ns
+    try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
+    try_cast(coalesce(sum(duration_ns) FILTER (kind = 'kernel'), 0) AS BIGINT) AS kernel_ns,
+    try_cast(sum(busy_ns) AS BIGINT) AS busy_ns,
+    try_cast(coalesce(sum(computation_ns), 0) AS BIGINT) AS computation_ns,
+    try_cast(coalesce(sum(communication_ns), 0) AS BIGINT) AS communication_ns,
+    try_cast(coalesce(sum(copy_ns), 0) AS BIGINT) AS copy_ns,
+    try_cast(coalesce(sum(work_ns), 0) AS BIGINT) AS computation_or_communication_ns,
+    try_cast(coalesce(sum(local_ns), 0) AS BIGINT) AS computation_or_copy_ns,
+    try_cast(coalesce(sum(moved_ns), 0) AS BIGINT) AS communication_or_copy_ns
 FROM added
 GROUP BY trace, device;

@@ -15,9 +15,9 @@ SELECT
     min(start_ns) AS start_ns,
     max(end_ns) AS end_ns,
     max(end_ns) - min(start_ns) AS span_ns,
-    sum(greatest(0, end_ns - greatest(start_ns, coalesce(last_end, start_ns))))::BIGINT AS busy_ns,
-    max(end_ns) - min(start_ns) - sum(greatest(0, end_ns - greatest(start_ns, coalesce(last_end, start_ns))))::BIGINT AS idle_ns,
-    sum(duration_ns)::BIGINT AS total_ns
+    try_cast(sum(greatest(0, end_ns - greatest(start_ns, coalesce(last_end, start_ns)))) AS BIGINT) AS busy_ns,
+    max(end_ns) - min(start_ns) - try_cast(sum(greatest(0, end_ns - greatest(start_ns, coalesce(last_end, start_ns)))) AS BIGINT) AS idle_ns,
+    try_cast(sum(duration_ns) AS BIGINT) AS total_ns
 FROM preceded
 GROUP BY trace, device, stream
 ORDER BY trace, device, stream;

@@ -12,11 +12,11 @@ SELECT
     g.device,
     g.cause,
     count(*) AS n,
-    sum(g.gap_ns)::BIGINT AS idle_ns,
+    try_cast(sum(g.gap_ns) AS BIGINT) AS idle_ns,
     100 * sum(g.gap_ns) / nullif(any_value(s.span_ns), 0) AS share_pct,
     median(g.gap_ns) AS median_ns,
     max(g.gap_ns) AS max_ns,
-    sum(g.host_late_ns)::BIGINT AS host_late_ns,
+    try_cast(sum(g.host_late_ns) AS BIGINT) AS host_late_ns,
     mode(g.waiting_call ORDER BY g.waiting_call) FILTER (g.waiting_call IS NOT NULL) AS waiting_call
 FROM idle_gaps(source) AS g
 INNER JOIN spans AS s ON g.trace = s.trace AND g.device IS NOT DISTINCT FROM s.device

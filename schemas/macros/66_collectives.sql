@@ -12,7 +12,7 @@ SELECT
     group_name,
     group_size,
     count(*) AS n,
-    sum(duration_ns)::BIGINT AS total_ns,
+    try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
     min(duration_ns) AS min_ns,
     median(duration_ns) AS median_ns,
     max(duration_ns) AS max_ns,

@@ -10,9 +10,9 @@ SELECT
     any_value(traced_ranks) AS traced_ranks,
     count(*) AS n,
     count(transfer_ns) AS matched,
-    sum(duration_ns)::BIGINT AS total_ns,
-    sum(transfer_ns)::BIGINT AS transfer_ns,
-    sum(wait_ns)::BIGINT AS wait_ns,
+    try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
+    try_cast(sum(transfer_ns) AS BIGINT) AS transfer_ns,
+    try_cast(sum(wait_ns) AS BIGINT) AS wait_ns,
     max(wait_ns) AS longest_wait_ns,
     count(*) FILTER (came_last) AS came_last
 FROM collective_instances(source)

@@ -57,7 +57,7 @@ sides AS (
         CASE WHEN bool_or(op IS NOT NULL AND found_by IS NULL) IS NOT TRUE THEN min(found_by) END AS found_by,
         sum(n)::BIGINT AS n,
         sum(timed)::BIGINT AS timed,
-        sum(total_ns)::BIGINT AS total_ns,
+        try_cast(sum(total_ns) AS BIGINT) AS total_ns,
         sum(sum_squares_ns2) AS sum_squares
     FROM counting
     WHERE counted
@@ -116,8 +116,8 @@ paired AS (
         arg_max(op || coalesce(' (' || found_by || ')', ''), (total_ns, signature_id, side)) FILTER (total_ns IS NOT NULL) AS op,
         coalesce(sum(n) FILTER (side = 'before'), 0)::BIGINT AS n_before,
         coalesce(sum(n) FILTER (side = 'after'), 0)::BIGINT AS n_after,
-        coalesce(sum(total_ns) FILTER (side = 'before'), 0)::BIGINT AS total_before_ns,
-        coalesce(sum(total_ns) FILTER (side = 'after'), 0)::BIGINT AS total_after_ns,
+        try_cast(coalesce(sum(total_ns) FILTER (side = 'before'), 0) AS BIGINT) AS total_before_ns,
+        try_cast(coalesce(sum(total_ns) FILTER (side = 'after'), 0) AS BIGINT) AS total_after_ns,
         nullif(sum(timed) FILTER (side = 'before'), 0) AS timed_before,
         nullif(sum(timed) FILTER (side = 'after'), 0) AS timed_after,
         sum(sum_squares) FILTER (side = 'before') AS squares_before,

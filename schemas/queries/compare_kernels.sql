@@ -53,7 +53,7 @@ grouped AS (
         avg(duration_ns) AS mean_ns,
         min(duration_ns) AS min_ns,
         max(duration_ns) AS max_ns,
-        sum(duration_ns)::BIGINT AS total_ns,
+        try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
         CASE WHEN min(registers) = max(registers) THEN min(registers) END AS registers,
         CASE WHEN min(shared_bytes) = max(shared_bytes) THEN min(shared_bytes) END AS shared_bytes,
         CASE WHEN min(grid) = max(grid) THEN min(grid) END AS grid,

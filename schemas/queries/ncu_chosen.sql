@@ -4,7 +4,7 @@ SELECT
     arg_min(short_name, name) AS short_name,
     coalesce(launch_key, name_id) AS launch,
     count(*) AS n,
-    sum(duration_ns)::BIGINT AS total_ns,
+    try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
     100 * sum(duration_ns) / nullif(sum(sum(duration_ns)) OVER (), 0) AS share_pct,
     bool_and(coalesce(arch LIKE 'gfx%', false) OR source IN ('rocprofv3', 'rpd', 'rocprof')) AS is_amd
 FROM selection

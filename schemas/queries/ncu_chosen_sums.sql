@@ -4,7 +4,7 @@ SELECT
     any_value(short_name) AS short_name,
     name_id AS launch,
     sum(n)::BIGINT AS n,
-    sum(total_ns)::BIGINT AS total_ns,
+    try_cast(sum(total_ns) AS BIGINT) AS total_ns,
     100 * sum(total_ns) / nullif(sum(sum(total_ns)) OVER (), 0) AS share_pct
 FROM sums
 WHERE timing <> 'profiled' AND kind = 'kernel'

@@ -19,7 +19,7 @@ SELECT
     mode(k.shared_bytes ORDER BY k.shared_bytes) AS shared_bytes,
     count(*) AS launches,
     median(k.duration_ns)::BIGINT AS median_ns,
-    sum(k.duration_ns)::BIGINT AS total_ns
+    try_cast(sum(k.duration_ns) AS BIGINT) AS total_ns
 FROM selection AS k
 WHERE
     k.timing = 'timeline'

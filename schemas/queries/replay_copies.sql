@@ -10,7 +10,7 @@ SELECT
     any_value(k.copy_kind) AS copy_kind,
     count(*) AS launches,
     median(k.duration_ns)::BIGINT AS median_ns,
-    sum(k.duration_ns)::BIGINT AS total_ns
+    try_cast(sum(k.duration_ns) AS BIGINT) AS total_ns
 FROM selection AS k
 WHERE
     k.timing = $timing

@@ -1,9 +1,9 @@
 -- The selected signatures, the one with most GPU time first, with the time of all before it.
 SELECT
     signature_id,
-    sum(duration_ns)::BIGINT AS total_ns,
-    (sum(sum(duration_ns)) OVER earlier)::BIGINT AS before_ns,
-    (sum(sum(duration_ns)) OVER ())::BIGINT AS all_ns
+    try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
+    try_cast(sum(sum(duration_ns)) OVER earlier AS BIGINT) AS before_ns,
+    try_cast(sum(sum(duration_ns)) OVER () AS BIGINT) AS all_ns
 FROM selection
 WHERE timing = $timing
 GROUP BY signature_id

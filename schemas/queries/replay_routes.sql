@@ -14,7 +14,7 @@ launched AS (
         any_value(k.bytes) AS bytes,
         any_value(c.extra) AS extra,
         count(*) AS n,
-        sum(k.duration_ns)::BIGINT AS total_ns,
+        try_cast(sum(k.duration_ns) AS BIGINT) AS total_ns,
         any_value(k.name) AS name
     FROM selection AS k
     SEMI JOIN wanted USING (signature_id)

@@ -32,7 +32,7 @@ variants AS (
         listed.signature_id,
         count(*) AS launches,
         median(listed.duration_ns)::BIGINT AS median_ns,
-        sum(listed.duration_ns)::BIGINT AS total_ns,
+        try_cast(sum(listed.duration_ns) AS BIGINT) AS total_ns,
         mode(listed.shared_bytes ORDER BY listed.shared_bytes) AS shared_bytes,
         min({'trace_id': listed.trace_id, 'op_id': listed.op_id}) AS example
     FROM listed

@@ -4,9 +4,9 @@ WITH chosen AS (FROM kernels WHERE trace = $trace)
 SELECT
     *,
     sum(runs) OVER ()::BIGINT AS all_runs,
-    sum(total_ns) OVER ()::BIGINT AS all_total_ns,
-    sum(at_stake_ns) OVER ()::BIGINT AS all_at_stake_ns,
-    sum(kernel_ns_at_stake) OVER ()::BIGINT AS all_kernel_ns_at_stake
+    try_cast(sum(total_ns) OVER () AS BIGINT) AS all_total_ns,
+    try_cast(sum(at_stake_ns) OVER () AS BIGINT) AS all_at_stake_ns,
+    try_cast(sum(kernel_ns_at_stake) OVER () AS BIGINT) AS all_kernel_ns_at_stake
 FROM fusion_candidates('chosen')
 ORDER BY at_stake_ns DESC, kernels
 LIMIT 10;

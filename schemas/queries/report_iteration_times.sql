@@ -3,7 +3,7 @@ SELECT
     device,
     any_value(steady) AS steady,
     count(*) AS launches,
-    sum(duration_ns)::BIGINT AS total_ns,
+    try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
     max(end_ns) - min(start_ns) AS span_ns,
     sum(duration_ns) / 1e6 AS total_ms
 FROM kernels

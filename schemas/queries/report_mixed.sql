@@ -15,7 +15,7 @@ spread AS (
         signature_id,
         any_value(short_name) AS kernel,
         count(*) AS n,
-        sum(duration_ns)::BIGINT AS total_ns,
+        try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
         min(compute_pct) AS compute_low,
         max(compute_pct) AS compute_high,
         min(memory_pct) AS memory_low,

@@ -2,7 +2,7 @@
 SELECT
     short_name AS kernel,
     count(*) AS n,
-    sum(duration_ns)::BIGINT AS total_ns,
+    try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
     total_blocks AS blocks,
     threads_per_block AS threads,
     registers,

@@ -2,7 +2,7 @@ SELECT
     short_name AS kernel,
     replay_grade || coalesce(' (' || found_by || ')', '') AS grade,
     count(*) AS n,
-    sum(duration_ns)::BIGINT AS total_ns,
+    try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
     avg(duration_ns) AS mean_ns,
     any_value(replay_ns) AS replay_ns,
     100 * (any_value(replay_ns) / nullif(avg(duration_ns), 0) - 1) AS delta_pct,

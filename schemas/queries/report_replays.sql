@@ -2,7 +2,7 @@
 SELECT
     coalesce(replay_grade || coalesce(' (' || found_by || ')', ''), 'not replayed') AS grade,
     count(*) AS n,
-    sum(duration_ns)::BIGINT AS total_ns,
+    try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
     100 * sum(duration_ns) / nullif(sum(sum(duration_ns)) OVER (), 0) AS share_pct,
     sum(replay_ns) AS replayed_ns,
     100 * (sum(replay_ns) / nullif(sum(duration_ns) FILTER (replay_ns IS NOT NULL), 0) - 1) AS delta_pct,

@@ -7,7 +7,7 @@ SELECT
     min(op) AS op,
     timing,
     count(*) AS n,
-    sum(duration_ns)::BIGINT AS total_ns,
+    try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
     100 * sum(duration_ns) / nullif(sum(sum(duration_ns)) OVER (PARTITION BY timing), 0) AS share_pct,
     avg(duration_ns) AS mean_ns,
     min(duration_ns) AS min_ns,

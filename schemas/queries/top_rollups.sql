@@ -7,7 +7,7 @@ SELECT
     min(op) AS op,
     timing,
     sum(n)::BIGINT AS n,
-    sum(total_ns)::BIGINT AS total_ns,
+    try_cast(sum(total_ns) AS BIGINT) AS total_ns,
     100 * sum(total_ns) / nullif(sum(sum(total_ns)) OVER (PARTITION BY timing), 0) AS share_pct,
     sum(total_ns) / nullif(sum(timed), 0) AS mean_ns,
     min(min_ns) AS min_ns,

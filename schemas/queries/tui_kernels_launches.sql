@@ -12,7 +12,7 @@ FROM (
         arg_max(signature_id, (coalesce(duration_ns, -1), signature_id)) AS signature_id,
         count(*) AS n,
         count(*) AS listed,
-        sum(duration_ns)::BIGINT AS total_ns,
+        try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
         100 * sum(duration_ns) / nullif(sum(sum(duration_ns)) OVER (), 0) AS share_pct,
         avg(duration_ns) AS mean_ns,
         min(duration_ns) AS min_ns,

@@ -10,7 +10,7 @@ FROM (
         arg_max(signature_id, (coalesce(total_ns, -1), signature_id)) AS signature_id,
         sum(n)::BIGINT AS n,
         coalesce(sum(n) FILTER (origin = 'launches'), 0)::BIGINT AS listed,
-        sum(total_ns)::BIGINT AS total_ns,
+        try_cast(sum(total_ns) AS BIGINT) AS total_ns,
         100 * sum(total_ns) / nullif(sum(sum(total_ns)) OVER (), 0) AS share_pct,
         sum(total_ns) / nullif(sum(timed), 0) AS mean_ns,
         min(min_ns) AS min_ns,

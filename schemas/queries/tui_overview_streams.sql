@@ -15,7 +15,7 @@ binned AS (
         s.device,
         s.stream,
         least(floor($bins * (s.start_ns - w.start_ns)::DOUBLE / w.span_ns)::BIGINT, $bins - 1) AS bin,
-        sum(s.duration_ns)::BIGINT AS total_ns,
+        try_cast(sum(s.duration_ns) AS BIGINT) AS total_ns,
         any_value(w.span_ns) AS span_ns
     FROM selection AS s
     INNER JOIN spans AS w USING (trace_id)
@@ -29,7 +29,7 @@ streams AS (
         process,
         device,
         stream,
-        sum(total_ns)::BIGINT AS total_ns,
+        try_cast(sum(total_ns) AS BIGINT) AS total_ns,
         any_value(span_ns) AS span_ns,
         list(bin ORDER BY bin) AS bins,
         list(total_ns ORDER BY bin) AS totals

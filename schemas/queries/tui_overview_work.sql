@@ -2,10 +2,10 @@
 SELECT
     count(*) AS signatures,
     sum(n)::BIGINT AS launches,
-    sum(total_ns)::BIGINT AS total_ns,
-    sum(total_ns) FILTER (replayed)::BIGINT AS replayed_ns,
+    try_cast(sum(total_ns) AS BIGINT) AS total_ns,
+    try_cast(sum(total_ns) FILTER (replayed) AS BIGINT) AS replayed_ns,
     sum(energy_mj) AS energy_mj,
-    sum(total_ns) FILTER (energy_mj IS NOT NULL)::BIGINT AS measured_ns
+    try_cast(sum(total_ns) FILTER (energy_mj IS NOT NULL) AS BIGINT) AS measured_ns
 FROM (
     SELECT
         signature_id,

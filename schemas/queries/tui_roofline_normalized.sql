@@ -8,7 +8,7 @@ SELECT
     any_value(k.dtype) AS dtype,
     min(k.device_name) AS device_name,
     count(*) AS n,
-    sum(k.duration_ns)::BIGINT AS total_ns,
+    try_cast(sum(k.duration_ns) AS BIGINT) AS total_ns,
     avg(r.compute_pct) AS compute_pct,
     avg(coalesce(r.dram_pct, r.memory_pct)) AS memory_pct,
     bool_and(r.dram_pct IS NOT NULL) AS by_dram,

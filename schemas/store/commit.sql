@@ -174,8 +174,8 @@ SELECT
     (l.start_ns - t.launches_start_ns) // t.bin_ns AS first_bin,
     (l.end_ns - t.launches_start_ns - 1) // t.bin_ns AS last_bin,
     count(*) AS n,
-    sum(l.start_ns - t.launches_start_ns)::BIGINT AS begins_ns,
-    sum(l.end_ns - t.launches_start_ns)::BIGINT AS ends_ns
+    try_cast(sum(l.start_ns - t.launches_start_ns) AS BIGINT) AS begins_ns,
+    try_cast(sum(l.end_ns - t.launches_start_ns) AS BIGINT) AS ends_ns
 FROM launches AS l
 INNER JOIN traces AS t ON l.trace_id = t.trace_id AND t.bin_ns IS NOT NULL
 LEFT JOIN signatures AS s USING (signature_id)

@@ -343,9 +343,9 @@ ORDER BY
     t.source <> 'pytorch', coalesce(sums.timed, 0) = 0, t.launches DESC, calls.trace_id IS NULL, coalesce(measured.n, 0) DESC, sums.letters DESC,
     t.trace_id;
 
--- name: timelines
--- The traces that hold timed launches of a timeline.
-SELECT DISTINCT trace_id FROM rollups WHERE origin = 'launches' AND timing = 'timeline' AND timed > 0;
+-- name: timings
+-- The traces that hold timed launches, by their timing.
+SELECT timing, list(DISTINCT trace_id) FROM rollups WHERE origin = 'launches' AND timed > 0 GROUP BY timing;
 
 -- name: set_run
 UPDATE traces SET run = $run, job = $job, primary_timing = $primary_timing WHERE trace_id = $trace_id;

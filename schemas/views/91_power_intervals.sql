@@ -74,7 +74,7 @@ SELECT
     to_w,
     swing_w,
     row_number() OVER (PARTITION BY series ORDER BY t_ns) AS place,
-    coalesce(sum(CASE WHEN valid THEN length_ns END) OVER before_interval, 0)::BIGINT AS covered_ns,
+    try_cast(coalesce(sum(CASE WHEN valid THEN length_ns END) OVER before_interval, 0) AS BIGINT) AS covered_ns,
     coalesce(sum(CASE WHEN valid THEN 1e-6 * (from_w + to_w) / 2 * length_ns END) OVER before_interval, 0) AS energy_mj,
     coalesce(sum(CASE WHEN valid AND NOT counted THEN (1e-6 * (to_w - from_w) * length_ns) ** 2 / 12 END) OVER before_interval, 0) AS variance
 FROM swinging

@@ -175,7 +175,7 @@ class OverviewPane(DrawnPane):
     def _some_left_out(self) -> bool:
         """Whether traces that are looked at have launches that enter no sums; the status line counts all."""
         looked_at = [row for row in self._traces if not self.choice.traces or row["trace"] in self.choice.traces]
-        return any(row["launches"] and (row["kind"] != "timeline" or not row["counted"]) for row in looked_at)
+        return any(row["launches"] and (row["kind"] != "timeline" or not row["is_primary"]) for row in looked_at)
 
     async def _load_work(self, selection: Selection) -> None:
         (work,) = await self.store.rows("tui_overview_work", None, selection)
@@ -206,7 +206,7 @@ class OverviewPane(DrawnPane):
         if self._launches > MOST_LAUNCHES and not self._ask_busy:
             self._cards["busy (b asks)"] = "?"
         elif self._launches:
-            (found,) = await self.store.rows("tui_overview_busy", {"names": list(self.choice.traces)}, selection)
+            (found,) = await self.store.rows("tui_overview_busy", None, selection)
             # Each device of each trace has a time of its own.
             self._cards["wall" if found["devices"] == 1 else "wall, summed"] = numbers.duration(found["span_ns"])
             busy = 100 * found["busy_ns"] / found["span_ns"] if found["span_ns"] else None
@@ -379,7 +379,7 @@ def _note(row: Row, chosen: tuple[str, ...]) -> str:
         return "◂ selected"
     if row["kind"] == "profiled":
         return "counters"
-    if not row["counted"]:
+    if not row["is_primary"]:
         return "not counted"
     if row["kind"] != "timeline":
         return "sums only" if row["kind"] == "summary" else str(row["kind"])
