@@ -6,6 +6,7 @@ that a test hands to `tests/rocprof/databases.py`, or the JSON of a PyTorch trac
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
@@ -13,6 +14,7 @@ import itertools
 import json
 import random
 import re
+import sqlite3
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -110,7 +112,7 @@ def sqlite(tmp_path: Path) -> Path:
 
 
 def test_the_prints_are_all_there() -> None:
-    assert len(printed_by_nsys()) == 17
+    assert len(printed_by_nsys()) == 16
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -134,6 +136,15 @@ def test_a_print_and_its_database_are_one_run(database: Database, tmp_path: Path
     assert launched(database) == summed(database) == LAUNCHED
 
 
+def test_sizes_of_copies_add_no_time(database: Database, tmp_path: Path, sqlite: Path) -> None:
+    """Whether a print without any time is of this capture may stay open: each capture of a program copies as much."""
+    prints = placed(tmp_path / "prints", {"sizes.json": (NSYS / "r23_cuda_gpu_mem_size_sum.json").read_bytes()})
+    database.ingest([*prints.values(), sqlite])
+    assert summed(database) == LAUNCHED
+    assert launched(database, "kind <> 'kernel'") == (len(exports.MEMORY), COPIED)
+    assert summed(database, "kind <> 'kernel'")[1] == COPIED
+
+
 def test_a_run_of_prints_without_a_trace_sums_once(database: Database, tmp_path: Path) -> None:
     names = ("r23_cuda_gpu_kern_sum.tsv", "r23_cuda_gpu_kern_gb_sum.json", "r23_cuda_gpu_sum.csv")
     files = placed(tmp_path / "prints", {name: printed_by_nsys()[name] for name in names})
@@ -150,12 +161,12 @@ def test_the_next_print_answers_when_the_best_is_gone(database: Database, tmp_pa
     prints = placed(tmp_path / "prints", {name: printed_by_nsys()[name] for name in names})
     files = {**prints, "sqlite": sqlite}
     database.ingest([tmp_path])
-    for gone in ("sqlite", "r23_cuda_gpu_trace.csv"):
-        database.remove(asking.facts(database, files)[gone]["name"])
-        del files[gone]
-        one_run(database, files)
-        n = 8 if gone != "sqlite" else 9  # of one kernel, nobody knows the call: cuda_kern_exec_trace leaves it out
-        assert launched(database)[0] == n
+    database.remove(asking.facts(database, files)["sqlite"]["name"])
+    del files["sqlite"]
+    one_run(database, files)
+    assert launched(database) == summed(database) == LAUNCHED
+    database.remove(asking.facts(database, files)["r23_cuda_gpu_trace.csv"]["name"])
+    assert launched(database)[0] == 8  # cuda_kern_exec_trace leaves out the kernel whose call nobody saw
     database.remove(asking.facts(database, files)["cuda_kern_exec_trace.csv"]["name"])
     assert launched(database)[0] == 0
     assert summed(database) == LAUNCHED
@@ -174,21 +185,30 @@ def test_views_and_macros_of_one_name_agree(database: Database, tmp_path: Path, 
     assert every == [{"is_primary": False, "n": activities}, {"is_primary": True, "n": activities}]
 
 
-def renewed(folder: Path, kernels: Iterable[exports.Kernel] = exports.KERNELS, **more: Any) -> Path:
+def renewed(
+    folder: Path, kernels: Iterable[exports.Kernel] = exports.KERNELS, *, later_s: int = 0, **more: Any
+) -> Path:
+    """An export, of a capture that began `later_s` after the others."""
     folder.mkdir(parents=True)
-    return exports.build(folder / "report1.sqlite", "2023.4", kernels=kernels, **more)
+    path = exports.build(folder / "report1.sqlite", "2023.4", kernels=kernels, **more)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        began = exports.START_UTC + later_s * 10**9
+        connection.execute("UPDATE TARGET_INFO_SESSION_START_TIME SET utcEpochNs = ?", (began,))
+    return path
 
 
 def longer(one: exports.Kernel, by: int) -> exports.Kernel:
     return exports.dataclasses.replace(one, duration=one.duration + by, start=one.start + by)
 
 
-@pytest.mark.parametrize("same", [0, 1])
-def test_another_capture_of_the_same_program_is_another_run(database: Database, tmp_path: Path, same: int) -> None:
+@pytest.mark.parametrize(("same", "later_s"), [(0, 0), (0, 60), (1, 60), (4, 60)])
+def test_another_capture_of_the_same_program_is_another_run(
+    database: Database, tmp_path: Path, same: int, later_s: int
+) -> None:
     """The same names, grids, calls and correlations; a kernel may take as long as it took before."""
     again = [longer(one, 3 + 2 * number if number >= same else 0) for number, one in enumerate(exports.KERNELS)]
     copies = [exports.dataclasses.replace(one, duration=one.duration + 11) for one in exports.MEMORY]
-    files = {"A": renewed(tmp_path / "x"), "B": renewed(tmp_path / "y", again, memory=copies)}
+    files = {"A": renewed(tmp_path / "x"), "B": renewed(tmp_path / "y", again, later_s=later_s, memory=copies)}
     asking.in_calls(database, files, files)
     own_runs(database, files)
     assert launched(database) == (2 * len(again), TOTAL + sum(one.duration for one in again))
@@ -199,7 +219,7 @@ def test_prints_of_two_captures_find_their_own(database: Database, tmp_path: Pat
     again = [longer(one, 3 + 2 * number) for number, one in enumerate(exports.KERNELS)]
     names = ("r23_cuda_gpu_kern_sum.tsv", "r23_cuda_gpu_trace_base.csv")
     prints = placed(tmp_path / "prints", {name: printed_by_nsys()[name] for name in names})
-    files = {"B": renewed(tmp_path / "y", again), **prints, "A": renewed(tmp_path / "x")}
+    files = {"B": renewed(tmp_path / "y", again, later_s=60), **prints, "A": renewed(tmp_path / "x")}
     asking.in_calls(database, files, files)
     assert asking.together(database, files, "run") == sets("B", f"A {' '.join(names)}")
     assert launched(database) == (2 * len(again), TOTAL + sum(one.duration for one in again))
@@ -227,7 +247,10 @@ def test_removing_one_of_overlapping_windows_keeps_what_the_other_holds(database
 def test_reports_of_one_name_in_folders_of_one_name_are_apart(database: Database, tmp_path: Path) -> None:
     """`run/report1.sqlite` is what nsys calls everybody's."""
     other = [longer(one, 1000 + 7 * number) for number, one in enumerate(exports.KERNELS[:4])]
-    files = {"A": renewed(tmp_path / "x" / "run", memory=()), "B": renewed(tmp_path / "y" / "run", other, memory=())}
+    files = {
+        "A": renewed(tmp_path / "x" / "run", memory=()),
+        "B": renewed(tmp_path / "y" / "run", other, later_s=60, memory=()),
+    }
     database.ingest([tmp_path / "x", tmp_path / "y"])
     own_runs(database, files)
     assert launched(database)[0] == len(exports.KERNELS) + len(other)
@@ -281,7 +304,7 @@ def alone(tmp_path: Path, content: bytes) -> dict[tuple[str, str], tuple[int, fl
     return counters(database)
 
 
-@pytest.mark.parametrize("order", itertools.permutations(("C.raw", "C.details")))
+@pytest.mark.parametrize("order", [("C.raw", "C.details"), ("C.details", "C.raw")])
 def test_pages_of_one_report_are_one_run(database: Database, tmp_path: Path, order: tuple[str, ...]) -> None:
     files = placed(tmp_path / "pages", {f"{name}.csv": page(name) for name in order})
     asking.in_calls(database, files, files)
@@ -402,7 +425,7 @@ SECOND = Kernel("second_kernel", (2048, 1, 1), (256, 1, 1), [901, 944, 913])
 RAN = (6, sum(FIRST.durations) + sum(SECOND.durations))
 
 
-@pytest.mark.parametrize("order", itertools.permutations(("db", "csv", "json")))
+@pytest.mark.parametrize("order", [*itertools.permutations(("db", "csv", "json"))])
 def test_formats_of_rocprofv3_are_one_run(database: Database, tmp_path: Path, order: tuple[str, ...]) -> None:
     for place in ("a", "b", "c"):
         (tmp_path / place).mkdir()
@@ -538,16 +561,17 @@ def test_a_graph_that_was_saved_again_counts_once(database: Database, tmp_path: 
 def test_a_program_recorded_twice_is_two_runs(database: Database, tmp_path: Path) -> None:
     """The same operators, an hour later; many short kernels take as long as before, to the nanosecond."""
     content, chance = recorded(), random.Random("again")
-    events = [
-        {**event, "ts": round(event["ts"] + 3.6e9 + chance.uniform(0, 0.9), 3)} if "ts" in event else event
-        for event in content["traceEvents"]
-    ]
+    events = []
+    for event in content["traceEvents"]:
+        later = {"ts": round(event["ts"] + 3.6e9 + chance.uniform(0, 0.9), 3)} if "ts" in event else {}
+        if event.get("cat") == "kernel":
+            later["dur"] = round(event["dur"] + chance.choice((0, 0, 0.032)), 3)
+        events.append({**event, **later})
     again = {**content, "traceEvents": events, "trace_id": "OTHER"}
     files = placed(tmp_path / "traces", {"A.json": json.dumps(content).encode(), "B.json": json.dumps(again).encode()})
     asking.in_calls(database, files, files)
     own_runs(database, files)
-    n, total = ran(content)
-    assert launched(database) == (2 * n, 2 * total)
+    assert launched(database) == tuple(map(sum, zip(ran(content), ran(again), strict=True)))
 
 
 # What must not join
@@ -603,7 +627,8 @@ def test_captures_with_equal_relative_starts_and_other_names_are_apart(database:
         kernels = [
             exports.Kernel(10_000 * number, 1_024, name, (8, 1, 1), (128, 1, 1), number + 1) for number in range(5)
         ]
-        files[word] = renewed(tmp_path / word, kernels, memory=(), calls=(), ranges=())
+        later_s = 60 * (word == "B")
+        files[word] = renewed(tmp_path / word, kernels, later_s=later_s, memory=(), calls=(), ranges=())
     database.ingest([tmp_path])
     own_runs(database, files)
     assert launched(database) == (10, 10 * 1_024)
