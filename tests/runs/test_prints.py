@@ -94,7 +94,6 @@ def printed_by_nsys() -> dict[str, bytes]:
         "r23_cuda_gpu_trace*",
         "r23_cuda_gpu_kern*",
         "r23_cuda_gpu_sum*",
-        "r23_cuda_gpu_mem*",
         "units_*",
         "micro*",
     )
@@ -201,7 +200,7 @@ def longer(one: exports.Kernel, by: int) -> exports.Kernel:
     return exports.dataclasses.replace(one, duration=one.duration + by, start=one.start + by)
 
 
-@pytest.mark.parametrize(("same", "later_s"), [(0, 0), (0, 60), (1, 60), (4, 60)])
+@pytest.mark.parametrize(("same", "later_s"), [(0, 0), (0, 60), (1, 60)])
 def test_another_capture_of_the_same_program_is_another_run(
     database: Database, tmp_path: Path, same: int, later_s: int
 ) -> None:
