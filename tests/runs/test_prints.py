@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import dataclasses
 import gzip
 import io
 import itertools
@@ -197,7 +198,7 @@ def renewed(
 
 
 def longer(one: exports.Kernel, by: int) -> exports.Kernel:
-    return exports.dataclasses.replace(one, duration=one.duration + by, start=one.start + by)
+    return dataclasses.replace(one, duration=one.duration + by, start=one.start + by)
 
 
 @pytest.mark.parametrize(("same", "later_s"), [(0, 0), (0, 60), (1, 60)])
@@ -206,7 +207,7 @@ def test_another_capture_of_the_same_program_is_another_run(
 ) -> None:
     """The same names, grids, calls and correlations; a kernel may take as long as it took before."""
     again = [longer(one, 3 + 2 * number if number >= same else 0) for number, one in enumerate(exports.KERNELS)]
-    copies = [exports.dataclasses.replace(one, duration=one.duration + 11) for one in exports.MEMORY]
+    copies = [dataclasses.replace(one, duration=one.duration + 11) for one in exports.MEMORY]
     files = {"A": renewed(tmp_path / "x"), "B": renewed(tmp_path / "y", again, later_s=later_s, memory=copies)}
     asking.in_calls(database, files, files)
     own_runs(database, files)
@@ -453,7 +454,7 @@ def test_a_merged_database_and_one_of_its_parts(database: Database, tmp_path: Pa
             made = [Process(connection, guid, pid) for guid, pid in processes]
             for process in made:
                 durations = [duration + process.pid for duration in FIRST.durations]
-                kernel = databases.dataclasses.replace(FIRST, durations=durations)
+                kernel = dataclasses.replace(FIRST, durations=durations)
                 databases.fill(process, [kernel], 10**12 + 7_000 * process.pid)
             databases.views(connection, [process.suffix for process in made])
     asking.in_calls(database, files, sorted(files, reverse=reverse))
