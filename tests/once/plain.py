@@ -40,6 +40,7 @@ class Ran:
     duration_ns: int | None
     key: str
     half_ns: Decimal = Decimal(0)
+    start_half_ns: Decimal = Decimal(0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,11 +181,11 @@ def _printed(columns: Mapping[str, str], cells: Mapping[str, str], units: Mappin
     name = cells["Name"].rsplit("/", 1)[-1] if "/[" in cells["Name"] else cells["Name"]
     if _is_no_launch(name):
         return None
-    start = nanoseconds(cells[columns["Start"]], _unit(columns["Start"], units))
-    unit = _unit(columns["Duration"], units)
-    duration = nanoseconds(cells[columns["Duration"]], unit)
+    unit, start_unit = _unit(columns["Duration"], units), _unit(columns["Start"], units)
+    printed, start = cells[columns["Duration"]], cells[columns["Start"]]
     kind = _memory_kind(name) if name.startswith("[") else KERNEL
-    return Ran(TIMELINE, kind, start, duration, name, _half(cells[columns["Duration"]], unit))
+    halves = _half(printed, unit), _half(start, start_unit)
+    return Ran(TIMELINE, kind, nanoseconds(start, start_unit), nanoseconds(printed, unit), name, *halves)
 
 
 def _half(printed: str, unit: int) -> Decimal:
@@ -319,7 +320,7 @@ def _of_counters(path: Path) -> list[Ran]:
     for row in csv.DictReader(io.StringIO(read_text(path))):
         start, end = int(row["Start_Timestamp"]), int(row["End_Timestamp"])
         key = f"{row['Process_Id']} {row['Dispatch_Id']}"
-        found[key] = Ran(PROFILED, KERNEL, start, _duration(start, end), row["Kernel_Name"])
+        found[key] = Ran(PROFILED, KERNEL, start, _duration(start, end), key)
     return list(found.values())
 
 
@@ -327,6 +328,7 @@ def _nothing(_: Path) -> list[Ran]:
     return []
 
 
+IGNORED = re.compile(r"bundle\.json$|\.facts\.json$|\.(md|py|yaml|jsonl|ncu-rep)$|/expected-|symbols\.txt")
 READERS: tuple[tuple[str, Callable[[Path], list[Ran]]], ...] = (
     (r"kernel_trace\.csv$|memory_copy_trace\.csv$", _of_rocprof_trace),
     (r"counter_collection\.csv$", _of_counters),
@@ -343,11 +345,134 @@ READERS: tuple[tuple[str, Callable[[Path], list[Ran]]], ...] = (
 )
 
 
+def _reader(path: Path) -> Callable[[Path], list[Ran]] | None:
+    if IGNORED.search(str(path)):
+        return None
+    return next((reader for pattern, reader in READERS if re.search(pattern, str(path))), None)
+
+
+def knows(path: Path) -> bool:
+    """Whether the name is one of a trace or a report, going by the samples."""
+    return _reader(path) is not None
+
+
 @functools.cache
 def ran(path: Path) -> tuple[Ran, ...]:
     """What ran by one file. Raises ValueError for a file that this module does not know."""
-    for pattern, reader in READERS:
-        if re.search(pattern, str(path)):
-            return tuple(reader(path))
-    message = f"no plain reader for {path}"
-    raise ValueError(message)
+    reader = _reader(path)
+    if reader is None:
+        message = f"no plain reader for {path}"
+        raise ValueError(message)
+    return tuple(reader(path))
+
+
+# Prints of one report
+
+
+Launch = tuple[str, str, int | None, int | None]
+
+
+def _timeline(launches: Iterable[Ran]) -> collections.Counter[Launch]:
+    return collections.Counter(
+        (launch.timing, launch.kind, launch.start_ns, launch.duration_ns)
+        for launch in launches
+        if launch.timing == TIMELINE
+    )
+
+
+def _exact(launches: Iterable[Ran]) -> bool:
+    return not any(launch.half_ns or launch.start_half_ns for launch in launches)
+
+
+def _near(one: Ran, other: Ran) -> bool:
+    """Whether start and duration are the same but for what printing cut off."""
+    if one.duration_ns is None or other.duration_ns is None or one.start_ns is None or other.start_ns is None:
+        return True
+    apart, starts_apart = abs(one.duration_ns - other.duration_ns), abs(one.start_ns - other.start_ns)
+    return apart <= one.half_ns + other.half_ns and starts_apart <= one.start_half_ns + other.start_half_ns
+
+
+def _share_timeline(one: Sequence[Ran], other: Sequence[Ran]) -> bool:
+    """Half of the shorter one stands in the other; rounded prints have as many of each kind, and each alike."""
+    if _exact(one) and _exact(other):
+        mine, theirs = _timeline(one), _timeline(other)
+        return 2 * (mine & theirs).total() >= min(mine.total(), theirs.total()) > 0
+    ordered = [
+        sorted((x for x in launches if x.timing == TIMELINE), key=lambda x: (x.kind, x.start_ns or 0, x.key))
+        for launches in (one, other)
+    ]
+    alike = [launch.kind for launch in ordered[0]] == [launch.kind for launch in ordered[1]] != []
+    return alike and all(_near(*pair) for pair in zip(*ordered, strict=True))
+
+
+def _share_profiled(one: Sequence[Ran], other: Sequence[Ran]) -> bool:
+    """Launches of the same number in the same process, and no duration that contradicts."""
+    mine, theirs = ({x.key: x for x in launches if x.timing == PROFILED} for launches in (one, other))
+    both = mine.keys() & theirs.keys()
+    return bool(both) and all(
+        mine[key].start_ns == theirs[key].start_ns
+        and abs((mine[key].duration_ns or 0) - (theirs[key].duration_ns or 0))
+        <= mine[key].half_ns + theirs[key].half_ns
+        for key in both
+        if mine[key].duration_ns is not None and theirs[key].duration_ns is not None
+    )
+
+
+def prints(files: Sequence[Path]) -> list[frozenset[Path]]:
+    """Files that tell of the same launches, each file in one set; files without launches are left out."""
+    found: list[set[Path]] = []
+    for file in files:
+        if ran(file):
+            same = [group for group in found if any(_shared(file, other) for other in group)]
+            found = [group for group in found if group not in same]
+            found.append({file}.union(*same))
+    return [frozenset(group) for group in found]
+
+
+@functools.cache
+def _shared(one: Path, other: Path) -> bool:
+    return _share_timeline(ran(one), ran(other)) or _share_profiled(ran(one), ran(other))
+
+
+def once(files: Sequence[Path]) -> list[Ran]:
+    """What ran by all these files, each launch once: of several prints, the most precise one counts."""
+    found: list[Ran] = []
+    for group in prints(files):
+        found += _once_timeline([ran(file) for file in group])
+        found += _once_profiled([ran(file) for file in group])
+    return found
+
+
+def _once_timeline(lists: Sequence[Sequence[Ran]]) -> list[Ran]:
+    """As often as the file with most of them says; rounded prints add nothing to exact ones."""
+    exact = [launches for launches in lists if _exact(launches)]
+    most: collections.Counter[Launch] = collections.Counter()
+    for launches in exact or lists[:1]:
+        most |= _timeline(launches)
+    return [Ran(*launch, key="") for launch in most.elements()]
+
+
+def _once_profiled(lists: Sequence[Sequence[Ran]]) -> list[Ran]:
+    best: dict[str, Ran] = {}
+    for launch in (launch for launches in lists for launch in launches if launch.timing == PROFILED):
+        best[launch.key] = min(launch, best.get(launch.key, launch), key=lambda x: (x.duration_ns is None, x.half_ns))
+    return list(best.values())
+
+
+OUTPUT = re.compile(r"(.*)_(?:kernel_trace|memory_copy_trace|counter_collection)\.csv$")
+
+
+def answering(files: Sequence[Path]) -> list[Ran]:
+    """What ran, with the timing that each run answers with.
+
+    rocprofv3 writes the CSV of one call under one name. Where such an output has a timeline, its passes that count do
+    not answer for how long kernels ran.
+    """
+    timed = {_output(file) for file in files if any(launch.timing == TIMELINE for launch in ran(file))}
+    beside = {file for file in files if _output(file) in timed and all(x.timing == PROFILED for x in ran(file))}
+    return once([file for file in files if file not in beside])
+
+
+def _output(file: Path) -> str:
+    found = OUTPUT.match(str(file))
+    return found[1] if found else str(file)
