@@ -99,12 +99,12 @@ def read_text(path: Path) -> str:
 
 
 def _of_pytorch(path: Path) -> list[Ran]:
-    """Malformed files end up without launches here: those of the samples ran on the CPU alone (checked by the caller)."""
+    """Of malformed files only those without a GPU event are taken: the samples ran on the CPU alone."""
     text = read_text(path)
     try:
         trace = json.loads(text, parse_float=str, strict=False)
     except json.JSONDecodeError:
-        if re.search(r'"cat":\s*"(%s)"' % "|".join(PYTORCH_KINDS), text):
+        if re.search(rf'"cat":\s*"({"|".join(PYTORCH_KINDS)})"', text):
             raise
         return []
     events = trace["traceEvents"] if isinstance(trace, dict) else trace

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -100,12 +101,23 @@ def each_collection() -> list[object]:
 
 
 def each_file() -> list[object]:
-    """A parameter per file that has launches to count or could have; those of absent folders are one that is skipped."""
+    """A parameter per file that has launches or could have; a folder that is not there is one that is skipped."""
     return [
         pytest.param(collection, path, marks=_needs(collection), id=str(path and collection.label(path)))
         for collection in ALL
         for path in (collection.files() if available(collection) else [None])
     ]
+
+
+def one_of_each_kind() -> list[object]:
+    """Files that may hold launches, without those that are made like another one: 20 reports, 33 prints of a report."""
+    found = {}
+    for parameter in each_file():
+        label = str(parameter.id)  # type: ignore[attr-defined]
+        if not re.search(r"_sum|_stats|rocprofv3_docs_[^kmc]|console_nohdr|malformed|nvtx", label):
+            kind = re.sub(r"\d{4}\.|(?<=tests/ncu/data/).*\.(?=details|raw)|(?<=fixtures/nsys/).*(?=\.)", "", label)
+            found.setdefault(kind, parameter)
+    return list(found.values())
 
 
 def each_group() -> list[object]:
