@@ -431,7 +431,15 @@ def prints(files: Sequence[Path]) -> list[frozenset[Path]]:
 
 @functools.cache
 def _shared(one: Path, other: Path) -> bool:
+    if _marks(one).isdisjoint(_marks(other)):
+        return False
     return _share_timeline(ran(one), ran(other)) or _share_profiled(ran(one), ran(other))
+
+
+@functools.cache
+def _marks(file: Path) -> frozenset[object]:
+    """What two prints of a report have in common at the least: a duration, or a process and the number of a launch."""
+    return frozenset(x.key if x.timing == PROFILED else (x.kind, x.duration_ns) for x in ran(file))
 
 
 def once(files: Sequence[Path]) -> list[Ran]:
