@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SHARED_DATA = Path(os.environ.get("KERNELDB_TEST_DATA", ROOT.parent / "shared" / "data"))
 STAY_OPEN = (
     "amd", "answers", "closure", "collective", "counters", "docs", "gpus", "inferring", "inherit", "ncu", "nsys",
-    "nvprof", "peers", "power", "recording", "replay_host", "rocprof", "triton",
+    "nvprof", "once", "peers", "power", "recording", "replay_host", "rocprof", "triton",
 )  # fmt: skip
 """Folders whose tests ask files many questions and care for nothing else of them."""
 MODULES_STAY_OPEN = (
