@@ -63,7 +63,8 @@ def test_the_sql_keeps_to_the_traces_of_the_selection(mixed: Path) -> None:
         async with opened(mixed, Choice(traces=("sums",), level="signature"), first="kernels") as (app, pilot):
             await press(pilot, "space", "space", "y", "m")
             expected = (
-                "FROM kernel_rollups WHERE counted AND trace IN ('sums') AND signature_id IN ('s:gemm:1:', 's:gemm:2:')"
+                "FROM kernel_rollups WHERE timing <> 'profiled' AND trace IN ('sums') "
+                "AND signature_id IN ('s:gemm:1:', 's:gemm:2:')"
             )
             assert app.clipboard == expected
             assert len(kerneldb.open(mixed).sql(app.clipboard).rows()) == 2

@@ -203,7 +203,7 @@ def test_status_and_cards_tell_which_launches_count(tmp_path: Path) -> None:
     warehouse, make = Warehouse.create_or_open(tmp_path / "parts.duckdb"), Traces(tmp_path)
     program = tuple(Launch("gemm", 1000 * start, 10_000) for start in (0, 20, 40))
     for name in ("first", "again"):
-        warehouse.commit(make(name, program, run="one"))
+        warehouse.commit(make(name, program, stated_run="one", source="nsys", era=name))
     counted = tuple(Launch("gemm", start, 9000, timing="profiled") for start in (0, 20_000))
     warehouse.commit(make("counters", counted, kind="profiled", source="ncu"))
 
@@ -211,7 +211,7 @@ def test_status_and_cards_tell_which_launches_count(tmp_path: Path) -> None:
         async with opened(warehouse.path, size=(160, 40)) as (app, pilot):
             for traces, where, status, card in (
                 ((), "", "8 launches (3 counted) · 30.0 µs", "3"),
-                ((), "duration_ns > 1", "8 launches (3 counted) · 30.0 µs", "3"),
+                ((), "duration_ns > 1", "5 of 8 launches (3 counted) · 30.0 µs", "3"),
                 (("again",), "", "3 of 8 launches · 30.0 µs", "3"),
                 (("counters",), "", "2 of 8 launches (none counted)", "0"),
                 (("first",), "", "3 of 8 launches · 30.0 µs", "3"),
@@ -329,8 +329,8 @@ def test_the_traces_of_a_selection_count_as_its_cards_do(tmp_path: Path) -> None
     """One run, of which the launches count; of a Selection without these, the sums of a report do."""
     warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
     report = {"origin": "report", "signature_id": "s:gemm:1:", "timing": "timeline", "n": 3000, "total_ns": 300}
-    warehouse.commit(make("launches", (Launch("gemm", 0, 500),), run="job"))
-    warehouse.commit(make("sums", (), kind="summary", source="nsys", run="job", reports=(report,)))
+    warehouse.commit(make("launches", (Launch("gemm", 0, 500),), stated_run="job"))
+    warehouse.commit(make("sums", (), kind="summary", source="nsys", stated_run="job", reports=(report,)))
     warehouse.commit(make("other", (Launch("gemm", 0, 20),)))
     shown = {
         (): [(1, 500, ""), (0, None, "not counted"), (1, 20, "")],

@@ -56,7 +56,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("several")
     warehouse, make = Warehouse.create_or_open(folder / "k.duckdb"), Traces(folder)
     late = tuple(Launch("gemm", launch.start + 7_000, 300) for launch in STEPS[::3])
-    clock: dict[str, Any] = {"run": "job", "clock": "epoch"}
+    clock: dict[str, Any] = {"stated_run": "job", "clock": "epoch"}
     warehouse.commit(make("rank0", STEPS, rank=0, base_ns=10_000, **clock))
     warehouse.commit(make("rank1", late, rank=1, base_ns=12_000, **clock))
     warehouse.commit(make("counted", (Launch("gemm", 0, 500, timing="profiled"),), kind="profiled", source="ncu"))
