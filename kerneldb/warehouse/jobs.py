@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.schemas.loader import statement
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
     Connection = duckdb.DuckDBPyConnection
     Facts = Mapping[str, Any]
 
+NO_PROOF: Final = "ranks"
+"""The method of links between ranks that nothing proves to have run together."""
 ALIKE: Final = 0.5
 """So much of the collectives of two ranks must be the same where their profiles ran at the same time."""
+NUMBER: Final = re.compile(r"\d+")
 NEARER: Final = 10.0
 """Of two candidates for one rank, the one whose collectives end so many times nearer in time is the right one."""
 
@@ -29,11 +33,11 @@ NEARER: Final = 10.0
 class Evidence:
     """What one trace tells about its job.
 
-    `groups` maps process groups to their ranks. Of the collectives of each group, `counts` has how many there are
+    `groups` are the ranks of its process groups. Of the collectives of each group, `counts` has how many there are
     of each kind and size, `sequences` their order as a hash, `ends` when the first and the last ended (host clock, ns).
     """
 
-    groups: dict[str, str] = dataclasses.field(default_factory=dict)
+    groups: set[str] = dataclasses.field(default_factory=set)
     counts: dict[str, dict[str, int]] = dataclasses.field(default_factory=lambda: collections.defaultdict(dict))
     sequences: dict[str, str] = dataclasses.field(default_factory=dict)
     ends: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
@@ -44,11 +48,12 @@ class Evidence:
 class Comparison:
     """Two ranks held against each other: do they share process groups, collectives, a time and a model of GPU.
 
-    `together` is None where a clock is unknown. `alike` is the common share of the collectives of shared groups (None:
+    `contradicts`: one is in a process group with the other that the other does not know. `together` is None where a clock is unknown. `alike` is the common share of the collectives of shared groups (None:
     there are none), `same_order` whether each of those sequences is equal. `apart_ns` is how far the ends of the first
     and of the last collectives lie apart.
     """
 
+    contradicts: bool
     together: bool | None
     groups: bool
     alike: float | None
@@ -58,6 +63,8 @@ class Comparison:
 
     def proof(self) -> tuple[str, float] | None:
         """How it is known that both are of one job, and how surely; None where it is not."""
+        if self.contradicts:
+            return None
         if self.together:
             if self.alike is not None:
                 sure = 3.0 if self.same_order else 2.0
@@ -94,7 +101,7 @@ def links(con: Connection, own: Facts, others: Sequence[Facts], prints: Collecti
             method, sure = proof
             yield Link(*pair, "job", method, sure, f"{_ranks(own, other)}, {compared.told()}", compared.apart_ns)
         elif compared.together is not False and own["launches"] and other["launches"]:
-            yield Link(*pair, "hint", "ranks", 0.0, f"{_ranks(own, other)}: {compared.told()}")
+            yield Link(*pair, "hint", NO_PROOF, 0.0, f"{_ranks(own, other)}: {compared.told()}")
 
 
 def _may_join(one: Facts, other: Facts) -> bool:
@@ -114,7 +121,7 @@ def _evidence(con: Connection, trace_ids: Sequence[str]) -> dict[str, Evidence]:
     for row in rows_of(con, statement("runs", "ranks"), params):
         of_trace, key = found[row["trace_id"]], row["key"] or ""
         if row["kind"] == "group":
-            of_trace.groups[key] = row["detail"]
+            of_trace.groups.add(row["detail"])
         elif row["kind"] == "collective":
             of_trace.counts[key][row["detail"] or ""] = row["n"]
         else:
@@ -133,13 +140,27 @@ def compare(one: Facts, other: Facts, found: Mapping[str, Evidence]) -> Comparis
     together = _together(one, other)
     ends = [(mine.ends[key], theirs.ends[key]) for key in shared & mine.ends.keys() & theirs.ends.keys()]
     return Comparison(
+        _contradict(mine, theirs, (one["rank"], other["rank"])),
         together,
-        any(theirs.groups.get(name) == ranks for name, ranks in mine.groups.items()),
+        bool(mine.groups & theirs.groups),
         _common([mine.counts[key] for key in shared], [theirs.counts[key] for key in shared]) if shared else None,
         bool(shared) and all(mine.sequences[key] == theirs.sequences[key] for key in shared),
         not mine.models or not theirs.models or mine.models == theirs.models,
         max((abs(a - b) for pair in ends for a, b in zip(*pair, strict=True)), default=None) if together else None,
     )
+
+
+def _contradict(mine: Evidence, theirs: Evidence, ranks: tuple[int, int]) -> bool:
+    """Whether a process group that has both ranks is known to one of them only; a rank lists all groups it is in."""
+    sides = [side.groups or set(side.counts) for side in (mine, theirs)]
+    known = [{members for members in map(_members, groups) if members} for groups in sides]
+    both = [{members for members in groups if members.issuperset(ranks)} for groups in known]
+    return bool(known[0] and known[1]) and both[0] != both[1]
+
+
+def _members(text: str) -> frozenset[int]:
+    """The ranks of a process group as the profiler lists them; none where the list is cut or there is none."""
+    return frozenset() if "..." in text else frozenset(map(int, NUMBER.findall(text)))
 
 
 def _together(one: Facts, other: Facts) -> bool | None:
