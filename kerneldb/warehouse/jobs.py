@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NO_PROOF: Final = "ranks"
 """The method of links between ranks that nothing proves to have run together."""
-ALIKE: Final = 0.5
+ALIKE: Final = 0.9
 """So much of the collectives of two ranks must be the same where their profiles ran at the same time."""
 NUMBER: Final = re.compile(r"\d+")
 NEARER: Final = 10.0
@@ -34,12 +34,12 @@ class Evidence:
     """What one trace tells about its job.
 
     `groups` are the ranks of its process groups. Of the collectives of each group, `counts` has how many there are
-    of each kind and size, `sequences` their order as a hash, `ends` when the first and the last ended (host clock, ns).
+    of each kind and size, `sequences` their order as a hash and their number, `ends` when the first and the last ended (host clock, ns).
     """
 
     groups: set[str] = dataclasses.field(default_factory=set)
     counts: dict[str, dict[str, int]] = dataclasses.field(default_factory=lambda: collections.defaultdict(dict))
-    sequences: dict[str, str] = dataclasses.field(default_factory=dict)
+    sequences: dict[str, tuple[str, int]] = dataclasses.field(default_factory=dict)
     ends: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
     models: tuple[str, ...] = ()
 
@@ -48,9 +48,10 @@ class Evidence:
 class Comparison:
     """Two ranks held against each other: do they share process groups, collectives, a time and a model of GPU.
 
-    `contradicts`: one is in a process group with the other that the other does not know. `together` is None where a clock is unknown. `alike` is the common share of the collectives of shared groups (None:
-    there are none), `same_order` whether each of those sequences is equal. `apart_ns` is how far the ends of the first
-    and of the last collectives lie apart.
+    `contradicts`: one is in a process group with the other that the other does not know. `together` is None where a
+    clock is unknown. `alike` is the common share of the collectives of shared groups (None: there are none),
+    `same_order` whether each of those sequences is equal. `apart_ns` is how far the ends of the first and of the last
+    collectives lie apart.
     """
 
     contradicts: bool
@@ -125,7 +126,7 @@ def _evidence(con: Connection, trace_ids: Sequence[str]) -> dict[str, Evidence]:
         elif row["kind"] == "collective":
             of_trace.counts[key][row["detail"] or ""] = row["n"]
         else:
-            of_trace.sequences[key] = row["detail"]
+            of_trace.sequences[key] = (row["detail"], row["n"])
             if row["first_ns"] is not None and row["last_ns"] is not None:
                 of_trace.ends[key] = (row["first_ns"], row["last_ns"])
     for row in rows_of(con, statement("runs", "models"), params):
@@ -143,7 +144,7 @@ def compare(one: Facts, other: Facts, found: Mapping[str, Evidence]) -> Comparis
         _contradict(mine, theirs, (one["rank"], other["rank"])),
         together,
         bool(mine.groups & theirs.groups),
-        _common([mine.counts[key] for key in shared], [theirs.counts[key] for key in shared]) if shared else None,
+        _common(mine, theirs, shared) if shared else None,
         bool(shared) and all(mine.sequences[key] == theirs.sequences[key] for key in shared),
         not mine.models or not theirs.models or mine.models == theirs.models,
         max((abs(a - b) for pair in ends for a, b in zip(*pair, strict=True)), default=None) if together else None,
@@ -179,14 +180,19 @@ def _span(one: Facts) -> tuple[int, int] | None:
     return base + start, base + end
 
 
-def _common(mine: Sequence[Mapping[str, int]], theirs: Sequence[Mapping[str, int]]) -> float:
-    """How much of the collectives are the same: the sum of the smaller counts over that of the larger ones."""
-    smaller = larger = 0
-    for a, b in zip(mine, theirs, strict=True):
-        for item in a.keys() | b.keys():
-            smaller += min(a.get(item, 0), b.get(item, 0))
-            larger += max(a.get(item, 0), b.get(item, 0))
-    return smaller / larger if larger else 0.0
+def _common(mine: Evidence, theirs: Evidence, shared: Collection[str]) -> float:
+    """How much of the collectives of the one that has fewer are in the other, too, in the same order.
+
+    As many of them in another order are those of another program: profiles that began at other steps have other
+    numbers, or the same order.
+    """
+    common = 0
+    for key in shared:
+        a, b = mine.sequences[key], theirs.sequences[key]
+        if a == b or a[1] != b[1]:
+            common += sum(min(n, theirs.counts[key].get(item, 0)) for item, n in mine.counts[key].items())
+    fewer = min(sum(n for key in shared for n in side.counts[key].values()) for side in (mine, theirs))
+    return common / fewer if fewer else 0.0
 
 
 def decided(found: Sequence[Link], known: Mapping[str, Facts]) -> tuple[list[Link], list[Link]]:

@@ -148,6 +148,7 @@ FROM (
     SELECT key, concat_ws(', ', item, lead(item) OVER following, lead(item, 2) OVER following) AS detail
     FROM items
     WINDOW following AS (PARTITION BY key ORDER BY start_ns, launch_index)
+    QUALIFY lead(launch_index, 2) OVER following IS NOT NULL OR count(*) OVER (PARTITION BY key) < 3
 )
 GROUP BY key, detail
 UNION ALL
