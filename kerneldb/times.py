@@ -163,13 +163,13 @@ class Guard:
         return told.with_columns(kept).drop(REASON)
 
     def _moments(self, frame: pl.DataFrame, what: str, columns: list[str]) -> pl.DataFrame:
-        for name in columns:
-            low, high = frame.select(low=pl.col(name).min(), high=pl.col(name).max()).row(0)
-            if low is not None and (low < -LATEST_NS or high > LATEST_NS):
-                bad = frame.filter(~pl.col(name).is_between(-LATEST_NS, LATEST_NS))
-                self._add(f"{what} {NO_CLOCK}", bad.height, (None, f"{bad[name][0]:,} ns"))
-                frame = frame.with_columns(kept_time(name).alias(name))
-        return frame
+        bad = {name: ~pl.col(name).is_between(-LATEST_NS, LATEST_NS) for name in columns}
+        refused = frame.filter(_any(bad.values())) if columns else frame.clear()
+        if refused.is_empty():
+            return frame
+        value = refused.select(pl.coalesce(pl.when(flag).then(pl.col(name)) for name, flag in bad.items())).item(0, 0)
+        self._add(f"{what} {NO_CLOCK}", refused.height, (None, f"{value:,} ns"))
+        return frame.with_columns(kept_time(name).alias(name) for name in columns)
 
     def _sums(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Sums of which one is impossible are all left out: the others hold the same durations."""
