@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TABLES = ("launches", "ops", "api_calls", "ranges", "memory_events", "samples", "rollups", "ingest_reports", "traces")
+GIVEN = (
+    *(inputs.pytorch, inputs.nsys_sqlite, inputs.nsys_kern_exec_trace, inputs.ncu, inputs.rocpd_database),
+    *(inputs.rpd, inputs.nsys_sums, inputs.rocprof_sums),
+)
+"""A file of each kind of row that may be stored."""
 CHANGED = ("launches", "ops", "api_calls", "ranges", "rollups", "ingest_reports", "traces")
 PASSING = ("ingested_at", "counted", "iteration", "steady", "launches_start_ns", "launches_end_ns", "bin_ns")
 
@@ -41,7 +46,7 @@ def _repair(database: Path) -> None:
 def _given(folder: Path) -> list[Path]:
     """The files of all readers, each in a folder of its own."""
     found: list[Path] = []
-    for make in (*inputs.LAUNCHES, *inputs.SUMS):
+    for make in GIVEN:
         place = folder / make.__name__
         place.mkdir()
         made = make(place)
@@ -52,7 +57,7 @@ def _given(folder: Path) -> list[Path]:
 def _ingested(database: Path, paths: list[Path]) -> None:
     outcomes = list(kerneldb.open(database).ingest_each(paths, IngestOptions()))
     assert [str(outcome.error) for outcome in outcomes if outcome.error] == []
-    assert len(outcomes) == len(inputs.LAUNCHES) + len(inputs.SUMS)
+    assert len(outcomes) == len(GIVEN)
 
 
 def test_stored_rows_become_what_the_guard_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
