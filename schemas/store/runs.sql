@@ -17,6 +17,8 @@ WHERE
                     run = regexp_extract(f.path, '([^/\\]+)[/\\][^/\\]+$', 1)
                     OR starts_with(run, regexp_extract(f.path, '([^/\\]+)[/\\][^/\\]+$', 1) || '/')
                     OR run = regexp_extract(f.path, '([^/\\]+)[/\\]pass_\d+[/\\][^/\\]+$', 1)
+                    -- Read from inside its folder, which the path does not name then.
+                    OR (NOT regexp_matches(f.path, '[/\\]') AND contains(run, '/') AND starts_with(f.path, split_part(run, '/', -1)))
                 )
         )
     );
