@@ -393,12 +393,12 @@ DELETE FROM launch_prints WHERE trace_id = $trace_id;
 UPDATE launches SET is_repeat = true WHERE trace_id = $trace_id;
 
 -- name: mark_placed
--- Launches that a better print ($better) holds, too: the same start and duration.
+-- Launches that a better print ($better) holds, too: the same start and duration, which both may lack (refused as absurd, say).
 UPDATE launches SET is_repeat = true
 FROM (
     SELECT DISTINCT w.launch_index
     FROM launches AS w
-    INNER JOIN launches AS b ON w.kind = b.kind AND w.start_ns = b.start_ns AND w.duration_ns = b.duration_ns
+    INNER JOIN launches AS b ON w.kind = b.kind AND w.start_ns = b.start_ns AND w.duration_ns IS NOT DISTINCT FROM b.duration_ns
     WHERE w.trace_id = $trace_id AND b.trace_id IN (SELECT unnest($better::VARCHAR[])) AND b.is_repeat IS NOT TRUE
 ) AS found
 WHERE launches.trace_id = $trace_id AND launches.launch_index = found.launch_index;
@@ -411,7 +411,7 @@ SELECT
     min_by(b.trace_id, (b.trace_id, b.launch_index)) AS primary_trace_id,
     min_by(b.launch_index, (b.trace_id, b.launch_index)) AS primary_launch_index
 FROM launches AS w
-INNER JOIN launches AS b ON w.kind = b.kind AND w.start_ns = b.start_ns AND w.duration_ns = b.duration_ns
+INNER JOIN launches AS b ON w.kind = b.kind AND w.start_ns = b.start_ns AND w.duration_ns IS NOT DISTINCT FROM b.duration_ns
 WHERE
     w.trace_id = $trace_id
     AND w.timing = 'profiled'
