@@ -96,7 +96,10 @@ def test_every_view_and_macro(database: Path) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command(database: Path, tmp_path: Path, command: str) -> None:
     with duckdb.connect(database, read_only=True) as con:
-        sql = "SELECT trace, signature_id FROM kernels WHERE duration_ns IS NULL ORDER BY trace = 'mixed', trace, signature_id LIMIT 1"
+        sql = (
+            "SELECT trace, signature_id FROM kernels WHERE duration_ns IS NULL "
+            "ORDER BY trace = 'mixed', trace, signature_id LIMIT 1"
+        )
         trace, signature = con.execute(sql).fetchall()[0]
     words = [
         word.replace("~", " ").format(trace=trace, signature=signature, folder=tmp_path) for word in command.split()
