@@ -44,7 +44,19 @@ class Selection:
         The text is parsed as one expression and never becomes part of a statement, so it cannot hold a second one.
         Raises SelectionError with the engine's message and the names of near columns.
         """
-        selected = _of_traces(con, self.traces) if self.traces else con.table(VIEW)
+        return self._meeting(_of_traces(con, self.traces) if self.traces else con.table(VIEW))
+
+    def read(self, con: Connection) -> Relation:
+        """The selected rows of the view `all_launches`, for those who judge themselves what is primary.
+
+        Raises SelectionError as `relation` does.
+        """
+        selected = con.table(EVERYTHING)
+        if self.traces:
+            selected = selected.filter(_named(self.traces))
+        return self._meeting(selected)
+
+    def _meeting(self, selected: Relation) -> Relation:
         if self.where is None or not self.where.strip():
             return selected
         try:
@@ -63,10 +75,14 @@ class Selection:
         return relation
 
 
+def _named(names: Sequence[str]) -> duckdb.Expression:
+    return duckdb.ColumnExpression("trace").isin(*map(duckdb.ConstantExpression, names))
+
+
 def _of_traces(con: Connection, names: Sequence[str]) -> Relation:
     """What `kernels` would hold if there were no other traces."""
     trace, timing = duckdb.ColumnExpression("trace"), duckdb.ColumnExpression("timing")
-    relation = con.table(EVERYTHING).filter(trace.isin(*map(duckdb.ConstantExpression, names)))
+    relation = con.table(EVERYTHING).filter(_named(names))
     wanted = duckdb.ColumnExpression("is_primary")
     for name, kept in revived(con, names).items():
         wanted |= (trace == duckdb.ConstantExpression(name)) & (timing == duckdb.ConstantExpression(kept))
@@ -76,15 +92,16 @@ def _of_traces(con: Connection, names: Sequence[str]) -> Relation:
 def revived(con: Connection, names: Sequence[str]) -> dict[str, str]:
     """Of the traces `names` those that answer though another trace has their launches, with the timing of these.
 
-    It is the first of each rank and phase of a run, where none of `names` has primary launches of it.
+    These are traces whose launches are primary in traces that are not named; else the first of each rank and phase of a
+    run, where none of `names` has primary launches of it.
     """
     found = con.execute(statement("selection", "named"), {"names": list(names)}).fetchall()
-    answered = {(run, rank, phase) for _, run, rank, phase, is_primary, _ in found if is_primary}
+    answered = {(run, rank, phase) for _, run, rank, phase, is_primary, _, alone in found if is_primary or alone}
     first: dict[tuple[object, ...], tuple[str, str]] = {}
-    for name, run, rank, phase, _, timing in found:
+    for name, run, rank, phase, _, timing, _ in found:
         if (run, rank, phase) not in answered:
             first.setdefault((run, rank, phase), (name, timing))
-    return dict(first.values())
+    return dict(first.values()) | {name: timing for name, *_, timing, alone in found if alone}
 
 
 def _explained(where: str, message: str, columns: list[str]) -> str:

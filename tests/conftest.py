@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SHARED_DATA = Path(os.environ.get("KERNELDB_TEST_DATA", ROOT.parent / "shared" / "data"))
 STAY_OPEN = (
     "amd", "answers", "closure", "collective", "counters", "docs", "gpus", "inferring", "inherit", "ncu", "nsys",
-    "nvprof", "peers", "power", "recording", "replay_host", "rocprof", "triton",
+    "nvprof", "once", "peers", "power", "recording", "replay_host", "rocprof", "triton",
 )  # fmt: skip
 """Folders whose tests ask files many questions and care for nothing else of them."""
 MODULES_STAY_OPEN = (
@@ -151,4 +151,6 @@ def shared_data() -> Path:
 def deepseek_file(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with 20 reports of Nsight Compute, in the run `deepseek-ocr-v2`. To copy: it takes seconds to make."""
     reports = shared_data / "ncu" / "deepseek-ocr-v2"
-    return made_once(tmp_path_factory, "deepseek.duckdb", lambda path: kerneldb.open(path).ingest(reports))
+    return made_once(
+        tmp_path_factory, "deepseek.duckdb", lambda path: kerneldb.open(path).ingest(reports, run=reports.name)
+    )

@@ -111,7 +111,7 @@ def add(con: Connection, parts: Parts, *, replace: bool, tags: Mapping[str, str]
         con.execute(statement("lake", f"copy_{table}"), {} if table == "signatures" else ids)
     facts = con.execute(statement("lake", "source_traces"), ids).fetchall()
     names = {name for (name,) in con.execute(statement("lake", "names")).fetchall()}
-    for trace_id, name, _ in facts:
+    for trace_id, name in facts:
         if trace_id in wanted:
             _add_trace(con, trace_id, runs.free_name(name, names), tags, there=trace_id in present)
             names.add(name)

@@ -1,0 +1,136 @@
+"""The sample files: of this repository, and of the collection that it does not carry."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, SHARED_DATA
+from tests.once import plain
+
+LOSSY = "seconds_cuda_gpu_trace.csv"
+"""Printed with `--timeunit sec`: starts and durations of 0.1 ms, by which nothing proves that it is another print."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Collection:
+    """Files below `home`, and which of them are prints of one report (patterns relative to `home`, by name)."""
+
+    name: str
+    home: Path
+    folders: tuple[str, ...]
+    groups: dict[str, tuple[str, ...]]
+
+    def files(self) -> list[Path]:
+        """Everything that has a plain reader, which is everything that holds launches or could."""
+        found = (path for folder in self.folders for path in sorted((self.home / folder).rglob("*")))
+        return [path for path in found if path.is_file() and plain.knows(path)]
+
+    def group(self, name: str) -> list[Path]:
+        return [path for pattern in self.groups[name] for path in sorted(self.home.glob(pattern))]
+
+    def label(self, path: Path) -> str:
+        return str(path.relative_to(self.home))
+
+
+REPOSITORY = Collection(
+    "repository",
+    ROOT,
+    ("examples", "tests/fixtures", "tests/ncu/data"),
+    {
+        "nsys-prints": (
+            "tests/fixtures/nsys/r23_cuda_gpu_trace*",
+            "tests/fixtures/nsys/console_20*.csv",
+            "tests/fixtures/nsys/microseconds*",
+            "tests/fixtures/nsys/units*",
+        ),
+        "ncu-pages": (
+            *(f"tests/ncu/data/{locale}.*" for locale in ("C", "de_CH", "de_DE", "en_IN", "en_US", "fr_FR")),
+            "tests/ncu/data/all.details*",
+            "tests/ncu/data/base*",
+            "tests/ncu/data/fp.*",
+            "tests/ncu/data/instances*",
+            "tests/ncu/data/*name.details*",
+        ),
+        "h200-roofline": ("tests/ncu/data/h200-roofline*",),
+    },
+)
+SHARED = Collection(
+    "shared",
+    SHARED_DATA.parent,
+    (
+        *(f"{SHARED_DATA.name}/{name}" for name in ("ncu", "nsys", "pytorch", "rocprof")),
+        *(f"field/{name}" for name in ("ncu_folder", "nsight", "pytorch", "rocprof")),
+    ),
+    {
+        "nsightful": (f"{SHARED_DATA.name}/nsys/nsightful_*",),
+        "mojo": (f"{SHARED_DATA.name}/ncu/mojo_profile*",),
+        "h200-decoder": (f"{SHARED_DATA.name}/ncu/h200-decoder*",),
+        "gfx1151": (f"{SHARED_DATA.name}/rocprof/synthetic_*.db",),
+        "silu": ("field/nsight/ncu-details-*",),
+        "gemv": ("field/ncu_folder/kernel_0001*", f"{SHARED_DATA.name}/ncu/deepseek-ocr-v2/kernel_0001*"),
+        "gemm": ("field/ncu_folder/kernel_0005*", f"{SHARED_DATA.name}/ncu/deepseek-ocr-v2/kernel_0005*"),
+        "attention": ("field/ncu_folder/kernel_0013*", f"{SHARED_DATA.name}/ncu/deepseek-ocr-v2/kernel_0013*"),
+    },
+)
+NOT_READ_BY_0_1_0 = frozenset(
+    {
+        "field/nsight/ncu-details-fr.csv",
+        "field/nsight/nsys-2025.5.2-two-graph-launches.sqlite",
+        "field/nsight/nvprof-no-last-newline.csv",
+        "field/nsight/report_cuda_kern_exec_sum.csv",
+        "field/nsight/report_nvtx_pushpop_trace.csv",
+        "field/rocprof/empty-size.rpd",
+        "tests/fixtures/nsys/console_nohdr_2023.4.csv",
+        "tests/fixtures/nsys/empty_osrt_sum.csv",
+        "tests/fixtures/nsys/nohdr_cuda_gpu_kern_sum.csv",
+    }
+)
+"""What may be refused. Once a version reads one of them, its launches are held to the file like all others."""
+
+
+def available(collection: Collection) -> bool:
+    return all((collection.home / folder).is_dir() for folder in collection.folders)
+
+
+def each_collection() -> list[object]:
+    return [pytest.param(collection, marks=_needs(collection), id=collection.name) for collection in ALL]
+
+
+def each_file() -> list[object]:
+    """A parameter per file that has launches or could have; a folder that is not there is one that is skipped."""
+    return [
+        pytest.param(collection, path, marks=_needs(collection), id=str(path and collection.label(path)))
+        for collection in ALL
+        for path in (collection.files() if available(collection) else [None])
+    ]
+
+
+def one_of_each_kind() -> list[object]:
+    """Files that may hold launches, without those that are made like another one: 20 reports, 33 prints of a report."""
+    found = {}
+    for parameter in each_file():
+        label = str(parameter.id)  # type: ignore[attr-defined]
+        if not re.search(r"_sum|_stats|rocprofv3_docs_[^kmc]|console_nohdr|malformed|nvtx", label):
+            kind = re.sub(r"\d{4}\.|(?<=tests/ncu/data/).*\.(?=details|raw)|(?<=fixtures/nsys/).*(?=\.)", "", label)
+            found.setdefault(kind, parameter)
+    return list(found.values())
+
+
+def each_group() -> list[object]:
+    return [
+        pytest.param(collection, name, marks=_needs(collection), id=name)
+        for collection in ALL
+        for name in collection.groups
+    ]
+
+
+def _needs(collection: Collection) -> pytest.MarkDecorator:
+    reason = f"no collection of traces at {collection.home} (KERNELDB_TEST_DATA names another place)"
+    return pytest.mark.skipif(not available(collection), reason=reason)
+
+
+ALL = (REPOSITORY, SHARED)
