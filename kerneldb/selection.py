@@ -92,15 +92,16 @@ def _of_traces(con: Connection, names: Sequence[str]) -> Relation:
 def revived(con: Connection, names: Sequence[str]) -> dict[str, str]:
     """Of the traces `names` those that answer though another trace has their launches, with the timing of these.
 
-    It is the first of each rank and phase of a run, where none of `names` has primary launches of it.
+    These are traces whose launches are primary in traces that are not named; else the first of each rank and phase of a
+    run, where none of `names` has primary launches of it.
     """
     found = con.execute(statement("selection", "named"), {"names": list(names)}).fetchall()
-    answered = {(run, rank, phase) for _, run, rank, phase, is_primary, _ in found if is_primary}
+    answered = {(run, rank, phase) for _, run, rank, phase, is_primary, _, alone in found if is_primary or alone}
     first: dict[tuple[object, ...], tuple[str, str]] = {}
-    for name, run, rank, phase, _, timing in found:
+    for name, run, rank, phase, _, timing, _ in found:
         if (run, rank, phase) not in answered:
             first.setdefault((run, rank, phase), (name, timing))
-    return dict(first.values())
+    return dict(first.values()) | {name: timing for name, *_, timing, alone in found if alone}
 
 
 def _explained(where: str, message: str, columns: list[str]) -> str:

@@ -33,8 +33,9 @@ NEARER: Final = 10.0
 class Evidence:
     """What one trace tells about its job.
 
-    `groups` are the ranks of its process groups. Of the collectives of each group, `counts` has how many there are
-    of each kind and size, `sequences` their order as a hash and their number, `ends` when the first and the last ended (host clock, ns).
+    `groups` are the ranks of its process groups. Of the collectives of each group, `counts` has how often which three
+    follow each other, `sequences` the order of all as a hash and their number, `ends` when the first and the last ended
+    (host clock, ns).
     """
 
     groups: set[str] = dataclasses.field(default_factory=set)

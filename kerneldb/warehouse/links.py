@@ -110,7 +110,8 @@ def _of_launches(con: Connection, own: Facts, others: Mapping[str, Facts]) -> It
         fewer = min(counts["own"], counts["others"])
         if counts["shared"] >= MANY or counts["shared"] == counts["named"] >= min(FEW, fewer) > 0:
             evidence = f"{counts['shared']:,} of {fewer:,} launches have the same start and duration"
-            yield Link(**pair, relation="print", method="launches", score=1.0, evidence=evidence)
+            sure = 0.5 + counts["shared"] / fewer
+            yield Link(**pair, relation="print", method="launches", score=sure, evidence=evidence)
 
 
 def _overlap(one: Facts, other: Facts) -> bool:

@@ -140,7 +140,11 @@ def _joined(known: Mapping[str, Facts], found: Sequence[Link]) -> Joined:
     def same_rank(mine: list[str], theirs: list[str]) -> bool:
         return bool({known[one]["rank"] for one in mine} & {known[one]["rank"] for one in theirs})
 
-    prints, runs = Groups(known, stated_apart), Groups(known, stated_apart)
+    def other_clock(mine: list[str], theirs: list[str]) -> bool:
+        bases = [{known[one]["base_ns"] for one in side} - {None} for side in (mine, theirs)]
+        return (all(bases) and not bases[0] & bases[1]) or stated_apart(mine, theirs)
+
+    prints, runs = Groups(known, other_clock), Groups(known, stated_apart)
     for link in sorted(found, key=lambda link: (-link.score, *sorted(link.ends))):
         if link.relation == "print":
             prints.join(link.ends)

@@ -17,6 +17,8 @@ WHERE
                     run = regexp_extract(f.path, '([^/\\]+)[/\\][^/\\]+$', 1)
                     OR starts_with(run, regexp_extract(f.path, '([^/\\]+)[/\\][^/\\]+$', 1) || '/')
                     OR run = regexp_extract(f.path, '([^/\\]+)[/\\]pass_\d+[/\\][^/\\]+$', 1)
+                    -- Read from inside its folder, which the path does not name then.
+                    OR (NOT regexp_matches(f.path, '[/\\]') AND contains(run, '/') AND starts_with(f.path, split_part(run, '/', -1)))
                 )
         )
     );
@@ -36,7 +38,8 @@ ORDER BY hash(start_ns, duration_ns), launch_index
 LIMIT 16;
 
 -- name: sums
--- What was launched in all, kernels and copies apart, by each report of the trace. Names without template arguments: prints cut them.
+-- What was launched in all, kernels and copies apart, by each report of the trace. Names without template arguments, which prints
+-- cut, and without the NVTX range that prints may put before them (`range/name`).
 -- `last_ns` orders the reports: launches, then sums per launch configuration, then per name.
 INSERT INTO trace_evidence BY NAME
 SELECT
@@ -54,7 +57,7 @@ FROM (
         r.trace_id,
         CASE s.kind WHEN 'kernel' THEN 'kernel' ELSE 'copy' END AS key,
         CASE s.kind
-            WHEN 'kernel' THEN regexp_extract(coalesce(k.short_name, k.name), '^[^<(\[ ]*')
+            WHEN 'kernel' THEN regexp_extract(regexp_replace(coalesce(k.short_name, k.name), '^.*/', ''), '^[^<(\[ ]*')
             ELSE concat_ws(' ', s.kind, s.copy_kind)
         END AS base,
         r.n,
@@ -235,7 +238,7 @@ SELECT
     (SELECT count(*) FROM placed WHERE trace_id = $other_id) AS others;
 
 -- name: equal_sums
--- Other traces with as many kernels or copies of the same total time. To the nanosecond: of the same names, or (prints rename and cut) of the
+-- Other traces with as many kernels or copies of the same total time. To the nanosecond: of the same names, or many with the
 -- same shortest and longest one. Where a print has few digits, many of the same names. A print without times tells by many of the same kinds.
 SELECT
     b.trace_id,
@@ -256,7 +259,7 @@ WHERE
     AND CASE
         WHEN a.first_ns IS NULL OR b.first_ns IS NULL THEN a.detail = b.detail AND a.n >= 10
         WHEN a.first_ns = b.first_ns
-            THEN a.first_ns > 0 AND (a.detail = b.detail OR (a.n >= 5 AND a.min_ns = b.min_ns AND a.max_ns = b.max_ns))
+            THEN a.first_ns > 0 AND (a.detail = b.detail OR (a.n >= 100 AND a.min_ns = b.min_ns AND a.max_ns = b.max_ns))
         ELSE a.detail = b.detail AND a.n >= 20 AND abs(a.first_ns - b.first_ns) <= 1e-5 * a.first_ns
     END
 GROUP BY b.trace_id;

@@ -1,14 +1,31 @@
 -- name: named
--- The traces $names as they were named: what work they hold, and how it was timed.
+-- The traces $names as they were named: what work they hold, how it was timed, and whether all launches of them that other traces hold, too,
+-- are primary in traces that are not named.
+WITH found AS (
+    SELECT
+        t.trace_id,
+        t.name,
+        t.run,
+        t.rank,
+        t.default_phase,
+        t.primary_timing,
+        t.repeats,
+        coalesce(t.is_primary, true) AS is_primary,
+        CASE WHEN bool_or(r.timing = 'timeline') THEN 'timeline' ELSE 'profiled' END AS timing
+    FROM traces AS t
+    LEFT JOIN rollups AS r ON t.trace_id = r.trace_id AND r.origin = 'launches'
+    WHERE list_contains($names::VARCHAR[], t.name)
+    GROUP BY ALL
+)
+
 SELECT
-    t.name,
-    t.run,
-    t.rank,
-    t.default_phase,
-    coalesce(t.is_primary, true) AS is_primary,
-    CASE WHEN bool_or(r.timing = 'timeline') THEN 'timeline' ELSE 'profiled' END AS timing
-FROM traces AS t
-LEFT JOIN rollups AS r ON t.trace_id = r.trace_id AND r.origin = 'launches'
-WHERE list_contains($names::VARCHAR[], t.name)
-GROUP BY t.name, t.run, t.rank, t.default_phase, t.is_primary
-ORDER BY list_position($names::VARCHAR[], t.name);
+    f.name,
+    f.run,
+    f.rank,
+    f.default_phase,
+    f.is_primary,
+    f.timing,
+    f.timing = f.primary_timing
+    AND coalesce(NOT (SELECT bool_or(contains(f.repeats, '"' || other.trace_id || '"')) FROM found AS other), false) AS stands_alone
+FROM found AS f
+ORDER BY list_position($names::VARCHAR[], f.name);

@@ -55,8 +55,8 @@ ROCPROF_WITHOUT_PRODUCTS = (
     "rocprof/rocprofv3_gfx1151_llamacpp_decode_kernel_trace.csv",
 )
 LISTED = """
-    SELECT f.path, k.trace, bool_or(k.counted) AS counted, count(*) AS n
-    FROM kernels AS k JOIN trace_files AS f USING (trace_id)
+    SELECT f.path, k.trace, bool_or(k.is_primary) AS is_primary, count(*) AS n
+    FROM all_launches AS k JOIN trace_files AS f USING (trace_id)
     WHERE k.category = 'GEMM' GROUP BY ALL
 """
 
@@ -134,9 +134,9 @@ def test_products_of_every_sample_have_candidates(held: Samples) -> None:
     """Those of files that print the work of another one again, where nothing else is asked for."""
     assert set(held.traces) == set(held.samples)
     listed = held.database.sql(LISTED).rows()
-    assert proposed(held.database) == {row["trace"]: row["n"] for row in listed if row["counted"]}
+    assert proposed(held.database) == {row["trace"]: row["n"] for row in listed if row["is_primary"]}
     for row in listed:
-        if not row["counted"]:
+        if not row["is_primary"]:
             assert proposed(held.database, row["trace"]) == {row["trace"]: row["n"]}
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -18,6 +20,7 @@ DECODER = ROOT / "examples" / "decoder-h200.json.gz"
 GRAPHS = ROOT / "tests" / "fixtures" / "compiled-graph-h200.json.gz"
 STRIPPED = "decoder-stripped"
 LAUNCHES = 2458
+HOUR_NS = 3_600_000_000_000
 
 
 def load(path: Path) -> ModuleType:
@@ -33,10 +36,13 @@ def load(path: Path) -> ModuleType:
 
 @pytest.fixture(scope="session")
 def stripped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example trace without anything that tells of its operators."""
+    """The example trace without anything that tells of its operators, as of another run, an hour later."""
     copy = tmp_path_factory.mktemp("stripped") / "decoder.json.gz"
     counts = load(ROOT / "tests" / "gpu" / "strip_calls.py").strip(DECODER, copy)
     assert counts["removed"] > LAUNCHES
+    trace = json.loads(gzip.decompress(copy.read_bytes()))
+    trace["baseTimeNanoseconds"] += HOUR_NS
+    copy.write_bytes(gzip.compress(json.dumps(trace).encode("utf-8"), mtime=0))
     return copy
 
 

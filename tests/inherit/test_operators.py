@@ -16,10 +16,10 @@ PRODUCT = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize{}x128x64_execute_ke
 Launch = tuple[str, str | None]
 
 
-def launched(number: int, name: str, op: str | None, blocks: int) -> list[dict[str, object]]:
-    """The events of a launch, with its operator unless that is None."""
+def launched(number: int, name: str, op: str | None, blocks: int, start: float) -> list[dict[str, object]]:
+    """The events of a launch of a trace that begins at `start` (µs), with its operator unless that is None."""
     shape = {"grid": [blocks, 1, 1], "block": [128, 1, 1], "device": 0, "stream": 7, "correlation": number}
-    at = 1000.0 + 10 * number
+    at = start + 10 * number
     call = {"ph": "X", "cat": "cpu_op", "name": op, "pid": 1, "tid": 1, "ts": at, "dur": 5.0}
     kernel = {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": at + 2, "dur": 3.0}
     if op is None:
@@ -34,9 +34,15 @@ def launched(number: int, name: str, op: str | None, blocks: int) -> list[dict[s
 
 
 def ingest(database: kerneldb.Database, folder: Path, name: str, launches: Sequence[Launch], blocks: int) -> None:
-    """A trace of these launches, with so many blocks each: traces of other numbers of blocks share no launch."""
+    """A trace of these launches, with so many blocks each: traces of other numbers of blocks share no launch.
+
+    Each begins when the earlier ones are over.
+    """
+    start = 1000.0 * (1 + len(list(folder.glob("*.json"))))
     events = [
-        event for number, (kernel, op) in enumerate(launches, 1) for event in launched(number, kernel, op, blocks)
+        event
+        for number, (kernel, op) in enumerate(launches, 1)
+        for event in launched(number, kernel, op, blocks, start)
     ]
     path = folder / f"{name}.json"
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), encoding="utf-8")

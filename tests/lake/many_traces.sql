@@ -1,5 +1,5 @@
 INSERT INTO traces BY NAME
-SELECT 'trace-' || i AS trace_id, 't' || i AS name, 'job-' || (i // 8) AS run, 'timeline' AS kind, 'pytorch' AS source, i % 8 AS rank, 600 AS launches
+SELECT 'trace-' || i AS trace_id, 't' || i AS name, 'job-' || (i // 8) AS stated_run, 'timeline' AS kind, 'pytorch' AS source, i % 8 AS rank, 600 AS launches
 FROM range(120) AS r(i);
 INSERT INTO kernel_names BY NAME
 SELECT 'n' || i AS name_id, 'kernel_' || i AS name, 'kernel_' || i AS short_name, 'kernel' AS kind, 'GEMM' AS category FROM range(90) AS r(i);

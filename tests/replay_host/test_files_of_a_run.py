@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ import kerneldb
 from kerneldb.api import planning
 from kerneldb.api.planning import Request
 from kerneldb.cli import cli
+from kerneldb.errors import UsageError
 from kerneldb.tui.model import Choice
 from kerneldb.warehouse import Warehouse
 from tests.tui.piloting import driven, opened, text_of
@@ -31,9 +34,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> kerneldb.Database:
     folder = tmp_path_factory.mktemp("runs")
     warehouse, make = Warehouse.create_or_open(folder / "k.duckdb"), Traces(folder)
     for name in ("sqlite", "printed"):
-        warehouse.commit(make(name, STEPS, source="nsys", run="program", era=name))
-    for rank, launches in enumerate((STEPS, STEPS[:6])):
-        warehouse.commit(make(f"rank{rank}", launches, run="job", rank=rank))
+        warehouse.commit(make(name, STEPS, source="nsys", stated_run="program", era=name))
+    later = tuple(dataclasses.replace(launch, start=launch.start + 7_000) for launch in STEPS)
+    for rank, launches in enumerate((later, later[:6])):
+        warehouse.commit(make(f"rank{rank}", launches, stated_run="job", rank=rank))
     profiled = tuple(Launch("gemm", 0, 250, timing="profiled") for _ in range(3))
     warehouse.commit(make("counted", profiled, kind="profiled", source="ncu"))
     return kerneldb.open(warehouse.path)
@@ -60,16 +64,30 @@ def test_the_plan_is_of_all_files_and_of_each_work_once(
     runs: kerneldb.Database, traces: tuple[str, ...], expected: tuple[int, int, int]
 ) -> None:
     assert total(runs, traces=traces) == expected
-    printed = list(runs.top("signature", traces=traces).rows())
-    if printed:  # times under a profiler enter no sums
-        assert (sum(row["n"] for row in printed), sum(row["total_ns"] for row in printed)) == expected[1:]
+    timing = "profiled" if traces == ("counted",) else "timeline"  # no sum adds both, nor does a plan hold both
+    printed = list(runs.top("signature", where=f"timing = '{timing}'", traces=traces).rows())
+    assert (sum(row["n"] for row in printed), sum(row["total_ns"] for row in printed)) == expected[1:]
 
 
-def test_a_condition_about_the_file_that_does_not_count_plans_it(runs: kerneldb.Database) -> None:
-    repeated = [row["trace"] for row in runs.sql("SELECT name AS trace FROM traces WHERE counted = false").rows()]
-    assert len(repeated) == 1
-    assert total(runs, where=f"trace = '{repeated[0]}'") == (3, 12, 3_000)
-    assert total(runs, where=f"trace IN ('{repeated[0]}', 'rank1')") == (3, 18, 4_500)
+def test_a_condition_selects_from_what_ran_once_and_the_file_must_be_named(runs: kerneldb.Database) -> None:
+    (row,) = runs.sql("SELECT trace FROM trace_overview WHERE NOT is_primary").rows()
+    with pytest.raises(UsageError, match="no launch is selected"):
+        total(runs, where=f"trace = '{row['trace']}'")
+    assert total(runs, where=f"trace IN ('{row['trace']}', 'rank1')") == (3, 6, 1_500)
+    assert total(runs, traces=(row["trace"],), where=f"trace = '{row['trace']}'") == (3, 12, 3_000)
+
+
+def test_a_named_file_answers_with_all_it_holds_where_another_holds_most_of_it(tmp_path: Path) -> None:
+    warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
+    own = tuple(Launch("add", start, 60) for start in (5_000, 6_000))
+    more = tuple(Launch("gemm", start, 310) for start in range(10_000, 20_000, 1_000))
+    warehouse.commit(make("part", (*STEPS, *own), source="nsys"))
+    warehouse.commit(make("merged", (*STEPS, *more), source="nsys"))
+    database = kerneldb.open(warehouse.path)
+    primary = database.sql("SELECT trace, count(*) AS n FROM kernels GROUP BY 1 ORDER BY 1").rows()
+    assert [tuple(row.values()) for row in primary] == [("merged", len(STEPS) + 10), ("part", 2)]
+    for traces, expected in ((("part",), 14), (("merged",), 22), (("part", "merged"), 24), ((), 24)):
+        assert sum(row["n"] for row in database.top(traces=traces).rows()) == expected
 
 
 def test_a_share_of_time_is_one_of_all_files(runs: kerneldb.Database) -> None:
@@ -84,7 +102,7 @@ def test_the_command_and_the_screen_print_the_same_sums(runs: kerneldb.Database)
     done = CliRunner().invoke(cli, ["--db", str(runs.path), "replay", "--dry-run", "--json", *options])
     (row,) = (row for row in json.loads(done.stdout) if row["category"] == "TOTAL")
     assert (row["signatures"], row["launches"], row["total_ns"]) == (3, 12, 3_000)
-    assert "repeats work of" in done.stderr
+    assert "sqlite holds the same launches as printed (run program)" in done.stderr
 
     async def flow() -> None:
         async with opened(runs.path, Choice(traces=traces), first="replay") as (app, _):
