@@ -100,7 +100,7 @@ CHANGES: Final = (
     Change(
         "of several prints the one with most digits answers, not the one that happened to be first",
         ("view signature_counters", "macro diff_metrics", "macro diff_classes"),
-        columns=("mean", "min", "max", "delta", "delta_pct", "mean_before", "mean_after", "mean_before_ns", "n_before", "n_after"),
+        columns=("mean", "min", "max", "delta", "delta_pct", "mean_before", "mean_before_ns", "mean_delta_pct"),
     ),
     Change(
         "the work of a signature is what a user noted about it, in the view as in the macro",
@@ -110,7 +110,7 @@ CHANGES: Final = (
     Change(
         "sums are per phase, too, so that those of phases can be made of them",
         ("macro launch_rollups",),
-        columns=("n", "timed", "total_ns", "sum_squares_ns2"),
+        traces=("decoder-h200", "train-step-h200"),
     ),
     Change(
         "sums of a tool beside the launches they sum are no rollups that count; `all_rollups` has them",
