@@ -50,7 +50,7 @@ def on_models(database: Database, captures: Captures, models: dict[str, tuple[st
     warehouse = Warehouse.create_or_open(database.path)
     for number, (trace, (model, clock)) in enumerate(models.items()):
         counters = COUNTERS | {DRAM_CLOCK: clock} if clock else None
-        warehouse.commit(captures(trace, (Launch(GEMM, start=1000 * number, counters=counters),), source="ncu"))
+        warehouse.commit(captures(trace, (Launch(GEMM, duration=1000 + number, counters=counters),), source="ncu"))
         if model is not None:
             values = {"trace": f"t:{trace}", "model": model}
             warehouse.query(
