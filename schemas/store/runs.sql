@@ -259,7 +259,7 @@ WHERE
     AND CASE
         WHEN a.first_ns IS NULL OR b.first_ns IS NULL THEN a.detail = b.detail AND a.n >= 10
         WHEN a.first_ns = b.first_ns
-            THEN a.first_ns > 0 AND (a.detail = b.detail OR (a.n >= 100 AND a.min_ns = b.min_ns AND a.max_ns = b.max_ns))
+            THEN a.first_ns > 0 AND a.n > 1 AND (a.detail = b.detail OR (a.n >= 100 AND a.min_ns = b.min_ns AND a.max_ns = b.max_ns))
         ELSE a.detail = b.detail AND a.n >= 20 AND abs(a.first_ns - b.first_ns) <= 1e-5 * a.first_ns
     END
 GROUP BY b.trace_id;
