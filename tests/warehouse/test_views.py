@@ -257,7 +257,8 @@ def test_one_trace_reads_its_own_rows_only(filled: Warehouse, name: str) -> None
 
 METRICS = """
     INSERT INTO metrics BY NAME
-    SELECT trace_id, launch_index, 'sm__throughput.avg.pct_of_peak_sustained_elapsed' AS metric, 50 AS value, range AS pass
+    SELECT trace_id, launch_index, 'sm__throughput.avg.pct_of_peak_sustained_elapsed' AS metric, 50 AS value,
+        range AS pass
     FROM launches CROSS JOIN range(1000)
 """
 PRINTS = """
