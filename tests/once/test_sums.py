@@ -92,7 +92,8 @@ def hold_built_in(database: Database) -> None:
 def check_built_in_sums(database: Database, expected: dict[str, plain.Sum]) -> None:
     categories = database.sql("SELECT timing, sum(n) AS n, sum(total_ns) AS total_ns FROM categories GROUP BY ALL")
     assert by_timing(categories.rows()) == expected
-    (busy,) = database.sql("SELECT coalesce(sum(n), 0) AS n, coalesce(sum(total_ns), 0) AS total_ns FROM gpu_time").rows()
+    of_devices = "SELECT coalesce(sum(n), 0) AS n, coalesce(sum(total_ns), 0) AS total_ns FROM gpu_time"
+    (busy,) = database.sql(of_devices).rows()
     placed = "SELECT count(*) AS n, coalesce(sum(duration_ns), 0) AS total_ns FROM kernels WHERE end_ns IS NOT NULL"
     (placed_sum,) = database.sql(f"{placed} AND timing = '{plain.TIMELINE}'").rows()
     assert busy == placed_sum
