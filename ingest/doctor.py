@@ -42,6 +42,7 @@ NO_GPU: Final = (
     "(only one at a time), or the work ran outside the recorded window; synchronise before it ends."
 )
 NO_PHASES: Final = 'Wrap stages in `torch.profiler.record_function("prefill")`, or ingest with `--phase NAME`.'
+BAD_TIME: Final = "The recorded times are damaged there; sums leave them out. Record again if they matter."
 CUT: Final = "The profiler was killed while writing, or the copy broke off; record or copy again."
 
 
@@ -87,6 +88,8 @@ def _damage(manifest: Manifest) -> Iterator[Finding]:
             yield Finding("problem", "truncated", f"The file is cut: {reason}.", CUT)
         elif outcome == "lost":
             yield Finding("problem", "lost", f"{n:,} × {reason}.", "Keep the file: its text is damaged there.")
+        elif outcome == "refused":
+            yield Finding("warning", "refused", f"{n:,} × {reason}: its time is left empty.", BAD_TIME)
         elif outcome == "repaired":
             yield Finding("note", "repaired", f"{n:,} × {reason}, repaired.")
 

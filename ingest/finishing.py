@@ -36,7 +36,11 @@ def file_row(one: Source, role: str, events: int | None) -> dict[str, Any]:
 
 
 def finish(spool: Spool, row: dict[str, Any], files: Sequence[dict[str, Any]], reports: Sequence[Report]) -> Manifest:
-    """Write `traces`, `trace_files` and `ingest_reports` (one report per file, in order), and close the spool."""
+    """Write `traces`, `trace_files` and `ingest_reports` (one report per file, in order), and close the spool.
+
+    Times that were refused are told in the report of the first file.
+    """
+    reports[0].add_refused(spool)
     for index, (file, report) in enumerate(zip(files, reports, strict=True)):
         of_file = {"trace_id": row["trace_id"], "file_index": index}
         spool.write("trace_files", pl.DataFrame([{**of_file, **file, "report": json.dumps(report.summary())}]))

@@ -6,12 +6,14 @@ import dataclasses
 
 import polars as pl
 
+from kerneldb.batch import Spool
+
 SCHEMA = {"outcome": pl.String, "reason": pl.String, "n": pl.Int64, "example": pl.String}
 
 
 @dataclasses.dataclass(slots=True)
 class Report:
-    """Counts by (outcome, reason). Outcomes: read, stored, repaired, skipped, lost, truncated, note."""
+    """Counts by (outcome, reason). Outcomes: read, stored, repaired, refused, skipped, lost, truncated, note."""
 
     counts: dict[tuple[str, str], tuple[int, str | None]] = dataclasses.field(default_factory=dict)
 
@@ -20,6 +22,11 @@ class Report:
         if n:
             before, kept = self.counts.get((outcome, reason), (0, None))
             self.counts[outcome, reason] = (before + n, kept or example)
+
+    def add_refused(self, spool: Spool) -> None:
+        """Count the times that the spool refused: call it when all rows are written."""
+        for reason, n, example in spool.refused():
+            self.add("refused", reason, n, example)
 
     def rows(self) -> pl.DataFrame:
         """Rows of `ingest_reports` without trace_id and file_index."""

@@ -45,18 +45,28 @@ class Manifest:
 
 
 class Spool:
-    """Writes the parts of one trace into `folder` (created when missing; must be empty)."""
+    """Writes the parts of one trace into `folder` (created when missing; must be empty).
+
+    `guard` looks at the times of all rows: whoever closes the trace tells in its report what was `refused`.
+    """
 
     def __init__(self, folder: Path) -> None:
+        from kerneldb.times import Guard
+
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
+        self.guard = Guard()
         self._parts: dict[str, list[str]] = defaultdict(list)
         self._rows: dict[str, int] = defaultdict(int)
 
     def write(self, table: str, frame: pl.DataFrame) -> None:
-        """Append `frame` to `table`. Columns are matched by name at commit; missing ones become NULL."""
+        """Append `frame` to `table`, without times that cannot be true.
+
+        Columns are matched by name at commit; missing ones become NULL.
+        """
         if frame.height == 0:
             return
+        frame = self.guard.checked(table, frame)
         name = f"{table}.{len(self._parts[table]):05d}.parquet"
         frame.write_parquet(self.folder / name, compression="lz4", statistics=False)
         self._parts[table].append(name)
@@ -73,8 +83,37 @@ class Spool:
         """The parts of `table` written so far."""
         return [self.folder / name for name in self._parts.get(table, [])]
 
+    def refused(self) -> list[tuple[str, int, str]]:
+        """Reason, number of events and example of what was refused since this was asked last; for the report."""
+        taken = list(self.guard.taken())
+        if not taken:
+            return []
+        names = self._names({signature for _, _, (signature, _) in taken if signature is not None})
+        return [
+            (reason, n, f"{names[signature]}: {text}" if signature in names else text)
+            for reason, n, (signature, text) in taken
+        ]
+
+    def _names(self, signatures: set[str]) -> dict[str | None, str]:
+        """Names of kernels by signature, as far as they were written."""
+        import polars as pl
+
+        parts = [self.paths(table) for table in ("signatures", "kernel_names")]
+        if not signatures or not all(parts):
+            return {}
+        known, named = (pl.scan_parquet(paths, missing_columns="insert") for paths in parts)
+        wanted = known.filter(pl.col("signature_id").is_in(list(signatures))).select("signature_id", "name_id")
+        found = wanted.join(named.select("name_id", "name"), on="name_id").select("signature_id", "name")
+        return dict(found.collect().iter_rows())
+
     def finish(self, trace: dict[str, Any]) -> Manifest:
-        """Write the manifest. `trace` is the row of `traces` (JSON-able values), with `trace_id` and `name`."""
+        """Write the manifest. `trace` is the row of `traces` (JSON-able values), with `trace_id` and `name`.
+
+        Raises RuntimeError where times were refused that no report tells of: a fault of the reader.
+        """
+        if self.guard.counts:
+            message = f"refused and not reported: {', '.join(self.guard.counts)}"
+            raise RuntimeError(message)
         content = {
             "version": MANIFEST_VERSION,
             "trace_id": trace["trace_id"],

@@ -44,7 +44,19 @@ class Selection:
         The text is parsed as one expression and never becomes part of a statement, so it cannot hold a second one.
         Raises SelectionError with the engine's message and the names of near columns.
         """
-        selected = _of_traces(con, self.traces) if self.traces else con.table(VIEW)
+        return self._meeting(_of_traces(con, self.traces) if self.traces else con.table(VIEW))
+
+    def read(self, con: Connection) -> Relation:
+        """The selected rows of the view `all_launches`, for those who judge themselves what is primary.
+
+        Raises SelectionError as `relation` does.
+        """
+        selected = con.table(EVERYTHING)
+        if self.traces:
+            selected = selected.filter(_named(self.traces))
+        return self._meeting(selected)
+
+    def _meeting(self, selected: Relation) -> Relation:
         if self.where is None or not self.where.strip():
             return selected
         try:
@@ -63,10 +75,14 @@ class Selection:
         return relation
 
 
+def _named(names: Sequence[str]) -> duckdb.Expression:
+    return duckdb.ColumnExpression("trace").isin(*map(duckdb.ConstantExpression, names))
+
+
 def _of_traces(con: Connection, names: Sequence[str]) -> Relation:
     """What `kernels` would hold if there were no other traces."""
     trace, timing = duckdb.ColumnExpression("trace"), duckdb.ColumnExpression("timing")
-    relation = con.table(EVERYTHING).filter(trace.isin(*map(duckdb.ConstantExpression, names)))
+    relation = con.table(EVERYTHING).filter(_named(names))
     wanted = duckdb.ColumnExpression("is_primary")
     for name, kept in revived(con, names).items():
         wanted |= (trace == duckdb.ConstantExpression(name)) & (timing == duckdb.ConstantExpression(kept))

@@ -151,4 +151,6 @@ def shared_data() -> Path:
 def deepseek_file(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with 20 reports of Nsight Compute, in the run `deepseek-ocr-v2`. To copy: it takes seconds to make."""
     reports = shared_data / "ncu" / "deepseek-ocr-v2"
-    return made_once(tmp_path_factory, "deepseek.duckdb", lambda path: kerneldb.open(path).ingest(reports))
+    return made_once(
+        tmp_path_factory, "deepseek.duckdb", lambda path: kerneldb.open(path).ingest(reports, run=reports.name)
+    )

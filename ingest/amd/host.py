@@ -11,6 +11,7 @@ from typing import Final
 
 import polars as pl
 
+from kerneldb import times
 from kerneldb.ingest.amd.output import Output, nullable
 from kerneldb.ingest.amd.ranges import Marker, Ranges
 
@@ -71,11 +72,8 @@ class Host:
 
     def add(self, part: str, calls: pl.DataFrame) -> None:
         """Write a slice of calls, in any order."""
-        calls = self._output.clocked(nullable(calls, CALLS))
-        calls = calls.with_row_index("api_index", self.calls).cast({"api_index": pl.Int64})
-        calls = calls.with_columns(
-            self.ranges.around(calls, "start_ns"), duration_ns=pl.col("end_ns") - pl.col("start_ns")
-        )
+        calls = nullable(calls, CALLS).with_row_index("api_index", self.calls).cast({"api_index": pl.Int64})
+        calls = calls.with_columns(self.ranges.around(calls, "start_ns"), duration_ns=times.between())
         self.calls += calls.height
         self._output.saw(calls)
         self._output.write("api_calls", calls.drop("end_ns").with_columns(_domains(calls["kind"])))

@@ -9,6 +9,7 @@ from typing import Final
 
 import polars as pl
 
+from kerneldb import times
 from kerneldb.ingest.amd.host import Host
 from kerneldb.ingest.amd.output import Output, nullable
 from kerneldb.ingest.amd.resources import allocated, is_rdna
@@ -137,7 +138,7 @@ class Launches:
     def write(self, part: str, rows: pl.DataFrame, described: pl.DataFrame) -> tuple[int, int]:
         """Write a slice of launches, given columns of PER_ROW and what `described` says of each of them."""
         first = self.output.launches
-        whole = self._host.linked(part, _timed(self.output.clocked(rows).hstack(described)))
+        whole = self._host.linked(part, _timed(rows.hstack(described)))
         whole = whole.with_row_index("launch_index", first).cast({"launch_index": pl.Int64})
         self._count(whole)
         process = pl.coalesce("process", "api_process")
@@ -169,8 +170,6 @@ class Launches:
         self.timings.update(dict(timings.iter_rows()))
         self.rdna += int(rows["fixed_scalars"].sum())
         self.phased += rows.height - rows["phase"].null_count()
-        backward = int((rows["duration_ns"].is_null() & rows["end_ns"].is_not_null()).sum())
-        self.output.report.add("note", "activity that ends before it starts, without a duration", backward)
 
 
 def _shaped(rows: pl.DataFrame) -> pl.DataFrame:
@@ -203,16 +202,13 @@ def _fitting(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _timed(rows: pl.DataFrame) -> pl.DataFrame:
-    """Add `duration_ns`; NULL, with a word in `quality`, where an activity ends before it starts."""
-    duration = rows["end_ns"] - rows["start_ns"]
-    rows = rows.with_columns(duration.alias("duration_ns"))
-    if not (duration < 0).any():
+    """Add `duration_ns`, and a word in `quality` where an activity ends before it starts, which the spool refuses."""
+    rows = rows.with_columns(duration_ns=times.between())
+    backward = rows["end_ns"] < rows["start_ns"]
+    if not backward.any():
         return rows
-    forward = pl.col("duration_ns") >= 0
     noted = pl.concat_str(pl.col("quality"), pl.lit(BACKWARD), separator=",", ignore_nulls=True)
-    return rows.with_columns(
-        duration_ns=pl.when(forward).then("duration_ns"), quality=pl.when(~forward).then(noted).otherwise("quality")
-    )
+    return rows.with_columns(quality=pl.when(backward).then(noted).otherwise("quality"))
 
 
 def _told(rows: pl.DataFrame) -> pl.DataFrame:

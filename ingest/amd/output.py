@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
 
+from kerneldb import times
 from kerneldb.batch import Spool
 from kerneldb.ingest.report import Report
 
 SLICE_ROWS: Final = 1 << 17
-LATEST: Final = 1 << 62
-"""146 years from the beginning of the clock, in ns."""
-NO_TIME: Final = "time that no clock shows, left empty"
 
 
 @dataclasses.dataclass(slots=True)
@@ -27,7 +26,7 @@ class Output:
     spool: Spool
     trace_id: str
     report: Report
-    window: tuple[int | None, int | None] = (None, None)
+    window: times.Window = (None, None)
     launches: int = 0
     written: Counter[str] = dataclasses.field(default_factory=Counter)
 
@@ -37,26 +36,16 @@ class Output:
             self.written[table] += frame.height
             self.spool.write(table, frame.with_columns(trace_id=pl.lit(self.trace_id)))
 
-    def clocked(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """`frame` with NULL for each start_ns and end_ns that no clock shows, counted.
-
-        Any two of the others can be subtracted from each other in 64 bits.
-        """
-        times = pl.col("start_ns", "end_ns")
-        low, high = frame.select(low=pl.min_horizontal(times.min()), high=pl.max_horizontal(times.max())).row(0)
-        if low is None or (low > -LATEST and high < LATEST):
-            return frame
-        shown = frame.with_columns(pl.when(times.is_between(-LATEST, LATEST, closed="none")).then(times))
-        lost = sum(shown[name].null_count() - frame[name].null_count() for name in ("start_ns", "end_ns"))
-        self.report.add("note", NO_TIME, lost)
-        return shown
+    def ends_at(self, ends: Sequence[int | None]) -> None:
+        """Take the ends of the processes, as the trace states them: 0 and NULL stand for none."""
+        known = [end for end in ends if isinstance(end, int) and end > 0]
+        if known and len(known) == len(ends):
+            self.spool.guard.until(max(known))
 
     def saw(self, frame: pl.DataFrame) -> None:
-        """Widen the window by the columns start_ns and end_ns."""
-        first, last = frame.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
-        starts = [value for value in (self.window[0], first) if value is not None]
-        ends = [value for value in (self.window[1], last) if value is not None]
-        self.window = (min(starts, default=None), max(ends, default=None))
+        """Widen the window by the columns start_ns and end_ns, without what the spool refuses."""
+        until = self.spool.guard.window_end_ns
+        self.window = times.widened(self.window, times.span(frame, "start_ns", times.between(), until))
 
 
 def nullable(frame: pl.DataFrame, wanted: dict[str, type[pl.DataType]]) -> pl.DataFrame:

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import polars as pl
 
+from kerneldb import times
+
 RANGE: Final = "roctx"
 MARK: Final = "roctx_mark"
 COLUMNS: Final[dict[str, type[pl.DataType]]] = {
@@ -51,12 +53,17 @@ class Marker:
     external_id: int | None = None
     part: str = ""
 
+    @property
+    def closed_ns(self) -> int:
+        """The end of what may enclose something: the start where the duration is refused."""
+        return self.end_ns if 0 <= self.end_ns - self.start_ns <= times.LONGEST_NS else self.start_ns
+
 
 class Ranges:
     """All ranges of a trace, numbered in order of time."""
 
     def __init__(self, markers: Iterable[Marker]) -> None:
-        ordered = sorted(markers, key=lambda one: (one.start_ns, -one.end_ns))
+        ordered = sorted(markers, key=lambda one: (one.start_ns, -one.closed_ns))
         self._markers = ordered
         self._segments = _segments(ordered)
         self._rows = list(self._numbered())
@@ -89,8 +96,8 @@ def _row(number: int, marker: Marker, above: dict[str, Any] | None) -> dict[str,
         "name": marker.name,
         "process": marker.process,
         "thread": marker.thread,
-        "start_ns": marker.start_ns,
-        "duration_ns": marker.end_ns - marker.start_ns,
+        "start_ns": times.fitting(marker.start_ns),
+        "duration_ns": times.fitting(marker.end_ns - marker.start_ns),
         "parent_id": None if above is None else above["range_id"],
         "depth": 0 if above is None else above["depth"] + 1,
         "path": marker.name if above is None else f"{above['path']}/{marker.name}",
@@ -108,11 +115,11 @@ def _parents(markers: list[Marker]) -> Iterator[int | None]:
         found = None
         for key in dict.fromkeys(keys):
             stack = open_ones[key]
-            stack[:] = [one for one in stack if markers[one].end_ns > marker.start_ns]
-            around = (one for one in reversed(stack) if markers[one].end_ns >= marker.end_ns)
+            stack[:] = [one for one in stack if markers[one].closed_ns > marker.start_ns]
+            around = (one for one in reversed(stack) if markers[one].closed_ns >= marker.closed_ns)
             found = next(around, None) if found is None else found
         yield found
-        if marker.end_ns > marker.start_ns:
+        if marker.closed_ns > marker.start_ns:
             open_ones[marker.process, marker.thread].append(number)
 
 
@@ -120,7 +127,7 @@ def _segments(markers: list[Marker]) -> pl.DataFrame:
     """(process, thread, at, range_id): from `at` on, the range that began last and is still open; NULL for none."""
     by_key: dict[Key, list[int]] = defaultdict(list)
     for number, marker in enumerate(markers):
-        if marker.end_ns > marker.start_ns:
+        if marker.closed_ns > marker.start_ns:
             by_key[marker.process, marker.thread].append(number)
     rows = [
         (process, thread, at, number)
@@ -138,7 +145,7 @@ def _steps(markers: list[Marker], numbers: list[int]) -> Iterator[tuple[int, int
     for number in numbers:
         yield from _ended(ends, stack, gone, markers[number].start_ns)
         stack.append(number)
-        heapq.heappush(ends, (markers[number].end_ns, number))
+        heapq.heappush(ends, (markers[number].closed_ns, number))
         yield markers[number].start_ns, number
     yield from _ended(ends, stack, gone, None)
 

@@ -166,7 +166,7 @@ def _measurements(recording: Recording, part: Part, manifest: Manifest) -> Frame
         rows += recording.content.get("powers", ())
     common = {
         "trace_id": manifest.trace_id,
-        "run": manifest.trace["run"],
+        "run": manifest.trace["stated_run"],
         "model": recording.content.get("model"),
         "stage": part["stage"],
         "mode": part["mode"],

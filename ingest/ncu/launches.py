@@ -13,6 +13,7 @@ import polars as pl
 from kerneldb.ingest.ncu import nvtx
 from kerneldb.ingest.ncu.kernels import Kernel, Key
 from kerneldb.ingest.ncu.measures import Measure
+from kerneldb.times import whole_ns
 
 SHAPE: Final = re.compile(r"\(\s*(\d+),\s*(\d+),\s*(\d+)\s*\)")
 DURATION: Final = "gpu__time_duration.sum"
@@ -125,7 +126,7 @@ def _fact(launch: Launch, metric: str, value: float, precision: float) -> None:
     if metric == DURATION:
         # The finest print of the duration counts, whatever page or section it stands on.
         if precision < row.get("duration_precision", float("inf")):
-            row |= {"duration_ns": round(value), "duration_precision": precision}
+            row |= {"duration_ns": whole_ns(value), "duration_precision": precision}
     elif metric in SHARES:
         row[SHARES[metric]] = value / 100
     elif metric in WHOLE and row.get(WHOLE[metric]) is None:

@@ -19,6 +19,7 @@ from kerneldb.ingest.ncu.names import canonical
 from kerneldb.ingest.ncu.units import base_unit
 from kerneldb.ingest.options import Options
 from kerneldb.ingest.signing import PRODUCTS, Signer
+from kerneldb.times import whole_ns
 
 if TYPE_CHECKING:
     from kerneldb.ingest.ncu.convert import File
@@ -115,9 +116,9 @@ def _sums(kinds: list[Kernel], metrics: pl.DataFrame, style: Style) -> Iterator[
         number = style.read(kernel.identity.get("Invocations") or "1")
         n = 1 if number is None else int(number[0])
         average, low, high = (spread.get((at, name)) for name in SPREAD.values())
-        total = None if average is None else round(average * n)
+        total = None if average is None else whole_ns(average * n)
         device = launches.device_row(kernel, {})["device"]
-        shortest, longest = (None if value is None else round(value) for value in (low, high))
+        shortest, longest = (whole_ns(value) for value in (low, high))
         path = [
             name
             for column, cell in kernel.identity.items()

@@ -8,8 +8,9 @@ from typing import Final
 
 import polars as pl
 
+from kerneldb import times
 from kerneldb.ingest.nsys import values
-from kerneldb.ingest.nsys.calls import Calls, Window, widened
+from kerneldb.ingest.nsys.calls import Calls
 from kerneldb.ingest.nsys.ranges import THREAD, Ranges
 from kerneldb.ingest.nsys.store import Schema, Store, frame
 from kerneldb.ingest.occupancy import with_occupancy
@@ -55,7 +56,7 @@ class Seen:
 
     kinds: dict[str, int] = dataclasses.field(default_factory=dict)
     statuses: dict[str, int] = dataclasses.field(default_factory=dict)
-    window: Window = (None, None)
+    window: times.Window = (None, None)
 
 
 class Activities:
@@ -74,6 +75,7 @@ class Activities:
         self._calls = calls
         self._strings = strings
         self._phases = ranges.names
+        self._until = ranges.until
         self._copies = _copy_names(store)
         self._order = _order(store)
         self._symbols: list[pl.DataFrame] = []
@@ -123,9 +125,8 @@ class Activities:
         self.seen.kinds[kind] = self.seen.kinds.get(kind, 0) + made.height
         for status, number in made.group_by("launch_status").len().iter_rows():
             self.seen.statuses[status] = self.seen.statuses.get(status, 0) + number
-        self.seen.window = widened(
-            self.seen.window, made.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
-        )
+        lasted = times.span(made, "start_ns", pl.col("duration_ns"), self._until)
+        self.seen.window = times.widened(self.seen.window, lasted)
 
     def _signed(self, part: pl.DataFrame, kind: str) -> pl.DataFrame:
         """Add `signature_id`, from the distinct facts as they are stored, so that long names are read once each."""
@@ -211,7 +212,7 @@ def _columns(rows: pl.DataFrame, kind: str) -> pl.DataFrame:
         stream="streamId",
         start_ns="start",
         end_ns="end",
-        duration_ns=pl.col("end") - pl.col("start"),
+        duration_ns=times.between("start", "end"),
         correlation_id="correlationId",
         launch_status=pl.when(in_graph).then(pl.lit("graph")).otherwise(called),
         graph_id="graphId",

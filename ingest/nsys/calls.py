@@ -11,8 +11,10 @@ from typing import Final
 
 import polars as pl
 
+from kerneldb import times
 from kerneldb.ingest.nsys.ranges import THREAD, Ranges
 from kerneldb.ingest.nsys.store import Schema, Store
+from kerneldb.times import widened
 
 TABLES: Final = ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER")
 SCHEMA: Final[Schema] = {
@@ -63,7 +65,7 @@ class Calls:
         self._names = names.select(nameId="id", name=pl.col("value").str.replace(VERSION_SUFFIX, ""))
         self._index: _Index | None = None
         self.count = 0
-        self.window: tuple[int | None, int | None] = (None, None)
+        self.window: times.Window = (None, None)
 
     def slices(self) -> Iterator[pl.DataFrame]:
         """Rows of `api_calls` without trace_id."""
@@ -76,7 +78,7 @@ class Calls:
         self.count += part.height
         around = self._ranges.around(part)
         named = part.join(self._names, on="nameId", how="left", maintain_order="left").hstack([index, around])
-        named = named.with_columns(duration=pl.col("end") - pl.col("start"), pid=pl.col("globalTid") // THREAD)
+        named = named.with_columns(duration=times.between("start", "end"), pid=pl.col("globalTid") // THREAD)
         key = self._processes.keys(named["pid"], named["correlationId"])
         kept = (
             named.with_columns(key)
@@ -86,7 +88,8 @@ class Calls:
         copied = kept.select(pl.all().gather(pl.int_range(pl.len())))  # else a column keeps its whole batch alive
         for name, parts in self._parts.items():
             parts.append(copied[name])
-        self._widen(part)
+        until = self._ranges.until
+        self.window = widened(self.window, times.span(part, "start", times.between("start", "end"), until))
         return named.select(
             "api_index",
             kind=pl.when(pl.col("eventClass") == DRIVER).then(pl.lit("cuda_driver")).otherwise(pl.lit("cuda_runtime")),
@@ -98,10 +101,6 @@ class Calls:
             correlation_id="correlationId",
             range_id="range_id",
         )
-
-    def _widen(self, part: pl.DataFrame) -> None:
-        first, last = part.select(pl.col("start").min(), pl.col("end").max()).row(0)
-        self.window = widened(self.window, (first, last))
 
     def behind(self, process: pl.Series, correlation: pl.Series) -> pl.DataFrame:
         """`api_index`, `api_call`, `launch_start_ns`, `launch_duration_ns`, `range_id` per activity; NULL without call.
@@ -142,13 +141,3 @@ class _Index:
             found = pl.select(pl.when(same).then(row)).to_series().cast(pl.UInt32)
         taken = {name: column.gather(found) for name, column in self._columns.items()}
         return pl.DataFrame(taken).with_columns(pl.col("nameId", "range_id", "api_index").cast(pl.Int64))
-
-
-Window = tuple[int | None, int | None]
-
-
-def widened(one: Window, other: Window) -> Window:
-    """The window that holds both; None stands for no event."""
-    starts = [start for start in (one[0], other[0]) if start is not None]
-    ends = [end for end in (one[1], other[1]) if end is not None]
-    return min(starts, default=None), max(ends, default=None)

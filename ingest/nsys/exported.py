@@ -8,11 +8,12 @@ from typing import Any, Final
 
 import polars as pl
 
+from kerneldb import times
 from kerneldb.batch import Manifest, Spool
 from kerneldb.ingest import finishing, source, sqlite
 from kerneldb.ingest.nsys import facts, heads
 from kerneldb.ingest.nsys.activities import Activities
-from kerneldb.ingest.nsys.calls import Calls, widened
+from kerneldb.ingest.nsys.calls import Calls
 from kerneldb.ingest.nsys.printed import READER_VERSION
 from kerneldb.ingest.nsys.ranges import Ranges
 from kerneldb.ingest.nsys.store import ParquetStore, SqliteStore, Store, frame
@@ -69,7 +70,8 @@ class Conversion:
         self._trace_id = trace_id_of(read)
         self._spool = Spool(folder)
         self._strings = frame(store, "StringIds", STRINGS).unique("id", maintain_order=True)
-        self._ranges = Ranges(store, self._strings)
+        self._spool.guard.until(facts.recorded_ns(store))
+        self._ranges = Ranges(store, self._strings, self._spool.guard.window_end_ns)
         self._calls = Calls(store, self._strings, self._ranges)
         self._report = Report()
 
@@ -108,7 +110,7 @@ class Conversion:
             report.add("skipped", what, self._store.count(table))
 
     def _facts(self, activities: Activities) -> dict[str, Any]:
-        start, end = widened(activities.seen.window, self._calls.window)
+        start, end = times.widened(activities.seen.window, self._calls.window)
         return {
             "window_start_ns": start,
             "window_end_ns": end,

@@ -23,6 +23,7 @@ PUBLIC: Final = re.compile(
     r"(?:PROCESS_\d+:)?(?:CUDA_\w+|COLLECT_\w+)(?::(?:MODE|TRACE_DEVICE_GRAPH_LAUNCH))?)$"
 )
 GRAPH_MODE: Final = re.compile(r"CUDA_GRAPH_TRACE_OPTIONS:MODE$")
+DETAILS_TABLE: Final = "ANALYSIS_DETAILS"
 HOST: Final = "DEVICE_DISPLAY_NAME"
 GPU_TABLES: Final = ("TARGET_INFO_GPU", "TARGET_INFO_CUDA_GPU")
 GPU_NUMBERS: Final = (
@@ -82,6 +83,13 @@ def _clock(store: Store) -> dict[str, Any]:
     started = frame(store, "TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": pl.Int64})["utcEpochNs"].drop_nulls()
     base = None if started.is_empty() else started[0]
     return {"clock": "capture" if base is None else "epoch", "base_ns": base}
+
+
+def recorded_ns(store: Store) -> int | None:
+    """How long the session was recorded, as the export states it. All times count from the start of the session."""
+    stated = frame(store, DETAILS_TABLE, {"duration": pl.Int64})["duration"].drop_nulls()
+    longest = stated.max()
+    return longest if isinstance(longest, int) and longest > 0 else None
 
 
 def devices(store: Store) -> pl.DataFrame:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import polars as pl
 from polars.exceptions import PolarsError
 
+from kerneldb import times
 from kerneldb.batch import Manifest, Spool
 from kerneldb.errors import NotATraceError, UnreadableTraceError
 from kerneldb.ingest import finishing
@@ -111,7 +112,7 @@ class _Conversion:
         self._signer = Signer()
         self._counts: dict[str, int] = {}
         self._devices: dict[int, str | None] = {}
-        self._window: tuple[int | None, int | None] = (None, None)
+        self._window: times.Window = (None, None)
 
     def run(self, wanted: dict[int, Table], progress: Progress | None) -> Manifest:
         """Read the wanted reports and finish the spool."""
@@ -147,12 +148,7 @@ class _Conversion:
         return any(table.report == "cuda_gpu_mem_time_sum" for table in self._survey.tables)
 
     def _launches(self, made: pl.DataFrame) -> None:
-        starts, ends = made["start_ns"].min(), made["end_ns"].max()
-        before = self._window
-        self._window = (
-            min((one for one in (before[0], starts) if isinstance(one, int)), default=None),
-            max((one for one in (before[1], ends) if isinstance(one, int)), default=None),
-        )
+        self._window = times.widened(self._window, times.span(made, "start_ns", pl.col("duration_ns")))
         if "device_name" in made.columns:
             for number, name in made.select("device", "device_name").unique().drop_nulls("device").iter_rows():
                 self._devices[number] = name

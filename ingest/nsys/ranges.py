@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from kerneldb import times
 from kerneldb.ingest.nsys.store import Schema, Store, frame
 
 TABLE: Final = "NVTX_EVENTS"
@@ -48,14 +49,14 @@ class Ranges:
     """All ranges of an export, and the lookup from a thread and an interval to the range around it.
 
     `rows` are rows of `ranges` without trace_id; `names` has phase and range_path, its row is the number of the range;
-    `unfinished` counts ranges that the recording cut.
+    `unfinished` counts ranges that the recording cut; `until` is the end of the recording, where the export states it.
     """
 
-    def __init__(self, store: Store, strings: pl.DataFrame) -> None:
+    def __init__(self, store: Store, strings: pl.DataFrame, until: int | None = None) -> None:
         events = _events(store, strings)
+        self.until = until
         self.unfinished = events["end"].null_count() if events.height else 0
-        last = events.select(pl.max_horizontal("start", "end")).to_series().max() if events.height else None
-        spans = events.filter(pl.col("kind") != MARK).with_columns(pl.col("end").fill_null(pl.lit(last, pl.Int64)))
+        spans = _spans(events)
         self._stack = _Stack(spans, events.height)
         self.names = self._stack.names
         self.rows = _rows(events, self._stack)
@@ -82,6 +83,18 @@ def _events(store: Store, strings: pl.DataFrame) -> pl.DataFrame:
         default_domain=pl.col("domainId").fill_null(0) == 0,
         name=pl.concat_str("domain", pl.col("name").fill_null(""), separator=":", ignore_nulls=True),
     )
+
+
+def _spans(events: pl.DataFrame) -> pl.DataFrame:
+    """What may enclose something: ranges with an end, the last time of all where the recording cut them.
+
+    A range whose duration is refused encloses nothing.
+    """
+    length = times.between("start", "end")
+    _, last = times.span(events, "start", length)
+    known = events.filter(pl.col("kind") != MARK, times.kept_time("start").is_not_null())
+    kept = pl.col("start") + times.kept_duration("start", length).fill_null(0)
+    return known.with_columns(end=pl.when(pl.col("end").is_null()).then(pl.lit(last, pl.Int64)).otherwise(kept))
 
 
 class _Stack:
@@ -200,7 +213,7 @@ def _rows(events: pl.DataFrame, stack: _Stack) -> pl.DataFrame:
         process=(pl.col("process") % THREAD).cast(pl.String),
         thread=(pl.col("globalTid") % THREAD).cast(pl.String),
         start_ns="start",
-        duration_ns=pl.when(pl.col("kind") == MARK).then(0).otherwise(pl.col("end") - pl.col("start")),
+        duration_ns=pl.when(pl.col("kind") == MARK).then(0).otherwise(times.between("start", "end")),
         parent_id=pl.when(pl.col("parent") != OUTSIDE).then("parent"),
         depth=pl.Series("depth", [depths.get(one, 0) for one in joined["range_id"]], dtype=pl.Int32),
         path="range_path",

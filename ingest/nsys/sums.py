@@ -33,7 +33,7 @@ def rollups(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     """
     known = traces.by_name(table)
     number = next(known[name] for name in ("Kern Inst", "Instances", "Count") if name in known)
-    n, total = pl.col(number.name).cast(pl.Int64), values.whole(known["Total Time"])
+    n, total = pl.col(number.name).cast(pl.Int64), values.nanoseconds(known["Total Time"])
     return rows.select(
         *_identity(table, known),
         origin=pl.lit(ORIGINS[table.report]),
@@ -41,8 +41,8 @@ def rollups(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
         n=n,
         timed=n,
         total_ns=total,
-        min_ns=values.whole(known["Min"]),
-        max_ns=values.whole(known["Max"]),
+        min_ns=values.nanoseconds(known["Min"]),
+        max_ns=values.nanoseconds(known["Max"]),
         median_ns=_optional(known.get("Med")),
         sum_squares_ns2=(n - 1) * _optional(known.get("StdDev")).pow(2) + total.cast(pl.Float64).pow(2) / n,
     )

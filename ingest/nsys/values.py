@@ -6,6 +6,7 @@ from typing import Final
 
 import polars as pl
 
+from kerneldb import times
 from kerneldb.ingest.nsys.columns import Column
 
 COPY_KIND: Final = r"(?i)memcpy (?:[^\]]*?)([HDPA])(?:ost|evice|eer|rray)?(?:-to-|to)([HDPA])"
@@ -22,6 +23,14 @@ def whole(column: Column, factor: float | None = None) -> pl.Expr:
     if scale != 1.0:
         return scaled
     return pl.coalesce(text.cast(pl.Int64, strict=False), scaled)
+
+
+def nanoseconds(column: Column) -> pl.Expr:
+    """A column of times; numbers that 64 bits do not hold stay far too large, so that they are refused, and counted."""
+    text = pl.col(column.name)
+    scaled = (text.cast(pl.Float64) * (column.factor or 1.0)).clip(-times.SATURATED, times.SATURATED)
+    whole_ns = scaled.round().cast(pl.Int64)
+    return whole_ns if (column.factor or 1.0) != 1.0 else pl.coalesce(text.cast(pl.Int64, strict=False), whole_ns)
 
 
 def real(column: Column, factor: float | None = None) -> pl.Expr:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from kerneldb import times
 from kerneldb.batch import Manifest, Spool
 from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest import finishing, readers, source, sqlite
@@ -47,7 +48,7 @@ def _convert_text(one: Source, folder: Path, options: Options, progress: Progres
         progress(one.stored_bytes, one.stored_bytes)
     signer, trace_id, spool = Signer(), trace_id_of([one]), Spool(folder)
     made = rows.launches(found) if found.is_trace else rows.sums(found)
-    window = made.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0) if found.is_trace else (None, None)
+    window = times.span(made, "start_ns", pl.col("duration_ns")) if found.is_trace else (None, None)
     if found.is_trace:
         made = _with_devices(spool, made, trace_id).with_row_index("launch_index")
         made = made.with_columns(pl.col("launch_index").cast(pl.Int64))

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from kerneldb import times
 from kerneldb.ingest.nsys import values
 from kerneldb.ingest.nvprof import printed
 from kerneldb.ingest.nvprof.printed import Number, Printed
@@ -51,6 +52,7 @@ def launches(found: Printed) -> pl.DataFrame:
     """
     base = printed.kilobyte(found)
     frame = pl.DataFrame([_launch(found, row, base) for row in found.rows], schema=dict(LAUNCH))
+    frame = frame.with_columns(end_ns=pl.col("start_ns") + pl.col("duration_ns"))
     return _kinds(frame).with_columns(timing=pl.lit("timeline"), launch_status=pl.lit("no_launch"))
 
 
@@ -85,9 +87,9 @@ def _launch(found: Printed, row: Mapping[str, str], base: int) -> dict[str, Any]
         "correlation_id": correlation if correlation is not None else _integer(row.get("Correlation_ID")),
         "device": device,
         "device_name": device_name,
-        "start_ns": _whole(start),
-        "duration_ns": _whole(duration),
-        "end_ns": round(start.value + duration.value) if start and duration else None,
+        "start_ns": _nanoseconds(start),
+        "duration_ns": _nanoseconds(duration),
+        "end_ns": None,
         "bytes": _whole(moved),
         "static_shared_bytes": static,
         "dynamic_shared_bytes": dynamic,
@@ -98,9 +100,9 @@ def _launch(found: Printed, row: Mapping[str, str], base: int) -> dict[str, Any]
 
 def _sum(found: Printed, row: Mapping[str, str]) -> dict[str, Any]:
     number = _integer(row["Calls"])
-    times = {key: printed.time(row[column], found.unit(column)) for key, column in TIMES.items()}
+    read = {key: printed.time(row[column], found.unit(column)) for key, column in TIMES.items()}
     name, _ = printed.name_of(row["Name"])
-    return {"name": name, "n": number, "timed": number, **{key: _whole(one) for key, one in times.items()}}
+    return {"name": name, "n": number, "timed": number, **{key: _nanoseconds(one) for key, one in read.items()}}
 
 
 TIMES: Final = {"total_ns": "Time", "min_ns": "Min", "max_ns": "Max"}
@@ -120,6 +122,10 @@ def _quality(
         "shared_rounded": shared,
     }
     return ",".join(name for name, numbers in checks.items() if any(one and one.step > 1 for one in numbers)) or None
+
+
+def _nanoseconds(number: Number | None) -> int | None:
+    return None if number is None else times.whole_ns(number.value)
 
 
 def _whole(number: Number | None) -> int | None:

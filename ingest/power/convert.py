@@ -18,6 +18,7 @@ from kerneldb.ingest.power import cells, fields, lines, times
 from kerneldb.ingest.power.lines import Slice
 from kerneldb.ingest.report import Report
 from kerneldb.ingest.source import Source
+from kerneldb.times import span
 
 READER_VERSION: Final = 1
 STAMP_FORMAT: Final = "%Y/%m/%d %H:%M:%S%.f"
@@ -163,11 +164,13 @@ class _Facts:
 
     def take(self, part: Slice, rows: pl.DataFrame) -> None:
         """Widen the window by a slice; the first one sets the base."""
-        low, high = rows.select(pl.min("epoch_ns").alias("low"), pl.max("epoch_ns").alias("high")).row(0)
+        low, high = span(rows, "epoch_ns", pl.lit(0))
+        if low is not None and high is not None:
+            if self.last_ns == 0:
+                self.base_ns = self.first_ns = low
+            self.first_ns, self.last_ns = min(self.first_ns, low), max(self.last_ns, high)
         if self.rows == 0:
-            self.base_ns = self.first_ns = self.last_ns = low
             self.first_local = rows["local"][0]
-        self.first_ns, self.last_ns = min(self.first_ns, low), max(self.last_ns, high)
         for target, found in cells.chosen(part).items():
             self.columns[target] = ", else ".join(column.field for column in found)
         self.rows += rows.height

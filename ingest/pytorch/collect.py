@@ -32,6 +32,8 @@ RANGE_TEXT: Final = ("cat", "name")
 THREAD: Final = ("pid", "tid")
 OP_NOTES: Final = ("Call stack", "Module Hierarchy")
 
+WINDOW_END: Final = "Record Window End"
+"""The mark that Kineto sets where the recording ends; merged traces have several."""
 
 CounterEvent = tuple[str | None, str | None, int | None, str | None]
 """Name, process, ns and arguments (JSON) of a counter event."""
@@ -83,6 +85,7 @@ class Collector:
         self.untimed: Counter[str] = Counter()
         self.marks: Counter[str] = Counter()
         self.counters: list[CounterEvent] = []
+        self.window_end_ns: int | None = None
         self._frames: dict[str, list[pl.DataFrame]] = {}
 
     def add(self, chunk: Chunk) -> None:
@@ -101,6 +104,8 @@ class Collector:
     def _take_meta(self, meta: pl.DataFrame) -> None:
         """Count names and marks; keep counters as Python values, since a slice of strings would pin the whole chunk."""
         self.marks.update(dict(meta.group_by("ph").len().iter_rows()))
+        ends = meta.filter(pl.col("name") == WINDOW_END)["ts"].drop_nulls().to_list()
+        self.window_end_ns = max([*ends, *([] if self.window_end_ns is None else [self.window_end_ns])], default=None)
         self.counters += meta.filter(pl.col("ph") == "C").select("name", "pid", "ts", "args").iter_rows()
 
     def frame(self, group: str) -> pl.DataFrame | None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from kerneldb import times
 from kerneldb.batch import Manifest, Spool
 from kerneldb.errors import NotATraceError
 from kerneldb.ids import content_id
@@ -68,6 +69,7 @@ def convert(source: Source, folder: Path, options: Options, progress: Progress |
     """
     linked = link(parse(source, progress))
     spool = Spool(folder)
+    spool.guard.until(linked.parsed.collected.window_end_ns)
     trace_id = content_id("t1", source.sha256)
     statuses = _write_launches(spool, trace_id, linked)
     _write_host(spool, trace_id, linked)
@@ -214,7 +216,7 @@ def _marks(linked: Linked) -> dict[str, bool]:
     }
 
 
-def _window(linked: Linked) -> tuple[int | None, int | None]:
+def _window(linked: Linked) -> times.Window:
     """First start and last end of everything that has a time, in ns after the base."""
     sides = [linked.host.ops, linked.host.apis]
     if linked.activities is not None:
@@ -222,9 +224,7 @@ def _window(linked: Linked) -> tuple[int | None, int | None]:
     frames = [side.select("ts", "dur") for side in sides if side.height]
     if not frames:
         return None, None
-    ends = pl.col("ts") + pl.col("dur").fill_null(0)
-    row: tuple[int | None, int | None] = pl.concat(frames).select(start=pl.col("ts").min(), end=ends.max()).row(0)
-    return row
+    return times.span(pl.concat(frames), "ts", pl.col("dur"), linked.parsed.collected.window_end_ns)
 
 
 def _write_trace(spool: Spool, row: dict[str, Any], source: Source, linked: Linked, statuses: Counter[str]) -> None:
@@ -233,6 +233,7 @@ def _write_trace(spool: Spool, row: dict[str, Any], source: Source, linked: Link
     report.add("repaired", "metadata string", parsed.metadata_repairs)
     report.add("lost", "text behind the end of the trace", int(parsed.trailing))
     cut = parsed.truncated or source.damage is not None
+    report.add_refused(spool)
     report.add("truncated", source.damage or "the text ends before the trace does", int(cut))
     file = {
         "trace_id": trace_id,

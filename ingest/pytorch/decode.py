@@ -19,8 +19,11 @@ from typing import Any, Final
 import polars as pl
 
 from kerneldb.ingest.pytorch import fields, repair
+from kerneldb.times import SATURATED
 
 EXACT_FLOAT_LIMIT_US: Final = 2.0**43
+SATURATED_US: Final = SATURATED // 1000
+"""A time that 64 bits of nanoseconds do not hold stays far too large, so that it is refused, and counted."""
 DECIMAL_TS: Final = re.compile(rb'("ts"\s*:\s*)(-?\d+(?:\.\d+)?)')
 DECIMALS: Final = re.compile(rb'"ts"\s*:\s*-?\d+\.\d*[1-9]')
 ARGUMENTS: Final = re.compile(rb',\s*"args"\s*:\s*\{')
@@ -133,9 +136,9 @@ def _nanoseconds(frame: pl.DataFrame, name: str) -> pl.Expr:
 
     The whole part is split off first: below 2^43 µs the fraction then keeps three exact digits.
     """
-    column = pl.col(name)
     if frame.schema[name] == pl.String:
-        return _decimal_nanoseconds(column)
+        return _decimal_nanoseconds(pl.col(name))
+    column = pl.col(name).clip(-SATURATED_US, SATURATED_US)
     whole = column.floor()
     return whole.cast(pl.Int64) * 1000 + ((column - whole) * 1000).round().cast(pl.Int64)
 
@@ -143,9 +146,13 @@ def _nanoseconds(frame: pl.DataFrame, name: str) -> pl.Expr:
 def _decimal_nanoseconds(column: pl.Expr) -> pl.Expr:
     parts = column.str.splitn(".", 2)
     whole = parts.struct.field("field_0").cast(pl.Int64, strict=False)
+    whole = pl.when(whole.is_between(-SATURATED_US, SATURATED_US)).then(whole)
     digits = (parts.struct.field("field_1").fill_null("") + pl.lit("000")).str.slice(0, 3).cast(pl.Int64, strict=False)
     sign = pl.when(column.str.starts_with("-")).then(-1).otherwise(1)
-    return (whole * 1000 + sign * digits).alias(column.meta.output_name())
+    exact = pl.when(~column.str.contains("[eE]")).then(whole * 1000 + sign * digits)
+    # An exponent, or more than 64 bits hold.
+    rough = column.cast(pl.Float64, strict=False).clip(-SATURATED_US, SATURATED_US) * 1000
+    return pl.coalesce(exact, rough.round().cast(pl.Int64, strict=False)).alias(column.meta.output_name())
 
 
 def _grouped(frame: pl.DataFrame) -> Chunk:

@@ -7,6 +7,7 @@ from typing import Final
 
 import polars as pl
 
+from kerneldb import times
 from kerneldb.ingest.pytorch import link
 from kerneldb.ingest.pytorch.collect import Collector
 
@@ -37,7 +38,7 @@ def read_host(collected: Collector) -> Host:
     apis = _frame(collected, "api")
     ranges = _ranges(collected)
     memory = _frame(collected, "memory")
-    enclosing = _enclose(ops, apis, ranges, memory)
+    enclosing = _enclose(ops, apis, ranges, memory, collected.window_end_ns)
     ranges = _paths(_joined(ranges, enclosing, RANGE))
     apis = _across_threads(_joined(apis, enclosing, API), ranges, collected)
     ops = _forward(_joined(ops, enclosing, OP))
@@ -94,18 +95,25 @@ def _ranges(collected: Collector) -> pl.DataFrame:
     )
 
 
-def _items(frame: pl.DataFrame, source: int, kind: pl.Expr) -> pl.DataFrame:
-    end = pl.col("ts") + pl.max_horizontal(pl.col("dur").fill_null(0), 0)
-    chosen = frame.select("thread", "ts", end.alias("end"), kind.cast(pl.Int8).alias("kind"), index="order")
+def end_of(until: int | None) -> pl.Expr:
+    """The end of an event; one whose duration is refused, or not known, encloses nothing."""
+    return times.kept_time("ts") + times.kept_duration("ts", pl.col("dur"), until).fill_null(0)
+
+
+def _items(frame: pl.DataFrame, source: int, kind: pl.Expr, until: int | None = None) -> pl.DataFrame:
+    end, ts = end_of(until).alias("end"), times.kept_time("ts").alias("ts")
+    chosen = frame.select("thread", ts, end, kind.cast(pl.Int8).alias("kind"), index="order")
     return chosen.with_columns(source=pl.lit(source, dtype=pl.UInt8)).drop_nulls(("ts", "kind"))
 
 
-def _enclose(ops: pl.DataFrame, apis: pl.DataFrame, ranges: pl.DataFrame, memory: pl.DataFrame) -> pl.DataFrame:
+def _enclose(
+    ops: pl.DataFrame, apis: pl.DataFrame, ranges: pl.DataFrame, memory: pl.DataFrame, until: int | None
+) -> pl.DataFrame:
     items = pl.concat(
         [
             _items(ranges, RANGE, pl.col("kind")),
-            _items(ops, OP, pl.lit(link.OP)),
-            _items(apis, API, pl.lit(link.CALL)),
+            _items(ops, OP, pl.lit(link.OP), until),
+            _items(apis, API, pl.lit(link.CALL), until),
             _items(memory.with_columns(dur=pl.lit(0)), MEMORY, pl.lit(link.CALL)),
         ]
     )
@@ -143,7 +151,9 @@ def _joined(frame: pl.DataFrame, enclosing: pl.DataFrame, source: int) -> pl.Dat
 def _paths(ranges: pl.DataFrame) -> pl.DataFrame:
     """Path and phase of each annotation. The phase is the outermost annotation below the profiler's step."""
     paths: dict[int, tuple[str, str | None]] = {}
-    notes = ranges.filter(pl.col("kind") == link.ANNOTATION).sort("ts", -pl.col("dur").fill_null(0))
+    notes = ranges.filter(pl.col("kind") == link.ANNOTATION).sort(
+        "ts", -times.kept_duration("ts", pl.col("dur")).fill_null(0)
+    )
     for order, name, parent in notes.select("order", pl.col("name").fill_null(""), "annotation").iter_rows():
         above, phase = paths.get(parent, ("", None))
         step = name.startswith(STEP_PREFIX)
@@ -171,7 +181,9 @@ def _across_threads(apis: pl.DataFrame, ranges: pl.DataFrame, collected: Collect
             "pid": [pids.setdefault(pid, len(pids)) for pid, _ in collected.threads.rows()],
         }
     )
-    items = pl.concat([_items(notes, RANGE, pl.col("kind")), _items(bare, API, pl.lit(link.CALL))])
+    items = pl.concat(
+        [_items(notes, RANGE, pl.col("kind")), _items(bare, API, pl.lit(link.CALL), collected.window_end_ns)]
+    )
     items = items.join(process, on="thread").with_columns(thread=pl.col("pid").cast(pl.UInt32)).drop("pid")
     found = enclosing_of(items).filter(pl.col("source") == API).select("order", other="annotation")
     merged = apis.join(found, on="order", how="left", maintain_order="left")

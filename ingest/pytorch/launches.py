@@ -7,9 +7,10 @@ from typing import Final
 
 import polars as pl
 
+from kerneldb import times
 from kerneldb.ingest.pytorch import fields, link
 from kerneldb.ingest.pytorch.collect import Collector
-from kerneldb.ingest.pytorch.host import GPU, RANGE, Host, enclosing_of
+from kerneldb.ingest.pytorch.host import GPU, RANGE, Host, enclosing_of, end_of
 
 STREAM_TID: Final = r"(\d+)\s*$"
 INTEGERS: Final = (
@@ -47,7 +48,7 @@ def read_activities(collected: Collector, host: Host) -> Activities | None:
     trusted = _trusts_external_id(gpu)
     gpu = _operated(gpu, host, trusted)
     gpu = gpu.with_columns(status=_status(gpu, launching, _graph_calls(host, collected)), ordinal=_ordinal())
-    return Activities(_annotated(gpu, host), not trusted)
+    return Activities(_annotated(gpu, host, collected.window_end_ns), not trusted)
 
 
 def _complete(gpu: pl.DataFrame) -> pl.DataFrame:
@@ -162,7 +163,7 @@ def _ordinal() -> pl.Expr:
     return pl.when(pl.col("op").is_not_null()).then(order - 1).cast(pl.Int32)
 
 
-def _annotated(gpu: pl.DataFrame, host: Host) -> pl.DataFrame:
+def _annotated(gpu: pl.DataFrame, host: Host, until: int | None) -> pl.DataFrame:
     """Add the annotation around the call, or else around the activity on its own stream (gpu_user_annotation)."""
     around_call = host.apis["annotation"].gather(gpu["api"]).alias("note")
     around_op = host.ops["annotation"].gather(gpu["op"]).alias("op_note")
@@ -172,19 +173,21 @@ def _annotated(gpu: pl.DataFrame, host: Host) -> pl.DataFrame:
     if notes.is_empty() or bare.is_empty():
         return gpu.with_columns(gpu_note=pl.lit(None, dtype=pl.Int32))
     items = pl.concat(
-        [_interval(notes, "order", RANGE, link.ANNOTATION), _interval(bare, "launch_index", GPU, link.CALL)]
+        [
+            _interval(notes, "order", RANGE, link.ANNOTATION, None),
+            _interval(bare, "launch_index", GPU, link.CALL, until),
+        ]
     )
     found = enclosing_of(items.drop_nulls("ts")).filter(pl.col("source") == GPU)
     narrow = found.select(launch_index="order", gpu_note="annotation")
     return gpu.join(narrow, on="launch_index", how="left", maintain_order="left")
 
 
-def _interval(frame: pl.DataFrame, index: str, source: int, kind: int) -> pl.DataFrame:
-    end = (pl.col("ts") + pl.col("dur").fill_null(0)).alias("end")
+def _interval(frame: pl.DataFrame, index: str, source: int, kind: int, until: int | None) -> pl.DataFrame:
     return frame.select(
         "thread",
-        "ts",
-        end,
+        times.kept_time("ts").alias("ts"),
+        end_of(until).alias("end"),
         pl.lit(kind, dtype=pl.Int8).alias("kind"),
         pl.col(index).alias("index"),
         source=pl.lit(source, dtype=pl.UInt8),

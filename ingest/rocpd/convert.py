@@ -49,6 +49,7 @@ def _converted(
 ) -> Manifest:
     output = Output(spool, trace_id_of([one]), Report())
     found = _dimensions(database)
+    output.ends_at([process["end"] or process["fini"] for one in found for process in one.processes])
     host = Host(output, [marker for dimensions in found for marker in markers(dimensions)])
     launches = Launches(output, host)
     read = _read(found, host, launches, output, capture.pass_of(one.path))

@@ -141,7 +141,7 @@ def _marker(row: dict[str, Any], part: str) -> Marker:
         None if shared else row["thread"],
         str(text) if text else str(row["name"]),
         row["start"],
-        max(row["start"], row["end"]),
+        row["end"],
         row["stack_id"],
         part,
     )

@@ -97,7 +97,7 @@ def markers(rows: pl.DataFrame) -> list[Marker]:
     columns = ("process", "thread", "function", "start", "end")
     found = nullable(rows, COLUMNS).drop_nulls(("start", "end")).select(columns)
     return [
-        Marker(process, None if thread in (None, "0") else thread, text or "", start, max(start, end))
+        Marker(process, None if thread in (None, "0") else thread, text or "", start, end)
         for process, thread, text, start, end in found.iter_rows()
     ]
 

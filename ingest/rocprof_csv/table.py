@@ -15,6 +15,7 @@ from kerneldb.ingest.amd.capture import prefix_of
 from kerneldb.ingest.report import Report
 from kerneldb.ingest.rocprof_csv.headers import Kind, columns_of, counters_among, kind_of
 from kerneldb.ingest.source import Source
+from kerneldb.times import SATURATED
 
 OLD: Final = re.compile("BeginNs|Dispatch_ID|Wave_Size|LDS_Per_Workgroup")
 """Columns of rocprof, rocprofv2 and rocprof-compute, which rocprofv3 writes in other letters or not at all."""
@@ -28,6 +29,7 @@ INTEGERS: Final = frozenset(
     | {"agpr", "sgpr", "workgroup", "grid", "size", "graph", "graph_node", "calls", "total_ns", "min_ns", "max_ns"}
     | {f"{side}_{axis}" for side in ("workgroup", "grid") for axis in "xyz"}
 )
+TIMES: Final = frozenset({"start", "end", "total_ns", "min_ns", "max_ns"})
 FLOATS: Final = frozenset({"deviation_ns", "mean_ns"})
 
 
@@ -140,6 +142,7 @@ def _typed(frame: pl.DataFrame) -> pl.DataFrame:
 def _integer(name: str) -> pl.Expr:
     """Whole numbers; rocprof-compute prints some as floats (`8.0`)."""
     text = pl.col(name)
-    return pl.coalesce(
-        text.cast(pl.Int64, strict=False), text.cast(pl.Float64, strict=False).cast(pl.Int64, strict=False)
-    ).alias(name)
+    real = text.cast(pl.Float64, strict=False)
+    if name in TIMES:
+        real = real.clip(-SATURATED, SATURATED)
+    return pl.coalesce(text.cast(pl.Int64, strict=False), real.cast(pl.Int64, strict=False)).alias(name)

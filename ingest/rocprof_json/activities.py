@@ -14,6 +14,7 @@ from kerneldb.ingest.amd.memory import signed
 from kerneldb.ingest.amd.ranges import Marker
 from kerneldb.ingest.amd.resources import is_halved
 from kerneldb.ingest.rocprof_json.document import Allocation, Call, Copy, Counted, Dispatch, Process, Symbol
+from kerneldb.times import fitting
 
 CLONE: Final = (" [clone .kd]", " (.kd)", ".kd")
 CALL_BUFFERS: Final = ("hip_api", "hsa_api", "rccl_api", "rocdecode_api", "rocjpeg_api", "ompt")
@@ -43,7 +44,7 @@ class Activities:
                 None if name.startswith(PROCESS_RANGE) else _text(call.thread_id),
                 texts.get(call.correlation_id.internal or -1) or name,
                 call.start_timestamp,
-                max(call.start_timestamp, call.end_timestamp),
+                call.end_timestamp,
                 call.correlation_id.internal,
                 part,
             )
@@ -67,8 +68,8 @@ class Activities:
                 "thread": (pl.String, [_text(call.thread_id) for call in calls]),
                 "kind": (pl.String, [self.domain(call) for call in calls]),
                 "name": (pl.String, [self.operation(call) for call in calls]),
-                "start_ns": (pl.Int64, [call.start_timestamp for call in calls]),
-                "end_ns": (pl.Int64, [call.end_timestamp for call in calls]),
+                "start_ns": (pl.Int64, [fitting(call.start_timestamp) for call in calls]),
+                "end_ns": (pl.Int64, [fitting(call.end_timestamp) for call in calls]),
                 "correlation_id": (pl.Int64, [call.correlation_id.internal for call in calls]),
                 "external_id": (pl.Int64, [_external(call.correlation_id.external) or None for call in calls]),
             }
@@ -97,8 +98,8 @@ class Activities:
                 "device": (pl.Int32, [self._device(info.agent_id.handle) for info in infos]),
                 "queue": (pl.Int64, [info.queue_id.handle for info in infos]),
                 "stream": (pl.Int64, [None if one.stream_id is None else one.stream_id.handle for one in dispatches]),
-                "start_ns": (pl.Int64, [one.start_timestamp for one in dispatches]),
-                "end_ns": (pl.Int64, [one.end_timestamp for one in dispatches]),
+                "start_ns": (pl.Int64, [fitting(one.start_timestamp) for one in dispatches]),
+                "end_ns": (pl.Int64, [fitting(one.end_timestamp) for one in dispatches]),
                 "correlation_id": (pl.Int64, [one.correlation_id.internal for one in dispatches]),
                 "external_id": (pl.Int64, external),
                 "region": (pl.String, [self._renamed.get(number or 0) for number in external]),
@@ -125,8 +126,8 @@ class Activities:
                 "process": (pl.String, [self.pid for _ in copies]),
                 "device": (pl.Int32, [source if target is None else target for target, source in ends]),
                 "stream": (pl.Int64, [None if one.stream_id is None else one.stream_id.handle for one in copies]),
-                "start_ns": (pl.Int64, [copy.start_timestamp for copy in copies]),
-                "end_ns": (pl.Int64, [copy.end_timestamp for copy in copies]),
+                "start_ns": (pl.Int64, [fitting(copy.start_timestamp) for copy in copies]),
+                "end_ns": (pl.Int64, [fitting(copy.end_timestamp) for copy in copies]),
                 "correlation_id": (pl.Int64, [copy.correlation_id.internal for copy in copies]),
                 "external_id": (pl.Int64, [_external(copy.correlation_id.external) for copy in copies]),
                 "bytes": (pl.Int64, [copy.bytes for copy in copies]),
@@ -139,8 +140,8 @@ class Activities:
             {
                 "process": (pl.String, [self.pid for _ in allocations]),
                 "thread": (pl.String, [_text(one.thread_id) for one in allocations]),
-                "start_ns": (pl.Int64, [one.start_timestamp for one in allocations]),
-                "end_ns": (pl.Int64, [one.end_timestamp for one in allocations]),
+                "start_ns": (pl.Int64, [fitting(one.start_timestamp) for one in allocations]),
+                "end_ns": (pl.Int64, [fitting(one.end_timestamp) for one in allocations]),
                 "address": (pl.Int64, [_address(one.address) for one in allocations]),
                 "bytes": (pl.Int64, [one.allocation_size for one in allocations]),
                 "device": (pl.Int32, [self._device(one.agent_id.handle) for one in allocations]),

@@ -43,6 +43,7 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     document = _decoded(one, progress)
     output = Output(Spool(folder), trace_id_of([one]), Report())
     processes = [Activities(process) for process in document.tool]
+    output.ends_at([process.metadata.fini_time for process in document.tool])
     host = Host(output, [one for number, it in enumerate(processes) for one in it.markers(str(number))])
     launches, read = Launches(output, host), 0
     for number, activities in enumerate(processes):

@@ -181,6 +181,7 @@ class Metadata(msgspec.Struct):
     node: Any = None
     command: Any = None
     config: Any = None
+    fini_time: int | None = None
 
 
 class Process(msgspec.Struct):

@@ -172,7 +172,7 @@ def _stand_in(table: str, columns: tuple[str, ...], there: tuple[str, ...] | Non
 
 def _marker(row: dict[str, object]) -> Marker:
     start, end = int(str(row["start_ns"])), int(str(row["end_ns"] or row["start_ns"]))
-    return Marker(str(row["pid"]), str(row["tid"]), str(row["args"] or row["name"] or ""), start, max(start, end))
+    return Marker(str(row["pid"]), str(row["tid"]), str(row["args"] or row["name"] or ""), start, end)
 
 
 def _as_calls(calls: pl.DataFrame) -> pl.DataFrame:

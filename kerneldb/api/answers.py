@@ -127,13 +127,18 @@ def difference(
     warehouse: Warehouse, before: str, after: str, where: str | None, threshold: float = THRESHOLD
 ) -> Difference:
     """Compare two sides (see `traces_named`); `where` restricts both. Raises UsageError for an unknown name."""
+    from kerneldb.selection import Selection
+    from kerneldb.warehouse.execute import query_errors
+
     sides = traces_named(warehouse, before), traces_named(warehouse, after)
     both = list(dict.fromkeys((*sides[0], *sides[1])))
     params = {"before": before, "after": after, "threshold": threshold}
     if where is None:
         table = warehouse.query(statement("answer_diff"), params)
     else:
-        table = answer(warehouse, "diff_selected", where, both, **params)
+        with warehouse.lease() as con, query_errors():
+            con.register("selection", Selection(where, tuple(both)).read(con))
+            table = con.sql(statement("answer_diff_selected"), params=params).to_arrow_table()
     columns = {name: table[name].to_pylist() for name in ("total_before_ns", "total_after_ns", "verdict")}
     shift = table["common_shift_pct"].to_pylist()
     counts = {verdict: columns["verdict"].count(verdict) for verdict in dict.fromkeys(columns["verdict"])}

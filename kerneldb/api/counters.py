@@ -191,7 +191,7 @@ def ncu_command(warehouse: Warehouse, wanted: Counting) -> NcuCommand:
         else:
             count, profiled = _launch_count(con, functions, launches)
     arguments = _arguments(functions, count, wanted)
-    return NcuCommand(arguments, tuple(kernels), sum(row["share_pct"] for row in kernels), profiled, from_sums)
+    return NcuCommand(arguments, tuple(kernels), sum(row["share_pct"] or 0.0 for row in kernels), profiled, from_sums)
 
 
 def _refuse_amd(kernels: Sequence[dict[str, Any]], functions: Sequence[str]) -> None:

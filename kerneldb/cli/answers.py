@@ -28,14 +28,13 @@ NOTHING: Final = {
     "collectives": "no collectives: no selected launch is one of NCCL or RCCL",
     "collective_waits": "no waits: they need collectives of several ranks in one run (kerneldb ingest --run)",
     "collective_replays": "no replayed collectives: replay some with --where \"category = 'COMMUNICATION'\"",
-    "phases": "no phases: no selected launch has times",
     "iterations": "no iterations: the traces have no profiler steps, and no sequence of kernels repeats",
     "launch_overhead": "no launch calls: the traces hold none of the host's",
     "fusion_candidates": "no runs of small kernels that only move data",
     "precision_conversions": "no launch only converts types",
     "roofline": "no roofline: no selected launch is a kernel with a duration",
 }
-"""Why an answer may have no rows."""
+"""Why an answer may have no rows though launches are selected; phases of launches have some always."""
 
 NO_RATES: Final = (
     "no rate is known: no counters, no input shapes, no annotations (kerneldb annotate gives work to launches)"

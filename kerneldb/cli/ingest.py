@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kerneldb.api.ingestion import Linked
     from kerneldb.output import Output
 
-WORTH_A_LINE = ("repaired", "lost", "truncated")
+WORTH_A_LINE = ("repaired", "refused", "lost", "truncated")
 
 
 @click.command(short_help="Read traces into the database.")

@@ -88,7 +88,7 @@ def coverage(*, where: str | None, traces: tuple[str, ...], top: int | None, lim
 
 def _summary(result: Result) -> str:
     found = result.rows()
-    total = sum(row["total_ns"] for row in found)
+    total = sum(row["total_ns"] or 0 for row in found)
     covered = [row for row in found if row["covered"]]
-    share = 100 * sum(row["total_ns"] for row in covered) / total if total else 0.0
+    share = 100 * sum(row["total_ns"] or 0 for row in covered) / total if total else 0.0
     return f"{len(covered)} of {plural(len(found), 'kernel')} covered, {share:.1f} % of their time"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.schemas.loader import statement
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
     Connection = duckdb.DuckDBPyConnection
     Facts = Mapping[str, Any]
 
-ALIKE: Final = 0.5
+NO_PROOF: Final = "ranks"
+"""The method of links between ranks that nothing proves to have run together."""
+ALIKE: Final = 0.9
 """So much of the collectives of two ranks must be the same where their profiles ran at the same time."""
+NUMBER: Final = re.compile(r"\d+")
 NEARER: Final = 10.0
 """Of two candidates for one rank, the one whose collectives end so many times nearer in time is the right one."""
 
@@ -29,13 +33,14 @@ NEARER: Final = 10.0
 class Evidence:
     """What one trace tells about its job.
 
-    `groups` maps process groups to their ranks. Of the collectives of each group, `counts` has how many there are
-    of each kind and size, `sequences` their order as a hash, `ends` when the first and the last ended (host clock, ns).
+    `groups` are the ranks of its process groups. Of the collectives of each group, `counts` has how often which three
+    follow each other, `sequences` the order of all as a hash and their number, `ends` when the first and the last ended
+    (host clock, ns).
     """
 
-    groups: dict[str, str] = dataclasses.field(default_factory=dict)
+    groups: set[str] = dataclasses.field(default_factory=set)
     counts: dict[str, dict[str, int]] = dataclasses.field(default_factory=lambda: collections.defaultdict(dict))
-    sequences: dict[str, str] = dataclasses.field(default_factory=dict)
+    sequences: dict[str, tuple[str, int]] = dataclasses.field(default_factory=dict)
     ends: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
     models: tuple[str, ...] = ()
 
@@ -44,11 +49,13 @@ class Evidence:
 class Comparison:
     """Two ranks held against each other: do they share process groups, collectives, a time and a model of GPU.
 
-    `together` is None where a clock is unknown. `alike` is the common share of the collectives of shared groups (None:
-    there are none), `same_order` whether each of those sequences is equal. `apart_ns` is how far the ends of the first
-    and of the last collectives lie apart.
+    `contradicts`: one is in a process group with the other that the other does not know. `together` is None where a
+    clock is unknown. `alike` is the common share of the collectives of shared groups (None: there are none),
+    `same_order` whether each of those sequences is equal. `apart_ns` is how far the ends of the first and of the last
+    collectives lie apart.
     """
 
+    contradicts: bool
     together: bool | None
     groups: bool
     alike: float | None
@@ -58,6 +65,8 @@ class Comparison:
 
     def proof(self) -> tuple[str, float] | None:
         """How it is known that both are of one job, and how surely; None where it is not."""
+        if self.contradicts:
+            return None
         if self.together:
             if self.alike is not None:
                 sure = 3.0 if self.same_order else 2.0
@@ -94,7 +103,7 @@ def links(con: Connection, own: Facts, others: Sequence[Facts], prints: Collecti
             method, sure = proof
             yield Link(*pair, "job", method, sure, f"{_ranks(own, other)}, {compared.told()}", compared.apart_ns)
         elif compared.together is not False and own["launches"] and other["launches"]:
-            yield Link(*pair, "hint", "ranks", 0.0, f"{_ranks(own, other)}: {compared.told()}")
+            yield Link(*pair, "hint", NO_PROOF, 0.0, f"{_ranks(own, other)}: {compared.told()}")
 
 
 def _may_join(one: Facts, other: Facts) -> bool:
@@ -114,11 +123,11 @@ def _evidence(con: Connection, trace_ids: Sequence[str]) -> dict[str, Evidence]:
     for row in rows_of(con, statement("runs", "ranks"), params):
         of_trace, key = found[row["trace_id"]], row["key"] or ""
         if row["kind"] == "group":
-            of_trace.groups[key] = row["detail"]
+            of_trace.groups.add(row["detail"])
         elif row["kind"] == "collective":
             of_trace.counts[key][row["detail"] or ""] = row["n"]
         else:
-            of_trace.sequences[key] = row["detail"]
+            of_trace.sequences[key] = (row["detail"], row["n"])
             if row["first_ns"] is not None and row["last_ns"] is not None:
                 of_trace.ends[key] = (row["first_ns"], row["last_ns"])
     for row in rows_of(con, statement("runs", "models"), params):
@@ -133,13 +142,27 @@ def compare(one: Facts, other: Facts, found: Mapping[str, Evidence]) -> Comparis
     together = _together(one, other)
     ends = [(mine.ends[key], theirs.ends[key]) for key in shared & mine.ends.keys() & theirs.ends.keys()]
     return Comparison(
+        _contradict(mine, theirs, (one["rank"], other["rank"])),
         together,
-        any(theirs.groups.get(name) == ranks for name, ranks in mine.groups.items()),
-        _common([mine.counts[key] for key in shared], [theirs.counts[key] for key in shared]) if shared else None,
+        bool(mine.groups & theirs.groups),
+        _common(mine, theirs, shared) if shared else None,
         bool(shared) and all(mine.sequences[key] == theirs.sequences[key] for key in shared),
         not mine.models or not theirs.models or mine.models == theirs.models,
         max((abs(a - b) for pair in ends for a, b in zip(*pair, strict=True)), default=None) if together else None,
     )
+
+
+def _contradict(mine: Evidence, theirs: Evidence, ranks: tuple[int, int]) -> bool:
+    """Whether a process group that has both ranks is known to one of them only; a rank lists all groups it is in."""
+    sides = [side.groups or set(side.counts) for side in (mine, theirs)]
+    known = [{members for members in map(_members, groups) if members} for groups in sides]
+    both = [{members for members in groups if members.issuperset(ranks)} for groups in known]
+    return bool(known[0] and known[1]) and both[0] != both[1]
+
+
+def _members(text: str) -> frozenset[int]:
+    """The ranks of a process group as the profiler lists them; none where the list is cut or there is none."""
+    return frozenset() if "..." in text else frozenset(map(int, NUMBER.findall(text)))
 
 
 def _together(one: Facts, other: Facts) -> bool | None:
@@ -158,14 +181,19 @@ def _span(one: Facts) -> tuple[int, int] | None:
     return base + start, base + end
 
 
-def _common(mine: Sequence[Mapping[str, int]], theirs: Sequence[Mapping[str, int]]) -> float:
-    """How much of the collectives are the same: the sum of the smaller counts over that of the larger ones."""
-    smaller = larger = 0
-    for a, b in zip(mine, theirs, strict=True):
-        for item in a.keys() | b.keys():
-            smaller += min(a.get(item, 0), b.get(item, 0))
-            larger += max(a.get(item, 0), b.get(item, 0))
-    return smaller / larger if larger else 0.0
+def _common(mine: Evidence, theirs: Evidence, shared: Collection[str]) -> float:
+    """How much of the collectives of the one that has fewer are in the other, too, in the same order.
+
+    As many of them in another order are those of another program: profiles that began at other steps have other
+    numbers, or the same order.
+    """
+    common = 0
+    for key in shared:
+        a, b = mine.sequences[key], theirs.sequences[key]
+        if a == b or a[1] != b[1]:
+            common += sum(min(n, theirs.counts[key].get(item, 0)) for item, n in mine.counts[key].items())
+    fewer = min(sum(n for key in shared for n in side.counts[key].values()) for side in (mine, theirs))
+    return common / fewer if fewer else 0.0
 
 
 def decided(found: Sequence[Link], known: Mapping[str, Facts]) -> tuple[list[Link], list[Link]]:

@@ -25,7 +25,8 @@ Relation = Literal["print", "job", "hint"]
 
 EVIDENCE: Final = ("sample", "sums", "passes", "groups", "collectives")
 MANY: Final = 8
-"""So many launches of equal start and duration, in nanoseconds, are no chance."""
+FEW: Final = 3
+"""So many launches of equal start and duration, in nanoseconds, are no chance; of equal name, too, fewer are none."""
 NEAR_NS: Final = 2_000_000
 NEAR_SHARE: Final = 1e-3
 """How far the first and the last start may lie apart in prints of few digits: of the time between them, or in ns."""
@@ -49,6 +50,11 @@ class Link:
     score: float
     evidence: str
     apart_ns: int | None = None
+
+    @property
+    def is_of_ranks(self) -> bool:
+        """Whether it is proof that two ranks ran together, which may be one of several that fit equally well."""
+        return self.relation != "print" and self.method != jobs.NO_PROOF
 
     @property
     def ends(self) -> frozenset[str]:
@@ -102,9 +108,10 @@ def _of_launches(con: Connection, own: Facts, others: Mapping[str, Facts]) -> It
         pair = {"trace_id": own["trace_id"], "other_id": row["trace_id"]}
         (counts,) = rows_of(con, statement("runs", "shared_launches"), pair)
         fewer = min(counts["own"], counts["others"])
-        if counts["shared"] >= MANY or counts["shared"] == counts["named"] == fewer > 0:
+        if counts["shared"] >= MANY or counts["shared"] == counts["named"] >= min(FEW, fewer) > 0:
             evidence = f"{counts['shared']:,} of {fewer:,} launches have the same start and duration"
-            yield Link(**pair, relation="print", method="launches", score=1.0, evidence=evidence)
+            sure = 0.5 + counts["shared"] / fewer
+            yield Link(**pair, relation="print", method="launches", score=sure, evidence=evidence)
 
 
 def _overlap(one: Facts, other: Facts) -> bool:

@@ -10,6 +10,7 @@ from kerneldb.schemas import loader
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import runs
 from kerneldb.warehouse.attach import transaction
+from kerneldb.warehouse.statements import execute_all
 
 if TYPE_CHECKING:
     import duckdb
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 RUNS_SINCE: Final = 7
-"""Since this version runs are proven and stored with what proves them."""
+"""Since this version runs are proven, and times that no event can have had are refused."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -97,6 +98,8 @@ def upgrade(con: Connection, path: Place) -> State:
                 con.execute(statement("version", "record"), {"version": step.version, "name": step.name})
         _renew_objects(con, "comments_of_lake" if path.is_lake else "comments")
         if 0 < found.version < RUNS_SINCE:
+            for block in loader.statement_names("times"):
+                execute_all(con, statement("times", block), {})
             runs.adopt(con)
     return found
 

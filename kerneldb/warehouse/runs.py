@@ -101,6 +101,7 @@ def judge(con: Connection, changed: Collection[str] = ()) -> None:
     """
     known, found = links.facts(con), links.stored(con)
     joined = _joined(known, found)
+    _tell_unclear(con, found, joined)
     names = _run_names(known, joined.runs)
     job_names = _job_names(known, joined, names)
     timings = _timings(con, known, joined.runs)
@@ -120,6 +121,17 @@ def judge(con: Connection, changed: Collection[str] = ()) -> None:
         con.execute(statement("runs", step), {"trace_ids": sorted(concerned)})
 
 
+def _tell_unclear(con: Connection, found: Sequence[Link], joined: Joined) -> None:
+    """Links of ranks that several traces fit equally well are hints, until one of these is gone."""
+    for link in found:
+        if link.is_of_ranks:
+            one, other = (joined.first[end] for end in (link.trace_id, link.other_id))
+            relation = "job" if other in joined.jobs.of(one) else "hint"
+            if relation != link.relation:
+                ends = {"trace_id": link.trace_id, "other_id": link.other_id, "relation": relation}
+                con.execute(statement("runs", "relate"), ends)
+
+
 def _joined(known: Mapping[str, Facts], found: Sequence[Link]) -> Joined:
     def stated_apart(mine: list[str], theirs: list[str]) -> bool:
         stated = [{known[one]["stated_run"] for one in side} - {None} for side in (mine, theirs)]
@@ -128,7 +140,11 @@ def _joined(known: Mapping[str, Facts], found: Sequence[Link]) -> Joined:
     def same_rank(mine: list[str], theirs: list[str]) -> bool:
         return bool({known[one]["rank"] for one in mine} & {known[one]["rank"] for one in theirs})
 
-    prints, runs = Groups(known, stated_apart), Groups(known, stated_apart)
+    def other_clock(mine: list[str], theirs: list[str]) -> bool:
+        bases = [{known[one]["base_ns"] for one in side} - {None} for side in (mine, theirs)]
+        return (all(bases) and not bases[0] & bases[1]) or stated_apart(mine, theirs)
+
+    prints, runs = Groups(known, other_clock), Groups(known, stated_apart)
     for link in sorted(found, key=lambda link: (-link.score, *sorted(link.ends))):
         if link.relation == "print":
             prints.join(link.ends)
@@ -148,7 +164,7 @@ def _between(found: Sequence[Link], first: Mapping[str, str]) -> list[Link]:
     best: dict[frozenset[str], Link] = {}
     for link in sorted(found, key=lambda link: link.score):
         one, other = (first[end] for end in (link.trace_id, link.other_id))
-        if link.relation == "job" and one != other:
+        if link.is_of_ranks and one != other:
             best[frozenset((one, other))] = dataclasses.replace(link, trace_id=one, other_id=other)
     return list(best.values())
 
@@ -164,12 +180,11 @@ def _by(known: Mapping[str, Facts], traces: Iterable[str], *columns: str) -> dic
 
 
 def _stated(known: Mapping[str, Facts], first: Mapping[str, str]) -> list[list[str]]:
-    """The jobs that recordings state; and of a stated run the ranks of each phase, where every rank is there once."""
+    """The jobs that recordings state, and the ranks of each phase of a stated run, where every rank is there once."""
     ranks = sorted({one for one in first.values() if known[one]["rank"] is not None})
     unstated = [one for one in ranks if known[one]["stated_job"] is None]
-    stages = _by(known, unstated, "stated_run", "default_phase").values()
-    single = [stage for stage in stages if len({known[one]["rank"] for one in stage}) == len(stage)]
-    return [*_by(known, ranks, "stated_job").values(), *single]
+    stages = [*_by(known, ranks, "stated_job").values(), *_by(known, unstated, "stated_run", "default_phase").values()]
+    return [stage for stage in stages if len({known[one]["rank"] for one in stage}) == len(stage)]
 
 
 def _run_names(known: Mapping[str, Facts], runs: Groups) -> dict[str, str]:
@@ -187,11 +202,13 @@ def _run_names(known: Mapping[str, Facts], runs: Groups) -> dict[str, str]:
 def _job_names(known: Mapping[str, Facts], joined: Joined, runs: Mapping[str, str]) -> dict[str, str | None]:
     """The job of each trace: as its recording states, or called like its run; None for what is no part of a job."""
     names: dict[str, str | None] = dict.fromkeys(known)
-    taken = {row["stated_job"] for row in known.values()} - {None}
+    taken: set[str | None] = set()
     for group in sorted(joined.jobs.all(), key=lambda group: min((known[one]["name"], one) for one in group)):
         stated = {known[one]["stated_job"] for one in group} - {None}
-        name = stated.pop() if stated else free_name(runs[group[0]], taken) if len(group) > 1 else None
-        taken |= {name}
+        name = None
+        if stated or len(group) > 1:
+            name = free_name(stated.pop() if stated else runs[group[0]], taken)
+            taken.add(name)
         names |= dict.fromkeys((trace for trace in known if joined.first[trace] in group), name)
     return names
 

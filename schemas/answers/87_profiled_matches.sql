@@ -1,5 +1,5 @@
 -- FROM profiled_matches('before', 'after'): which kernels of two sets of counters are the same: by signature, else by match_name. A side is
--- what `traces_named` finds (tools write a file per kernel or per section). Launches of several prints are those of the best one; where a side names only others, theirs.
+-- what `traces_named` finds (tools write a file per kernel or per section). Launches that another print holds, too, are those of the better one, with the metrics of both.
 CREATE OR REPLACE MACRO profiled_matches(before_name, after_name) AS TABLE
 WITH named_sides AS (
     SELECT 'before' AS side, trace_id FROM traces_named(before_name)
@@ -8,10 +8,9 @@ WITH named_sides AS (
 ),
 
 sides AS (
-    SELECT n.side, n.trace_id
+    SELECT DISTINCT n.side, coalesce(p.primary_trace_id, n.trace_id) AS trace_id
     FROM named_sides AS n
-    INNER JOIN traces AS t USING (trace_id)
-    QUALIFY t.repeats IS NULL OR NOT bool_or(t.repeats IS NULL) OVER (PARTITION BY n.side, t.run)
+    LEFT JOIN (SELECT DISTINCT trace_id, primary_trace_id FROM launch_prints) AS p ON n.trace_id = p.trace_id
 ),
 
 profiled AS (

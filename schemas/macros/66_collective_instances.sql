@@ -1,7 +1,8 @@
 -- Waiting apart from transfer, one row per launch of a collective, over the ranks of one job (a trace of no job is alone). The
 -- n-th collective of a group on one rank is the n-th on the others (or has the same sequence number). All ranks are there when the last has
 -- come, so the shortest launch of an instance is the transfer, and what a launch has beyond it the wait for others; the rank with the shortest
--- launch came last, of several the lowest. Both are NULL where not all traced ranks show the instance, and where one rank only is traced.
+-- launch came last, of several the lowest. Both are NULL where not all traced ranks show the instance, and where one rank only is traced; without
+-- sequence numbers also where ranks show unequal numbers of them: then profiles began at different steps, and nobody knows which is which.
 -- Sends and receives are left out: they are no exchange of the whole group.
 CREATE OR REPLACE MACRO collective_instances(source) AS TABLE
 WITH numbered AS (
@@ -11,7 +12,9 @@ WITH numbered AS (
         coalesce(c.group_ranks, c.group_name) AS members,
         row_number() OVER (
             PARTITION BY c.trace, coalesce(c.group_ranks, c.group_name), c.operation, c.collective_seq ORDER BY c.start_ns, c.launch_index
-        ) AS ordinal
+        ) AS ordinal,
+        c.collective_seq IS NULL AS is_unnumbered,
+        count(*) OVER (PARTITION BY c.trace, coalesce(c.group_ranks, c.group_name), c.operation) AS of_trace
     FROM collective_launches(source) AS c
     INNER JOIN traces AS t ON t.name = c.trace
     WHERE c.operation IS DISTINCT FROM 'send' AND c.operation IS DISTINCT FROM 'recv' AND c.operation IS DISTINCT FROM 'sendrecv'
@@ -25,7 +28,9 @@ seen AS (
     SELECT
         n.*,
         t.ranks,
-        t.ranks > 1 AND count(*) OVER instance = t.ranks AS whole,
+        t.ranks > 1
+        AND count(*) OVER instance = t.ranks
+        AND NOT (n.is_unnumbered AND min(n.of_trace) OVER instance < max(n.of_trace) OVER instance) AS whole,
         min(n.duration_ns) OVER instance AS shortest_ns,
         arg_min(n.trace, (n.duration_ns, n.rank, n.trace)) OVER instance = n.trace AS shortest
     FROM numbered AS n

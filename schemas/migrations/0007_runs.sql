@@ -18,7 +18,9 @@ CREATE TABLE trace_evidence (
     detail VARCHAR,
     n BIGINT,
     first_ns BIGINT,
-    last_ns BIGINT
+    last_ns BIGINT,
+    min_ns BIGINT,
+    max_ns BIGINT
 );
 
 -- Why two traces belong together (print, job), or may (hint).

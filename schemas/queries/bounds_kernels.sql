@@ -1,8 +1,9 @@
 -- The selected profiled launches with the verdict of the rule $rule, longest first.
 WITH chosen AS (
-    SELECT trace_id, launch_index
-    FROM selection
-    WHERE timing = 'profiled'
+    SELECT coalesce(p.primary_trace_id, s.trace_id) AS trace_id, coalesce(p.primary_launch_index, s.launch_index) AS launch_index
+    FROM selection AS s
+    LEFT JOIN launch_prints AS p ON s.trace_id = p.trace_id AND s.launch_index = p.launch_index
+    WHERE s.timing = 'profiled'
 )
 
 SELECT

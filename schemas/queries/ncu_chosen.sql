@@ -10,5 +10,6 @@ SELECT
 FROM selection
 WHERE timing = 'timeline' AND kind = 'kernel'
 GROUP BY coalesce(launch_key, name_id)
+HAVING count(duration_ns) > 0
 ORDER BY total_ns DESC, launch
 LIMIT $top;

@@ -9,5 +9,6 @@ SELECT
 FROM sums
 WHERE timing <> 'profiled' AND kind = 'kernel'
 GROUP BY name_id
+HAVING count(total_ns) > 0
 ORDER BY total_ns DESC, launch
 LIMIT $top;

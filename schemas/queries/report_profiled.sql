@@ -9,7 +9,13 @@ WITH described AS (
         t.repeats IS NULL AS is_best,
         d.name AS device_name,
         d.arch,
-        list_contains($traces::VARCHAR[], t.name) AS is_named
+        list_contains($traces::VARCHAR[], t.name)
+        OR t.trace_id IN (
+            SELECT p.primary_trace_id
+            FROM launch_prints AS p
+            INNER JOIN traces AS other ON p.trace_id = other.trace_id
+            WHERE list_contains($traces::VARCHAR[], other.name)
+        ) AS is_named
     FROM traces AS t
     LEFT JOIN devices AS d USING (trace_id)
 ),

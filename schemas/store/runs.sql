@@ -17,6 +17,8 @@ WHERE
                     run = regexp_extract(f.path, '([^/\\]+)[/\\][^/\\]+$', 1)
                     OR starts_with(run, regexp_extract(f.path, '([^/\\]+)[/\\][^/\\]+$', 1) || '/')
                     OR run = regexp_extract(f.path, '([^/\\]+)[/\\]pass_\d+[/\\][^/\\]+$', 1)
+                    -- Read from inside its folder, which the path does not name then.
+                    OR (NOT regexp_matches(f.path, '[/\\]') AND contains(run, '/') AND starts_with(f.path, split_part(run, '/', -1)))
                 )
         )
     );
@@ -36,7 +38,8 @@ ORDER BY hash(start_ns, duration_ns), launch_index
 LIMIT 16;
 
 -- name: sums
--- What was launched in all, kernels and copies apart, by each report of the trace. Names without template arguments: prints cut them.
+-- What was launched in all, kernels and copies apart, by each report of the trace. Names without template arguments, which prints
+-- cut, and without the NVTX range that prints may put before them (`range/name`).
 -- `last_ns` orders the reports: launches, then sums per launch configuration, then per name.
 INSERT INTO trace_evidence BY NAME
 SELECT
@@ -46,17 +49,21 @@ SELECT
     md5(string_agg(DISTINCT base, '|' ORDER BY base)) AS detail,
     sum(n)::BIGINT AS n,
     try_cast(sum(total_ns) AS BIGINT) AS first_ns,
-    any_value(place) AS last_ns
+    any_value(place) AS last_ns,
+    min(min_ns) AS min_ns,
+    max(max_ns) AS max_ns
 FROM (
     SELECT
         r.trace_id,
         CASE s.kind WHEN 'kernel' THEN 'kernel' ELSE 'copy' END AS key,
         CASE s.kind
-            WHEN 'kernel' THEN regexp_extract(coalesce(k.short_name, k.name), '^[^<(\[ ]*')
+            WHEN 'kernel' THEN regexp_extract(regexp_replace(coalesce(k.short_name, k.name), '^.*/', ''), '^[^<(\[ ]*')
             ELSE concat_ws(' ', s.kind, s.copy_kind)
         END AS base,
         r.n,
         r.total_ns,
+        r.min_ns,
+        r.max_ns,
         CASE r.origin WHEN 'launches' THEN 0 WHEN 'report_grid' THEN 1 ELSE 2 END AS place
     FROM rollups AS r
     INNER JOIN traces AS t ON r.trace_id = t.trace_id AND t.source <> 'pytorch'
@@ -95,8 +102,8 @@ INNER JOIN traces AS t ON p.trace_id = t.trace_id AND t.rank IS NOT NULL
 WHERE p.trace_id = $trace_id AND p.ranks IS NOT NULL;
 
 -- name: collectives
--- The collectives of each process group: how many of each kind and size, and their order as one hash, with the ends of the first and the
--- last on the clock of the host. Sizes are left out where they differ between ranks.
+-- The collectives of each process group: how often which three follow each other (profiles may begin at different steps), and the whole order
+-- as one hash, with the ends of the first and the last on the clock of the host. Sizes are left out where they differ between ranks.
 INSERT INTO trace_evidence BY NAME
 WITH named AS (
     SELECT
@@ -120,7 +127,7 @@ items AS (
         concat_ws(
             ' ', operation, dtype,
             CASE WHEN operation LIKE 'alltoall%' OR operation IN ('gather', 'scatter', 'reduce') THEN NULL ELSE bytes END
-        ) AS detail,
+        ) AS item,
         start_ns,
         end_ns,
         launch_index
@@ -132,15 +139,27 @@ based AS (
     SELECT coalesce(max(base_ns), 0) AS base_ns FROM traces WHERE trace_id = $trace_id
 )
 
-SELECT $trace_id AS trace_id, 'collective' AS kind, key, detail, count(*) AS n, NULL::BIGINT AS first_ns, NULL::BIGINT AS last_ns
-FROM items
+SELECT
+    $trace_id AS trace_id,
+    'collective' AS kind,
+    key,
+    detail,
+    count(*) AS n,
+    NULL::BIGINT AS first_ns,
+    NULL::BIGINT AS last_ns
+FROM (
+    SELECT key, concat_ws(', ', item, lead(item) OVER following, lead(item, 2) OVER following) AS detail
+    FROM items
+    WINDOW following AS (PARTITION BY key ORDER BY start_ns, launch_index)
+    QUALIFY lead(launch_index, 2) OVER following IS NOT NULL OR count(*) OVER (PARTITION BY key) < 3
+)
 GROUP BY key, detail
 UNION ALL
 SELECT
     $trace_id,
     'sequence',
     key,
-    md5(string_agg(detail, ',' ORDER BY start_ns, launch_index)),
+    md5(string_agg(item, ',' ORDER BY start_ns, launch_index)),
     count(*),
     try_cast(min(end_ns)::HUGEINT + any_value(base_ns) AS BIGINT),
     try_cast(max(end_ns)::HUGEINT + any_value(base_ns) AS BIGINT)
@@ -160,6 +179,9 @@ SELECT trace_id, other_id, relation, method, score, evidence, apart_ns FROM trac
 
 -- name: link
 INSERT INTO trace_links VALUES ($trace_id, $other_id, $relation, $method, $score, $evidence, $apart_ns);
+
+-- name: relate
+UPDATE trace_links SET relation = $relation WHERE trace_id = $trace_id AND other_id = $other_id AND relation <> 'print';
 
 -- name: sampled_elsewhere
 -- Of the traces $others, those that hold a sampled launch of $trace_id, or of which it holds one.
@@ -216,8 +238,8 @@ SELECT
     (SELECT count(*) FROM placed WHERE trace_id = $other_id) AS others;
 
 -- name: equal_sums
--- Other traces with as many kernels or copies of the same total time: to the nanosecond, or as far as a print of few digits tells where
--- many are of the same names. A print without times tells by many of the same kinds.
+-- Other traces with as many kernels or copies of the same total time. To the nanosecond: of the same names, or many with the
+-- same shortest and longest one. Where a print has few digits, many of the same names. A print without times tells by many of the same kinds.
 SELECT
     b.trace_id,
     list_sort(list(DISTINCT a.key)) AS equal,
@@ -236,7 +258,8 @@ WHERE
     AND a.kind = 'sums'
     AND CASE
         WHEN a.first_ns IS NULL OR b.first_ns IS NULL THEN a.detail = b.detail AND a.n >= 10
-        WHEN a.first_ns = b.first_ns THEN a.first_ns > 0 AND (a.detail = b.detail OR (a.key = 'kernel' AND a.n >= 100))
+        WHEN a.first_ns = b.first_ns
+            THEN a.first_ns > 0 AND a.n > 1 AND (a.detail = b.detail OR (a.n >= 100 AND a.min_ns = b.min_ns AND a.max_ns = b.max_ns))
         ELSE a.detail = b.detail AND a.n >= 20 AND abs(a.first_ns - b.first_ns) <= 1e-5 * a.first_ns
     END
 GROUP BY b.trace_id;
@@ -320,8 +343,8 @@ WHERE d.name IS NOT NULL AND list_contains($trace_ids::VARCHAR[], d.trace_id)
 GROUP BY d.trace_id;
 
 -- name: order
--- The traces of runs with several, best first: PyTorch (it knows the operators), then with durations, more launches, host calls, more metrics,
--- longer names (some prints cut them).
+-- Traces that hold the same work, best first: PyTorch (it knows the operators), then with durations, more launches, host calls, more exact
+-- durations, more metrics, longer names (some prints cut them).
 SELECT t.trace_id
 FROM traces AS t
 LEFT JOIN (
@@ -336,11 +359,20 @@ LEFT JOIN (
     SELECT DISTINCT trace_id FROM api_calls WHERE list_contains($trace_ids::VARCHAR[], trace_id)
 ) AS calls USING (trace_id)
 LEFT JOIN (
-    SELECT trace_id, count(*) AS n FROM metrics WHERE list_contains($trace_ids::VARCHAR[], trace_id) GROUP BY trace_id
+    SELECT trace_id, count(*) AS n, max(precision) FILTER (metric = 'gpu__time_duration.sum') AS coarseness
+    FROM metrics
+    WHERE list_contains($trace_ids::VARCHAR[], trace_id)
+    GROUP BY trace_id
 ) AS measured USING (trace_id)
 WHERE list_contains($trace_ids::VARCHAR[], t.trace_id)
 ORDER BY
-    t.source <> 'pytorch', coalesce(sums.timed, 0) = 0, t.launches DESC, calls.trace_id IS NULL, coalesce(measured.n, 0) DESC, sums.letters DESC,
+    t.source <> 'pytorch',
+    coalesce(sums.timed, 0) = 0,
+    t.launches DESC,
+    calls.trace_id IS NULL,
+    coalesce(measured.coarseness, 0),
+    coalesce(measured.n, 0) DESC,
+    sums.letters DESC,
     t.trace_id;
 
 -- name: timings
@@ -361,12 +393,12 @@ DELETE FROM launch_prints WHERE trace_id = $trace_id;
 UPDATE launches SET is_repeat = true WHERE trace_id = $trace_id;
 
 -- name: mark_placed
--- Launches that a better print ($better) holds, too: the same start and duration.
+-- Launches that a better print ($better) holds, too: the same start and duration, which both may lack (refused as absurd, say).
 UPDATE launches SET is_repeat = true
 FROM (
     SELECT DISTINCT w.launch_index
     FROM launches AS w
-    INNER JOIN launches AS b ON w.kind = b.kind AND w.start_ns = b.start_ns AND w.duration_ns = b.duration_ns
+    INNER JOIN launches AS b ON w.kind = b.kind AND w.start_ns = b.start_ns AND w.duration_ns IS NOT DISTINCT FROM b.duration_ns
     WHERE w.trace_id = $trace_id AND b.trace_id IN (SELECT unnest($better::VARCHAR[])) AND b.is_repeat IS NOT TRUE
 ) AS found
 WHERE launches.trace_id = $trace_id AND launches.launch_index = found.launch_index;
@@ -379,7 +411,7 @@ SELECT
     min_by(b.trace_id, (b.trace_id, b.launch_index)) AS primary_trace_id,
     min_by(b.launch_index, (b.trace_id, b.launch_index)) AS primary_launch_index
 FROM launches AS w
-INNER JOIN launches AS b ON w.kind = b.kind AND w.start_ns = b.start_ns AND w.duration_ns = b.duration_ns
+INNER JOIN launches AS b ON w.kind = b.kind AND w.start_ns = b.start_ns AND w.duration_ns IS NOT DISTINCT FROM b.duration_ns
 WHERE
     w.trace_id = $trace_id
     AND w.timing = 'profiled'

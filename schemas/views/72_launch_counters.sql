@@ -2,13 +2,12 @@
 CREATE OR REPLACE VIEW launch_counters AS
 WITH picked AS (
     SELECT
-        t.name AS trace,
+        m.trace,
         m.trace_id,
         m.launch_index,
         m.metric,
         arg_min(m.value, (coalesce(m.precision, 0), m.pass, m.value)) AS value
     FROM launch_metrics AS m
-    INNER JOIN traces AS t USING (trace_id)
     WHERE
         m.value IS NOT NULL
         AND m.launch_index IS NOT NULL
@@ -34,7 +33,7 @@ WITH picked AS (
             'dram__bytes.sum',
             'dram__bytes.sum.per_second'
         )
-    GROUP BY t.name, m.trace_id, m.launch_index, m.metric
+    GROUP BY m.trace, m.trace_id, m.launch_index, m.metric
 ),
 
 wide AS (

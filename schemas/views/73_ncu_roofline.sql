@@ -5,13 +5,12 @@
 CREATE OR REPLACE VIEW ncu_roofline AS
 WITH picked AS (
     SELECT
-        t.name AS trace,
+        m.trace,
         m.trace_id,
         m.launch_index,
         m.metric,
         arg_min(m.value, (coalesce(m.precision, 0), m.pass, m.value)) AS value
     FROM launch_metrics AS m
-    INNER JOIN traces AS t USING (trace_id)
     WHERE
         m.value IS NOT NULL
         AND m.launch_index IS NOT NULL
@@ -25,7 +24,7 @@ WITH picked AS (
             OR m.metric LIKE '%__sass_thread_inst_executed_op_%'
             OR m.metric LIKE 'sm__ops_path_tensor_%.sum%'
         )
-    GROUP BY t.name, m.trace_id, m.launch_index, m.metric
+    GROUP BY m.trace, m.trace_id, m.launch_index, m.metric
 ),
 
 launched AS (

@@ -1,12 +1,16 @@
 -- Which series of power samples belong to which GPU of which trace, and why none does. A log belongs to a trace by wall clock and by GPU: by
--- its UUID, else by its number, unless the names disagree, else because each has one GPU only. Two runs that are both named stay apart.
--- A time of the trace plus `offset_ns` is a time of the series.
+-- its UUID, else by its number, unless the names disagree, else because each has one GPU only. Two runs that are both stated stay apart;
+-- one that nobody stated tells nothing here, as a log is linked to no trace. A time of the trace plus `offset_ns` is a time of the series.
 CREATE OR REPLACE VIEW power_logs AS
-WITH used AS (
+WITH stated AS (
+    SELECT DISTINCT stated_run AS run FROM traces WHERE stated_run IS NOT NULL
+),
+
+used AS (
     SELECT
         t.name AS trace,
         t.trace_id,
-        t.run,
+        stated.run AS stated_run,
         t.clock,
         t.base_ns,
         t.base_ns + t.window_start_ns AS from_ns,
@@ -17,6 +21,7 @@ WITH used AS (
         count(*) OVER (PARTITION BY t.name) AS gpus
     FROM (SELECT DISTINCT trace_id, device FROM rollups) AS g
     LEFT JOIN traces AS t USING (trace_id)
+    LEFT JOIN stated ON t.run = stated.run
     LEFT JOIN (
         SELECT trace_id, device, min(name) AS name, min(nullif(regexp_extract(properties, '"uuid": ?"([^"]+)"', 1), '')) AS uuid
         FROM devices
@@ -27,11 +32,13 @@ WITH used AS (
 logged AS (
     SELECT
         s.*,
+        stated.run AS stated_run,
         d.name AS device_name,
         CASE WHEN starts_with(s.gpu, 'GPU-') OR starts_with(s.gpu, 'MIG-') THEN s.gpu END AS uuid,
         CASE WHEN s.counts >= 3 THEN 'energy counter' WHEN s.powers >= 2 THEN 'power' END AS method,
         count(*) OVER (PARTITION BY s.trace_id, s.run_id, s.source) AS gpus
     FROM power_series AS s
+    LEFT JOIN stated ON s.run = stated.run
     LEFT JOIN (SELECT trace_id, device, min(name) AS name FROM devices GROUP BY trace_id, device) AS d
         ON s.trace_id = d.trace_id AND s.device = d.device
 )
@@ -71,7 +78,7 @@ LEFT JOIN logged AS l
         ELSE
             u.clock = 'epoch'
             AND l.first_ns <= coalesce(u.to_ns, l.first_ns) AND l.last_ns >= coalesce(u.from_ns, l.last_ns)
-            AND (l.run = u.run) IS NOT FALSE
+            AND (l.stated_run = u.stated_run) IS NOT FALSE
     END
     AND CASE
         WHEN l.trace_id = u.trace_id THEN l.device = u.device OR l.device IS NULL OR u.device IS NULL

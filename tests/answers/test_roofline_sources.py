@@ -48,9 +48,9 @@ def recorded(database: Database, folder: Path, op: tuple[str, list[list[int]]] |
 def on_models(database: Database, captures: Captures, models: dict[str, tuple[str | None, float]]) -> None:
     """The same profiled GEMM per trace, on a GPU of that model with that DRAM clock; without a clock, not profiled."""
     warehouse = Warehouse.create_or_open(database.path)
-    for trace, (model, clock) in models.items():
+    for number, (trace, (model, clock)) in enumerate(models.items()):
         counters = COUNTERS | {DRAM_CLOCK: clock} if clock else None
-        warehouse.commit(captures(trace, (Launch(GEMM, counters=counters),), source="ncu"))
+        warehouse.commit(captures(trace, (Launch(GEMM, duration=1000 + number, counters=counters),), source="ncu"))
         if model is not None:
             values = {"trace": f"t:{trace}", "model": model}
             warehouse.query(

@@ -1,8 +1,8 @@
 -- Traces in which nearly everything is as long, as frequent or as early as something else: whatever an answer picks, another choice is as good.
 INSERT INTO traces BY NAME
 SELECT
-    'id ' || name AS trace_id, name, run, kind, source, rank, world_size, job, base_ns, clock, counted, 'epoch' AS era,
-    0 AS window_start_ns, 100000 AS window_end_ns, launches, TIMESTAMP '2026-11-01' AS ingested_at
+    'id ' || name AS trace_id, name, run, kind, source, rank, world_size, job, base_ns, clock, is_primary, if(name = 'counters after', 'profiled', 'timeline') AS primary_timing,
+    'epoch' AS era, 0 AS window_start_ns, 100000 AS window_end_ns, launches, TIMESTAMP '2026-11-01' AS ingested_at
 FROM (VALUES
     ('before', 'one', 'timeline', 'pytorch', NULL, NULL, NULL, 0, 'epoch', NULL, 48),
     ('after', 'two', 'timeline', 'pytorch', NULL, NULL, NULL, 0, 'epoch', NULL, 48),
@@ -13,9 +13,15 @@ FROM (VALUES
     ('printed', 'four', 'timeline', 'nsys', NULL, NULL, NULL, NULL, NULL, false, 10),
     ('kept', 'four', 'timeline', 'nsys', NULL, NULL, NULL, NULL, NULL, NULL, 10),
     ('kept too', 'four', 'timeline', 'nsys', NULL, NULL, NULL, NULL, NULL, NULL, 10),
-    ('counters', 'one', 'profiled', 'ncu', NULL, NULL, NULL, NULL, NULL, NULL, 12),
-    ('counters after', 'two', 'profiled', 'ncu', NULL, NULL, NULL, NULL, NULL, NULL, 12)
-) AS t (name, run, kind, source, rank, world_size, job, base_ns, clock, counted, launches);
+    ('counters', 'one', 'profiled', 'ncu', NULL, NULL, NULL, NULL, NULL, false, 12),
+    ('counters after', 'five', 'profiled', 'ncu', NULL, NULL, NULL, NULL, NULL, NULL, 12)
+) AS t (name, run, kind, source, rank, world_size, job, base_ns, clock, is_primary, launches);
+
+-- Two traces are as surely prints of a third.
+INSERT INTO trace_links BY NAME
+SELECT
+    'id kept' AS trace_id, 'id ' || name AS other_id, 'print' AS relation, 'sums' AS method, 0.5 AS score, 'equal sums' AS evidence
+FROM (VALUES ('printed'), ('kept too')) AS t (name);
 
 INSERT INTO trace_files BY NAME SELECT trace_id, 0 AS file_index, name || '.json' AS path FROM traces;
 
@@ -108,7 +114,7 @@ GROUP BY ALL;
 INSERT INTO rollups BY NAME
 SELECT
     'id ' || name AS trace_id, 'report' AS origin, 's' || i || 'b' AS signature_id, 'timeline' AS timing, 3 AS n, 3 AS timed, 1200 AS total_ns,
-    400 AS min_ns, 400 AS max_ns, name <> 'printed' AS counted
+    400 AS min_ns, 400 AS max_ns, nullif(name = 'printed', false) AS is_repeat
 FROM range(6) AS r (i), (VALUES ('printed'), ('kept'), ('kept too')) AS t (name);
 
 INSERT INTO ops BY NAME

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 import kerneldb
 from kerneldb.api import ingestion
-from kerneldb.api.ingestion import IngestOptions, Outcome
+from kerneldb.api.ingestion import IngestOptions, Linked, Outcome
 from kerneldb.batch import Manifest
 from kerneldb.cli import cli
 from kerneldb.cli.ingest import warnings
@@ -47,9 +47,9 @@ class MemoryStore:
         self.committed[manifest.trace_id] = manifest
         return known, replace or not known, manifest.name
 
-    def same_work(self, trace_id: str) -> tuple[str, str | None] | None:
+    def linked(self, trace_id: str) -> tuple[Linked, ...]:
         assert trace_id in self.committed
-        return None
+        return ()
 
 
 def ingest(store: MemoryStore, folder: Path, *paths: Path, options: IngestOptions | None = None) -> list[Outcome]:

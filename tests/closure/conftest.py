@@ -100,8 +100,8 @@ REPLAYS = (
 def closed_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(path: Path) -> None:
         warehouse, make_trace = Warehouse.create_or_open(path), Traces(tmp_path_factory.mktemp("closure"))
-        warehouse.commit(make_trace("eager", LAUNCHES, run="r"))
-        warehouse.commit(make_trace("graph", GRAPH_LAUNCHES, run="r"))
+        warehouse.commit(make_trace("eager", LAUNCHES, stated_run="r"))
+        warehouse.commit(make_trace("graph", GRAPH_LAUNCHES, stated_run="r"))
         steps = [
             {"range_id": n, "name": f"ProfilerStep#{n}", "start_ns": n * STEP_NS, "duration_ns": STEP_NS}
             for n in range(2)

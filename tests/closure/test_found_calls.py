@@ -25,7 +25,7 @@ def found(tmp_path: Path) -> Warehouse:
     """Two steps of three launches of one kernel without a call; calls were found for the first two of each step."""
     warehouse = Warehouse.create_or_open(tmp_path / "k.duckdb")
     launches = [Launch("gemm", base + at, 200, phase="decode") for base in (0, STEP_NS) for at in (100, 350, 600)]
-    warehouse.commit(Traces(tmp_path)("eager", launches, run="r"))
+    warehouse.commit(Traces(tmp_path)("eager", launches, stated_run="r"))
     steps = ({"range_id": n, "name": f"ProfilerStep#{n}", "start_ns": n * STEP_NS} for n in range(2))
     more: dict[str, Any] = {"trace_id": "t:eager", "kind": "user_annotation", "duration_ns": STEP_NS}
     insert(warehouse, "ranges", (more | step for step in steps))

@@ -44,7 +44,10 @@ WAVES = "launch__waves_per_multiprocessor"
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """A kernel launch; with `counters` (metric → value in base units) it was profiled, else it has a place in time."""
+    """A kernel launch; with `counters` (metric → value in base units) it was profiled, else it has a place in time.
+
+    With a process it has a number there, by which other prints of it are found.
+    """
 
     name: str
     duration: int = 1000
@@ -53,6 +56,7 @@ class Launch:
     counters: dict[str, float] | None = None
     phase: str | None = None
     kind: str = "kernel"
+    process: str | None = None
 
 
 class Captures:
@@ -107,6 +111,8 @@ def _launch(trace_id: str, index: int, launch: Launch) -> Row:
         "end_ns": None if profiled else launch.start + launch.duration,
         "duration_ns": launch.duration,
         "phase": launch.phase,
+        "process": launch.process,
+        "correlation_id": None if launch.process is None else index,
         **_extents(launch),
     }
 

@@ -170,7 +170,7 @@ def test_command_prints_the_line_alone(database: Database) -> None:
 
 def test_command_coverage(database: Database) -> None:
     printed, notes = run(database, "coverage", "--csv")
-    assert printed.splitlines()[0].startswith("trace,signature_id,short_name,")
+    assert printed.splitlines()[0].startswith("trace,timing,signature_id,short_name,")
     assert "0 of 4 kernels covered, 0.0 % of their time" in notes
 
 

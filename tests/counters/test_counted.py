@@ -13,21 +13,19 @@ from tests.counters.captures import GEMM, MUL_NSYS, Captures, Launch
 WORK = (Launch(GEMM, 700, start=0), Launch(MUL_NSYS, 300, start=900))
 TOTAL = 1000
 MORE = (*WORK, Launch("[CUDA memset]", 50, start=2000, kind="memset"))
-CAPTURE = {"run": "job", "era": "sqlite 3.20.2"}
-TABLE = {"run": "job", "era": "cuda_gpu_trace csv"}
+CAPTURE = {"stated_run": "job", "era": "sqlite 3.20.2"}
+TABLE = {"stated_run": "job", "era": "cuda_gpu_trace csv"}
 
 
 def counted(warehouse: Warehouse) -> dict[str, bool]:
-    rows = warehouse.query("SELECT trace, counted FROM trace_overview").to_pylist()
-    return {row["trace"]: row["counted"] for row in rows}
+    rows = warehouse.query("SELECT trace, is_primary FROM trace_overview").to_pylist()
+    return {row["trace"]: row["is_primary"] for row in rows}
 
 
 def total(warehouse: Warehouse) -> dict[str, Any]:
     """Sums of kernel time over the run, from rollups and from launches."""
-    rollups = warehouse.query(
-        "SELECT sum(total_ns)::BIGINT AS ns FROM kernel_rollups WHERE counted AND kind = 'kernel'"
-    )
-    launches = warehouse.query("SELECT sum(duration_ns)::BIGINT AS ns FROM kernels WHERE counted AND kind = 'kernel'")
+    rollups = warehouse.query("SELECT sum(total_ns)::BIGINT AS ns FROM kernel_rollups WHERE kind = 'kernel'")
+    launches = warehouse.query("SELECT sum(duration_ns)::BIGINT AS ns FROM kernels WHERE kind = 'kernel'")
     return {"rollups": rollups.to_pylist()[0]["ns"], "launches": launches.to_pylist()[0]["ns"]}
 
 
@@ -50,21 +48,27 @@ def test_removing_it_lets_the_other_count(warehouse: Warehouse, capture: Capture
 def test_a_run_of_its_own_lets_both_count(warehouse: Warehouse, capture: Captures) -> None:
     warehouse.commit(capture("table", WORK, **TABLE))
     warehouse.commit(capture("sqlite", MORE, **CAPTURE))
-    warehouse.set_run("table", None)
+    warehouse.set_run("table", "another")
     assert counted(warehouse) == {"table": True, "sqlite": True}
-    warehouse.set_run("table", "job")
+    assert total(warehouse) == {"rollups": 2 * TOTAL, "launches": 2 * TOTAL}
+    warehouse.set_run("table", None)
     assert counted(warehouse) == {"table": False, "sqlite": True}
 
 
 def test_pytorch_counts_before_others(warehouse: Warehouse, capture: Captures) -> None:
+    """It knows the operators. What it missed stays: a launch that only the other has ran, too."""
     warehouse.commit(capture("sqlite", MORE, **CAPTURE))
-    warehouse.commit(capture("pytorch", WORK, run="job", source="pytorch"))
+    warehouse.commit(capture("pytorch", WORK, stated_run="job", source="pytorch"))
+    found = warehouse.query("SELECT DISTINCT kind, trace FROM kernels ORDER BY ALL").to_pylist()
+    assert found == [{"kind": "kernel", "trace": "pytorch"}, {"kind": "memset", "trace": "sqlite"}]
+    warehouse.commit(capture("sqlite", WORK, **CAPTURE), replace=True)
     assert counted(warehouse) == {"sqlite": False, "pytorch": True}
+    assert total(warehouse) == {"rollups": TOTAL, "launches": TOTAL}
 
 
 def test_stages_of_a_pytorch_run_all_count(warehouse: Warehouse, capture: Captures) -> None:
-    warehouse.commit(capture("prefill", WORK, run="job", source="pytorch", era="a"))
-    warehouse.commit(capture("decode", MORE[:1], run="job", source="pytorch", era="b"))
+    warehouse.commit(capture("prefill", WORK, stated_run="job", source="pytorch", era="a"))
+    warehouse.commit(capture("decode", (Launch(GEMM, 650, start=5000),), stated_run="job", source="pytorch", era="b"))
     assert counted(warehouse) == {"prefill": True, "decode": True}
 
 
@@ -107,20 +111,20 @@ def test_replacing_a_trace_judges_its_run_anew(warehouse: Warehouse, capture: Ca
 
 
 def reports(warehouse: Warehouse) -> set[tuple[str, str, str]]:
-    sql = "SELECT DISTINCT trace, origin, kind FROM kernel_rollups WHERE counted"
+    sql = "SELECT DISTINCT trace, origin, kind FROM kernel_rollups"
     return {(row["trace"], row["origin"], row["kind"]) for row in warehouse.query(sql).to_pylist()}
 
 
 @pytest.mark.again
 def test_the_finest_report_counts_and_sums_per_phase_never(warehouse: Warehouse, capture: Captures) -> None:
-    warehouse.commit(capture("phases", sums={"report_phase": WORK * 3}, run="job"))
+    warehouse.commit(capture("phases", sums={"report_phase": WORK * 3}, stated_run="job"))
     assert reports(warehouse) == set()
-    warehouse.commit(capture("names", sums={"report": MORE}, run="job"))
+    warehouse.commit(capture("names", sums={"report": MORE}, stated_run="job"))
     assert reports(warehouse) == {("names", "report", "kernel"), ("names", "report", "memset")}
-    warehouse.commit(capture("grids", sums={"report_grid": WORK}, run="job"))
+    warehouse.commit(capture("grids", sums={"report_grid": WORK}, stated_run="job"))
     assert reports(warehouse) == {("grids", "report_grid", "kernel"), ("names", "report", "memset")}
     assert total(warehouse)["rollups"] == TOTAL
-    warehouse.commit(capture("launches", MORE, run="job"))
+    warehouse.commit(capture("launches", MORE, stated_run="job"))
     assert reports(warehouse) == {("launches", "launches", "kernel"), ("launches", "launches", "memset")}
     assert total(warehouse) == {"rollups": TOTAL, "launches": TOTAL}
 
@@ -131,9 +135,9 @@ def test_several_reports_of_one_file(warehouse: Warehouse, capture: Captures) ->
 
 
 def test_a_report_printed_twice_counts_once(warehouse: Warehouse, capture: Captures) -> None:
-    warehouse.commit(capture("csv", sums={"report": WORK}, run="job"))
-    warehouse.commit(capture("json", sums={"report": WORK}, run="job"))
-    warehouse.commit(capture("rank-1", sums={"report": MORE[:1]}, run="job"))
+    warehouse.commit(capture("csv", sums={"report": WORK}, stated_run="job"))
+    warehouse.commit(capture("json", sums={"report": WORK}, stated_run="job"))
+    warehouse.commit(capture("rank-1", sums={"report": MORE[:1]}, stated_run="job"))
     assert total(warehouse)["rollups"] == TOTAL + 700
 
 

@@ -62,9 +62,9 @@ def test_the_best_method_excludes_weaker_ones(warehouse: Warehouse, capture: Cap
 
 
 def test_of_several_candidates_those_of_the_run(warehouse: Warehouse, capture: Captures) -> None:
-    warehouse.commit(capture("timeline", (Launch(MUL_NSYS, grid=9),), run="job"))
-    warehouse.commit(capture("ncu", profiled(10), source="ncu", run="job"))
-    warehouse.commit(capture("elsewhere", profiled(90, grid=16), source="ncu", run="other"))
+    warehouse.commit(capture("timeline", (Launch(MUL_NSYS, grid=9),), stated_run="job"))
+    warehouse.commit(capture("ncu", profiled(10), source="ncu", stated_run="job"))
+    warehouse.commit(capture("elsewhere", profiled(90, grid=16), source="ncu", stated_run="other"))
     (row,) = counters(warehouse, "timeline")
     assert (row["candidates"], row["mean"]) == (1, 10)
 
@@ -132,7 +132,7 @@ def test_counters_of_two_captures_are_compared(warehouse: Warehouse, capture: Ca
     other = Launch(GEMM, counters={SM: 50, MEMORY: 10})
     for trace, launches in (("a", profiled(10, 30)), ("b", (*profiled(90), other))):
         both = tuple(dataclasses.replace(one, counters={MEMORY: 10, **(one.counters or {})}) for one in launches)
-        warehouse.commit(capture(trace, both, source="ncu", run=trace))
+        warehouse.commit(capture(trace, both, source="ncu", stated_run=trace))
     sql = "SELECT kernel IS NULL AS whole, n_before, n_after, mean_before, mean_after FROM diff_metrics('a', 'b')"
     found = warehouse.query(f"{sql} WHERE title = 'SM throughput' ORDER BY 1, mean_after").to_pylist()
     assert [tuple(row.values()) for row in found] == [

@@ -40,7 +40,7 @@ def printed_twice(tmp_path: Path) -> Database:
 
 @pytest.mark.again
 def test_a_report_printed_twice_counts_once(printed_twice: Database) -> None:
-    counted = {row["trace"]: row["counted"] for row in printed_twice.sql("FROM trace_overview")}
+    counted = {row["trace"]: row["is_primary"] for row in printed_twice.sql("FROM trace_overview")}
     assert counted == {"raw": True, "details": False}
     rows = printed_twice.sql("SELECT DISTINCT launches FROM signature_counters").rows()
     assert rows == [{"launches": 1}]
@@ -59,28 +59,30 @@ def test_reports_and_comparisons_leave_the_other_print_out(printed_twice: Databa
     assert {(row["n_before"], row["n_after"]) for row in found.classes.to_pylist()} == {(1, 1)}
 
 
-def test_the_other_print_where_only_it_is_selected(printed_twice: Database) -> None:
+def test_the_other_print_answers_with_the_launches_it_shows(printed_twice: Database) -> None:
+    """Their metrics stand at the primary launches, each from the print with most digits."""
     rows = printed_twice.bounds("ncu", traces=["details"], kernels=True).rows()
-    assert {row["trace"] for row in rows} == {"details"}
+    assert {row["trace"] for row in rows} == {"raw"}
+    assert rows == printed_twice.bounds("ncu", traces=["raw"], kernels=True).rows()
     assert len(rows) == 2
 
 
 @pytest.mark.again
 def test_prints_in_other_runs_both_count(printed_twice: Database) -> None:
     printed_twice.ingest([PAGES / "base.raw.csv.gz"], name="again", run="another job")
-    counted = {row["trace"]: row["counted"] for row in printed_twice.sql("FROM trace_overview")}
+    counted = {row["trace"]: row["is_primary"] for row in printed_twice.sql("FROM trace_overview")}
     assert counted == {"raw": True, "details": False, "again": True}
 
 
 def test_captures_with_equal_process_ids_and_other_times_both_count(warehouse: Warehouse, capture: Captures) -> None:
     """In containers every profiled process may have the same id."""
-    for name, duration in (("first", 700.0), ("second", 710.0), ("print", 700.004)):
-        launches = (Launch(GEMM, counters=FULL | {DURATION: duration}),)
-        facts = {"source": "ncu", "run": "job", "era": "ncu csv raw", "metadata": '{"report": "h"}'}
-        warehouse.commit(capture(name, launches, **facts))
-    rows = warehouse.query("SELECT trace, counted FROM trace_overview").to_pylist()
-    counted = {row["trace"]: row["counted"] for row in rows}
-    assert counted == {"first": True, "second": True, "print": False}
+    for name, duration in (("first", 700.0), ("second", 710.0), ("print", 700.0)):
+        launches = (Launch(GEMM, counters=FULL | {DURATION: duration}, process="1"),)
+        warehouse.commit(capture(name, launches, source="ncu", stated_run="job", era="ncu csv raw"))
+    rows = warehouse.query("SELECT trace, is_primary FROM trace_overview").to_pylist()
+    counted = {row["trace"]: row["is_primary"] for row in rows}
+    assert counted["second"]
+    assert sorted((counted["first"], counted["print"])) == [False, True]
 
 
 def test_launches_are_counted_and_not_their_rows(warehouse: Warehouse, capture: Captures) -> None:

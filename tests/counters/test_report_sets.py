@@ -36,8 +36,8 @@ def folder(warehouse: Warehouse, capture: Captures) -> Database:
     """A folder of files that were ingested as one run: counters of two models of GPU, and a timeline on one of them."""
     for number, name in enumerate(("here", "details", "there")):
         counted = Launch(GEMM, 700, counters=FULL | {DURATION: 700.0 + number}, grid=8 + number)
-        warehouse.commit(capture(name, (counted,), source="ncu", run="folder"))
-    warehouse.commit(capture("timeline", (Launch(GEMM, 700),), run="folder"))
+        warehouse.commit(capture(name, (counted,), source="ncu", stated_run="folder"))
+    warehouse.commit(capture("timeline", (Launch(GEMM, 700),), stated_run="folder"))
     database = kerneldb.open(warehouse.path)
     for name, (gpu, arch) in GPUS.items():
         database.sql(DESCRIBED, {"trace": name, "gpu": gpu, "arch": arch}, write=True)
@@ -85,7 +85,7 @@ def test_queries_name_every_trace(warehouse: Warehouse, capture: Captures) -> No
     names = [f"set {number:02}" for number in range(30)]
     for number, name in enumerate(names):
         counted = Launch(GEMM, 700, counters=FULL | {DURATION: 700.0 + number})
-        warehouse.commit(capture(name, (counted,), source="ncu", run="many"))
+        warehouse.commit(capture(name, (counted,), source="ncu", stated_run="many"))
     database = kerneldb.open(warehouse.path)
     report = gather.single(database, ["many"])
     (section,) = (part for part in report.sections if part.title == "Kernel classes")

@@ -15,8 +15,8 @@ from tests.counters.captures import GEMM, MUL_NCU, MUL_NSYS, SM, Captures, Launc
 TIMELINE = (Launch(GEMM, 700, start=0), Launch(MUL_NSYS, 300, start=900, phase="decode"))
 PROFILED = (Launch(GEMM, 5_000_000, counters={SM: 40.0}), Launch(MUL_NCU, 9_000_000, counters={SM: 10.0}))
 SHOWING = {
-    "kernels",
-    "kernel_rollups",
+    "all_launches",
+    "all_rollups",
     "signature_calls",
     "trace_overview",
     "launch_counters",
@@ -47,9 +47,9 @@ def contents(empty_file: Path, tmp_path_factory: pytest.TempPathFactory) -> tupl
     """What each view shows of a timeline, and with a profiled run of the same job beside it."""
     folder = tmp_path_factory.mktemp("sums")
     warehouse, capture = Warehouse(shutil.copy(empty_file, folder)), Captures(folder / "spools")
-    warehouse.commit(capture("running", TIMELINE, run="job"))
+    warehouse.commit(capture("running", TIMELINE, stated_run="job"))
     before = {name: content(warehouse, name) for name in views()}
-    warehouse.commit(capture("profiled", PROFILED, run="job", source="ncu"))
+    warehouse.commit(capture("profiled", PROFILED, stated_run="job", source="ncu"))
     return before, {name: content(warehouse, name) for name in views()}
 
 
@@ -59,8 +59,24 @@ def test_profiled_times_change_no_view(contents: tuple[Contents, Contents], name
     assert after[name] == before[name]
 
 
-def test_profiled_rollups_do_not_count(warehouse: Warehouse, capture: Captures) -> None:
-    warehouse.commit(capture("profiled", PROFILED, source="ncu"))
-    rows: list[dict[str, Any]] = warehouse.query("SELECT DISTINCT counted, timing FROM kernel_rollups").to_pylist()
-    assert rows == [{"counted": False, "timing": "profiled"}]
-    assert warehouse.query("FROM top_kernels('kernels')").num_rows == 0
+def summed(warehouse: Warehouse) -> list[dict[str, Any]]:
+    rows = warehouse.query("SELECT trace, timing, total_ns FROM top_kernels('kernels')").to_pylist()
+    assert rows == warehouse.query("SELECT trace, timing, total_ns FROM top_kernels").to_pylist()
+    return list(rows)
+
+
+def test_profiled_times_answer_where_nothing_else_does(warehouse: Warehouse, capture: Captures) -> None:
+    warehouse.commit(capture("profiled", PROFILED, source="ncu", stated_run="job"))
+    assert summed(warehouse) == [
+        {"trace": "profiled", "timing": "profiled", "total_ns": 9_000_000},
+        {"trace": "profiled", "timing": "profiled", "total_ns": 5_000_000},
+    ]
+    warehouse.commit(capture("running", TIMELINE, stated_run="job"))
+    assert summed(warehouse) == [
+        {"trace": "running", "timing": "timeline", "total_ns": 700},
+        {"trace": "running", "timing": "timeline", "total_ns": 300},
+    ]
+    primary = warehouse.query("SELECT DISTINCT timing, is_primary FROM all_rollups ORDER BY ALL").to_pylist()
+    assert primary == [{"timing": "profiled", "is_primary": False}, {"timing": "timeline", "is_primary": True}]
+    warehouse.remove("running")
+    assert [row["timing"] for row in summed(warehouse)] == ["profiled", "profiled"]

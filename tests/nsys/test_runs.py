@@ -1,7 +1,8 @@
-"""Prints and exports of one capture meet in one run, and its work counts once."""
+"""Prints and exports of one capture: which of them answers, and what a user is told of the others."""
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 TOTAL = sum(one.duration for one in exports.KERNELS)
 COUNTED = """
     SELECT origin, sum(n)::BIGINT AS n, sum(total_ns)::BIGINT AS total_ns
-    FROM kernel_rollups WHERE counted AND kind = 'kernel' GROUP BY origin
+    FROM kernel_rollups WHERE kind = 'kernel' GROUP BY origin
 """
 FILES = (
     "r23_cuda_gpu_kern_sum.tsv",
@@ -55,8 +56,8 @@ def test_the_best_print_of_a_run_counts(tmp_path: Path, capture: Path) -> None:
     exports.build(capture / "r23.sqlite", "2023.4")
     database.ingest([capture])
     assert counted(database) == [("launches", len(exports.KERNELS), TOTAL)]
-    runs = database.sql("SELECT DISTINCT run FROM traces").to_arrow().to_pylist()
-    assert runs == [{"run": "run/r23"}]
+    runs = database.sql("SELECT DISTINCT run FROM traces WHERE name NOT LIKE '%_mem_size_sum'").to_arrow().to_pylist()
+    assert len(runs) == 1
 
 
 def test_a_capture_with_all_reports_counts_each_kernel_once(tmp_path: Path, root: Path) -> None:
@@ -65,29 +66,30 @@ def test_a_capture_with_all_reports_counts_each_kernel_once(tmp_path: Path, root
     assert counted(database) == [("launches", len(exports.KERNELS), TOTAL)]
 
 
-def test_a_renamed_export_is_told_and_counts_once_with_one_run(tmp_path: Path, root: Path) -> None:
+def test_a_renamed_export_is_told_and_counts_once(tmp_path: Path, root: Path) -> None:
     database = kerneldb.open(tmp_path / "k.duckdb")
     exports.build(tmp_path / "first.sqlite", "2023.4")
     shutil.copyfile(root / "tests" / "fixtures" / "nsys" / "console_2023.4.csv", tmp_path / "terminal.txt")
     (first,) = database.ingest([tmp_path / "first.sqlite"])
     (second,) = database.ingest([tmp_path / "terminal.txt"])
-    run = f"{tmp_path.name}/first"
-    assert first.same_work is None
-    assert second.same_work == ("first", run)
+    assert first.linked == ()
+    (linked,) = second.linked
+    assert (linked.other, linked.relation, linked.run, linked.joined) == ("first", "print", "first", True)
     (line,) = warnings(second, IngestOptions())
-    assert line.startswith("terminal looks like another export of first: ")
-    assert line.endswith(f"(kerneldb traces terminal --run {run})")
-    assert counted(database) == [("launches", 2 * len(exports.KERNELS), 2 * TOTAL)]
-    database.set_run(["terminal"], run)
+    assert line == f"terminal: the same launches as first, summed once ({linked.evidence}; run first)"
     assert counted(database) == [("launches", len(exports.KERNELS), TOTAL)]
+    database.set_run(["terminal"], "another")
+    database.set_run(["first"], "one")
+    assert counted(database) == [("launches", 2 * len(exports.KERNELS), 2 * TOTAL)]
 
 
-def test_other_work_and_the_same_run_are_no_news(tmp_path: Path, capture: Path) -> None:
+def test_other_work_is_no_news(tmp_path: Path) -> None:
     database = kerneldb.open(tmp_path / "k.duckdb")
-    exports.build(tmp_path / "other.sqlite", "2023.4", kernels=exports.KERNELS[:-1])
-    outcomes = database.ingest([tmp_path / "other.sqlite", capture])
-    assert len(outcomes) == 1 + len(FILES)
-    assert [outcome.same_work for outcome in outcomes] == [None] * len(outcomes)
+    exports.build(tmp_path / "other.sqlite", "2023.4", kernels=exports.KERNELS[:-1], memory=(), calls=(), ranges=())
+    kernels = [dataclasses.replace(one, start=one.start + 11, duration=one.duration + 7) for one in exports.KERNELS]
+    exports.build(tmp_path / "r23.sqlite", "2023.4", kernels=kernels, memory=(), calls=(), ranges=())
+    outcomes = database.ingest([tmp_path])
+    assert [outcome.linked for outcome in outcomes] == [(), ()]
 
 
 @pytest.mark.parametrize("where", [None, "kind = 'kernel'"])
@@ -107,8 +109,9 @@ def test_a_named_trace_shows_its_figures_though_another_counts(
         (row,) = database.top("trace", where=where, traces=names).rows()
         assert row["trace"] == (best if best in names else other)
         assert row["n"] == whole
-    assert database.counted_instead([best]) == []
-    assert database.counted_instead([other]) == [(other, "run/r23", best)]
+    (run,) = {row["run"] for row in database.traces().rows() if row["trace"] in (best, other)}
+    assert database.repeated_by([best]) == []
+    assert database.repeated_by([other]) == [(other, run, best)]
 
 
 def test_sums_that_are_named_count_among_themselves(tmp_path: Path, capture: Path) -> None:
@@ -118,11 +121,13 @@ def test_sums_that_are_named_count_among_themselves(tmp_path: Path, capture: Pat
     (grid,) = [row["trace"] for row in database.traces().rows() if row["trace"].startswith("r23_cuda_gpu_kern_gb")]
     (row,) = database.top("kind", traces=[sums]).rows()
     assert (row["n"], row["total_ns"]) == (len(exports.KERNELS), TOTAL)
-    (row,) = database.top("trace", traces=[sums, grid]).rows()
-    assert (row["trace"], row["total_ns"]) == (grid, TOTAL)
+    for names in ([sums, grid], [grid, sums]):
+        (row,) = database.top("trace", traces=names).rows()
+        assert (row["trace"], row["total_ns"]) == (names[0], TOTAL)
     outcome = CliRunner().invoke(cli, ["--db", str(tmp_path / "k.duckdb"), "top", "--trace", sums, "--csv"])
     assert "void gemm" in outcome.stdout or "gemm" in outcome.stdout
-    assert f"{sums} repeats work of r23_cuda_gpu_trace (run run/r23)" in outcome.stderr
+    told = f"{sums} holds the same launches as r23_cuda_gpu_trace (run r23_cuda_gpu_trace)"
+    assert told in outcome.stderr
 
 
 def test_a_condition_says_which_traces_it_leaves_out(tmp_path: Path, capture: Path) -> None:

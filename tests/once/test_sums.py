@@ -14,7 +14,6 @@ import pytest
 import kerneldb
 from kerneldb.api import Database
 from kerneldb.api.ingestion import IngestOptions
-from kerneldb.api.queries import KEYS
 from tests.conftest import made_once
 from tests.once import plain, samples
 from tests.once.samples import Collection
@@ -93,19 +92,12 @@ def hold_built_in(database: Database) -> None:
 def check_built_in_sums(database: Database, expected: dict[str, plain.Sum]) -> None:
     categories = database.sql("SELECT timing, sum(n) AS n, sum(total_ns) AS total_ns FROM categories GROUP BY ALL")
     assert by_timing(categories.rows()) == expected
-    gpu_time = database.sql("SELECT timing, sum(n) AS n, sum(total_ns) AS total_ns FROM gpu_time GROUP BY ALL").rows()
-    assert set(by_timing(gpu_time).items()) <= set(expected.items())
-    assert plain.TIMELINE not in expected or plain.TIMELINE in by_timing(gpu_time)
-    check_top(database, expected)
-
-
-def check_top(database: Database, expected: dict[str, plain.Sum]) -> None:
-    if "timing" in KEYS:
-        assert by_timing(database.top("timing").rows()) == expected
-        return
-    summed = {row["name"] for row in database.sql("SELECT name FROM traces WHERE launches = 0").rows()}
-    rows = [row for row in database.top("trace").rows() if row["trace"] not in summed]
-    assert sum(row["total_ns"] or 0 for row in rows) == sum(value.total_ns for value in expected.values())
+    of_devices = "SELECT coalesce(sum(n), 0) AS n, coalesce(sum(total_ns), 0) AS total_ns FROM gpu_time"
+    (busy,) = database.sql(of_devices).rows()
+    placed = "SELECT count(*) AS n, coalesce(sum(duration_ns), 0) AS total_ns FROM kernels WHERE end_ns IS NOT NULL"
+    (placed_sum,) = database.sql(f"{placed} AND timing = '{plain.TIMELINE}'").rows()
+    assert busy == placed_sum
+    assert by_timing(database.top("timing").rows()) == expected
 
 
 def by_timing(rows: Iterable[dict[str, Any]]) -> dict[str, plain.Sum]:

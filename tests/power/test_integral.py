@@ -66,6 +66,7 @@ def logged_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "traces",
         [{"trace_id": "t:log", "name": "log", "kind": "power", "source": "nvidia-smi", "clock": "epoch"}],
     )
+    made.set_run("log", None)
     insert(made, "power_samples", [sample(number) for number in range(120)])
     return made.path
 
@@ -225,11 +226,15 @@ def test_another_model_of_gpu_is_another_gpu(warehouse: Warehouse) -> None:
     assert logs(warehouse) == [(None, None, None, "no power samples of its time and GPU")]
 
 
-def test_runs_that_are_both_named_stay_apart(warehouse: Warehouse) -> None:
-    warehouse.query("UPDATE traces SET run = 'a' WHERE name = 'model'", write=True)
+def test_runs_that_are_both_stated_stay_apart(warehouse: Warehouse) -> None:
+    assert rows(warehouse, "SELECT run FROM power_series") == [{"run": "log"}]
     assert logs(warehouse) == [("log", 0, "device number", None)]
-    warehouse.query("UPDATE traces SET run = 'b' WHERE name = 'log'", write=True)
+    warehouse.set_run("model", "a")
+    assert logs(warehouse) == [("log", 0, "device number", None)]
+    warehouse.set_run("log", "b")
     assert logs(warehouse)[0][0] is None
+    warehouse.set_run("log", "a")
+    assert logs(warehouse) == [("log", 0, "device number", None)]
 
 
 def test_clock_that_is_no_wall_clock(warehouse: Warehouse) -> None:

@@ -172,8 +172,10 @@ def filled_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(path: Path) -> None:
         warehouse, make_trace = Warehouse.create_or_open(path), Traces(tmp_path_factory.mktemp("filled"))
         warehouse.commit(make_trace("one", default_phase="prefill"))
-        warehouse.commit(make_trace("two", MIXED[1:], run="job"))
-        warehouse.commit(make_trace("three", (Launch("gemm", 5, 70), Launch("gemm", 100, 80, grid=3)), run="job"))
+        later = tuple(dataclasses.replace(launch, start=launch.start + 1_000) for launch in MIXED[1:])
+        warehouse.commit(make_trace("two", later, stated_run="job"))
+        launches = (Launch("gemm", 5, 70), Launch("gemm", 100, 80, grid=3))
+        warehouse.commit(make_trace("three", launches, stated_run="job"))
 
     return made_once(tmp_path_factory, "filled.duckdb", make)
 

@@ -20,7 +20,8 @@ import pytest
 from kerneldb.batch import Manifest
 from kerneldb.errors import TraceExistsError, UsageError, WarehouseError
 from kerneldb.warehouse import Warehouse
-from kerneldb.warehouse.commit import TABLES, free_name
+from kerneldb.warehouse.commit import TABLES
+from kerneldb.warehouse.runs import free_name
 from tests.warehouse.conftest import Launch, Traces
 
 Make = Callable[..., Manifest]
@@ -63,9 +64,10 @@ def test_trace_row_is_completed(warehouse: Warehouse, make_trace: Make) -> None:
     row = one(warehouse, "SELECT * EXCLUDE (ingested_at), ingested_at > TIMESTAMP '2020-01-01' AS dated FROM traces")
     known = {key: value for key, value in row.items() if value is not None}
     facts = {"trace_id": "t:one", "name": "one", "kind": "timeline", "source": "pytorch", "label": "x", "rank": 3}
-    assert known == facts | {"launches": 11, "launches_start_ns": 0, "launches_end_ns": 623, "dated": True}
+    derived = {"run": "one", "primary_timing": "timeline", "is_primary": True}
+    assert known == facts | derived | {"launches": 11, "launches_start_ns": 0, "launches_end_ns": 623, "dated": True}
     assert one(warehouse, "SELECT tags['batch'] AS batch FROM trace_overview") == {"batch": "8"}
-    assert warehouse.query("FROM kernels", where="tags['batch'] = '8'").num_rows == 11
+    assert warehouse.query("FROM kernels", where="tags['batch'] = '8'").num_rows == 10
 
 
 def test_names_are_unique(warehouse: Warehouse, make_trace: Make) -> None:
@@ -119,10 +121,10 @@ def test_zero_duration_has_a_bin(warehouse: Warehouse, make_trace: Make, launch:
 def test_replace_writes_anew_and_keeps_what_users_set(
     warehouse: Warehouse, make_trace: Make, launch: type[Any]
 ) -> None:
-    warehouse.commit(make_trace("one", label="first", run="folder"), tags={"batch": "8"})
+    warehouse.commit(make_trace("one", label="first", stated_run="folder"), tags={"batch": "8"})
     warehouse.rename("one", "mine")
     warehouse.set_run("mine", "job")
-    again = make_trace("one", (launch("gemm", 0, 7, grid=9),), run="folder")
+    again = make_trace("one", (launch("gemm", 0, 7, grid=9),), stated_run="folder")
     assert warehouse.commit(again, replace=True)
     row = one(warehouse, "SELECT trace, run, label, launches, tags['batch'] AS batch FROM trace_overview")
     assert row == {"trace": "mine", "run": "job", "label": "first", "launches": 1, "batch": "8"}

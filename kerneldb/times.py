@@ -1,0 +1,257 @@
+"""The one guard against bad times that all rows of a trace pass through, see `Spool.write`.
+
+A clock that jumped, a counter that wrapped or a damaged record gives times that no GPU and no host can have had. Such
+a value is refused for its event alone: the row stays, what cannot be true in it is NULL, and the report counts it.
+Refused are durations below zero, above `LONGEST_NS`, or of what starts inside the window that the file itself states
+and ends more than `SLACK_NS` after it; and times beyond `LATEST_NS`. What starts after the window keeps its duration:
+there the clocks of GPU and host disagree, which says nothing of lengths. `schemas/store/times.sql` has the same rules
+for rows that are stored already.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import polars as pl
+
+LONGEST_NS: Final = 7 * 86_400 * 10**9
+"""Seven days: no GPU work lasts that long (profilers record minutes: an hour is gigabytes), and sums of durations then
+fit into 64 bits."""
+LATEST_NS: Final = 1 << 61
+"""73 years from the beginning of the clock: the difference of two such times, and its double, fit into 64 bits."""
+SLACK_NS: Final = 10**9
+"""A kernel may end a little after the recording does."""
+SATURATED: Final = 9 * 10**18
+"""What stands for a number that 64 bits do not hold: refused, as the number itself would be."""
+DAYS: Final = LONGEST_NS // (86_400 * 10**9)
+NEGATIVE: Final = "with a negative duration"
+LONG: Final = f"longer than {DAYS} days"
+LATE: Final = "that ends after the recorded window"
+NO_CLOCK: Final = "with a time that no clock shows"
+SPANS: Final[Mapping[str, str]] = {
+    "launches": "launch",
+    "ops": "operator",
+    "api_calls": "API call",
+    "ranges": "range",
+}
+"""Table whose rows have a start and a duration → what a row is."""
+IN_WINDOW: Final = ("launches", "ops", "api_calls")
+"""A range may have been opened for longer than what was recorded of it."""
+MOMENTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "memory_events": ("allocation or release", ("ts_ns",)),
+    "samples": ("sample", ("ts_ns",)),
+    "power_samples": ("power reading", ("ts_ns", "epoch_ns")),
+}
+REASON: Final = "refused_for"
+SUMS: Final = ("total_ns", "min_ns", "max_ns", "median_ns", "sum_squares_ns2")
+
+Window = tuple[int | None, int | None]
+"""First start and last end in ns; None for no event."""
+Example = tuple[str | None, str]
+"""Signature (where the name stands elsewhere), and name or value."""
+
+
+def kept_time(column: str) -> pl.Expr:
+    """The times of `column`; NULL where one is refused."""
+    return pl.when(pl.col(column).is_between(-LATEST_NS, LATEST_NS)).then(pl.col(column))
+
+
+def kept_duration(start: str, duration: pl.Expr, window_end_ns: int | None = None) -> pl.Expr:
+    """`duration` (ns) of what starts at the column `start`; NULL where it is refused."""
+    kept = duration.is_between(0, LONGEST_NS)
+    if window_end_ns is not None:
+        kept &= ~_is_late(start, duration, window_end_ns).fill_null(value=False)
+    return pl.when(kept).then(duration)
+
+
+def _is_late(start: str, duration: pl.Expr, window_end_ns: int) -> pl.Expr:
+    inside = pl.col(start).is_between(-LATEST_NS, window_end_ns)
+    return inside & (duration > pl.lit(window_end_ns + SLACK_NS) - pl.col(start))
+
+
+def span(frame: pl.DataFrame, start: str, duration: pl.Expr, window_end_ns: int | None = None) -> Window:
+    """First start and last end of the rows of `frame`, without what is refused."""
+    if frame.is_empty():
+        return None, None
+    begin = kept_time(start)
+    end = begin + kept_duration(start, duration, window_end_ns).fill_null(0)
+    row: Window = frame.select(begin.min().alias("start"), end.max().alias("end")).row(0)
+    return row
+
+
+def between(start: str = "start_ns", end: str = "end_ns") -> pl.Expr:
+    """The duration from column to column; NULL where the start is refused, far too large or negative for a bad end."""
+    return pl.when(pl.col(start).is_between(-LATEST_NS, LATEST_NS)).then(pl.col(end) - pl.col(start))
+
+
+def widened(one: Window, other: Window) -> Window:
+    """The window that holds both."""
+    starts = [start for start in (one[0], other[0]) if start is not None]
+    ends = [end for end in (one[1], other[1]) if end is not None]
+    return min(starts, default=None), max(ends, default=None)
+
+
+def whole_ns(value: float | None) -> int | None:
+    """`value` as whole nanoseconds; what 64 bits do not hold stays far too large, so that it is refused and counted."""
+    if value is None or math.isnan(value):
+        return None
+    return round(max(-float(SATURATED), min(value, float(SATURATED))))
+
+
+def fitting(value: int | None) -> int | None:
+    """`value` within 64 bits; what they do not hold stays far too large."""
+    return None if value is None else max(-SATURATED, min(value, SATURATED))
+
+
+@dataclasses.dataclass(slots=True)
+class Guard:
+    """Takes bad times out of frames, and counts them by reason.
+
+    `window_end_ns` is the end of the recording as the file itself states it, where it does: set before rows are
+    written. `counts` maps a reason to the number of events and an example.
+    """
+
+    window_end_ns: int | None = None
+    counts: dict[str, tuple[int, Example]] = dataclasses.field(default_factory=dict)
+
+    def until(self, window_end_ns: int | None) -> None:
+        """Take the end of the recording; a bad one says nothing."""
+        if window_end_ns is not None and abs(window_end_ns) <= LATEST_NS:
+            self.window_end_ns = window_end_ns
+
+    def checked(self, table: str, frame: pl.DataFrame) -> pl.DataFrame:
+        """`frame` of rows for `table`, with NULL for times that are refused. Costs one pass where there are none."""
+        if table in SPANS:
+            return self._spans(table, frame)
+        if table in MOMENTS:
+            what, columns = MOMENTS[table]
+            return self._moments(frame, what, [name for name in columns if name in frame.columns])
+        return self._sums(frame) if table == "rollups" else frame
+
+    def _spans(self, table: str, frame: pl.DataFrame) -> pl.DataFrame:
+        frame = self._own(table, frame) if "duration_ns" in frame.columns else frame
+        if table != "launches":
+            return frame
+        frame = self._moments(frame, "launch in a queue", [name for name in ("queued_ns",) if name in frame.columns])
+        return self._calls(frame)
+
+    def _own(self, table: str, frame: pl.DataFrame) -> pl.DataFrame:
+        """Start, duration and end of the rows themselves."""
+        until = self.window_end_ns if table in IN_WINDOW else None
+        told = _told(frame, "start_ns", "duration_ns", until)
+        if told is None:
+            return frame
+        self._count(told, SPANS[table], "start_ns", "duration_ns")
+        kept = _kept(frame, "start_ns", "duration_ns", until)
+        if "end_ns" in frame.columns:
+            kept.append(pl.when(pl.col(REASON).is_null()).then("end_ns").alias("end_ns"))
+        return told.with_columns(kept).drop(REASON)
+
+    def _calls(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The call behind a launch: counted here only where it has no row of its own in `api_calls`."""
+        if "launch_duration_ns" not in frame.columns:
+            return self._moments(frame, "launching call", [one for one in ("launch_start_ns",) if one in frame.columns])
+        told = _told(frame, "launch_start_ns", "launch_duration_ns", self.window_end_ns)
+        if told is None:
+            return frame
+        alone = told.filter(pl.col("api_index").is_null()) if "api_index" in frame.columns else told
+        self._count(alone, "launching call", "launch_start_ns", "launch_duration_ns")
+        kept = _kept(frame, "launch_start_ns", "launch_duration_ns", self.window_end_ns)
+        return told.with_columns(kept).drop(REASON)
+
+    def _moments(self, frame: pl.DataFrame, what: str, columns: list[str]) -> pl.DataFrame:
+        bad = {name: ~pl.col(name).is_between(-LATEST_NS, LATEST_NS) for name in columns}
+        refused = frame.filter(_any(bad.values())) if columns else frame.clear()
+        if refused.is_empty():
+            return frame
+        value = refused.select(pl.coalesce(pl.when(flag).then(pl.col(name)) for name, flag in bad.items())).item(0, 0)
+        self._add(f"{what} {NO_CLOCK}", refused.height, (None, f"{value:,} ns"))
+        return frame.with_columns(kept_time(name).alias(name) for name in columns)
+
+    def _sums(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Sums of which one is impossible are all left out: the others hold the same durations."""
+        present = [name for name in SUMS if name in frame.columns]
+        limits = _limits()
+        negative = _any(pl.col(name) < 0 for name in present)
+        bad = negative | _any((pl.col(name) > limits[name]) & ~_is_nan(name) for name in present)
+        if not present or not frame.select(bad.any()).item():
+            return frame
+        reason = pl.when(negative).then(pl.lit(NEGATIVE)).when(bad).then(pl.lit(LONG))
+        told = frame.with_columns(reason.alias(REASON))
+        self._count(told, "sum over launches", "total_ns", "total_ns")
+        kept = [pl.when(pl.col(REASON).is_null()).then(pl.col(name)).alias(name) for name in present]
+        if "timed" in frame.columns:
+            kept.append(pl.when(pl.col(REASON).is_null()).then("timed").otherwise(0).alias("timed"))
+        return told.with_columns(kept).drop(REASON)
+
+    def _count(self, told: pl.DataFrame, what: str, start: str, duration: str) -> None:
+        refused = told.filter(pl.col(REASON).is_not_null())
+        for (reason,), rows in refused.partition_by(REASON, as_dict=True, maintain_order=True).items():
+            value = start if reason == NO_CLOCK and start in rows.columns else duration
+            self._add(f"{what} {reason}", rows.height, _example(rows, value))
+
+    def _add(self, reason: str, n: int, example: Example) -> None:
+        before, kept = self.counts.get(reason, (0, example))
+        self.counts[reason] = (before + n, kept)
+
+    def taken(self) -> Iterator[tuple[str, int, Example]]:
+        """Reason, number and example of all that was refused so far, once."""
+        counts, self.counts = self.counts, {}
+        return ((reason, n, example) for reason, (n, example) in counts.items())
+
+
+def _told(frame: pl.DataFrame, start: str, duration: str, until: int | None) -> pl.DataFrame | None:
+    """`frame` with the column `REASON`, NULL where a row is as it should be; None where all are."""
+    facts = _facts(frame, start, duration, until)
+    if not frame.select(_any(facts.values()).any()).item():
+        return None
+    reason = pl.lit(None, dtype=pl.String)
+    for name, bad in reversed(facts.items()):
+        reason = pl.when(bad.fill_null(value=False)).then(pl.lit(name)).otherwise(reason)
+    return frame.with_columns(reason.alias(REASON))
+
+
+def _facts(frame: pl.DataFrame, start: str, duration: str, until: int | None) -> dict[str, pl.Expr]:
+    """Why a row may be refused → whether it is; of several reasons the first counts."""
+    length = pl.col(duration)
+    found = {NEGATIVE: length < 0, LONG: length > LONGEST_NS}
+    if start not in frame.columns:
+        return found
+    no_clock = ~pl.col(start).is_between(-LATEST_NS, LATEST_NS)
+    if duration == "duration_ns" and "end_ns" in frame.columns:
+        alone = length.is_null() & ~pl.col("end_ns").is_between(-LATEST_NS, LATEST_NS)
+        no_clock = no_clock.fill_null(value=False) | alone
+    late = {} if until is None else {LATE: _is_late(start, length, until)}
+    return {NO_CLOCK: no_clock, **found, **late}
+
+
+def _kept(frame: pl.DataFrame, start: str, duration: str, until: int | None) -> list[pl.Expr]:
+    has_start = start in frame.columns
+    kept = kept_duration(start, pl.col(duration), until if has_start else None).alias(duration)
+    return [kept, kept_time(start).alias(start)] if has_start else [kept]
+
+
+def _any(conditions: Iterable[pl.Expr]) -> pl.Expr:
+    return pl.any_horizontal([condition.fill_null(value=False) for condition in conditions])
+
+
+def _is_nan(name: str) -> pl.Expr:
+    return pl.col(name).cast(pl.Float64).is_nan()
+
+
+def _limits() -> dict[str, pl.Expr]:
+    """The largest that each sum over `n` launches can be. In floating point: n × 7 days may not fit into 64 bits."""
+    n, longest = pl.col("n").cast(pl.Float64), pl.lit(float(LONGEST_NS))
+    single = dict.fromkeys(("min_ns", "max_ns", "median_ns"), longest)
+    return {"total_ns": n * longest, **single, "sum_squares_ns2": n * longest * longest}
+
+
+def _example(rows: pl.DataFrame, value: str) -> Example:
+    number = rows[value][0] if value in rows.columns else None
+    text = "unknown" if number is None else f"{number:,} ns"
+    if "name" in rows.columns:
+        return None, f"{rows['name'][0]}: {text}"
+    return rows["signature_id"][0] if "signature_id" in rows.columns else None, text

@@ -1,0 +1,509 @@
+"""A database that release 0.1.0 left opens, migrates, and answers the same, but where its answers were wrong.
+
+The database and the answers were made by the code of that release (tests/fixtures/make_database_0_1_0.py): nothing here
+is the code's own output. What may differ stands in CHANGES, each with its reason, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import fnmatch
+import hashlib
+import json
+import lzma
+import math
+import stat
+import subprocess
+import sys
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import pytest
+from click.testing import CliRunner
+
+import kerneldb
+from kerneldb.cli import cli
+from kerneldb.errors import KerneldbError, WarehouseLockedError
+from kerneldb.warehouse import migrate
+from tests.conftest import made_once
+from tests.fixtures.make_database_0_1_0 import Answer, ask, told
+
+FIXTURES: Final = Path(__file__).parents[1] / "fixtures"
+Row = dict[str, Any]
+
+
+def unpacked(name: str) -> bytes:
+    return lzma.decompress((FIXTURES / name).read_bytes())
+
+
+ASKED: Final[dict[str, dict[str, Any]]] = json.loads(unpacked("answers-0.1.0.json.xz"))
+"""Name → question (SQL, or the words of a command) and the answer of 0.1.0."""
+DAMAGED: Final = ("damaged-absurd", "damaged-negative")
+NAMESAKES: Final = ("first-rank0", "second-rank0")
+"""Rank 0 of two jobs that know nothing of each other: 0.1.0 made one run of them, after their folders."""
+PRINTS: Final = ("r23_cuda_gpu_trace_base", "r23_cuda_gpu_trace (2)", "base")
+"""Further prints of reports that are there already: names without templates, JSON, other digits."""
+FINEST: Final = "fp.raw"
+"""The print with most digits of a report that 0.1.0 read from another one."""
+BESIDE_TIMELINE: Final = ("h200-roofline",)
+"""Counters in a run that has a timeline."""
+SUMS_OF_TIMELINE: Final = ("r23_cuda_gpu_kern_sum", "r23_cuda_gpu_mem_size_sum")
+"""Sums of a report whose launches are there."""
+LONE_SUMS: Final = ("others_cuda_gpu_kern_sum",)
+NOT_PRIMARY: Final = PRINTS + BESIDE_TIMELINE
+STATED: Final = {
+    "evening": {"stacks-memory-h200"},
+    "said": {"said-timeline", "h200-roofline"},
+    "exchanges": {"exchanges-script-rank0", "exchanges-script-rank1"},
+    "tiny-tp2": {f"tiny-tp2-{stage}-rank{rank}" for stage in ("prefill", "decode") for rank in (0, 1)},
+}
+"""Run → its traces, as `--run`, `kerneldb traces … --run` and bundle.json said."""
+UNSTATED: Final = tuple(set(ASKED["table traces"]["answer"]["name"]).difference(*STATED.values()))
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """What may differ from 0.1.0, and why.
+
+    `questions` are patterns of their names. `gone` are columns that are no more. `columns` are not compared, in all
+    rows or in those of `traces`; where there are `traces` only, their rows are not compared at all, nor are those with
+    the value of `rows` in its column, for answers that name no trace.
+    """
+
+    reason: str
+    questions: tuple[str, ...] = ("*",)
+    _: dataclasses.KW_ONLY
+    gone: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    traces: tuple[str, ...] = ()
+    rows: tuple[str, Any] | None = None
+
+    def concerns(self, question: str) -> bool:
+        """Whether it is about the question of this name."""
+        return any(fnmatch.fnmatchcase(question, pattern) for pattern in self.questions)
+
+
+CHANGES: Final = (
+    Change(
+        "absurd and negative durations are refused, and sums of them cannot overflow: with them 0.1.0 had no answers",
+        traces=DAMAGED,
+    ),
+    Change("`counted` has become `is_primary`", gone=("counted",)),
+    Change(
+        "what ran, once: no other print, and no profiled launch beside a timeline; `all_launches` has them",
+        ("view *", "macro *", "command bounds"),
+        traces=(*NOT_PRIMARY, FINEST),
+    ),
+    Change(
+        "of several prints the one with most digits answers, not the one that happened to be first",
+        ("view signature_counters", "macro diff_metrics", "macro diff_classes"),
+        columns=("mean", "min", "max", "delta", "delta_pct", "mean_before", "mean_before_ns", "mean_delta_pct"),
+    ),
+    Change(
+        "the work of a signature is what a user noted about it, in the view as in the macro",
+        ("view signature_stats",),
+        columns=("flops", "moved_bytes"),
+    ),
+    Change(
+        "sums are per phase, too, so that those of phases can be made of them",
+        ("macro launch_rollups",),
+        traces=("decoder-h200", "train-step-h200"),
+    ),
+    Change(
+        "sums of a tool beside the launches they sum are no rollups that count; `all_rollups` has them",
+        ("view kernel_rollups", "macro launch_rollups"),
+        traces=SUMS_OF_TIMELINE,
+    ),
+    Change(
+        "a sum that a tool printed is told apart by its timing",
+        ("view kernel_rollups", "table rollups"),
+        columns=("timing",),
+        traces=(*SUMS_OF_TIMELINE, *LONE_SUMS),
+    ),
+    Change("a run of sums only answers a macro as it does a view", ("macro *",), traces=LONE_SUMS),
+    Change(
+        "a folder's or a file's name proves no run: one that nobody stated is joined by evidence, else the trace alone",
+        columns=("run",),
+        traces=UNSTATED,
+    ),
+    Change(
+        "two rank 0 are two jobs: nobody waited for anybody, and no instance has launches of both",
+        ("macro collective_instances", "macro collective_waits", "macro collectives", "macro collective_replays"),
+        traces=NAMESAKES,
+        rows=("bytes", 2 * 3000),
+    ),
+    Change(
+        "quantiles of a signature are a view of their own (signature_quantiles): view and macro give the same columns",
+        ("macro signature_stats",),
+        gone=("median_ns", "p95_ns", "p99_ns"),
+    ),
+)  # fmt: skip
+"""All that may differ. What the runs are that nobody stated is tested apart."""
+
+TIMINGS: Final = frozenset({"timeline", "summed"})
+"""What 0.1.0 summed. Answers with a column `timing` have rows of profiled launches, too, apart from these."""
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """The database as 0.1.0 left it."""
+    path = tmp_path / "kernels.duckdb"
+    path.write_bytes(unpacked("kernels-0.1.0.duckdb.xz"))
+    return path
+
+
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def make(path: Path) -> None:
+        path.write_bytes(unpacked("kernels-0.1.0.duckdb.xz"))
+        kerneldb.open(path, create=False)
+
+    return made_once(tmp_path_factory, "migrated-0.1.0.duckdb", make)
+
+
+def rows(path: Path, sql: str) -> list[Row]:
+    return [dict(row) for row in kerneldb.open(path, create=False).sql(sql).rows()]
+
+
+# --- it opens and migrates ---
+
+
+def versions(path: Path) -> list[Row]:
+    return rows(path, "SELECT version, name, applied_at FROM schema_version ORDER BY version")
+
+
+def test_it_is_of_0_1_0(old: Path) -> None:
+    """Whoever makes the fixture anew with later code makes these tests worthless."""
+    with duckdb.connect(str(old), read_only=True) as con:
+        found = con.execute("SELECT version FROM schema_version ORDER BY version").fetchall()
+        assert [version for (version,) in found] == [1, 2, 3, 4, 5, 6]
+        (tags,) = con.execute("SELECT tags FROM duckdb_databases() WHERE path IS NOT NULL").fetchone() or ({},)
+        assert str(tags["storage_version"]).startswith("v1.5.0")
+
+
+def test_opening_it_migrates_it(old: Path) -> None:
+    kerneldb.open(old, create=False)
+    found = [row["version"] for row in versions(old)]
+    assert found == list(range(1, migrate.newest() + 1))
+    assert found[-1] > 6
+
+
+def test_opening_it_again_changes_nothing(old: Path) -> None:
+    kerneldb.open(old, create=False)
+    before, content = versions(old), hashlib.sha256(old.read_bytes()).digest()
+    kerneldb.open(old, create=False)
+    assert kerneldb.open(old).version().startswith(f"schema {migrate.newest()},")
+    assert versions(old) == before
+    assert hashlib.sha256(old.read_bytes()).digest() == content
+
+
+def test_the_command_migrates_it(old: Path) -> None:
+    for _ in range(2):
+        result = CliRunner().invoke(cli, ["--db", str(old), "migrate"])
+        assert result.exit_code == 0, result.output
+    assert versions(old)[-1]["version"] == migrate.newest()
+
+
+def test_any_command_migrates_it(old: Path) -> None:
+    result = CliRunner().invoke(cli, ["--db", str(old), "traces", "--json"])
+    assert result.exit_code == 0, result.output
+    assert len(json.loads(result.stdout)) == len(ASKED["table traces"]["answer"]["name"]) + len(DAMAGED)
+    assert versions(old)[-1]["version"] == migrate.newest()
+
+
+def test_it_takes_further_traces(old: Path) -> None:
+    """Written rows and derived ones fit into the tables as migration left them."""
+    database = kerneldb.open(old, create=False)
+    before = rows(old, "SELECT count(*) AS n FROM traces")
+    outcomes = database.ingest(FIXTURES / "nsys" / "r23_cuda_gpu_trace_mangled.csv")
+    assert [outcome.status for outcome in outcomes] == ["ingested"]
+    assert rows(old, "SELECT count(*) AS n FROM traces")[0]["n"] == before[0]["n"] + 1
+    assert rows(old, "SELECT count(*) AS n FROM kernels WHERE trace LIKE 'r23%'") == [{"n": 13}]
+
+
+HOLD: Final = """
+import duckdb, sys
+con = duckdb.connect(sys.argv[1], read_only=True)
+sys.stdout.write("held\\n")
+sys.stdout.flush()
+sys.stdin.read()
+"""
+
+
+def test_while_another_process_reads_it_the_wait_says_who(old: Path) -> None:
+    """A migration needs the file alone. Nothing of it happens where it cannot have it."""
+    content = old.read_bytes()
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(old)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(WarehouseLockedError, match=rf"kernels\.duckdb.*{holder.pid}"):
+            kerneldb.open(old, create=False, lock_timeout=0.2)
+        assert old.read_bytes() == content
+    assert holder.returncode == 0
+    assert kerneldb.open(old, create=False).version().startswith(f"schema {migrate.newest()},")
+
+
+def test_a_file_that_may_not_be_written_says_so(old: Path) -> None:
+    old.chmod(stat.S_IRUSR)
+    try:
+        with old.open("r+b"):
+            pytest.skip("this account may write every file")
+    except PermissionError:
+        pass
+    with pytest.raises(KerneldbError, match=r"kernels\.duckdb"):
+        kerneldb.open(old, create=False)
+
+
+def test_a_reader_before_migration_has_the_answers_of_then(old: Path) -> None:
+    """Any DuckDB client reads the file as it is: its views are its own."""
+    known = ASKED["view categories"]["answer"]
+    with duckdb.connect(str(old), read_only=True) as con:
+        sql = "SELECT sum(n)::BIGINT FROM kernel_rollups WHERE counted AND category = 'GEMM'"
+        expected = sum(n for n, category in zip(known["n"], known["category"], strict=True) if category == "GEMM")
+        assert con.execute(sql).fetchone() == (expected,)
+
+
+# --- what users said is still there ---
+
+
+def test_names_labels_and_notes(migrated: Path) -> None:
+    found = rows(migrated, "SELECT name, label, default_phase FROM traces WHERE label IS NOT NULL OR name = 'graph'")
+    assert {(row["name"], row["label"]) for row in found} == {
+        ("stacks-memory-h200", "a label"), ("said-timeline", "said of it"), ("graph", None),
+    }  # fmt: skip
+    assert rows(migrated, "SELECT DISTINCT phase FROM kernels WHERE trace = 'gfx1151'") == [{"phase": "prefill"}]
+    tags = rows(migrated, "SELECT name, key, value FROM trace_tags JOIN traces USING (trace_id)")
+    said = {(row["key"], row["value"]) for row in tags if row["name"] == "train-step-h200"}
+    assert said == {("precision", "bf16"), ("batch", "4")}
+    notes = rows(migrated, "SELECT DISTINCT author, role FROM annotations JOIN signature_notes USING (signature_id)")
+    assert notes == [{"author": "somebody", "role": "product"}]
+    flops = "SELECT DISTINCT flops, work_method FROM kernels WHERE trace = 'stacks-memory-h200' AND category = 'GEMM'"
+    assert rows(migrated, flops) == [{"flops": 2.0 * 64**3, "work_method": "annotation"}]
+
+
+def test_found_calls_and_replays(migrated: Path) -> None:
+    found = "SELECT count(*) AS n, count(op) AS ops FROM kernels WHERE trace = 'graph' AND found_by = 'inherited'"
+    assert rows(migrated, found) == [{"n": 6, "ops": 6}]
+    counts = "SELECT (SELECT count(*) FROM found_calls) AS f, (SELECT count(*) FROM replay_runs) AS r"
+    assert rows(migrated, counts) == [{"f": 6, "r": 1}]
+    replayed = "SELECT count(*) AS n FROM kernels WHERE trace LIKE 'tiny-tp2-decode%' AND replay_grade = 'L0'"
+    assert rows(migrated, replayed) == [{"n": 50}]
+
+
+def test_runs_that_were_stated(migrated: Path) -> None:
+    """By the user or by a recording. Runs after folders are nobody's word."""
+    found: dict[str, set[str]] = collections.defaultdict(set)
+    for row in rows(migrated, "SELECT name, run, stated_run FROM traces WHERE stated_run IS NOT NULL"):
+        assert row["run"] == row["stated_run"]
+        found[row["stated_run"]].add(row["name"])
+    assert found == STATED
+
+
+def test_runs_that_nobody_stated(migrated: Path) -> None:
+    """Prints of one report are one run, by their content; all others are alone."""
+    sql = "SELECT name, run FROM traces WHERE stated_run IS NULL"
+    found: dict[str, set[str]] = collections.defaultdict(set)
+    for row in rows(migrated, sql):
+        assert row["run"] is not None, row
+        found[row["run"]].add(row["name"])
+    several = {frozenset(names) for names in found.values() if len(names) > 1}
+    nsys = {"r23_cuda_gpu_trace", "r23_cuda_gpu_trace (2)", "r23_cuda_gpu_trace_base"}
+    with_times = set(SUMS_OF_TIMELINE) - {
+        "r23_cuda_gpu_mem_size_sum"
+    }  # sums of bytes are those of any capture of the program
+    assert several == {frozenset(nsys | with_times), frozenset({"base", "fp.raw"})}
+    assert all(run == name for run, names in found.items() if len(names) == 1 for name in names)
+
+
+def test_namesakes_are_two_jobs(migrated: Path) -> None:
+    found = rows(migrated, f"SELECT run, job FROM traces WHERE name IN {NAMESAKES}")
+    assert len({row["run"] for row in found}) == 2
+    waits = (
+        f"SELECT DISTINCT traced_ranks, matched, wait_ns FROM collective_waits('kernels') WHERE trace IN {NAMESAKES}"
+    )
+    assert [row for row in rows(migrated, waits) if row != {"traced_ranks": 1, "matched": 0, "wait_ns": None}] == []
+
+
+# --- answers ---
+
+
+def test_all_launches_are_the_kernels_of_then(migrated: Path) -> None:
+    """Every launch, with all that was known of it."""
+    gone = {"run", "counted"}
+    then = {name: values for name, values in ASKED["view kernels"]["answer"].items() if name not in gone}
+    now = ask(migrated, f"FROM all_launches WHERE trace NOT IN {DAMAGED}")
+    assert set(then) <= set(now)
+    assert "\n".join(differences(then, {name: now[name] for name in then})) == ""
+
+
+def test_what_is_primary(migrated: Path) -> None:
+    found = rows(migrated, "SELECT DISTINCT trace, is_primary FROM all_launches")
+    assert {row["trace"] for row in found if not row["is_primary"]} == set(NOT_PRIMARY)
+    assert len({row["trace"] for row in found}) == len(found)
+    same = "SELECT * EXCLUDE is_primary FROM all_launches WHERE is_primary"
+    for left, right in ((same, "FROM kernels"), ("FROM kernels", same)):
+        assert rows(migrated, f"{left} EXCEPT ALL {right}") == []
+    columns = {row["column_name"] for row in rows(migrated, "DESCRIBE kernels")}
+    assert "counted" not in columns
+
+
+def test_damaged_durations_are_refused(migrated: Path) -> None:
+    sql = f"SELECT name, duration_ns, end_ns FROM all_launches WHERE trace IN {DAMAGED} ORDER BY name"
+    known = {"damaged_good": (7000, 1_007_000), "damaged_fine": (9000, 1_009_000)}
+    found = {row["name"]: (row["duration_ns"], row["end_ns"]) for row in rows(migrated, sql)}
+    refused = ("damaged_absurd_2", "damaged_absurd_3", "damaged_negative")
+    assert found == known | dict.fromkeys(refused, (None, None))
+    total = "SELECT n, total_ns FROM categories WHERE trace = 'damaged-absurd'"
+    assert rows(migrated, total) == [{"n": 3, "total_ns": 7000}]
+
+
+@pytest.fixture(scope="module")
+def ids(migrated: Path) -> dict[str, dict[str, str]]:
+    """Column → value → trace that alone has it, for columns that tell of which trace a row is."""
+    found: dict[str, dict[str, str]] = {"trace": {}, "trace_id": {}, "signature_id": {}, "name_id": {}}
+    for row in rows(migrated, "SELECT trace_id, name FROM traces"):
+        found["trace"][row["name"]] = found["trace_id"][row["trace_id"]] = row["name"]
+    for column in ("signature_id", "name_id"):
+        alone = "GROUP BY ALL HAVING count(DISTINCT trace) = 1"
+        sql = f"SELECT {column} AS id, min(trace) AS trace FROM all_launches {alone}"
+        found[column] = {row["id"]: row["trace"] for row in rows(migrated, sql)}
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ASKED)
+def test_the_answer_is_that_of_0_1_0(name: str, migrated: Path, ids: dict[str, dict[str, str]]) -> None:
+    asked = ASKED[name]
+    changes = [change for change in CHANGES if change.concerns(name)]
+    then = asked["answer"]
+    now = told(migrated, asked["question"]) if name.startswith("command ") else ask(migrated, asked["question"])
+    gone = {column for change in changes for column in change.gone}
+    assert set(then) - set(now) - gone == set(), "columns that are no more"
+    told_apart = "timing" in now and "timing" not in then
+    columns = sorted(set(then) & set(now))
+    left = compared(then, columns, changes, ids)
+    right = compared(now, columns, changes, ids, TIMINGS if told_apart else None)
+    assert "\n".join(differences(left, right)) == ""
+
+
+def compared(
+    answer: Answer, columns: list[str], changes: list[Change], ids: dict[str, dict[str, str]], timings: Any = None
+) -> Answer:
+    """What of an answer is compared."""
+    dropped = {trace for change in changes if not change.columns for trace in change.traces}
+    unnamed = [change.rows for change in changes if change.rows is not None]
+    everywhere = {column for change in changes if not change.traces for column in change.columns}
+    of_traces = [(change.columns, change.traces) for change in changes if change.columns and change.traces]
+    kept = [column for column in columns if column not in everywhere]
+    found = []
+    for row in as_rows(answer):
+        traces = traces_of(row, ids)
+        if traces & dropped or (not traces and any(row.get(column) == value for column, value in unnamed)):
+            continue
+        if timings is not None and row["timing"] not in timings:
+            continue
+        unlike = {column for names, some in of_traces if traces & set(some) for column in names}
+        found.append({column: None if column in unlike else row[column] for column in kept})
+    return {column: [row[column] for row in found] for column in kept}
+
+
+def as_rows(answer: Answer) -> Iterator[Row]:
+    for values in zip(*answer.values(), strict=True):
+        yield dict(zip(answer, values, strict=True))
+
+
+def traces_of(row: Row, ids: dict[str, dict[str, str]]) -> set[str]:
+    """The traces that a row is about. A trace that a row names goes before one that has had its signature alone."""
+    for columns in (("trace", "trace_id"), ("signature_id", "name_id")):
+        found = {ids[column][row[column]] for column in columns if row.get(column) in ids[column]}
+        if found:
+            return found
+    return set()
+
+
+# --- differences that a person can read ---
+
+MOST_SHOWN: Final = 12
+DIGITS: Final = 1e-9
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two values are the same, floats but for their last digits."""
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    numbers = isinstance(left, int | float) and isinstance(right, int | float)
+    if numbers and float in {type(left), type(right)}:
+        return math.isclose(left, right, rel_tol=DIGITS, abs_tol=1e-12)
+    return bool(left == right)
+
+
+def differences(then: Answer, now: Answer) -> list[str]:
+    """A line per row that differs, with the columns that do; rows are paired by all that is neither number nor list."""
+    said = []
+    groups: dict[str, tuple[list[Row], list[Row]]] = collections.defaultdict(lambda: ([], []))
+    for side, answer in enumerate((then, now)):
+        for row in as_rows(answer):
+            key = repr([value for value in row.values() if value is None or isinstance(value, str | bool)])
+            groups[key][side].append(row)
+    for left, right in groups.values():
+        pairs, only_left, only_right = paired(left, right)
+        said += [f"0.1.0 only: {shown(row)}" for row in only_left] + [f"now only:   {shown(row)}" for row in only_right]
+        said += [f"changed:    {shown(a)}\n    {changed(a, b)}" for a, b in pairs]
+    rest = len(said) - MOST_SHOWN
+    return [*said[:MOST_SHOWN], f"… and {rest} more"] if rest > 0 else said
+
+
+def paired(left: list[Row], right: list[Row]) -> tuple[list[tuple[Row, Row]], list[Row], list[Row]]:
+    """Rows of one key that differ: pairs of them, and those that only one side has."""
+    equal = collections.Counter(map(repr, left)) & collections.Counter(map(repr, right))
+    left, right = without(left, equal.copy()), without(right, equal)
+    open_left: list[Row] = []
+    for row in left:
+        place = next((n for n, other in enumerate(right) if all(same(row[key], other[key]) for key in row)), None)
+        if place is None:
+            open_left.append(row)
+        else:
+            del right[place]
+    count = min(len(open_left), len(right))
+    return list(zip(open_left, right, strict=False)), open_left[count:], right[count:]
+
+
+def without(some: list[Row], taken: collections.Counter[str]) -> list[Row]:
+    found = []
+    for row in some:
+        if taken[repr(row)] > 0:
+            taken[repr(row)] -= 1
+        else:
+            found.append(row)
+    return found
+
+
+def changed(left: Row, right: Row) -> str:
+    return "; ".join(f"{key}: {left[key]!r} → {right[key]!r}" for key in left if not same(left[key], right[key]))
+
+
+def shown(row: Row) -> str:
+    """A row in a line, without what is unknown."""
+    return ", ".join(f"{key}={str(value)[:40]}" for key, value in row.items() if value is not None)[:400]
+
+
+def test_differences_are_found() -> None:
+    """The comparison itself: it would be worth nothing if it were blind."""
+    then: Answer = {"trace": ["a", "a", "b"], "n": [1, 2, 3], "x": [0.1, None, 2.0]}
+    assert differences(then, then) == []
+    assert differences(then, {**then, "x": [0.1 + 1e-15, None, 2.0]}) == []
+    assert differences(then, {name: values[::-1] for name, values in then.items()}) == []
+    (line,) = differences(then, {**then, "n": [1, 2, 4]})
+    assert "n: 3 → 4" in line
+    assert differences(then, {name: values[:2] for name, values in then.items()}) == ["0.1.0 only: trace=b, n=3, x=2.0"]
+
+
+def test_every_change_concerns_something() -> None:
+    """A pattern that fits no question any more excuses nothing, and is to go."""
+    unused: Collection[str] = [change.reason for change in CHANGES if not any(map(change.concerns, ASKED))]
+    assert unused == []
