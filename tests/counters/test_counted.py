@@ -146,5 +146,9 @@ def test_exports_of_the_samples(samples_of_nsys: Warehouse) -> None:
     assert {name for name, counts in counted(samples_of_nsys).items() if not counts} == {
         "nsightful_cuda_gpu_trace-base",
         "nsightful_cuda_kern_exec_trace",
+        "nsightful_cuda_gpu_kern_gb_sum",
+        "nsightful_cuda_gpu_kern_sum",
+        "nsightful_cuda_gpu_mem_time_sum",
+        "nsightful_nvtx_kern_sum",
     }
     assert total(samples_of_nsys) == {"rollups": 1_131_742_684, "launches": 1_131_742_684}

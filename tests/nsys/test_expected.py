@@ -265,4 +265,3 @@ def test_base_names(converted: Callable[[str], Converted]) -> None:
     full = converted("nsys/nsightful_cuda_gpu_trace.csv.gz")
     assert base.launches["start_ns"].to_list() == full.launches["start_ns"].to_list()
     assert "gemv2T_kernel_val" in set(base.launches["name"])
-    assert base.trace["run"] == full.trace["run"] == "nsys/nsightful"
