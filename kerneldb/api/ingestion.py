@@ -42,6 +42,9 @@ class ProgressCallback(Protocol):
 class Store(Protocol):
     """What ingest needs of the warehouse."""
 
+    def begin(self) -> None:
+        """A trace is about to be read."""
+
     def held(self, unit: Unit) -> list[tuple[str, str]]:
         """(trace id, name) of each trace in `unit` where all of them are there already, by content; else nothing."""
 
@@ -194,6 +197,7 @@ def _ingest_unit(
 ) -> Iterator[Outcome]:
     began = time.monotonic()
     try:
+        store.begin()
         held = [] if options.replace else store.held(unit)
         for trace_id, name in held:
             yield Outcome(unit.path, "unchanged", name, trace_id, seconds=time.monotonic() - began)

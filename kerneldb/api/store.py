@@ -60,9 +60,9 @@ class WarehouseStore:
             self._opened = Warehouse.create_or_open(self.place, self._lock_timeout)
         return self._opened
 
-    def _begin(self) -> None:
-        """Have the database made while the first trace is read. `close` ends what no trace came to need."""
-        if self._draft is None and not self.place.is_lake:
+    def begin(self) -> None:
+        """Have a missing file made while the first trace is read. `close` ends what no trace came to need."""
+        if self._draft is None and not self.place.is_lake and not self.place.exists():
             from kerneldb.api.ingestion import spool_folder
             from kerneldb.warehouse.draft import Draft
 
@@ -84,7 +84,6 @@ class WarehouseStore:
         The files are hashed only where files of the same stored size are there.
         """
         if not self.place.exists():
-            self._begin()
             return []
         from kerneldb import ingest
         from kerneldb.ingest.source import stored_sizes

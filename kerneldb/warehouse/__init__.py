@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 
-from kerneldb.errors import TraceExistsError, UsageError, WarehouseLockedError, WarehouseVersionError
+from kerneldb.errors import TraceExistsError, UsageError, WarehouseError, WarehouseLockedError
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import commit, execute, migrate, replay, runs
 from kerneldb.warehouse.attach import read_lease, store_errors, transaction, write_lease
@@ -47,7 +47,7 @@ class Warehouse:
 
     @classmethod
     def open(cls, path: str | Path | Place, lock_timeout: float = LOCK_TIMEOUT_S) -> Warehouse:
-        """Open an existing file, migrating it where it is older, or a lake.
+        """Open an existing file, migrating it where it is older or empty, or a lake.
 
         Raises WarehouseMissingError, WarehouseLockedError, and WarehouseVersionError for a database that is newer than
         this kerneldb or no warehouse, and for a lake that is older.
@@ -57,9 +57,6 @@ class Warehouse:
             state = migrate.inspect(con, warehouse.place)
         if warehouse.place.is_lake:
             migrate.require_finished(state, warehouse.place)
-        elif state.version == 0:
-            message = f"{path} is an empty database; fill it with: kerneldb --db {path} ingest TRACE"
-            raise WarehouseVersionError(message)
         elif not state.is_current:
             warehouse._catch_up(state)
         return warehouse
@@ -85,8 +82,15 @@ class Warehouse:
         if state.version == migrate.newest():
             with contextlib.suppress(WarehouseLockedError):
                 self._upgrade(0.0)
-        else:
+            return
+        try:
             self._upgrade(self.lock_timeout)
+        except WarehouseError as error:
+            if isinstance(error, WarehouseLockedError):
+                raise
+            kind = f"has the older schema {state.version}" if state.version else "is an empty database"
+            message = f"{self.path} {kind}, and cannot be brought to schema {migrate.newest()}: {error}"
+            raise WarehouseError(message) from error
 
     def make(self) -> None:
         """Make the file, or finish making it. Raises KeyboardInterrupt where `interrupt` cuts it short."""

@@ -21,6 +21,7 @@ import duckdb
 
 from kerneldb.errors import WarehouseError, WarehouseLockedError, WarehouseMissingError, WarehouseVersionError
 from kerneldb.schemas.loader import statement
+from kerneldb.warehouse import blank
 from kerneldb.warehouse.place import masked
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def _connected(
     folders: Sequence[Path],
     prepare: Callable[[Connection], None] | None = None,
 ) -> Connection:
-    """Attach the file, trying again while another process holds it."""
+    """Attach the file, trying again while another process holds it. A blank one becomes a database without tables."""
     if attach != "create" and not path.exists():
         message = f"{path}: no such database; create it with: kerneldb --db {path} ingest TRACE"
         raise WarehouseMissingError(message)
@@ -132,8 +133,10 @@ def _connected(
     while True:
         try:
             with interrupts():
+                if (attach == "create" and not path.exists()) or blank.is_blank(path):
+                    blank.fill(path, lambda new: _configured(new, "create", (), None).close())
                 return _configured(path, attach, folders, prepare)
-        except duckdb.Error as error:
+        except (duckdb.Error, OSError) as error:
             problem = _problem(path, error)
             if not isinstance(problem, WarehouseLockedError) or time.monotonic() + pause > ends:
                 raise problem from error
@@ -166,9 +169,13 @@ def _configured(
     return con
 
 
-def _problem(path: Path, error: duckdb.Error) -> WarehouseError:
+def _problem(path: Path, error: duckdb.Error | OSError) -> WarehouseError:
     """What a failure to attach means. DuckDB tells the cases apart by text only."""
     text = str(error)
+    if isinstance(error, BlockingIOError):
+        return WarehouseLockedError(f"{path} is being made by another process; wait for it, or end it")
+    if isinstance(error, OSError):
+        return WarehouseError(f"{path} holds no database yet, and none can be made there: {error.strerror}")
     if "Unique file handle conflict" in text:
         return _held_here(path)
     if "lock" in text and (holder := HOLDER.search(text)):
@@ -178,8 +185,7 @@ def _problem(path: Path, error: duckdb.Error) -> WarehouseError:
     if "Could not set lock" in text:
         return WarehouseLockedError(f"{path} is in use by another process: {text}")
     if "not a valid DuckDB database" in text:
-        kind = "empty, no DuckDB database" if path.stat().st_size == 0 else "no DuckDB database"
-        message = f"{path} is {kind}; give the path of another one, or of a new file, with --db"
+        message = f"{path} is no DuckDB database; give the path of another one, or of a new file, with --db"
         return WarehouseVersionError(message)
     if "version number" in text or "newer version" in text:
         message = (

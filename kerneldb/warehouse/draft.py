@@ -53,10 +53,13 @@ class Draft:
             self._done.set()
 
     def put(self, path: Path) -> bool:
-        """Give the database the name `path`, where nothing has it yet; whether it was whole, and the name free."""
+        """Give the database the name `path`, where nothing has it yet; whether it was whole, and the name free.
+
+        A name is not free beside a write-ahead log, be its file gone: the engine would read the log for this one.
+        """
         while not self._done.wait(POLL_S):
             pass
-        if not self._is_whole:
+        if not self._is_whole or path.with_name(f"{path.name}.wal").exists():
             return False
         self._is_whole = False
         with contextlib.suppress(OSError):  # somebody else made one, or the file system knows one name per file

@@ -1,5 +1,8 @@
 -- name: relations
-SELECT table_name FROM information_schema.tables WHERE table_catalog = 'warehouse' AND table_schema = 'main';
+-- Those of other schemas too: a database that has some is not empty.
+SELECT CASE WHEN table_schema = 'main' THEN table_name ELSE table_schema || '.' || table_name END
+FROM information_schema.tables
+WHERE table_catalog = 'warehouse';
 
 -- name: schema
 SELECT max(version) FROM warehouse.main.schema_version;

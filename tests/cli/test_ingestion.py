@@ -36,6 +36,9 @@ class MemoryStore:
         self.asked: list[Unit] = []
         self.tags: list[Mapping[str, str]] = []
 
+    def begin(self) -> None:
+        pass
+
     def held(self, unit: Unit) -> list[tuple[str, str]]:
         self.asked.append(unit)
         return self.known
