@@ -93,15 +93,20 @@ def revived(con: Connection, names: Sequence[str]) -> dict[str, str]:
     """Of the traces `names` those that answer though another trace has their launches, with the timing of these.
 
     These are traces whose launches are primary in traces that are not named; else the first of each rank and phase of a
-    run, where none of `names` has primary launches of it.
+    run, where none of `names` has primary launches of it; and sums that tools printed, where there are no launches.
     """
     found = con.execute(statement("selection", "named"), {"names": list(names)}).fetchall()
-    answered = {(run, rank, phase) for _, run, rank, phase, is_primary, _, alone in found if is_primary or alone}
+    alone = {name: timing for name, *_, timing, stands_alone, _ in found if stands_alone}
+    answered: set[tuple[object, ...]] = {
+        (run, rank, phase) for name, run, rank, phase, is_primary, *_ in found if is_primary or name in alone
+    }
     first: dict[tuple[object, ...], tuple[str, str]] = {}
-    for name, run, rank, phase, _, timing, _ in found:
-        if (run, rank, phase) not in answered:
+    for name, run, rank, phase, _, timing, _, is_launched in found:
+        if is_launched and (run, rank, phase) not in answered:
             first.setdefault((run, rank, phase), (name, timing))
-    return dict(first.values()) | {name: timing for name, *_, timing, alone in found if alone}
+    answered |= set(first)
+    sums = {name: "summed" for name, *work, _, _, _, launched in found if not launched and tuple(work) not in answered}
+    return dict(first.values()) | alone | sums
 
 
 def _explained(where: str, message: str, columns: list[str]) -> str:

@@ -59,6 +59,8 @@ def _gathered(traces: tuple[str, ...], rule: str | None, threshold: float | None
 
     database = open_database(lock_timeout=READ_WAIT_S)
     if threshold is None:
+        for trace, _, other in database.repeated_by(traces):
+            note(f"{trace} holds the same launches as {other}, on which the report is")
         return gather.single(database, traces, rule)
     return changes.comparison(database, traces[0], traces[1], threshold / 100, rule)
 

@@ -30,10 +30,17 @@ def single(database: Database, names: Sequence[str], rule: str | None = None) ->
     """The report on the traces that `names` mean (see `named`). Raises UsageError for an unknown name or rule.
 
     Each trace with times has its own sections; counters of all of them stand together, by model of GPU, with those of
-    the run of a trace with times. `rule` is the rule of `bounds` by which counters are classified.
+    the run of a trace with times. `rule` is the rule of `bounds` by which counters are classified. The launches of a
+    trace that are primary in another one are in the sections of that one.
     """
     counters.check_rule(database, rule)
-    found = list({row["trace"]: row for name in names for row in named(database, name)}.values())
+    meant = [row for name in names for row in named(database, name)]
+    instead = {trace: other for trace, _, other in database.repeated_by([row["trace"] for row in meant])}
+    known = {row["trace"]: row for row in meant}
+    for trace in [row["trace"] for row in meant if row["trace"] in instead and row["kind"] != "profiled"]:
+        del known[trace]
+        known |= {row["trace"]: row for row in named(database, instead[trace])}
+    found = list(known.values())
     with asking(database) as ask:
         sections = _sections(ask, found, rule)
     return Report(f"GPU kernels of {', '.join(names)}", made(database), tuple(sections))

@@ -11,7 +11,8 @@ WITH found AS (
         t.primary_timing,
         t.repeats,
         coalesce(t.is_primary, true) AS is_primary,
-        CASE WHEN bool_or(r.timing = 'timeline') THEN 'timeline' ELSE 'profiled' END AS timing
+        CASE WHEN bool_or(r.timing = 'timeline') THEN 'timeline' ELSE 'profiled' END AS timing,
+        count(r.trace_id) > 0 AS is_launched
     FROM traces AS t
     LEFT JOIN rollups AS r ON t.trace_id = r.trace_id AND r.origin = 'launches'
     WHERE list_contains($names::VARCHAR[], t.name)
@@ -26,6 +27,7 @@ SELECT
     f.is_primary,
     f.timing,
     f.timing = f.primary_timing
-    AND coalesce(NOT (SELECT bool_or(contains(f.repeats, '"' || other.trace_id || '"')) FROM found AS other), false) AS stands_alone
+    AND coalesce(NOT (SELECT bool_or(contains(f.repeats, '"' || other.trace_id || '"')) FROM found AS other), false) AS stands_alone,
+    f.is_launched
 FROM found AS f
 ORDER BY list_position($names::VARCHAR[], f.name);
