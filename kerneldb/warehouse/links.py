@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import jobs
-from kerneldb.warehouse.statements import execute_all, rows_of
+from kerneldb.warehouse.statements import rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     import duckdb
 
@@ -72,17 +72,23 @@ def stored(con: Connection) -> list[Link]:
     return [Link(**row) for row in rows_of(con, statement("runs", "links"))]
 
 
-def renew(con: Connection, trace_id: str, known: Mapping[str, Facts]) -> None:
-    """Note what a trace is known by, and link it with the other traces it belongs to."""
-    execute_all(con, statement("runs", "forget"), {"trace_id": trace_id})
+def note(con: Connection, trace_id: str) -> None:
+    """Note what a trace is known by."""
     for name in EVIDENCE:
         con.execute(statement("runs", name), {"trace_id": trace_id})
-    own = known[trace_id]
-    others = [one for one in known.values() if one["trace_id"] != trace_id]
-    prints = {link.other_id: link for link in _prints(con, own, {one["trace_id"]: one for one in others})}
-    found = [*prints.values(), *jobs.links(con, own, others, prints)]
-    for link in found:
-        con.execute(statement("runs", "link"), dataclasses.asdict(link))
+
+
+def find(con: Connection, trace_ids: Iterable[str]) -> None:
+    """Link traces that have no links yet with the others they belong to. All in one statement: in a lake each costs."""
+    others, found = facts(con), list[Link]()
+    for own in [others[trace_id] for trace_id in trace_ids]:
+        del others[own["trace_id"]]
+        if others:
+            prints = {link.other_id: link for link in _prints(con, own, others)}
+            found += [*prints.values(), *jobs.links(con, own, list(others.values()), prints)]
+    if found:
+        columns = [field.name for field in dataclasses.fields(Link)]
+        con.execute(statement("runs", "link"), {name: [getattr(link, name) for link in found] for name in columns})
 
 
 def _prints(con: Connection, own: Facts, others: Mapping[str, Facts]) -> Iterator[Link]:

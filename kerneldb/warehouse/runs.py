@@ -73,11 +73,14 @@ class Joined:
     first: Mapping[str, str]
 
 
-def added(con: Connection, trace_ids: Collection[str]) -> None:
-    """Link traces that were added or written anew with the others, and decide anew what is primary."""
-    known = links.facts(con)
-    for trace_id in trace_ids:
-        links.renew(con, trace_id, known)
+def added(con: Connection, trace_ids: Collection[str], *, noted: bool = False) -> None:
+    """Link traces that were added or written anew with the others, and decide anew what is primary.
+
+    `noted`: what they are known by was added with them.
+    """
+    for trace_id in () if noted else trace_ids:
+        links.note(con, trace_id)
+    links.find(con, trace_ids)
     judge(con, trace_ids)
 
 
@@ -104,21 +107,27 @@ def judge(con: Connection, changed: Collection[str] = ()) -> None:
     _tell_unclear(con, found, joined)
     names = _run_names(known, joined.runs)
     job_names = _job_names(known, joined, names)
-    timings = _timings(con, known, joined.runs)
-    moved = set(changed) & known.keys()
-    for trace_id, row in known.items():
-        now = {"run": names[trace_id], "job": job_names[trace_id], "primary_timing": timings[trace_id]}
-        if any(row[column] != value for column, value in now.items()):
-            con.execute(statement("runs", "set_run"), {"trace_id": trace_id, **now})
-            moved.add(trace_id)
+    moved = {one for one, row in known.items() if (row["run"], row["job"]) != (names[one], job_names[one])}
+    moved |= set(changed) & known.keys()
     left = {known[trace_id]["run"] for trace_id in moved}
     concerned = {one for trace_id in moved for one in joined.runs.of(trace_id)}
     concerned |= {trace_id for trace_id, row in known.items() if row["run"] in left}
+    timings = _timings(con, known, concerned, joined.runs)
+    _set_runs(con, [(known[one], names[one], job_names[one], timings[one]) for one in sorted(concerned)])
     for trace_id, plan in _plans(con, known, found, joined, concerned).items():
         if plan or known[trace_id]["repeats"]:
             _mark(con, trace_id, plan)
     for step in ("mark_reports", "mark_traces"):
         con.execute(statement("runs", step), {"trace_ids": sorted(concerned)})
+
+
+def _set_runs(con: Connection, rows: Sequence[tuple[Facts, str, str | None, str]]) -> None:
+    """Store run, job and primary timing of the traces for which they are new."""
+    columns = ("run", "job", "primary_timing")
+    new = [(row["trace_id"], *now) for row, *now in rows if [row[column] for column in columns] != now]
+    if new:
+        values = map(list, zip(*new, strict=True))
+        con.execute(statement("runs", "set_runs"), dict(zip(("trace_id", *columns), values, strict=True)))
 
 
 def _tell_unclear(con: Connection, found: Sequence[Link], joined: Joined) -> None:
@@ -219,16 +228,17 @@ def free_name(name: str, taken: Collection[str | None]) -> str:
     return next(candidate for candidate in candidates if candidate not in taken)
 
 
-def _timings(con: Connection, known: Mapping[str, Facts], runs: Groups) -> dict[str, str]:
-    """What each trace answers with: the timeline; profiled launches only where its run has no timeline of them."""
-    holders: dict[str, list[str]] = dict(con.execute(statement("runs", "timings")).fetchall())
+def _timings(con: Connection, known: Mapping[str, Facts], traces: Collection[str], runs: Groups) -> dict[str, str]:
+    """What traces of whole runs answer with: the timeline; profiled launches where the run has no timeline of them."""
+    rows = con.execute(statement("runs", "timings"), {"trace_ids": sorted(traces)}).fetchall()
+    holders: dict[str, list[str]] = dict(rows)
 
     def is_there(timing: str, trace: str) -> bool:
         holding = set(holders.get(timing, ())).intersection(runs.of(trace))
         return any(_same_work(known[trace], known[one]) for one in holding)
 
-    profiled = {trace for trace in known if is_there("profiled", trace) and not is_there("timeline", trace)}
-    return {trace: "profiled" if trace in profiled else "timeline" for trace in known}
+    profiled = {trace for trace in traces if is_there("profiled", trace) and not is_there("timeline", trace)}
+    return {trace: "profiled" if trace in profiled else "timeline" for trace in traces}
 
 
 def _same_work(one: Facts, other: Facts) -> bool:

@@ -117,7 +117,7 @@ def add(con: Connection, parts: Parts, *, replace: bool, tags: Mapping[str, str]
             names.add(name)
     _add_rows(con, parts, wanted)
     if wanted:
-        runs.added(con, wanted)
+        runs.added(con, wanted, noted=True)
     if present and replace:
         execute_all(con, statement("remove", "orphans"), {})
     return wanted

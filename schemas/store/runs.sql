@@ -23,11 +23,6 @@ WHERE
         )
     );
 
--- name: forget
-DELETE FROM trace_evidence WHERE trace_id = $trace_id;
-DELETE FROM trace_links WHERE trace_id = $trace_id OR other_id = $trace_id;
-DELETE FROM launch_prints WHERE trace_id = $trace_id OR primary_trace_id = $trace_id;
-
 -- name: sample
 -- A few launches of the trace, by which another print of it is found. Any few do.
 INSERT INTO trace_evidence BY NAME
@@ -178,7 +173,15 @@ ORDER BY trace_id;
 SELECT trace_id, other_id, relation, method, score, evidence, apart_ns FROM trace_links;
 
 -- name: link
-INSERT INTO trace_links VALUES ($trace_id, $other_id, $relation, $method, $score, $evidence, $apart_ns);
+INSERT INTO trace_links BY NAME
+SELECT
+    unnest($trace_id::VARCHAR[]) AS trace_id,
+    unnest($other_id::VARCHAR[]) AS other_id,
+    unnest($relation::VARCHAR[]) AS relation,
+    unnest($method::VARCHAR[]) AS method,
+    unnest($score::DOUBLE[]) AS score,
+    unnest($evidence::VARCHAR[]) AS evidence,
+    unnest($apart_ns::BIGINT[]) AS apart_ns;
 
 -- name: relate
 UPDATE trace_links SET relation = $relation WHERE trace_id = $trace_id AND other_id = $other_id AND relation <> 'print';
@@ -376,11 +379,19 @@ ORDER BY
     t.trace_id;
 
 -- name: timings
--- The traces that hold timed launches, by their timing.
-SELECT timing, list(DISTINCT trace_id) FROM rollups WHERE origin = 'launches' AND timed > 0 GROUP BY timing;
+-- Those of $trace_ids that hold timed launches, by their timing.
+SELECT timing, list(DISTINCT trace_id) FROM rollups WHERE origin = 'launches' AND timed > 0 AND list_contains($trace_ids::VARCHAR[], trace_id) GROUP BY timing;
 
--- name: set_run
-UPDATE traces SET run = $run, job = $job, primary_timing = $primary_timing WHERE trace_id = $trace_id;
+-- name: set_runs
+UPDATE traces SET run = changed.run, job = changed.job, primary_timing = changed.primary_timing
+FROM (
+    SELECT
+        unnest($trace_id::VARCHAR[]) AS trace_id,
+        unnest($run::VARCHAR[]) AS run,
+        unnest($job::VARCHAR[]) AS job,
+        unnest($primary_timing::VARCHAR[]) AS primary_timing
+) AS changed
+WHERE traces.trace_id = changed.trace_id;
 
 -- name: set_repeats
 UPDATE traces SET repeats = $repeats WHERE trace_id = $trace_id;
