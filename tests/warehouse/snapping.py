@@ -45,6 +45,8 @@ class Watched:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._con, name)
+        if not callable(found):
+            return found
 
         def called(*arguments: Any, **options: Any) -> Any:
             self._look()

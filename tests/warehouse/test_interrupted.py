@@ -21,7 +21,8 @@ from tests.conftest import made_once
 from tests.ingest.traces import everything, kineto
 
 SNAPPING = Path(__file__).with_name("snapping.py")
-TIMES = ("ingested_at", "applied_at", "archived_at", "seconds")
+NOT_COMPARED = ("ingested_at", "applied_at", "archived_at", "seconds", "path")
+"""When a row was written, and from where."""
 HELD = """
 import fcntl, sys
 with open(sys.argv[1], "ab") as file:
@@ -33,12 +34,12 @@ Contents = dict[str, list[str]]
 
 
 def contents(path: Path) -> Contents:
-    """The rows of all tables, but for the times at which they were written."""
+    """The rows of all tables, whenever they were written."""
     with duckdb.connect() as con:
         con.execute(f"ATTACH '{path}' AS w (TYPE duckdb, READ_ONLY)")
         con.execute("USE w")
         tables = con.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'w'").fetchall()
-        kept = f"COLUMNS(c -> c NOT IN {TIMES})"
+        kept = f"COLUMNS(lambda c: c NOT IN {NOT_COMPARED})"
         return {table: sorted(map(repr, con.execute(f"SELECT {kept} FROM {table}").fetchall())) for (table,) in tables}
 
 
@@ -93,7 +94,7 @@ def test_a_command_is_completed_from_whatever_a_kill_leaves(
     subprocess.run([sys.executable, SNAPPING, database, states, *given], check=True, stdout=subprocess.DEVNULL)
     before, after = contents(filled) if old else {}, contents(database)
     found = sorted(states.iterdir())
-    assert len(found) >= 4
+    assert len(found) >= 3
     for state in found:
         path = state / database.name
         if path.exists():
@@ -102,7 +103,8 @@ def test_a_command_is_completed_from_whatever_a_kill_leaves(
             assert contents(path) in (before, after)
         run(path, *given)
         assert contents(path) == after
-        assert [left.name for left in state.iterdir()] == [database.name]
+        # A command that finds everything done writes nothing, and leaves a log of the engine to the next one that does.
+        assert {left.name for left in state.iterdir()} <= {database.name, f"{database.name}.wal"}
 
 
 @pytest.mark.slow
