@@ -10,6 +10,7 @@ import statistics
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,15 @@ def test_trace_row_is_completed(warehouse: Warehouse, make_trace: Make) -> None:
     warehouse.commit(make_trace("one", label="x", rank=3), tags={"batch": "8"})
     row = one(warehouse, "SELECT * EXCLUDE (ingested_at), ingested_at > TIMESTAMP '2020-01-01' AS dated FROM traces")
     known = {key: value for key, value in row.items() if value is not None}
-    facts = {"trace_id": "t:one", "name": "one", "kind": "timeline", "source": "pytorch", "label": "x", "rank": 3}
+    facts = {
+        "trace_id": "t:one",
+        "name": "one",
+        "kind": "timeline",
+        "source": "pytorch",
+        "base_ns": zlib.crc32(b"one"),
+        "label": "x",
+        "rank": 3,
+    }
     derived = {"run": "one", "primary_timing": "timeline", "is_primary": True}
     assert known == facts | derived | {"launches": 11, "launches_start_ns": 0, "launches_end_ns": 623, "dated": True}
     assert one(warehouse, "SELECT tags['batch'] AS batch FROM trace_overview") == {"batch": "8"}
