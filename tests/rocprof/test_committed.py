@@ -58,8 +58,11 @@ def test_other_formats(database: kerneldb.Database, tmp_path: Path, rpd: Path) -
     written(folder / "results_2.csv", ROCPROF_V2)
     outcomes = [*database.ingest(folder), *database.ingest(rpd)]
     assert [one.error for one in outcomes] == [None] * 6
-    timed = rows(database, "SELECT sum(total_ns)::BIGINT AS ns FROM top_kernels WHERE name = 'k'")
-    assert timed == [(400,)]
+    timed = rows(
+        database,
+        "SELECT timing, sum(total_ns)::BIGINT AS ns FROM top_kernels WHERE name = 'k' GROUP BY ALL ORDER BY ALL",
+    )
+    assert timed == [("profiled", 200), ("summed", 400)]
 
 
 def test_one_run_counts_once(database: kerneldb.Database, tmp_path: Path) -> None:

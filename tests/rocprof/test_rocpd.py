@@ -365,14 +365,14 @@ def test_secrets_stay_in_the_file(tmp_path: Path) -> None:
     assert "hf_secret" in open_trace.trace["metadata"]
 
 
-def test_a_run_is_named_by_folder_and_prefix(tmp_path: Path) -> None:
+def test_a_trace_is_named_by_prefix_and_no_run_by_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "job" / "host7"
     folder.mkdir(parents=True)
     trace = converted(write_rocpd(folder / "24228_results.db", [KERNEL])).trace
-    assert (trace["run"], trace["name"]) == ("host7/24228", "24228")
+    assert (trace["stated_run"], trace["name"]) == (None, "24228")
     passes = tmp_path / "job" / "pass_2"
     passes.mkdir()
-    assert converted(write_rocpd(passes / "9_results.db", [KERNEL])).trace["run"] == "job"
+    assert converted(write_rocpd(passes / "9_results.db", [KERNEL])).trace["stated_run"] is None
 
 
 def test_times_are_those_of_the_boot_clock(tmp_path: Path) -> None:
