@@ -130,7 +130,7 @@ def test_each_side_counts_by_itself(tmp_path: Path, where: str | None) -> None:
     from kerneldb.warehouse import Warehouse
 
     warehouse, make_trace = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path / "spools")
-    facts: dict[str, Any] = {"stated_run": "job", "source": "nsys"}
+    facts: dict[str, Any] = {"stated_run": "job", "source": "nsys", "base_ns": 1000}
     report = {"origin": "report", "signature_id": "s:gemm:1:", "timing": "timeline", "n": 3, "total_ns": 300}
     phases = report | {"origin": "report_phase", "phase": "decode"}
     warehouse.commit(make_trace("whole", **facts))

@@ -87,10 +87,8 @@ class Traces:
         """A trace with these launches; `facts` are further columns of its row."""
         spool = Spool(self.folder / f"spool-{next(self._numbers)}")
         row = {"trace_id": trace_id or f"t:{name}", "name": name, "kind": "timeline", "source": "pytorch"}
-        row |= {
-            "base_ns": zlib.crc32(name.encode()),
-            **facts,
-        }  # each began at a time of its own: none is a print of another
+        began = zlib.crc32(name.encode())  # each at a time of its own: none is a print of another
+        row |= {"base_ns": began, **facts}
         spool.write("traces", pl.DataFrame([row]))
         devices = sorted({launch.device for launch in launches})
         spool.write("devices", pl.DataFrame([_device(row["trace_id"], device, arch) for device in devices]))
