@@ -47,7 +47,7 @@ def step(rows: pl.DataFrame, column: Column, factor: float | None = None) -> flo
 
 def kind(name: pl.Expr) -> pl.Expr:
     """`kernel`, `memcpy` or `memset` from the printed name, such as `[CUDA memcpy Host-to-Device]`."""
-    copies = name.str.contains(r"^\[CUDA (?:[\w ]+ )?memcpy")
+    copies = name.str.contains(r"^\[(?:CUDA|Unified Memory) (?:[\w ]+ )?[Mm]emcpy")
     return (
         pl.when(copies)
         .then(pl.lit("memcpy"))
@@ -61,7 +61,9 @@ def copy_kind(name: pl.Expr) -> pl.Expr:
     """Direction of a copy (HtoD, DtoH, DtoD, HtoH, PtoP, HtoA, …) from its printed name; NULL for others."""
     found = name.str.extract_groups(COPY_KIND)
     letters = [found.struct.field(str(number)).str.to_uppercase() for number in (1, 2)]
-    return pl.when(name.str.starts_with("[CUDA")).then(pl.concat_str(letters[0], pl.lit("to"), letters[1]))
+    return pl.when(name.str.contains(r"^\[(?:CUDA|Unified Memory) ")).then(
+        pl.concat_str(letters[0], pl.lit("to"), letters[1])
+    )
 
 
 def shape(column: str, prefix: str) -> list[pl.Expr]:

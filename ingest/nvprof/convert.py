@@ -23,7 +23,7 @@ from kerneldb.ingest.report import Report
 from kerneldb.ingest.signing import IDENTITY, Signer
 from kerneldb.ingest.source import Source, trace_id_of
 
-READER_VERSION: Final = 1
+READER_VERSION: Final = 2
 TOOL: Final = "nvprof"
 ENDINGS: Final = (".gz", ".csv", ".log", ".txt", ".nvvp", ".nvprof", ".sqlite")
 
@@ -102,7 +102,9 @@ def _facts(found: printed.Printed, window: tuple[Any, ...], height: int) -> dict
 def _report(found: printed.Printed, stored: int) -> Report:
     report = Report()
     report.add("stored", "GPU activity" if found.is_trace else "sum over GPU activities", stored)
-    report.add("skipped", "sum over calls of the API", len(found.rows) - stored)
+    events = sum(rows.is_event(row["Name"]) for row in found.rows)
+    report.add("skipped", "event of unified memory that is no copy", events)
+    report.add("skipped", "sum over calls of the API", len(found.rows) - stored - events)
     report.add("skipped", "line of other programs", found.other_lines)
     return report
 

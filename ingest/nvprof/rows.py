@@ -51,16 +51,26 @@ def launches(found: Printed) -> pl.DataFrame:
     `quality` names what is rounded: starts (six decimals of a second), durations above 1 ns, sizes above 1 byte.
     """
     base = printed.kilobyte(found)
-    frame = pl.DataFrame([_launch(found, row, base) for row in found.rows], schema=dict(LAUNCH))
+    ran = [row for row in found.rows if not is_event(row["Name"])]
+    frame = pl.DataFrame([_launch(found, row, base) for row in ran], schema=dict(LAUNCH))
     frame = frame.with_columns(end_ns=pl.col("start_ns") + pl.col("duration_ns"))
     return _kinds(frame).with_columns(timing=pl.lit("timeline"), launch_status=pl.lit("no_launch"))
 
 
+def is_event(name: str) -> bool:
+    """Whether a row is an event of unified memory (a page fault, thrashing) and nothing that a GPU ran."""
+    return name.startswith("[Unified Memory ") and "memcpy" not in name.lower()
+
+
 def sums(found: Printed) -> pl.DataFrame:
     """Rows of `rollups` with the columns of identity: GPU activities, without calls of the API."""
-    rows = [_sum(found, row) for row in found.rows if row.get("Type", printed.GPU) == printed.GPU and not _is_call(row)]
+    rows = [_sum(found, row) for row in found.rows if _is_of_gpu(row)]
     frame = pl.DataFrame(rows, schema=dict(SUM))
     return _kinds(frame).with_columns(timing=pl.lit("timeline"), origin=pl.lit("report"))
+
+
+def _is_of_gpu(row: Mapping[str, str]) -> bool:
+    return row.get("Type", printed.GPU) == printed.GPU and not _is_call(row) and not is_event(row["Name"])
 
 
 def _is_call(row: Mapping[str, str]) -> bool:

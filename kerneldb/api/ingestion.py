@@ -91,10 +91,11 @@ class ReportEntry:
 class Linked:
     """A trace that another one was linked with: `relation` is print (of the same launches), job, or hint (unproven).
 
-    `joined` says whether both are in one run, which is `run`.
+    `rank` is that of the other one; `joined` says whether both are in one run, which is `run`.
     """
 
     other: str
+    rank: int | None
     relation: str
     evidence: str
     run: str

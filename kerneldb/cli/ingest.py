@@ -168,7 +168,8 @@ def _links(trace: str, linked: Sequence[Linked]) -> Iterator[str]:
     if ranks:
         yield f"{trace}: of one job with {_others(ranks)} ({ranks[0].evidence}; run {ranks[0].run})"
     if apart and not ranks:
-        names = shlex.join([trace, *(one.other for one in apart)])
+        is_one_job = len({one.rank for one in apart}) == len(apart)
+        names = shlex.join([trace, *(one.other for one in apart)]) if is_one_job else f"{shlex.quote(trace)} OTHER"
         yield (
             f"{trace}: may be of one job with {_others(apart)}, but nothing proves it ({apart[0].evidence}); "
             f"if it is: kerneldb traces {names} --run NAME"

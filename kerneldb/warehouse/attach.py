@@ -136,7 +136,7 @@ def _connected(
                 if (attach == "create" and not path.exists()) or blank.is_blank(path):
                     blank.fill(path, lambda new: _configured(new, "create", (), None).close())
                 return _configured(path, attach, folders, prepare)
-        except (duckdb.Error, OSError) as error:
+        except (duckdb.Error, blank.NotFilledError) as error:
             problem = _problem(path, error)
             if not isinstance(problem, WarehouseLockedError) or time.monotonic() + pause > ends:
                 raise problem from error
@@ -169,13 +169,13 @@ def _configured(
     return con
 
 
-def _problem(path: Path, error: duckdb.Error | OSError) -> WarehouseError:
+def _problem(path: Path, error: duckdb.Error | blank.NotFilledError) -> WarehouseError:
     """What a failure to attach means. DuckDB tells the cases apart by text only."""
     text = str(error)
-    if isinstance(error, BlockingIOError):
-        return WarehouseLockedError(f"{path} is being made by another process; wait for it, or end it")
-    if isinstance(error, OSError):
-        return WarehouseError(f"{path} holds no database yet, and none can be made there: {error.strerror}")
+    if isinstance(error, blank.NotFilledError):
+        if isinstance(error.__cause__, BlockingIOError):
+            return WarehouseLockedError(f"{path} is being made by another process; wait for it, or end it")
+        return WarehouseError(f"{path} holds no database yet, and none can be made there: {error}")
     if "Unique file handle conflict" in text:
         return _held_here(path)
     if "lock" in text and (holder := HOLDER.search(text)):

@@ -7,17 +7,23 @@ bytes at all. Such a file never held a row, so it is made anew, in its place.
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
+import tempfile
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 HEADERS: Final = 3 * 4096
 """Bytes of a DuckDB file before its first block: the main header and two that tell of the newest checkpoint."""
 MARK: Final = b"DUCK"
 MARK_AT: Final = 8
+
+
+class NotFilledError(Exception):
+    """The file cannot be written; the cause is BlockingIOError where another process holds it."""
 
 
 def is_blank(path: Path) -> bool:
@@ -38,19 +44,31 @@ def fill(path: Path, make: Callable[[Path], object]) -> None:
     """Make the file, missing or blank, a database without tables, such as `make` makes at another path.
 
     It is looked at again under the lock that DuckDB itself takes, so programs that begin with one file at a time do not
-    write over each other. A write-ahead log beside it is of a file that is gone. Raises BlockingIOError where another
-    process holds the file.
+    write over each other. A write-ahead log beside it is of another file, which may be sought: it gets another name.
+    Raises NotFilledError.
     """
-    new = path.with_name(f"{path.name}.new")
+    try:
+        _fill(path, make)
+    except OSError as error:
+        raise NotFilledError(error.strerror) from error
+
+
+def _fill(path: Path, make: Callable[[Path], object]) -> None:
     with path.open("ab+") as file:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if _is_blank(file):
-            new.unlink(missing_ok=True)
-            make(new)
-            headers = new.read_bytes()
-            new.unlink()
-            path.with_name(f"{path.name}.wal").unlink(missing_ok=True)
+            with tempfile.TemporaryDirectory(prefix="kerneldb-") as folder:
+                new = Path(folder, path.name)
+                make(new)
+                headers = new.read_bytes()
+            _put_aside(path.with_name(f"{path.name}.wal"))
             file.truncate(0)
             file.write(headers)
             file.flush()
             os.fsync(file.fileno())
+
+
+def _put_aside(log: Path) -> None:
+    names = (log.with_name(f"{log.name}.old{number or ''}") for number in itertools.count())
+    if log.exists():
+        log.rename(next(name for name in names if not name.exists()))

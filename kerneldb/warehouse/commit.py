@@ -57,15 +57,18 @@ BINS = 8_192
 def commit(con: Connection, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> bool:
     """Add the trace of `manifest` with its rollups; whether anything was written.
 
-    A trace that is there already is left alone, or with `replace` written anew; then it keeps its name, its tags and
-    its run. A name that another trace has gets a number behind it. `tags` come on top of those of the manifest.
+    A trace that is there already is left alone, or with `replace` written anew; then it keeps its name, its tags and,
+    where the manifest states nothing else, its run, label and phase. A name that another trace has gets a number behind
+    it. `tags` come on top of those of the manifest.
     """
     trace_id = {"trace_id": manifest.trace_id}
     previous = con.execute(statement("commit", "previous"), trace_id).fetchone()
     if previous is not None and not replace:
         return False
     name, run, label, default_phase = previous or (_free_name(con, manifest), None, None, None)
+    beside = set[str]()
     if previous is not None:
+        beside = runs.beside(con, [manifest.trace_id])
         execute_all(con, statement("remove", "rows"), trace_id)
     _insert(con, manifest)
     con.execute(statement("commit", "roll_up"), trace_id)
@@ -73,7 +76,7 @@ def commit(con: Connection, manifest: Manifest, *, replace: bool, tags: Mapping[
     kept = {"name": name, "run": run, "label": label, "default_phase": default_phase}
     con.execute(statement("commit", "finish_trace"), trace_id | kept)
     set_tags(con, [manifest.trace_id], {**({} if previous else manifest.tags), **tags})
-    runs.added(con, [manifest.trace_id])
+    runs.added(con, [manifest.trace_id], beside)
     if previous is not None:
         execute_all(con, statement("remove", "orphans"), {})
     return True
@@ -120,7 +123,7 @@ def remove(con: Connection, trace_ids: Iterable[str]) -> None:
     for trace_id in gone:
         execute_all(con, statement("remove", "rows"), {"trace_id": trace_id})
         con.execute(statement("remove", "tags"), {"trace_id": trace_id})
-    runs.judge(con, beside)
+    runs.removed(con, beside)
     execute_all(con, statement("remove", "orphans"), {})
 
 

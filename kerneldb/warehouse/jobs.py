@@ -24,7 +24,13 @@ NO_PROOF: Final = "ranks"
 """The method of links between ranks that nothing proves to have run together."""
 ALIKE: Final = 0.9
 """So much of the collectives of two ranks must be the same where their profiles ran at the same time."""
+SKEW_NS: Final = 10_000_000
+"""Clocks of hosts that are kept by NTP differ by less: ranks leave a collective together."""
 NUMBER: Final = re.compile(r"\d+")
+ENOUGH: Final = 16
+"""A new rank is held against so many ranks of a known job, and against the others where it fits none of these."""
+HINTS: Final = 8
+"""At most so many ranks are told of that a new one may belong to."""
 NEARER: Final = 10.0
 """Of two candidates for one rank, the one whose collectives end so many times nearer in time is the right one."""
 
@@ -52,7 +58,7 @@ class Comparison:
     `contradicts`: one is in a process group with the other that the other does not know. `together` is None where a
     clock is unknown. `alike` is the common share of the collectives of shared groups (None: there are none),
     `same_order` whether each of those sequences is equal. `apart_ns` is how far the ends of the first and of the last
-    collectives lie apart.
+    collectives lie apart, `skew_ns` how far they do where they are nearest.
     """
 
     contradicts: bool
@@ -62,10 +68,11 @@ class Comparison:
     same_order: bool
     same_model: bool
     apart_ns: int | None
+    skew_ns: int | None
 
     def proof(self) -> tuple[str, float] | None:
         """How it is known that both are of one job, and how surely; None where it is not."""
-        if self.contradicts:
+        if self.contradicts or self._is_askew:
             return None
         if self.together:
             if self.alike is not None:
@@ -76,6 +83,15 @@ class Comparison:
             return "collectives", 0.5
         return None
 
+    @property
+    def _is_askew(self) -> bool:
+        return self.skew_ns is not None and self.skew_ns > SKEW_NS
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing speaks against one job."""
+        return not self.contradicts and (self.alike is None or self.alike >= ALIKE)
+
     def told(self) -> str:
         """What was compared, in words."""
         clocks = {True: "profiled at the same time", False: "profiled at other times", None: "no common clock"}
@@ -84,32 +100,54 @@ class Comparison:
             shared = (
                 "the same collectives in the same order" if self.same_order else f"{self.alike:.0%} equal collectives"
             )
-        return f"{clocks[self.together]}; {shared}"
+        askew = f", but {self.skew_ns / 1e6:,.0f} ms apart" if self.skew_ns is not None and self._is_askew else ""
+        return f"{clocks[self.together]}; {shared}{askew}"
 
 
 def links(con: Connection, own: Facts, others: Sequence[Facts], prints: Collection[str]) -> Iterator[Link]:
-    """Links to the ranks of the same job, and hints where ranks fit and nothing proves that they belong together."""
+    """Links to the ranks of the same job, and a few hints where ranks fit and nothing proves that they are."""
     from kerneldb.warehouse.links import Link
 
     ranks = [one for one in others if _may_join(own, one) and one["trace_id"] not in prints]
-    if not ranks:
-        return
-    found = _evidence(con, [own["trace_id"], *(one["trace_id"] for one in ranks)])
-    for other in ranks:
-        compared = compare(own, other, found)
+    hints = 0
+    for other, compared in _compared(con, own, ranks):
         proof = compared.proof()
         pair = (own["trace_id"], other["trace_id"])
         if proof is not None:
             method, sure = proof
             yield Link(*pair, "job", method, sure, f"{_ranks(own, other)}, {compared.told()}", compared.apart_ns)
-        elif compared.together is not False and own["launches"] and other["launches"]:
+        elif hints < HINTS and compared.is_open and own["launches"] and other["launches"]:
+            hints += 1
             yield Link(*pair, "hint", NO_PROOF, 0.0, f"{_ranks(own, other)}: {compared.told()}")
+
+
+def _compared(con: Connection, own: Facts, ranks: Sequence[Facts]) -> Iterator[tuple[Facts, Comparison]]:
+    """A trace held against the ranks of no job, and against those of each job until enough fit."""
+    jobs: dict[str | None, list[Facts]] = collections.defaultdict(list)
+    for one in sorted(ranks, key=lambda one: (one["rank"], one["trace_id"])):
+        jobs[one["job"]].append(one)
+    first = [*jobs.pop(None, ()), *(one for members in jobs.values() for one in members[:ENOUGH])]
+    fitting: set[str] = set()
+    for other, compared in _held_against(con, own, first):
+        fitting |= {other["job"]} if compared.proof() else set()
+        yield other, compared
+    rest = [one for job, members in jobs.items() if job not in fitting for one in members[ENOUGH:]]
+    yield from _held_against(con, own, rest)
+
+
+def _held_against(con: Connection, own: Facts, ranks: Sequence[Facts]) -> Iterator[tuple[Facts, Comparison]]:
+    if not ranks:
+        return
+    found = _evidence(con, [own["trace_id"], *(one["trace_id"] for one in ranks)])
+    for other in ranks:
+        yield other, compare(own, other, found)
 
 
 def _may_join(one: Facts, other: Facts) -> bool:
     if one["rank"] is None or other["rank"] is None or one["rank"] == other["rank"]:
         return False
-    return all(bool(one[key] == other[key]) for key in ("world_size", "stated_job"))
+    same = all(bool(one[key] == other[key]) for key in ("world_size", "stated_job"))
+    return same and together(one, other) is not False
 
 
 def _ranks(one: Facts, other: Facts) -> str:
@@ -139,16 +177,18 @@ def compare(one: Facts, other: Facts, found: Mapping[str, Evidence]) -> Comparis
     """Hold two traces of different ranks against each other."""
     mine, theirs = found[one["trace_id"]], found[other["trace_id"]]
     shared = mine.counts.keys() & theirs.counts.keys()
-    together = _together(one, other)
-    ends = [(mine.ends[key], theirs.ends[key]) for key in shared & mine.ends.keys() & theirs.ends.keys()]
+    overlap = together(one, other)
+    keys = shared & mine.ends.keys() & theirs.ends.keys() if overlap else set()
+    ends = [abs(a - b) for key in keys for a, b in zip(mine.ends[key], theirs.ends[key], strict=True)]
     return Comparison(
         _contradict(mine, theirs, (one["rank"], other["rank"])),
-        together,
+        overlap,
         bool(mine.groups & theirs.groups),
         _common(mine, theirs, shared) if shared else None,
         bool(shared) and all(mine.sequences[key] == theirs.sequences[key] for key in shared),
         not mine.models or not theirs.models or mine.models == theirs.models,
-        max((abs(a - b) for pair in ends for a, b in zip(*pair, strict=True)), default=None) if together else None,
+        max(ends, default=None),
+        min(ends, default=None),
     )
 
 
@@ -165,7 +205,7 @@ def _members(text: str) -> frozenset[int]:
     return frozenset() if "..." in text else frozenset(map(int, NUMBER.findall(text)))
 
 
-def _together(one: Facts, other: Facts) -> bool | None:
+def together(one: Facts, other: Facts) -> bool | None:
     """Whether two profiles overlap in time; None where one has no clock of the host."""
     spans = [_span(one), _span(other)]
     if spans[0] is None or spans[1] is None:
@@ -196,8 +236,8 @@ def _common(mine: Evidence, theirs: Evidence, shared: Collection[str]) -> float:
     return common / fewer if fewer else 0.0
 
 
-def decided(found: Sequence[Link], known: Mapping[str, Facts]) -> tuple[list[Link], list[Link]]:
-    """The links that make jobs, surest first, and those that do not because several traces fit equally well.
+def decided(found: Sequence[Link], known: Mapping[str, Facts]) -> list[Link]:
+    """The links that make jobs, surest first: not those of traces that fit equally well.
 
     Two traces of one rank never fit into one job. Where a trace has several candidates for another rank, the one that
     is clearly surer, or nearer in time, is taken, else none.
@@ -214,8 +254,7 @@ def decided(found: Sequence[Link], known: Mapping[str, Facts]) -> tuple[list[Lin
             rest = candidates
         refused |= {link.ends for link in rest}
     best = [link for link in found if link.ends not in refused]
-    unclear = [link for link in found if link.ends in refused]
-    return sorted(best, key=lambda link: (*_sureness(link), *sorted(link.ends))), unclear
+    return sorted(best, key=lambda link: (*_sureness(link), *sorted(link.ends)))
 
 
 def _sureness(link: Link) -> tuple[float, float]:

@@ -7,6 +7,8 @@ user can read why traces were joined; `kerneldb.warehouse.runs` makes runs and j
 from __future__ import annotations
 
 import dataclasses
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kerneldb.schemas.loader import statement
@@ -23,16 +25,23 @@ if TYPE_CHECKING:
 
 Relation = Literal["print", "job", "hint"]
 
-EVIDENCE: Final = ("sample", "sums", "passes", "groups", "collectives")
-MANY: Final = 8
+EVIDENCE: Final = ("sample", "sums", "groups", "collectives")
 FEW: Final = 3
-"""So many launches of equal start and duration, in nanoseconds, are no chance; of equal name, too, fewer are none."""
+"""So many launches of equal name, start and duration are no chance, where nearly all of a common time are equal."""
+MANY: Final = 8
+"""So many equal metrics of a launch are no chance."""
+AGREEING: Final = 0.9
+"""The share that is equal in prints of one report: spelling and rounding make a few differ."""
 NEAR_NS: Final = 2_000_000
 NEAR_SHARE: Final = 1e-3
 """How far the first and the last start may lie apart in prints of few digits: of the time between them, or in ns."""
 OWN_PROCESS: Final = 1000
 """In a container, process ids are small numbers that come again in every container."""
-AGREEING: Final = 0.9
+PASS: Final = re.compile(r"^(.*)[/\\]pass_(\d+)[/\\][^/\\]*$")
+"""A file of a counter pass, as rocprofv3 names folders: the folder of all passes, and the number."""
+BRIEF: Final = 0.5
+UNSURE: Final = 0.1
+"""The score of links by names and numbers without times, or by rounded times: other runs of a program have the same."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,6 +85,11 @@ def note(con: Connection, trace_id: str) -> None:
     """Note what a trace is known by."""
     for name in EVIDENCE:
         con.execute(statement("runs", name), {"trace_id": trace_id})
+    for (path,) in con.execute(statement("runs", "files"), {"trace_id": trace_id}).fetchall():
+        if found := PASS.match(str(Path(path).resolve())):
+            of_pass = {"trace_id": trace_id, "folder": found[1], "number": int(found[2])}
+            con.execute(statement("runs", "pass"), of_pass)
+            break
 
 
 def find(con: Connection, trace_ids: Iterable[str]) -> None:
@@ -84,11 +98,20 @@ def find(con: Connection, trace_ids: Iterable[str]) -> None:
     for own in [others[trace_id] for trace_id in trace_ids]:
         del others[own["trace_id"]]
         if others:
-            prints = {link.other_id: link for link in _prints(con, own, others)}
+            prints = _surest(_prints(con, own, others))
             found += [*prints.values(), *jobs.links(con, own, list(others.values()), prints)]
     if found:
         columns = [field.name for field in dataclasses.fields(Link)]
         con.execute(statement("runs", "link"), {name: [getattr(link, name) for link in found] for name in columns})
+
+
+def _surest(found: Iterable[Link]) -> dict[str, Link]:
+    """By the other trace, the first link with the score of the surest: equal sums say more than many equal launches."""
+    best: dict[str, Link] = {}
+    for link in found:
+        first = best.setdefault(link.other_id, link)
+        best[link.other_id] = dataclasses.replace(first, score=max(first.score, link.score))
+    return best
 
 
 def _prints(con: Connection, own: Facts, others: Mapping[str, Facts]) -> Iterator[Link]:
@@ -110,13 +133,16 @@ def _of_launches(con: Connection, own: Facts, others: Mapping[str, Facts]) -> It
     if not near:
         return
     params = {"trace_id": own["trace_id"], "others": near}
-    for row in rows_of(con, statement("runs", "sampled_elsewhere"), params):
-        pair = {"trace_id": own["trace_id"], "other_id": row["trace_id"]}
+    sampled = {row["trace_id"] for row in rows_of(con, statement("runs", "sampled_elsewhere"), params)}
+    for other in near:
+        if other not in sampled and not _is_brief(own, others[other]):
+            continue
+        pair = {"trace_id": own["trace_id"], "other_id": other}
         (counts,) = rows_of(con, statement("runs", "shared_launches"), pair)
-        fewer = min(counts["own"], counts["others"])
-        if counts["shared"] >= MANY or counts["shared"] == counts["named"] >= min(FEW, fewer) > 0:
-            evidence = f"{counts['shared']:,} of {fewer:,} launches have the same start and duration"
-            sure = 0.5 + counts["shared"] / fewer
+        fewer, shared, named = counts["fewer"], counts["shared"], counts["named"]
+        if named >= AGREEING * shared and shared >= AGREEING * fewer and shared >= min(FEW, counts["fewest"]) > 0:
+            evidence = f"{shared:,} of {fewer:,} launches of a common time have the same start and duration"
+            sure = 0.5 + shared / fewer
             yield Link(**pair, relation="print", method="launches", score=sure, evidence=evidence)
 
 
@@ -127,33 +153,61 @@ def _overlap(one: Facts, other: Facts) -> bool:
     return bool(max(start for start, _ in spans) <= min(end for _, end in spans))
 
 
+def _is_brief(one: Facts, other: Facts) -> bool:
+    """Whether two traces share so little of the time of either that a few launches of each need not show it."""
+    spans = [(row["launches_start_ns"], row["launches_end_ns"]) for row in (one, other)]
+    if None in spans[0] or None in spans[1]:
+        return False
+    common = min(end for _, end in spans) - max(start for start, _ in spans)
+    return bool(common < BRIEF * min(end - start for start, end in spans))
+
+
 def _of_sums(con: Connection, own: Facts, others: Mapping[str, Facts]) -> Iterator[Link]:
     """Traces with as many kernels and copies, of the same total time, and the same names."""
     for row in rows_of(con, statement("runs", "equal_sums"), {"trace_id": own["trace_id"]}):
         other = others.get(row["trace_id"])
         only_copies = row["equal"] == ["copy"] and (row["n"] == 1 or row["common"] != ["copy"])
-        if other is None or row["equal"] != row["common"] or only_copies or not _placed_alike(own, other):
+        if other is None or row["equal"] != row["common"] or only_copies or not _began_alike(con, own, other):
             continue
-        evidence = f"{row['n']:,} launches of the same names and total time ({row['total_ns'] or 0:,} ns)"
-        yield Link(own["trace_id"], row["trace_id"], "print", "sums", 0.5, evidence)
+        evidence = f"{row['n']:,} launches of the same names"
+        if row["total_ns"] is not None:
+            evidence += f" and total time ({row['total_ns']:,} ns{'' if row['is_sure'] else ', rounded'})"
+        yield Link(own["trace_id"], row["trace_id"], "print", "sums", 0.5 if row["is_sure"] else UNSURE, evidence)
 
 
-def _placed_alike(one: Facts, other: Facts) -> bool:
+def _began_alike(con: Connection, one: Facts, other: Facts) -> bool:
+    """Whether launches of both began at the same times, as far as both have a timeline."""
+    if one["launches_start_ns"] is None or other["launches_start_ns"] is None:
+        return True
+    if not placed_alike(one, other):
+        return False
+    pair = {"trace_id": one["trace_id"], "other_id": other["trace_id"]}
+    (counts,) = rows_of(con, statement("runs", "same_starts"), pair)
+    return bool(counts["near"] >= AGREEING * counts["n"])
+
+
+def placed_alike(one: Facts, other: Facts) -> bool:
     """Whether the launches of both began and ended at about the same times, as far as both have a timeline."""
     starts = (one["launches_start_ns"], other["launches_start_ns"])
     ends = (one["launches_end_ns"], other["launches_end_ns"])
     if None in starts or None in ends:
         return True
-    slack = max(NEAR_NS, NEAR_SHARE * (ends[0] - starts[0]))
+    slack = max(NEAR_NS, NEAR_SHARE * max(end - start for start, end in zip(starts, ends, strict=True)))
     near = abs(starts[0] - starts[1]) <= slack and abs(ends[0] - ends[1]) <= slack
     return near and _agree(one, other, "base_ns")
 
 
 def _of_passes(con: Connection, own: Facts, others: Mapping[str, Facts]) -> Iterator[Link]:
+    """Counter passes that follow each other; a program that was profiled anew left others in the same folder."""
     for row in rows_of(con, statement("runs", "same_passes"), {"trace_id": own["trace_id"]}):
         if row["trace_id"] in others:
-            evidence = "counter passes of one rocprofv3 run: the same launches"
-            yield Link(own["trace_id"], row["trace_id"], "print", "passes", 1.0, evidence)
+            evidence = f"counter passes {row['pass']} and {row['other_pass']} of one folder: the same launches"
+            sure = 1.0 / (1 + abs(_began(own) - _began(others[row["trace_id"]])))
+            yield Link(own["trace_id"], row["trace_id"], "print", "passes", sure, evidence)
+
+
+def _began(one: Facts) -> int:
+    return int((one["base_ns"] or 0) + (one["launches_start_ns"] or 0))
 
 
 def _of_profiles(con: Connection, own: Facts, others: Mapping[str, Facts]) -> Iterator[Link]:
@@ -168,11 +222,10 @@ def _of_profiles(con: Connection, own: Facts, others: Mapping[str, Facts]) -> It
 
 def _same_profile(row: Facts) -> str | None:
     """What shows that launches of equal process and number are the same; None where they are not, or may not be."""
-    alike = f"{row['pairs']:,} launches of the same process, number and grid"
-    if row["durations"]:
-        equal = row["equal_durations"] == row["durations"]
-        return f"{alike}, with equal durations" if equal else None
-    if row["metrics"]:
-        equal = row["equal_metrics"] >= AGREEING * row["metrics"]
-        return f"{alike}; {row['equal_metrics']:,} of {row['metrics']:,} metrics agree" if equal else None
-    return f"{alike}, with equal names" if row["named"] and (row["process"] or 0) >= OWN_PROCESS else None
+    agree = row["equal_durations"] == row["durations"] and row["equal_metrics"] >= AGREEING * row["metrics"]
+    told_apart = (row["process"] or 0) >= OWN_PROCESS or row["equal_metrics"] >= MANY
+    if not (row["named"] and agree and (told_apart or (row["durations"] and row["pairs"] >= FEW))):
+        return None
+    alike = f"{row['pairs']:,} launch{'es' if row['pairs'] > 1 else ''} of the same process, number, name and grid"
+    metrics = f"; {row['equal_metrics']:,} of {row['metrics']:,} metrics agree" if row["metrics"] else ""
+    return f"{alike}{', with equal durations' if row['durations'] else ''}{metrics}"

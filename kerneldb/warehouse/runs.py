@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.schemas.loader import statement
@@ -61,6 +60,18 @@ class Groups:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """How launches of a trace are found in better traces of its run, best first: other trace → key of STEPS.
+
+    With those of `indirect` it has no link of its own: they may share no launch.
+    """
+
+    trace_id: str
+    better: Mapping[str, str]
+    indirect: frozenset[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Joined:
     """The traces as groups: of prints of one report, of ranks of one job, of one run.
 
@@ -73,15 +84,22 @@ class Joined:
     first: Mapping[str, str]
 
 
-def added(con: Connection, trace_ids: Collection[str], *, noted: bool = False) -> None:
+def added(con: Connection, trace_ids: Collection[str], beside: Collection[str] = (), *, noted: bool = False) -> None:
     """Link traces that were added or written anew with the others, and decide anew what is primary.
 
-    `noted`: what they are known by was added with them.
+    `beside` were in a run with them before. `noted`: what they are known by was added with them.
     """
     for trace_id in () if noted else trace_ids:
         links.note(con, trace_id)
     links.find(con, trace_ids)
-    judge(con, trace_ids)
+    judge(con, {*trace_ids, *beside})
+
+
+def removed(con: Connection, beside: Collection[str]) -> None:
+    """Decide anew for traces that were in a run with traces that are gone, and look for others that they belong to."""
+    linked = {end for link in links.stored(con) for end in link.ends}
+    links.find(con, sorted(set(beside) - linked))
+    judge(con, beside)
 
 
 def adopt(con: Connection) -> None:
@@ -109,14 +127,17 @@ def judge(con: Connection, changed: Collection[str] = ()) -> None:
     job_names = _job_names(known, joined, names)
     moved = {one for one, row in known.items() if (row["run"], row["job"]) != (names[one], job_names[one])}
     moved |= set(changed) & known.keys()
-    left = {known[trace_id]["run"] for trace_id in moved}
+    former = {known[trace_id]["run"] for trace_id in moved}
     concerned = {one for trace_id in moved for one in joined.runs.of(trace_id)}
-    concerned |= {trace_id for trace_id, row in known.items() if row["run"] in left}
+    concerned |= {trace_id for trace_id, row in known.items() if row["run"] in former}
     timings = _timings(con, known, concerned, joined.runs)
     _set_runs(con, [(known[one], names[one], job_names[one], timings[one]) for one in sorted(concerned)])
-    for trace_id, plan in _plans(con, known, found, joined, concerned).items():
-        if plan or known[trace_id]["repeats"]:
-            _mark(con, trace_id, plan)
+    for plan in _plans(con, known, found, joined, concerned):
+        stored = set(known[plan.trace_id]["repeats"] or ())
+        if not moved.isdisjoint({plan.trace_id, *plan.better}) or not stored <= set(plan.better):
+            moved.add(plan.trace_id)
+            if plan.better or stored:
+                _mark(con, plan)
     for step in ("mark_reports", "mark_traces"):
         con.execute(statement("runs", step), {"trace_ids": sorted(concerned)})
 
@@ -132,13 +153,17 @@ def _set_runs(con: Connection, rows: Sequence[tuple[Facts, str, str | None, str]
 
 def _tell_unclear(con: Connection, found: Sequence[Link], joined: Joined) -> None:
     """Links of ranks that several traces fit equally well are hints, until one of these is gone."""
+    new = []
     for link in found:
         if link.is_of_ranks:
             one, other = (joined.first[end] for end in (link.trace_id, link.other_id))
             relation = "job" if other in joined.jobs.of(one) else "hint"
             if relation != link.relation:
-                ends = {"trace_id": link.trace_id, "other_id": link.other_id, "relation": relation}
-                con.execute(statement("runs", "relate"), ends)
+                new.append((link.trace_id, link.other_id, relation))
+    if new:
+        columns = ("trace_id", "other_id", "relation")
+        values = map(list, zip(*new, strict=True))
+        con.execute(statement("runs", "relate"), dict(zip(columns, values, strict=True)))
 
 
 def _joined(known: Mapping[str, Facts], found: Sequence[Link]) -> Joined:
@@ -149,23 +174,44 @@ def _joined(known: Mapping[str, Facts], found: Sequence[Link]) -> Joined:
     def same_rank(mine: list[str], theirs: list[str]) -> bool:
         return bool({known[one]["rank"] for one in mine} & {known[one]["rank"] for one in theirs})
 
-    def other_clock(mine: list[str], theirs: list[str]) -> bool:
-        bases = [{known[one]["base_ns"] for one in side} - {None} for side in (mine, theirs)]
-        return (all(bases) and not bases[0] & bases[1]) or stated_apart(mine, theirs)
+    def no_prints(mine: list[str], theirs: list[str]) -> bool:
+        facts = [[known[one] for one in side] for side in (mine, theirs)]
+        of_both = [[{row[fact] for row in side} - {None} for side in facts] for fact in ("base_ns", "rank")]
+        passes = [{row["pass"] for row in side} - {None} for side in facts]
+        apart = any(all(values) and not values[0] & values[1] for values in of_both)
+        return apart or bool(passes[0] & passes[1]) or stated_apart(mine, theirs)
 
-    prints, runs = Groups(known, other_clock), Groups(known, stated_apart)
-    for link in sorted(found, key=lambda link: (-link.score, *sorted(link.ends))):
-        if link.relation == "print":
+    prints, runs = Groups(known, no_prints), Groups(known, stated_apart)
+    linked = collections.defaultdict[str, set[str]](set)
+    of_prints = [link for link in found if link.relation == "print"]
+    for link in of_prints:
+        linked[link.trace_id].add(link.other_id)
+        linked[link.other_id].add(link.trace_id)
+    for link in sorted(of_prints, key=lambda link: (-link.score, *sorted(link.ends))):
+        if link.score > links.UNSURE or _is_only_one(link, linked, prints, known):
             prints.join(link.ends)
     first = {trace: min(prints.of(trace), key=lambda one: (known[one]["rank"] is None, one)) for trace in known}
     together = Groups({one for one in first.values() if known[one]["rank"] is not None}, same_rank)
     for group in _stated(known, first):
         together.join(group)
-    for link in jobs.decided(_between(found, first), known)[0]:
+    for link in jobs.decided(_between(found, first), known):
         together.join(sorted(link.ends))
     for group in (*prints.all(), *together.all(), *_by(known, known, "stated_run").values()):
         runs.join(group)
     return Joined(prints, together, runs, first)
+
+
+def _is_only_one(link: Link, linked: Mapping[str, set[str]], prints: Groups, known: Mapping[str, Facts]) -> bool:
+    """Whether a link without exact times is no choice: what fits one end fits the other, or tells of other work."""
+
+    def contradicts(third: str, end: str) -> bool:
+        same = third == end or third in linked[end] or third in prints.of(end)
+        return not same and not set(known[third]["summed"]).isdisjoint(known[end]["summed"])
+
+    one, other = link.trace_id, link.other_id
+    return not any(
+        contradicts(third, far) for near, far in ((one, other), (other, one)) for third in linked[near] - {far}
+    )
 
 
 def _between(found: Sequence[Link], first: Mapping[str, str]) -> list[Link]:
@@ -197,14 +243,21 @@ def _stated(known: Mapping[str, Facts], first: Mapping[str, str]) -> list[list[s
 
 
 def _run_names(known: Mapping[str, Facts], runs: Groups) -> dict[str, str]:
-    """The run of each trace: as stated, or called like its first trace, under a name that nobody stated."""
-    stated = {row["stated_run"] for row in known.values()} - {None}
+    """The run of each trace: as stated, or called like its first trace, under a name that no other run or trace has."""
     names: dict[str, str] = {}
+    unnamed = []
     for group in runs.all():
         said = {known[one]["stated_run"] for one in group} - {None}
         first = min(group, key=lambda one: (not known[one]["launches"], known[one]["rank"] or 0, known[one]["name"]))
-        name = said.pop() if said else free_name(known[first]["name"], stated)
-        names |= dict.fromkeys(group, name)
+        names |= dict.fromkeys(group, said.pop() if said else "")
+        if not names[first]:
+            unnamed.append((known[first]["name"], group))
+    stated = set(names.values())
+    taken = stated | {name for name, _ in unnamed}
+    for name, group in unnamed:
+        free = free_name(name, taken) if name in stated else name
+        taken.add(free)
+        names |= dict.fromkeys(group, free)
     return names
 
 
@@ -212,13 +265,14 @@ def _job_names(known: Mapping[str, Facts], joined: Joined, runs: Mapping[str, st
     """The job of each trace: as its recording states, or called like its run; None for what is no part of a job."""
     names: dict[str, str | None] = dict.fromkeys(known)
     taken: set[str | None] = set()
+    of_first: dict[str, str | None] = {}
     for group in sorted(joined.jobs.all(), key=lambda group: min((known[one]["name"], one) for one in group)):
         stated = {known[one]["stated_job"] for one in group} - {None}
-        name = None
         if stated or len(group) > 1:
             name = free_name(stated.pop() if stated else runs[group[0]], taken)
             taken.add(name)
-        names |= dict.fromkeys((trace for trace in known if joined.first[trace] in group), name)
+            of_first |= dict.fromkeys(group, name)
+    names |= {trace: of_first[first] for trace, first in joined.first.items() if first in of_first}
     return names
 
 
@@ -248,48 +302,72 @@ def _same_work(one: Facts, other: Facts) -> bool:
 
 def _plans(
     con: Connection, known: Mapping[str, Facts], found: Sequence[Link], joined: Joined, concerned: Collection[str]
-) -> dict[str, dict[str, list[str]]]:
-    """For each of the traces: which better traces of its run hold launches of it, by the way to find these."""
+) -> list[Plan]:
+    """For each of the traces: which better traces of its run may hold launches of it. Better ones first."""
     links_of_prints = sorted((link for link in found if link.relation == "print"), key=lambda link: link.score)
     methods = {link.ends: link.method for link in links_of_prints}
+    of_run: dict[tuple[int, Any], list[str]] = collections.defaultdict(list)
+    for one in concerned:
+        of_run[id(joined.runs.of(one)), known[one]["rank"]].append(one)
+    others = {one: _of_ranks(of_run, id(joined.runs.of(one)), known[one]["rank"]) for one in concerned}
 
-    def way(one: str, other: str) -> str | None:
+    def method(one: str, other: str) -> str | None:
         if one == other or not _same_work(known[one], known[other]):
             return None
         if other in joined.prints.of(one):
-            return methods.get(frozenset((one, other)), "launches")
-        return "all" if other in joined.runs.of(one) and _another_export(known[one], known[other]) else None
+            return methods.get(frozenset((one, other)), "profile" if known[one]["source"] == "ncu" else "launches")
+        return "all" if _another_export(known[one], known[other]) else None
 
-    several = [one for one in concerned if any(way(one, other) for other in joined.runs.of(one))]
+    several = [one for one in concerned if any(method(one, other) for other in others[one])]
     order = con.execute(statement("runs", "order"), {"trace_ids": several}).fetchall() if several else []
-    plans: dict[str, dict[str, list[str]]] = {trace: {} for trace in concerned if trace not in several}
-    ordered = [trace for (trace,) in order]
-    for place, trace in enumerate(ordered):
-        plan = plans.setdefault(trace, {})
-        for better in ordered[:place]:
-            if found_by := way(trace, better):
-                plan.setdefault(found_by, []).append(better)
+    places = {trace: place for place, (trace,) in enumerate(order)}
+    plans = [Plan(trace, {}, frozenset()) for trace in concerned if trace not in places]
+    for trace, place in places.items():
+        better = sorted((one for one in others[trace] if places.get(one, place) < place), key=places.__getitem__)
+        by_method = {other: found_by for other in better if (found_by := method(trace, other))}
+        linked = {other for other in by_method if frozenset((trace, other)) in methods or by_method[other] == "all"}
+        plans.append(Plan(trace, by_method, frozenset(by_method) - linked))
     return plans
+
+
+def _of_ranks(of_run: Mapping[tuple[int, Any], list[str]], run: int, rank: int | None) -> list[str]:
+    """The traces of a run that may be of the same rank; those that state none may be of any."""
+    if rank is None:
+        return [one for (of, _), traces in of_run.items() if of == run for one in traces]
+    return [*of_run.get((run, rank), ()), *of_run.get((run, None), ())]
 
 
 def _another_export(one: Facts, other: Facts) -> bool:
     """Whether a stated run makes a trace the same work as another: of another tool, or another form of export.
 
-    PyTorch traces of a run are its stages.
+    PyTorch traces of a run are its stages. Exports of one tool that place their launches would share these.
     """
     if one["kind"] != "timeline" or other["kind"] != "timeline" or not one["launches"] or not other["launches"]:
         return False
-    return bool(one["source"] != other["source"] or (one["source"] != "pytorch" and one["era"] != other["era"]))
+    if one["source"] == other["source"]:
+        return one["source"] != "pytorch" and one["era"] != other["era"] and links.placed_alike(one, other)
+    return jobs.together(one, other) is not False
 
 
-def _mark(con: Connection, trace_id: str, plan: Mapping[str, list[str]]) -> None:
+def _mark(con: Connection, plan: Plan) -> None:
     """Mark the launches of a trace that better traces hold, too, and sum it anew."""
-    of_trace = {"trace_id": trace_id}
+    of_trace = {"trace_id": plan.trace_id}
     execute_all(con, statement("runs", "unmark"), of_trace)
-    for way, better in plan.items():
-        for step in STEPS[way]:
+    shared = _shared(con, plan)
+    found = {other: method for other, method in plan.better.items() if other not in plan.indirect or other in shared}
+    for method in dict.fromkeys(found.values()):
+        better = [other for other, by in found.items() if by == method]
+        for step in STEPS[method]:
             params = {**of_trace, "better": better} if "$better" in statement("runs", step) else of_trace
             con.execute(statement("runs", step), params)
-    con.execute(statement("runs", "set_repeats"), {**of_trace, "repeats": json.dumps(plan) if plan else None})
+    con.execute(statement("runs", "set_repeats"), {**of_trace, "repeats": list(found) or None})
     con.execute(statement("runs", "forget_rollups"), of_trace)
     con.execute(statement("commit", "roll_up"), of_trace)
+
+
+def _shared(con: Connection, plan: Plan) -> set[str]:
+    """Those of the better traces without a link of their own that hold launches of this one."""
+    if not plan.indirect:
+        return set()
+    params = {"trace_id": plan.trace_id, "others": sorted(plan.indirect)}
+    return {trace_id for (trace_id,) in con.execute(statement("runs", "sharing"), params).fetchall()}

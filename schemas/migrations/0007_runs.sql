@@ -4,7 +4,7 @@ ALTER TABLE traces ADD COLUMN stated_run VARCHAR;
 ALTER TABLE traces ADD COLUMN stated_job VARCHAR;
 ALTER TABLE traces ADD COLUMN is_primary BOOLEAN;
 ALTER TABLE traces ADD COLUMN primary_timing VARCHAR;
-ALTER TABLE traces ADD COLUMN repeats VARCHAR;
+ALTER TABLE traces ADD COLUMN repeats VARCHAR[];
 ALTER TABLE traces DROP COLUMN counted;
 ALTER TABLE launches ADD COLUMN is_repeat BOOLEAN;
 ALTER TABLE rollups ADD COLUMN is_repeat BOOLEAN;
@@ -20,7 +20,8 @@ CREATE TABLE trace_evidence (
     first_ns BIGINT,
     last_ns BIGINT,
     min_ns BIGINT,
-    max_ns BIGINT
+    max_ns BIGINT,
+    tolerance_ns BIGINT
 );
 
 -- Why two traces belong together (print, job), or may (hint).

@@ -1,5 +1,5 @@
 -- What the trace $trace_id was linked with, surest first.
-SELECT t.name AS other, l.relation, l.evidence, own.run, own.run = t.run AS joined
+SELECT t.name AS other, t.rank, l.relation, l.evidence, own.run, own.run = t.run AS joined
 FROM (
     SELECT other_id, relation, method, evidence, score FROM trace_links WHERE trace_id = $trace_id
     UNION ALL

@@ -1,11 +1,11 @@
 -- Of the traces $names, those whose work is primary in another trace of their run, and that trace.
 WITH held AS (
-    SELECT t.name, t.run, t.rank, t.default_phase, t.launches, coalesce(t.is_primary, true) AS is_primary
+    SELECT t.trace_id, t.name, t.repeats, t.run, t.rank, t.default_phase, t.launches, coalesce(t.is_primary, true) AS is_primary
     FROM traces AS t
     WHERE t.trace_id IN (SELECT trace_id FROM rollups)
 )
 
-SELECT a.name AS trace, a.run, arg_min(b.name, (-coalesce(b.launches, 0), b.name)) AS other
+SELECT a.name AS trace, a.run, arg_min(b.name, (coalesce(list_position(a.repeats, b.trace_id), 1e9), -coalesce(b.launches, 0), b.name)) AS other
 FROM held AS a
 INNER JOIN held AS b
     ON

@@ -137,7 +137,7 @@ SELECT name, stated_run, label, default_phase FROM traces WHERE trace_id = $trac
 UPDATE traces
 SET
     name = $name,
-    stated_run = coalesce($run, stated_run),
+    stated_run = coalesce(stated_run, $run),
     label = coalesce(label, $label),
     default_phase = coalesce(default_phase, $default_phase),
     launches = (SELECT count(*) FROM launches WHERE launches.trace_id = $trace_id),

@@ -35,19 +35,10 @@ LIMIT 16;
 -- name: sums
 -- What was launched in all, kernels and copies apart, by each report of the trace. Names without template arguments, which prints
 -- cut, and without the NVTX range that prints may put before them (`range/name`).
--- `last_ns` orders the reports: launches, then sums per launch configuration, then per name.
+-- `last_ns` orders the reports: launches, then sums per launch configuration, then per name. `tolerance_ns`: how far off the sum may be for
+-- digits that were not printed; durations have as many as the longest of them, and those that all end with zeros are in a greater unit.
 INSERT INTO trace_evidence BY NAME
-SELECT
-    trace_id,
-    'sums' AS kind,
-    key,
-    md5(string_agg(DISTINCT base, '|' ORDER BY base)) AS detail,
-    sum(n)::BIGINT AS n,
-    try_cast(sum(total_ns) AS BIGINT) AS first_ns,
-    any_value(place) AS last_ns,
-    min(min_ns) AS min_ns,
-    max(max_ns) AS max_ns
-FROM (
+WITH summed AS (
     SELECT
         r.trace_id,
         CASE s.kind WHEN 'kernel' THEN 'kernel' ELSE 'copy' END AS key,
@@ -59,35 +50,60 @@ FROM (
         r.total_ns,
         r.min_ns,
         r.max_ns,
-        CASE r.origin WHEN 'launches' THEN 0 WHEN 'report_grid' THEN 1 ELSE 2 END AS place
+        CASE r.origin WHEN 'launches' THEN 0 WHEN 'report_grid' THEN 1 ELSE 2 END AS place,
+        (CASE WHEN place = 0 THEN r.max_ns ELSE r.total_ns END)::VARCHAR AS printed,
+        rtrim(printed, '0') AS digits
     FROM rollups AS r
     INNER JOIN traces AS t ON r.trace_id = t.trace_id AND t.source <> 'pytorch'
     INNER JOIN signatures AS s USING (signature_id)
     INNER JOIN kernel_names AS k USING (name_id)
     WHERE r.trace_id = $trace_id AND r.timing = 'timeline' AND r.origin <> 'report_phase'
+),
+
+scaled AS (
+    SELECT
+        *,
+        greatest(
+            length(printed) - max(length(digits)) OVER of_report,
+            min(length(printed) - length(digits)) FILTER (digits <> '') OVER of_report
+        ) AS zeros
+    FROM summed
+    WINDOW of_report AS (PARTITION BY key, place)
 )
+
+SELECT
+    trace_id,
+    'sums' AS kind,
+    key,
+    md5(string_agg(DISTINCT base, '|' ORDER BY base)) AS detail,
+    sum(n)::BIGINT AS n,
+    try_cast(sum(total_ns) AS BIGINT) AS first_ns,
+    any_value(place) AS last_ns,
+    min(min_ns) AS min_ns,
+    max(max_ns) AS max_ns,
+    try_cast(sum(CASE WHEN zeros > 0 THEN pow(10, zeros) / 2 * CASE WHEN place = 0 THEN n ELSE 1 END END) AS BIGINT) AS tolerance_ns
+FROM scaled
 GROUP BY trace_id, key, place;
 
--- name: passes
+-- name: files
+SELECT path FROM trace_files WHERE trace_id = $trace_id ORDER BY path;
+
+-- name: pass
 -- rocprofv3 runs a program once for each set of counters, and puts the passes into folders pass_1, pass_2, … of one folder.
 INSERT INTO trace_evidence BY NAME
 SELECT
-    f.trace_id,
+    $trace_id AS trace_id,
     'pass' AS kind,
-    regexp_extract(f.path, '^(.*)[/\\]pass_\d+[/\\][^/\\]*$', 1) AS key,
-    (
-        SELECT md5(string_agg(concat_ws(' ', signature_id, n), '|' ORDER BY signature_id))
-        FROM (
-            SELECT r.signature_id, sum(r.n) AS n
-            FROM rollups AS r
-            INNER JOIN signatures AS s ON r.signature_id = s.signature_id AND s.kind = 'kernel'
-            WHERE r.trace_id = $trace_id AND r.origin = 'launches'
-            GROUP BY r.signature_id
-        )
-    ) AS detail
-FROM trace_files AS f
-WHERE f.trace_id = $trace_id AND regexp_matches(f.path, '[/\\]pass_\d+[/\\][^/\\]*$')
-LIMIT 1;
+    $folder AS key,
+    md5(string_agg(concat_ws(' ', signature_id, n), '|' ORDER BY signature_id)) AS detail,
+    $number AS n
+FROM (
+    SELECT r.signature_id, sum(r.n) AS n
+    FROM rollups AS r
+    INNER JOIN signatures AS s ON r.signature_id = s.signature_id AND s.kind = 'kernel'
+    WHERE r.trace_id = $trace_id AND r.origin = 'launches'
+    GROUP BY r.signature_id
+);
 
 -- name: groups
 INSERT INTO trace_evidence BY NAME
@@ -164,10 +180,17 @@ GROUP BY key;
 
 -- name: facts
 SELECT
-    trace_id, name, source, era, kind, clock, base_ns, rank, world_size, launches, launches_start_ns, launches_end_ns,
-    window_start_ns, window_end_ns, default_phase, stated_run, stated_job, run, job, primary_timing, repeats
-FROM traces
-ORDER BY trace_id;
+    t.trace_id, t.name, t.source, t.era, t.kind, t.clock, t.base_ns, t.rank, t.world_size, t.launches, t.launches_start_ns, t.launches_end_ns,
+    t.window_start_ns, t.window_end_ns, t.default_phase, t.stated_run, t.stated_job, t.run, t.job, t.primary_timing, t.repeats,
+    e.pass, coalesce(e.summed, []) AS summed
+FROM traces AS t
+LEFT JOIN (
+    SELECT trace_id, max(n) FILTER (kind = 'pass') AS pass, list(DISTINCT key) FILTER (kind = 'sums') AS summed
+    FROM trace_evidence
+    WHERE kind IN ('pass', 'sums')
+    GROUP BY trace_id
+) AS e USING (trace_id)
+ORDER BY t.trace_id;
 
 -- name: links
 SELECT trace_id, other_id, relation, method, score, evidence, apart_ns FROM trace_links;
@@ -184,7 +207,14 @@ SELECT
     unnest($apart_ns::BIGINT[]) AS apart_ns;
 
 -- name: relate
-UPDATE trace_links SET relation = $relation WHERE trace_id = $trace_id AND other_id = $other_id AND relation <> 'print';
+UPDATE trace_links SET relation = changed.relation
+FROM (
+    SELECT
+        unnest($trace_id::VARCHAR[]) AS trace_id,
+        unnest($other_id::VARCHAR[]) AS other_id,
+        unnest($relation::VARCHAR[]) AS relation
+) AS changed
+WHERE trace_links.trace_id = changed.trace_id AND trace_links.other_id = changed.other_id AND trace_links.relation <> 'print';
 
 -- name: sampled_elsewhere
 -- Of the traces $others, those that hold a sampled launch of $trace_id, or of which it holds one.
@@ -210,88 +240,184 @@ INNER JOIN launches AS l
 WHERE e.kind = 'launch' AND e.trace_id IN (SELECT unnest($others::VARCHAR[]));
 
 -- name: shared_launches
--- How many launches two traces have in common, of how many, and whether names agree up to template arguments.
+-- How many launches two traces have in common, of how many: of the kinds that both hold, and of the time in which both have launches. `named`:
+-- those whose names agree up to template arguments and mangling. `fewest`: all launches of the trace that has fewer.
 WITH placed AS (
     SELECT DISTINCT
-        l.trace_id,
+        l.trace_id = $trace_id AS is_own,
         l.kind,
         l.start_ns,
         l.duration_ns,
-        regexp_extract(coalesce(k.short_name, k.name), '^[^<(\[ ]*') AS base
+        CASE l.kind WHEN 'kernel' THEN regexp_extract(coalesce(k.short_name, k.name), '^[^<(\[ ]*') END AS base
     FROM launches AS l
     INNER JOIN signatures AS s USING (signature_id)
     INNER JOIN kernel_names AS k USING (name_id)
     WHERE l.trace_id IN ($trace_id, $other_id) AND l.start_ns IS NOT NULL AND l.duration_ns IS NOT NULL
+),
+
+common AS (
+    SELECT kind, max(first_ns) AS first_ns, min(last_ns) AS last_ns
+    FROM (
+        SELECT kind, is_own, min(start_ns) AS first_ns, max(start_ns) AS last_ns FROM placed GROUP BY kind, is_own
+    )
+    GROUP BY kind
+    HAVING count(*) = 2
+),
+
+sides AS (
+    SELECT
+        p.kind,
+        p.start_ns,
+        p.duration_ns,
+        bool_or(p.is_own) AS is_own,
+        bool_or(NOT p.is_own) AS is_others,
+        max(p.base) FILTER (p.is_own) AS own,
+        max(p.base) FILTER (NOT p.is_own) AS others
+    FROM placed AS p
+    INNER JOIN common AS c ON p.kind = c.kind AND p.start_ns BETWEEN c.first_ns AND c.last_ns
+    GROUP BY p.kind, p.start_ns, p.duration_ns
+),
+
+named AS (
+    SELECT
+        *,
+        (starts_with(own, '_Z') AND contains(own, length(others) || others))
+        OR (starts_with(others, '_Z') AND contains(others, length(own) || own)) AS is_mangled
+    FROM sides
 )
 
 SELECT
-    (
-        SELECT count(*)
-        FROM placed AS a
-        INNER JOIN placed AS b USING (kind, start_ns, duration_ns)
-        WHERE a.trace_id = $trace_id AND b.trace_id = $other_id
-    ) AS shared,
-    (
-        SELECT count(*)
-        FROM placed AS a
-        INNER JOIN placed AS b USING (kind, start_ns, duration_ns)
-        WHERE a.trace_id = $trace_id AND b.trace_id = $other_id AND (a.base = b.base OR a.kind <> 'kernel')
-    ) AS named,
-    (SELECT count(*) FROM placed WHERE trace_id = $trace_id) AS own,
-    (SELECT count(*) FROM placed WHERE trace_id = $other_id) AS others;
+    count(*) FILTER (is_own AND is_others) AS shared,
+    count(*) FILTER (is_own AND is_others AND (kind <> 'kernel' OR own = others OR is_mangled)) AS named,
+    least(count(*) FILTER (is_own), count(*) FILTER (is_others)) AS fewer,
+    (SELECT least(count(*) FILTER (is_own), count(*) FILTER (NOT is_own)) FROM placed) AS fewest
+FROM named;
 
 -- name: equal_sums
--- Other traces with as many kernels or copies of the same total time. To the nanosecond: of the same names, or many with the
--- same shortest and longest one. Where a print has few digits, many of the same names. A print without times tells by many of the same kinds.
+-- Other traces with as many kernels or copies of the same total time: to the nanosecond, of the same names or many with the same shortest and
+-- longest one; or of the same names, where one print has fewer digits than the other. A print without times tells by many of the same kinds.
+-- `is_sure`: to the nanosecond, or so many launches and digits that no other run is as near.
+WITH compared AS (
+    SELECT
+        a.key,
+        a.n,
+        a.first_ns,
+        b.trace_id,
+        a.detail = b.detail AS is_named,
+        abs(a.first_ns - b.first_ns) AS apart_ns,
+        coalesce(a.min_ns = b.min_ns AND a.max_ns = b.max_ns, true) AS is_alike,
+        greatest(coalesce(a.tolerance_ns, 0), coalesce(b.tolerance_ns, 0)) AS coarse_ns,
+        least(coalesce(a.tolerance_ns, 0), coalesce(b.tolerance_ns, 0)) AS fine_ns
+    FROM trace_evidence AS a
+    INNER JOIN trace_evidence AS b ON a.kind = b.kind AND a.key = b.key AND a.n = b.n AND a.trace_id <> b.trace_id
+    WHERE a.trace_id = $trace_id AND a.kind = 'sums'
+)
+
 SELECT
-    b.trace_id,
-    list_sort(list(DISTINCT a.key)) AS equal,
-    max(a.n) AS n,
-    max(a.first_ns) AS total_ns,
+    c.trace_id,
+    list_sort(list(DISTINCT c.key)) AS equal,
+    max(c.n) AS n,
+    max(c.first_ns) AS total_ns,
+    bool_and(coalesce(c.apart_ns = 0 OR (c.n >= 20 AND c.coarse_ns <= 1e-5 * c.first_ns), false)) AS is_sure,
     (
         SELECT list_sort(list(DISTINCT x.key))
         FROM trace_evidence AS x
-        INNER JOIN trace_evidence AS y ON y.trace_id = b.trace_id AND y.kind = 'sums' AND x.key = y.key
+        INNER JOIN trace_evidence AS y ON y.trace_id = c.trace_id AND y.kind = 'sums' AND x.key = y.key
         WHERE x.trace_id = $trace_id AND x.kind = 'sums'
     ) AS common
-FROM trace_evidence AS a
-INNER JOIN trace_evidence AS b ON a.kind = b.kind AND a.key = b.key AND a.n = b.n AND a.trace_id <> b.trace_id
+FROM compared AS c
 WHERE
-    a.trace_id = $trace_id
-    AND a.kind = 'sums'
-    AND CASE
-        WHEN a.first_ns IS NULL OR b.first_ns IS NULL THEN a.detail = b.detail AND a.n >= 10
-        WHEN a.first_ns = b.first_ns
-            THEN a.first_ns > 0 AND a.n > 1 AND (a.detail = b.detail OR (a.n >= 100 AND a.min_ns = b.min_ns AND a.max_ns = b.max_ns))
-        ELSE a.detail = b.detail AND a.n >= 20 AND abs(a.first_ns - b.first_ns) <= 1e-5 * a.first_ns
+    CASE
+        WHEN c.apart_ns IS NULL THEN c.is_named AND c.n >= 10
+        WHEN c.apart_ns = 0 THEN c.first_ns > 0 AND c.n > 1 AND c.is_alike AND (c.is_named OR c.n >= 100)
+        ELSE
+            c.is_named
+            AND c.n >= 3
+            AND c.fine_ns * 10 <= c.coarse_ns
+            AND c.coarse_ns <= 1e-2 * c.first_ns
+            AND c.apart_ns <= c.coarse_ns + c.fine_ns
     END
-GROUP BY b.trace_id;
+GROUP BY c.trace_id;
+
+-- name: same_starts
+-- How many launches of two traces began at the same time, one after the other, as far as digits were printed.
+WITH placed AS (
+    SELECT
+        trace_id = $trace_id AS is_own,
+        kind = 'kernel' AS of_kernels,
+        start_ns,
+        row_number() OVER (PARTITION BY trace_id, kind = 'kernel' ORDER BY start_ns) AS place,
+        abs(start_ns)::VARCHAR AS printed,
+        rtrim(printed, '0') AS digits
+    FROM launches
+    WHERE trace_id IN ($trace_id, $other_id) AND start_ns IS NOT NULL AND timing = 'timeline'
+),
+
+scaled AS (
+    SELECT
+        *,
+        greatest(
+            length(printed) - max(length(digits)) OVER (PARTITION BY is_own),
+            min(length(printed) - length(digits)) FILTER (digits <> '') OVER (PARTITION BY is_own)
+        ) AS zeros
+    FROM placed
+)
+
+SELECT
+    count(*) AS n,
+    count(*) FILTER (
+        abs(a.start_ns::HUGEINT - b.start_ns)
+        <= CASE WHEN a.zeros > 0 THEN pow(10, a.zeros) / 2 ELSE 0 END + CASE WHEN b.zeros > 0 THEN pow(10, b.zeros) / 2 ELSE 0 END
+    ) AS near
+FROM scaled AS a
+INNER JOIN scaled AS b ON a.of_kernels = b.of_kernels AND a.place = b.place
+WHERE a.is_own AND NOT b.is_own;
 
 -- name: same_passes
-SELECT b.trace_id
+SELECT b.trace_id, a.n AS pass, b.n AS other_pass
 FROM trace_evidence AS a
-INNER JOIN trace_evidence AS b ON a.kind = b.kind AND a.key = b.key AND a.detail = b.detail AND a.trace_id <> b.trace_id
+INNER JOIN trace_evidence AS b
+    ON a.kind = b.kind AND a.key = b.key AND a.detail = b.detail AND a.n <> b.n AND a.trace_id <> b.trace_id
 WHERE a.trace_id = $trace_id AND a.kind = 'pass';
 
 -- name: profiled_pairs
--- Launches of Nsight Compute with the same process and launch id in two traces, and how many of their metrics agree within the printed digits.
+-- Launches of Nsight Compute with the same process and launch id in two traces: whether all agree in name, grid and block (`named`), and how many
+-- of their metrics do within the printed digits.
 WITH profiled AS (
-    SELECT l.trace_id, l.launch_index, l.process, l.correlation_id, s.grid_x, s.grid_y, s.grid_z, s.block_x, s.block_y, s.block_z, s.name_id
+    SELECT
+        l.trace_id,
+        l.launch_index,
+        l.process,
+        l.correlation_id,
+        s.grid_x,
+        s.grid_y,
+        s.grid_z,
+        s.block_x,
+        s.block_y,
+        s.block_z,
+        regexp_extract(coalesce(k.short_name, k.name), '^[^<(\[ ]*') AS base
     FROM launches AS l
     INNER JOIN traces AS t ON l.trace_id = t.trace_id AND t.source = 'ncu'
     INNER JOIN signatures AS s USING (signature_id)
+    INNER JOIN kernel_names AS k USING (name_id)
     WHERE l.timing = 'profiled' AND l.start_ns IS NULL AND l.correlation_id IS NOT NULL
 ),
 
 pairs AS (
-    SELECT a.launch_index, b.trace_id AS other_id, b.launch_index AS other_index, a.name_id = b.name_id AS named, try_cast(a.process AS BIGINT) AS process
+    SELECT
+        a.launch_index,
+        b.trace_id AS other_id,
+        b.launch_index AS other_index,
+        (
+            a.base = b.base
+            OR (starts_with(a.base, '_Z') AND contains(a.base, length(b.base) || b.base))
+            OR (starts_with(b.base, '_Z') AND contains(b.base, length(a.base) || a.base))
+        )
+        AND coalesce(a.grid_x = b.grid_x AND a.grid_y = b.grid_y AND a.grid_z = b.grid_z, true)
+        AND coalesce(a.block_x = b.block_x AND a.block_y = b.block_y AND a.block_z = b.block_z, true) AS named,
+        try_cast(a.process AS BIGINT) AS process
     FROM profiled AS a
-    INNER JOIN profiled AS b
-        ON
-            a.correlation_id = b.correlation_id
-            AND a.process IS NOT DISTINCT FROM b.process
-            AND coalesce(a.grid_x = b.grid_x AND a.grid_y = b.grid_y AND a.grid_z = b.grid_z, true)
-            AND coalesce(a.block_x = b.block_x AND a.block_y = b.block_y AND a.block_z = b.block_z, true)
+    INNER JOIN profiled AS b ON a.correlation_id = b.correlation_id AND a.process IS NOT DISTINCT FROM b.process
     WHERE a.trace_id = $trace_id AND b.trace_id <> $trace_id
 ),
 
@@ -306,7 +432,7 @@ compared AS (
     INNER JOIN metrics AS a ON a.trace_id = $trace_id AND a.launch_index = p.launch_index
     INNER JOIN metrics AS b
         ON b.trace_id = p.other_id AND b.launch_index = p.other_index AND a.metric = b.metric AND a.instance IS NOT DISTINCT FROM b.instance
-    WHERE a.value IS NOT NULL AND b.value IS NOT NULL
+    WHERE p.named AND a.value IS NOT NULL AND b.value IS NOT NULL
     GROUP BY p.other_id, p.launch_index, a.metric
 )
 
@@ -379,8 +505,11 @@ ORDER BY
     t.trace_id;
 
 -- name: timings
--- Those of $trace_ids that hold timed launches, by their timing.
-SELECT timing, list(DISTINCT trace_id) FROM rollups WHERE origin = 'launches' AND timed > 0 AND list_contains($trace_ids::VARCHAR[], trace_id) GROUP BY timing;
+-- Those of $trace_ids that hold profiled launches, or timed ones of a timeline.
+SELECT timing, list(DISTINCT trace_id)
+FROM rollups
+WHERE origin = 'launches' AND (timed > 0 OR timing = 'profiled') AND list_contains($trace_ids::VARCHAR[], trace_id)
+GROUP BY timing;
 
 -- name: set_runs
 UPDATE traces SET run = changed.run, job = changed.job, primary_timing = changed.primary_timing
@@ -394,23 +523,56 @@ FROM (
 WHERE traces.trace_id = changed.trace_id;
 
 -- name: set_repeats
-UPDATE traces SET repeats = $repeats WHERE trace_id = $trace_id;
+UPDATE traces SET repeats = $repeats::VARCHAR[] WHERE trace_id = $trace_id;
 
 -- name: unmark
 UPDATE launches SET is_repeat = NULL WHERE trace_id = $trace_id AND is_repeat;
 DELETE FROM launch_prints WHERE trace_id = $trace_id;
 
+-- name: sharing
+-- Those of the traces $others that hold launches of $trace_id: by their times, or where they have none by process and number.
+SELECT DISTINCT b.trace_id
+FROM launches AS w
+INNER JOIN launches AS b
+    ON
+        w.kind = b.kind
+        AND w.start_ns IS NOT DISTINCT FROM b.start_ns
+        AND CASE
+            WHEN w.start_ns IS NULL THEN w.correlation_id = b.correlation_id AND w.process IS NOT DISTINCT FROM b.process
+            ELSE w.duration_ns IS NOT DISTINCT FROM b.duration_ns
+        END
+WHERE w.trace_id = $trace_id AND b.trace_id IN (SELECT unnest($others::VARCHAR[]));
+
 -- name: mark_all
 UPDATE launches SET is_repeat = true WHERE trace_id = $trace_id;
 
 -- name: mark_placed
--- Launches that a better print ($better) holds, too: the same start and duration, which both may lack (refused as absurd, say).
+-- Launches that a better print ($better) holds, too: the same start and duration, which both may lack (refused as absurd, say). Of several alike,
+-- on several GPUs, as many as there.
 UPDATE launches SET is_repeat = true
 FROM (
-    SELECT DISTINCT w.launch_index
-    FROM launches AS w
-    INNER JOIN launches AS b ON w.kind = b.kind AND w.start_ns = b.start_ns AND w.duration_ns IS NOT DISTINCT FROM b.duration_ns
-    WHERE w.trace_id = $trace_id AND b.trace_id IN (SELECT unnest($better::VARCHAR[])) AND b.is_repeat IS NOT TRUE
+    WITH own AS (
+        SELECT
+            launch_index,
+            kind,
+            start_ns,
+            duration_ns,
+            row_number() OVER (PARTITION BY kind, start_ns, duration_ns ORDER BY device, launch_index) AS place
+        FROM launches
+        WHERE trace_id = $trace_id AND start_ns IS NOT NULL
+    ),
+
+    held AS (
+        SELECT kind, start_ns, duration_ns, count(*) AS n
+        FROM launches
+        WHERE trace_id IN (SELECT unnest($better::VARCHAR[])) AND start_ns IS NOT NULL AND is_repeat IS NOT TRUE
+        GROUP BY kind, start_ns, duration_ns
+    )
+
+    SELECT o.launch_index
+    FROM own AS o
+    INNER JOIN held AS h ON o.kind = h.kind AND o.start_ns = h.start_ns AND o.duration_ns IS NOT DISTINCT FROM h.duration_ns
+    WHERE o.place <= h.n
 ) AS found
 WHERE launches.trace_id = $trace_id AND launches.launch_index = found.launch_index;
 
@@ -482,12 +644,15 @@ DELETE FROM rollups WHERE trace_id = $trace_id AND origin = 'launches';
 -- name: mark_reports
 -- Sums that a tool printed count where nothing better tells of the same work: launches, then sums per launch configuration, then per name.
 -- Sums per phase never do: ranges nest, and a kernel stands under each. Kernels and copies are judged apart, for most reports hold one of
--- them. Equal sums are one report, printed twice.
+-- them. Prints of one report, and equal sums, are one report.
 UPDATE rollups SET is_repeat = judged.is_repeat
 FROM (
     WITH groups AS (
         SELECT
             t.run,
+            t.rank,
+            t.default_phase,
+            t.repeats,
             s.kind = 'kernel' AS of_kernels,
             r.trace_id,
             r.origin,
@@ -505,20 +670,37 @@ FROM (
     )
 
     SELECT
-        trace_id,
-        origin,
-        timing,
-        of_kernels,
+        a.trace_id,
+        a.origin,
+        a.timing,
+        a.of_kernels,
         CASE
             WHEN
-                origin = 'report_phase'
-                OR distance > min(distance) OVER (PARTITION BY run, of_kernels, timing)
-                OR row_number() OVER (
-                    PARTITION BY run, of_kernels, timing, distance, n, total_ns ORDER BY letters DESC, trace_id
-                ) > 1
+                a.origin = 'report_phase'
+                OR bool_or(
+                    b.distance < a.distance
+                    OR (
+                        b.distance = a.distance
+                        AND b.trace_id <> a.trace_id
+                        AND CASE
+                            WHEN list_contains(a.repeats, b.trace_id) THEN true
+                            WHEN list_contains(b.repeats, a.trace_id) THEN false
+                            ELSE b.n = a.n AND b.total_ns IS NOT DISTINCT FROM a.total_ns AND (-b.letters, b.trace_id) < (-a.letters, a.trace_id)
+                        END
+                    )
+                )
                 THEN true
         END AS is_repeat
-    FROM groups
+    FROM groups AS a
+    LEFT JOIN groups AS b
+        ON
+            a.run = b.run
+            AND a.of_kernels = b.of_kernels
+            AND a.timing = b.timing
+            AND coalesce(a.rank = b.rank, true)
+            AND coalesce(a.default_phase = b.default_phase, true)
+    WHERE a.origin <> 'launches'
+    GROUP BY a.trace_id, a.origin, a.timing, a.of_kernels
 ) AS judged
 WHERE
     judged.origin <> 'launches'

@@ -27,7 +27,7 @@ SELECT
     f.is_primary,
     f.timing,
     f.timing = f.primary_timing
-    AND coalesce(NOT (SELECT bool_or(contains(f.repeats, '"' || other.trace_id || '"')) FROM found AS other), false) AS stands_alone,
+    AND coalesce(NOT list_has_any(f.repeats, (SELECT list(other.trace_id) FROM found AS other)), false) AS stands_alone,
     f.is_launched
 FROM found AS f
 ORDER BY list_position($names::VARCHAR[], f.name);
