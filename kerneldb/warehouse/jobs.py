@@ -87,19 +87,14 @@ class Comparison:
     def _is_askew(self) -> bool:
         return self.skew_ns is not None and self.skew_ns > SKEW_NS
 
-    @property
-    def is_open(self) -> bool:
-        """Whether nothing speaks against one job."""
-        return not self.contradicts and (self.alike is None or self.alike >= ALIKE)
-
     def told(self) -> str:
         """What was compared, in words."""
         clocks = {True: "profiled at the same time", False: "profiled at other times", None: "no common clock"}
         shared = "no collectives of a common group"
-        if self.alike is not None:
-            shared = (
-                "the same collectives in the same order" if self.same_order else f"{self.alike:.0%} equal collectives"
-            )
+        if self.same_order:
+            shared = "the same collectives in the same order"
+        elif self.alike is not None:
+            shared = f"{self.alike:.0%} equal collectives" if self.alike else "other collectives"
         askew = f", but {self.skew_ns / 1e6:,.0f} ms apart" if self.skew_ns is not None and self._is_askew else ""
         return f"{clocks[self.together]}; {shared}{askew}"
 
@@ -116,7 +111,7 @@ def links(con: Connection, own: Facts, others: Sequence[Facts], prints: Collecti
         if proof is not None:
             method, sure = proof
             yield Link(*pair, "job", method, sure, f"{_ranks(own, other)}, {compared.told()}", compared.apart_ns)
-        elif hints < HINTS and compared.is_open and own["launches"] and other["launches"]:
+        elif hints < HINTS and not compared.contradicts and own["launches"] and other["launches"]:
             hints += 1
             yield Link(*pair, "hint", NO_PROOF, 0.0, f"{_ranks(own, other)}: {compared.told()}")
 

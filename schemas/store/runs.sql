@@ -472,8 +472,8 @@ WHERE d.name IS NOT NULL AND list_contains($trace_ids::VARCHAR[], d.trace_id)
 GROUP BY d.trace_id;
 
 -- name: order
--- Traces that hold the same work, best first: PyTorch (it knows the operators), then with durations, more launches, host calls, more exact
--- durations, more metrics, longer names (some prints cut them).
+-- Traces that hold the same work, best first: PyTorch (it knows the operators), then with durations, more launches, more exact durations, host
+-- calls, more metrics, longer names (some prints cut them).
 SELECT t.trace_id
 FROM traces AS t
 LEFT JOIN (
@@ -488,6 +488,12 @@ LEFT JOIN (
     SELECT DISTINCT trace_id FROM api_calls WHERE list_contains($trace_ids::VARCHAR[], trace_id)
 ) AS calls USING (trace_id)
 LEFT JOIN (
+    SELECT trace_id, max(tolerance_ns) AS tolerance_ns
+    FROM trace_evidence
+    WHERE kind = 'sums' AND last_ns = 0 AND list_contains($trace_ids::VARCHAR[], trace_id)
+    GROUP BY trace_id
+) AS printed USING (trace_id)
+LEFT JOIN (
     SELECT trace_id, count(*) AS n, max(precision) FILTER (metric = 'gpu__time_duration.sum') AS coarseness
     FROM metrics
     WHERE list_contains($trace_ids::VARCHAR[], trace_id)
@@ -498,8 +504,9 @@ ORDER BY
     t.source <> 'pytorch',
     coalesce(sums.timed, 0) = 0,
     t.launches DESC,
-    calls.trace_id IS NULL,
+    coalesce(printed.tolerance_ns, 0),
     coalesce(measured.coarseness, 0),
+    calls.trace_id IS NULL,
     coalesce(measured.n, 0) DESC,
     sums.letters DESC,
     t.trace_id;

@@ -179,9 +179,9 @@ def samples(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> kern
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(SAMPLES)))
 def test_every_profiler_ends_with_the_feasibility_table(samples: kerneldb.Database, number: int) -> None:
-    trace = sorted(row["trace"] for row in samples.sql("SELECT DISTINCT trace FROM kernels").rows())[number]
+    trace = sorted(row["trace"] for row in samples.sql("SELECT DISTINCT trace FROM all_launches").rows())[number]
     wanted = samples.sql(
-        "SELECT count(*) AS n FROM kernels WHERE category = 'GEMM' AND trace = $t", {"t": trace}
+        "SELECT count(*) AS n FROM all_launches WHERE category = 'GEMM' AND trace = $t", {"t": trace}
     ).rows()
     result = run(samples, "--where", "category = 'GEMM'", "--trace", trace, "--dry-run", "--json")
     assert result.exit_code == 0, result.stderr

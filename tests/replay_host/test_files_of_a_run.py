@@ -34,7 +34,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> kerneldb.Database:
     folder = tmp_path_factory.mktemp("runs")
     warehouse, make = Warehouse.create_or_open(folder / "k.duckdb"), Traces(folder)
     for name in ("sqlite", "printed"):
-        warehouse.commit(make(name, STEPS, source="nsys", stated_run="program", era=name))
+        warehouse.commit(make(name, STEPS, source="nsys", stated_run="program", era=name, base_ns=1))
     later = tuple(dataclasses.replace(launch, start=launch.start + 7_000) for launch in STEPS)
     for rank, launches in enumerate((later, later[:6])):
         warehouse.commit(make(f"rank{rank}", launches, stated_run="job", rank=rank))
@@ -79,10 +79,10 @@ def test_a_condition_selects_from_what_ran_once_and_the_file_must_be_named(runs:
 
 def test_a_named_file_answers_with_all_it_holds_where_another_holds_most_of_it(tmp_path: Path) -> None:
     warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
-    own = tuple(Launch("add", start, 60) for start in (5_000, 6_000))
+    own, facts = tuple(Launch("add", start, 60) for start in (5_000, 6_000)), {"source": "nsys", "base_ns": 1}
     more = tuple(Launch("gemm", start, 310) for start in range(10_000, 20_000, 1_000))
-    warehouse.commit(make("part", (*STEPS, *own), source="nsys"))
-    warehouse.commit(make("merged", (*STEPS, *more), source="nsys"))
+    warehouse.commit(make("part", (*STEPS, *own), **facts))
+    warehouse.commit(make("merged", (*STEPS, *more), **facts))
     database = kerneldb.open(warehouse.path)
     primary = database.sql("SELECT trace, count(*) AS n FROM kernels GROUP BY 1 ORDER BY 1").rows()
     assert [tuple(row.values()) for row in primary] == [("merged", len(STEPS) + 10), ("part", 2)]

@@ -117,7 +117,7 @@ def test_a_part_of_the_axis_is_read_from_launches(long_traces: Path) -> None:
 def test_traces_on_one_clock_are_read_from_launches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit, "FEWEST_BINNED", 10)
     warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
-    clock: dict[str, Any] = {"run": "job", "clock": "epoch"}
+    clock: dict[str, Any] = {"stated_run": "job", "clock": "epoch"}
     warehouse.commit(make("rank0", launches_of(1, 100, 10_000), rank=0, base_ns=1_001, **clock))
     warehouse.commit(make("rank1", launches_of(2, 100, 10_000), rank=1, base_ns=1_776, **clock))
 
