@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kerneldb.schemas.loader import Doc, docs
+from kerneldb.schemas.loader import NARROWED, Doc, docs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,8 @@ KINDS: Final = {
 
 def page() -> str:
     """The text of docs/schema.md."""
-    groups = [list(rows) for _, rows in groupby(docs(), key=lambda doc: doc.object)]
+    told = [doc for doc in docs() if doc.object not in NARROWED or doc.column_name is None]
+    groups = [list(rows) for _, rows in groupby(told, key=lambda doc: doc.object)]
     parts = [HEAD]
     for kind, title in KINDS.items():
         sections = ["\n".join(_section(doc, columns)) for doc, *columns in groups if doc.kind == kind]
@@ -52,7 +53,11 @@ def page() -> str:
 
 
 def _section(doc: Doc, columns: list[Doc]) -> Iterator[str]:
-    yield from (f"### {doc.object}", "", doc.meaning, "", "| column | type | unit | meaning |", "|---|---|---|---|")
+    yield from (f"### {doc.object}", "", doc.meaning, "")
+    if doc.object in NARROWED:
+        yield from (f"Its columns are those of `{NARROWED[doc.object]}`, without `is_primary`.", "")
+        return
+    yield from ("| column | type | unit | meaning |", "|---|---|---|---|")
     for column in columns:
         only = " (macro only)" if column.kind != doc.kind else ""
         meaning = column.meaning.replace("|", "\\|")

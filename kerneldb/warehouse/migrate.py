@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kerneldb.errors import WarehouseVersionError
 from kerneldb.schemas import loader
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import runs
+from kerneldb.warehouse import commit, runs
 from kerneldb.warehouse.attach import transaction
 from kerneldb.warehouse.statements import execute_all
 
@@ -98,10 +98,21 @@ def upgrade(con: Connection, path: Place) -> State:
                 con.execute(statement("version", "record"), {"version": step.version, "name": step.name})
         _renew_objects(con, "comments_of_lake" if path.is_lake else "comments")
         if 0 < found.version < RUNS_SINCE:
-            for block in loader.statement_names("times"):
-                execute_all(con, statement("times", block), {})
+            refuse_bad_times(con)
             runs.adopt(con)
     return found
+
+
+def refuse_bad_times(con: Connection) -> None:
+    """Keep the rules of `kerneldb.times` for all rows that are stored, and sum the traces concerned anew."""
+    *changes, traces, done = loader.statement_names("times")
+    for block in changes:
+        execute_all(con, statement("times", block), {})
+    for (trace_id,) in con.execute(statement("times", traces)).fetchall():
+        con.execute(statement("runs", "forget_rollups"), {"trace_id": trace_id})
+        con.execute(statement("commit", "roll_up"), {"trace_id": trace_id})
+        commit.bin_up(con, trace_id)
+    execute_all(con, statement("times", done), {})
 
 
 def make_scratch(con: Connection) -> None:

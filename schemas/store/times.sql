@@ -1,5 +1,6 @@
 -- The rules of kerneldb/times.py for rows that were stored before all readers kept them: for a migration, all blocks in this order, without
--- parameters. The rule of the recorded window is not among them: what a file stated of it was not stored. Run once more, they change nothing.
+-- parameters; the sums of `times_traces` are made anew before the last one. The rule of the recorded window is not among them: what a file
+-- stated of it was not stored. Run once more, they change nothing.
 
 -- name: times_rules
 -- A week and 2^61, in ns; why a row is refused, NULL where it is not. HUGEINT: differences and products of bad times do not fit into 64 bits.
@@ -140,36 +141,6 @@ UPDATE samples SET ts_ns = NULL WHERE refused_moment(ts_ns) IS NOT NULL;
 UPDATE rollups SET total_ns = NULL, min_ns = NULL, max_ns = NULL, median_ns = NULL, sum_squares_ns2 = NULL, timed = 0
 WHERE origin <> 'launches' AND refused_sum(n, total_ns, min_ns, max_ns, median_ns, sum_squares_ns2) IS NOT NULL;
 
--- name: times_forget_sums
-DELETE FROM rollups WHERE origin = 'launches' AND trace_id IN (SELECT trace_id FROM refused_times);
-
--- name: times_sums
--- As `roll_up` of commit.sql.
-INSERT INTO rollups BY NAME
-SELECT
-    trace_id,
-    'launches' AS origin,
-    device,
-    stream,
-    signature_id,
-    phase,
-    timing,
-    found_id,
-    found_by,
-    count(*) AS n,
-    count(duration_ns) AS timed,
-    try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
-    min(duration_ns) AS min_ns,
-    max(duration_ns) AS max_ns,
-    sum(duration_ns::DOUBLE * duration_ns) AS sum_squares_ns2,
-    median(duration_ns) AS median_ns,
-    (histogram(floor(16 * log2(greatest(duration_ns, 1)))::SMALLINT) FILTER (duration_ns IS NOT NULL))::MAP(SMALLINT, BIGINT)
-        AS histogram
-FROM launches
-WHERE trace_id IN (SELECT trace_id FROM refused_times)
-GROUP BY trace_id, device, stream, signature_id, phase, timing, found_id, found_by
-ORDER BY trace_id, signature_id, device, stream, phase;
-
 -- name: times_windows
 -- First start and last end of what has a time. Readers of AMD's profilers count ranges and allocations, too.
 UPDATE traces SET window_start_ns = found.first_ns, window_end_ns = found.last_ns
@@ -199,20 +170,8 @@ FROM (
 ) AS found
 WHERE traces.trace_id = found.trace_id AND traces.window_start_ns IS NOT NULL;
 
--- name: times_forget_bins
-DELETE FROM timeline_bins WHERE trace_id IN (SELECT trace_id FROM refused_times);
-
--- name: times_spans
--- As `span` of commit.sql, without bins: a timeline of everything then reads the launches, as it does in short traces.
-UPDATE traces SET launches_start_ns = found.first_ns, launches_end_ns = found.last_ns, bin_ns = NULL
-FROM (
-    SELECT r.trace_id, min(l.start_ns) AS first_ns, max(l.end_ns) AS last_ns
-    FROM (SELECT DISTINCT trace_id FROM refused_times) AS r
-    LEFT JOIN launches AS l
-        ON r.trace_id = l.trace_id AND l.timing = 'timeline' AND l.start_ns IS NOT NULL AND l.end_ns IS NOT NULL
-    GROUP BY r.trace_id
-) AS found
-WHERE traces.trace_id = found.trace_id;
+-- name: times_traces
+SELECT DISTINCT trace_id FROM refused_times ORDER BY trace_id;
 
 -- name: times_done
 DROP TABLE refused_times;
