@@ -28,7 +28,7 @@ Relation = Literal["print", "job", "hint"]
 EVIDENCE: Final = ("sample", "sums", "groups", "collectives")
 FEW: Final = 3
 """So many launches of equal name, start and duration are no chance, where nearly all of a common time are equal."""
-MANY: Final = 8
+MANY: Final = 4
 """So many equal metrics of a launch are no chance."""
 AGREEING: Final = 0.9
 """The share that is equal in prints of one report: spelling and rounding make a few differ."""

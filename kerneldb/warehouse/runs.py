@@ -306,10 +306,10 @@ def _plans(
     """For each of the traces: which better traces of its run may hold launches of it. Better ones first."""
     links_of_prints = sorted((link for link in found if link.relation == "print"), key=lambda link: link.score)
     methods = {link.ends: link.method for link in links_of_prints}
-    of_run: dict[tuple[int, Any], list[str]] = collections.defaultdict(list)
+    of_run: dict[int, dict[int | None, list[str]]] = collections.defaultdict(lambda: collections.defaultdict(list))
     for one in concerned:
-        of_run[id(joined.runs.of(one)), known[one]["rank"]].append(one)
-    others = {one: _of_ranks(of_run, id(joined.runs.of(one)), known[one]["rank"]) for one in concerned}
+        of_run[id(joined.runs.of(one))][known[one]["rank"]].append(one)
+    others = {one: _of_ranks(of_run[id(joined.runs.of(one))], known[one]["rank"]) for one in concerned}
 
     def method(one: str, other: str) -> str | None:
         if one == other or not _same_work(known[one], known[other]):
@@ -330,11 +330,10 @@ def _plans(
     return plans
 
 
-def _of_ranks(of_run: Mapping[tuple[int, Any], list[str]], run: int, rank: int | None) -> list[str]:
+def _of_ranks(of_run: Mapping[int | None, list[str]], rank: int | None) -> list[str]:
     """The traces of a run that may be of the same rank; those that state none may be of any."""
-    if rank is None:
-        return [one for (of, _), traces in of_run.items() if of == run for one in traces]
-    return [*of_run.get((run, rank), ()), *of_run.get((run, None), ())]
+    ranks = of_run if rank is None else (rank, None)
+    return [one for key in ranks for one in of_run.get(key, ())]
 
 
 def _another_export(one: Facts, other: Facts) -> bool:

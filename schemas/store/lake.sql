@@ -195,7 +195,7 @@ WITH columns AS (
             WHEN data_type = 'VARCHAR' THEN ''''''
             WHEN data_type = 'BOOLEAN' THEN 'false'
             WHEN data_type = 'TIMESTAMP' THEN 'TIMESTAMP ''1970-01-01'''
-            WHEN data_type LIKE 'MAP%' THEN 'NULL'
+            WHEN data_type LIKE 'MAP%' OR data_type LIKE '%[]' THEN 'NULL'
             ELSE '0'
         END AS filler
     FROM duckdb_columns()

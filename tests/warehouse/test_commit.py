@@ -133,7 +133,7 @@ def test_replace_writes_anew_and_keeps_what_users_set(
     warehouse.commit(make_trace("one", label="first", stated_run="folder"), tags={"batch": "8"})
     warehouse.rename("one", "mine")
     warehouse.set_run("mine", "job")
-    again = make_trace("one", (launch("gemm", 0, 7, grid=9),), stated_run="folder")
+    again = make_trace("one", (launch("gemm", 0, 7, grid=9),))
     assert warehouse.commit(again, replace=True)
     row = one(warehouse, "SELECT trace, run, label, launches, tags['batch'] AS batch FROM trace_overview")
     assert row == {"trace": "mine", "run": "job", "label": "first", "launches": 1, "batch": "8"}
