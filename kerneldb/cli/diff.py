@@ -23,6 +23,7 @@ SHOWN: Final = (
     "delta_pct", "mean_before_ns", "mean_after_ns", "own_delta_pct", "p_value",
 )  # fmt: skip
 QUIET: Final = ("unchanged", "noise")
+NO_TIMELINE: Final = "no launches of a timeline to compare; profiled ones: with --metrics"
 
 
 class Percent(click.ParamType[float]):
@@ -151,4 +152,4 @@ def summary(before: str, after: str, found: Difference) -> str:
         one, other = (side.mean_ns / 1e6 for side in found.steady)
         times += f"; a steady iteration {one:,.3f} ms -> {other:,.3f} ms ({found.iteration_delta_pct:+.2f} %)"
     shift = f"; common shift {found.common_shift_pct:+.2f} %" if found.common_shift_pct else ""
-    return f"{before} -> {after}: GPU time {times}{shift}; {verdicts or 'nothing to compare'}"
+    return f"{before} -> {after}: GPU time {times}{shift}; {verdicts or NO_TIMELINE}"
