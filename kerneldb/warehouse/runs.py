@@ -110,6 +110,8 @@ def adopt(con: Connection) -> None:
 
 def beside(con: Connection, trace_ids: Collection[str]) -> set[str]:
     """The other traces of the runs of these."""
+    if not trace_ids:
+        return set()
     known = links.facts(con)
     names = {known[trace_id]["run"] for trace_id in trace_ids}
     return {trace_id for trace_id, row in known.items() if row["run"] in names} - set(trace_ids)

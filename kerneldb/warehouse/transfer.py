@@ -109,6 +109,7 @@ def add(con: Connection, parts: Parts, *, replace: bool, tags: Mapping[str, str]
     wanted = [trace_id for trace_id in parts.trace_ids if replace or trace_id not in present]
     for table in DIMENSIONS:
         con.execute(statement("lake", f"copy_{table}"), {} if table == "signatures" else ids)
+    beside = runs.beside(con, present.intersection(wanted))
     facts = con.execute(statement("lake", "source_traces"), ids).fetchall()
     names = {name for (name,) in con.execute(statement("lake", "names")).fetchall()}
     for trace_id, name in facts:
@@ -117,7 +118,7 @@ def add(con: Connection, parts: Parts, *, replace: bool, tags: Mapping[str, str]
             names.add(name)
     _add_rows(con, parts, wanted)
     if wanted:
-        runs.added(con, wanted, noted=True)
+        runs.added(con, wanted, beside, noted=True)
     if present and replace:
         execute_all(con, statement("remove", "orphans"), {})
     return wanted

@@ -124,7 +124,7 @@ INSERT INTO traces BY NAME
 SELECT
     * REPLACE (
         $name AS name,
-        coalesce($run, stated_run) AS stated_run,
+        coalesce(stated_run, $run) AS stated_run,
         NULL AS run,
         coalesce(label, $label) AS label,
         coalesce(default_phase, $default_phase) AS default_phase,
