@@ -89,8 +89,9 @@ class ReportEntry:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Linked:
-    """A trace that another one was linked with: `relation` is print (of the same launches), job, or hint (unproven).
+    """A trace that another one was linked with.
 
+    `relation` is print (of the same launches), job, hint (may be of one job), or apart (cannot be of one job).
     `rank` is that of the other one; `joined` says whether both are in one run, which is `run`.
     """
 

@@ -161,7 +161,7 @@ def _links(trace: str, linked: Sequence[Linked]) -> Iterator[str]:
     """What a trace was joined with, and what it could be joined with, one line for each kind."""
     prints = [one for one in linked if one.relation == "print" and one.joined]
     ranks = [one for one in linked if one.relation == "job" and one.joined]
-    apart = [one for one in linked if one.relation != "print" and not one.joined]
+    apart = [one for one in linked if one.relation in ("job", "hint") and not one.joined]
     if prints:
         first = prints[0]
         yield f"{trace}: the same launches as {_others(prints)}, summed once ({first.evidence}; run {first.run})"

@@ -56,36 +56,38 @@ class Comparison:
     """Two ranks held against each other: do they share process groups, collectives, a time and a model of GPU.
 
     `contradicts`: one is in a process group with the other that the other does not know. `together` is None where a
-    clock is unknown. `alike` is the common share of the collectives of shared groups (None: there are none),
-    `same_order` whether each of those sequences is equal. `apart_ns` is how far the ends of the first and of the last
-    collectives lie apart, `skew_ns` how far they do where they are nearest.
+    clock is unknown. `collectives`: one has some, of any group. `alike` is the common share of those of shared groups
+    (None: there are none), `same_order` whether each of those sequences is equal. `apart_ns` is how far the ends of the
+    first and of the last collectives lie apart, `skew_ns` how far they do where they are nearest.
     """
 
     contradicts: bool
     together: bool | None
     groups: bool
     alike: float | None
+    collectives: bool
     same_order: bool
     same_model: bool
     apart_ns: int | None
     skew_ns: int | None
 
+    @property
+    def is_disproved(self) -> bool:
+        """Whether both cannot be of one job."""
+        others = bool(self.together) and self.alike is not None and self.alike < ALIKE
+        return self.contradicts or others or (self.skew_ns is not None and self.skew_ns > SKEW_NS)
+
     def proof(self) -> tuple[str, float] | None:
         """How it is known that both are of one job, and how surely; None where it is not."""
-        if self.contradicts or self._is_askew:
+        if self.is_disproved:
             return None
         if self.together:
             if self.alike is not None:
-                sure = 3.0 if self.same_order else 2.0
-                return ("clocks and collectives", sure) if self.alike >= ALIKE else None
-            return ("clocks and process groups", 1.0) if self.groups else None
+                return "clocks and collectives", 3.0 if self.same_order else 2.0
+            return ("clocks and process groups", 1.0) if self.groups and not self.collectives else None
         if self.together is None and self.same_order and self.same_model:
             return "collectives", 0.5
         return None
-
-    @property
-    def _is_askew(self) -> bool:
-        return self.skew_ns is not None and self.skew_ns > SKEW_NS
 
     def told(self) -> str:
         """What was compared, in words."""
@@ -95,7 +97,7 @@ class Comparison:
             shared = "the same collectives in the same order"
         elif self.alike is not None:
             shared = f"{self.alike:.0%} equal collectives" if self.alike else "other collectives"
-        askew = f", but {self.skew_ns / 1e6:,.0f} ms apart" if self.skew_ns is not None and self._is_askew else ""
+        askew = f", but {skew / 1e6:,.0f} ms apart" if (skew := self.skew_ns or 0) > SKEW_NS else ""
         return f"{clocks[self.together]}; {shared}{askew}"
 
 
@@ -111,7 +113,9 @@ def links(con: Connection, own: Facts, others: Sequence[Facts], prints: Collecti
         if proof is not None:
             method, sure = proof
             yield Link(*pair, "job", method, sure, f"{_ranks(own, other)}, {compared.told()}", compared.apart_ns)
-        elif hints < HINTS and not compared.contradicts and own["launches"] and other["launches"]:
+        elif compared.is_disproved:
+            yield Link(*pair, "apart", NO_PROOF, 0.0, f"{_ranks(own, other)}, {compared.told()}", compared.apart_ns)
+        elif hints < HINTS and own["launches"] and other["launches"]:
             hints += 1
             yield Link(*pair, "hint", NO_PROOF, 0.0, f"{_ranks(own, other)}: {compared.told()}")
 
@@ -180,6 +184,7 @@ def compare(one: Facts, other: Facts, found: Mapping[str, Evidence]) -> Comparis
         overlap,
         bool(mine.groups & theirs.groups),
         _common(mine, theirs, shared) if shared else None,
+        bool(mine.counts or theirs.counts),
         bool(shared) and all(mine.sequences[key] == theirs.sequences[key] for key in shared),
         not mine.models or not theirs.models or mine.models == theirs.models,
         max(ends, default=None),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Connection = duckdb.DuckDBPyConnection
     Facts = Mapping[str, Any]
 
-Relation = Literal["print", "job", "hint"]
+Relation = Literal["print", "job", "hint", "apart"]
 
 EVIDENCE: Final = ("sample", "sums", "groups", "collectives")
 FEW: Final = 3
@@ -215,17 +215,20 @@ def _of_profiles(con: Connection, own: Facts, others: Mapping[str, Facts]) -> It
     if own["source"] != "ncu":
         return
     for row in rows_of(con, statement("runs", "profiled_pairs"), {"trace_id": own["trace_id"]}):
-        evidence = _same_profile(row)
-        if evidence and row["other_id"] in others:
-            yield Link(own["trace_id"], row["other_id"], "print", "profile", 1.0, evidence)
+        if row["other_id"] in others and _is_same_profile(row):
+            sure = bool(row["durations"] or row["equal_measured"] >= FEW)
+            score = 1.0 if sure else UNSURE
+            yield Link(own["trace_id"], row["other_id"], "print", "profile", score, _told(row))
 
 
-def _same_profile(row: Facts) -> str | None:
-    """What shows that launches of equal process and number are the same; None where they are not, or may not be."""
+def _is_same_profile(row: Facts) -> bool:
+    """Whether launches of equal process and number are the same; no figure of the launch configuration tells."""
     agree = row["equal_durations"] == row["durations"] and row["equal_metrics"] >= AGREEING * row["metrics"]
-    told_apart = (row["process"] or 0) >= OWN_PROCESS or row["equal_metrics"] >= MANY
-    if not (row["named"] and agree and (told_apart or (row["durations"] and row["pairs"] >= FEW))):
-        return None
+    told_apart = (row["process"] or 0) >= OWN_PROCESS or row["equal_measured"] >= MANY
+    return bool(row["named"] and agree and (told_apart or (row["durations"] and row["pairs"] >= FEW)))
+
+
+def _told(row: Facts) -> str:
     alike = f"{row['pairs']:,} launch{'es' if row['pairs'] > 1 else ''} of the same process, number, name and grid"
     metrics = f"; {row['equal_metrics']:,} of {row['metrics']:,} metrics agree" if row["metrics"] else ""
     return f"{alike}{', with equal durations' if row['durations'] else ''}{metrics}"

@@ -173,8 +173,9 @@ def _joined(known: Mapping[str, Facts], found: Sequence[Link]) -> Joined:
         stated = [{known[one]["stated_run"] for one in side} - {None} for side in (mine, theirs)]
         return all(stated) and stated[0] != stated[1]
 
-    def same_rank(mine: list[str], theirs: list[str]) -> bool:
-        return bool({known[one]["rank"] for one in mine} & {known[one]["rank"] for one in theirs})
+    def no_ranks(mine: list[str], theirs: list[str]) -> bool:
+        same_rank = {known[one]["rank"] for one in mine} & {known[one]["rank"] for one in theirs}
+        return bool(same_rank) or any(not apart[one].isdisjoint(theirs) for one in apart.keys() & set(mine))
 
     def no_prints(mine: list[str], theirs: list[str]) -> bool:
         facts = [[known[one] for one in side] for side in (mine, theirs)]
@@ -193,7 +194,8 @@ def _joined(known: Mapping[str, Facts], found: Sequence[Link]) -> Joined:
         if link.score > links.UNSURE or _is_only_one(link, linked, prints, known):
             prints.join(link.ends)
     first = {trace: min(prints.of(trace), key=lambda one: (known[one]["rank"] is None, one)) for trace in known}
-    together = Groups({one for one in first.values() if known[one]["rank"] is not None}, same_rank)
+    apart = _apart(known, found, first)
+    together = Groups({one for one in first.values() if known[one]["rank"] is not None}, no_ranks)
     for group in _stated(known, first):
         together.join(group)
     for link in jobs.decided(_between(found, first), known):
@@ -203,12 +205,30 @@ def _joined(known: Mapping[str, Facts], found: Sequence[Link]) -> Joined:
     return Joined(prints, together, runs, first)
 
 
+def _apart(known: Mapping[str, Facts], found: Iterable[Link], first: Mapping[str, str]) -> dict[str, set[str]]:
+    """For each print that stands for a rank, those that cannot be of its job, unless it is stated that they are."""
+    others = collections.defaultdict[str, set[str]](set)
+    for link in found:
+        ends = [known[end] for end in (link.trace_id, link.other_id)]
+        stated = any(
+            ends[0][fact] is not None and ends[0][fact] == ends[1][fact] for fact in ("stated_run", "stated_job")
+        )
+        if link.relation == "apart" and not stated:
+            others[first[link.trace_id]].add(first[link.other_id])
+            others[first[link.other_id]].add(first[link.trace_id])
+    return dict(others)
+
+
 def _is_only_one(link: Link, linked: Mapping[str, set[str]], prints: Groups, known: Mapping[str, Facts]) -> bool:
     """Whether a link without exact times is no choice: what fits one end fits the other, or tells of other work."""
 
     def contradicts(third: str, end: str) -> bool:
         same = third == end or third in linked[end] or third in prints.of(end)
-        return not same and not set(known[third]["summed"]).isdisjoint(known[end]["summed"])
+        both = (known[third], known[end])
+        is_same_work = all(one["source"] == "ncu" for one in both) or bool(
+            set(both[0]["summed"]) & set(both[1]["summed"])
+        )
+        return not same and is_same_work
 
     one, other = link.trace_id, link.other_id
     return not any(

@@ -24,7 +24,7 @@ CREATE TABLE trace_evidence (
     tolerance_ns BIGINT
 );
 
--- Why two traces belong together (print, job), or may (hint).
+-- Why two traces belong together (print, job), may (hint), or cannot (apart).
 CREATE TABLE trace_links (
     trace_id VARCHAR NOT NULL,
     other_id VARCHAR NOT NULL,

@@ -295,7 +295,8 @@ FROM named;
 
 -- name: equal_sums
 -- Other traces with as many kernels or copies of the same total time: to the nanosecond, of the same names or many with the same shortest and
--- longest one; or of the same names, where one print has fewer digits than the other. A print without times tells by many of the same kinds.
+-- longest one; or of the same names, where one print has fewer digits than the other (much fewer only where starts can be held against each
+-- other, too). A print without times tells by many of the same kinds.
 -- `is_sure`: to the nanosecond, or so many launches and digits that no other run is as near.
 WITH compared AS (
     SELECT
@@ -307,7 +308,8 @@ WITH compared AS (
         abs(a.first_ns - b.first_ns) AS apart_ns,
         coalesce(a.min_ns = b.min_ns AND a.max_ns = b.max_ns, true) AS is_alike,
         greatest(coalesce(a.tolerance_ns, 0), coalesce(b.tolerance_ns, 0)) AS coarse_ns,
-        least(coalesce(a.tolerance_ns, 0), coalesce(b.tolerance_ns, 0)) AS fine_ns
+        least(coalesce(a.tolerance_ns, 0), coalesce(b.tolerance_ns, 0)) AS fine_ns,
+        a.last_ns = 0 AND b.last_ns = 0 AS is_of_launches
     FROM trace_evidence AS a
     INNER JOIN trace_evidence AS b ON a.kind = b.kind AND a.key = b.key AND a.n = b.n AND a.trace_id <> b.trace_id
     WHERE a.trace_id = $trace_id AND a.kind = 'sums'
@@ -334,7 +336,7 @@ WHERE
             c.is_named
             AND c.n >= 3
             AND c.fine_ns * 10 <= c.coarse_ns
-            AND c.coarse_ns <= 1e-2 * c.first_ns
+            AND (c.is_of_launches OR c.coarse_ns <= 1e-2 * c.first_ns)
             AND c.apart_ns <= c.coarse_ns + c.fine_ns
     END
 GROUP BY c.trace_id;
@@ -426,6 +428,8 @@ compared AS (
         p.other_id,
         p.launch_index,
         a.metric,
+        -- Of the launch configuration: the same in every run of a program.
+        regexp_matches(a.metric, '^(launch__|device__|smsp?__maximum_)') AS is_static,
         -- Of several sections that print a metric, those that agree best.
         bool_or(abs(a.value - b.value) <= (coalesce(a.precision, 0) + coalesce(b.precision, 0)) * (1 + 1e-9) + 1e-9 * abs(a.value)) AS agrees
     FROM pairs AS p
@@ -444,7 +448,8 @@ SELECT
     coalesce(any_value(c.durations), 0) AS durations,
     coalesce(any_value(c.equal_durations), 0) AS equal_durations,
     coalesce(any_value(c.metrics), 0) AS metrics,
-    coalesce(any_value(c.equal_metrics), 0) AS equal_metrics
+    coalesce(any_value(c.equal_metrics), 0) AS equal_metrics,
+    coalesce(any_value(c.equal_measured), 0) AS equal_measured
 FROM pairs AS p
 LEFT JOIN (
     SELECT
@@ -452,7 +457,8 @@ LEFT JOIN (
         count(*) FILTER (metric = 'gpu__time_duration.sum') AS durations,
         count(*) FILTER (metric = 'gpu__time_duration.sum' AND agrees) AS equal_durations,
         count(*) AS metrics,
-        count(*) FILTER (agrees) AS equal_metrics
+        count(*) FILTER (agrees) AS equal_metrics,
+        count(*) FILTER (agrees AND NOT is_static) AS equal_measured
     FROM compared
     GROUP BY other_id
 ) AS c ON p.other_id = c.other_id

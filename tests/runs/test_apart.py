@@ -127,6 +127,15 @@ def test_prints_of_few_digits(warehouse: Warehouse, make: Traces, order: tuple[s
     assert rolled_up(warehouse) == total
 
 
+def test_a_print_of_fewer_digits_than_a_kernel_lasts(warehouse: Warehouse, make: Traces) -> None:
+    """Kernels of 2 µs in milliseconds with three decimals: their starts tell."""
+    whole = exact("short", 500)
+    warehouse.commit(make("coarse", rounded(whole, 1_000), source="nsys", base_ns=None))
+    warehouse.commit(make("whole", whole, source="nsys", base_ns=None))
+    (found,) = counted(warehouse).values()
+    assert found == (500, sum(one.duration or 0 for one in whole))
+
+
 def test_a_print_of_few_digits_that_fits_two_runs_is_of_none(warehouse: Warehouse, make: Traces) -> None:
     """Two nights that differ by less than what the print rounds."""
     nights = {
@@ -198,6 +207,39 @@ def test_a_page_without_durations_is_what_ran(database: Database, tmp_path: Path
     assert database.sql(sql).rows() == [{"timing": "profiled", "n": 2, "ns": None}]
 
 
+@pytest.mark.parametrize("process", ["7", "4242"])
+def test_a_page_that_fits_two_profiles_is_of_none(database: Database, tmp_path: Path, process: str) -> None:
+    """Figures of the launch configuration are the same whenever a program runs."""
+    rows = rows_of("C.raw")
+    header = rows[0]
+    later = [list(row) for row in rows]
+    static = [
+        at for at, metric in enumerate(header) if metric.startswith(("launch__", "device__")) or "__" not in metric
+    ]
+    for row, at in itertools.product(later[2:], range(len(header))):
+        if at not in static and row[at].replace(".", "").isdecimal():
+            row[at] = str(round(1.3 * float(row[at]) + 1, 2))
+    pages = {
+        "before.csv": rows,
+        "after.csv": later,
+        "static.csv": [[row[at] for at in static] for row in rows],
+    }
+    for row in (row for page in pages.values() for row in page[2:]):
+        row[page_of(pages, row).index("Process ID")] = process
+    files = placed(tmp_path / "pages", {word: encoded(page) for word, page in pages.items()})
+    asking.in_calls(database, files, files)
+    assert asking.together(database, files, "run") == sets(*files)
+    database.remove(asking.facts(database, files)["after.csv"]["name"])
+    expected = sets("before.csv", "static.csv") if process == "7" else sets("before.csv static.csv")
+    left = {word: path for word, path in files.items() if word != "after.csv"}
+    assert asking.together(database, left, "run") == expected
+
+
+def page_of(pages: dict[str, list[list[str]]], row: list[str]) -> list[str]:
+    """The header of the page that has the row."""
+    return next(page[0] for page in pages.values() if any(one is row for one in page))
+
+
 # Counter passes
 
 
@@ -244,6 +286,19 @@ def test_ranks_whose_collectives_end_at_other_times(database: Database, tmp_path
         (early if word[0] == "A" else late).write(int(word[1]), path)
     asking.in_calls(database, files, files)
     assert asking.together(database, files) == sets("A0 A1", "B2 B3")
+
+
+def test_ranks_that_share_no_group_need_one_between(database: Database, tmp_path: Path) -> None:
+    """Tensor × data parallel, two jobs at a time: ranks 0 and 3 never meet, so nothing tells whose rank 3 it is."""
+    grid = Job(world=4, step=ranks.TENSOR_AND_DATA, groups=ranks.GRID, seed="a", steps=30)
+    other = grid.but(seed="b", start=clock(ms=1))
+    files = {word: tmp_path / word[0] / f"rank{word[1]}.json" for word in ("A0", "B3", "A1", "B2")}
+    for word, path in files.items():
+        (grid if word[0] == "A" else other).write(int(word[1]), path)
+    database.ingest([files["A0"]])
+    database.ingest([files["B3"]])
+    assert asking.together(database, {word: files[word] for word in ("A0", "B3")}) == sets("A0", "B3")
+    assert asking.hinted(database, files) == {"A0", "B3"}
 
 
 # Marks
