@@ -29,8 +29,9 @@ class Draft:
         self._path = path
         self._warehouse = Warehouse(path)
         self._is_whole = False
-        self._done = threading.Event()
-        threading.Thread(target=self._make, name="kerneldb-draft", daemon=True).start()
+        # Python ends only after it: the engine does not bear that a thread within it is ended.
+        self._thread = threading.Thread(target=self._make, name="kerneldb-draft")
+        self._thread.start()
 
     def __enter__(self) -> Self:
         """The draft, which is being made already."""
@@ -40,25 +41,23 @@ class Draft:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Wait for the thread, which is cut short."""
-        while not self._done.wait(POLL_S):
+        while self._thread.is_alive():
             self._warehouse.interrupt()
+            self._thread.join(POLL_S)
 
     def _make(self) -> None:
-        try:
-            # What goes wrong here goes wrong again where the database is made in its place, and is told there.
-            with contextlib.suppress(KerneldbError, OSError, duckdb.Error, KeyboardInterrupt):
-                self._warehouse.make()
-                self._is_whole = not self._path.with_name(f"{self._path.name}.wal").exists()
-        finally:
-            self._done.set()
+        # What goes wrong here goes wrong again where the database is made in its place, and is told there.
+        with contextlib.suppress(KerneldbError, OSError, duckdb.Error, KeyboardInterrupt):
+            self._warehouse.make()
+            self._is_whole = not self._path.with_name(f"{self._path.name}.wal").exists()
 
     def put(self, path: Path) -> bool:
         """Give the database the name `path`, where nothing has it yet; whether it was whole, and the name free.
 
         A name is not free beside a write-ahead log, be its file gone: the engine would read the log for this one.
         """
-        while not self._done.wait(POLL_S):
-            pass
+        while self._thread.is_alive():
+            self._thread.join(POLL_S)
         if not self._is_whole or path.with_name(f"{path.name}.wal").exists():
             return False
         self._is_whole = False

@@ -203,7 +203,7 @@ def test_status_and_cards_tell_which_launches_count(tmp_path: Path) -> None:
     warehouse, make = Warehouse.create_or_open(tmp_path / "parts.duckdb"), Traces(tmp_path)
     program = tuple(Launch("gemm", 1000 * start, 10_000) for start in (0, 20, 40))
     for name in ("first", "again"):
-        warehouse.commit(make(name, program, stated_run="one", source="nsys", era=name))
+        warehouse.commit(make(name, program, stated_run="one", source="nsys", era=name, base_ns=1))
     counted = tuple(Launch("gemm", start, 9000, timing="profiled") for start in (0, 20_000))
     warehouse.commit(make("counters", counted, kind="profiled", source="ncu"))
 
