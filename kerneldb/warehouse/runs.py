@@ -190,9 +190,12 @@ def _joined(known: Mapping[str, Facts], found: Sequence[Link]) -> Joined:
     for link in of_prints:
         linked[link.trace_id].add(link.other_id)
         linked[link.other_id].add(link.trace_id)
-    for link in sorted(of_prints, key=lambda link: (-link.score, *sorted(link.ends))):
-        if link.score > links.UNSURE or _is_only_one(link, linked, prints, known):
-            prints.join(link.ends)
+    by_score = sorted(of_prints, key=lambda link: (-link.score, *sorted(link.ends)))
+    for link in (one for one in by_score if one.score > links.UNSURE):
+        prints.join(link.ends)
+    unsure = [one for one in by_score if one.score <= links.UNSURE and _is_only_one(one, linked, prints, known)]
+    for link in unsure:
+        prints.join(link.ends)
     first = {trace: min(prints.of(trace), key=lambda one: (known[one]["rank"] is None, one)) for trace in known}
     apart = _apart(known, found, first)
     together = Groups({one for one in first.values() if known[one]["rank"] is not None}, no_ranks)
@@ -222,18 +225,14 @@ def _apart(known: Mapping[str, Facts], found: Iterable[Link], first: Mapping[str
 def _is_only_one(link: Link, linked: Mapping[str, set[str]], prints: Groups, known: Mapping[str, Facts]) -> bool:
     """Whether a link without exact times is no choice: what fits one end fits the other, or tells of other work."""
 
-    def contradicts(third: str, end: str) -> bool:
-        same = third == end or third in linked[end] or third in prints.of(end)
-        both = (known[third], known[end])
-        is_same_work = all(one["source"] == "ncu" for one in both) or bool(
-            set(both[0]["summed"]) & set(both[1]["summed"])
-        )
-        return not same and is_same_work
+    def contradicts(third: str, near: str, far: str) -> bool:
+        same = third == far or third in linked[far] or third in prints.of(far) or third in prints.of(near)
+        one, other = known[third], known[far]
+        of_same_work = one["source"] == other["source"] == "ncu" or not set(one["summed"]).isdisjoint(other["summed"])
+        return not same and of_same_work
 
-    one, other = link.trace_id, link.other_id
-    return not any(
-        contradicts(third, far) for near, far in ((one, other), (other, one)) for third in linked[near] - {far}
-    )
+    ends = (link.trace_id, link.other_id)
+    return not any(contradicts(third, near, far) for near, far in (ends, ends[::-1]) for third in linked[near])
 
 
 def _between(found: Sequence[Link], first: Mapping[str, str]) -> list[Link]:

@@ -428,8 +428,8 @@ compared AS (
         p.other_id,
         p.launch_index,
         a.metric,
-        -- Of the launch configuration: the same in every run of a program.
-        regexp_matches(a.metric, '^(launch__|device__|smsp?__maximum_)') AS is_static,
+        -- Of the launch configuration, the same in every run of a program; or what a rule of ncu makes of it.
+        regexp_matches(a.metric, '^(launch__|device__|sm(sp)?__maximum_|rule:)') AS is_static,
         -- Of several sections that print a metric, those that agree best.
         bool_or(abs(a.value - b.value) <= (coalesce(a.precision, 0) + coalesce(b.precision, 0)) * (1 + 1e-9) + 1e-9 * abs(a.value)) AS agrees
     FROM pairs AS p

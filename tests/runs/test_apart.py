@@ -128,8 +128,9 @@ def test_prints_of_few_digits(warehouse: Warehouse, make: Traces, order: tuple[s
 
 
 def test_a_print_of_fewer_digits_than_a_kernel_lasts(warehouse: Warehouse, make: Traces) -> None:
-    """Kernels of 2 µs in milliseconds with three decimals: their starts tell."""
+    """Kernels of 2 µs in milliseconds with three decimals: their starts tell. A window is no other capture."""
     whole = exact("short", 500)
+    warehouse.commit(make("window", whole[:200], source="nsys", base_ns=None))
     warehouse.commit(make("coarse", rounded(whole, 1_000), source="nsys", base_ns=None))
     warehouse.commit(make("whole", whole, source="nsys", base_ns=None))
     (found,) = counted(warehouse).values()
