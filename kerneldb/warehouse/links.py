@@ -1,7 +1,8 @@
 """Finds what shows that two traces belong together: prints of one report, ranks of one job.
 
-Nothing here goes by the name of a file or folder. What is found is stored in `trace_links` with the evidence, so that a
-user can read why traces were joined; `kerneldb.warehouse.runs` makes runs and jobs of it.
+Names of files and folders prove nothing here. Counter passes alone have to lie in one folder, besides holding the same
+launches. What is found is stored in `trace_links` with the evidence, so that a user can read why traces were joined;
+`kerneldb.warehouse.runs` makes runs and jobs of it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import jobs
-from kerneldb.warehouse.statements import rows_of
+from kerneldb.warehouse.statements import execute_rows, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -40,6 +41,7 @@ OWN_PROCESS: Final = 1000
 PASS: Final = re.compile(r"^(.*)[/\\]pass_(\d+)[/\\][^/\\]*$")
 """A file of a counter pass, as rocprofv3 names folders: the folder of all passes, and the number."""
 BRIEF: Final = 0.5
+"""Of a shorter part than this of the time of both, samples of the whole traces may hold nothing."""
 UNSURE: Final = 0.1
 """The score of links by names and numbers without times, or by rounded times: other runs of a program have the same."""
 
@@ -102,7 +104,7 @@ def find(con: Connection, trace_ids: Iterable[str]) -> None:
             found += [*prints.values(), *jobs.links(con, own, list(others.values()), prints)]
     if found:
         columns = [field.name for field in dataclasses.fields(Link)]
-        con.execute(statement("runs", "link"), {name: [getattr(link, name) for link in found] for name in columns})
+        execute_rows(con, statement("runs", "link"), columns, map(dataclasses.astuple, found))
 
 
 def _surest(found: Iterable[Link]) -> dict[str, Link]:
@@ -147,19 +149,23 @@ def _of_launches(con: Connection, own: Facts, others: Mapping[str, Facts]) -> It
 
 
 def _overlap(one: Facts, other: Facts) -> bool:
-    spans = [(row["launches_start_ns"], row["launches_end_ns"]) for row in (one, other)]
-    if None in spans[0] or None in spans[1]:  # of launches without a timeline the span is not known
+    common = _common_ns(one, other)
+    if common is None:  # of launches without a timeline the span is not known
         return bool(one["launches"] and other["launches"]) and one["source"] != "ncu"
-    return bool(max(start for start, _ in spans) <= min(end for _, end in spans))
+    return common >= 0
 
 
 def _is_brief(one: Facts, other: Facts) -> bool:
     """Whether two traces share so little of the time of either that a few launches of each need not show it."""
-    spans = [(row["launches_start_ns"], row["launches_end_ns"]) for row in (one, other)]
-    if None in spans[0] or None in spans[1]:
-        return False
-    common = min(end for _, end in spans) - max(start for start, _ in spans)
-    return bool(common < BRIEF * min(end - start for start, end in spans))
+    common = _common_ns(one, other)
+    shorter = min((row["launches_end_ns"] or 0) - (row["launches_start_ns"] or 0) for row in (one, other))
+    return common is not None and common < BRIEF * shorter
+
+
+def _common_ns(one: Facts, other: Facts) -> int | None:
+    """The time in which both have launches (ns), negative where there is none; None where a timeline is missing."""
+    starts, ends = ([row[fact] for row in (one, other)] for fact in ("launches_start_ns", "launches_end_ns"))
+    return None if None in starts or None in ends else min(ends) - max(starts)
 
 
 def _of_sums(con: Connection, own: Facts, others: Mapping[str, Facts]) -> Iterator[Link]:
@@ -202,7 +208,8 @@ def _of_passes(con: Connection, own: Facts, others: Mapping[str, Facts]) -> Iter
     for row in rows_of(con, statement("runs", "same_passes"), {"trace_id": own["trace_id"]}):
         if row["trace_id"] in others:
             evidence = f"counter passes {row['pass']} and {row['other_pass']} of one folder: the same launches"
-            sure = 1.0 / (1 + abs(_began(own) - _began(others[row["trace_id"]])))
+            apart_s = abs(_began(own) - _began(others[row["trace_id"]])) / 1e9
+            sure = 0.5 + 0.5 / (1 + apart_s)
             yield Link(own["trace_id"], row["trace_id"], "print", "passes", sure, evidence)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import jobs, links
-from kerneldb.warehouse.statements import execute_all
+from kerneldb.warehouse.statements import execute_all, execute_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -149,8 +149,7 @@ def _set_runs(con: Connection, rows: Sequence[tuple[Facts, str, str | None, str]
     columns = ("run", "job", "primary_timing")
     new = [(row["trace_id"], *now) for row, *now in rows if [row[column] for column in columns] != now]
     if new:
-        values = map(list, zip(*new, strict=True))
-        con.execute(statement("runs", "set_runs"), dict(zip(("trace_id", *columns), values, strict=True)))
+        execute_rows(con, statement("runs", "set_runs"), ("trace_id", *columns), new)
 
 
 def _tell_unclear(con: Connection, found: Sequence[Link], joined: Joined) -> None:
@@ -163,49 +162,65 @@ def _tell_unclear(con: Connection, found: Sequence[Link], joined: Joined) -> Non
             if relation != link.relation:
                 new.append((link.trace_id, link.other_id, relation))
     if new:
-        columns = ("trace_id", "other_id", "relation")
-        values = map(list, zip(*new, strict=True))
-        con.execute(statement("runs", "relate"), dict(zip(columns, values, strict=True)))
+        execute_rows(con, statement("runs", "relate"), ("trace_id", "other_id", "relation"), new)
 
 
 def _joined(known: Mapping[str, Facts], found: Sequence[Link]) -> Joined:
     def stated_apart(mine: list[str], theirs: list[str]) -> bool:
-        stated = [{known[one]["stated_run"] for one in side} - {None} for side in (mine, theirs)]
+        stated = [_stating(known, side, "stated_run") for side in (mine, theirs)]
         return all(stated) and stated[0] != stated[1]
 
-    def no_ranks(mine: list[str], theirs: list[str]) -> bool:
-        same_rank = {known[one]["rank"] for one in mine} & {known[one]["rank"] for one in theirs}
-        return bool(same_rank) or any(not apart[one].isdisjoint(theirs) for one in apart.keys() & set(mine))
+    prints, runs = _joined_prints(known, found, stated_apart), Groups(known, stated_apart)
+    first = {trace: min(prints.of(trace), key=lambda one: (known[one]["rank"] is None, one)) for trace in known}
+    ranks = _joined_ranks(known, found, first)
+    for group in (*prints.all(), *ranks.all(), *_by(known, known, "stated_run").values()):
+        runs.join(group)
+    return Joined(prints, ranks, runs, first)
 
-    def no_prints(mine: list[str], theirs: list[str]) -> bool:
-        facts = [[known[one] for one in side] for side in (mine, theirs)]
-        of_both = [[{row[fact] for row in side} - {None} for side in facts] for fact in ("base_ns", "rank")]
-        passes = [{row["pass"] for row in side} - {None} for side in facts]
-        apart = any(all(values) and not values[0] & values[1] for values in of_both)
-        return apart or bool(passes[0] & passes[1]) or stated_apart(mine, theirs)
 
-    prints, runs = Groups(known, no_prints), Groups(known, stated_apart)
-    linked = collections.defaultdict[str, set[str]](set)
-    of_prints = [link for link in found if link.relation == "print"]
-    for link in of_prints:
+def _stating(known: Mapping[str, Facts], traces: Iterable[str], fact: str) -> set[Any]:
+    return {known[one][fact] for one in traces} - {None}
+
+
+def _joined_prints(
+    known: Mapping[str, Facts], found: Sequence[Link], stated_apart: Callable[[list[str], list[str]], bool]
+) -> Groups:
+    """Prints of one report: first by sure links, then by links without exact times that are no choice."""
+
+    def differ(mine: list[str], theirs: list[str]) -> bool:
+        values = [[_stating(known, side, fact) for side in (mine, theirs)] for fact in ("base_ns", "rank")]
+        same_pass = _stating(known, mine, "pass") & _stating(known, theirs, "pass")
+        return stated_apart(mine, theirs) or bool(same_pass) or any(a and b and not a & b for a, b in values)
+
+    prints, linked = Groups(known, differ), collections.defaultdict[str, set[str]](set)
+    by_score = sorted(
+        (link for link in found if link.relation == "print"), key=lambda link: (-link.score, *sorted(link.ends))
+    )
+    for link in by_score:
         linked[link.trace_id].add(link.other_id)
         linked[link.other_id].add(link.trace_id)
-    by_score = sorted(of_prints, key=lambda link: (-link.score, *sorted(link.ends)))
-    for link in (one for one in by_score if one.score > links.UNSURE):
-        prints.join(link.ends)
+        if link.score > links.UNSURE:
+            prints.join(link.ends)
     unsure = [one for one in by_score if one.score <= links.UNSURE and _is_only_one(one, linked, prints, known)]
     for link in unsure:
         prints.join(link.ends)
-    first = {trace: min(prints.of(trace), key=lambda one: (known[one]["rank"] is None, one)) for trace in known}
+    return prints
+
+
+def _joined_ranks(known: Mapping[str, Facts], found: Sequence[Link], first: Mapping[str, str]) -> Groups:
+    """Ranks of one job: as stated, then by links, the surest first."""
     apart = _apart(known, found, first)
-    together = Groups({one for one in first.values() if known[one]["rank"] is not None}, no_ranks)
+
+    def differ(mine: list[str], theirs: list[str]) -> bool:
+        same_rank = _stating(known, mine, "rank") & _stating(known, theirs, "rank")
+        return bool(same_rank) or any(not apart[one].isdisjoint(theirs) for one in apart.keys() & set(mine))
+
+    ranks = Groups({one for one in first.values() if known[one]["rank"] is not None}, differ)
     for group in _stated(known, first):
-        together.join(group)
+        ranks.join(group)
     for link in jobs.decided(_between(found, first), known):
-        together.join(sorted(link.ends))
-    for group in (*prints.all(), *together.all(), *_by(known, known, "stated_run").values()):
-        runs.join(group)
-    return Joined(prints, together, runs, first)
+        ranks.join(sorted(link.ends))
+    return ranks
 
 
 def _apart(known: Mapping[str, Facts], found: Iterable[Link], first: Mapping[str, str]) -> dict[str, set[str]]:

@@ -225,8 +225,9 @@ def test_a_page_that_fits_two_profiles_is_of_none(database: Database, tmp_path: 
         "after.csv": later,
         "static.csv": [[row[at] for at in static] for row in rows],
     }
-    for row in (row for page in pages.values() for row in page[2:]):
-        row[page_of(pages, row).index("Process ID")] = process
+    for page in pages.values():
+        for row in page[2:]:
+            row[page[0].index("Process ID")] = process
     files = placed(tmp_path / "pages", {word: encoded(page) for word, page in pages.items()})
     asking.in_calls(database, files, files)
     assert asking.together(database, files, "run") == sets(*files)
@@ -234,11 +235,6 @@ def test_a_page_that_fits_two_profiles_is_of_none(database: Database, tmp_path: 
     expected = sets("before.csv", "static.csv") if process == "7" else sets("before.csv static.csv")
     left = {word: path for word, path in files.items() if word != "after.csv"}
     assert asking.together(database, left, "run") == expected
-
-
-def page_of(pages: dict[str, list[list[str]]], row: list[str]) -> list[str]:
-    """The header of the page that has the row."""
-    return next(page[0] for page in pages.values() if any(one is row for one in page))
 
 
 # Counter passes
@@ -293,12 +289,11 @@ def test_ranks_that_share_no_group_need_one_between(database: Database, tmp_path
     """Tensor × data parallel, two jobs at a time: ranks 0 and 3 never meet, so nothing tells whose rank 3 it is."""
     grid = Job(world=4, step=ranks.TENSOR_AND_DATA, groups=ranks.GRID, seed="a", steps=30)
     other = grid.but(seed="b", start=clock(ms=1))
-    files = {word: tmp_path / word[0] / f"rank{word[1]}.json" for word in ("A0", "B3", "A1", "B2")}
-    for word, path in files.items():
-        (grid if word[0] == "A" else other).write(int(word[1]), path)
-    database.ingest([files["A0"]])
-    database.ingest([files["B3"]])
-    assert asking.together(database, {word: files[word] for word in ("A0", "B3")}) == sets("A0", "B3")
+    files = {word: tmp_path / word[0] / f"rank{word[1]}.json" for word in ("A0", "B3")}
+    grid.write(0, files["A0"])
+    other.write(3, files["B3"])
+    asking.in_calls(database, files, files)
+    assert asking.together(database, files) == sets("A0", "B3")
     assert asking.hinted(database, files) == {"A0", "B3"}
 
 
