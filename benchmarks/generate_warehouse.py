@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import Warehouse
-from kerneldb.warehouse.attach import transaction
 from kerneldb.warehouse.commit import bin_up
+from kerneldb.warehouse.engine import transaction
 
 if TYPE_CHECKING:
     import duckdb
@@ -99,7 +99,7 @@ ORDER BY start_ns
 def generate(path: Path, traces: int, launches: int) -> None:
     """Fill a new warehouse with `traces` traces of `launches` launches each."""
     warehouse = Warehouse.create_or_open(path)
-    with warehouse.lease(read_only=False) as con:
+    with warehouse.connection(read_only=False) as con:
         with transaction(con):
             con.execute(TRACES, {"traces": traces, "launches": launches})
             for sql in (DEVICES, NAMES, SIGNATURES):

@@ -28,7 +28,7 @@ HIDDEN = ("variant", "op_id")
 def launches(warehouse: Warehouse, trace: str) -> pl.DataFrame:
     """The launches of a trace with `truth`, the call that each was recorded with."""
     trace_id = warehouse.query("SELECT trace_id FROM traces WHERE name = ?", [trace])["trace_id"][0].as_py()
-    with warehouse.lease() as con:
+    with warehouse.connection() as con:
         found = frame(con, "inherit_launches", {"trace_id": trace_id, "most": MOST_LAUNCHES})
     return found.with_columns(truth="variant", related=pl.lit(value=True))
 

@@ -67,7 +67,7 @@ def measure(file: Path, lake: str) -> Iterator[dict[str, Any]]:
     """All queries: best milliseconds in the file and in the lake, and what the lake may take."""
     for label, where, sql in asked():
         with contextlib.ExitStack() as stack:
-            cons = [stack.enter_context(Warehouse(place).lease()) for place in (file, lake)]
+            cons = [stack.enter_context(Warehouse(place).connection()) for place in (file, lake)]
             if where is not None:
                 for con in cons:
                     Selection(where).bind(con)

@@ -192,7 +192,7 @@ def floor(path: Path) -> float:
     from kerneldb.warehouse import Warehouse
 
     found = []
-    with Warehouse(path).lease() as con:
+    with Warehouse(path).connection() as con:
         for _ in range(3):
             began = time.perf_counter()
             con.execute(FLOOR).fetchall()
@@ -274,7 +274,7 @@ def counted(path: Path) -> int:
     """How many launches the database holds."""
     from kerneldb.warehouse import Warehouse
 
-    with Warehouse.open(path).lease() as con:
+    with Warehouse.open(path).connection() as con:
         ((found,),) = con.execute("SELECT count(*) FROM launches").fetchall()
     return int(found)
 

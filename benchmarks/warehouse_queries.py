@@ -67,10 +67,10 @@ def measure(path: Path) -> Iterator[tuple[str, float, float, int, int | None]]:
     """All queries: label, first and best milliseconds, rows, and the limit that holds for 10 M launches on 2 cores."""
     warehouse = Warehouse.open(path)
     for label, (sql, limit) in QUERIES.items():
-        with warehouse.lease() as con:
+        with warehouse.connection() as con:
             yield (label, *timings(con, sql), limit)
     for label, (where, sql, limit) in SELECTED.items():
-        with warehouse.lease() as con:
+        with warehouse.connection() as con:
             Selection(where).bind(con)
             yield (label, *timings(con, sql), limit)
 

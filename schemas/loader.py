@@ -133,7 +133,8 @@ def _rows(file: Traversable) -> list[dict[str, str]]:
 @functools.cache
 def objects_hash() -> str:
     """Tells whether the views, macros, docs and reference tables of a file are those of this version."""
-    return hashlib.sha256((objects() + repr(docs()) + repr(reference())).encode()).hexdigest()[:16]
+    texts = (objects(), *(file.read_text("utf-8") for file in _reference("")))
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
 @functools.cache

@@ -9,30 +9,16 @@ import importlib.metadata
 import os
 import shutil
 import signal
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import kerneldb
-from kerneldb.warehouse import Warehouse
-from tests.keeping import Keeper, kept, open_meanwhile
+from kerneldb.warehouse import session
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED_DATA = Path(os.environ.get("KERNELDB_TEST_DATA", ROOT.parent / "shared" / "data"))
-STAY_OPEN = (
-    "amd", "answers", "closure", "collective", "counters", "docs", "gpus", "inferring", "inherit", "ncu", "nsys",
-    "nvprof", "once", "peers", "power", "recording", "replay_host", "rocprof", "triton",
-)  # fmt: skip
-"""Folders whose tests ask files many questions and care for nothing else of them."""
-MODULES_STAY_OPEN = (
-    "test_derive", "test_selection", "test_views",
-    "test_detail", "test_diff", "test_fast_keys", "test_flows", "test_keys", "test_kernels", "test_marked_sums",
-    "test_odd_orders", "test_overview", "test_roofline", "test_snapshots", "test_sources", "test_timeline",
-    "test_timeline_cursor", "test_timeline_stored",
-)  # fmt: skip
-"""Modules of other folders of which the same holds; no other process opens their files."""
 
 
 @functools.cache
@@ -53,7 +39,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     It looks less often, too. By its own measure it takes a sixth of the time of the screens, which make many objects.
     """
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
+    gc.set_threshold(200_000, 50, 100)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -82,55 +68,14 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
     with (folder / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / name).exists():
-            with open_meanwhile():
-                make(folder / f"draft-{name}")
+            make(folder / f"draft-{name}")
+            session.release_all()
             (folder / f"draft-{name}").rename(folder / name)
         if not name.endswith(".duckdb") or "PYTEST_XDIST_WORKER" not in os.environ:
             return folder / name
         own = factory.getbasetemp() / "made-once" / name
         own.parent.mkdir(exist_ok=True)
         return own if own.exists() else Path(shutil.copyfile(folder / name, own))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def ready_made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """New databases are copies of one: its many views take a second or two, as often as a test begins with none.
-
-    `tests/warehouse/test_schema.py` makes them from the ground up, as every command does that runs as a process.
-    """
-    upgrade = Warehouse._upgrade
-
-    def copied(self: Warehouse, timeout: float) -> None:
-        if self.path.exists() or not self.path.parent.is_dir():
-            return upgrade(self, timeout)
-        template = made_once(tmp_path_factory, "empty.duckdb", lambda path: upgrade(Warehouse(path), timeout))
-        draft = Path(shutil.copyfile(template, self.path.with_name(f".{threading.get_ident()}-{self.path.name}")))
-        try:
-            self.path.hardlink_to(draft)  # as it is: nothing is left to upgrade
-        except FileExistsError:
-            upgrade(self, timeout)
-        finally:
-            draft.unlink()
-        return None
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Warehouse, "_upgrade", copied)
-        yield
-
-
-@pytest.fixture(scope="session")
-def keeper() -> Iterator[Keeper]:
-    with kept() as found:
-        yield found
-
-
-@pytest.fixture(autouse=True)
-def files_stay_open(request: pytest.FixtureRequest, keeper: Keeper) -> Iterator[None]:
-    """Where questions are tested, a file is opened once a test, not once a question, as a user's process does."""
-    keeper.keeping = request.path.parent.name in STAY_OPEN or request.path.stem in MODULES_STAY_OPEN
-    yield
-    keeper.keeping = False
-    keeper.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The database as the screens see it: questions that are awaited, each in a thread and on a lease of its own.
+"""The database as the screens see it: questions that are awaited, each in a thread and on a connection of its own.
 
 A question whose waiting task is cancelled (the user moved on) is interrupted in the engine. While another process
 holds the file, questions wait and say so; nothing of the screens is lost.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
 import dataclasses
 import functools
 import threading
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from kerneldb.errors import WarehouseError, WarehouseLockedError, WarehouseMissingError
-from kerneldb.tui.lease import Keeper
+from kerneldb.files import stamp_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from kerneldb.api import Database
     from kerneldb.api.browsing import Reading
     from kerneldb.selection import Selection
-    from kerneldb.warehouse import Warehouse
 
     Connection = duckdb.DuckDBPyConnection
 
@@ -71,9 +69,8 @@ class Store:
         self._tell = tell
         self._database: Database | None = None
         self._opening = threading.Lock()
-        self._keeper = Keeper()
         self._threads = concurrent.futures.ThreadPoolExecutor(THREADS, "kerneldb-read")
-        self._stamp = self._stamped()
+        self._stamp = stamp_of(self.path)
         self._spare: set[asyncio.Task[Any]] = set()
 
     async def rows(
@@ -96,7 +93,7 @@ class Store:
         return await self.read(lambda con: browsing.table(con, statement, params, selection))
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """The result of `work` on a connection of a fresh lease, in a thread. It is interrupted when cancelled here."""
+        """The result of `work` on a connection of its own, in a thread. It is interrupted when cancelled here."""
         for task in self._spare - {asyncio.current_task()}:
             task.cancel()
         return await self._retried(lambda: self._read(work))
@@ -128,7 +125,7 @@ class Store:
 
     async def call(self, work: Callable[[Database], T]) -> T:
         """The result of `work` on the Python API, in a thread: what the commands do. It cannot be interrupted."""
-        return await self._retried(lambda: self._in_thread(lambda: self._worked(work)))
+        return await self._retried(lambda: self._in_thread(lambda: work(self._opened())))
 
     @property
     def address(self) -> str:
@@ -136,14 +133,14 @@ class Store:
         return str(self.source if self.is_lake else self.path.absolute())
 
     def writing(self) -> Database:
-        """The Python API on the file, patient enough for commits. Every call of it takes a lease of its own."""
+        """The Python API on the file, patient enough for commits."""
         from kerneldb import api
 
         return api.open(self.source, create=False, lock_timeout=WRITE_WAIT_S)
 
     def changed(self) -> bool:
         """Whether the file is another one, or has other contents, than when this was last asked."""
-        stamp = self._stamped()
+        stamp = stamp_of(self.path)
         if stamp == self._stamp:
             return False
         self._stamp = stamp
@@ -155,23 +152,23 @@ class Store:
 
         So it is of a lake, and of a file that was replaced but not yet asked `changed` of: the old one may be attached.
         """
-        stamp = self._stamped()
+        stamp = stamp_of(self.path)
         return None if self.is_lake or stamp != self._stamp else stamp
 
     def forget(self) -> None:
         """Check the file anew with the next question: it may be another one by now."""
+        self._release()
         self._database = None
-        self._keeper.release()
 
     def let_go(self) -> None:
         """Hold the file no longer, but for questions that somebody waits for (`waiting`)."""
         for task in self._spare:
             task.cancel()
-        self._keeper.release()
+        self._release()
 
     def close(self) -> None:
         """Take no more questions."""
-        self._keeper.close()
+        self._release()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _retried(self, attempt: Callable[[], Awaitable[T]]) -> T:
@@ -199,7 +196,7 @@ class Store:
     def _begun(self, work: Callable[[Connection], T]) -> tuple[Reading[T], asyncio.Future[T]]:
         from kerneldb.api.browsing import Reading
 
-        reading = Reading(self._held, work)
+        reading = Reading(lambda: self._opened().warehouse, work)
         return reading, asyncio.get_running_loop().run_in_executor(self._threads, reading.run)
 
     async def _read(
@@ -224,14 +221,9 @@ class Store:
                 self._database = api.open(self.source, create=False, lock_timeout=LOCK_WAIT_S)
             return self._database
 
-    def _held(self) -> Warehouse:
-        warehouse = self._opened().warehouse
-        self._keeper.keep(warehouse)
-        return warehouse
-
-    def _worked(self, work: Callable[[Database], T]) -> T:
-        self._held()
-        return work(self._opened())
+    def _release(self) -> None:
+        if self._database is not None:
+            self._database.close()
 
     def _missing(self) -> str:
         return f"{self.path} is gone; what is shown was read before" if self._read_once else f"no file {self.path}"
@@ -241,23 +233,12 @@ class Store:
             self.condition = condition
             self._tell(condition)
 
-    def _stamped(self) -> tuple[tuple[int, int, int] | None, ...]:
-        """Inode, size and time of the file and of its write-ahead log; None for what is not there."""
-        return tuple(_stamp(path) for path in (self.path, self.path.with_name(self.path.name + ".wal")))
-
 
 def _lake(source: str | Path) -> tuple[Path, str]:
     from kerneldb.warehouse.place import Place
 
     place = Place.of(source)
     return place.path, str(place)
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    with contextlib.suppress(OSError):
-        state = path.stat()
-        return state.st_ino, state.st_size, state.st_mtime_ns
-    return None
 
 
 def _insist(reading: Reading[Any], loop: asyncio.AbstractEventLoop, tries: int = 40) -> None:

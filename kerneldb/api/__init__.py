@@ -19,6 +19,8 @@ from kerneldb.errors import KerneldbError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
 
     import pyarrow as pa
 
@@ -68,6 +70,24 @@ class Database:
         """The class and the place."""
         return f"<Database {self._store.place}>"
 
+    def __enter__(self) -> Self:
+        """The database; leaving the context lets its file go."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the file go."""
+        self.close()
+
+    def close(self) -> None:
+        """Let the file go at once; a further question opens it again.
+
+        It happens by itself half a second after the last question, and at once where another kerneldb waits to write.
+        Until then other programs, and `duckdb.connect` in this one, can read the file, but not write it.
+        """
+        self._store.close()
+
     @property
     def warehouse(self) -> Warehouse:
         """The warehouse itself, for front ends that stay open (`kerneldb.api.browsing`)."""
@@ -112,8 +132,7 @@ class Database:
         self, paths: Sequence[str | Path], options: IngestOptions, progress: ProgressCallback | None = None
     ) -> Iterator[Outcome]:
         """Ingest lazily: yields each outcome as it is known; a file that fails yields one with its error."""
-        with contextlib.closing(self._store):
-            yield from ingest_each(self._store, self._store.spools, [Path(path) for path in paths], options, progress)
+        return ingest_each(self._store, self._store.spools, [Path(path) for path in paths], options, progress)
 
     def ingest_with_ray(
         self, paths: Sequence[str | Path], options: IngestOptions, address: str | None = None

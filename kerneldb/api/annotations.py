@@ -132,7 +132,7 @@ def listed(warehouse: Warehouse, where: str | None, traces: Sequence[str]) -> pa
     from kerneldb.selection import Selection
     from kerneldb.warehouse.execute import query_errors
 
-    with warehouse.lease() as con, query_errors():
+    with warehouse.connection() as con, query_errors():
         Selection(where, tuple(traces)).bind(con)
         return con.sql(statement("annotate_list")).to_arrow_table()
 

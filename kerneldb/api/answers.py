@@ -30,7 +30,7 @@ def answer(warehouse: Warehouse, name: str, where: str | None, traces: Sequence[
     from kerneldb.warehouse.execute import query_errors
 
     require_traces(warehouse, traces)
-    with warehouse.lease() as con, query_errors():
+    with warehouse.connection() as con, query_errors():
         Selection(where, tuple(traces)).bind(con)
         return con.sql(statement(f"answer_{name}"), params=params or None).to_arrow_table()
 
@@ -44,7 +44,7 @@ def stream(
     from kerneldb.warehouse.execute import query_errors
 
     require_traces(warehouse, traces)
-    with warehouse.lease() as con, query_errors():
+    with warehouse.connection() as con, query_errors():
         Selection(where, tuple(traces)).bind(con)
         yield con.sql(statement(query)).to_arrow_reader(BATCH_ROWS)
 
@@ -136,7 +136,7 @@ def difference(
     if where is None:
         table = warehouse.query(statement("answer_diff"), params)
     else:
-        with warehouse.lease() as con, query_errors():
+        with warehouse.connection() as con, query_errors():
             con.register("selection", Selection(where, tuple(both)).read(con))
             table = con.sql(statement("answer_diff_selected"), params=params).to_arrow_table()
     columns = {name: table[name].to_pylist() for name in ("total_before_ns", "total_after_ns", "verdict")}

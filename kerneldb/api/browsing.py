@@ -1,4 +1,4 @@
-"""Reads for a front end that stays open: each on a lease of its own, to be given up from another thread.
+"""Reads for a front end that stays open: each on a connection of its own, to be given up from another thread.
 
 A `Reading` runs in a worker thread. Its work gets a connection whose file is attached for as long as the work takes;
 `cancel` interrupts the engine, so that a question nobody waits for any more costs nothing.
@@ -38,7 +38,7 @@ class ReadCancelledError(QueryError):
 
 
 class Reading(Generic[T]):
-    """One piece of work on one lease. `run` it in a thread; `cancel` it from any other one."""
+    """One piece of work on one connection. `run` it in a thread; `cancel` it from any other one."""
 
     def __init__(self, warehouse: Callable[[], Warehouse], work: Callable[[Connection], T]) -> None:
         self._warehouse = warehouse
@@ -58,7 +58,7 @@ class Reading(Generic[T]):
 
         self._check()
         try:
-            with self._warehouse().lease() as con, query_errors():
+            with self._warehouse().connection() as con, query_errors():
                 try:
                     self._hold(con)
                     return self._work(con)

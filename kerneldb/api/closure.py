@@ -123,7 +123,7 @@ def _answers(
     from kerneldb.selection import Selection
     from kerneldb.warehouse.execute import query_errors
 
-    with warehouse.lease() as con, query_errors():
+    with warehouse.connection() as con, query_errors():
         Selection(where).bind(con)
         terms = con.sql(statement("closure_terms")).to_arrow_table()
         con.execute(statement("closure_select"))

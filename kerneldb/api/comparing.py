@@ -40,7 +40,7 @@ def compare(
 
     texts = [text for pair in pairs for text in pair]
     labels = [first for first, _ in pairs for _ in range(2)]
-    with warehouse.lease() as con, query_errors():
+    with warehouse.connection() as con, query_errors():
         Selection(where, tuple(traces)).bind(con)
         _require_texts(con, texts)
         wanted = {"texts": texts, "labels": labels, "traces": list(traces), "iterations": iterations}

@@ -120,7 +120,7 @@ def coverage(warehouse: Warehouse, where: str | None, traces: Sequence[str], top
     from kerneldb.warehouse.execute import query_errors
 
     require_traces(warehouse, traces)
-    with warehouse.lease() as con, query_errors():
+    with warehouse.connection() as con, query_errors():
         Selection(where, tuple(traces)).bind(con)
         found = con.sql(statement("coverage_top")).to_arrow_table()
         if _bind_sums(con, where, traces, needed=not found.num_rows):
@@ -162,7 +162,7 @@ def _selected(warehouse: Warehouse, name: str, where: str | None, traces: Sequen
     from kerneldb.warehouse.execute import query_errors
 
     require_traces(warehouse, traces)
-    with warehouse.lease() as con, query_errors():
+    with warehouse.connection() as con, query_errors():
         Selection(where, tuple(traces)).bind(con)
         return con.sql(statement(name), params=params).to_arrow_table()
 
@@ -173,7 +173,7 @@ def ncu_command(warehouse: Warehouse, wanted: Counting) -> NcuCommand:
     from kerneldb.warehouse.execute import query_errors
 
     require_traces(warehouse, wanted.traces)
-    with warehouse.lease() as con, query_errors():
+    with warehouse.connection() as con, query_errors():
         selected = Selection(wanted.where, wanted.traces).relation(con)
         con.register("selection", selected if wanted.phase is None else _in_phase(selected, wanted.phase))
         kernels = _fetch(con, "ncu_chosen", top=wanted.top)

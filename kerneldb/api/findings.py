@@ -54,7 +54,7 @@ def found_ids(warehouse: Warehouse, items: Mapping[str, Item], found: Journal) -
     ids = sorted({kernel.signature_id for item, _ in wanted for kernel in item.kernels})
     if not ids:
         return {}
-    with warehouse.lease() as con:
+    with warehouse.connection() as con:
         facts = {row["signature_id"]: row for row in rows(con, "inherit_signatures", {"ids": ids})}
     return {
         (item.id, kernel.ordinal): found_signature(facts[kernel.signature_id], call_row(candidate.spec.call))

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import shutil
-import socket
-import tempfile
 import time
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from kerneldb.errors import KerneldbError, TraceError, UnreadableTraceError, UsageError, WarehouseError
+from kerneldb.files import remove_stale_spools, spool_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from kerneldb.batch import Manifest
     from kerneldb.ingest import Options, Unit
+    from kerneldb.warehouse.commit import Added
 
 Status = Literal["ingested", "unchanged", "replaced", "failed"]
 
@@ -42,17 +43,14 @@ class ProgressCallback(Protocol):
 class Store(Protocol):
     """What ingest needs of the warehouse."""
 
-    def begin(self) -> None:
-        """A trace is about to be read."""
+    def batch(self) -> contextlib.AbstractContextManager[None]:
+        """A context for the commits of one call."""
 
     def held(self, unit: Unit) -> list[tuple[str, str]]:
         """(trace id, name) of each trace in `unit` where all of them are there already, by content; else nothing."""
 
-    def commit(self, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> tuple[bool, bool, str]:
-        """Add the trace: whether it was there before, whether rows were written, and its name in the database."""
-
-    def linked(self, trace_id: str) -> tuple[Linked, ...]:
-        """The traces that a trace was linked with, and why."""
+    def commit(self, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> Added:
+        """Add the trace, and say what became of it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -140,8 +138,11 @@ def ingest_each(
     remove_stale_spools(database)
     units, failed = plan_units(paths, options)
     yield from failed
-    for unit in units:
-        yield from _ingest_unit(store, database, unit, options, progress)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(store.batch())
+        folder = functools.cache(lambda: stack.enter_context(spool_folder(database)))
+        for unit in units:
+            yield from _ingest_unit(store, folder, unit, options, progress)
 
 
 def plan_units(paths: Sequence[Path], options: IngestOptions) -> tuple[list[Unit], list[Outcome]]:
@@ -195,21 +196,20 @@ def _failed(path: Path, error: TraceError | OSError, seconds: float = 0.0) -> Ou
 
 
 def _ingest_unit(
-    store: Store, database: Path, unit: Unit, options: IngestOptions, progress: ProgressCallback | None
+    store: Store, folder: Callable[[], Path], unit: Unit, options: IngestOptions, progress: ProgressCallback | None
 ) -> Iterator[Outcome]:
     began = time.monotonic()
     try:
-        store.begin()
         held = [] if options.replace else store.held(unit)
         for trace_id, name in held:
             yield Outcome(unit.path, "unchanged", name, trace_id, seconds=time.monotonic() - began)
         if held:
             return
-        with spool_folder(database) as folder:
-            for manifest in _convert(unit, folder, options, progress):
-                whole = archived(derived(manifest), options.triton_sources, unit.path)
-                yield _commit(store, whole, unit.path, options, began)
-                began = time.monotonic()
+        shutil.rmtree(folder(), ignore_errors=True)  # what the one before left
+        for manifest in _convert(unit, folder(), options, progress):
+            whole = archived(derived(manifest), options.triton_sources, unit.path)
+            yield _commit(store, whole, unit.path, options, began)
+            began = time.monotonic()
     except (TraceError, OSError) as error:
         yield _failed(unit.path, error, time.monotonic() - began)
     except WarehouseError as error:
@@ -246,12 +246,12 @@ def _convert(unit: Unit, folder: Path, options: IngestOptions, progress: Progres
 
 
 def _commit(store: Store, manifest: Manifest, file: Path, options: IngestOptions, began: float) -> Outcome:
-    known, written, name = store.commit(manifest, replace=options.replace, tags=options.tags)
-    status: Status = "unchanged" if not written else ("replaced" if known else "ingested")
+    added = store.commit(manifest, replace=options.replace, tags=options.tags)
+    status: Status = "unchanged" if not added.written else ("replaced" if added.known else "ingested")
     return Outcome(
         file,
         status,
-        name,
+        added.name,
         manifest.trace_id,
         launches=manifest.rows.get("launches", 0),
         ops=manifest.rows.get("ops", 0),
@@ -260,11 +260,12 @@ def _commit(store: Store, manifest: Manifest, file: Path, options: IngestOptions
         bytes=_sum(manifest, "bytes"),
         report=_report(manifest),
         sums=sum(manifest.rows.get(table, 0) for table in ("rollups", "measurements", "power_samples")),
-        linked=store.linked(manifest.trace_id) if written else (),
+        linked=tuple(Linked(**row) for row in added.linked),
     )
 
 
-def _read(manifest: Manifest, table: str, columns: list[str]) -> list[dict[str, Any]]:
+def read_part(manifest: Manifest, table: str, columns: list[str]) -> list[dict[str, Any]]:
+    """The rows of a table that a manifest adds."""
     import polars as pl
 
     parts = manifest.parts.get(table, [])
@@ -272,11 +273,11 @@ def _read(manifest: Manifest, table: str, columns: list[str]) -> list[dict[str, 
 
 
 def _sum(manifest: Manifest, column: str) -> int:
-    return sum(row[column] or 0 for row in _read(manifest, "trace_files", [column]))
+    return sum(row[column] or 0 for row in read_part(manifest, "trace_files", [column]))
 
 
 def _report(manifest: Manifest) -> tuple[ReportEntry, ...]:
-    rows = _read(manifest, "ingest_reports", ["outcome", "reason", "n"])
+    rows = read_part(manifest, "ingest_reports", ["outcome", "reason", "n"])
     return tuple(ReportEntry(row["outcome"], row["reason"], row["n"]) for row in rows)
 
 
@@ -330,57 +331,30 @@ def _with_part(manifest: Manifest, table: str, frame: pl.DataFrame) -> Manifest:
     )
 
 
-@contextlib.contextmanager
-def spool_folder(database: Path) -> Iterator[Path]:
-    """A new empty folder beside the database, removed at the end."""
-    database = database.resolve()
-    folder = Path(tempfile.mkdtemp(prefix=f"{_spool_prefix(database)}{os.getpid()}-", dir=database.parent))
-    try:
-        yield folder / "trace"
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+COLUMNS: Final = {
+    "trace": "string",
+    "status": "string",
+    "launches": "int64",
+    "ops": "int64",
+    "events": "int64",
+    "bytes": "int64",
+    "seconds": "double",
+    "trace_id": "string",
+    "path": "string",
+    "error": "string",
+}
+"""Columns of a table of outcomes, with their Arrow types."""
 
 
-def remove_stale_spools(database: Path) -> list[Path]:
-    """Remove spool folders that ended processes of this host left beside the database; returns them."""
-    database = database.resolve()
-    prefix = _spool_prefix(database)
-    removed = []
-    for folder in database.parent.glob(f"{prefix}*"):
-        pid = folder.name.removeprefix(prefix).partition("-")[0]
-        if pid.isdecimal() and not _is_alive(int(pid)):
-            shutil.rmtree(folder, ignore_errors=True)
-            removed.append(folder)
-    return removed
-
-
-def _spool_prefix(database: Path) -> str:
-    return f"{database.name}.spool-{socket.gethostname()}-"
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+def outcome_columns(outcomes: Sequence[Outcome]) -> dict[str, list[Any]]:
+    """What `kerneldb ingest` prints, by column: one value per outcome."""
+    columns = {name: [getattr(outcome, name) for outcome in outcomes] for name in COLUMNS}
+    texts = {name: [None if value is None else str(value) for value in columns[name]] for name in ("path", "error")}
+    return columns | texts
 
 
 def outcome_table(outcomes: Sequence[Outcome]) -> pa.Table:
-    """One row per outcome, as `kerneldb ingest` prints them."""
+    """One row per outcome."""
     import pyarrow as pa
 
-    text, count = pa.string(), pa.int64()
-    fields = {"trace": text, "status": text, "launches": count, "ops": count, "events": count, "bytes": count}
-    schema = pa.schema({**fields, "seconds": pa.float64(), "trace_id": text, "path": text, "error": text})
-    rows = [
-        {
-            **{field: getattr(outcome, field) for field in schema.names},
-            "path": str(outcome.path),
-            "error": None if outcome.error is None else str(outcome.error),
-        }
-        for outcome in outcomes
-    ]
-    return pa.Table.from_pylist(rows, schema)
+    return pa.table(outcome_columns(outcomes), schema=pa.schema(list(COLUMNS.items())))

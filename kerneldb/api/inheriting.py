@@ -98,7 +98,7 @@ def inherit(warehouse: Warehouse, traces: Sequence[str] = (), where: str | None 
     Earlier finds of the same kind in these traces are replaced. Raises UsageError and SelectionError.
     """
     require_traces(warehouse, traces)
-    with warehouse.lease() as con:
+    with warehouse.connection() as con:
         Selection(where, tuple(traces)).bind(con)
         found = find(con)
     keep(warehouse, found)

@@ -84,7 +84,7 @@ def require_traces(warehouse: Warehouse, names: Sequence[str]) -> None:
 def traces(warehouse: Warehouse, names: Sequence[str]) -> pa.Table:
     """The traces (all where `names` is empty) with their notes: rows of the view `trace_overview`."""
     require_traces(warehouse, names)
-    with warehouse.lease() as con:
+    with warehouse.connection() as con:
         return _of_traces(con, "trace_overview", names).to_arrow_table()
 
 
@@ -122,7 +122,7 @@ def top(warehouse: Warehouse, by: str, where: str | None, names: Sequence[str], 
     require_traces(warehouse, names)
     from kerneldb.warehouse.execute import query_errors
 
-    with warehouse.lease() as con, query_errors():
+    with warehouse.connection() as con, query_errors():
         found = _top_relation(con, by, where, names).to_arrow_table()
     # timeline, summed, profiled: times of programs that ran as ever stand before those under a profiler.
     order = [("timing", "descending"), (ORDERS[sort], "descending"), ("n", "descending"), ("key", "ascending")]
@@ -189,7 +189,7 @@ def stream(warehouse: Warehouse, table: str, where: str | None, names: Sequence[
 
     require_traces(warehouse, names)
     known = _objects(warehouse)
-    with warehouse.lease() as con, query_errors():
+    with warehouse.connection() as con, query_errors():
         yield _selected(con, table, where, names, known).to_arrow_reader(BATCH_ROWS)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerneldb.api.ingestion import Linked
+from kerneldb.api.ingestion import read_part
 from kerneldb.api.queries import rows
 from kerneldb.errors import WarehouseMissingError
+from kerneldb.files import stamp_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from kerneldb.batch import Manifest
     from kerneldb.ingest import Unit
     from kerneldb.warehouse import Warehouse
-    from kerneldb.warehouse.draft import Draft
+    from kerneldb.warehouse.commit import Added
     from kerneldb.warehouse.place import Place
 
 
@@ -28,6 +30,21 @@ def place_of(given: str | Path) -> Place:
     return Place.of(given)
 
 
+@dataclasses.dataclass(slots=True)
+class Files:
+    """What was read into the database: names by trace id, and sizes of files. Right while the database has `stamp`."""
+
+    names: dict[str, str] = dataclasses.field(default_factory=dict)
+    sizes: set[int | None] = dataclasses.field(default_factory=set)
+    stamp: object = None
+
+    def add(self, manifest: Manifest, name: str, stamp: object) -> None:
+        """Note a trace that was committed now."""
+        self.names[manifest.trace_id] = name
+        self.sizes.update(row["compressed_bytes"] for row in read_part(manifest, "trace_files", ["compressed_bytes"]))
+        self.stamp = stamp
+
+
 class WarehouseStore:
     """A database file that need not exist yet, or a lake."""
 
@@ -36,8 +53,7 @@ class WarehouseStore:
         self.path = place.path
         self._lock_timeout = lock_timeout
         self._opened: Warehouse | None = None
-        self._draft: Draft | None = None
-        self._drafting = contextlib.ExitStack()
+        self._files = Files()
 
     def existing(self) -> Warehouse:
         """The warehouse of an existing database. Raises WarehouseMissingError."""
@@ -55,28 +71,24 @@ class WarehouseStore:
         if self._opened is None or not self.place.exists():
             from kerneldb.warehouse import Warehouse
 
-            if self._draft is not None:
-                self._draft.put(self.path)
             self._opened = Warehouse.create_or_open(self.place, self._lock_timeout)
         return self._opened
 
-    def begin(self) -> None:
-        """Have a missing file made while the first trace is read. `close` ends what no trace came to need."""
-        if self._draft is None and not self.place.is_lake and not self.place.exists():
-            from kerneldb.api.ingestion import spool_folder
-            from kerneldb.warehouse.draft import Draft
-
-            self._draft = self._drafting.enter_context(Draft(self._drafting.enter_context(spool_folder(self.path))))
-
     def close(self) -> None:
-        """End what is at work beside an ingest."""
-        self._draft = None
-        self._drafting.close()
+        """Let the file go, if it is open."""
+        if self._opened is not None:
+            self._opened.release()
 
     @property
     def spools(self) -> Path:
         """The path beside which conversions lie until they are committed: for a lake, in the node's own folder."""
         return Path(tempfile.gettempdir(), self.path.name) if self.place.is_lake else self.path
+
+    def batch(self) -> contextlib.AbstractContextManager[None]:
+        """A context for the commits of one call."""
+        from kerneldb.warehouse import Warehouse
+
+        return Warehouse(self.place, self._lock_timeout).batch()
 
     def held(self, unit: Unit) -> list[tuple[str, str]]:
         """(trace id, name) of each trace in `unit` where all of them are there already, by content; else nothing.
@@ -88,21 +100,25 @@ class WarehouseStore:
         from kerneldb import ingest
         from kerneldb.ingest.source import stored_sizes
 
-        known = rows(self.made(), "trace_files")
-        sizes = {row["compressed_bytes"] for row in known}
-        if any(size not in sizes for file in unit.files for size in stored_sizes(file)):
+        known = self._known()
+        if any(size not in known.sizes for file in unit.files for size in stored_sizes(file)):
             return []
-        names = {row["trace_id"]: row["name"] for row in known}
+        names = known.names
         keys = ingest.trace_keys(unit)
         return [(key, names[key]) for key in keys] if all(key in names for key in keys) else []
 
-    def commit(self, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> tuple[bool, bool, str]:
-        """Add the trace: whether it was there before, whether rows were written, and its name in the database."""
-        warehouse = self.made()
-        before = warehouse.trace_name(manifest.trace_id)
-        written = warehouse.commit(manifest, replace=replace, tags=tags)
-        return before is not None, written, before or warehouse.trace_name(manifest.trace_id) or manifest.name
+    def commit(self, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> Added:
+        """Add the trace, and say what became of it."""
+        added = self.made().commit(manifest, replace=replace, tags=tags)
+        if added.written:
+            self._files.add(manifest, added.name, stamp_of(self.path))
+        return added
 
-    def linked(self, trace_id: str) -> tuple[Linked, ...]:
-        """The traces that a trace was linked with, and why."""
-        return tuple(Linked(**row) for row in rows(self.made(), "linked", trace_id=trace_id))
+    def _known(self) -> Files:
+        if self.place.is_lake or self._files.stamp != stamp_of(self.path):
+            self._files = Files()
+            for row in rows(self.made(), "trace_files"):
+                self._files.names[row["trace_id"]] = row["name"]
+                self._files.sizes.add(row["compressed_bytes"])
+            self._files.stamp = stamp_of(self.path)
+        return self._files

@@ -1,6 +1,6 @@
 """What a timeline shows: traces on a common axis, bins of their lanes, and single launches.
 
-All functions take a connection of a read lease, and times in ns. A lane is what runs launches one after the other: a
+All functions take a connection, and times in ns. A lane is what runs launches one after the other: a
 stream of a device, or, where a trace names no streams, a queue.
 """
 

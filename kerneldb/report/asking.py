@@ -25,8 +25,8 @@ FOUND: Final = "found_"
 
 @contextlib.contextmanager
 def asking(database: Database) -> Iterator[Asking]:
-    """One lease for all questions: DuckDB forgets what it has read of a file as soon as the last one closes it."""
-    with database.warehouse.lease() as con:
+    """One connection for all questions, which see the same rows then, whoever writes meanwhile."""
+    with database.warehouse.connection() as con:
         yield Asking(con)
 
 

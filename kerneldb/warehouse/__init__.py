@@ -1,4 +1,4 @@
-"""The warehouse: one DuckDB file, held for one query or one commit at a time, or a lake that many write at once.
+"""The warehouse: one DuckDB file, held while questions come or for one commit, or a lake that many write at once.
 
 >>> warehouse = Warehouse.create_or_open("kernels.duckdb")  # doctest: +SKIP
 >>> warehouse.query("FROM top_kernels LIMIT 10")  # doctest: +SKIP
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import duckdb
 
 from kerneldb.errors import TraceExistsError, UsageError, WarehouseError, WarehouseLockedError
+from kerneldb.files import remove_stale_spools
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import commit, execute, migrate, replay, runs
-from kerneldb.warehouse.attach import read_lease, store_errors, transaction, write_lease
+from kerneldb.warehouse import commit, execute, migrate, replay, runs, template
+from kerneldb.warehouse.engine import store_errors, transaction
 from kerneldb.warehouse.place import Place
+from kerneldb.warehouse.session import session_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +34,7 @@ LOCK_TIMEOUT_S = 30.0
 
 
 class Warehouse:
-    """A database file or a lake. Holds no connection: every method takes one for as long as it runs.
+    """A database file or a lake. Every method takes a connection of the session of the file for as long as it runs.
 
     Made by `Warehouse.open` and `Warehouse.create_or_open`, which bring a file to the current schema (lakes are made
     and migrated on demand only, `kerneldb.warehouse.upkeep`); the plain constructor checks nothing. `lock_timeout` is
@@ -43,7 +45,6 @@ class Warehouse:
         self.place = Place.of(path)
         self.path = self.place.path
         self.lock_timeout = lock_timeout
-        self._upgrading: duckdb.DuckDBPyConnection | None = None
 
     @classmethod
     def open(cls, path: str | Path | Place, lock_timeout: float = LOCK_TIMEOUT_S) -> Warehouse:
@@ -53,7 +54,7 @@ class Warehouse:
         this kerneldb or no warehouse, and for a lake that is older.
         """
         warehouse = cls(path, lock_timeout)
-        with warehouse.lease() as con, store_errors(warehouse.place):
+        with warehouse.connection() as con, store_errors(warehouse.place):
             state = migrate.inspect(con, warehouse.place)
         if warehouse.place.is_lake:
             migrate.require_finished(state, warehouse.place)
@@ -70,10 +71,13 @@ class Warehouse:
         warehouse = cls(path, lock_timeout)
         if warehouse.place.is_lake:
             return cls.open(path, lock_timeout)
+        remove_stale_spools(warehouse.path)
         if warehouse.path.exists():
-            with warehouse.lease() as con, store_errors(warehouse.place):
+            with warehouse.connection() as con, store_errors(warehouse.place):
                 if migrate.inspect(con, warehouse.place).is_current:
                     return warehouse
+        elif template.put(warehouse.path):
+            return warehouse
         warehouse._upgrade(lock_timeout)
         return warehouse
 
@@ -92,24 +96,12 @@ class Warehouse:
             message = f"{self.path} {kind}, and cannot be brought to schema {migrate.newest()}: {error}"
             raise WarehouseError(message) from error
 
-    def make(self) -> None:
-        """Make the file, or finish making it. Raises KeyboardInterrupt where `interrupt` cuts it short."""
-        self._upgrade(self.lock_timeout)
-
-    def interrupt(self) -> None:
-        """Cut short a `make` that another thread is at."""
-        if self._upgrading is not None:
-            with contextlib.suppress(duckdb.Error):
-                self._upgrading.interrupt()
-
     def _upgrade(self, timeout: float) -> None:
-        with write_lease(self.path, timeout, create=True) as con, store_errors(self.place):
-            self._upgrading = con
+        with session_of(self.path).writing(timeout, create=True) as con, store_errors(self.place):
             migrate.upgrade(con, self.place)
-        self._upgrading = None
 
     @contextlib.contextmanager
-    def lease(self, *, read_only: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
+    def connection(self, *, read_only: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
         """A connection with the database attached as `warehouse` and in use, and no access to other files.
 
         Bind relations and frames by `con.register(name, object)`; Python variables are out of its reach. Keep it
@@ -119,14 +111,17 @@ class Warehouse:
         if self.place.is_lake:
             from kerneldb.warehouse import lakes
 
-            with lakes.read_lease(self.place) if read_only else lakes.write_lease(self.place) as con:
-                yield con
-        elif read_only:
-            with read_lease(self.path, self.lock_timeout) as con:
+            with lakes.reading(self.place) if read_only else lakes.writing(self.place) as con:
                 yield con
         else:
-            with write_lease(self.path, self.lock_timeout) as con:
+            session = session_of(self.path)
+            with session.reading(self.lock_timeout) if read_only else session.writing(self.lock_timeout) as con:
                 yield con
+
+    def release(self) -> None:
+        """Let the file go at once, for writers other than kerneldb; further questions attach it anew."""
+        if not self.place.is_lake:
+            session_of(self.path).release()
 
     def write(self, work: Callable[[duckdb.DuckDBPyConnection], T], folders: Sequence[Path] = ()) -> T:
         """The result of `work`, run in one transaction that may read files in `folders`.
@@ -137,9 +132,9 @@ class Warehouse:
             if self.place.is_lake:
                 from kerneldb.warehouse import lakes
 
-                with lakes.write_lease(self.place, folders) as con:
+                with lakes.writing(self.place, folders) as con:
                     return lakes.retried(con, self.place, self.lock_timeout, work)
-            with write_lease(self.path, self.lock_timeout, folders) as con, transaction(con):
+            with session_of(self.path).writing(self.lock_timeout, folders) as con, transaction(con):
                 return work(con)
 
     def query(
@@ -158,18 +153,25 @@ class Warehouse:
         """
         from kerneldb.selection import Selection
 
-        with self.lease(read_only=not write) as con:
+        with self.connection(read_only=not write) as con:
             if where is not None:
                 Selection(where).bind(con)
             return execute.run(con, sql, params, timeout, None if where is None else "selection")
 
-    def commit(self, manifest: Manifest, *, replace: bool = False, tags: Mapping[str, str] | None = None) -> bool:
-        """Add a converted trace; False where it was there already and `replace` is not set."""
+    def commit(
+        self, manifest: Manifest, *, replace: bool = False, tags: Mapping[str, str] | None = None
+    ) -> commit.Added:
+        """Add a converted trace; nothing is written where it was there already and `replace` is not set."""
         if self.place.is_lake:
             from kerneldb.warehouse import transfer
 
             return transfer.commit_to_lake(self.place, self.lock_timeout, manifest, replace=replace, tags=tags or {})
-        return self.write(lambda con: commit.commit(con, manifest, replace=replace, tags=tags or {}), [manifest.folder])
+        folders = [manifest.folder.parent]
+        return self.write(lambda con: commit.commit(con, manifest, replace=replace, tags=tags or {}), folders)
+
+    def batch(self) -> contextlib.AbstractContextManager[None]:
+        """A context in which commits of conversions of one folder share an engine; others get the file in between."""
+        return contextlib.nullcontext() if self.place.is_lake else session_of(self.path).batch()
 
     def store_replay(self, run_id: str, items: Sequence[str], rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         """Write rows of the replay tables, replacing those of the same run and items."""
@@ -235,7 +237,7 @@ class Warehouse:
 
     def version(self) -> str:
         """The versions of the schema and of the storage format of the database."""
-        with self.lease() as con, store_errors(self.place):
+        with self.connection() as con, store_errors(self.place):
             state = migrate.inspect(con, self.place)
             if self.place.is_lake:
                 return f"schema {state.version}, DuckLake with {self.place.catalog}"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+from typing import TYPE_CHECKING, Any
 
 from kerneldb.errors import WarehouseError
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import runs
-from kerneldb.warehouse.statements import execute_all
+from kerneldb.warehouse.statements import execute_all, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     import duckdb
 
@@ -54,8 +55,21 @@ BINS = 8_192
 """A long trace gets at most so many bins, and more than half as many: a dozen or more are a column of a terminal."""
 
 
-def commit(con: Connection, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> bool:
-    """Add the trace of `manifest` with its rollups; whether anything was written.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Added:
+    """What became of a trace: its name in the database, whether it was `known` before, whether rows were written.
+
+    `linked` are the traces that it was linked with, as the statement of this name returns them.
+    """
+
+    name: str
+    known: bool
+    written: bool
+    linked: Sequence[dict[str, Any]] = ()
+
+
+def commit(con: Connection, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> Added:
+    """Add the trace of `manifest` with its rollups.
 
     A trace that is there already is left alone, or with `replace` written anew; then it keeps its name, its tags and,
     where the manifest states nothing else, its run, label and phase. A name that another trace has gets a number behind
@@ -64,7 +78,7 @@ def commit(con: Connection, manifest: Manifest, *, replace: bool, tags: Mapping[
     trace_id = {"trace_id": manifest.trace_id}
     previous = con.execute(statement("commit", "previous"), trace_id).fetchone()
     if previous is not None and not replace:
-        return False
+        return Added(previous[0], known=True, written=False)
     name, run, label, default_phase = previous or (_free_name(con, manifest), None, None, None)
     beside = set[str]()
     if previous is not None:
@@ -79,7 +93,12 @@ def commit(con: Connection, manifest: Manifest, *, replace: bool, tags: Mapping[
     runs.added(con, [manifest.trace_id], beside)
     if previous is not None:
         execute_all(con, statement("remove", "orphans"), {})
-    return True
+    return Added(name, previous is not None, written=True, linked=linked(con, manifest.trace_id))
+
+
+def linked(con: Connection, trace_id: str) -> list[dict[str, Any]]:
+    """The traces that a trace was linked with, surest first, and why."""
+    return rows_of(con, statement("commit", "linked"), {"trace_id": trace_id})
 
 
 def bin_up(con: Connection, trace_id: str) -> None:
@@ -104,9 +123,9 @@ def _insert(con: Connection, manifest: Manifest) -> None:
 
 def _launches(manifest: Manifest) -> str:
     """How launches are inserted. Finding iterations takes several times as long and much memory in long traces."""
-    import pyarrow.parquet as pq
+    import polars as pl
 
-    if "start_ns" not in pq.read_schema(manifest.parts["launches"][0]).names:
+    if "start_ns" not in pl.read_parquet_schema(manifest.parts["launches"][0]):
         return "launches_untimed"
     return "launches_in_iterations" if manifest.rows["launches"] <= MOST_IN_ITERATIONS else "launches"
 

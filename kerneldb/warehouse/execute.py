@@ -10,7 +10,7 @@ import duckdb
 
 from kerneldb.errors import QueryError, QueryTimeoutError, SelectionError
 from kerneldb.output.carried import carried
-from kerneldb.warehouse.attach import interrupts
+from kerneldb.warehouse.engine import interrupts
 from kerneldb.warehouse.place import masked
 
 if TYPE_CHECKING:

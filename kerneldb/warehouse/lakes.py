@@ -1,7 +1,7 @@
 """Connections to lakes: DuckLake attached as `warehouse`, where a file would stand.
 
 A lake has no lock: everybody reads a snapshot, and commits that would collide are tried again (`retried`). Attaching
-takes half a second, so the connections of this process stay open and leases are cursors of them.
+takes half a second, so the connections of this process stay open and questions get cursors of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import duckdb
 from kerneldb.errors import KerneldbError, UsageError, WarehouseError, WarehouseLockedError, WarehouseMissingError
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import extensions
-from kerneldb.warehouse.attach import interrupts, literal, store_errors, transaction
+from kerneldb.warehouse.engine import interrupts, literal, store_errors, transaction
 from kerneldb.warehouse.place import Place, masked
 
 if TYPE_CHECKING:
@@ -66,21 +66,21 @@ _OPENING = threading.RLock()
 
 
 @contextlib.contextmanager
-def read_lease(place: Place) -> Iterator[Connection]:
+def reading(place: Place) -> Iterator[Connection]:
     """A read-only connection with the lake attached as `warehouse` and in use; it reaches no files but the lake's."""
-    with _lease(place, "attach", ()) as con:
+    with _connection(place, "attach", ()) as con:
         yield con
 
 
 @contextlib.contextmanager
-def write_lease(place: Place, folders: Sequence[Path] = ()) -> Iterator[Connection]:
+def writing(place: Place, folders: Sequence[Path] = ()) -> Iterator[Connection]:
     """A connection that may write the lake, and read and write files in `folders`."""
-    with _lease(place, "attach_for_writing", tuple(sorted(folder.resolve() for folder in folders))) as con:
+    with _connection(place, "attach_for_writing", tuple(sorted(folder.resolve() for folder in folders))) as con:
         yield con
 
 
 @contextlib.contextmanager
-def _lease(place: Place, way: str, folders: tuple[Path, ...]) -> Iterator[Connection]:
+def _connection(place: Place, way: str, folders: tuple[Path, ...]) -> Iterator[Connection]:
     key = (place.uri, way, folders, os.getpid())
     with _OPENING:
         if key not in _OPEN:
@@ -90,7 +90,7 @@ def _lease(place: Place, way: str, folders: tuple[Path, ...]) -> Iterator[Connec
         with store_errors(place):
             con.execute(statement("session", "use"))
             if way == "attach":
-                # One snapshot for all that is asked under this lease: else each statement looks for the newest twice.
+                # One snapshot for all that is asked on this connection: else each statement looks for the newest twice.
                 con.begin()
         yield con
     except (duckdb.Error, KerneldbError) as error:
@@ -102,14 +102,14 @@ def _lease(place: Place, way: str, folders: tuple[Path, ...]) -> Iterator[Connec
 
 
 def _forget(key: Key) -> None:
-    """Drop a connection whose server is gone, so that the next lease makes a new one."""
+    """Drop a connection whose server is gone, so that the next question makes a new one."""
     with _OPENING:
         _OPEN.pop(key, None)
 
 
 @atexit.register
 def close_all() -> None:
-    """Close the connections of this process to all lakes; the next lease opens anew."""
+    """Close the connections of this process to all lakes; the next question opens them anew."""
     with _OPENING:
         for key in [key for key in _OPEN if key[-1] == os.getpid()]:
             _OPEN.pop(key).close()

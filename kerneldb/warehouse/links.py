@@ -85,8 +85,11 @@ def stored(con: Connection) -> list[Link]:
 
 def note(con: Connection, trace_id: str) -> None:
     """Note what a trace is known by."""
+    ((source, rank),) = con.execute(statement("runs", "kind_of"), {"trace_id": trace_id}).fetchall()
+    needless = ({"sums"} if source == "pytorch" else set()) | ({"groups", "collectives"} if rank is None else set())
     for name in EVIDENCE:
-        con.execute(statement("runs", name), {"trace_id": trace_id})
+        if name not in needless:
+            con.execute(statement("runs", name), {"trace_id": trace_id})
     for (path,) in con.execute(statement("runs", "files"), {"trace_id": trace_id}).fetchall():
         if found := PASS.match(str(Path(path).resolve())):
             of_pass = {"trace_id": trace_id, "folder": found[1], "number": int(found[2])}

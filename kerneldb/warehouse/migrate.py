@@ -9,7 +9,7 @@ from kerneldb.errors import WarehouseVersionError
 from kerneldb.schemas import loader
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import commit, runs
-from kerneldb.warehouse.attach import transaction
+from kerneldb.warehouse.engine import transaction
 from kerneldb.warehouse.statements import execute_all
 
 if TYPE_CHECKING:

@@ -140,8 +140,10 @@ def judge(con: Connection, changed: Collection[str] = ()) -> None:
             moved.add(plan.trace_id)
             if plan.better or stored:
                 _mark(con, plan)
-    for step in ("mark_reports", "mark_traces"):
-        con.execute(statement("runs", step), {"trace_ids": sorted(concerned)})
+    judged = {"trace_ids": sorted(concerned)}
+    if (True,) in con.execute(statement("runs", "reports"), judged).fetchall():
+        con.execute(statement("runs", "mark_reports"), judged)
+    con.execute(statement("runs", "mark_traces"), judged)
 
 
 def _set_runs(con: Connection, rows: Sequence[tuple[Facts, str, str | None, str]]) -> None:

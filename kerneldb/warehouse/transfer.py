@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 from kerneldb.errors import UsageError
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import commit, lakes, migrate, results, runs
-from kerneldb.warehouse.attach import literal, store_errors, transaction, write_lease
+from kerneldb.warehouse.engine import literal, store_errors, transaction
 from kerneldb.warehouse.place import Place
+from kerneldb.warehouse.session import session_of
 from kerneldb.warehouse.statements import execute_all
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ def _pull(target: Warehouse, place: Place, trace_ids: Sequence[str]) -> Copied:
 
     added: list[str] = []
     with (
-        write_lease(target.path, target.lock_timeout, prepare=attach_source) as con,
+        session_of(target.path).writing(target.lock_timeout, prepare=attach_source) as con,
         store_errors(target.place),
     ):
         for portion in batches(trace_ids, PER_COMMIT):
@@ -216,7 +217,7 @@ def publish_learned(place: Place, timeout: float, path: Path, trace_ids: Sequenc
     Nothing is committed where the lake has all of it.
     """
     with (
-        lakes.write_lease(place, [path.parent]) as con,
+        lakes.writing(place, [path.parent]) as con,
         store_errors(place),
         source(con, path),
     ):
@@ -240,7 +241,7 @@ def publish(
     """
     inside = lakes.SPOOLS in path.resolve().parents
     with (
-        lakes.write_lease(place, [lakes.SPOOLS if inside else path.parent]) as con,
+        lakes.writing(place, [lakes.SPOOLS if inside else path.parent]) as con,
         store_errors(place),
         source(con, path),
     ):
@@ -254,19 +255,33 @@ def publish(
     return added
 
 
-def commit_to_lake(place: Place, timeout: float, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> bool:
-    """Add a converted trace to a lake; whether anything was written.
+def commit_to_lake(
+    place: Place, timeout: float, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]
+) -> commit.Added:
+    """Add a converted trace to a lake.
 
     The trace goes into a scratch file first, by the statements that any other database takes, and from there into the
     lake.
     """
-    with lakes.read_lease(place) as con:
-        if not replace and known(con, [manifest.trace_id]):
-            return False
+    with lakes.reading(place) as con:
+        before = _name(con, manifest.trace_id)
+        if before is not None and not replace:
+            return commit.Added(before, known=True, written=False)
     scratch = manifest.folder / "scratch.duckdb"
     scratch.unlink(missing_ok=True)
-    with write_lease(scratch, timeout, [manifest.folder], create=True) as con, store_errors(Place(scratch)):
+    with (
+        session_of(scratch).writing(timeout, [manifest.folder], create=True) as con,
+        store_errors(Place(scratch)),
+    ):
         migrate.make_scratch(con)
         with transaction(con):
             commit.commit(con, manifest, replace=False, tags={})
-    return bool(publish(place, timeout, scratch, [manifest.trace_id], replace=replace, tags=tags))
+    written = bool(publish(place, timeout, scratch, [manifest.trace_id], replace=replace, tags=tags))
+    with lakes.reading(place) as con:
+        name = _name(con, manifest.trace_id) or manifest.name
+        return commit.Added(name, before is not None, written, commit.linked(con, manifest.trace_id) if written else ())
+
+
+def _name(con: Connection, trace_id: str) -> str | None:
+    row = con.execute(statement("traces", "name_of"), {"trace_id": trace_id}).fetchone()
+    return None if row is None else row[0]

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 from kerneldb.errors import UsageError, WarehouseVersionError
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import Warehouse, lakes, migrate
-from kerneldb.warehouse.attach import literal, store_errors, transaction, write_lease
+from kerneldb.warehouse.engine import literal, store_errors, transaction
+from kerneldb.warehouse.session import session_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +66,7 @@ def migrate_to_newest(place: Place, timeout: float) -> tuple[int, int]:
     Raises WarehouseVersionError for a newer database.
     """
     if not place.is_lake:
-        with write_lease(place.path, timeout) as con, store_errors(place):
+        with session_of(place.path).writing(timeout) as con, store_errors(place):
             found = migrate.upgrade(con, place)
         return found.version, migrate.newest()
     with lakes.owner(place) as con, store_errors(place):

@@ -23,6 +23,9 @@ WHERE
         )
     );
 
+-- name: kind_of
+SELECT source, rank FROM traces WHERE trace_id = $trace_id;
+
 -- name: sample
 -- A few launches of the trace, by which another print of it is found. Any few do.
 INSERT INTO trace_evidence BY NAME
@@ -54,7 +57,6 @@ WITH summed AS (
         (CASE WHEN place = 0 THEN r.max_ns ELSE r.total_ns END)::VARCHAR AS printed,
         rtrim(printed, '0') AS digits
     FROM rollups AS r
-    INNER JOIN traces AS t ON r.trace_id = t.trace_id AND t.source <> 'pytorch'
     INNER JOIN signatures AS s USING (signature_id)
     INNER JOIN kernel_names AS k USING (name_id)
     WHERE r.trace_id = $trace_id AND r.timing = 'timeline' AND r.origin <> 'report_phase'
@@ -653,6 +655,10 @@ WHERE trace_id = $trace_id AND launch_index IN (SELECT launch_index FROM launch_
 
 -- name: forget_rollups
 DELETE FROM rollups WHERE trace_id = $trace_id AND origin = 'launches';
+
+-- name: reports
+-- Whether any of the traces holds sums that a tool printed.
+SELECT count(*) > 0 FROM rollups WHERE list_contains($trace_ids::VARCHAR[], trace_id) AND origin <> 'launches';
 
 -- name: mark_reports
 -- Sums that a tool printed count where nothing better tells of the same work: launches, then sums per launch configuration, then per name.

@@ -15,6 +15,9 @@ ATTACH {path} AS warehouse (TYPE duckdb);
 -- Files stay readable by DuckDB 1.5, whichever version writes them.
 ATTACH {path} AS warehouse (TYPE duckdb, STORAGE_VERSION 'v1.5.0');
 
+-- name: detach
+DETACH warehouse;
+
 -- name: use
 USE warehouse;
 

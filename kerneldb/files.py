@@ -1,0 +1,73 @@
+"""A database file as the operating system sees it, and the folders beside it for what is in the making."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Stamp = tuple[tuple[int, int, int] | None, ...]
+
+
+def stamp_of(path: Path) -> Stamp:
+    """Inode, size and time (ns) of a database file and of its write-ahead log; None for what is not there."""
+    return _state(path), _state(path.with_name(f"{path.name}.wal"))
+
+
+def changed_at(path: Path) -> int | None:
+    """When the file was changed, in ns since 1970; None where it is missing."""
+    state = _state(path)
+    return None if state is None else state[2]
+
+
+def _state(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+@contextlib.contextmanager
+def spool_folder(database: Path) -> Iterator[Path]:
+    """A new empty folder beside the database, removed at the end."""
+    database = database.resolve()
+    folder = Path(tempfile.mkdtemp(prefix=f"{_prefix(database)}{os.getpid()}-", dir=database.parent))
+    try:
+        yield folder / "trace"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_stale_spools(database: Path) -> list[Path]:
+    """Remove spool folders that ended processes of this host left beside the database; returns them."""
+    database = database.resolve()
+    prefix = _prefix(database)
+    removed = []
+    for folder in database.parent.glob(f"{prefix}*"):
+        pid = folder.name.removeprefix(prefix).partition("-")[0]
+        if pid.isdecimal() and not _is_alive(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)
+            removed.append(folder)
+    return removed
+
+
+def _prefix(database: Path) -> str:
+    return f"{database.name}.spool-{socket.gethostname()}-"
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,75 @@
+"""A database without traces, made once and copied for every new one: its views and comments take a second or more."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import duckdb
+import platformdirs
+
+from kerneldb.errors import KerneldbError
+from kerneldb.files import spool_folder
+from kerneldb.schemas import loader
+from kerneldb.schemas.loader import statement
+from kerneldb.warehouse import engine, migrate
+from kerneldb.warehouse.place import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KEPT: Final = 4
+"""Templates of so many versions of kerneldb and DuckDB stay in the user's cache."""
+
+
+def put(path: Path) -> bool:
+    """Make the missing file `path` a database of this version, whole from the first moment; whether it was done.
+
+    It is not where somebody else made one meanwhile, beside a write-ahead log (the engine would take it for the new
+    file's), where the file system knows one name per file, and where the user's cache folder cannot be written.
+    """
+    if path.with_name(f"{path.name}.wal").exists():
+        return False
+    with contextlib.suppress(OSError, duckdb.Error, KerneldbError), spool_folder(path) as new:
+        shutil.copyfile(_template(), new)
+        _sync(new)
+        path.hardlink_to(new)
+        return True
+    return False
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _template() -> Path:
+    folder = platformdirs.user_cache_path("kerneldb", ensure_exists=True)
+    path = folder / f"empty-{_version()}-duckdb-{duckdb.__version__}.duckdb"
+    if not path.exists():
+        with _made(folder) as made:
+            made.replace(path)
+        for old in sorted(folder.glob("empty-*.duckdb"), key=lambda file: file.stat().st_mtime)[:-KEPT]:
+            old.unlink(missing_ok=True)
+    return path
+
+
+def _version() -> str:
+    """Tells databases apart that hold other tables, views or macros."""
+    steps = [step.sql for step in loader.migrations()]
+    return hashlib.sha256(repr((steps, loader.objects_hash())).encode()).hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def _made(folder: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        path = Path(own, "empty.duckdb")
+        with contextlib.closing(engine.opened(path, "create", 0.0)) as con:
+            con.execute(statement("session", "use"))
+            migrate.upgrade(con, Place(path))
+        yield path
