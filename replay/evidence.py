@@ -31,16 +31,18 @@ Shape = tuple[str, str]
 
 
 class Trace:
-    """Recorded operators in start order: `calls[i]`, and `parents[i]` the index of the operator around it or None."""
+    """Recorded operators in start order: `calls[i]`, and `parents[i]` the index of the operator around it or None.
+
+    Long traces repeat few calls: where equal ones are one object, the time taken goes with how many differ.
+    """
 
     def __init__(self, calls: Sequence[OpCall], parents: Sequence[int | None]) -> None:
         self.calls = calls
         self.parents = parents
-        self._below: dict[int, list[int]] = defaultdict(list)
-        for index, parent in enumerate(parents):
-            if parent is not None:
-                self._below[parent].append(index)
-        self._places: dict[Shape, list[int]] | None = None
+        inner = [index for index, parent in enumerate(parents) if parent is not None]
+        self._inner = sorted(inner, key=parents.__getitem__)  # type: ignore[arg-type]  # without those of no parent
+        self._outer: list[int] = [parents[index] for index in self._inner]  # type: ignore[misc]
+        self._objects: dict[Shape, set[int]] | None = None
         self._shapes: dict[OpCall, tuple[Shape, ...]] = {}
 
     def spec(self, index: int) -> CallSpec:
@@ -54,9 +56,13 @@ class Trace:
         )
 
     def _descend(self, index: int, depth: int) -> Iterator[tuple[OpCall, int]]:
-        for child in self._below.get(index, ()):
+        for child in self._below(index):
             yield self.calls[child], depth
             yield from self._descend(child, depth + 1)
+
+    def _below(self, index: int) -> list[int]:
+        """The operators right below one, in order."""
+        return self._inner[bisect.bisect_left(self._outer, index) : bisect.bisect_right(self._outer, index)]
 
     def _neighbours(self, index: int) -> tuple[ChildCall, ...]:
         if self.calls[index].op == SOFTMAX:
@@ -83,7 +89,7 @@ class Trace:
         parent = self.parents[index]
         if parent is None or not self.calls[parent].op.endswith("stack"):
             return []
-        return [self.calls[sibling] for sibling in self._below[parent] if sibling < index]
+        return [self.calls[sibling] for sibling in self._below(parent) if sibling < index]
 
     def _nearest(self, index: int) -> list[int]:
         """For every shape in the tensor lists of the call, the closest other call with a tensor of that shape."""
@@ -96,18 +102,26 @@ class Trace:
         return self._near((shape[0], ANY), index) if exact is None else exact
 
     def _near(self, shape: Shape, index: int) -> int | None:
-        places = self._by_shape().get(shape, [])
-        at = bisect.bisect_left(places, index)
-        near = [place for place in places[max(at - 1, 0) : at + 2] if place != index and abs(place - index) < REACH]
-        return min(near, key=lambda place: abs(place - index), default=None)
+        """The closest other call with a tensor of that shape; of two, the earlier one."""
+        found = self._with_shape().get(shape)
+        if not found:
+            return None
+        calls, last = self.calls, len(self.calls) - 1
+        for distance in range(1, min(REACH, max(index, last - index) + 1)):
+            if distance <= index and id(calls[index - distance]) in found:
+                return index - distance
+            if index + distance <= last and id(calls[index + distance]) in found:
+                return index + distance
+        return None
 
-    def _by_shape(self) -> dict[Shape, list[int]]:
-        if self._places is None:
-            self._places = defaultdict(list)
-            for index, call in enumerate(self.calls):
+    def _with_shape(self) -> dict[Shape, set[int]]:
+        """The objects among the calls that have a tensor of a shape, by their ids."""
+        if self._objects is None:
+            self._objects = defaultdict(set)
+            for number, call in {id(call): call for call in self.calls}.items():
                 for shape in self._shapes_of(call):
-                    self._places[shape].append(index)
-        return self._places
+                    self._objects[shape].add(number)
+        return self._objects
 
     def _shapes_of(self, call: OpCall) -> tuple[Shape, ...]:
         if call not in self._shapes:

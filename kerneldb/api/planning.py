@@ -80,7 +80,7 @@ def make_plan(warehouse: Warehouse, request: Request) -> Planned:
     """Plan the replay of `request`. Raises SelectionError and UsageError, also where nothing is selected."""
     _check(request.config)
     require_traces(warehouse, request.traces)
-    with warehouse.lease() as con:
+    with warehouse.connection() as con:
         timing = _bound(con, request)
         wanted = {**timing, "signatures": _wanted(con, request, timing)}
         recorded = Recorded(con)
@@ -111,9 +111,9 @@ def _bound(con: Connection, request: Request) -> Row:
 
 def _check(config: Mapping[str, Any] | None) -> None:
     """Raise UsageError where the configuration of a model says no sizes, also where no launch needs them."""
-    from kerneldb.replay.inferring.scene import from_config
-
     if config is not None:
+        from kerneldb.replay.inferring.scene import from_config
+
         from_config(config, dtype="fp16")
 
 

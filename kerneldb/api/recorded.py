@@ -37,9 +37,19 @@ class Recorded:
         return trace.spec(places[op_id])
 
     def _read(self, trace_id: str) -> tuple[Trace, dict[int, int]]:
-        found = rows(self._con, "replay_ops", {"trace_id": trace_id})
-        places = {row["op_id"]: place for place, row in enumerate(found)}
-        return Trace([op_call(row) for row in found], [places.get(row["parent_id"]) for row in found]), places
+        import polars as pl
+
+        ops = frame(self._con, "replay_ops", {"trace_id": trace_id}).with_row_index("place")
+        distinct = frame(self._con, "replay_op_calls", {"trace_id": trace_id})
+        calls = [op_call(row) for row in distinct.to_dicts()]
+        key, around = ("op", "call_id"), ops.select(parent_id="op_id", parent="place")
+        codes = distinct.select(key).with_row_index("code")
+        known = ops.join(codes, on=key, how="left", nulls_equal=True, maintain_order="left")
+        known = known.join(around, on="parent_id", how="left", maintain_order="left").select("code", "parent")
+        placed = dict(zip(ops["op_id"].to_list(), range(ops.height), strict=True))
+        return Trace(
+            [calls[code] for code in known["code"].cast(pl.Int64).to_list()], known["parent"].to_list()
+        ), placed
 
 
 def rows(con: Connection, name: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
