@@ -10,16 +10,20 @@
 -- launch there: the j-th of the same kernel with the same grid and block in an iteration, if both have as many of them, or if it has but one
 -- signature there. A kernel whose mean duration is another one (a quarter and 500 ns) does other work: `unmatched` says so.
 CREATE OR REPLACE MACRO closure_launches(source) AS TABLE
-WITH wanted AS (
-    SELECT DISTINCT launches_trace_id AS trace_id, stage, CASE WHEN launches_trace_id = trace_id THEN own_by_phase ELSE by_phase END AS by_phase
+WITH stages AS MATERIALIZED (
     FROM closure_stages
+),
+
+wanted AS (
+    SELECT DISTINCT launches_trace_id AS trace_id, stage, CASE WHEN launches_trace_id = trace_id THEN own_by_phase ELSE by_phase END AS by_phase
+    FROM stages
     UNION
-    SELECT DISTINCT kernels_trace_id, stage, by_phase FROM closure_stages
+    SELECT DISTINCT kernels_trace_id, stage, by_phase FROM stages
 ),
 
 -- Of whole traces: what is selected may be of one rank.
 waited AS (
-    SELECT trace_id, launch_index, wait_ns FROM collective_instances('kernels') WHERE wait_ns IS NOT NULL
+    SELECT trace_id, launch_index, wait_ns FROM collective_instances('_kernels') WHERE wait_ns IS NOT NULL
 ),
 
 launched AS (
@@ -119,7 +123,7 @@ tells AS (
     SELECT s.launches_trace_id AS trace_id, s.stage, n.shape, n.ordinal, n.alike, n.alike_ns, n.signature_id
     FROM numbered AS n
     INNER JOIN (
-        SELECT DISTINCT stage, launches_trace_id, kernels_trace_id FROM closure_stages WHERE launches_trace_id <> kernels_trace_id
+        SELECT DISTINCT stage, launches_trace_id, kernels_trace_id FROM stages WHERE launches_trace_id <> kernels_trace_id
     ) AS s
         ON n.trace_id = s.kernels_trace_id AND n.stage = s.stage
     QUALIFY n.iteration_start_ns IS NOT DISTINCT FROM min(n.iteration_start_ns) OVER (PARTITION BY s.launches_trace_id, s.stage)
@@ -151,7 +155,7 @@ named AS (
         END AS unmatched,
         CASE WHEN n.alike = t.alike THEN t.signatures[n.ordinal] ELSE t.signatures[1] END AS told_id
     FROM numbered AS n
-    LEFT JOIN (SELECT DISTINCT stage, launches_trace_id AS trace_id FROM closure_stages WHERE launches_trace_id <> kernels_trace_id) AS o
+    LEFT JOIN (SELECT DISTINCT stage, launches_trace_id AS trace_id FROM stages WHERE launches_trace_id <> kernels_trace_id) AS o
         ON n.trace_id = o.trace_id AND n.stage = o.stage
     LEFT JOIN told AS t ON n.trace_id = t.trace_id AND n.stage = t.stage AND n.shape = t.shape
 ),

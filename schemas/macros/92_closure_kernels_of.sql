@@ -3,7 +3,7 @@
 -- 3 all others.
 -- Where the power cap held the model at a lower clock, a kernel that it slows down in a loop, too, takes longer and costs less than replayed
 -- at full clock (clock_ns, clock_mj): in between the two clocks at which it was measured, the time goes with 1 / clock, the energy with it.
-CREATE OR REPLACE MACRO closure_kernels_of(source) AS TABLE
+CREATE OR REPLACE MACRO _closure_kernels(launched) AS TABLE
 WITH replayed AS MATERIALIZED (
     FROM closure_replays
 ),
@@ -14,11 +14,11 @@ called AS (
         l.* EXCLUDE (signature_id, found_id, found_by),
         CASE WHEN f.signature_id IS NULL THEN l.signature_id ELSE l.found_id END AS signature_id,
         CASE WHEN f.signature_id IS NOT NULL THEN l.found_by END AS found_by
-    FROM closure_launches(source) AS l
+    FROM query_table(launched) AS l
     LEFT JOIN (SELECT DISTINCT signature_id FROM replayed) AS f ON l.found_id = f.signature_id
 ),
 
-launched AS (
+by_signature AS (
     SELECT
         trace_id,
         stage,
@@ -40,7 +40,7 @@ launched AS (
 
 counted AS (
     SELECT trace_id, stage, any_value(marked) AS marked, len(list_distinct(flatten(list(iterations)))) AS iterations, sum(n) AS n
-    FROM launched
+    FROM by_signature
     GROUP BY trace_id, stage
 ),
 
@@ -63,7 +63,7 @@ fitting AS (
     SELECT s.trace_id, s.stage, s.mode, s.kernels_trace_id, r.*
     FROM staged AS s
     INNER JOIN replayed AS r ON s.gpu = r.gpu OR s.gpu IS NULL OR r.gpu IS NULL
-    WHERE r.signature_id IN (SELECT signature_id FROM launched)
+    WHERE r.signature_id IN (SELECT signature_id FROM by_signature)
     QUALIFY row_number() OVER (
         PARTITION BY s.trace_id, s.stage, s.mode, s.kernels_trace_id, r.signature_id
         ORDER BY r.mean_ns IS NULL, r.gpu IS NULL, r.gpu, r.run_id
@@ -131,10 +131,17 @@ SELECT
     s.kernels_trace,
     s.iterations::BIGINT AS iterations,
     l.wait_ns / s.iterations AS wait_ns
-FROM launched AS l
+FROM by_signature AS l
 INNER JOIN staged AS s ON l.trace_id = s.launches_trace_id AND l.stage = s.stage
 LEFT JOIN fitting AS r
     ON l.signature_id = r.signature_id AND s.kernels_trace_id = r.kernels_trace_id AND s.trace_id IS NOT DISTINCT FROM r.trace_id
     AND s.stage = r.stage AND s.mode IS NOT DISTINCT FROM r.mode
 LEFT JOIN elsewhere AS e ON l.signature_id = e.signature_id
 ORDER BY s.trace, s.stage, s.mode, recorded_ns DESC, l.signature_id, l.found_by, s.run;
+
+CREATE OR REPLACE MACRO closure_kernels_of(source) AS TABLE
+WITH closure_launched AS MATERIALIZED (
+    FROM closure_launches(source)
+)
+
+FROM _closure_kernels('closure_launched');

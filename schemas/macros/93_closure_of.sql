@@ -6,7 +6,7 @@
 -- is all of them.
 -- The profiler slows the ranks of a job unequally, and they wait for each other in collectives: those waits are not those of the measured run.
 -- They are no part of anything here but `collective_waits_ns`; where they are not known, neither is the busy share.
-CREATE OR REPLACE MACRO closure_of(source) AS TABLE
+CREATE OR REPLACE MACRO _closure(selected, whole) AS TABLE
 WITH kernels_of AS (
     SELECT
         trace,
@@ -37,7 +37,7 @@ WITH kernels_of AS (
         / sum(recorded_ns) FILTER (above_gap_mj IS NOT NULL AND energy_mhz IS NOT NULL) AS energy_mhz,
         arg_max(energy_run_id, (recorded_ns, energy_run_id)) FILTER (energy_run_id IS NOT NULL) AS energy_run_id,
         string_agg(DISTINCT cache, ', ' ORDER BY cache) AS caches
-    FROM closure_kernels_of(source)
+    FROM _closure_kernels(selected)
     GROUP BY trace, stage, mode
 ),
 
@@ -58,7 +58,7 @@ flows AS (
         count(*) FILTER (category = 'COMMUNICATION' AND wait_ns IS NULL) AS unmatched,
         sum(wait_ns) AS waits_ns,
         count(DISTINCT device) AS devices
-    FROM closure_launches('kernels')
+    FROM query_table(whole)
     GROUP BY trace_id, stage
 ),
 
@@ -252,3 +252,14 @@ SELECT
     collective_waits_ns
 FROM judged
 ORDER BY trace, stage, mode, run;
+
+CREATE OR REPLACE MACRO closure_of(source) AS TABLE
+WITH closure_selected AS MATERIALIZED (
+    FROM closure_launches(source)
+),
+
+closure_whole AS MATERIALIZED (
+    FROM closure_launches('_kernels')
+)
+
+FROM _closure('closure_selected', 'closure_whole');

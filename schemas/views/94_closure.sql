@@ -1,2 +1,6 @@
 CREATE OR REPLACE VIEW closure AS
-SELECT * FROM closure_of('kernels');
+WITH closure_launched AS MATERIALIZED (
+    FROM closure_launches('_kernels')
+)
+
+FROM _closure('closure_launched', 'closure_launched');

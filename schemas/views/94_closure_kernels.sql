@@ -1,2 +1,2 @@
 CREATE OR REPLACE VIEW closure_kernels AS
-SELECT * FROM closure_kernels_of('kernels');
+SELECT * FROM closure_kernels_of('_kernels');
