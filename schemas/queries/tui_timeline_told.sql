@@ -1,4 +1,4 @@
--- What the timeline tells about the launch $launch_index of the trace $trace_id.
+-- What the timeline tells about the launch $launch_index of the trace $trace_id. It draws the launches of other prints, too.
 SELECT
     trace,
     trace_id,
@@ -27,5 +27,5 @@ SELECT
     tflops,
     gbs,
     signature_id
-FROM kernels
+FROM all_launches
 WHERE trace_id = $trace_id AND launch_index = $launch_index;
