@@ -6,11 +6,12 @@ wrong call and 130 for Ctrl-C. Nothing heavy is imported until a command needs i
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import click
 
-from kerneldb.cli import answers
+from kerneldb.cli import answers, process
 from kerneldb.cli.annotate import annotate
 from kerneldb.cli.bounds import bounds
 from kerneldb.cli.closure import closure
@@ -91,4 +92,4 @@ for _command in COMMANDS:
 
 def main() -> None:
     """Entry point of the program `kerneldb`."""
-    cli(prog_name="kerneldb")
+    process.run(functools.partial(cli, prog_name="kerneldb"))

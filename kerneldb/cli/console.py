@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kerneldb.output import Output, Written, write
+from kerneldb.cli import working
+from kerneldb.output import Output, Written, write, write_columns
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
     import pyarrow as pa
@@ -24,6 +26,7 @@ NAMED = 3
 
 def note(message: str) -> None:
     """One line on stderr."""
+    working.end()
     click.echo(message, err=True)
 
 
@@ -44,7 +47,17 @@ def note_sums(database: Database, traces: tuple[str, ...]) -> None:
 
 def emit(reader: pa.RecordBatchReader, output: Output) -> Written:
     """Write the rows; say on stderr when the row limit left some out."""
-    written = write(reader, output)
+    working.end()
+    return _told(write(reader, output))
+
+
+def emit_columns(columns: Mapping[str, Sequence[Any]], output: Output) -> Written:
+    """As `emit`, of columns of values, in the format `table`."""
+    working.end()
+    return _told(write_columns(columns, output))
+
+
+def _told(written: Written) -> Written:
     if written.shown < written.total:
         note(f"showing {written.shown:,} of {written.total:,} rows; --limit 0 shows all")
     return written
@@ -54,6 +67,7 @@ def emit_text(text: str, output: Output) -> None:
     """Write ready text (a page, or JSON) where `output` says."""
     from kerneldb.output.destination import opened
 
+    working.end()
     with opened(output.path) as sink:
         sink.write(text.encode("utf-8", errors="replace"))
 
@@ -68,6 +82,7 @@ class Progress:
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._active = not quiet and sys.stderr.isatty()
+        working.end()
         self._label = ""
         self._began = self._drawn = 0.0
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kerneldb.cli.console import MEGABYTE, NAMED, Progress, emit, note, plural
+from kerneldb.cli.console import MEGABYTE, NAMED, Progress, emit, emit_columns, note, plural
 from kerneldb.cli.options import database_option, lock_timeout_option, open_database, output_options, pairs
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def ingest(
       kerneldb ingest trace.json.gz
       kerneldb ingest ranks/ --run job-17 --set precision=bf16
     """
-    from kerneldb.api import IngestOptions, outcome_table
+    from kerneldb.api import IngestOptions
 
     wanted = IngestOptions(
         label, phase, name, run, pairs(tags), replace, keep_environment, time_zone, date, triton_sources, _shard(shard)
@@ -99,9 +99,18 @@ def ingest(
             _report(outcome, wanted, quiet=quiet)
             outcomes.append(outcome)
     if not quiet or output.path is not None:
-        emit(outcome_table(outcomes).to_reader(), output)
+        _emit(outcomes, output)
     if any(outcome.error for outcome in outcomes):
         click.get_current_context().exit(1)
+
+
+def _emit(outcomes: Sequence[Outcome], output: Output) -> None:
+    from kerneldb.api.ingestion import outcome_columns, outcome_table
+
+    if output.format == "table":
+        emit_columns(outcome_columns(outcomes), output)
+    else:
+        emit(outcome_table(outcomes).to_reader(), output)
 
 
 def _found(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kerneldb.cli import working
 from kerneldb.cli.root import Settings
 from kerneldb.output import FORMATS, Format, Output, format_of
 
@@ -58,6 +59,7 @@ def open_database(*, create: bool = False, lock_timeout: float = LOCK_TIMEOUT_S)
     """The database that the current call is about. Raises WarehouseMissingError unless `create`."""
     from kerneldb import api
 
+    working.begin()
     path = click.get_current_context().ensure_object(Settings).database
     return api.open(path, create=create, lock_timeout=lock_timeout)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kerneldb.cli import working
 from kerneldb.cli.console import emit, note, plural
 from kerneldb.cli.options import database_option, lock_timeout_option, open_database, output_options, pairs
 
@@ -99,6 +100,7 @@ def _remove(database: Database, names: tuple[str, ...], *, yes: bool) -> None:
 def _confirm(question: str) -> None:
     """Ask on stderr. Raises click.ClickException for no, click.UsageError where nobody can answer."""
     try:
+        working.end()
         agreed = click.confirm(question, err=True)
     except click.Abort:
         if sys.stdin.isatty():

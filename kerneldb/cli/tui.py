@@ -24,7 +24,7 @@ def tui(traces: tuple[str, ...], *, where: str | None, screen: str) -> None:
     """Browse the kernels of the database in the terminal.
 
     Look at the named traces, or at all of them. The keys 1 to 8 show the screens, / writes a condition, ? shows all
-    keys and q ends. The database is held for one question at a time: other commands can write to it meanwhile, and
+    keys and q ends. The database is held while it is asked: other commands can write to it in between, and
     what they add shows. NO_COLOR takes the colours out; TEXTUAL_THEME picks others (textual-light, ansi-dark, …).
 
     \b

@@ -14,7 +14,8 @@ from kerneldb.errors import UsageError
 from kerneldb.output.destination import is_terminal, opened
 
 if TYPE_CHECKING:
-    from typing import BinaryIO
+    from collections.abc import Mapping, Sequence
+    from typing import Any, BinaryIO
 
     import pyarrow as pa
 
@@ -76,6 +77,14 @@ def write(reader: pa.RecordBatchReader, output: Output) -> Written:
         return _write_to(sink, reader, output)
 
 
+def write_columns(columns: Mapping[str, Sequence[Any]], output: Output) -> Written:
+    """Write columns of values as the format `table`, as `write` does."""
+    from kerneldb.output import text
+
+    with opened(output.path) as sink:
+        return Written(*text.write_columns(sink, columns, output))
+
+
 def _write_to(sink: BinaryIO, reader: pa.RecordBatchReader, output: Output) -> Written:
     if output.format == "table":
         from kerneldb.output import text
@@ -93,4 +102,14 @@ def _write_to(sink: BinaryIO, reader: pa.RecordBatchReader, output: Output) -> W
     return Written(rows, rows)
 
 
-__all__ = ["BINARY_FORMATS", "FORMATS", "TABLE_ROWS", "Format", "Output", "Written", "format_of", "write"]
+__all__ = [
+    "BINARY_FORMATS",
+    "FORMATS",
+    "TABLE_ROWS",
+    "Format",
+    "Output",
+    "Written",
+    "format_of",
+    "write",
+    "write_columns",
+]

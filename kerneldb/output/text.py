@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from kerneldb.output.values import python_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -49,6 +49,18 @@ def write(sink: BinaryIO, reader: pa.RecordBatchReader, output: Output) -> tuple
     for line in lines([field.name for field in fields], cells, right, header=output.header, width=width):
         sink.write(line.encode("utf-8", errors="replace") + b"\n")
     return shown, total
+
+
+def write_columns(sink: BinaryIO, columns: Mapping[str, Sequence[Any]], output: Output) -> tuple[int, int]:
+    """As `write`, of values of Python: a first answer need not wait for Arrow to be loaded."""
+    total = len(next(iter(columns.values()), ()))
+    shown = {name: values[: output.limit] for name, values in columns.items()}
+    width = _terminal_width() if output.path is None and not output.wide else None
+    cells = [format_column(name, values) for name, values in shown.items()]
+    right = [any(isinstance(value, int | float) for value in values) for values in shown.values()]
+    for line in lines(list(shown), cells, right, header=output.header, width=width):
+        sink.write(line.encode("utf-8", errors="replace") + b"\n")
+    return len(cells[0]) if cells else 0, total
 
 
 def lines(

@@ -1,0 +1,59 @@
+"""A line on stderr for a command that is at work and has said nothing yet, where stderr is a terminal."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import Final
+
+import click
+
+SILENT_S: Final = 0.4
+"""How long a command may say nothing before it says that it is at work."""
+KEY: Final = "kerneldb.working"
+CLEAR: Final = "\r\x1b[K"
+
+
+class Working:
+    """Says which command is at work, and for how long, until it ends or says something itself."""
+
+    def __init__(self, command: str) -> None:
+        self._command = command
+        self._ended = threading.Event()
+        self._drawing = threading.Lock()
+        self._drawn = False
+        if sys.stderr.isatty():
+            threading.Thread(target=self._tell, name="kerneldb-working", daemon=True).start()
+
+    def end(self) -> None:
+        """Take the line away; something else is written now."""
+        with self._drawing:
+            self._ended.set()
+            if self._drawn:
+                click.echo(CLEAR, err=True, nl=False)
+                self._drawn = False
+
+    def _tell(self) -> None:
+        began = time.monotonic()
+        while not self._ended.wait(SILENT_S):
+            with self._drawing:
+                if not self._ended.is_set():
+                    self._drawn = True
+                    seconds = time.monotonic() - began
+                    click.echo(f"{CLEAR}{self._command}: at work for {seconds:.0f} s", err=True, nl=False)
+
+
+def begin() -> None:
+    """Say that the command of the current call is at work, if it takes long."""
+    context = click.get_current_context()
+    if KEY not in context.meta:
+        context.meta[KEY] = working = Working(context.command_path)
+        context.call_on_close(working.end)
+
+
+def end() -> None:
+    """Something else is written now."""
+    context = click.get_current_context(silent=True)
+    if context is not None and KEY in context.meta:
+        context.meta[KEY].end()
