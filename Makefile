@@ -11,12 +11,14 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=worksteal
 # What asks the database; command line and reports print what these ask. Left out there: tests marked `slow`, seconds of work around
 # few questions, and tests marked `again`, which ask with the views, macros and statements of a test beside them.
 ASKING := $(addprefix tests/,answers closure counters warehouse)
-ON_OLDEST := -p no:cacheprovider -m 'not slow and not again'
+# Every object of the schema on some rows, and how it is made and filled: beside the lakes, which compare the answers of all commands.
+OBJECTS := $(addprefix tests/,answers/test_determinism.py closure/test_books.py $(addprefix warehouse/test_,commit.py schema.py views.py))
+ON_OLDEST := -p no:cacheprovider -m 'not slow and not again and not thorough'
 SCHEMA_DOCS ?= kerneldb.schemas.docs
 BENCHMARK_TRACE ?= examples/decoder-h200.json.gz
 
 .DEFAULT_GOAL := help
-.PHONY: help demo environment test lint types imports coverage check check-duckdb15 check-lake check-oldest docs snapshots screenshots bench clean
+.PHONY: help demo environment test test-thorough lint types imports coverage check check-duckdb15 check-lake check-oldest docs snapshots screenshots bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -26,8 +28,11 @@ demo: .venv-demo/.stamp  ## ingest the example trace and answer three questions
 
 environment: .venv/.stamp  ## make .venv, with kerneldb and all development tools
 
-test: .venv/.stamp  ## run all tests
-	$(PYTEST)
+test: .venv/.stamp  ## run the tests
+	$(PYTEST) -m 'not thorough'
+
+test-thorough: .venv/.stamp  ## run the tests of every combination: all walks of all screens, all samples in all orders
+	$(PYTEST) -m thorough
 
 lint: .venv/.stamp  ## ruff: rules and formatting
 	$(BIN)/ruff check .
@@ -39,7 +44,7 @@ types: .venv/.stamp  ## mypy --strict
 imports: .venv/.stamp  ## import-linter: the floors of the house
 	$(BIN)/lint-imports --no-cache
 
-coverage: .venv/.stamp  ## all tests with coverage, which has a floor
+coverage: .venv/.stamp  ## all tests, thorough ones too, with coverage, which has a floor
 	$(PYTEST) --cov --cov-report=term
 
 check: lint types imports coverage  ## what CI runs, on the newest DuckDB
@@ -50,8 +55,8 @@ check-duckdb15: .venv/.stamp .duckdb15/.stamp  ## the tests that ask a database,
 check-lake: .venv/.stamp .lake/.stamp  ## the tests of lakes, with DuckDB's extensions, an S3 server and Ray
 	PYTHONPATH=$(CURDIR)/.lake $(PYTEST) --numprocesses=3 -p no:cacheprovider tests/lake
 
-check-oldest: .venv/.stamp .lake/.stamp  ## both in one run: the DuckDB of the lakes is the oldest one
-	PYTHONPATH=$(CURDIR)/.lake $(PYTEST) $(ON_OLDEST) tests/lake $(ASKING)
+check-oldest: .venv/.stamp .lake/.stamp  ## lakes and every object of the schema: the DuckDB of the lakes is the oldest one
+	PYTHONPATH=$(CURDIR)/.lake $(PYTEST) $(ON_OLDEST) tests/lake $(OBJECTS)
 
 docs: .venv/.stamp  ## write docs/schema.md from the schema
 	$(BIN)/python -m $(SCHEMA_DOCS)

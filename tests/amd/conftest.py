@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import kerneldb
 from kerneldb.api import Database
+from kerneldb.warehouse import Warehouse
 from tests.conftest import made_once
 from tests.rocprof import databases
 
@@ -27,6 +29,14 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         database.ingest(databases.hip_gemm(folder / "hip8192_matched.db", matched=True), name="hip_matched")
 
     return made_once(tmp_path_factory, "gfx1151.duckdb", make)
+
+
+@pytest.fixture(scope="session")
+def read(recorded: Path) -> Iterator[Database]:
+    """The same, kept open, to read only."""
+    with Warehouse(recorded).connection():
+        yield kerneldb.open(recorded)
+    Warehouse(recorded).release()
 
 
 @pytest.fixture

@@ -72,9 +72,9 @@ def first(database: Database, columns: str, where: str = CIJK) -> dict[str, obje
     return next(iter(database.sql(f"SELECT {columns} FROM selection LIMIT 1", where=where)))
 
 
-def test_unknown_work_stays_unknown(database: Database) -> None:
+def test_unknown_work_stays_unknown(read: Database) -> None:
     columns = "flops, tflops, gbs, pct_peak_flops, pct_peak_bandwidth, role, work_method"
-    assert set(first(database, columns).values()) == {None}
+    assert set(first(read, columns).values()) == {None}
 
 
 def test_a_note_gives_throughput(database: Database) -> None:

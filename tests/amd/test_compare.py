@@ -18,8 +18,8 @@ def kinds(rows: list[dict[str, Any]]) -> list[tuple[str, str, bool]]:
     return [(row["row_kind"], row["trace"], row["matched"]) for row in rows]
 
 
-def test_names_that_differ_do_not_match_by_themselves(database: Database) -> None:
-    rows = database.compare(["torch", "hip"]).rows()
+def test_names_that_differ_do_not_match_by_themselves(read: Database) -> None:
+    rows = read.compare(["torch", "hip"]).rows()
     assert kinds(rows) == [
         ("kernel", "hip", False),
         ("kernel", "torch", False),
@@ -30,8 +30,8 @@ def test_names_that_differ_do_not_match_by_themselves(database: Database) -> Non
     ]
 
 
-def test_match_pairs_names(database: Database) -> None:
-    rows = database.compare(["torch", "hip"], matches=["Cijk_=scaled_mm"]).rows()
+def test_match_pairs_names(read: Database) -> None:
+    rows = read.compare(["torch", "hip"], matches=["Cijk_=scaled_mm"]).rows()
     assert kinds(rows)[:2] == [("kernel", "torch", True), ("kernel", "hip", True)]
     assert {row["kernel"] for row in rows[:2]} == {"Cijk_"}
     assert [row["short_name"] for row in rows[:2]] == [
@@ -42,8 +42,8 @@ def test_match_pairs_names(database: Database) -> None:
     assert [row["row_kind"] for row in rows[4:]] == ["matched", "matched", "iteration", "iteration"]
 
 
-def test_the_same_kernel_in_two_traces_matches_by_name(database: Database) -> None:
-    rows = database.compare(["hip", "hip_matched"]).rows()
+def test_the_same_kernel_in_two_traces_matches_by_name(read: Database) -> None:
+    rows = read.compare(["hip", "hip_matched"]).rows()
     assert kinds(rows) == [
         ("kernel", "hip", True),
         ("kernel", "hip_matched", True),
@@ -52,19 +52,19 @@ def test_the_same_kernel_in_two_traces_matches_by_name(database: Database) -> No
     ]
 
 
-def test_order_is_that_of_the_traces_given(database: Database) -> None:
-    rows = database.compare(["hip_matched", "hip"]).rows()
+def test_order_is_that_of_the_traces_given(read: Database) -> None:
+    rows = read.compare(["hip_matched", "hip"]).rows()
     assert [row["trace"] for row in rows] == ["hip_matched", "hip"] * 2
     assert rows[1]["ratio"] < 1
 
 
-def test_where_leaves_kernels_out(database: Database) -> None:
-    rows = database.compare(["torch"], where="name NOT LIKE 'Cijk%'").rows()
+def test_where_leaves_kernels_out(read: Database) -> None:
+    rows = read.compare(["torch"], where="name NOT LIKE 'Cijk%'").rows()
     assert rows[-1]["iteration_ns"] == 951_516 + 1_039_385
 
 
-def test_iterations_may_be_told(database: Database) -> None:
-    (row,) = [row for row in database.compare(["hip"], iterations=1).rows() if row["row_kind"] == "iteration"]
+def test_iterations_may_be_told(read: Database) -> None:
+    (row,) = [row for row in read.compare(["hip"], iterations=1).rows() if row["row_kind"] == "iteration"]
     assert (row["iterations"], row["iteration_ns"]) == (1, 23 * 40_272_000)
 
 
@@ -87,8 +87,8 @@ def test_resources_that_differ_between_launches_are_unknown(database: Database, 
     assert (row["n"], row["grid"], row["shared_bytes"], row["block"]) == (2, None, None, "64x1x1")
 
 
-def test_unknown_work_is_no_zero(database: Database) -> None:
-    rows = database.compare(["torch"]).rows()
+def test_unknown_work_is_no_zero(read: Database) -> None:
+    rows = read.compare(["torch"]).rows()
     assert [row["tflops"] for row in rows] == [None] * 4
 
 
@@ -100,34 +100,34 @@ def test_unknown_work_is_no_zero(database: Database) -> None:
         ({"matches": ["=x"]}, "is not A=B"),
     ],
 )
-def test_pairs_must_be_there(database: Database, options: dict[str, Any], message: str) -> None:
+def test_pairs_must_be_there(read: Database, options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        database.compare(["torch", "hip"], **options)
+        read.compare(["torch", "hip"], **options)
 
 
-def test_unknown_traces_are_refused(database: Database) -> None:
+def test_unknown_traces_are_refused(read: Database) -> None:
     with pytest.raises(UsageError, match="no trace 'tor'; near: torch"):
-        database.compare(["tor"])
+        read.compare(["tor"])
 
 
-def test_commands(database: Database) -> None:
+def test_commands(read: Database) -> None:
     runner = CliRunner()
-    call = ["--db", str(database.path), "compare", "torch", "hip", "--match", "Cijk_=scaled_mm"]
+    call = ["--db", str(read.path), "compare", "torch", "hip", "--match", "Cijk_=scaled_mm"]
     table = runner.invoke(cli, call).stdout
     assert "one iteration, matched kernels" in table
     assert "tflops" not in table
     assert "row_kind" in runner.invoke(cli, [*call, "--csv"]).stdout
     assert runner.invoke(cli, [*call, "--csv", "--limit", "2"]).stdout.count("\n") == 3
-    signature = next(iter(database.sql("SELECT signature_id FROM kernels WHERE name LIKE 'Cijk%'")))["signature_id"]
-    shown = runner.invoke(cli, ["--db", str(database.path), "variants", signature[:10]])
+    signature = next(iter(read.sql("SELECT signature_id FROM kernels WHERE name LIKE 'Cijk%'")))["signature_id"]
+    shown = runner.invoke(cli, ["--db", str(read.path), "variants", signature[:10]])
     assert shown.exit_code == 0
     assert shown.stdout.count("triton_poi_fused__to_copy") == 2
     assert "n_differences" in shown.stdout
 
 
-def test_where_nsight_compute_cannot_count_the_line_of_rocprofv3_is_given(database: Database) -> None:
+def test_where_nsight_compute_cannot_count_the_line_of_rocprofv3_is_given(read: Database) -> None:
     with pytest.raises(UsageError, match=r"rocprofv3 --pmc COUNTERS --kernel-include-regex Cijk_\w+ --output"):
-        database.ncu_command(Counting(where=f"name = '{databases.TENSILE_GEMM}'"))
+        read.ncu_command(Counting(where=f"name = '{databases.TENSILE_GEMM}'"))
 
 
 def test_a_stray_kernel_says_nothing_of_iterations(database: Database, tmp_path: Any) -> None:

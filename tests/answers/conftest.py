@@ -52,6 +52,13 @@ def slowed_name(example: Path) -> str:
 
 
 @pytest.fixture(scope="session")
+def nccl(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Database:
+    """A trace with collectives."""
+    trace = shared_data / "pytorch" / "hta-nccl.json.gz"
+    return kerneldb.open(made_once(tmp_path_factory, "nccl.duckdb", lambda path: kerneldb.open(path).ingest(trace)))
+
+
+@pytest.fixture(scope="session")
 def compared(example: Path, slowed_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """The example as `base`; `slower`: one kernel by 5 %, `clocks`: all by 4 %, `noisy`: 6 % of scatter."""
     rng = random.Random(7)
@@ -69,5 +76,6 @@ def compared(example: Path, slowed_name: str, tmp_path_factory: pytest.TempPathF
             database.ingest(folder / f"{name}.json")
 
     database = kerneldb.open(made_once(tmp_path_factory, "compared.duckdb", make))
-    with Warehouse(database.path).lease():  # a file that is open need not be opened for every question
+    with Warehouse(database.path).connection():  # a file that is open need not be opened for every question
         yield database
+    Warehouse(database.path).release()

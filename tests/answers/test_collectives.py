@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 import kerneldb
+from kerneldb.api import Database
 
 ELEMENT_BYTES = {"Float": 4, "Long": 8}
 KERNEL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 LAUNCH = {"device": 0, "context": 1, "stream": 7, "grid": [8, 1, 1], "block": [544, 1, 1]}
 
 
-def test_sizes_times_and_bandwidth_of_a_real_trace(shared_data: Path, tmp_path: Path) -> None:
+def test_sizes_times_and_bandwidth_of_a_real_trace(shared_data: Path, nccl: Database) -> None:
     path = shared_data / "pytorch" / "hta-nccl.json.gz"
     plain: dict[tuple[str, int], list[float]] = defaultdict(list)
     for event in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]:
@@ -25,9 +26,7 @@ def test_sizes_times_and_bandwidth_of_a_real_trace(shared_data: Path, tmp_path: 
             args = event["args"]
             size = max(args["In msg nelems"], args["Out msg nelems"]) * ELEMENT_BYTES[args["dtype"]]
             plain[args["Collective name"], size].append(event["dur"] * 1000)
-    database = kerneldb.open(tmp_path / "k.duckdb")
-    database.ingest(path)
-    rows = database.sql("FROM collectives('kernels')").rows()
+    rows = nccl.sql("FROM collectives('kernels')").rows()
     assert {(row["operation"], row["bytes"]): row["n"] for row in rows} == {
         key: len(value) for key, value in plain.items()
     }

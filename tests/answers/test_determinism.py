@@ -171,7 +171,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Connection,
     """The same rows in two orders, on one thread and on four."""
 
     def make(path: Path) -> None:
-        with Warehouse.create_or_open(path).lease(read_only=False) as con:
+        with Warehouse.create_or_open(path).connection(read_only=False) as con:
             con.execute(Path(__file__).with_name("ties.sql").read_text(encoding="utf-8"))
 
     given = made_once(tmp_path_factory, "ties.duckdb", make)
@@ -201,6 +201,7 @@ def test_view(both: tuple[Connection, Connection], name: str) -> None:
     compare(both, f"FROM {name}", None, ordered=bool(ORDERED.search(text_of("VIEW", name))))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name in MACROS if name not in (*FOLLOWING, "closure_kernels_of")])
 def test_macro(both: tuple[Connection, Connection], name: str) -> None:
     ordered = ORDERED.search(text_of("MACRO", name)) is not None
@@ -211,6 +212,7 @@ def test_selected_books(both: tuple[Connection, Connection]) -> None:
     compare(both, "FROM closure_selected", None, ordered=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ASKED)
 def test_query(both: tuple[Connection, Connection], name: str) -> None:
     sql = without_comments(QUERIES[name])

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 
 import kerneldb
+from kerneldb.api import Database
 from kerneldb.warehouse import Warehouse
 from tests.answers.plain_traces import Recording
 
@@ -40,21 +41,34 @@ CAUSES: Final[dict[str, tuple[int, tuple[Wait, ...], str, str | None]]] = {
 """Call of the launch behind a gap from 100 to 180 us, the waits, the cause, and the call that it names."""
 
 
+APART_NS = 1_000_000
+
+
 def gaps(folder: Path, recording: Recording) -> list[Row]:
     database = kerneldb.open(folder / "k.duckdb")
     database.ingest(recording.write(folder / "made.json"))
     return database.sql("FROM idle_gaps('kernels') ORDER BY gap_start_ns").rows()
 
 
-@pytest.mark.parametrize("case", CAUSES)
-def test_the_cause_is_what_kept_the_launching_thread(tmp_path: Path, case: str) -> None:
-    call, waits, cause, waiting = CAUSES[case]
+@pytest.fixture(scope="module")
+def caused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
+    """The gap of each case, a millisecond apart from each other in one recording."""
     recording = Recording()
-    recording.kernel("first", 0, 100_000, call=-5_000)
-    for name, start, duration, thread, process in waits:
-        recording.waits(name, start, duration, thread, process)
-    recording.kernel("second", 180_000, 10_000, call=call)
-    (gap,) = gaps(tmp_path, recording)
+    for number, (call, waits, _, _) in enumerate(CAUSES.values()):
+        base = number * APART_NS
+        recording.kernel("first", base, 100_000, call=base - 5_000)
+        for name, start, duration, thread, process in waits:
+            recording.waits(name, base + start, duration, thread, process)
+        recording.kernel("second", base + 180_000, 10_000, call=base + call)
+    found = {row["gap_start_ns"]: row for row in gaps(tmp_path_factory.mktemp("caused"), recording)}
+    first = min(found)
+    return {case: found[first + number * APART_NS] for number, case in enumerate(CAUSES)}
+
+
+@pytest.mark.parametrize("case", CAUSES)
+def test_the_cause_is_what_kept_the_launching_thread(caused: dict[str, Row], case: str) -> None:
+    _, _, cause, waiting = CAUSES[case]
+    gap = caused[case]
     assert gap["gap_ns"] == 80_000
     assert (gap["cause"], gap["waiting_call"]) == (cause, waiting)
 
@@ -82,9 +96,7 @@ def test_the_launch_before_is_the_one_that_ended_last(tmp_path: Path) -> None:
     assert (gap["previous"], gap["next"]) == ("long_one", "next_one")
 
 
-def test_short_waits_in_a_long_gap_explain_nothing(shared_data: Path, tmp_path: Path) -> None:
+def test_short_waits_in_a_long_gap_explain_nothing(nccl: Database) -> None:
     """Two gaps of 6 ms hold cudaEventSynchronize calls of 2 us each, 1.4 ms after the GPU went idle."""
-    database = kerneldb.open(tmp_path / "k.duckdb")
-    database.ingest(shared_data / "pytorch" / "hta-nccl.json.gz")
-    causes = {row["cause"] for row in database.sql("FROM idle('kernels')").rows()}
+    causes = {row["cause"] for row in nccl.sql("FROM idle('kernels')").rows()}
     assert causes == {"launch", "copy", "queued"}

@@ -33,17 +33,21 @@ def tuned(path: Path, behind: int = 0) -> Path:
     return path
 
 
-def tuned_database(folder: Path, behind: int = 0) -> Database:
+BEHIND = 2
+"""Launches behind those that matter."""
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
+    folder = tmp_path_factory.mktemp("tuned")
     database = kerneldb.open(folder / "k.duckdb")
-    database.ingest(tuned(folder / "tuned.db", behind), name="tuned")
+    database.ingest(tuned(folder / "tuned.db", BEHIND), name="tuned")
     return database
 
 
 @pytest.mark.again
-@pytest.mark.parametrize("behind", [0, 2])
-def test_tuning_in_front_is_no_iteration(tmp_path: Path, behind: int) -> None:
+def test_tuning_in_front_is_no_iteration(database: Database) -> None:
     """640 launches of tuning, in runs longer than the 69 that matter, stand in front of them."""
-    database = tuned_database(tmp_path, behind)
     sql = (
         "SELECT short_name, count(*) AS n, sum(duration_ns)::BIGINT AS ns FROM kernels WHERE steady GROUP BY short_name"
     )
@@ -53,24 +57,22 @@ def test_tuning_in_front_is_no_iteration(tmp_path: Path, behind: int) -> None:
     steady = database.sql("SELECT count(*) AS n, avg(total_ns) AS ns FROM iterations('kernels') WHERE steady").rows()
     assert steady == [{"n": CALLS, "ns": pytest.approx(STEADY_NS)}]
     outside = database.sql("SELECT label, launches FROM iterations('kernels') WHERE iteration IS NULL ORDER BY label")
-    expected = [{"label": "after", "launches": behind}] * bool(behind) + [{"label": "before", "launches": 640}]
-    assert outside.rows() == expected
+    assert outside.rows() == [{"label": "after", "launches": BEHIND}, {"label": "before", "launches": 640}]
 
 
-def test_the_column_is_what_the_macro_finds(tmp_path: Path) -> None:
+def test_the_column_is_what_the_macro_finds(database: Database) -> None:
     """Written when the trace is committed; the macro finds it anew."""
-    database = tuned_database(tmp_path)
     sql = """
         SELECT count(*) AS n, count(*) FILTER (
             k.iteration IS DISTINCT FROM i.iteration OR k.steady IS DISTINCT FROM i.steady
         ) AS different
         FROM kernels AS k LEFT JOIN iteration_launches('kernels') AS i USING (trace, launch_index)
     """
-    assert database.sql(sql).rows() == [{"n": 640 + 3 * CALLS, "different": 0}]
+    assert database.sql(sql).rows() == [{"n": 640 + 3 * CALLS + BEHIND, "different": 0}]
 
 
-def test_a_where_text_may_name_them(tmp_path: Path) -> None:
-    rows = tuned_database(tmp_path).top("trace", where="steady AND category = 'GEMM'").rows()
+def test_a_where_text_may_name_them(database: Database) -> None:
+    rows = database.top("trace", where="steady AND category = 'GEMM'").rows()
     assert [row["n"] for row in rows] == [CALLS]
 
 
@@ -97,6 +99,7 @@ def test_layers_of_one_step_are_not_sold_as_iterations(shared_data: Path, tmp_pa
     assert database.sql("SELECT count(*) AS n FROM kernels WHERE steady").rows() == [{"n": 0}]
 
 
+@pytest.mark.thorough
 def test_steps_of_the_profiler_are_iterations(shared_data: Path, tmp_path: Path) -> None:
     database = kerneldb.open(tmp_path / "k.duckdb")
     database.ingest(shared_data / "pytorch" / "kineto-tb-resnet50-workers0.json.gz")

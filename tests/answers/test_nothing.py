@@ -13,6 +13,8 @@ from kerneldb.cli import cli
 from kerneldb.cli.answers import NO_RATES, NOTHING
 from kerneldb.warehouse import Warehouse
 
+pytestmark = pytest.mark.again
+
 PAGES = Path(__file__).parents[1] / "ncu" / "data"
 ASKED = {
     "idle": ("idle",),
@@ -68,7 +70,10 @@ def test_a_condition_that_no_launch_meets_is_the_reason(compared: Database, name
     text = said(compared, *ASKED[name], "--where", "op = 'zz'")
     assert "no launch meets the condition op = 'zz'" in text
     assert NOTHING.get(name, "no phases") not in text
-    text = said(compared, *ASKED[name], "--where", "op = 'zz'", "--trace", "base")
+
+
+def test_the_reason_names_the_trace(compared: Database) -> None:
+    text = said(compared, "idle", "--where", "op = 'zz'", "--trace", "base")
     assert "no launch of base meets the condition op = 'zz'" in text
 
 

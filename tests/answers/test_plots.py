@@ -16,7 +16,11 @@ from kerneldb.report import plots
 
 pytestmark = pytest.mark.slow
 
-DRAWN = ("roofline", "idle", "idle --gaps", "phases", "diff base slower")
+DRAWN = (
+    "roofline",
+    "diff base slower",
+    *(pytest.param(command, marks=pytest.mark.thorough) for command in ("idle", "idle --gaps")),
+)
 STARTS = {".svg": b"<svg", ".png": b"\x89PNG\r\n\x1a\n", ".html": b"<!DOCTYPE html>"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 import kerneldb
@@ -13,6 +14,7 @@ FIRST = "docs/results/2026-11-21-h200-energy/bloom-560m/prefill.pt.trace.json.gz
 SECOND = "docs/results/2026-11-21-h200-closure/board2/bloom-560m-prefill.pt.trace.json.gz"
 
 
+@pytest.mark.thorough
 def test_the_same_model_recorded_twice_has_no_regression(root: Path, tmp_path: Path) -> None:
     database = kerneldb.open(tmp_path / "k.duckdb")
     database.ingest(root / FIRST, name="first")

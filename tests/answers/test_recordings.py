@@ -20,7 +20,7 @@ from tests.conftest import made_once
 pytestmark = pytest.mark.again
 
 CHANGED = {"slower", "faster"}
-AGAIN = range(3)
+AGAIN = range(2)
 
 
 def recorded_again(seed: int, slowed: str | None = None) -> Callable[[Event], float]:
@@ -40,7 +40,7 @@ def recorded_again(seed: int, slowed: str | None = None) -> Callable[[Event], fl
 
 @pytest.fixture(scope="module")
 def recordings(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    """Three recordings as the run `old`, three as `new`, and `worse` with one of the longest kernels 15 % slower."""
+    """Two recordings as the run `old`, two as `new`, and `worse` with one of the longest kernels 15 % slower."""
 
     def make(path: Path) -> None:
         folder, database = tmp_path_factory.mktemp("recordings"), kerneldb.open(path)
@@ -52,7 +52,7 @@ def recordings(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         database.ingest(folder / "worse.json")
 
     database = kerneldb.open(made_once(tmp_path_factory, "recordings.duckdb", make))
-    with Warehouse(database.path).lease():
+    with Warehouse(database.path).connection():
         yield database
 
 
@@ -89,7 +89,7 @@ def test_a_slower_kernel_stands_out(recordings: Database) -> None:
     assert [row["name"] for row in names] == [slowed]
 
 
-@pytest.mark.parametrize(("before", "after"), [("old", "new"), ("old build", "new build"), ("old-*", "new-?")])
+@pytest.mark.parametrize(("before", "after"), [("old", "new"), ("old build", "new-?")])
 def test_runs_labels_and_patterns_are_sets_of_traces(recordings: Database, before: str, after: str) -> None:
     found = recordings.diff(before, after)
     sql = "SELECT run, sum(total_ns)::BIGINT AS ns FROM kernel_rollups GROUP BY run"
@@ -105,7 +105,7 @@ def test_sides_of_unequal_length_are_weighed_per_iteration(recordings: Database)
     assert found.steady is not None
     assert found.steady[1].n == len(AGAIN) * found.steady[0].n
     assert found.delta_pct is not None
-    assert found.delta_pct > 150
+    assert found.delta_pct > 75
     assert found.iteration_delta_pct == pytest.approx(0, abs=4)
     found.check(5)
 

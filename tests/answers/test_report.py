@@ -112,6 +112,7 @@ def test_rates_over_100_percent_are_kept_and_marked() -> None:
     assert "over 100 %: the counters of a hit rate" in text
 
 
+@pytest.mark.thorough
 def test_a_kernel_of_several_classes_is_told(shared_data: Path, tmp_path: Path) -> None:
     """One launch of the kernel that was profiled most often is given another SM throughput than was collected."""
     database = kerneldb.open(tmp_path / "k.duckdb")
@@ -170,6 +171,7 @@ def test_a_cache_that_cannot_be_written_is_left_as_it_was(tmp_path: Path, monkey
     assert list((tmp_path / "kerneldb").iterdir()) == [kept]
 
 
+@pytest.mark.thorough
 def test_what_fusing_saves_is_the_same_everywhere(shared_data: Path, tmp_path: Path) -> None:
     """In the finding, its sentence, the table below and the macro: with pauses, and without."""
     database = kerneldb.open(tmp_path / "k.duckdb")
@@ -285,7 +287,7 @@ def test_markdown_has_what_charts_show(compared: Database, example_report: Repor
     assert re.search(rf"^\| 3 \| {times[0]['ms']:.4g} \| True \|$", text, re.MULTILINE)
 
 
-def test_replays_have_a_section_where_there_are_any(compared: Database, tmp_path: Path) -> None:
+def test_replays_have_a_section_where_there_are_any(compared: Database, example_report: Report, tmp_path: Path) -> None:
     """A replay of the most frequent signature, written as the engine would, at nine tenths of the time."""
     path = tmp_path / "replayed.duckdb"
     shutil.copy(compared.path, path)
@@ -306,7 +308,7 @@ def test_replays_have_a_section_where_there_are_any(compared: Database, tmp_path
     assert grades["L0"]["delta_pct"] == pytest.approx(-10)
     (kernel,) = table(report, "Replayed kernels").rows
     assert kernel["n"] == grades["L0"]["n"]
-    assert "Replay and closure" not in [section.title for section in gather.single(compared, ["base"]).sections]
+    assert "Replay and closure" not in [section.title for section in example_report.sections]
 
 
 def test_a_year_old_browser_needs_nothing_else(example_report: Report) -> None:
@@ -373,6 +375,7 @@ def test_the_command_chooses_by_the_file_name(compared: Database, tmp_path: Path
     assert (unknown.exit_code, "no trace 'nothing'" in unknown.stderr) == (2, True)
 
 
+@pytest.mark.thorough
 def test_the_report_on_deepseek_ocr(shared_data: Path, deepseek_file: Path, tmp_path: Path) -> None:
     """Figures of the published report on these files, with its own rule; intensities with the unit it dropped."""
     database = kerneldb.open(shutil.copy(deepseek_file, tmp_path / "k.duckdb"))
@@ -417,6 +420,7 @@ def every_query_gives_its_rows(database: Database, report: Report) -> None:
                 assert rows, block.caption
 
 
+@pytest.mark.thorough
 def test_a_roof_by_the_data_sheet_where_the_product_is_known(deepseek_file: Path, tmp_path: Path) -> None:
     """The files of DeepSeek-OCR hold no peaks and name the chip alone, which several products have."""
     database = kerneldb.open(shutil.copy(deepseek_file, tmp_path / "k.duckdb"))

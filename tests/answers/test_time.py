@@ -66,17 +66,10 @@ def spans(database: Database) -> dict[str, Spans]:
     return found
 
 
-@pytest.mark.parametrize("trace", ["hta-nccl", "tracelens-h100-qwen1.5-0.5b"])
-def test_overlap_counts_fills_as_copies_and_gpu_time_as_computation(
-    shared_data: Path, tmp_path: Path, trace: str
-) -> None:
+def test_overlap_counts_fills_as_copies_and_gpu_time_as_computation(nccl: Database) -> None:
     """Against unions of intervals computed here; TraceLens, with which gpu_time agrees, has fills in computation."""
-    import kerneldb
-
-    database = kerneldb.open(tmp_path / "k.duckdb")
-    database.ingest(shared_data / "pytorch" / f"{trace}.json.gz")
-    found, known = one(database, "FROM overlap('kernels')"), one(database, "FROM gpu_time")
-    of = spans(database)
+    found, known = one(nccl, "FROM overlap('kernels')"), one(nccl, "FROM gpu_time")
+    of = spans(nccl)
     assert of["fill"]
     kernels, copies = of["computation"], of["copy"] + of["fill"]
     assert found["computation_ns"] == length(kernels)

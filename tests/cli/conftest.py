@@ -33,7 +33,7 @@ def shared_database(small_trace: Path, tmp_path_factory: pytest.TempPathFactory)
     path = made_once(
         tmp_path_factory, "step.duckdb", lambda draft: kerneldb.open(draft).ingest(small_trace, name="step", tags=tags)
     )
-    with Warehouse(path).lease():  # a file that is open need not be opened for every command
+    with Warehouse(path).connection():  # a file that is open need not be opened for every command
         yield path
 
 

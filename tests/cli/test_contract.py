@@ -125,17 +125,20 @@ def test_a_missing_database_exits_3_and_is_not_made(runner: CliRunner, arguments
 CROSS_JOIN = "SELECT sum(a.range * b.range) FROM range(10_000_000) AS a, range(10_000_000) AS b"
 
 
-def wait_for_work(pid: int, seconds: float) -> None:
-    """Wait until the process has used so much of the processors, on a machine of any speed."""
-    until = time.monotonic() + 120
-    while time.monotonic() < until and psutil.Process(pid).cpu_times().user < seconds:
-        time.sleep(0.05)
+def wait_for_work(pid: int, file: Path) -> None:
+    """Wait until the process has the file open, and has worked on for a while, on a machine of any speed."""
+    until, process = time.monotonic() + 120, psutil.Process(pid)
+    while time.monotonic() < until and str(file) not in {one.path for one in process.open_files()}:
+        time.sleep(0.02)
+    began = process.cpu_times().user
+    while time.monotonic() < until and process.cpu_times().user < began + 0.5:
+        time.sleep(0.02)
 
 
 def test_ctrl_c_ends_a_query_with_130_and_one_line(shared_database: Path) -> None:
     command = [sys.executable, "-m", "kerneldb", "--db", str(shared_database), "query", CROSS_JOIN]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        wait_for_work(process.pid, 4.0)  # to start takes about one
+        wait_for_work(process.pid, shared_database)
         process.send_signal(signal.SIGINT)
         out, problem = process.communicate(timeout=120)
     assert (process.returncode, out) == (130, "")

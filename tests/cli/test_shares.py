@@ -12,21 +12,27 @@ from kerneldb.warehouse import Warehouse
 from tests.warehouse.conftest import Launch, Traces
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from click.testing import CliRunner
 
 
-@pytest.mark.parametrize("where", [(), ("--where", "duration_ns = 0")])
-@pytest.mark.parametrize("by", ["kernel", "trace"])
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    """Two launches of a kernel that took no time."""
+    folder = tmp_path_factory.mktemp("zero")
+    warehouse = Warehouse.create_or_open(folder / "k.duckdb")
+    launches = tuple(Launch("gemm", start, 0, op="aten::mm", phase="decode") for start in (5, 9))
+    warehouse.commit(Traces(folder)("zero", launches))
+    return warehouse
+
+
+@pytest.mark.parametrize(("by", "where"), [("kernel", None), ("trace", "duration_ns = 0")])
 def test_of_no_time_at_all_no_share_is_known(
-    tmp_path: Path, runner: CliRunner, where: tuple[str, ...], by: str
+    warehouse: Warehouse, runner: CliRunner, by: str, where: str | None
 ) -> None:
-    warehouse = Warehouse.create_or_open(tmp_path / "k.duckdb")
-    warehouse.commit(Traces(tmp_path)("zero", (Launch("gemm", 5, 0), Launch("gemm", 9, 0))))
-    found = runner.invoke(cli, ["--db", str(warehouse.path), "top", "--by", by, *where])
+    given = ["--where", where] if where else []
+    found = runner.invoke(cli, ["--db", str(warehouse.path), "top", "--by", by, *given])
     assert "nan" not in found.stdout
-    (row,) = kerneldb.open(warehouse.path).top(by, where=where[-1] if where else None).rows()
+    (row,) = kerneldb.open(warehouse.path).top(by, where=where).rows()
     assert (row["n"], row["total_ns"], row["share_pct"]) == (2, 0, None)
 
 
@@ -34,8 +40,6 @@ def test_of_no_time_at_all_no_share_is_known(
     "name",
     ["top_kernels", "categories", "families", "libraries", "operations", "operators", "phases", "signature_stats"],
 )
-def test_neither_views_nor_macros_divide_by_it(tmp_path: Path, name: str) -> None:
-    warehouse = Warehouse.create_or_open(tmp_path / "k.duckdb")
-    warehouse.commit(Traces(tmp_path)("zero", (Launch("gemm", 5, 0, op="aten::mm", phase="decode"),)))
+def test_neither_views_nor_macros_divide_by_it(warehouse: Warehouse, name: str) -> None:
     for source in (name, f"{name}('kernels')"):
         assert warehouse.query(f"SELECT share_pct FROM {source}")["share_pct"].to_pylist() == [None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ def asked(warehouse: Warehouse, sql: str) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in warehouse.query(sql).to_pylist()]
 
 
-@pytest.fixture
-def found(tmp_path: Path) -> Warehouse:
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     """Two steps of three launches of one kernel without a call; calls were found for the first two of each step."""
+    tmp_path = tmp_path_factory.mktemp("found")
     warehouse = Warehouse.create_or_open(tmp_path / "k.duckdb")
     launches = [Launch("gemm", base + at, 200, phase="decode") for base in (0, STEP_NS) for at in (100, 350, 600)]
     warehouse.commit(Traces(tmp_path)("eager", launches, stated_run="r"))
@@ -65,7 +67,8 @@ def test_sums_are_apart_by_how_the_call_of_the_launch_was_found(found: Warehouse
     assert asked(found, own) == [(None, None)]
 
 
-def test_a_recorded_call_stays_one_where_the_same_was_inferred_elsewhere(found: Warehouse) -> None:
+def test_a_recorded_call_stays_one_where_the_same_was_inferred_elsewhere(found: Warehouse, tmp_path: Path) -> None:
+    found = Warehouse(shutil.copy(found.path, tmp_path))
     recorded = "UPDATE launches SET signature_id = coalesce(found_id, signature_id), found_id = NULL, found_by = NULL"
     found.query(recorded, write=True)
     sql = "SELECT signature_id, route, replayed_ns FROM closure_kernels WHERE replayed_ns IS NOT NULL ORDER BY ALL"

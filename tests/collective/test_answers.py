@@ -46,7 +46,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def database(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[kerneldb.Database]:
     opened = kerneldb.open(tmp_path_factory.mktemp("database") / "k.duckdb")
     opened.ingest([folder])
-    with Warehouse(opened.path).lease():
+    with Warehouse(opened.path).connection():
         yield opened
 
 

@@ -65,6 +65,7 @@ def logits(settings: Settings) -> torch.Tensor:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", ["vicuna-7b", "qwen2.5-0.5b"])
 def test_the_parts_compute_what_the_whole_model_computes(model: str, exchange: Exchange) -> None:
     whole = logits(tiny(model))

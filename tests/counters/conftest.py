@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of the samples, which take seconds to make, tests ask what others ask of captures made by hand."""
     for item in items:
         if SAMPLES.intersection(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.again)
+            item.add_marker(pytest.mark.thorough)
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +59,7 @@ def samples(shared_data: Path, deepseek_file: Path, tmp_path_factory: pytest.Tem
         database.ingest([shared_data / "pytorch" / "bloom-560m.json.gz"])
 
     database = kerneldb.open(made_once(tmp_path_factory, "nsight.duckdb", make))
-    with Warehouse(database.path).lease():  # a file that is open need not be opened for every question
+    with Warehouse(database.path).connection():  # a file that is open need not be opened for every question
         yield database
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import kerneldb
 from kerneldb.api import Database
 from kerneldb.errors import UsageError
 from kerneldb.schemas import loader
@@ -157,6 +158,6 @@ def test_the_kernel_bound_by_l2(samples: Database) -> None:
     ]
 
 
-def test_unknown_rule(samples: Database) -> None:
+def test_unknown_rule(warehouse: Warehouse) -> None:
     with pytest.raises(UsageError, match="no rule 'nvu'; near: ncu"):
-        samples.bounds("nvu")
+        kerneldb.open(warehouse.path).bounds("nvu")

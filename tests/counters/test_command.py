@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,19 @@ RUNNING = (
 )
 
 
-@pytest.fixture
-def database(warehouse: Warehouse, capture: Captures) -> Database:
-    """A trace with two phases; two kernels of one function, grid and block."""
+@pytest.fixture(scope="module")
+def database(empty_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Database:
+    """A trace with two phases; two kernels of one function, grid and block. To read only."""
+    made = tmp_path_factory.mktemp("running")
+    warehouse, capture = Warehouse(shutil.copy(empty_file, made)), Captures(made / "spools")
     warehouse.commit(capture("running", RUNNING, source="pytorch"))
     return kerneldb.open(warehouse.path)
+
+
+@pytest.fixture
+def further(database: Database, tmp_path: Path) -> Database:
+    """A copy of it, to write."""
+    return kerneldb.open(shutil.copy(database.path, tmp_path))
 
 
 def options(arguments: tuple[str, ...]) -> dict[str, str]:
@@ -72,19 +81,16 @@ def test_phase_filters_kernels_and_ranges(database: Database) -> None:
 
 
 @pytest.mark.again
-@pytest.mark.parametrize(
-    ("wanted", "expression"),
-    [
+def test_nvtx_expression(warehouse: Warehouse, capture: Captures) -> None:
+    launches = tuple(Launch(GEMM, start=place, phase=phase) for place, phase in enumerate(("a/b [1]", "decode")))
+    warehouse.commit(capture("running", launches))
+    for wanted, expression in (
         (Counting(phase="a/b [1]"), r"a\/b \[1\]/"),
         (Counting(nvtx="domain@range"), "domain@range"),
         (Counting(phase="decode", nvtx="regex:dec.*/"), "regex:dec.*/"),
-    ],
-)
-def test_nvtx_expression(warehouse: Warehouse, capture: Captures, wanted: Counting, expression: str) -> None:
-    launches = tuple(Launch(GEMM, start=place, phase=phase) for place, phase in enumerate(("a/b [1]", "decode")))
-    warehouse.commit(capture("running", launches))
-    given = options(kerneldb.open(warehouse.path).ncu_command(wanted).arguments)
-    assert given["--nvtx-include"] == expression
+    ):
+        given = options(kerneldb.open(warehouse.path).ncu_command(wanted).arguments)
+        assert given["--nvtx-include"] == expression
 
 
 def test_where_and_top(database: Database) -> None:
@@ -139,7 +145,8 @@ def coverage(database: Database, **options: Any) -> dict[str, tuple[bool, str | 
 
 
 @pytest.mark.again
-def test_coverage_after_the_ingest_of_the_result(database: Database, warehouse: Warehouse, capture: Captures) -> None:
+def test_coverage_after_the_ingest_of_the_result(further: Database, capture: Captures) -> None:
+    database, warehouse = further, Warehouse(further.path)
     assert {covered for covered, _, _ in coverage(database).values()} == {False}
     full = {SM: 10.0, MEMORY: 20.0, "dram__bytes_read.sum": 100.0}
     profiled = (Launch(GEMM, counters=full), Launch(MUL_NCU, counters={SM: 10.0}))
@@ -175,7 +182,8 @@ def test_command_coverage(database: Database) -> None:
 
 
 @pytest.mark.again
-def test_command_bounds(database: Database, warehouse: Warehouse, capture: Captures) -> None:
+def test_command_bounds(further: Database, capture: Captures) -> None:
+    database, warehouse = further, Warehouse(further.path)
     _, notes = run(database, "bounds")
     assert "no launches with counters" in notes
     warehouse.commit(capture("ncu", (Launch(GEMM, counters={SM: 10.0, MEMORY: 90.0}),), source="ncu"))

@@ -30,29 +30,22 @@ def total(warehouse: Warehouse) -> dict[str, Any]:
 
 
 def test_the_fuller_export_of_a_run_counts(warehouse: Warehouse, capture: Captures) -> None:
+    """Whatever is added, moved to another run and back, replaced or removed, its run is judged anew."""
     warehouse.commit(capture("table", WORK, **TABLE))
     assert counted(warehouse) == {"table": True}
     warehouse.commit(capture("sqlite", MORE, **CAPTURE))
     assert counted(warehouse) == {"table": False, "sqlite": True}
     assert total(warehouse) == {"rollups": TOTAL, "launches": TOTAL}
-
-
-def test_removing_it_lets_the_other_count(warehouse: Warehouse, capture: Captures) -> None:
-    warehouse.commit(capture("table", WORK, **TABLE))
-    warehouse.commit(capture("sqlite", MORE, **CAPTURE))
-    warehouse.remove("sqlite")
-    assert counted(warehouse) == {"table": True}
-    assert total(warehouse) == {"rollups": TOTAL, "launches": TOTAL}
-
-
-def test_a_run_of_its_own_lets_both_count(warehouse: Warehouse, capture: Captures) -> None:
-    warehouse.commit(capture("table", WORK, **TABLE))
-    warehouse.commit(capture("sqlite", MORE, **CAPTURE))
     warehouse.set_run("table", "another")
     assert counted(warehouse) == {"table": True, "sqlite": True}
     assert total(warehouse) == {"rollups": 2 * TOTAL, "launches": 2 * TOTAL}
     warehouse.set_run("table", None)
     assert counted(warehouse) == {"table": False, "sqlite": True}
+    warehouse.commit(capture("sqlite", WORK[:1], **CAPTURE), replace=True)
+    assert counted(warehouse) == {"table": True, "sqlite": False}
+    warehouse.remove("sqlite")
+    assert counted(warehouse) == {"table": True}
+    assert total(warehouse) == {"rollups": TOTAL, "launches": TOTAL}
 
 
 def test_pytorch_counts_before_others(warehouse: Warehouse, capture: Captures) -> None:
@@ -73,11 +66,11 @@ def test_stages_of_a_pytorch_run_all_count(warehouse: Warehouse, capture: Captur
 
 
 @pytest.mark.again
-@pytest.mark.parametrize("apart", [{"rank": 1}, {"default_phase": "decode"}], ids=["rank", "phase"])
-def test_other_ranks_and_phases_are_other_work(warehouse: Warehouse, capture: Captures, apart: dict[str, Any]) -> None:
-    warehouse.commit(capture("one", WORK, **TABLE, **dict.fromkeys(apart, 0 if "rank" in apart else "prefill")))
-    warehouse.commit(capture("other", WORK, **CAPTURE, **apart))
-    assert counted(warehouse) == {"one": True, "other": True}
+def test_other_ranks_and_phases_are_other_work(warehouse: Warehouse, capture: Captures) -> None:
+    warehouse.commit(capture("one", WORK, **TABLE, rank=0, default_phase="prefill"))
+    warehouse.commit(capture("rank", WORK, **CAPTURE, rank=1, default_phase="prefill"))
+    warehouse.commit(capture("phase", WORK, **CAPTURE, rank=0, default_phase="decode"))
+    assert counted(warehouse) == {"one": True, "rank": True, "phase": True}
 
 
 def test_two_captures_in_one_form_count_unless_they_are_equal(warehouse: Warehouse, capture: Captures) -> None:
@@ -95,19 +88,12 @@ def test_names_in_full_before_cut_ones(warehouse: Warehouse, capture: Captures) 
 
 
 @pytest.mark.again
-@pytest.mark.parametrize("where", [None, "kind = 'kernel'"])
-def test_top_counts_a_run_once(warehouse: Warehouse, capture: Captures, where: str | None) -> None:
+def test_top_counts_a_run_once(warehouse: Warehouse, capture: Captures) -> None:
     warehouse.commit(capture("table", WORK, **TABLE))
     warehouse.commit(capture("sqlite", WORK, **CAPTURE))
-    rows = kerneldb.open(warehouse.path).top("kind", where=where).rows()
-    assert [(row["kind"], row["n"], row["total_ns"]) for row in rows] == [("kernel", 2, TOTAL)]
-
-
-def test_replacing_a_trace_judges_its_run_anew(warehouse: Warehouse, capture: Captures) -> None:
-    warehouse.commit(capture("table", WORK, **TABLE))
-    warehouse.commit(capture("sqlite", MORE, **CAPTURE))
-    warehouse.commit(capture("sqlite", WORK[:1], **CAPTURE), replace=True)
-    assert counted(warehouse) == {"table": True, "sqlite": False}
+    for where in (None, "kind = 'kernel'"):
+        rows = kerneldb.open(warehouse.path).top("kind", where=where).rows()
+        assert [(row["kind"], row["n"], row["total_ns"]) for row in rows] == [("kernel", 2, TOTAL)]
 
 
 def reports(warehouse: Warehouse) -> set[tuple[str, str, str]]:
@@ -134,6 +120,7 @@ def test_several_reports_of_one_file(warehouse: Warehouse, capture: Captures) ->
     assert reports(warehouse) == {("console", "report_grid", "kernel")}
 
 
+@pytest.mark.again
 def test_a_report_printed_twice_counts_once(warehouse: Warehouse, capture: Captures) -> None:
     warehouse.commit(capture("csv", sums={"report": WORK}, stated_run="job"))
     warehouse.commit(capture("json", sums={"report": WORK}, stated_run="job"))

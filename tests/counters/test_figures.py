@@ -77,7 +77,7 @@ def _stem(sample: str) -> str:
     return Path(sample).name.removesuffix(".csv").removesuffix(".log")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(("sample", "key"), FIGURES or [pytest.param("", "", marks=pytest.mark.skip("no figures"))])
 def test_figure(launches: dict[str, dict[str, Any]], sample: str, key: str) -> None:
     value, half = FIGURES[sample, key]

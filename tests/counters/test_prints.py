@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import duckdb
@@ -29,13 +30,18 @@ def run(database: Database, *arguments: str) -> tuple[str, str]:
     return result.stdout, result.stderr
 
 
-@pytest.fixture
-def printed_twice(tmp_path: Path) -> Database:
-    """The raw and the details page of one report, ingested one after the other."""
-    database = kerneldb.open(tmp_path / "kernels.duckdb")
+@pytest.fixture(scope="module")
+def printed_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    database = kerneldb.open(tmp_path_factory.mktemp("printed") / "kernels.duckdb")
     for page in ("details", "raw"):
         database.ingest([PAGES / f"C.{page}.csv.gz"], name=page, run="job")
-    return database
+    return database.path
+
+
+@pytest.fixture
+def printed_twice(printed_file: Path, tmp_path: Path) -> Database:
+    """The raw and the details page of one report, ingested one after the other."""
+    return kerneldb.open(shutil.copy(printed_file, tmp_path))
 
 
 @pytest.mark.again
@@ -95,13 +101,20 @@ def test_launches_are_counted_and_not_their_rows(warehouse: Warehouse, capture: 
     assert [row["profiled"] for row in kerneldb.open(warehouse.path).coverage()] == [2]
 
 
-@pytest.fixture
-def sums(warehouse: Warehouse, capture: Captures) -> Database:
-    """Sums of three kernels, two of them of one function; the GEMM has counters."""
+@pytest.fixture(scope="module")
+def sums_file(empty_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("sums")
+    warehouse, capture = Warehouse(shutil.copy(empty_file, made)), Captures(made / "spools")
     summed = (Launch(GEMM, 700), Launch(MUL_NSYS, 300), Launch(SMALL, 10))
     warehouse.commit(capture("sums", sums={"report": summed}))
     warehouse.commit(capture("ncu", (Launch(GEMM, counters=FULL),), source="ncu"))
-    return kerneldb.open(warehouse.path)
+    return warehouse.path
+
+
+@pytest.fixture
+def sums(sums_file: Path, tmp_path: Path) -> Database:
+    """Sums of three kernels, two of them of one function; the GEMM has counters."""
+    return kerneldb.open(shutil.copy(sums_file, tmp_path))
 
 
 def test_coverage_of_sums(sums: Database) -> None:
@@ -113,8 +126,8 @@ def test_coverage_of_sums(sums: Database) -> None:
     assert len(sums.sql("FROM counter_coverage")) == 3
 
 
-def test_coverage_of_launches_and_sums(sums: Database, warehouse: Warehouse, capture: Captures) -> None:
-    warehouse.commit(capture("running", (Launch(MUL_KINETO, 500),)))
+def test_coverage_of_launches_and_sums(sums: Database, capture: Captures) -> None:
+    Warehouse(sums.path).commit(capture("running", (Launch(MUL_KINETO, 500),)))
     assert [(row["trace"], row["total_ns"]) for row in sums.coverage()] == [
         ("sums", 700),
         ("running", 500),
@@ -149,10 +162,10 @@ def test_launches_enough_for_the_worst_order(sums: Database) -> None:
 
 
 @pytest.mark.again
-@pytest.mark.parametrize("command", [("bounds", "--kernels"), ("coverage",)])
-def test_a_limit_holds_in_every_format(sums: Database, command: tuple[str, ...]) -> None:
+def test_a_limit_holds_in_every_format(sums: Database) -> None:
     sums.ingest([PAGES / "C.raw.csv.gz"], name="raw")
-    out, _ = run(sums, *command, "--limit", "1", "--csv")
-    assert len(out.splitlines()) == 2
-    out, _ = run(sums, *command, "--limit", "0", "--csv")
-    assert len(out.splitlines()) > 2
+    for command in (("bounds", "--kernels"), ("coverage",)):
+        out, _ = run(sums, *command, "--limit", "1", "--csv")
+        assert len(out.splitlines()) == 2
+        out, _ = run(sums, *command, "--limit", "0", "--csv")
+        assert len(out.splitlines()) > 2

@@ -53,6 +53,7 @@ def contents(empty_file: Path, tmp_path_factory: pytest.TempPathFactory) -> tupl
     return before, {name: content(warehouse, name) for name in views()}
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("name", views())
 def test_profiled_times_change_no_view(contents: tuple[Contents, Contents], name: str) -> None:
     before, after = contents

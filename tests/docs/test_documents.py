@@ -23,6 +23,8 @@ from kerneldb.cli import cli
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COSTLY = ("closure.md", "cookbook.md", "nsight.md", "record.md", "replay-without-calls.md")
+"""Documents whose commands take seconds; tests beside them ask the same of smaller databases."""
 NEEDS_SHELL = re.compile(r"""[$`]|[|<>&;*\n](?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")
 """What only a shell expands, and outside quotes what it does."""
 THEN = re.compile(r"""((?:[^'"$`|<>&;*\n]|'[^']*'|"[^"$`]*")+)([|>])([^&]*)""")
@@ -111,7 +113,14 @@ def run_in_shell(command: str, folder: Path, text: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    "document", [document for document in DOCUMENTS if examples(document)], ids=lambda path: str(path.relative_to(ROOT))
+    "document",
+    [
+        pytest.param(
+            document, id=str(document.relative_to(ROOT)), marks=[pytest.mark.thorough] * (document.name in COSTLY)
+        )
+        for document in DOCUMENTS
+        if examples(document)
+    ],
 )
 def test_console_blocks_print_what_they_say(document: Path, tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")

@@ -290,8 +290,11 @@ def test_what_cannot_be_captured_runs_call_by_call(gpu: Gpu) -> None:
     made = prepared(gpu, item("i", "aten", MM), 1e6, capture=False)
     assert isinstance(made.load, EagerLoad)
     made.load.begin()
-    made.load.top_up(0.01)
-    assert made.load.mark()[0] > 0
+    gpu.end_s = gpu.now_s + 1.0
+    assert made.load.top_up(0.01), "all of it is queued: the device has done none"
+    assert made.load.mark()[0] == 0
+    gpu.now_s += 2.0
+    assert made.load.mark()[0] >= 10
 
 
 def test_references_of_a_gpu(gpu: Gpu) -> None:

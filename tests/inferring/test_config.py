@@ -22,6 +22,10 @@ HEADS = {"hidden_size": 4096, "num_attention_heads": 32}
         ({**HEADS, "num_key_value_heads": 5}, ["num_key_value_heads = 5", "num_attention_heads = 32"]),
         ({**HEADS, "num_experts": 8, "num_experts_per_tok": 9}, ["num_experts_per_tok = 9", "num_experts = 8"]),
         ({**HEADS, "num_experts": "8"}, ["num_experts = '8'", "whole number"]),
+        ({"architectures": ["Some"], "vocab_size": 32000}, ["no hidden size"]),
+        ({"hidden_size": "4096"}, ["hidden_size = '4096'"]),
+        ({"hidden_size": -1}, ["hidden_size = -1"]),
+        ({"hidden_size": 64, "vocab_size": True}, ["vocab_size = True"]),
     ],
 )
 def test_impossible_sizes_are_refused(config: dict[str, Any], words: list[str]) -> None:

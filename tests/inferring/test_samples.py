@@ -19,41 +19,36 @@ from tests.conftest import made_once
 
 PRODUCTS = "category = 'GEMM'"
 
-NSYS = (
+TIMED = (
     "nsys/nsightful_cuda_gpu_trace.csv.gz",
-    "nsys/nsightful_cuda_gpu_trace-base.csv.gz",
-    "nsys/nsightful_cuda_kern_exec_trace.csv.gz",
     "nsys/nsightful_power_iteration.sqlite",
     "nsys/nsysai_h100_2gpu_1s.sqlite",
-)
-NCU = (
-    "ncu/deepseek-ocr-v2/kernel_0003.details.csv",
-    "ncu/deepseek-ocr-v2/kernel_0005.details.csv",
-    "ncu/deepseek-ocr-v2/kernel_0016.details.csv",
-    "ncu/h200-decoder-details.csv.gz",
-    "ncu/h200-decoder-raw.csv.gz",
-    "ncu/rtx5070_gemm_naive.csv",
-    "ncu/rtx5070_gemm_tiled.csv",
-    "ncu/superbench_cublaslt_ncu.log",
-)
-ROCPROF = (
     "rocprof/rocprofv3_gfx1151_llamacpp_prefill_kernel_trace.csv",
     "rocprof/rpd_matmul_result.rpd",
     "rocprof/synthetic_gfx1151.db",
+)
+PROFILED = (
+    "ncu/deepseek-ocr-v2/kernel_0003.details.csv",
+    "ncu/h200-decoder-raw.csv.gz",
+    "ncu/rtx5070_gemm_tiled.csv",
+    "ncu/superbench_cublaslt_ncu.log",
+)
+MORE_TIMED = (
+    "nsys/nsightful_cuda_kern_exec_trace.csv.gz",
     "rocprof/synthetic_gfx1151_full.db",
-    "rocprof/synthetic_gfx1151_schema410.db",
     "rocprof/synthetic_merged_2proc.db",
 )
-NCU_WITHOUT_PRODUCTS = (
-    "ncu/mojo_profile.ncu2024.2.details.auto.csv",
-    "ncu/rtx5070_saxpy.csv",
-    "ncu/rtx5070_transpose_naive.csv",
+MORE_PROFILED = (
+    "ncu/deepseek-ocr-v2/kernel_0005.details.csv",
+    "ncu/h200-decoder-details.csv.gz",
 )
-ROCPROF_WITHOUT_PRODUCTS = (
-    "rocprof/rocprofv3_docs_kernel_trace.csv",
-    "rocprof/rocprofv3_docs_counter_collection.csv",
-    "rocprof/rocprofv3_gfx1151_llamacpp_decode_kernel_trace.csv",
-)
+WITHOUT_PRODUCTS = {
+    "timed": ("rocprof/rocprofv3_docs_kernel_trace.csv",),
+    "profiled": ("ncu/rtx5070_saxpy.csv",),
+    "more timed": ("rocprof/rocprofv3_gfx1151_llamacpp_decode_kernel_trace.csv",),
+    "more profiled": ("ncu/mojo_profile.ncu2024.2.details.auto.csv",),
+}
+SAMPLES = {"timed": TIMED, "profiled": PROFILED, "more timed": MORE_TIMED, "more profiled": MORE_PROFILED}
 LISTED = """
     SELECT f.path, k.trace, bool_or(k.is_primary) AS is_primary, count(*) AS n
     FROM all_launches AS k JOIN trace_files AS f USING (trace_id)
@@ -76,32 +71,35 @@ class Samples:
         return {str(Path(row["path"]).relative_to(self.root)): row["trace"] for row in rows}
 
 
-def ingest(
-    factory: pytest.TempPathFactory, name: str, root: Path, samples: tuple[str, ...], others: tuple[str, ...]
-) -> Samples:
+def ingest(factory: pytest.TempPathFactory, name: str, root: Path) -> Samples:
     """A database of these samples, and of some without products."""
-    files = [root / one for one in (*samples, *others)]
+    files = [root / one for one in (*SAMPLES[name], *WITHOUT_PRODUCTS[name])]
     made = made_once(factory, f"{name}.duckdb", lambda path: kerneldb.open(path).ingest(files))
-    return Samples(kerneldb.open(made), samples, root)
+    return Samples(kerneldb.open(made), SAMPLES[name], root)
 
 
 @pytest.fixture(scope="module")
 def timed(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Samples:
     """Timelines of nsys and of AMD's profilers."""
-    return ingest(tmp_path_factory, "timed", shared_data, (*NSYS, *ROCPROF), ROCPROF_WITHOUT_PRODUCTS)
+    return ingest(tmp_path_factory, "timed", shared_data)
 
 
 @pytest.fixture(scope="module")
 def profiled(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Samples:
     """Reports of ncu."""
-    return ingest(tmp_path_factory, "profiled", shared_data, NCU, NCU_WITHOUT_PRODUCTS)
+    return ingest(tmp_path_factory, "profiled", shared_data)
 
 
-@pytest.fixture(scope="module", params=["timed", "profiled"])
-def held(request: pytest.FixtureRequest) -> Samples:
-    """Both."""
-    samples: Samples = request.getfixturevalue(request.param)
-    return samples
+HELD = [
+    *("timed", "profiled"),
+    *(pytest.param(name, marks=pytest.mark.thorough) for name in ("more timed", "more profiled")),
+]
+
+
+@pytest.fixture(scope="module", params=HELD)
+def held(request: pytest.FixtureRequest, shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Samples:
+    """Each of them."""
+    return ingest(tmp_path_factory, request.param, shared_data)
 
 
 def replay(database: kerneldb.Database, *arguments: str) -> Result:
@@ -140,8 +138,8 @@ def test_products_of_every_sample_have_candidates(held: Samples) -> None:
             assert proposed(held.database, row["trace"]) == {row["trace"]: row["n"]}
 
 
-def test_a_dry_run_ends_with_the_table(held: Samples) -> None:
-    table = lines(replay(held.database, "--dry-run", "--format", "ndjson"))
+def test_a_dry_run_ends_with_the_table(profiled: Samples) -> None:
+    table = lines(replay(profiled.database, "--dry-run", "--format", "ndjson"))
     routes = {row["route"] for row in table if not row["category"].startswith("TOTAL")}
     assert routes == {"inferred"}
     total, inferred = (next(row for row in table if row["category"] == name) for name in ("TOTAL", "TOTAL inferred"))
@@ -159,7 +157,6 @@ def test_a_sample_without_products_says_so(profiled: Samples) -> None:
 @pytest.mark.parametrize(
     ("sample", "dims"),
     [
-        ("rocprof/synthetic_gfx1151.db", [[8192, 8192], [8192, 8192]]),
         ("ncu/rtx5070_gemm_tiled.csv", [[2048, 2048], [2048, 2048]]),
         ("ncu/h200-decoder-raw.csv.gz", [[512, 6848], [6848, 1280]]),
         ("nsys/nsightful_power_iteration.sqlite", [[1, 8192], [8192, 8192]]),
@@ -168,7 +165,7 @@ def test_a_sample_without_products_says_so(profiled: Samples) -> None:
 def test_the_first_candidate_has_the_sizes_of_the_program(
     timed: Samples, profiled: Samples, sample: str, dims: list[list[int]]
 ) -> None:
-    held = profiled if sample in NCU else timed
+    held = profiled if sample in PROFILED else timed
     listed = lines(replay(held.database, "--trace", held.traces[sample], "--candidates", "--format", "ndjson"))
     first = max((row for row in listed if row["rank"] == 1), key=lambda row: row["total_ns"])
     assert first["op"] == "aten::mm"
@@ -185,12 +182,14 @@ def test_the_first_candidate_has_no_more_tiles_than_blocks_ran(timed: Samples) -
 
 
 def test_what_stands_in_for_quantised_weights_is_said(timed: Samples) -> None:
-    listed = lines(replay(timed.database, "--trace", timed.traces[ROCPROF[0]], "--candidates", "--format", "ndjson"))
+    sample = timed.traces["rocprof/rocprofv3_gfx1151_llamacpp_prefill_kernel_trace.csv"]
+    listed = lines(replay(timed.database, "--trace", sample, "--candidates", "--format", "ndjson"))
     assert all("fp16 in place of q" in row["why"] for row in listed)
     widths = {json.loads(row["input_dims"])[-1][-1] for row in listed if row["rank"] == 1}
     assert {2560, 4096, 8192, 9216} <= widths
 
 
+@pytest.mark.thorough
 def test_a_replay_on_the_cpu_ends_with_the_table(profiled: Samples) -> None:
     pytest.importorskip("torch")
     fast = ("--top", "1", "--device", "cpu", "--no-energy", "--runs", "2", "--warmup", "1")

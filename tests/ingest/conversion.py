@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
+import functools
 import json
+import shutil
+import tempfile
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from kerneldb.ingest import Options, convert
-from tests.ingest.traces import Trace, kineto
+from tests.ingest.traces import LAYOUTS, Trace, everything, kineto
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from kerneldb.batch import Manifest
 
@@ -89,6 +93,23 @@ def convert_file(path: Path, folder: Path, options: Options | None = None) -> Co
     """Convert the only trace in `path`."""
     (manifest,) = convert(path, folder, options or Options())
     return Converted(manifest)
+
+
+@functools.cache
+def laid_out(layout: str = "kineto") -> Converted:
+    """The trace with every kind of event in a layout, converted once."""
+    room = Path(tempfile.mkdtemp(prefix="kerneldb-test-ingest-"))
+    atexit.register(shutil.rmtree, room, ignore_errors=True)
+    (room / "trace.json").write_bytes(LAYOUTS[layout](everything()).encode())
+    return convert_file(room / "trace.json", room / "spool")
+
+
+@functools.cache
+def from_repository(path: Path) -> Converted:
+    """A recorded trace of the repository, converted once."""
+    room = Path(tempfile.mkdtemp(prefix="kerneldb-test-ingest-"))
+    atexit.register(shutil.rmtree, room, ignore_errors=True)
+    return convert_file(path, room / "spool")
 
 
 def dims(text: str | None) -> Any:

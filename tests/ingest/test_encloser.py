@@ -72,7 +72,7 @@ def nested(draw: st.DrawFn, low: int = 0, high: int = 10_000, depth: int = 4) ->
     return items
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(threads=st.lists(nested(), min_size=1, max_size=3), slice_length=st.integers(1, 40))
 def test_nested_spans(threads: list[list[tuple[int, int, int, int]]], slice_length: int) -> None:
     items = ordered([(number, *item[1:]) for number, thread in enumerate(threads) for item in thread])

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from tests.conftest import SHARED_DATA
-from tests.ingest.conversion import Converted, convert_file
+from tests.ingest.conversion import Converted, convert_file, from_repository, laid_out
 from tests.ingest.traces import LAYOUTS, everything
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = sorted([*ROOT.glob("tests/fixtures/*.json.gz"), *ROOT.glob("examples/*.json.gz")])
 SHARED = sorted(SHARED_DATA.glob("pytorch/*.json.gz"))
+FEW = [path for path in SHARED if path.stat().st_size < 100_000]
 GPU = {"kernel", "gpu_memcpy", "gpu_memset", "Kernel", "Memcpy", "Memset", "mtia_ccp_events"}
 
 
@@ -43,15 +44,21 @@ def assert_conserved(found: Converted, events: list[dict[str, Any]]) -> None:
     assert sum(statuses.values()) == stored.get("launches", 0)
 
 
-@pytest.mark.parametrize("path", [*RECORDED, *SHARED], ids=lambda path: path.name.removesuffix(".json.gz"))
-def test_every_event_is_accounted_for(tmp_path: Path, path: Path) -> None:
+@pytest.mark.parametrize("path", [*RECORDED, *FEW], ids=lambda path: path.name.removesuffix(".json.gz"))
+def test_every_event_is_accounted_for(path: Path) -> None:
+    assert_conserved(from_repository(path), events_of(path))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["hta-nccl", "hta-ns-resolution-rank0", "kineto-tb-resnet50-workers0"])
+def test_every_event_of_large_traces_is_accounted_for(shared_data: Path, tmp_path: Path, name: str) -> None:
+    path = shared_data / "pytorch" / f"{name}.json.gz"
     assert_conserved(convert_file(path, tmp_path / "spool"), events_of(path))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_hand_made_events_are_accounted_for(convert: Convert, layout: str) -> None:
-    trace = everything()
-    assert_conserved(convert(LAYOUTS[layout](trace)), trace.events)
+def test_hand_made_events_are_accounted_for(layout: str) -> None:
+    assert_conserved(laid_out(layout), everything().events)
 
 
 def test_skips_have_reasons(convert: Convert) -> None:
@@ -63,8 +70,8 @@ def test_skips_have_reasons(convert: Convert) -> None:
     assert all(reason.strip() for reason in found.report("skipped"))
 
 
-def test_file_row(convert: Convert) -> None:
-    found = convert(everything())
+def test_file_row() -> None:
+    found = laid_out()
     (file,) = found.table("trace_files").to_dicts()
     assert (file["events"], file["role"], len(file["sha256"])) == (len(everything().events), "trace", 64)
     assert file["path"].endswith("trace.json")

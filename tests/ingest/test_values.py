@@ -66,11 +66,11 @@ def test_shapes_of_tensors_and_lists(convert: Convert) -> None:
     assert [dims(kernel[column]) for column in columns] == list(given.values())
 
 
-@pytest.mark.parametrize("spelling", ["long int", "long", "long long", "__int64"])
-def test_spellings_of_int64_make_one_call(convert: Convert, spelling: str) -> None:
-    given = {"Input Dims": [[2]], "Input type": [spelling]}
-    one, other = signatures(convert, given, {**given, "Input type": ["long int"]})
-    assert one == other
+def test_spellings_of_int64_make_one_call(convert: Convert) -> None:
+    spellings = ("long int", "long", "long long", "__int64")
+    found = signatures(convert, *({"Input Dims": [[2]], "Input type": [spelling]} for spelling in spellings))
+    assert len(found) == len(spellings)
+    assert len(set(found)) == 1
 
 
 def test_long_double_is_not_int64(convert: Convert) -> None:
@@ -78,37 +78,40 @@ def test_long_double_is_not_int64(convert: Convert) -> None:
     assert len(set(signatures(convert, one, two))) == 2
 
 
-@pytest.mark.parametrize(
-    ("one", "two", "same"),
-    [
-        ("0.1", "0.25", True),
-        ("2.", "3.", False),
-        ("0.1", "1e-05", True),
-        ("1.", "1.0", True),
-        ("0.5", "0.", False),
-        ("0.5", "1.", False),
-        ("-1.", "1.", False),
-        ("inf", "0.5", False),
-        ("-inf", "inf", False),
-        ("nan", "0.5", False),
-        ("2", "3", False),
-        ("2", "2.", False),
-        ("True", "False", False),
-        ("[1, 2]", "[1, 3]", False),
-    ],
-)
-def test_floats_count_by_class_everything_else_as_recorded(convert: Convert, one: str, two: str, same: bool) -> None:
-    ids = signatures(convert, *({"Input Dims": [[2], []], "Concrete Inputs": ["", text]} for text in (one, two)))
-    assert (ids[0] == ids[1]) is same
+CLASSES = [
+    ("0.1", "0.25", True),
+    ("2.", "3.", False),
+    ("0.1", "1e-05", True),
+    ("1.", "1.0", True),
+    ("0.5", "0.", False),
+    ("0.5", "1.", False),
+    ("-1.", "1.", False),
+    ("inf", "0.5", False),
+    ("-inf", "inf", False),
+    ("nan", "0.5", False),
+    ("2", "3", False),
+    ("2", "2.", False),
+    ("True", "False", False),
+    ("[1, 2]", "[1, 3]", False),
+]
+"""Two scalars, and whether they make one call."""
+
+
+def test_floats_count_by_class_everything_else_as_recorded(convert: Convert) -> None:
+    texts = [text for one, two, _ in CLASSES for text in (one, two)]
+    ids = signatures(convert, *({"Input Dims": [[2], []], "Concrete Inputs": ["", text]} for text in texts))
+    same = [first == second for first, second in zip(ids[::2], ids[1::2], strict=True)]
+    assert [(one, two, found) for (one, two, _), found in zip(CLASSES, same, strict=True)] == CLASSES
 
 
 def test_an_example_of_the_float_is_kept(convert: Convert) -> None:
     assert dims(launched(convert, {"Concrete Inputs": ["0.125"]})["scalars"]) == ["0.125"]
 
 
-@pytest.mark.parametrize("key", ["External id", "Record function id", "Ev Idx", "Sequence number"])
-def test_identity_has_no_counters_of_the_run(convert: Convert, key: str) -> None:
-    ids = signatures(convert, {"Input Dims": [[2]], key: 5}, {"Input Dims": [[2]], key: 6})
+def test_identity_has_no_counters_of_the_run(convert: Convert) -> None:
+    keys = ("External id", "Record function id", "Ev Idx", "Sequence number")
+    ids = signatures(convert, *({"Input Dims": [[2]], key: number} for key in keys for number in (5, 6)))
+    assert len(ids) == 8
     assert len(set(ids)) == 1
 
 
@@ -286,19 +289,22 @@ def test_unknown_category_is_kept_as_a_range(convert: Convert) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "name",
-    ['say "hi"', "back\\slash", "tab\there", "line\nbreak", "模型 🚀", "", "}, {", '"},{"ph":"X"', "\x7f", "a\u2028b"],
-)
-def test_names_come_back_as_written(convert: Convert, name: str) -> None:
+NAMES = [
+    *('say "hi"', "back\\slash", "tab\there", "line\nbreak", "模型 🚀", "", "}, {", '"},{"ph":"X"', "\x7f", "a\u2028b"),
+    "plain",
+]
+
+
+@pytest.mark.parametrize("few", [1, len(NAMES)], ids=["one", "all"])
+def test_names_come_back_as_written(convert: Convert, few: int) -> None:
     """Valid JSON, whatever the name says."""
-    trace = Trace()
-    trace.launch(name, name, T0, 5, {"Concrete Inputs": [name]})
-    trace.launch("plain", "plain", T0 + 100_000, 6)
+    trace, names = Trace(), NAMES[:few]
+    for number, name in enumerate(names):
+        trace.launch(name, name, T0 + number * 100_000, 5, {"Concrete Inputs": [name]})
     found = convert(trace)
-    assert found.launches["name"].to_list() == [name, "plain"]
-    assert found.table("ops")["name"].to_list() == [name, "plain"]
-    assert dims(found.launch(name)["scalars"]) == [name]
+    assert found.launches["name"].to_list() == names
+    assert found.table("ops")["name"].to_list() == names
+    assert [dims(found.launch(name)["scalars"]) for name in names] == [[name] for name in names]
     assert (found.repaired, found.total("lost")) == (0, 0)
 
 

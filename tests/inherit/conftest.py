@@ -13,6 +13,8 @@ from types import ModuleType
 import pytest
 
 import kerneldb
+from kerneldb.api.planning import Request
+from kerneldb.replay.plan import Plan
 from tests.conftest import made_once
 
 ROOT = Path(__file__).parents[2]
@@ -66,6 +68,12 @@ def alone(tmp_path_factory: pytest.TempPathFactory, stripped: Path) -> Path:
         kerneldb.open(path).ingest(stripped, name=STRIPPED)
 
     return made_once(tmp_path_factory, "alone.duckdb", make)
+
+
+@pytest.fixture(scope="session")
+def gemms(alone: Path) -> Plan:
+    """The plan of the matrix products of the copy alone: nothing is known of them."""
+    return kerneldb.open(alone).plan_replay(Request(where="category = 'GEMM'")).plan
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -58,9 +59,8 @@ def rows(database: kerneldb.Database, sql: str) -> list[dict[str, Any]]:
     return [dict(row) for row in database.sql(sql).rows()]
 
 
-def test_the_journal_keeps_trail_and_found(lonely: kerneldb.Database, tmp_path: Path) -> None:
-    planned = lonely.plan_replay(Request(where="category = 'GEMM'")).plan
-    result = ran(planned.items[0], found=True)
+def test_the_journal_keeps_trail_and_found(gemms: Plan, tmp_path: Path) -> None:
+    result = ran(gemms.items[0], found=True)
     with Writer(tmp_path / "j") as writer:
         writer.run(RunFacts("r", "2026-11-21T12:00:00", "mixed", "cpu"))
         writer.call(result)
@@ -69,10 +69,9 @@ def test_the_journal_keeps_trail_and_found(lonely: kerneldb.Database, tmp_path: 
     assert read.found == result.found
 
 
-def test_found_calls_reach_their_launches(lonely: kerneldb.Database, tmp_path: Path) -> None:
-    planned = lonely.plan_replay(Request(where="category = 'GEMM'")).plan
-    inferred = [item for item in planned.items if item.route == "inferred"]
-    run_id = replayed(lonely, planned, (ran(item, found=True) for item in inferred), tmp_path)
+def test_found_calls_reach_their_launches(lonely: kerneldb.Database, gemms: Plan, tmp_path: Path) -> None:
+    inferred = [item for item in gemms.items if item.route == "inferred"]
+    run_id = replayed(lonely, gemms, (ran(item, found=True) for item in inferred), tmp_path)
     launches = sum(kernel.launches for item in inferred for kernel in item.kernels)
     (found,) = rows(
         lonely,
@@ -106,16 +105,6 @@ def test_found_calls_reach_their_launches(lonely: kerneldb.Database, tmp_path: P
     assert totals["TOTAL inferred"]["l0_launches_pct"] == 100
 
 
-def test_a_later_plan_tries_first_what_was_found(lonely: kerneldb.Database, tmp_path: Path) -> None:
-    planned = lonely.plan_replay(Request(where="category = 'GEMM'")).plan
-    item = next(one for one in planned.items if one.route == "inferred" and len(one.candidates) > 1)
-    second = dataclasses.replace(ran(item, found=True), found=item.candidates[1])
-    replayed(lonely, planned, [second], tmp_path)
-    again = {one.id: one for one in lonely.plan_replay(Request(where="category = 'GEMM'")).plan.items}[item.id]
-    assert again.candidates[0].spec.call == item.candidates[1].spec.call
-    assert "run-f" in again.candidates[0].why
-
-
 def test_inherited_results_have_a_total_of_their_own(fresh: kerneldb.Database, tmp_path: Path) -> None:
     planned = fresh.plan_replay(Request(where="category = 'GEMM'"))
     fresh.keep_found(planned)
@@ -135,13 +124,21 @@ def test_inherited_results_have_a_total_of_their_own(fresh: kerneldb.Database, t
     assert stored["n"] == stored["c"] > 0
 
 
-def test_replays_of_several_calls_of_one_launch_are_told_apart(fresh: kerneldb.Database, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def doubled(both: Path, tmp_path_factory: pytest.TempPathFactory) -> kerneldb.Database:
+    """The copy inherited its calls, and every one of them came out in twice its time."""
+    folder = tmp_path_factory.mktemp("doubled")
+    database = kerneldb.open(shutil.copy(both, folder / "k.duckdb"))
+    planned = database.plan_replay(Request(traces=(STRIPPED,)))
+    database.keep_found(planned)
+    replayed(database, planned.plan, map(ran, planned.plan.items), folder)
+    return database
+
+
+def test_replays_of_several_calls_of_one_launch_are_told_apart(doubled: kerneldb.Database) -> None:
     """A launch signature that several calls share shows for each launch the replay of its own call."""
-    planned = fresh.plan_replay(Request(traces=(STRIPPED,)))
-    fresh.keep_found(planned)
-    replayed(fresh, planned.plan, map(ran, planned.plan.items), tmp_path)
     (mixed,) = rows(
-        fresh,
+        doubled,
         f"""
         SELECT count(*) AS n FROM (
             SELECT signature_id FROM kernels WHERE trace = '{STRIPPED}' AND kind = 'kernel'
@@ -175,19 +172,21 @@ def test_inherit_keeps_the_calls_that_a_replay_found(lonely: kerneldb.Database, 
     assert rows(lonely, repeated) == []
 
 
-def test_a_later_plan_keeps_the_way_in_which_a_call_ran(lonely: kerneldb.Database, tmp_path: Path) -> None:
-    request = Request(where="category = 'GEMM'")
-    planned = lonely.plan_replay(request).plan
-    item = next(one for one in planned.items if one.route == "inferred")
-    varied = dataclasses.replace(item.candidates[0], why="up: 1×2×3; cache:cold", score=0.8)
-    replayed(lonely, planned, [dataclasses.replace(ran(item, found=True), found=varied)], tmp_path)
+def test_a_later_plan_tries_first_what_was_found_in_the_way_in_which_it_ran(
+    lonely: kerneldb.Database, gemms: Plan, tmp_path: Path
+) -> None:
+    item = next(one for one in gemms.items if one.route == "inferred" and len(one.candidates) > 1)
+    varied = dataclasses.replace(item.candidates[1], why="up: 1×2×3; cache:cold", score=0.8)
+    replayed(lonely, gemms, [dataclasses.replace(ran(item, found=True), found=varied)], tmp_path)
     for run in ("run-f", "run-g"):
-        again = {one.id: one for one in lonely.plan_replay(request).plan.items}[item.id].candidates[0]
+        planned = lonely.plan_replay(Request(where="category = 'GEMM'")).plan
+        again = {one.id: one for one in planned.items}[item.id].candidates[0]
+        assert again.spec.call == item.candidates[1].spec.call
         assert again.why == f"found by the replay {run}: up: 1×2×3; cache:cold"
         assert attempt_of(again, 0).cache == "cold"
         (tmp_path / "f.journal").unlink()
         result = dataclasses.replace(ran(item, found=True), found=again)
-        replayed(lonely, planned, [result], tmp_path, run_id="run-g")
+        replayed(lonely, gemms, [result], tmp_path, run_id="run-g")
 
 
 def test_the_donor_of_a_call_that_a_replay_confirmed_is_kept(fresh: kerneldb.Database, tmp_path: Path) -> None:
@@ -204,12 +203,9 @@ def test_the_donor_of_a_call_that_a_replay_confirmed_is_kept(fresh: kerneldb.Dat
     ]
 
 
-def test_the_report_compares_each_call_with_its_own_launches(fresh: kerneldb.Database, tmp_path: Path) -> None:
+def test_the_report_compares_each_call_with_its_own_launches(doubled: kerneldb.Database) -> None:
     """Every call came out in twice its time, so that each difference is about 100 %."""
-    planned = fresh.plan_replay(Request(traces=(STRIPPED,)))
-    fresh.keep_found(planned)
-    replayed(fresh, planned.plan, map(ran, planned.plan.items), tmp_path)
-    with fresh._warehouse.lease() as con:
+    with doubled._warehouse.connection() as con:
         found = recorded.rows(con, "report_replayed_kernels", {"trace": STRIPPED})
     assert len(found) == 20
     assert max(abs(row["delta_pct"] - 100) for row in found) < 25

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 import kerneldb
-from kerneldb.api.planning import Request
+from kerneldb.replay.plan import Plan
 from tests.inherit.test_findings import ran, replayed, rows
 
 
-@pytest.fixture
-def half_believed(lonely: kerneldb.Database, tmp_path: Path) -> tuple[kerneldb.Database, str, int, float]:
+@pytest.fixture(scope="module")
+def half_believed(
+    alone: Path, gemms: Plan, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[kerneldb.Database, str, int, float]:
     """All inferred items came out as the same kernels, every other one is believed: launches and time of these."""
-    planned = lonely.plan_replay(Request(where="category = 'GEMM'")).plan
-    items = [item for item in planned.items if item.route == "inferred"]
+    folder = tmp_path_factory.mktemp("believed")
+    database = kerneldb.open(shutil.copy(alone, folder / "k.duckdb"))
+    items = [item for item in gemms.items if item.route == "inferred"]
     believed = {item.id for item in items[::2]}
     assert 0 < len(believed) < len(items)
-    run_id = replayed(lonely, planned, (ran(item, found=item.id in believed) for item in items), tmp_path)
+    run_id = replayed(database, gemms, (ran(item, found=item.id in believed) for item in items), folder)
     kernels = [kernel for item in items if item.id in believed for kernel in item.kernels]
     predicted = sum(2.0 * (kernel.median_ns or 1) * kernel.launches for kernel in kernels)
-    return lonely, run_id, sum(kernel.launches for kernel in kernels), predicted
+    return database, run_id, sum(kernel.launches for kernel in kernels), predicted
 
 
 def test_launches_outside_the_believed_items_have_no_replay(

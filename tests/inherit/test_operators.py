@@ -71,16 +71,17 @@ def told(database: kerneldb.Database) -> dict[str, tuple[str | None, float | Non
     return {row["name"]: (row["op"], row["confidence"], row["evidence"]) for row in rows}
 
 
-def test_an_operator_of_half_the_launches_is_not_inherited(database: kerneldb.Database, tmp_path: Path) -> None:
+def test_a_majority_tells_an_operator_says_so_and_half_of_the_launches_do_not(
+    database: kerneldb.Database, tmp_path: Path
+) -> None:
     ingest(database, tmp_path, "poor", [(MIXED, None), (MOSTLY, None)], 4)
-    assert told(database)[MIXED] == (None, None, None)
-
-
-def test_a_majority_says_that_it_is_one(database: kerneldb.Database, tmp_path: Path) -> None:
-    ingest(database, tmp_path, "poor", [(MOSTLY, None)], 4)
-    op, confidence, evidence = told(database)[MOSTLY]
+    found = told(database)
+    assert found[MIXED] == (None, None, None)
+    op, confidence, evidence = found[MOSTLY]
     assert (op, confidence) == ("aten::b", pytest.approx(0.95 * 0.75))
     assert evidence == "3 of 4 launches of this kernel in traces with most of these kernels; no sizes"
+    sure = [confidence for _, confidence, _ in found.values() if confidence is not None]
+    assert min(sure) >= inheriting.SURE, "as sure as calls are"
 
 
 def test_products_are_not_told_from_convolutions(tmp_path: Path) -> None:
@@ -103,10 +104,3 @@ def test_traces_of_the_same_model_are_asked_before_others(database: kerneldb.Dat
     op, confidence, evidence = told(database)[OTHER]
     assert (op, confidence) == ("aten::y", pytest.approx(0.95))
     assert (evidence or "").startswith("1 of 1 launches of this kernel in traces with most")
-
-
-def test_what_is_told_is_as_sure_as_calls_are(database: kerneldb.Database, tmp_path: Path) -> None:
-    ingest(database, tmp_path, "poor", [(MIXED, None), (MOSTLY, None), (OTHER, None)], 4)
-    sure = [confidence for _, confidence, _ in told(database).values() if confidence is not None]
-    assert sure
-    assert min(sure) >= inheriting.SURE

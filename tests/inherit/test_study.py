@@ -12,7 +12,6 @@ import kerneldb
 from kerneldb.warehouse import Warehouse
 
 ROOT = Path(__file__).parents[2]
-H100 = ("tracelens-h100-qwen1.5-0.5b", "tracelens-mi300-qwen1.5-0.5b", "kineto-tb-resnet50-workers0")
 
 
 def study() -> Any:
@@ -27,15 +26,18 @@ def study() -> Any:
 
 def test_hidden_calls_of_the_example_are_found(both: Path) -> None:
     module = study()
-    result = module.folds(module.launches(Warehouse.open(both), "decoder-h200"))
+    known = module.launches(Warehouse.open(both), "decoder-h200")
+    result = module.folds(known)
     assert result["hidden"] == 2458
-    assert result["right"] / result["possible"] >= 0.998
     assert result["found"] <= result["hidden"]
+    for one in (result, module.second_half(known)):
+        assert one["right"] / one["possible"] >= 0.998
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trace", H100)
-def test_hidden_calls_of_real_traces_are_found(shared_data: Path, tmp_path: Path, trace: str) -> None:
+@pytest.mark.thorough
+def test_hidden_calls_of_a_real_trace_are_found(shared_data: Path, tmp_path: Path) -> None:
+    trace = "tracelens-mi300-qwen1.5-0.5b"
     kerneldb.open(tmp_path / "k.duckdb").ingest(shared_data / "pytorch" / f"{trace}.json.gz")
     module = study()
     known = module.launches(Warehouse.open(tmp_path / "k.duckdb"), trace)

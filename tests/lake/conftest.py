@@ -211,7 +211,7 @@ def many_traces(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def make(path: Path) -> None:
         warehouse = Warehouse.create_or_open(path)
-        with warehouse.lease(read_only=False) as con, contextlib.closing(con):
+        with warehouse.connection(read_only=False) as con, contextlib.closing(con):
             for statement in (Path(__file__).parent / "many_traces.sql").read_text(encoding="utf-8").split(";\n"):
                 con.execute(statement)
 

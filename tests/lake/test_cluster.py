@@ -24,7 +24,7 @@ from kerneldb.errors import UsageError, WarehouseError
 from kerneldb.warehouse import Warehouse
 from kerneldb.warehouse.place import Place
 
-TRACES = 9
+TRACES = 6
 WHOLE = """
     SELECT name
     FROM traces

@@ -59,7 +59,7 @@ def file(many_traces: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(many_traces, tmp_path / "k.duckdb"))
 
 
-@pytest.fixture(params=["sqlite", "file"])
+@pytest.fixture(params=["sqlite", pytest.param("file", marks=pytest.mark.again)])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> Path | Place:
     if request.param == "sqlite":
         found = request.getfixturevalue("sqlite_lake")

@@ -90,7 +90,7 @@ def test_command(file: Path, filled: str, command: tuple[str, ...]) -> None:
 
 
 def test_every_view(file: Path, filled: str) -> None:
-    with Warehouse(file).lease() as plain, Warehouse(filled).lease() as lake:
+    with Warehouse(file).connection() as plain, Warehouse(filled).connection() as lake:
         for view in VIEWS:
             sql = f"SELECT count(*) AS n, count(COLUMNS(*)) FROM {view}"
             assert lake.execute(sql).fetchall() == plain.execute(sql).fetchall(), view
@@ -121,7 +121,7 @@ def test_views_work_under_another_name(filled: str) -> None:
         assert con.execute("SELECT sum(n) FROM top_kernels('kernels')").fetchone() != (None,)
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "s3"])
+@pytest.mark.parametrize("kind", ["s3"])
 def test_changes_of_notes_and_names(
     kind: str, request: pytest.FixtureRequest, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,10 +18,7 @@ from tests.tui.piloting import opened, press, settled, text_of
 
 NAME: Final = "k.sqlite"
 """Of the file and of the catalog of the lake: the name is on the screens."""
-CHOICES: Final = {
-    "all": Choice(),
-    "chosen": Choice("category = 'GEMM' AND duration_ns > 2000", traces=("step",), level="launch"),
-}
+CHOICE: Final = Choice("category = 'GEMM' AND duration_ns > 2000", traces=("step",), level="launch")
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +53,9 @@ def shown(app: KerneldbApp) -> str:
     return text_of(app).replace(str(app.store.path.parent), "")
 
 
-@pytest.mark.parametrize("choice", CHOICES)
-def test_screens(databases: dict[str, str], choice: str) -> None:
+def test_screens(databases: dict[str, str]) -> None:
     """In one test for all screens: to open the application costs more than to walk through it."""
-    found = {kind: asyncio.run(walked(source, CHOICES[choice])) for kind, source in databases.items()}
+    found = {kind: asyncio.run(walked(source, CHOICE)) for kind, source in databases.items()}
     lakes.close_all()
     assert found["lake"] == found["file"]
     assert list(found["file"]) == [place.name for place in PLACES]

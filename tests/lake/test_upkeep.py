@@ -14,7 +14,7 @@ from kerneldb.errors import KerneldbError, UsageError, WarehouseError, Warehouse
 from kerneldb.schemas import loader
 from kerneldb.schemas.loader import Migration
 from kerneldb.warehouse import Warehouse, lakes, upkeep
-from kerneldb.warehouse.attach import transaction
+from kerneldb.warehouse.engine import transaction
 from kerneldb.warehouse.place import Place
 
 COUNTS = "SELECT (SELECT count(*) FROM traces) AS traces, (SELECT count(*) FROM annotations) AS annotations"
@@ -112,7 +112,7 @@ def test_no_password_is_told_when_the_server_goes_away(postgres: Any, postgres_l
 
 
 def _data(place: Place) -> str:
-    with lakes.read_lease(place) as con:
+    with lakes.reading(place) as con:
         return lakes.data_path(con)
 
 

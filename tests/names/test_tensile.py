@@ -83,7 +83,7 @@ def parameters(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     warehouse = Warehouse.create_or_open(tmp_path_factory.mktemp("tensile") / "k.duckdb")
     names = {"name_id": ["gemm", "mi200", "lite"], "name": [GEMM, MI200, LITE], "kind": ["kernel"] * 3}
     derived = derive.derive_names(pl.DataFrame(names))
-    with warehouse.lease(read_only=False) as con:
+    with warehouse.connection(read_only=False) as con:
         con.register("derived", derived.to_arrow())
         con.execute("INSERT INTO kernel_names BY NAME SELECT * FROM derived")
     return warehouse
@@ -144,7 +144,7 @@ def test_helpers_of_split_sums_are_tensile_kernels(tmp_path: Path) -> None:
     warehouse = Warehouse.create_or_open(tmp_path / "k.duckdb")
     names = {"name_id": ["a", "b", "c"], "name": [SPLIT, PLAIN_SPLIT, "splitKreduce_kernel"], "kind": ["kernel"] * 3}
     derived = derive.derive_names(pl.DataFrame(names))
-    with warehouse.lease(read_only=False) as con:
+    with warehouse.connection(read_only=False) as con:
         con.register("derived", derived.to_arrow())
         con.execute("INSERT INTO kernel_names BY NAME SELECT * FROM derived")
     sql = """

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import gzip
+import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from kerneldb.ingest import Options, convert, expand, plan
+from tests.conftest import SHARED_DATA
 from tests.ingest.conversion import Converted
 
 if TYPE_CHECKING:
@@ -28,6 +33,21 @@ SPEED = "GPU Speed Of Light Throughput"
 def printed(name: str) -> bytes:
     """What ncu 2024.1 printed of the synthetic report (see data/README.md)."""
     return gzip.decompress((DATA / f"{name}.gz").read_bytes())
+
+
+@functools.cache
+def room() -> Path:
+    """A folder of this process."""
+    folder = tempfile.mkdtemp(prefix="kerneldb-test-ncu-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
+@functools.cache
+def of_sample(sample: str) -> Converted:
+    """The file alone, whatever other pages of its report lie beside it."""
+    (one,) = convert_units([SHARED_DATA / sample], room() / "samples" / sample)
+    return one
 
 
 def convert_units(paths: Iterable[Path], folder: Path, options: Options | None = None) -> list[Converted]:

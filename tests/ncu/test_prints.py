@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
 
-from tests.ncu.reading import DATA, convert_text, convert_units, differing, printed, values
+from tests.ncu.reading import DATA, convert_text, convert_units, differing, of_sample, printed, room, values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,44 +32,47 @@ OTHERS = (
 VERSIONS = ("2020.3.1", "2022.3.0", "2024.2")
 
 
-def of(name: str, folder: Path) -> Converted:
+@functools.cache
+def of(name: str) -> Converted:
+    folder = room() / name
+    folder.mkdir()
     return convert_text(printed(f"{name}.csv"), folder, f"{name}.csv")
 
 
 @pytest.mark.parametrize("page", ["raw", "details"])
 @pytest.mark.parametrize("locale", LOCALES)
-def test_that_locales_give_identical_values(locale: str, page: str, tmp_path: Path) -> None:
-    plain = of(f"C.{page}", tmp_path)
-    other = of(f"{locale}.{page}", tmp_path)
+def test_that_locales_give_identical_values(locale: str, page: str) -> None:
+    plain = of(f"C.{page}")
+    other = of(f"{locale}.{page}")
     assert values(other) == values(plain)
     assert other.launches.drop("trace_id").equals(plain.launches.drop("trace_id"))
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_that_prints_agree_within_their_digits(name: str, tmp_path: Path) -> None:
-    plain, other = values(of("C.raw", tmp_path)), values(of(name, tmp_path))
+def test_that_prints_agree_within_their_digits(name: str) -> None:
+    plain, other = values(of("C.raw")), values(of(name))
     assert len(plain.keys() & other.keys()) > 50
     assert differing(plain, other) == {}
 
 
-def test_that_only_labels_with_several_meanings_stay(tmp_path: Path) -> None:
-    metrics = of("all.details", tmp_path).table("metrics")["metric"].unique()
+def test_that_only_labels_with_several_meanings_stay() -> None:
+    metrics = of("all.details").table("metrics")["metric"].unique()
     assert sorted(name for name in metrics if "__" not in name) == [
         "L2 Compression Ratio",
         "L2 Compression Success Rate",
     ]
 
 
-def test_instances(tmp_path: Path) -> None:
+def test_instances() -> None:
     for name in ("instances-values.raw", "instances-details.raw"):
-        found = values(of(name, tmp_path))
+        found = values(of(name))
         metric = "launch__occupancy_per_block_size"
         assert [found[0, metric, str(number)][0] for number in range(4)] == [0.5, 1000.5, 2000.5, 3000.5]
-        assert found[0, metric, None] == values(of("C.raw", tmp_path))[0, metric, None]
+        assert found[0, metric, None] == values(of("C.raw"))[0, metric, None]
 
 
-def test_ranges_are_phases(tmp_path: Path) -> None:
-    rows = of("de_DE.details", tmp_path).table("launches").select("phase", "range_path").rows()
+def test_ranges_are_phases() -> None:
+    rows = of("de_DE.details").table("launches").select("phase", "range_path").rows()
     assert rows == [
         ("decode", "decode/layer.0: attn::qkv/request"),
         ("decode", "decode/layer.12: attn::qkv/request"),
@@ -83,12 +87,12 @@ def test_ranges_are_phases(tmp_path: Path) -> None:
         ("base-mangled.raw", "_ZN2ns6gatherILi16ElEEvPcPKT2_"),
     ],
 )
-def test_names_are_kept_as_printed(name: str, kernel: str, tmp_path: Path) -> None:
-    assert of(name, tmp_path).launches["name"][0] == kernel
+def test_names_are_kept_as_printed(name: str, kernel: str) -> None:
+    assert of(name).launches["name"][0] == kernel
 
 
-def test_summary(tmp_path: Path) -> None:
-    one = of("summary-per-kernel", tmp_path)
+def test_summary() -> None:
+    one = of("summary-per-kernel")
     assert one.trace["kind"] == "summary"
     assert "launches" not in one.manifest.parts
     rows = one.table("rollups").select("origin", "timing", "n", "timed", "total_ns", "min_ns", "max_ns").rows()
@@ -101,8 +105,8 @@ def test_summary(tmp_path: Path) -> None:
     assert averages["signature_id"].null_count() == 0
 
 
-def test_summary_per_range(tmp_path: Path) -> None:
-    one = of("summary-per-nvtx", tmp_path)
+def test_summary_per_range() -> None:
+    one = of("summary-per-nvtx")
     assert one.table("rollups")["phase"].unique().to_list() == ["decode"]
     assert one.table("rollups")["n"].sum() == 2
 
@@ -146,20 +150,24 @@ def test_two_tables_in_one_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", ["raw", "details"])
 @pytest.mark.parametrize("version", VERSIONS[:2])
-def test_that_versions_of_ncu_agree(version: str, page: str, shared_data: Path, tmp_path: Path) -> None:
+def test_that_versions_of_ncu_agree(version: str, page: str, shared_data: Path) -> None:
     """`mojo_profile` (GTX 1660 Ti), printed by three versions of ncu."""
-    paths = [shared_data / "ncu" / f"mojo_profile.ncu{name}.{page}.auto.csv" for name in (version, VERSIONS[2])]
-    old, new = (values(convert_units([path], tmp_path / str(at))[0]) for at, path in enumerate(paths))
+    names = [f"ncu/mojo_profile.ncu{name}.{page}.auto.csv" for name in (version, VERSIONS[2])]
+    old, new = (values(of_sample(name)) for name in names)
     assert len(old.keys() & new.keys()) > 80
     assert differing(old, new) == {}
 
 
-def test_raw_and_details_of_60_kernels(shared_data: Path, tmp_path: Path) -> None:
+def test_raw_and_details_of_60_kernels(shared_data: Path) -> None:
     """Every label of ncu 2025.3 that has a canonical name agrees with the raw page of the same report."""
-    paths = [shared_data / "ncu" / f"h200-decoder-{page}.csv.gz" for page in ("raw", "details")]
-    raw, details = (values(convert_units([path], tmp_path / path.name)[0]) for path in paths)
+    raw, details = (values(of_sample(f"ncu/h200-decoder-{page}.csv.gz")) for page in ("raw", "details"))
     assert len(raw.keys() & details.keys()) == 60 * 81
     assert differing(raw, details) == {}
+
+
+@pytest.mark.thorough
+def test_raw_and_details_of_60_kernels_in_one_trace(shared_data: Path, tmp_path: Path) -> None:
+    paths = [shared_data / "ncu" / f"h200-decoder-{page}.csv.gz" for page in ("raw", "details")]
     (one,) = convert_units(paths, tmp_path / "both")
     assert one.table("launches").height == 60
     assert one.table("launches")["duration_ns"].sum() == 308672

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import gzip
 import json
+import shutil
 import sqlite3
-from typing import TYPE_CHECKING, Any
+import tempfile
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -14,10 +19,15 @@ from kerneldb.ingest import Options, convert, expand, plan
 from tests.ingest.conversion import Converted, convert_file
 from tests.nsys import exports
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 FIRST, SECOND = str(exports.FIRST), str(exports.SECOND)
+
+
+@functools.cache
+def usual(era: str = "2025.3") -> Converted:
+    """An export as it is, converted once."""
+    room = Path(tempfile.mkdtemp(prefix="kerneldb-test-nsys-"))
+    atexit.register(shutil.rmtree, room, ignore_errors=True)
+    return build(room, era)
 
 
 def build(tmp_path: Path, era: str = "2025.3", **changes: Any) -> Converted:
@@ -47,8 +57,8 @@ def facts(converted: Converted) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("era", exports.ERAS)
-def test_every_schema_gives_the_same_launches(tmp_path: Path, era: str) -> None:
-    converted = build(tmp_path, era)
+def test_every_schema_gives_the_same_launches(era: str) -> None:
+    converted = usual(era)
     rows = converted.launches.sort("launch_index").to_dicts()
     truth = sorted((*exports.KERNELS, *exports.MEMORY), key=lambda one: one.start)
     assert [row["start_ns"] for row in rows] == [one.start for one in truth]
@@ -68,8 +78,8 @@ def test_every_schema_gives_the_same_launches(tmp_path: Path, era: str) -> None:
     assert converted.trace["era"] == (f"sqlite {schema}" if schema else "sqlite")
 
 
-def test_launches_find_the_call_of_their_own_process(tmp_path: Path) -> None:
-    rows = build(tmp_path).launches
+def test_launches_find_the_call_of_their_own_process() -> None:
+    rows = usual().launches
     same_correlation = rows.filter(pl.col("correlation_id") == 1).sort("process").to_dicts()
     assert [(row["process"], row["launch_duration_ns"]) for row in same_correlation] == [(FIRST, 300), (SECOND, 777)]
     status = dict(rows.select("start_ns", "launch_status").iter_rows())
@@ -78,15 +88,15 @@ def test_launches_find_the_call_of_their_own_process(tmp_path: Path) -> None:
     assert status[1_060_000] == status[1_061_000] == "graph"
 
 
-def test_graph_nodes_share_one_call(tmp_path: Path) -> None:
-    rows = build(tmp_path).launches.filter(pl.col("launch_status") == "graph")
+def test_graph_nodes_share_one_call() -> None:
+    rows = usual().launches.filter(pl.col("launch_status") == "graph")
     assert rows["graph_node_id"].to_list() == [77, 78]
     assert set(rows["api_call"]) == {"cudaGraphLaunch"}
     assert rows["api_index"].n_unique() == 1
 
 
-def test_calls_lose_the_suffix_of_their_version(tmp_path: Path) -> None:
-    calls = build(tmp_path).table("api_calls")
+def test_calls_lose_the_suffix_of_their_version() -> None:
+    calls = usual().table("api_calls")
     assert set(calls["name"]) == {
         "cudaLaunchKernel",
         "cuLaunchKernel",
@@ -99,8 +109,8 @@ def test_calls_lose_the_suffix_of_their_version(tmp_path: Path) -> None:
     assert calls.height == len(exports.CALLS)
 
 
-def test_phases_and_paths(tmp_path: Path) -> None:
-    rows = build(tmp_path).launches
+def test_phases_and_paths() -> None:
+    rows = usual().launches
     found = {row["start_ns"]: (row["phase"], row["range_path"]) for row in rows.to_dicts()}
     assert found[1_000_500] == ("prefill", "prefill/layer 0")
     assert found[1_010_000] == ("prefill", "prefill/layer 0/NCCL:ncclAllReduce")
@@ -110,8 +120,8 @@ def test_phases_and_paths(tmp_path: Path) -> None:
     assert found[1_070_000] == (None, None)
 
 
-def test_ranges(tmp_path: Path) -> None:
-    converted = build(tmp_path)
+def test_ranges() -> None:
+    converted = usual()
     rows = {row["name"]: row for row in converted.table("ranges").to_dicts()}
     assert len(rows) == len(exports.RANGES)
     assert rows["layer 0"]["parent_id"] == rows["prefill"]["range_id"]
@@ -150,8 +160,8 @@ def test_the_phase_of_a_launch(tmp_path: Path, case: str) -> None:
     assert rows.row(by_predicate=pl.col("start_ns") == 1_000_500, named=True)["phase"] == wanted
 
 
-def test_ordinals_are_mapped_to_gpus_per_process(tmp_path: Path) -> None:
-    devices = {row["process"]: row for row in build(tmp_path).table("devices").to_dicts()}
+def test_ordinals_are_mapped_to_gpus_per_process() -> None:
+    devices = {row["process"]: row for row in usual().table("devices").to_dicts()}
     assert (devices[FIRST]["device"], devices[FIRST]["arch"], devices[FIRST]["multiprocessors"]) == (0, "sm_80", 108)
     assert (devices[SECOND]["device"], devices[SECOND]["arch"]) == (0, "sm_90")
     assert devices[SECOND]["clock_mhz"] == 1980.0
@@ -159,8 +169,8 @@ def test_ordinals_are_mapped_to_gpus_per_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("era", ["2020.4", "2023.4"])
-def test_gpus_without_a_mapping_keep_their_numbers(tmp_path: Path, era: str) -> None:
-    devices = build(tmp_path, era).table("devices").sort("device")
+def test_gpus_without_a_mapping_keep_their_numbers(era: str) -> None:
+    devices = usual(era).table("devices").sort("device")
     assert devices["device"].to_list() == [0, 1]
     assert devices["name"].to_list() == ["NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"]
 
@@ -176,22 +186,22 @@ def test_a_mig_slice_has_no_capability(tmp_path: Path) -> None:
     assert (row["multiprocessors"], row["arch"]) == (None, None)
 
 
-def test_occupancy_follows_the_gpu(tmp_path: Path) -> None:
-    rows = build(tmp_path, "2023.4").launches.filter(pl.col("name") == exports.GEMM[0])
+def test_occupancy_follows_the_gpu() -> None:
+    rows = usual("2023.4").launches.filter(pl.col("name") == exports.GEMM[0])
     assert rows["theoretical_occupancy"].is_between(0, 1).all()
     assert set(rows["theoretical_limiter"]) == {"registers"}
 
 
-def test_the_clock_is_that_of_the_session(tmp_path: Path) -> None:
-    trace = build(tmp_path).trace
+def test_the_clock_is_that_of_the_session() -> None:
+    trace = usual().trace
     assert (trace["clock"], trace["base_ns"]) == ("epoch", exports.START_UTC)
     assert (trace["window_start_ns"], trace["window_end_ns"]) == (1_000_100, 3_580_000)
     assert (trace["source"], trace["kind"], trace["host"]) == ("nsys", "timeline", "node7")
     assert trace["tool_version"] == "2099.1.1"
 
 
-def test_mangled_names_are_kept_beside_the_full_ones(tmp_path: Path) -> None:
-    converted = build(tmp_path)
+def test_mangled_names_are_kept_beside_the_full_ones() -> None:
+    converted = usual()
     names = converted.table("kernel_names").select("name_id", "name")
     symbols = converted.table("kernel_symbols").join(names, on="name_id")
     found = {row["name"]: (row["symbol"], row["launches"]) for row in symbols.to_dicts()}
@@ -249,7 +259,7 @@ def test_a_folder_of_folders_finds_each_parquet_export(tmp_path: Path) -> None:
 
 
 def test_rows_in_any_order_give_the_same_numbers(tmp_path: Path) -> None:
-    one = build(tmp_path)
+    one = usual()
     shuffled = exports.build(tmp_path / "b.sqlite", kernels=exports.KERNELS[::-1], calls=exports.CALLS[::-1])
     other = convert_file(shuffled, tmp_path / "other")
     for row, twin in zip(facts(one), facts(other), strict=True):

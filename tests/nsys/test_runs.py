@@ -13,6 +13,7 @@ import kerneldb
 from kerneldb.api import IngestOptions
 from kerneldb.cli import cli
 from kerneldb.cli.ingest import warnings
+from kerneldb.warehouse import session
 from tests.nsys import exports
 
 if TYPE_CHECKING:
@@ -32,13 +33,23 @@ FILES = (
 )
 
 
-@pytest.fixture
-def capture(tmp_path: Path, root: Path) -> Path:
-    folder = tmp_path / "run"
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
+    """Prints of one capture, to read."""
+    folder = tmp_path_factory.mktemp("capture") / "run"
     folder.mkdir()
     for name in FILES:
         shutil.copyfile(root / "tests" / "fixtures" / "nsys" / name, folder / name)
     return folder
+
+
+@pytest.fixture(scope="module")
+def taken(tmp_path_factory: pytest.TempPathFactory, capture: Path) -> Path:
+    """A database of all prints, to read or to copy."""
+    path = tmp_path_factory.mktemp("taken") / "k.duckdb"
+    kerneldb.open(path).ingest([capture])
+    session.release_all()
+    return path
 
 
 def counted(database: kerneldb.Database) -> list[tuple[str, int, int]]:
@@ -53,8 +64,8 @@ def test_the_best_print_of_a_run_counts(tmp_path: Path, capture: Path) -> None:
     assert counted(database) == [("report_grid", len(exports.KERNELS), TOTAL)]
     database.ingest([capture])
     assert counted(database) == [("launches", len(exports.KERNELS), TOTAL)]
-    exports.build(capture / "r23.sqlite", "2023.4")
-    database.ingest([capture])
+    (tmp_path / "run").mkdir()
+    database.ingest([exports.build(tmp_path / "run" / "r23.sqlite", "2023.4")])
     assert counted(database) == [("launches", len(exports.KERNELS), TOTAL)]
     runs = database.sql("SELECT DISTINCT run FROM traces WHERE name NOT LIKE '%_mem_size_sum'").to_arrow().to_pylist()
     assert len(runs) == 1
@@ -92,31 +103,27 @@ def test_other_work_is_no_news(tmp_path: Path) -> None:
     assert [outcome.linked for outcome in outcomes] == [(), ()]
 
 
-@pytest.mark.parametrize("where", [None, "kind = 'kernel'"])
-def test_a_named_trace_shows_its_figures_though_another_counts(
-    tmp_path: Path, capture: Path, where: str | None
-) -> None:
-    exports.build(capture / "r23.sqlite", "2023.4")
-    database = kerneldb.open(tmp_path / "k.duckdb")
-    database.ingest([capture])
+def test_a_named_trace_shows_its_figures_though_another_counts(tmp_path: Path, taken: Path) -> None:
+    (tmp_path / "run").mkdir()
+    database = kerneldb.open(shutil.copy(taken, tmp_path / "k.duckdb"))
+    database.ingest([exports.build(tmp_path / "run" / "r23.sqlite", "2023.4")])
     by_trace = {row["trace"]: row["n"] for row in database.top("trace", where="kind = 'kernel'").rows()}
     (best,) = by_trace
     launches = [row["trace"] for row in database.traces().rows() if row["launches"]]
     (other,) = set(launches) - {best}
     assert by_trace == {best: len(exports.KERNELS)}
-    whole = len(exports.KERNELS) + (0 if where else len(exports.MEMORY))
-    for names in ([best], [other], [best, other], [other, best]):
-        (row,) = database.top("trace", where=where, traces=names).rows()
-        assert row["trace"] == (best if best in names else other)
-        assert row["n"] == whole
+    for where, whole in ((None, len(exports.KERNELS) + len(exports.MEMORY)), ("kind = 'kernel'", len(exports.KERNELS))):
+        for names in ([best], [other], [best, other], [other, best]):
+            (row,) = database.top("trace", where=where, traces=names).rows()
+            assert row["trace"] == (best if best in names else other)
+            assert row["n"] == whole
     (run,) = {row["run"] for row in database.traces().rows() if row["trace"] in (best, other)}
     assert database.repeated_by([best]) == []
     assert database.repeated_by([other]) == [(other, run, best)]
 
 
-def test_sums_that_are_named_count_among_themselves(tmp_path: Path, capture: Path) -> None:
-    database = kerneldb.open(tmp_path / "k.duckdb")
-    database.ingest([capture])
+def test_sums_that_are_named_count_among_themselves(taken: Path) -> None:
+    database = kerneldb.open(taken)
     (sums,) = [row["trace"] for row in database.traces().rows() if row["trace"].startswith("r23_cuda_gpu_kern_sum")]
     (grid,) = [row["trace"] for row in database.traces().rows() if row["trace"].startswith("r23_cuda_gpu_kern_gb")]
     (row,) = database.top("kind", traces=[sums]).rows()
@@ -124,13 +131,13 @@ def test_sums_that_are_named_count_among_themselves(tmp_path: Path, capture: Pat
     for names in ([sums, grid], [grid, sums]):
         (row,) = database.top("trace", traces=names).rows()
         assert (row["trace"], row["total_ns"]) == (grid, TOTAL)
-    outcome = CliRunner().invoke(cli, ["--db", str(tmp_path / "k.duckdb"), "top", "--trace", sums, "--csv"])
+    outcome = CliRunner().invoke(cli, ["--db", str(taken), "top", "--trace", sums, "--csv"])
     assert "void gemm" in outcome.stdout or "gemm" in outcome.stdout
     told = f"{sums} holds the same launches as r23_cuda_gpu_trace (run r23_cuda_gpu_trace)"
     assert told in outcome.stderr
 
 
-def test_a_condition_says_which_traces_it_leaves_out(tmp_path: Path, capture: Path) -> None:
+def test_a_condition_says_which_traces_it_leaves_out(tmp_path: Path, capture: Path, taken: Path) -> None:
     database = kerneldb.open(tmp_path / "k.duckdb")
     database.ingest([capture / FILES[0]])
     (sums,) = [row["trace"] for row in database.traces().rows()]
@@ -145,6 +152,6 @@ def test_a_condition_says_which_traces_it_leaves_out(tmp_path: Path, capture: Pa
     assert outcome.exit_code == 2
     assert "see what there is with: kerneldb top" in outcome.stderr
     assert f"{sums} holds sums by kernel only" in outcome.stderr
-    database.ingest([capture])
-    assert database.sums_only() == []
-    assert database.sums_only([sums]) == [sums]
+    whole = kerneldb.open(taken)
+    assert whole.sums_only() == []
+    assert whole.sums_only([sums]) == [sums]

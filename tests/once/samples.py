@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from pathlib import Path
 
 import pytest
@@ -76,6 +75,14 @@ SHARED = Collection(
         "attention": ("field/ncu_folder/kernel_0013*", f"{SHARED_DATA.name}/ncu/deepseek-ocr-v2/kernel_0013*"),
     },
 )
+IN_EVERY_RUN = "gfx1151"
+TELLING = (
+    "tests/fixtures/nsys/r23_cuda_gpu_trace.csv",
+    "tests/fixtures/train-step-h200.json.gz",
+    "tests/fixtures/nsys/r23_cuda_gpu_kern_sum.tsv",
+    "tests/ncu/data/C.details.csv.gz",
+)
+"""Kernels and copies, the launches of an eager step, sums without launches, and launches without a timeline."""
 NOT_READ_BY_0_1_0 = frozenset(
     {
         "field/nsight/ncu-details-fr.csv",
@@ -97,35 +104,22 @@ def available(collection: Collection) -> bool:
 
 
 def each_collection() -> list[object]:
-    return [pytest.param(collection, marks=_needs(collection), id=collection.name) for collection in ALL]
-
-
-def each_file() -> list[object]:
-    """A parameter per file that has launches or could have; a folder that is not there is one that is skipped."""
-    return [
-        pytest.param(collection, path, marks=_needs(collection), id=str(path and collection.label(path)))
-        for collection in ALL
-        for path in (collection.files() if available(collection) else [None])
-    ]
-
-
-def one_of_each_kind() -> list[object]:
-    """Files that may hold launches, without those that are made like another one: 20 reports, 33 prints of a report."""
-    found = {}
-    for parameter in each_file():
-        label = str(parameter.id)  # type: ignore[attr-defined]
-        if not re.search(r"_sum|_stats|rocprofv3_docs_[^kmc]|console_nohdr|malformed|nvtx", label):
-            kind = re.sub(r"\d{4}\.|(?<=tests/ncu/data/).*\.(?=details|raw)|(?<=fixtures/nsys/).*(?=\.)", "", label)
-            found.setdefault(kind, parameter)
-    return list(found.values())
+    """The collection that the repository does not carry is read where time does not matter."""
+    return [pytest.param(REPOSITORY, id=REPOSITORY.name), pytest.param(SHARED, marks=_thorough(SHARED), id=SHARED.name)]
 
 
 def each_group() -> list[object]:
     return [
-        pytest.param(collection, name, marks=_needs(collection), id=name)
+        pytest.param(
+            collection, name, marks=_needs(collection) if name == IN_EVERY_RUN else _thorough(collection), id=name
+        )
         for collection in ALL
         for name in collection.groups
     ]
+
+
+def _thorough(collection: Collection) -> list[pytest.MarkDecorator]:
+    return [_needs(collection), pytest.mark.thorough]
 
 
 def _needs(collection: Collection) -> pytest.MarkDecorator:

@@ -24,6 +24,7 @@ BY_TRACE = (
     "FROM {} AS l JOIN traces AS t ON t.name = l.trace GROUP BY ALL"
 )
 SUMMED = "summed"
+LARGE = 150_000
 Make = Callable[[str, Callable[[Database], object]], Database]
 
 
@@ -33,15 +34,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
 
     def made(name: str, fill: Callable[[Database], object]) -> Database:
         file = re.sub(r"[^A-Za-z0-9.-]+", "_", f"once-{name}.duckdb")
-
-        def filled(path: Path) -> None:
-            fill(kerneldb.open(path))
-            path.touch()  # nothing is made of files that are refused
-
-        path = made_once(tmp_path_factory, file, filled)
-        if not path.stat().st_size:
-            pytest.skip("may be refused, and is")
-        return kerneldb.open(path)
+        return kerneldb.open(made_once(tmp_path_factory, file, lambda path: fill(kerneldb.open(path))))
 
     return made
 
@@ -107,29 +100,25 @@ def by_timing(rows: Iterable[dict[str, Any]]) -> dict[str, plain.Sum]:
     }
 
 
-# Each file alone
+# A file alone
 
 
 @pytest.fixture
-def alone(collection: Collection, path: Path, make: Make) -> Database:
-    return make(f"alone-{collection.label(path)}", lambda database: ingest(database, [[path]]))
+def alone(label: str, make: Make) -> Database:
+    path = samples.REPOSITORY.home / label
+    return make(f"alone-{label}", lambda database: ingest(database, [[path]]))
 
 
-@pytest.mark.parametrize(("collection", "path"), samples.each_file())
-def test_a_file_alone(alone: Database, path: Path) -> None:
-    expected = plain.sums(plain.ran(path))
-    assert sums_of(alone) == expected
-    (trace,) = files_of(alone)
-    assert by_trace(alone, "kernels") == ({trace: expected} if expected else {})
+@pytest.mark.parametrize("label", samples.TELLING)
+def test_a_file_alone(alone: Database) -> None:
+    """The others are held to what they say where they are together."""
+    hold(alone)
+    hold_built_in(alone)
+    check_alone_in_their_runs(alone)
 
 
-@pytest.mark.parametrize(("collection", "path"), samples.each_file())
-def test_built_in_sums_of_a_file_alone(alone: Database, path: Path) -> None:
-    check_built_in_sums(alone, plain.timings(plain.sums(plain.ran(path))))
-
-
-@pytest.mark.parametrize(("collection", "path"), samples.one_of_each_kind())
-def test_views_are_their_macros_over_a_file_alone(alone: Database, path: Path) -> None:
+@pytest.mark.parametrize("label", [samples.TELLING[2], pytest.param(samples.TELLING[3], marks=pytest.mark.thorough)])
+def test_views_are_their_macros_over_a_file_alone(alone: Database) -> None:
     check_views(alone)
 
 
@@ -138,7 +127,7 @@ def test_views_are_their_macros_over_a_file_alone(alone: Database, path: Path) -
 
 @pytest.mark.parametrize("collection", samples.each_collection())
 def test_the_groups_are_what_the_files_say(collection: Collection) -> None:
-    found = [group for group in plain.prints(collection.files()) if len(group) > 1]
+    found = [group for group in plain.prints(everything(collection)) if len(group) > 1]
     named = {
         frozenset(path for path in collection.group(name) if plain.knows(path) and plain.ran(path))
         for name in collection.groups
@@ -146,49 +135,30 @@ def test_the_groups_are_what_the_files_say(collection: Collection) -> None:
     assert set(found) == named
 
 
-def in_one_call(files: list[Path]) -> list[list[Path]]:
-    return [files]
-
-
-def one_by_one_backwards(files: list[Path]) -> list[list[Path]]:
-    return [[file] for file in reversed(files)]
-
-
-ORDERS = [in_one_call, one_by_one_backwards]
-
-
 @pytest.fixture
-def grouped(collection: Collection, group: str, make: Make) -> Callable[[Any], Database]:
+def one_by_one_backwards(collection: Collection, group: str, make: Make) -> Database:
     files = collection.group(group)
-    return lambda order: make(f"{group}-{order.__name__}", lambda database: ingest(database, order(files)))
-
-
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize(("collection", "group"), samples.each_group())
-def test_prints_of_one_report_together(grouped: Callable[[Any], Database], order: Any) -> None:
-    hold(grouped(order))
+    return make(group, lambda database: ingest(database, [[file] for file in reversed(files)]))
 
 
 @pytest.mark.parametrize(("collection", "group"), samples.each_group())
-def test_built_in_sums_of_prints_of_one_report(grouped: Callable[[Any], Database]) -> None:
-    hold_built_in(grouped(in_one_call))
+def test_prints_of_one_report_one_by_one(one_by_one_backwards: Database, tmp_path: Path) -> None:
+    hold(one_by_one_backwards)
+    check_everything_read(one_by_one_backwards)
+    apart = kerneldb.open(shutil.copyfile(one_by_one_backwards.path, tmp_path / "apart.duckdb"))
+    for number, row in enumerate(apart.sql("SELECT name FROM traces").rows()):
+        apart.set_run([row["name"]], f"own {number}")
+    check_alone_in_their_runs(apart)
 
 
-@pytest.mark.parametrize(("collection", "group"), samples.each_group())
-def test_every_print_stays_within_reach(grouped: Callable[[Any], Database]) -> None:
-    check_everything_read(grouped(one_by_one_backwards))
-
-
-@pytest.mark.parametrize(("collection", "group"), samples.each_group())
-def test_without_its_best_print_the_next_one_answers(grouped: Callable[[Any], Database], tmp_path: Path) -> None:
-    database = kerneldb.open(shutil.copyfile(grouped(one_by_one_backwards).path, tmp_path / "removing.duckdb"))
-    for _ in range(2):
-        answering = database.sql("SELECT trace FROM kernels GROUP BY trace ORDER BY count(*) DESC, trace").rows()
-        database.remove(answering[0]["trace"])
-        expected = plain.sums(plain.answering(files_in(database)))
-        assert sums_of(database) == expected
-        if not expected:
-            break
+def check_alone_in_their_runs(database: Database) -> None:
+    """A trace that shares its run with none answers with all that its files say."""
+    found, files = by_trace(database, "kernels"), files_of(database)
+    rows = database.sql("SELECT any_value(trace_id) AS trace_id FROM traces GROUP BY run HAVING count(*) = 1").rows()
+    assert rows
+    for trace in (row["trace_id"] for row in rows):
+        expected = plain.sums(plain.answering([file for file in files.get(trace, ()) if plain.knows(file)]))
+        assert found.get(trace, {}) == expected
 
 
 def check_everything_read(database: Database) -> None:
@@ -205,17 +175,12 @@ def check_everything_read(database: Database) -> None:
 
 
 def everything(collection: Collection) -> list[Path]:
-    return [path for path in collection.files() if path.name != samples.LOSSY]
+    """But for large recordings of PyTorch, one file per capture, whose sums other tests hold to their figures."""
+    return [path for path in collection.files() if path.name != samples.LOSSY and not is_large_recording(path)]
 
 
-def without_large_recordings(collection: Collection) -> list[Path]:
-    """PyTorch writes one file per capture: no order makes a difference to the large ones, and they take long."""
-    large = 150_000
-    return [
-        path
-        for path in everything(collection)
-        if not re.search(r"\.json(\.gz)?$", path.name) or path.stat().st_size < large
-    ]
+def is_large_recording(path: Path) -> bool:
+    return path.name.endswith((".json", ".json.gz")) and path.stat().st_size > LARGE
 
 
 @pytest.fixture
@@ -225,27 +190,32 @@ def together(collection: Collection, make: Make) -> Database:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("collection", samples.each_collection())
-def test_everything_together(together: Database, collection: Collection) -> None:
+def test_everything_together(together: Database) -> None:
     hold(together)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("collection", samples.each_collection())
-def test_built_in_sums_of_everything(together: Database, collection: Collection) -> None:
     hold_built_in(together)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("collection", samples.each_collection())
-def test_everything_together_stays_within_reach(together: Database, collection: Collection) -> None:
     check_everything_read(together)
+    check_alone_in_their_runs(together)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("collection", samples.each_collection())
-def test_everything_together_in_another_order(collection: Collection, make: Make) -> None:
-    files = without_large_recordings(collection)
-    hold(make(f"backwards-{collection.name}", lambda database: ingest(database, [files[::-1]])))
+def test_without_its_best_print_the_next_one_answers(together: Database, tmp_path: Path) -> None:
+    """Of each report at the same time, twice."""
+    database = kerneldb.open(shutil.copyfile(together.path, tmp_path / "removing.duckdb"))
+    for _ in range(2):
+        database.remove(best_prints(database))
+        hold(database)
+
+
+def best_prints(database: Database) -> list[str]:
+    """Of each run with several traces, the one with most launches that answer."""
+    rows = database.sql(
+        "WITH answers AS (SELECT run, trace, count(*) AS n FROM kernels GROUP BY ALL), "
+        "several AS (SELECT run FROM traces GROUP BY run HAVING count(*) > 1) "
+        "SELECT run, arg_min(trace, (-n, trace)) AS best FROM answers WHERE run IN (FROM several) GROUP BY run"
+    ).rows()
+    assert rows
+    return [row["best"] for row in rows]
 
 
 @pytest.mark.slow
@@ -260,7 +230,7 @@ def test_everything_a_second_time(together: Database, collection: Collection, tm
 
 @pytest.mark.slow
 @pytest.mark.parametrize("collection", samples.each_collection())
-def test_views_are_their_macros_over_everything(together: Database, collection: Collection) -> None:
+def test_views_are_their_macros_over_everything(together: Database) -> None:
     check_views(together)
 
 

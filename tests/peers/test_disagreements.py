@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import math
@@ -24,6 +25,7 @@ STEPS = [f"ProfilerStep#{number}" for number in (101, 102, 103, 104)]
 def load(shared_data: Path) -> Load:
     """The complete events of a trace, times as exact decimals in µs."""
 
+    @functools.cache
     def read(name: str) -> list[Event]:
         text = gzip.decompress((shared_data / "pytorch" / f"{name}.json.gz").read_bytes())
         return [event for event in json.loads(text, parse_float=Decimal)["traceEvents"] if event["ph"] == "X"]
@@ -70,7 +72,7 @@ def test_hta_rounds_18_percent_of_a_short_run_away(ask: Ask, load: Load) -> None
 @pytest.mark.parametrize(
     ("trace", "dropped", "busy_ns", "launched_ns"),
     [
-        ("tracelens-h100-qwen1.5-0.5b", 509, 45_647_300, 31_905_473),
+        pytest.param(*("tracelens-h100-qwen1.5-0.5b", 509, 45_647_300, 31_905_473), marks=pytest.mark.thorough),
         ("tracelens-mi300-qwen1.5-0.5b", 463, 43_062_802, 29_743_938),
     ],
 )
@@ -88,6 +90,7 @@ def test_tracelens_omits_what_was_launched_before_the_window(
     assert 1000 * union((event["ts"], end(event)) for event in launched) == launched_ns
 
 
+@pytest.mark.thorough
 def test_hta_loses_the_optimizer_of_one_step(ask: Ask, load: Load) -> None:
     """It cuts the last ProfilerStep off by time; what step 104 launched runs on the GPU after that cut."""
     events = load("hta-ns-resolution-rank0")
@@ -108,6 +111,7 @@ def test_hta_loses_the_optimizer_of_one_step(ask: Ask, load: Load) -> None:
     assert found["n"] == 36
 
 
+@pytest.mark.thorough
 def test_tb_plugin_merges_an_operator_with_its_only_child_of_the_same_name(ask: Ask, load: Load) -> None:
     events = load("kineto-tb-resnet50-workers0")
     recorded = [event for event in events if event.get("cat") == "Operator" and event["name"] == "aten::div"]
@@ -130,7 +134,7 @@ def test_tb_plugin_merges_an_operator_with_its_only_child_of_the_same_name(ask: 
 @pytest.mark.parametrize(
     ("trace", "exact_ns", "float_us"),
     [
-        ("bloom-560m", 13_839_689, 13_839.563),
+        pytest.param("bloom-560m", 13_839_689, 13_839.563, marks=pytest.mark.thorough),
         ("compiled-fp8-8192", 1_469_145, 1_469.145),
         ("gpt2-train", 31_378_832, 31_378.823),
     ],

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.peers.conftest import by_size
+
 Ask = Callable[..., list[dict[str, Any]]]
 
 DATA = Path(os.environ.get("KERNELDB_TEST_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
@@ -21,42 +23,21 @@ EXPECTED: dict[str, dict[str, Any]] = (
 TIMES = ("kernel_us", "gpu_us", "span_us")
 
 
-def cases(only: Callable[[str], bool]) -> list[Any]:
-    """One case per file and figure, or one that says what is missing."""
-    found = [
-        pytest.param(file, figure, id=f"{file.removesuffix('.json.gz')}: {figure}")
-        for file, figures in EXPECTED.items()
-        for figure in figures
-        if only(figure)
-    ]
-    reason = f"no expected figures in {DATA}"
-    return found or [pytest.param(None, None, id="none", marks=pytest.mark.skip(reason=reason))]
+FILES = by_size(file.removesuffix(".json.gz") for file in EXPECTED)
+NONE = pytest.param(None, id="none", marks=pytest.mark.skip(reason=f"no expected figures in {DATA}"))
 
 
-def name_of(file: str) -> str:
-    return file.removesuffix(".json.gz")
-
-
-@pytest.mark.parametrize(("file", "figure"), cases(lambda figure: figure not in (*TIMES, "busy_us", "top3")))
-def test_count(ask: Ask, file: str, figure: str) -> None:
-    [found] = ask("recorded", trace=name_of(file))
-    assert found[figure] == pytest.approx(EXPECTED[file][figure], abs=1e-9)
-
-
-@pytest.mark.parametrize(("file", "figure"), cases(lambda figure: figure in TIMES))
-def test_time(ask: Ask, file: str, figure: str) -> None:
-    [found] = ask("recorded_times", trace=name_of(file))
-    assert found[figure] == pytest.approx(EXPECTED[file][figure], abs=5e-4)
-
-
-@pytest.mark.parametrize(("file", "figure"), cases(lambda figure: figure == "busy_us"))
-def test_busy(ask: Ask, file: str, figure: str) -> None:
-    """The expected figure carries the rounding of float64 µs; test_disagreements.py shows that the view is exact."""
-    [found] = ask("recorded_times", trace=name_of(file))
-    assert found[figure] == pytest.approx(EXPECTED[file][figure], rel=1e-5)
-
-
-@pytest.mark.parametrize(("file", "figure"), cases(lambda figure: figure == "top3"))
-def test_top(ask: Ask, file: str, figure: str) -> None:
-    found = [(row["name"], row["us"], row["n"]) for row in ask("recorded_top", trace=name_of(file))]
-    assert found == [(name, pytest.approx(us, abs=5e-4), n) for name, us, n in EXPECTED[file][figure]]
+@pytest.mark.parametrize("trace", FILES or [NONE])
+def test_figures(ask: Ask, trace: str) -> None:
+    """The expected busy time carries the rounding of float64 µs; test_disagreements.py shows that the view is exact."""
+    expected = EXPECTED[f"{trace}.json.gz"]
+    ([counts], [times]) = ask("recorded", trace=trace), ask("recorded_times", trace=trace)
+    for figure, value in expected.items():
+        if figure in TIMES:
+            assert times[figure] == pytest.approx(value, abs=5e-4), figure
+        elif figure == "busy_us":
+            assert times[figure] == pytest.approx(value, rel=1e-5)
+        elif figure != "top3":
+            assert counts[figure] == pytest.approx(value, abs=1e-9), figure
+    top = [(row["name"], row["us"], row["n"]) for row in ask("recorded_top", trace=trace)]
+    assert top == [(name, pytest.approx(us, abs=5e-4), n) for name, us, n in expected["top3"]]

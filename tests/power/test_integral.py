@@ -37,7 +37,7 @@ def insert(warehouse: Warehouse, table: str, rows: Iterable[Row]) -> None:
     """Add rows, all with the same columns."""
     import pyarrow as pa
 
-    with warehouse.lease(read_only=False) as con:
+    with warehouse.connection(read_only=False) as con:
         con.register("given", pa.Table.from_pylist(list(rows)))
         con.execute(f"INSERT INTO {table} BY NAME SELECT * FROM given")
 
@@ -256,6 +256,7 @@ def test_samples_of_the_trace_itself_need_no_wall_clock(warehouse: Warehouse) ->
     assert (row["matched_by"], row["energy_mj"]) == ("own", pytest.approx(200 * 10 * 1000))
 
 
+@pytest.mark.thorough
 def test_many_samples_and_windows_stay_cheap(warehouse: Warehouse) -> None:
     warehouse.query("DELETE FROM power_samples", write=True)
     sql = f"""
@@ -291,6 +292,7 @@ def test_ingested_log_meets_its_trace(tmp_path: Path, warehouse: Warehouse) -> N
     assert (row["log"], row["energy_mj"]) == ("power", pytest.approx(2000 * 1000))
 
 
+@pytest.mark.thorough
 def test_views_read_only_the_launches_of_their_trace(warehouse: Warehouse) -> None:
     from tests.warehouse.test_views import rows_read
 

@@ -14,6 +14,7 @@ import pytest
 import kerneldb
 from kerneldb.api import Database, IngestOptions
 from kerneldb.errors import NotATraceError, UnreadableTraceError
+from kerneldb.warehouse import session
 from tests.ingest.traces import BASE_NS, Trace, kineto
 
 Row = dict[str, Any]
@@ -72,6 +73,27 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def finished(folder: Path) -> Path:
+    """A whole recording, to be changed."""
+    return finish(folder)
+
+
+@pytest.fixture(scope="module")
+def taken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a whole recording, `mine`, and a database that has read it. To copy, or to read."""
+    made = tmp_path_factory.mktemp("taken")
+    (made / "mine").mkdir()
+    kerneldb.open(made / "k.duckdb").ingest(finish(made / "mine"))
+    session.release_all()
+    return made
+
+
+@pytest.fixture
+def ingested(taken: Path) -> Database:
+    """That database, to be read."""
+    return kerneldb.open(taken / "k.duckdb")
+
+
+def finish(folder: Path) -> Path:
     """Prefill and decode, decode under CUDA graphs too, readings, and an Execution Trace."""
     parts = [part(folder, "prefill"), part(folder, "decode"), part(folder, "decode", "cuda_graph")]
     parts[0]["trace"]["execution_trace"] = "prefill.et.json.gz"
@@ -102,23 +124,21 @@ def rows(database: Database, sql: str) -> list[Row]:
     return found
 
 
-def test_every_trace_is_named_and_noted(finished: Path, database: Database) -> None:
-    database.ingest(finished)
-    traces = {row["trace"]: row for row in database.traces().rows()}
+def test_every_trace_is_named_and_noted(ingested: Database) -> None:
+    traces = {row["trace"]: row for row in ingested.traces().rows()}
     assert list(traces) == ["mine-prefill", "mine-decode", "mine-decode-cuda-graph"]
     one = traces["mine-decode-cuda-graph"]
     assert (one["run"], one["label"], one["default_phase"], one["source"]) == ("mine", "a label", "decode", "pytorch")
     assert one["tags"] == {
         "precision": "float16", "batch": "1", "stage": "decode", "mode": "cuda_graph",
     }  # fmt: skip
-    kernels = rows(database, "SELECT trace, name, phase FROM kernels ORDER BY name")
+    kernels = rows(ingested, "SELECT trace, name, phase FROM kernels ORDER BY name")
     assert kernels[0] == {"trace": "mine-decode-cuda-graph", "name": "kernel_decode_cuda_graph", "phase": "decode"}
 
 
-def test_measurements_belong_to_the_trace_of_their_stage(finished: Path, database: Database) -> None:
-    database.ingest(finished)
+def test_measurements_belong_to_the_trace_of_their_stage(ingested: Database) -> None:
     found = rows(
-        database,
+        ingested,
         "SELECT t.name, m.* FROM measurements AS m JOIN traces AS t USING (trace_id) "
         "WHERE t.name = 'mine-decode' ORDER BY quantity, repetition",
     )
@@ -134,19 +154,17 @@ def test_measurements_belong_to_the_trace_of_their_stage(finished: Path, databas
     assert (found[-1]["low"], found[-1]["high"], found[-1]["n"]) == (1.9e6, 2.1e6, 12)
 
 
-def test_measured_stages_can_be_closed(finished: Path, database: Database) -> None:
-    database.ingest(finished)
-    stages = rows(database, "SELECT trace, stage, mode, wall_ns, busy_ns FROM closure_stages ORDER BY trace")
+def test_measured_stages_can_be_closed(ingested: Database) -> None:
+    stages = rows(ingested, "SELECT trace, stage, mode, wall_ns, busy_ns FROM closure_stages ORDER BY trace")
     assert stages[0] == {
         "trace": "mine-decode", "stage": "decode", "mode": "eager", "wall_ns": 2e6, "busy_ns": 1.5e6,
     }  # fmt: skip
     assert len(stages) == 3
 
 
-def test_readings_that_count_are_aligned_with_their_trace(finished: Path, database: Database) -> None:
-    database.ingest(finished)
+def test_readings_that_count_are_aligned_with_their_trace(ingested: Database) -> None:
     found = rows(
-        database,
+        ingested,
         "SELECT t.name AS trace, p.stage, p.source, p.device, p.gpu, p.power_w, p.energy_mj, "
         "p.epoch_ns - t.base_ns - p.ts_ns AS off "
         "FROM power_samples AS p JOIN traces AS t USING (trace_id) ORDER BY epoch_ns",
@@ -159,10 +177,9 @@ def test_readings_that_count_are_aligned_with_their_trace(finished: Path, databa
     ]
 
 
-def test_the_files_of_a_recording_are_listed(finished: Path, database: Database) -> None:
-    database.ingest(finished)
+def test_the_files_of_a_recording_are_listed(ingested: Database) -> None:
     found = rows(
-        database,
+        ingested,
         "SELECT f.role, f.path FROM trace_files AS f JOIN traces AS t USING (trace_id) "
         "WHERE t.name = 'mine-prefill' ORDER BY file_index",
     )
@@ -171,8 +188,8 @@ def test_the_files_of_a_recording_are_listed(finished: Path, database: Database)
     ]  # fmt: skip
 
 
-def test_again_nothing_changes_and_replace_doubles_nothing(finished: Path, database: Database) -> None:
-    database.ingest(finished)
+def test_again_nothing_changes_and_replace_doubles_nothing(taken: Path, tmp_path: Path) -> None:
+    database, finished = kerneldb.open(shutil.copy(taken / "k.duckdb", tmp_path)), taken / "mine"
     counted = "SELECT (SELECT count(*) FROM measurements) AS m, (SELECT count(*) FROM power_samples) AS p"
     before = rows(database, counted)
     assert [one.status for one in database.ingest(finished)] == ["unchanged"] * 3

@@ -18,12 +18,22 @@ from click.testing import CliRunner
 import kerneldb
 from kerneldb.cli import cli
 from kerneldb.errors import NotATraceError
-from kerneldb.replay.recording import bundle, launch
+from kerneldb.replay.recording import bundle, launch, recorder
 from kerneldb.replay.recording.__main__ import main
 from kerneldb.replay.recording.errors import RecordError
 from kerneldb.replay.recording.settings import Settings
 from tests.recording.conftest import tiny
 
+SCRIPT = "import sys, torch\nprint('said', sys.argv[1:])\ntorch.ones(2).add(1)\n"
+BRIEF = ["--device", "cpu", "--seconds", "0.1"]
+WAITING = """
+import json, pathlib, time, torch
+parts = json.loads(pathlib.Path("mine/bundle.json").read_text())["parts"]
+while "measurements" in parts[0] and not pathlib.Path("go-on").exists():
+    time.sleep(0.02)
+torch.ones(2).add(1)
+"""
+"""Waits once it has been measured."""
 TINY = ["--tiny", "--device", "cpu", "--prompt", "8", "--new-tokens", "2", "--seconds", "0.3", "--iterations", "1"]
 MODULE = [sys.executable, "-m", "kerneldb.replay.recording"]
 
@@ -63,7 +73,20 @@ def test_wrong_calls(here: Path, arguments: list[str], code: int, message: str) 
     assert list(here.iterdir()) == []
 
 
+@pytest.fixture
+def without_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that records finds none of the packages that read and store traces."""
+    script = (
+        "import sys\n"
+        "for name in ('duckdb', 'polars', 'click', 'pyarrow', 'msgspec'): sys.modules[name] = None\n"
+        "from kerneldb.replay.recording.__main__ import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    monkeypatch.setattr(launch, "WORKER", (sys.executable, "-c", script, "--job"))
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_libraries")
 def test_a_model_is_recorded_and_ingested(here: Path) -> None:
     given = ["record", "gpt2", *TINY, "--json", "--import", "tests.recording.fake_meter", "--output", "mine"]
     done = CliRunner().invoke(cli, given)
@@ -83,17 +106,19 @@ def test_a_model_is_recorded_and_ingested(here: Path) -> None:
     assert "--resume goes on with it" in again.stderr
 
 
-@pytest.mark.slow
-def test_a_trace_alone_is_written_and_not_ingested_by_a_process_without_duckdb_and_polars(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = (
-        "import sys\n"
-        "for name in ('duckdb', 'polars', 'click', 'pyarrow', 'msgspec'): sys.modules[name] = None\n"
-        "from kerneldb.replay.recording.__main__ import main\n"
-        "sys.exit(main(sys.argv[1:]))\n"
-    )
-    monkeypatch.setattr(launch, "WORKER", (sys.executable, "-c", script, "--job"))
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recordings need no process of their own, which would import PyTorch again."""
+
+    def run(settings: Settings, folder: Path, *, resume: bool, listen: launch.Listener) -> bool:
+        recorder.record(settings, folder, resume=resume, listen=listen)
+        return True
+
+    monkeypatch.setattr(launch, "run", run)
+
+
+@pytest.mark.usefixtures("no_meter", "in_this_process")
+def test_a_trace_alone_is_written_and_not_ingested(here: Path) -> None:
     given = ["record", "gpt2", *TINY, "--trace-only", "--output", "mine", "--stages", "prefill"]
     done = CliRunner().invoke(cli, given)
     assert done.exit_code == 0, done.stderr
@@ -102,12 +127,12 @@ def test_a_trace_alone_is_written_and_not_ingested_by_a_process_without_duckdb_a
     assert (here / "mine" / "prefill.pt.trace.json.gz").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_libraries")
 def test_a_script_prints_to_stderr(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (here / "job.py").write_text("import sys, torch\nprint('said', sys.argv[1:])\ntorch.ones(2).add(1)\n")
-    done = CliRunner().invoke(
-        cli, ["record", "--script", "job.py", "--device", "cpu", "--seconds", "0.1", "--json", "--", "--key", "v"]
-    )
+    (here / "job.py").write_text(SCRIPT)
+    done = CliRunner().invoke(cli, ["record", "--script", "job.py", *BRIEF, "--json", "--", "--key", "v"])
     assert done.exit_code == 0, done.stderr
     assert [row["stage"] for row in json.loads(done.stdout)] == ["script"]
     captured = capfd.readouterr()
@@ -118,6 +143,7 @@ def test_a_script_prints_to_stderr(here: Path, capfd: pytest.CaptureFixture[str]
     assert "--key" not in (here / "job" / "bundle.json").read_text()
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_no_gpu_is_told_with_its_remedy(here: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
@@ -127,9 +153,12 @@ def test_no_gpu_is_told_with_its_remedy(here: Path) -> None:
     assert list(here.iterdir()) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_killed_recording_goes_on(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = [*MODULE, "gpt2", *TINY, "--output", "mine"]
+    (here / "job.py").write_text(WAITING)
+    given = [*BRIEF, "--iterations", "1", "--output", "mine"]
+    command = [*MODULE, *given, "--script", "job.py"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
         until = time.monotonic() + 180
         while time.monotonic() < until:
@@ -140,19 +169,22 @@ def test_a_killed_recording_goes_on(here: Path, capsys: pytest.CaptureFixture[st
     measured = bundle.read(here / "mine")["parts"][0]["measurements"]
     with pytest.raises(NotATraceError, match="without a finished stage"):
         kerneldb.open("k.duckdb").ingest("mine")
+    (here / "go-on").touch()
     with mock.patch.dict(os.environ):
-        assert main([*command[len(MODULE) :], "--resume"]) == 0
+        assert main([*given, "--resume", "--script", "job.py"]) == 0
     assert bundle.read(here / "mine")["parts"][0]["measurements"] == measured
-    assert [one.status for one in kerneldb.open("k.duckdb").ingest("mine")] == ["ingested", "ingested"]
-    assert "decode" in capsys.readouterr().out
+    assert [one.status for one in kerneldb.open("k.duckdb").ingest("mine")] == ["ingested"]
+    assert "script" in capsys.readouterr().out
 
 
 @pytest.mark.slow
 def test_ctrl_c_leaves_a_recording_that_goes_on(here: Path) -> None:
-    command = [sys.executable, "-m", "kerneldb", "record", "gpt2", *TINY[:-4], "--seconds", "60", "--output", "mine"]
+    (here / "job.py").write_text("import torch\ntorch.ones(2).add(1)\n")
+    given = ["--device", "cpu", "--seconds", "60", "--output", "mine", "--script", "job.py"]
+    command = [sys.executable, "-m", "kerneldb", "record", *given]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stderr is not None
-        assert process.stderr.readline() == "[1/4] measuring prefill (eager)\n"
+        assert process.stderr.readline() == "[1/2] measuring script (eager)\n"
         os.killpg(process.pid, signal.SIGINT)
         process.wait(120)
         rest = process.stderr.read()

@@ -120,6 +120,7 @@ def test_sources_of_kernels_are_kept_and_binaries_are_not(tmp_path: Path) -> Non
     assert (tmp_path / "triton/inductor/ab/cab.py").read_text() == "inductor/ab/cab.py"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a compiler for TorchInductor")
 def test_compiled_code_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_meter: None) -> None:

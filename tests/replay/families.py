@@ -102,7 +102,6 @@ BLOOM = {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "n_layer": 2, "n_head":
 GPT2 = {"vocab_size": VOCABULARY, "n_embd": WIDTH, "n_layer": 2, "n_head": 4, "n_positions": 32, **SPECIAL}
 T5 = {"vocab_size": VOCABULARY, "d_model": WIDTH, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4,
       "decoder_start_token_id": 0}  # fmt: skip
-OPT = {**TEXT, "ffn_dim": 48, "word_embed_proj_dim": WIDTH, "max_position_embeddings": 32, **SPECIAL}
 WHISPER = {
     "vocab_size": VOCABULARY, "d_model": WIDTH, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 4,
     "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "num_mel_bins": 8,
@@ -137,10 +136,6 @@ FAMILIES = (
     Family("whisper", "WhisperForConditionalGeneration", "WhisperConfig", WHISPER, speech),
     Family("mamba", "MambaForCausalLM", "MambaConfig", MAMBA, causal, "adamw-loop"),
     Family("qwen2", "Qwen2ForCausalLM", "Qwen2Config", DECODER, padded, "adamw-clip"),
-    Family("gemma", "GemmaForCausalLM", "GemmaConfig", {**DECODER, "head_dim": 8}, causal),
-    Family("opt", "OPTForCausalLM", "OPTConfig", OPT, padded, "adamw-fused"),
-    Family("distilbert", "DistilBertForSequenceClassification", "DistilBertConfig",
-           {"vocab_size": VOCABULARY, "dim": WIDTH, "n_layers": 2, "n_heads": 4, "hidden_dim": 48}, classified),
     Family("xlnet", "XLNetForSequenceClassification", "XLNetConfig", XLNET, classified),
     Family("deberta-v2", "DebertaV2ForSequenceClassification", "DebertaV2Config", DEBERTA, classified, "sgd"),
     Family("swin", "SwinForImageClassification", "SwinConfig", SWIN, image, "adamw-fused"),

@@ -15,6 +15,8 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 
+FEW = ("gpt2", "t5", "mixtral", "resnet")
+"""A decoder, an encoder with a decoder, experts and convolutions, with three optimizers; the others when all run."""
 GATE = 0.999
 MISSES_SHOWN = 30
 
@@ -27,11 +29,15 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[regression.Job]]:
+@pytest.fixture(scope="module", params=["few", pytest.param("others", marks=pytest.mark.thorough)])
+def results(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[regression.Job]]:
     folder = tmp_path_factory.mktemp("families")
     found: dict[str, list[regression.Job]] = {}
     for family in families.FAMILIES:
+        if (family.name in FEW) is not (request.param == "few"):
+            continue
         jobs = regression.jobs_of(*families.record(family, folder))
         regression.rerun(jobs, folder)
         found[family.name] = jobs
@@ -50,7 +56,7 @@ def total(results: dict[str, list[regression.Job]]) -> Tally:
 
 
 def test_enough_was_recorded(results: dict[str, list[regression.Job]]) -> None:
-    assert len(results) >= 10
+    assert len(results) in {len(FEW), len(families.FAMILIES) - len(FEW)}
     assert all(regression.tally(name, jobs).total > 500 for name, jobs in results.items()), table(results)
     unknown = {job.spec.call.op for jobs in results.values() for job in jobs if not job.executed}
     assert unknown <= set(BARE_NAMES), "calls without a schema in the Execution Trace"
@@ -76,5 +82,5 @@ def test_reruns_make_the_same_child_calls(results: dict[str, list[regression.Job
 def test_tensor_lists_have_the_dtypes_of_the_execution_trace(results: dict[str, list[regression.Job]]) -> None:
     listed = [job for jobs in results.values() for job in jobs if "TensorList" in (job.spec.call.input_dtypes or "")]
     wrong = [str(job.spec.call) for job in listed if not job.same_list_dtypes]
-    assert len(listed) > 100
+    assert len(listed) > 20, [str(job.spec.call) for job in listed]
     assert wrong == []

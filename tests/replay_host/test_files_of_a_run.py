@@ -53,9 +53,7 @@ def total(database: kerneldb.Database, **wanted: Any) -> tuple[int, int, int]:
     ("traces", "expected"),
     [
         (("sqlite",), (3, 12, 3_000)),
-        (("printed",), (3, 12, 3_000)),
         (("sqlite", "printed"), (3, 12, 3_000)),
-        (("rank0", "rank1"), (3, 18, 4_500)),
         ((), (3, 30, 7_500)),
         (("counted",), (1, 3, 750)),
     ],

@@ -36,21 +36,26 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> kerneldb.Database:
     return opened
 
 
+@pytest.fixture(scope="module")
+def decoder(database: kerneldb.Database) -> planning.Planned:
+    """The plan of one trace."""
+    return database.plan_replay(Request(traces=("decoder-h200",)))
+
+
 def run(database: kerneldb.Database, *arguments: str) -> Result:
     return CliRunner().invoke(cli, ["--db", str(database.path), "replay", *arguments])
 
 
-def test_a_plan_covers_every_launch_of_an_eager_trace(database: kerneldb.Database) -> None:
-    planned = database.plan_replay(Request(traces=("decoder-h200",)))
-    launches = sum(kernel.launches for item in planned.plan.items for kernel in item.kernels)
-    assert launches == 2458
-    assert len({item.id for item in planned.plan.items}) == len(planned.plan.items)
-    assert all(item.spec is not None for item in planned.plan.items if item.route == "aten")
+def test_a_plan_covers_every_launch_of_an_eager_trace(decoder: planning.Planned) -> None:
+    items = decoder.plan.items
+    assert sum(kernel.launches for item in items for kernel in item.kernels) == 2458
+    assert len({item.id for item in items}) == len(items)
+    assert all(item.spec is not None for item in items if item.route == "aten")
+    assert decoder.plan.notes["vendor"] == "NVIDIA"
 
 
-def test_kernels_of_a_call_stand_in_launch_order(database: kerneldb.Database) -> None:
-    items = database.plan_replay(Request(traces=("decoder-h200",))).plan.items
-    split = next(item for item in items if any("splitKreduce" in kernel.name for kernel in item.kernels))
+def test_kernels_of_a_call_stand_in_launch_order(decoder: planning.Planned) -> None:
+    split = next(item for item in decoder.plan.items if any("splitKreduce" in kernel.name for kernel in item.kernels))
     assert [kernel.ordinal for kernel in split.kernels] == list(range(len(split.kernels)))
     assert "splitKreduce" in split.kernels[-1].name
 
@@ -71,8 +76,8 @@ def test_graph_launches_inherit_the_calls_of_those_without_a_graph(database: ker
     assert all("no source of" in line["reason"] for line in lines if line["route"] == "triton")
 
 
-def test_top_and_share_of_time_choose_signatures(database: kerneldb.Database) -> None:
-    whole = database.plan_replay(Request(traces=("decoder-h200",))).routes.num_rows
+def test_top_and_share_of_time_choose_signatures(database: kerneldb.Database, decoder: planning.Planned) -> None:
+    whole = decoder.routes.num_rows
     assert database.plan_replay(Request(traces=("decoder-h200",), top=3)).routes.num_rows == 3
     half = database.plan_replay(Request(traces=("decoder-h200",), until_share=0.5)).routes
     assert 0 < half.num_rows < whole
@@ -120,38 +125,72 @@ def test_a_cluster_that_is_not_there_leaves_nothing_to_resume(
     assert "no replay to resume" in run(database, "--resume", "--device", "cpu").stderr
 
 
+def interrupt(_: object, event: Mapping[str, object]) -> None:
+    """Ctrl-C while the command tells of the first result, and not while it waits for one."""
+    if event["event"] == "progress":
+        raise KeyboardInterrupt
+
+
+def replayed(database: kerneldb.Database) -> int:
+    """How many calls have run."""
+    (row,) = database.sql("SELECT count(*) AS n FROM replay_calls WHERE status = 'ok'").rows()
+    return int(row["n"])
+
+
 @needs_torch
 @pytest.mark.slow
-def test_a_run_on_the_cpu_is_written_back(database: kerneldb.Database) -> None:
-    result = run(database, "--trace", "stacks-memory-h200", "--device", "cpu", "--no-energy", "--json")
-    assert result.exit_code == 0, result.stderr
-    rows = json.loads(result.stdout)
-    assert rows[-1]["category"] == "TOTAL"
-    assert rows[-1]["launches"] == 23
-    assert "no energy: not asked for" in result.stderr
-    assert database.sql("SELECT energy_reason FROM replay_runs").rows() == [{"energy_reason": "not asked for"}]
+def test_a_run_stopped_twice_is_written_back_at_each_step(
+    database: kerneldb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it began by the time limit, then by Ctrl-C at the first result; resumed, it ends with all results."""
+    on_cpu, before = ("--device", "cpu", "--no-energy"), replayed(database)
+    late = run(database, "--trace", "stacks-memory-h200", *on_cpu, "--limit-seconds", "0")
+    assert late.exit_code == 0, late.stderr
+    assert "--resume --device cpu" in late.stderr
+    with monkeypatch.context() as patched:
+        patched.setattr(importlib.import_module("kerneldb.cli.replay")._Teller, "hear", interrupt)
+        stopped = run(database, "--resume", *on_cpu)
+    assert stopped.exit_code == 130
+    assert "go on with: kerneldb replay --resume --device cpu" in stopped.stderr
+    assert replayed(database) > before
+    done = run(database, "--resume", *on_cpu, "--json")
+    assert done.exit_code == 0, done.stderr
+    assert "no energy: not asked for" in done.stderr
+    total = json.loads(done.stdout)[-1]
+    assert (total["category"], total["launches"]) == ("TOTAL", 23)
+    (last,) = database.sql("SELECT run_id, energy_reason FROM replay_runs ORDER BY started DESC LIMIT 1").rows()
+    assert last["energy_reason"] == "not asked for"
     graded = database.sql("SELECT grade, count(*) AS n FROM replay_calls GROUP BY grade").rows()
     assert {row["grade"]: row["n"] for row in graded}.get("L0", 0) > 0
-    unexplained = database.sql("SELECT count(*) AS n FROM replays WHERE grade <> 'L0' AND reason IS NULL").rows()
+    mine = f"SELECT count(*) AS n FROM replays WHERE run_id = '{last['run_id']}'"
+    unexplained = database.sql(f"{mine} AND grade <> 'L0' AND reason IS NULL").rows()
     assert unexplained[0]["n"] == 0
     seen = database.sql("SELECT count(*) AS n FROM kernels WHERE replay_grade = 'L4'").rows()
     assert seen[0]["n"] > 0
     assert not list(database.path.parent.glob("*.replay*"))
 
 
-@needs_torch
-@pytest.mark.slow
 def test_a_journal_made_elsewhere_is_committed(database: kerneldb.Database, tmp_path: Path) -> None:
     from kerneldb.replay import supervisor
     from kerneldb.replay.options import Options
 
     planned, journal = tmp_path / "p.plan", tmp_path / "p.journal"
     assert run(database, "--signature", "", "--top", "2", "--write-plan", str(planned)).exit_code == 0
-    supervisor.run(planned, journal, Options(device="cpu", runs=6, energy=False))
+    worker = (sys.executable, str(ROOT / "tests" / "replay_worker" / "fake_worker.py"), str(tmp_path))
+    supervisor.run(planned, journal, Options(device="cpu", energy=False), worker=worker)
     result = run(database, "--write-plan", str(planned), "--read-journal", str(journal), "--json")
     assert result.exit_code == 0, result.stderr
     launches = sum(kernel.launches for item in plan.read(planned).items for kernel in item.kernels)
     assert json.loads(result.stdout)[-1]["launches"] == launches
+
+
+@pytest.fixture(scope="module")
+def weighed(database: kerneldb.Database, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The plan of a replay with energies, which the database has read twice: a second time replaces the first."""
+    planned, journal = journal_with_energy(database, tmp_path_factory.mktemp("weighed"))
+    for _ in range(2):
+        assert database.read_journal(planned, journal) == "energyrun"
+    return planned
 
 
 def journal_with_energy(database: kerneldb.Database, folder: Path) -> tuple[Path, Path]:
@@ -185,10 +224,8 @@ def journal_with_energy(database: kerneldb.Database, folder: Path) -> tuple[Path
     return folder / "e.plan", folder / "e.journal"
 
 
-def test_energies_are_stored_with_their_errors(database: kerneldb.Database, tmp_path: Path) -> None:
-    planned, journal = journal_with_energy(database, tmp_path)
-    for _ in range(2):  # a second time replaces the first
-        assert database.read_journal(planned, journal) == "energyrun"
+@pytest.mark.usefixtures("weighed")
+def test_energies_are_stored_with_their_errors(database: kerneldb.Database) -> None:
     run_row = database.sql("SELECT * FROM replay_runs WHERE run_id = 'energyrun'").rows()[0]
     assert (run_row["meter"], run_row["meter_period_ms"], run_row["gap_power_w"]) == ("nvml", 100.0, 126.9)
     assert run_row["gap_power_error_w"] == pytest.approx(0.392)
@@ -209,8 +246,8 @@ def test_energies_are_stored_with_their_errors(database: kerneldb.Database, tmp_
     ]  # fmt: skip
 
 
-def test_kernels_are_selected_by_their_energy(database: kerneldb.Database, tmp_path: Path) -> None:
-    database.read_journal(*journal_with_energy(database, tmp_path))
+@pytest.mark.usefixtures("weighed")
+def test_kernels_are_selected_by_their_energy(database: kerneldb.Database) -> None:
     result = CliRunner().invoke(cli, ["--db", str(database.path), "top", "--where", "energy_mj > 5", "--json"])
     assert result.exit_code == 0, result.stderr
     assert sum(row["n"] for row in json.loads(result.stdout)) > 0
@@ -218,11 +255,10 @@ def test_kernels_are_selected_by_their_energy(database: kerneldb.Database, tmp_p
     assert json.loads(none.stdout) == []
 
 
-def test_results_sum_energy_with_its_error(database: kerneldb.Database, tmp_path: Path) -> None:
-    planned, journal = journal_with_energy(database, tmp_path)
-    rows = database.replay_results(database.read_journal(planned, journal)).rows()
+def test_results_sum_energy_with_its_error(database: kerneldb.Database, weighed: Path) -> None:
+    rows = database.replay_results("energyrun").rows()
     total = rows[-1]
-    items = plan.read(planned).items
+    items = plan.read(weighed).items
     launches = [max(kernel.launches for kernel in one.kernels) for one in items[:-1]]
     assert total["energy_mj"] == pytest.approx(8.0 * sum(launches), rel=0.01)
     quadrature = sum((0.1 * n) ** 2 for n in launches) ** 0.5
@@ -236,6 +272,7 @@ def test_results_sum_energy_with_its_error(database: kerneldb.Database, tmp_path
 
 @needs_torch
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_run_on_the_cpu_is_weighed_where_there_is_a_meter(database: kerneldb.Database) -> None:
     arguments = ("--trace", "stacks-memory-h200", "--device", "cpu", "--top", "2", "--energy-seconds", "11")
     done = run(database, *arguments, "--import", "tests.energy.process_meter", "--json")
@@ -247,53 +284,3 @@ def test_a_run_on_the_cpu_is_weighed_where_there_is_a_meter(database: kerneldb.D
     calls = database.sql(f"SELECT * FROM replay_calls WHERE run_id = '{last['run_id']}' AND status = 'ok'").rows()
     assert any(row["energy_power_w"] for row in calls)
     assert all((row["energy_mj"] is None) == (row["energy_reason"] is not None) for row in calls)
-
-
-def test_a_plan_says_whose_gpu_it_is_for(database: kerneldb.Database) -> None:
-    assert database.plan_replay(Request(traces=("decoder-h200",))).plan.notes["vendor"] == "NVIDIA"
-
-
-@needs_torch
-@pytest.mark.slow
-def test_a_run_stopped_before_it_began_leaves_nothing_broken(database: kerneldb.Database) -> None:
-    stopped = run(
-        database,
-        "--trace",
-        "stacks-memory-h200",
-        "--top",
-        "1",
-        "--device",
-        "cpu",
-        "--limit-seconds",
-        "0",
-        "--no-energy",
-    )
-    assert stopped.exit_code == 0, stopped.stderr
-    assert "--resume --device cpu" in stopped.stderr
-    resumed = run(database, "--resume", "--device", "cpu", "--no-energy", "--json")
-    assert resumed.exit_code == 0, resumed.stderr
-    assert json.loads(resumed.stdout)[-1]["launches"] > 0
-
-
-@needs_torch
-@pytest.mark.slow
-def test_ctrl_c_at_any_moment_keeps_what_was_replayed(
-    database: kerneldb.Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Here it comes while the command tells of the first result, and not while it waits for one."""
-
-    def interrupt(_: object, event: Mapping[str, object]) -> None:
-        if event["event"] == "progress":
-            raise KeyboardInterrupt
-
-    command = importlib.import_module("kerneldb.cli.replay")
-    monkeypatch.setattr(command._Teller, "hear", interrupt)
-    before = database.sql("SELECT count(*) AS n FROM replay_calls WHERE status = 'ok'").rows()[0]["n"]
-    stopped = run(database, "--trace", "stacks-memory-h200", "--top", "2", "--device", "cpu", "--no-energy")
-    assert stopped.exit_code == 130
-    assert "go on with: kerneldb replay --resume --device cpu" in stopped.stderr
-    assert database.sql("SELECT count(*) AS n FROM replay_calls WHERE status = 'ok'").rows()[0]["n"] > before
-    monkeypatch.undo()
-    resumed = run(database, "--resume", "--device", "cpu", "--no-energy")
-    assert resumed.exit_code == 0, resumed.stderr
-    assert "done" in resumed.stderr

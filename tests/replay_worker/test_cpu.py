@@ -35,6 +35,14 @@ CALLS = {
 }  # fmt: skip
 
 
+BREAKING = ("--import", "tests.replay_worker.breaking")
+
+
+def breaking(name: str) -> Item:
+    """An operator of breaking.py."""
+    return item(name, "aten", spec(f"kerneldb_test::{name}", tensor([4])))
+
+
 def replay(folder: Path, *items: Item, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     path = write(folder / "plan.jsonl", *items)
     given = ["--journal", str(folder / "journal.jsonl"), "--device", "cpu", "--runs", "6", "--no-energy", *options]
@@ -64,7 +72,8 @@ class Replayed:
     found: dict[str, CallResult]
 
 
-EXPECTED = dict.fromkeys([*CALLS, "index", "copy"], "L0") | {"dims": "L1", "op": "L3", "wrong": "L4", "none": "L4"}
+FAILED = dict.fromkeys(("wrong", "none", "exhaust"), "L4")
+EXPECTED = dict.fromkeys([*CALLS, "index", "copy"], "L0") | {"dims": "L1", "op": "L3"} | FAILED
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +88,8 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> Replayed:
         "none": CallSpec(OpCall("mine::op", "[]", "[]", "[]")),
     }
     items = [item(name, "aten", call) for name, call in calls.items()]
-    done = replay(folder, *items, item("copy", "memory", None, copy(4096)))
+    items += [breaking("exhaust"), item("copy", "memory", None, copy(4096))]
+    done = replay(folder, *items, options=BREAKING)
     assert done.returncode == 0, done.stderr
     return Replayed(folder, done, results(folder))
 
@@ -107,33 +117,36 @@ def test_another_operator_is_not_the_same(replayed: Replayed) -> None:
 
 def test_calls_that_cannot_run_have_their_reason(replayed: Replayed) -> None:
     found = replayed.found
-    assert {name for name, one in found.items() if one.status == "failed"} == {"wrong", "none"}
+    assert {name for name, one in found.items() if one.status == "failed"} == FAILED.keys()
     assert "mat1 and mat2 shapes cannot be multiplied" in str(found["wrong"].reason)
     assert found["none"].reason == "no such operator here: mine::op"
+    assert found["exhaust"].reason == "MemoryError"
 
 
+@pytest.mark.thorough
 def test_operators_that_break_their_worker_cost_one_item_each(tmp_path: Path) -> None:
-    broken = [item(name, "aten", spec(f"kerneldb_test::{name}", tensor([4]))) for name in ("kill", "hang", "exhaust")]
+    broken = [breaking(name) for name in ("kill", "hang")]
     items = [item("before", "aten", CALLS["mm"]), *broken, item("after", "aten", CALLS["add"])]
-    done = replay(tmp_path, *items, options=("--import", "tests.replay_worker.breaking", "--item-seconds", "6"))
+    done = replay(tmp_path, *items, options=(*BREAKING, "--item-seconds", "6"))
     assert done.returncode == 0, done.stderr
     found = results(tmp_path)
     assert {name: (one.grade, one.reason) for name, one in found.items() if name not in {"before", "after"}} == {
         "kill": ("L4", "worker killed by SIGKILL"),
         "hang": ("L4", "hung: silent for 6 s, killed"),
-        "exhaust": ("L4", "MemoryError"),
     }
     assert (found["before"].grade, found["after"].grade) == ("L0", "L0")
 
 
-def test_resume_runs_only_what_is_missing(replayed: Replayed, tmp_path: Path) -> None:
+def test_resume_begins_nothing_where_nothing_is_missing(replayed: Replayed, tmp_path: Path) -> None:
     shutil.copy(replayed.folder / "journal.jsonl", tmp_path)
-    done = replay(tmp_path, item("mm", "aten", CALLS["mm"]), item("sum", "aten", CALLS["add"]), options=("--resume",))
+    done = replay(tmp_path, item("mm", "aten", CALLS["mm"]), options=("--resume",))
     events = [json.loads(line) for line in done.stderr.splitlines()]
-    assert (events[0]["items"], events[0]["settled"]) == (1, len(EXPECTED))
-    assert set(results(tmp_path)) == {*replayed.found, "sum"}
+    assert (events[0]["items"], events[0]["settled"]) == (0, len(EXPECTED))
+    assert "ready" not in {event["event"] for event in events}
+    assert set(results(tmp_path)) == {*replayed.found}
 
 
+@pytest.mark.thorough
 def test_a_module_that_is_missing_is_named(tmp_path: Path) -> None:
     done = replay(tmp_path, item("mm", "aten", CALLS["mm"]), options=("--import", "no_such_module"))
     assert done.returncode == 1

@@ -73,6 +73,7 @@ def test_a_named_package_may_have_folders_in_several_places(hostile: Path, monke
         monkeypatch.delitem(sys.modules, name)
 
 
+@pytest.mark.thorough
 def test_a_worker_runs_no_file_of_the_current_folder(hostile: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     path = write(tmp_path / "plan", item("mm", "aten", spec("aten::mm", tensor([4, 4]), tensor([4, 4]))))

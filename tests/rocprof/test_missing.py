@@ -43,28 +43,40 @@ def test_a_counter_that_the_file_does_not_describe_has_its_number_as_name(tmp_pa
     assert reports["value of a counter that the file does not describe, named by its number"] == 2
 
 
-def test_any_table_but_that_of_launches_may_be_missing(tmp_path: Path) -> None:
-    """What it would have told is NULL; what is left goes into the database."""
-    missing = [name for name in TABLES if name != "rocpd_kernel_dispatch"]
-    for table in missing:
-        with rocpd(with_counters(tmp_path / f"without_{table}.db")) as connection:
-            connection.execute(f'DROP TABLE "{table}_{GUID.replace("-", "_")}"')
+def without(path: Path, *tables: str, viewed: bool) -> Path:
+    """The two launches, with AMD's views or not, and without these tables."""
+    suffix = f"_{GUID.replace('-', '_')}"
+    with rocpd(with_counters(path)) as connection:
+        if viewed:
+            views(connection, [suffix])
+        for table in tables:
+            connection.execute(f'DROP TABLE "{table}{suffix}"')
+    return path
+
+
+OTHERS = [name for name in TABLES if name != "rocpd_kernel_dispatch"]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("tables", "viewed"), [(OTHERS, False), (OTHERS[::3], True)], ids=["all", "some, with views"])
+def test_any_table_but_that_of_launches_may_be_missing(tmp_path: Path, tables: list[str], viewed: bool) -> None:
+    """What it would have told is NULL; views of tables that are missing are none."""
+    found = {table: converted(without(tmp_path / f"{table}.db", table, viewed=viewed)) for table in tables}
+    took = {table: one.launches["duration_ns"].sort().to_list() for table, one in found.items()}
+    assert {table: one for table, one in took.items() if one != [10, 20, 30]} == {}
+
+
+def test_what_is_left_goes_into_the_database(tmp_path: Path) -> None:
+    few = ("rocpd_info_agent", "rocpd_info_kernel_symbol", "rocpd_string")
+    assert set(few) <= set(OTHERS)
+    for table in few:
+        without(tmp_path / f"without_{table}.db", table, viewed=False)
     database = kerneldb.open(tmp_path / "k.duckdb")
     outcomes = database.ingest(tmp_path)
-    assert {outcome.path.stem.removeprefix("without_") for outcome in outcomes} == set(missing)
+    assert {outcome.path.stem.removeprefix("without_") for outcome in outcomes} == set(few)
     assert {(outcome.status, outcome.launches) for outcome in outcomes} == {("ingested", 3)}
     sql = "SELECT trace_id, list(duration_ns ORDER BY duration_ns) AS took FROM launches GROUP BY 1"
-    assert [row["took"] for row in database.sql(sql).rows()] == [[10, 20, 30]] * len(missing)
-
-
-@pytest.mark.parametrize("table", [name for name in TABLES if name != "rocpd_kernel_dispatch"])
-def test_views_of_tables_that_are_missing_are_none(tmp_path: Path, table: str) -> None:
-    path = with_counters(tmp_path / "run.db")
-    suffix = f"_{GUID.replace('-', '_')}"
-    with rocpd(path) as connection:
-        views(connection, [suffix])
-        connection.execute(f'DROP TABLE "{table}{suffix}"')
-    assert converted(path).launches["duration_ns"].sort().to_list() == [10, 20, 30]
+    assert [row["took"] for row in database.sql(sql).rows()] == [[10, 20, 30]] * len(few)
 
 
 def test_virtual_tables_of_unknown_modules_are_none(tmp_path: Path) -> None:

@@ -19,11 +19,15 @@ OTHER_MD5 = "7d793037a0760186574b0282f2f435e7"
 START = 1_000_000_000_000
 
 
-@pytest.mark.parametrize("merged", [True, False], ids=["with views", "without views"])
 @pytest.mark.parametrize(
-    "guids",
-    [(GUID, MD5), (MD5, OTHER_MD5), (MD5,), (GUID.upper(),), ("first of the runs", "second of the runs")],
-    ids=["mixed", "md5", "one md5", "capitals", "told by metadata only"],
+    ("guids", "merged"),
+    [
+        *(((GUID, MD5), merged) for merged in (True, False)),
+        *((("first of the runs", "second of the runs"), merged) for merged in (True, False)),
+        ((MD5,), True),
+        ((MD5, OTHER_MD5), False),
+        ((GUID.upper(),), False),
+    ],
 )
 def test_guids_of_any_form_make_parts(tmp_path: Path, guids: tuple[str, ...], merged: bool) -> None:
     with rocpd(tmp_path / "run.db") as connection:

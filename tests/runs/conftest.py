@@ -8,13 +8,6 @@ import pytest
 
 import kerneldb
 from kerneldb.api import Database
-from tests.keeping import Keeper
-
-
-@pytest.fixture(autouse=True)
-def stays_open(files_stay_open: None, keeper: Keeper) -> None:
-    """Files are asked many questions here; they are opened once a test."""
-    keeper.keeping = True
 
 
 @pytest.fixture

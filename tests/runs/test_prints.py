@@ -11,7 +11,6 @@ import csv
 import dataclasses
 import gzip
 import io
-import itertools
 import json
 import random
 import re
@@ -24,6 +23,7 @@ import pytest
 
 import kerneldb
 from kerneldb.api import Database
+from tests.conftest import made_once
 from tests.ingest import traces
 from tests.nsys import exports
 from tests.rocprof import databases, formats
@@ -115,18 +115,30 @@ def test_the_prints_are_all_there() -> None:
     assert len(printed_by_nsys()) == 15
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_all_prints_of_one_capture_are_one_run(database: Database, tmp_path: Path, sqlite: Path, seed: int) -> None:
+@pytest.mark.parametrize("last", ["sqlite", pytest.param(None, marks=pytest.mark.thorough)])
+def test_all_prints_of_one_capture_are_one_run(
+    database: Database, tmp_path: Path, sqlite: Path, last: str | None
+) -> None:
+    """In any order; where the database comes last, all that answered until then must step back."""
     files = {**placed(tmp_path / "prints", printed_by_nsys()), "sqlite": sqlite}
-    order = random.Random(seed).sample(sorted(files), len(files))
-    database.ingest([files[word] for word in order])
+    order = random.Random(0).sample(sorted(files), len(files))
+    database.ingest([files[word] for word in order if word != last])
+    if last is not None:
+        database.ingest([files[last]])
     one_run(database, files)
     assert launched(database) == summed(database) == LAUNCHED
     copies = (len(exports.MEMORY), COPIED)
     assert launched(database, "kind <> 'kernel'") == summed(database, "kind <> 'kernel'") == copies
 
 
-@pytest.mark.parametrize("name", printed_by_nsys())
+def each_print() -> list[Any]:
+    """The names of the prints. One of few digits is in every run; tests beside have sums, and exact launches."""
+    telling = "microseconds_gputrace.csv"
+    others = [name for name in printed_by_nsys() if name != telling][::4]
+    return [telling, *(pytest.param(name, marks=pytest.mark.thorough) for name in others)]
+
+
+@pytest.mark.parametrize("name", each_print())
 def test_a_print_and_its_database_are_one_run(database: Database, tmp_path: Path, sqlite: Path, name: str) -> None:
     """The print came first: what answered until now must step back."""
     ((word, path),) = placed(tmp_path / "prints", {name: printed_by_nsys()[name]}).items()
@@ -174,7 +186,9 @@ def test_the_next_print_answers_when_the_best_is_gone(database: Database, tmp_pa
 
 def test_views_and_macros_of_one_name_agree(database: Database, tmp_path: Path, sqlite: Path) -> None:
     prints = placed(tmp_path / "prints", {"r23_cuda_gpu_trace.csv": printed_by_nsys()["r23_cuda_gpu_trace.csv"]})
-    database.ingest([sqlite, *prints.values()])
+    files = {**prints, "sqlite": sqlite}
+    asking.in_calls(database, files, files)
+    one_run(database, files)
     total = TOTAL + COPIED
     for name in ("categories", "top_kernels", "libraries", "families", "operations"):
         for source in (name, f"{name}('kernels')"):
@@ -201,7 +215,7 @@ def longer(one: exports.Kernel, by: int) -> exports.Kernel:
     return dataclasses.replace(one, duration=one.duration + by, start=one.start + by)
 
 
-@pytest.mark.parametrize(("same", "later_s"), [(0, 0), (0, 60), (1, 60)])
+@pytest.mark.parametrize(("same", "later_s"), [pytest.param(0, 0, marks=pytest.mark.thorough), (1, 60)])
 def test_another_capture_of_the_same_program_is_another_run(
     database: Database, tmp_path: Path, same: int, later_s: int
 ) -> None:
@@ -225,23 +239,22 @@ def test_prints_of_two_captures_find_their_own(database: Database, tmp_path: Pat
     assert launched(database) == (2 * len(again), TOTAL + sum(one.duration for one in again))
 
 
-@pytest.mark.parametrize("order", ["A B", "B A", "C A B", "A C B"])
-def test_windows_that_overlap_count_each_launch_once(database: Database, tmp_path: Path, order: str) -> None:
+def test_windows_that_overlap_count_each_launch_once(database: Database, tmp_path: Path) -> None:
     """Exports with `--ts-start` and the like: A and B share launches; C is between them."""
-    parts = {"A": exports.KERNELS[:6], "B": exports.KERNELS[3:], "C": exports.KERNELS[2:7]}
-    files = {word: renewed(tmp_path / word, parts[word]) for word in order.split()}
-    asking.in_calls(database, files, files)
-    assert asking.together(database, files, "run") == sets(order)
-    assert launched(database) == LAUNCHED
-    assert launched(database, "kind <> 'kernel'") == (len(exports.MEMORY), COPIED)
-
-
-def test_removing_one_of_overlapping_windows_keeps_what_the_other_holds(database: Database, tmp_path: Path) -> None:
-    parts = {"A": exports.KERNELS[:6], "B": exports.KERNELS[3:]}
+    parts = {"A": exports.KERNELS[:6], "C": exports.KERNELS[2:7], "B": exports.KERNELS[3:]}
     files = {word: renewed(tmp_path / word, part) for word, part in parts.items()}
     asking.in_calls(database, files, files)
-    database.remove(asking.facts(database, files)["A"]["name"])
+    assert asking.together(database, files, "run") == sets("A B C")
+    assert launched(database) == LAUNCHED
+    assert launched(database, "kind <> 'kernel'") == (len(exports.MEMORY), COPIED)
+    remove(database, files, "C")
+    assert launched(database) == LAUNCHED
+    remove(database, files, "A")
     assert launched(database) == (len(parts["B"]), sum(one.duration for one in parts["B"]))
+
+
+def remove(database: Database, files: Files, word: str) -> None:
+    database.remove(asking.facts(database, files)[word]["name"])
 
 
 def test_reports_of_one_name_in_folders_of_one_name_are_apart(database: Database, tmp_path: Path) -> None:
@@ -295,30 +308,39 @@ def counters(database: Database) -> dict[tuple[str, str], tuple[int, float]]:
     return {(row["name"], row["metric"]): (row["launches"], row["mean"]) for row in database.sql(sql)}
 
 
-def alone(tmp_path: Path, content: bytes) -> dict[tuple[str, str], tuple[int, float]]:
-    """What a print says where there is no other."""
-    tmp_path.mkdir()
-    (tmp_path / "alone.csv").write_bytes(content)
-    database = kerneldb.open(tmp_path / "alone.duckdb")
-    database.ingest([tmp_path / "alone.csv"])
-    return counters(database)
+Counters = dict[tuple[str, str], tuple[int, float]]
+Alone = Callable[[str], Counters]
 
 
-@pytest.mark.parametrize("order", [("C.raw", "C.details"), ("C.details", "C.raw")])
-def test_pages_of_one_report_are_one_run(database: Database, tmp_path: Path, order: tuple[str, ...]) -> None:
-    files = placed(tmp_path / "pages", {f"{name}.csv": page(name) for name in order})
+@pytest.fixture(scope="session")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Alone:
+    """What the counters of a page are where there is no other."""
+
+    def made(name: str) -> Counters:
+        def fill(path: Path) -> None:
+            (file,) = placed(tmp_path_factory.mktemp("alone"), {f"{name}.csv": page(name)}).values()
+            kerneldb.open(path).ingest([file])
+
+        return counters(kerneldb.open(made_once(tmp_path_factory, f"runs-{name}.duckdb", fill)))
+
+    return made
+
+
+def test_pages_of_one_report_are_one_run(database: Database, tmp_path: Path, alone: Alone) -> None:
+    files = placed(tmp_path / "pages", {f"{name}.csv": page(name) for name in ("C.details", "C.raw")})
     asking.in_calls(database, files, files)
     one_run(database, files)
     assert launched(database) == (2, 3456 + 4832)
-    found, raw, details = counters(database), *(alone(tmp_path / name, page(name)) for name in ("C.raw", "C.details"))
+    found, raw, details = counters(database), alone("C.raw"), alone("C.details")
     assert found.keys() == raw.keys() | details.keys()
     assert {n for n, _ in found.values()} == {1}
     assert {key: found[key] for key in raw} == raw
 
 
+@pytest.mark.thorough
 def test_all_prints_of_one_report_are_one_run(database: Database, tmp_path: Path) -> None:
     """Other locales, units, kinds of names, and details; no launch is there twice."""
-    names = ("C.details", "base.raw", "de_DE.raw", "all.details", "name.details", "base-function.raw", "C.raw")
+    names = ("C.details", "base.raw", "de_DE.raw", "all.details", "name.details", "base-function.raw")
     files = placed(tmp_path / "pages", {f"{name}.csv": page(name) for name in names})
     database.ingest([tmp_path / "pages"])
     one_run(database, files)
@@ -326,18 +348,15 @@ def test_all_prints_of_one_report_are_one_run(database: Database, tmp_path: Path
     assert {n for n, _ in counters(database).values()} == {1}
 
 
-@pytest.mark.parametrize("reverse", [True, False])
-def test_a_print_of_sections_without_durations_is_no_launch_more(
-    database: Database, tmp_path: Path, reverse: bool
-) -> None:
+def test_a_print_of_sections_without_durations_is_no_launch_more(database: Database, tmp_path: Path) -> None:
     contents = {"section.csv": sections("Occupancy", "Launch Statistics"), "C.raw.csv": page("C.raw")}
-    files = placed(tmp_path / "pages", dict(sorted(contents.items(), reverse=reverse)))
+    files = placed(tmp_path / "pages", contents)
     asking.in_calls(database, files, files)
     one_run(database, files)
     assert launched(database) == (2, 3456 + 4832)
 
 
-def test_sections_in_three_prints_make_one_launch(database: Database, tmp_path: Path) -> None:
+def test_sections_in_three_prints_make_one_launch(database: Database, tmp_path: Path, alone: Alone) -> None:
     """None of them holds all; what each alone holds is there."""
     parts = {
         "speed.csv": sections("GPU Speed Of Light Throughput"),
@@ -348,12 +367,10 @@ def test_sections_in_three_prints_make_one_launch(database: Database, tmp_path: 
     asking.in_calls(database, files, ("rest.csv", "memory.csv", "speed.csv"))
     one_run(database, files)
     assert launched(database) == (2, 3460 + 4830)
-    whole = alone(tmp_path / "whole", page("C.details"))
-    assert counters(database) == whole
+    assert counters(database) == alone("C.details")
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_the_finest_print_of_each_metric_answers(database: Database, tmp_path: Path, seed: int) -> None:
+def test_the_finest_print_of_each_metric_answers(database: Database, tmp_path: Path, alone: Alone) -> None:
     """No print is the best: one has durations in ns, one the rates, one all, but with three digits."""
     contents = {
         "times.csv": metrics(lambda name: name.startswith(("gpu__time", "launch__"))),
@@ -361,10 +378,10 @@ def test_the_finest_print_of_each_metric_answers(database: Database, tmp_path: P
         "details.csv": page("C.details"),
     }
     files = placed(tmp_path / "pages", contents)
-    asking.in_calls(database, files, random.Random(seed).sample(sorted(files), 3))
+    asking.in_calls(database, files, ("rates.csv", "details.csv", "times.csv"))
     one_run(database, files)
     assert launched(database) == (2, 3456 + 4832)
-    raw, found = alone(tmp_path / "raw", page("C.raw")), counters(database)
+    raw, found = alone("C.raw"), counters(database)
     assert {key: found[key] for key in raw} == raw
 
 
@@ -376,24 +393,38 @@ def other_times(name: str) -> bytes:
     return content
 
 
-def test_two_profilings_with_equal_process_ids_both_stay(database: Database, tmp_path: Path) -> None:
-    contents = {"A.raw.csv": page("C.raw"), "B.raw.csv": other_times("C.raw")}
+def test_two_profilings_with_equal_process_ids_both_stay_until_pages_find_their_own(
+    database: Database, tmp_path: Path
+) -> None:
+    contents = {
+        "A.raw.csv": page("C.raw"),
+        "B.raw.csv": other_times("C.raw"),
+        "A.details.csv": page("C.details"),
+        "B.details.csv": other_times("C.details"),
+    }
     files = placed(tmp_path / "pages", contents)
-    asking.in_calls(database, files, files)
-    own_runs(database, files)
+    first = {word: files[word] for word in ("A.raw.csv", "B.raw.csv")}
+    asking.in_calls(database, first, first)
+    own_runs(database, first)
     assert launched(database) == (4, 3456 + 4832 + 3610 + 4970)
+    asking.in_calls(database, files, ("A.details.csv", "B.details.csv"))
+    two_profilings(database, files)
 
 
-@pytest.mark.parametrize("order", ["A.raw B.raw A.details B.details", "A.details B.raw B.details A.raw"])
-def test_pages_of_two_profilings_find_their_own(database: Database, tmp_path: Path, order: str) -> None:
-    made = {"A": page, "B": other_times}
-    contents = {f"{word}.csv": made[word[0]](f"C.{word[2:]}") for word in order.split()}
-    files = placed(tmp_path / "pages", contents)
-    asking.in_calls(database, files, files)
+def two_profilings(database: Database, files: Files) -> None:
+    """The pages of A and B are two runs, and each launch is there once."""
     assert asking.together(database, files, "run") == sets("A.raw.csv A.details.csv", "B.raw.csv B.details.csv")
     assert launched(database) == (4, 3456 + 4832 + 3610 + 4970)
     durations = {value for (_, metric), value in counters(database).items() if metric == "gpu__time_duration.sum"}
     assert {n for n, _ in durations} == {2}
+
+
+@pytest.mark.thorough
+def test_pages_of_two_profilings_find_their_own(database: Database, tmp_path: Path) -> None:
+    order, made = ("A.details", "B.raw", "B.details", "A.raw"), {"A": page, "B": other_times}
+    files = placed(tmp_path / "pages", {f"{word}.csv": made[word[0]](f"C.{word[2:]}") for word in order})
+    asking.in_calls(database, files, files)
+    two_profilings(database, files)
 
 
 def test_reports_of_other_processes_stay(database: Database, tmp_path: Path) -> None:
@@ -425,7 +456,9 @@ SECOND = Kernel("second_kernel", (2048, 1, 1), (256, 1, 1), [901, 944, 913])
 RAN = (6, sum(FIRST.durations) + sum(SECOND.durations))
 
 
-@pytest.mark.parametrize("order", [*itertools.permutations(("db", "csv", "json"))])
+@pytest.mark.parametrize(
+    "order", [("csv", "json", "db"), pytest.param(("db", "json", "csv"), marks=pytest.mark.thorough)], ids="-".join
+)
 def test_formats_of_rocprofv3_are_one_run(database: Database, tmp_path: Path, order: tuple[str, ...]) -> None:
     for place in ("a", "b", "c"):
         (tmp_path / place).mkdir()
@@ -442,8 +475,8 @@ def test_formats_of_rocprofv3_are_one_run(database: Database, tmp_path: Path, or
     assert launched(database) == RAN
 
 
-@pytest.mark.parametrize("reverse", [True, False])
-def test_a_merged_database_and_one_of_its_parts(database: Database, tmp_path: Path, reverse: bool) -> None:
+@pytest.mark.thorough
+def test_a_merged_database_and_one_of_its_parts(database: Database, tmp_path: Path) -> None:
     other = "0000f2c4-8192-7151-8115-1151c0de0002"
     parts = {"part": [(databases.GUID, 100)], "merged": [(databases.GUID, 100), (other, 200)]}
     files = {}
@@ -457,7 +490,7 @@ def test_a_merged_database_and_one_of_its_parts(database: Database, tmp_path: Pa
                 kernel = dataclasses.replace(FIRST, durations=durations)
                 databases.fill(process, [kernel], 10**12 + 7_000 * process.pid)
             databases.views(connection, [process.suffix for process in made])
-    asking.in_calls(database, files, sorted(files, reverse=reverse))
+    asking.in_calls(database, files, ("part", "merged"))
     one_run(database, files)
     assert launched(database) == (6, 2 * sum(FIRST.durations) + 3 * (100 + 200))
 
@@ -479,11 +512,10 @@ def passes(out: Path, process: int, *names: str) -> Files:
     return files
 
 
-@pytest.mark.parametrize("reverse", [True, False])
-def test_passes_of_one_run_are_one_run(database: Database, tmp_path: Path, reverse: bool) -> None:
+def test_passes_of_one_run_are_one_run(database: Database, tmp_path: Path) -> None:
     """Each pass ran the same launches for other counters: three launches, each with both."""
     files = passes(tmp_path / "A" / "out", 4_700, "SQ_WAVES", "SQ_INSTS_VALU")
-    asking.in_calls(database, files, sorted(files, reverse=reverse))
+    asking.in_calls(database, files, ("A2", "A1"))
     assert asking.together(database, files, "run") == sets("A1 A2")
     assert launched(database)[0] == 3
     sql = "SELECT DISTINCT metric, launches FROM signature_counters ORDER BY metric"
@@ -520,21 +552,20 @@ def shuffled(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "traceEvents": events}
 
 
-@pytest.mark.parametrize("other", ["indented", "shuffled", "cut", "renamed"])
-def test_a_trace_that_was_saved_again_counts_once(database: Database, tmp_path: Path, other: str) -> None:
+@pytest.mark.thorough
+def test_a_trace_that_was_saved_again_counts_once(database: Database, tmp_path: Path) -> None:
+    """By a tool that indents, sorts and adds; by one that was stopped in the middle; and as it was."""
     content = recorded()
-    text = {
-        "indented": lambda: json.dumps(content, indent=1),
-        "shuffled": lambda: json.dumps(shuffled(content)),
-        "cut": lambda: (whole := json.dumps(shuffled(content)))[: len(whole) // 2],
-        "renamed": lambda: json.dumps({**content, "traceName": "/tmp/elsewhere.json", "note": "saved by a tool"}),  # noqa: S108
-    }[other]()
-    files = placed(tmp_path / "traces", {"A.json": json.dumps(content).encode(), "B.json": text.encode()})
-    asking.in_calls(database, files, ("B.json", "A.json"))
+    again = {**shuffled(content), "traceName": "/tmp/elsewhere.json", "note": "saved by a tool"}  # noqa: S108
+    whole = json.dumps(shuffled(content))
+    texts = {"cut": whole[: len(whole) // 2], "again": json.dumps(again, indent=1), "first": json.dumps(content)}
+    files = placed(tmp_path / "traces", {f"{word}.json": text.encode() for word, text in texts.items()})
+    asking.in_calls(database, files, files)
     one_run(database, files)
     assert launched(database) == ran(content)
 
 
+@pytest.mark.thorough
 def test_two_halves_of_a_trace_that_share_a_part(database: Database, tmp_path: Path) -> None:
     """A tool cut a trace that was too large in two, with some events in both."""
     content = recorded()

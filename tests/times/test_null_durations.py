@@ -78,6 +78,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made_once(tmp_path_factory, "null-durations.duckdb", make)
 
 
+@pytest.mark.thorough
 def test_every_view_and_macro(database: Path) -> None:
     with duckdb.connect(database, read_only=True) as con:
         views = [name for (name,) in con.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()]
@@ -93,6 +94,7 @@ def test_every_view_and_macro(database: Path) -> None:
             con.execute(f"FROM {name}('kernels')").fetchall()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command(database: Path, tmp_path: Path, command: str) -> None:
     with duckdb.connect(database, read_only=True) as con:

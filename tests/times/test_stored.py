@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 TABLES = ("launches", "ops", "api_calls", "ranges", "memory_events", "samples", "rollups", "ingest_reports", "traces")
 GIVEN = (
-    *(inputs.pytorch, inputs.nsys_sqlite, inputs.nsys_kern_exec_trace, inputs.ncu, inputs.rocpd_database),
-    *(inputs.rpd, inputs.nsys_sums, inputs.rocprof_sums),
+    *(inputs.pytorch, inputs.nsys_kern_exec_trace, inputs.ncu, inputs.rocpd_database, inputs.rpd, inputs.nsys_sums),
 )
 """A file of each kind of row that may be stored."""
 CHANGED = ("launches", "ops", "api_calls", "ranges", "rollups", "ingest_reports", "traces")
@@ -59,6 +58,7 @@ def _ingested(database: Path, paths: list[Path]) -> None:
     assert len(outcomes) == len(GIVEN)
 
 
+@pytest.mark.thorough
 def test_stored_rows_become_what_the_guard_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths, new, old = _given(tmp_path), tmp_path / "new.duckdb", tmp_path / "old.duckdb"
     _ingested(new, paths)

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import kerneldb
 from tests.conftest import made_once
+from tests.tui.odd_traces import found_operators, sums_only
+from tests.tui.piloting import lasting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session", autouse=True)
+def application() -> Iterator[None]:
+    """One application for all flows that are `driven`."""
+    with lasting():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +35,15 @@ def trace_database(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 def database(trace_database: Path, tmp_path: Path) -> Path:
     """A copy of `trace_database`, to change."""
     return Path(shutil.copy(trace_database, tmp_path / "k.duckdb"))
+
+
+@pytest.fixture(scope="session")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The database of `found_operators`. Read only."""
+    return made_once(tmp_path_factory, "found.duckdb", lambda path: found_operators(path.parent).rename(path))
+
+
+@pytest.fixture(scope="session")
+def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The database of `sums_only`: s:gemm:1: (100 ns) and s:gemm:2: (200 ns) without single launches. Read only."""
+    return made_once(tmp_path_factory, "reported.duckdb", lambda path: sums_only(path.parent).rename(path))

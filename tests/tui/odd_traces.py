@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerneldb.warehouse import Warehouse
+from kerneldb.warehouse import Warehouse, session
 from tests.warehouse.conftest import Launch, Traces
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ def found_operators(folder: Path) -> Path:
         Launch("add", 700, 100, op="aten::add"),
     )
     warehouse.commit(Traces(folder)("found", launches))
-    with warehouse.lease(read_only=False) as con:
+    with warehouse.connection(read_only=False) as con:
         for table in ("launches", "rollups"):
             con.execute(
                 f"UPDATE {table} SET found_by = 'inherited', found_id = 's:gemm:1:aten::mm' "
                 "WHERE signature_id = 's:gemm:1:'"
             )
-    return warehouse.path
+    return closed(warehouse)
 
 
 def sums_only(folder: Path) -> Path:
@@ -35,4 +35,10 @@ def sums_only(folder: Path) -> Path:
     report = {"origin": "report", "timing": "timeline", "n": 3}
     reports = tuple(report | {"signature_id": f"s:gemm:{grid}:", "total_ns": 100 * grid} for grid in (1, 2))
     warehouse.commit(Traces(folder)("sums", (), kind="summary", source="nsys", reports=reports))
+    return closed(warehouse)
+
+
+def closed(warehouse: Warehouse) -> Path:
+    """The file, which nobody holds any more."""
+    session.release_all()
     return warehouse.path

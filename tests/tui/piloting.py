@@ -11,7 +11,11 @@ from textual._compositor import Compositor
 from textual.worker import WorkerCancelled
 
 from kerneldb.tui.app import KerneldbApp
-from kerneldb.tui.model import Choice
+from kerneldb.tui.memory import Memory
+from kerneldb.tui.model import Choice, History
+from kerneldb.tui.store import READY, Store
+from kerneldb.tui.widgets.header import Facts, Status
+from kerneldb.tui.widgets.wherebar import WhereBar
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -32,6 +36,7 @@ GONE_S: Final = 5.0
 """A widget that works for so long has been removed."""
 END_S: Final = 20.0
 """So long is waited for the end of an application that was told to end."""
+DEFAULT_THEME: Final = "textual-dark"
 RENDER_UPDATE: Final = Compositor.render_update
 
 
@@ -40,6 +45,12 @@ async def settled(pilot: Pilot[Any], seconds: float = 60.0) -> None:
 
     `Pilot.pause` waits until the processor is idle, which takes a tenth of a second and more where others are at work.
     """
+    await _quiet(pilot, seconds)
+    _draw(pilot.app)
+
+
+async def _quiet(pilot: Pilot[Any], seconds: float = 60.0) -> None:
+    """Wait until no worker runs any more, and nothing came of what they changed."""
     async with asyncio.timeout(seconds):
         while True:
             await _calm(pilot)
@@ -50,7 +61,7 @@ async def settled(pilot: Pilot[Any], seconds: float = 60.0) -> None:
                     raise asyncio.CancelledError from None
             await _calm(pilot)
             if all(worker.is_finished for worker in pilot.app.workers):
-                return _draw(pilot.app)
+                return
 
 
 async def _calm(pilot: Pilot[Any]) -> None:
@@ -124,11 +135,12 @@ async def _at_once(*_: float) -> None:
 
 
 async def press(pilot: Pilot[Any], *keys: str) -> None:
-    """Press keys, one after the other, and wait until all is settled after each."""
+    """Press keys, one after the other, and wait until all is quiet after each, and drawn after the last."""
     for key in keys:
         with mock.patch("textual.app.wait_for_idle", _at_once):
             await pilot.app._press_keys([key])
-        await settled(pilot)
+        await _quiet(pilot)
+    _draw(pilot.app)
 
 
 @contextlib.contextmanager
@@ -149,11 +161,14 @@ def _draw(app: App[Any]) -> None:
         RENDER_UPDATE(compositor, screen_stack=app._background_screens)
 
 
+Size = tuple[int, int]
+
+
 @contextlib.asynccontextmanager
-async def opened(
-    path: Path, choice: Choice | None = None, *, first: str = "overview", size: tuple[int, int] = (120, 36)
+async def started(
+    path: Path, choice: Choice | None = None, *, first: str = "overview", size: Size = (120, 36)
 ) -> AsyncIterator[tuple[KerneldbApp, Pilot[Any]]]:
-    """The running application on the database `path`, with its first screen filled."""
+    """An application of its own on the database `path`, with its first screen filled."""
     app = KerneldbApp(path, choice or Choice(), first=first, watch=False)
     with drawn_at_rest():
         async with app.run_test(size=size, notifications=True) as pilot:
@@ -161,9 +176,151 @@ async def opened(
             yield app, pilot
 
 
+class Lasting:
+    """One application for test after test, on a loop that stands still between them.
+
+    A start is most of the work of a short test. The next test gets screens that are made anew, as for another file
+    that is opened with `o`. One that ended, or in which a test failed, is replaced.
+    """
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        self._stack = contextlib.AsyncExitStack()
+        self._pilot: Pilot[Any] | None = None
+        self._lent = False
+
+    def run(self, flow: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a flow to its end."""
+        self._runner.run(flow())
+
+    def lends(self) -> bool:
+        """Whether who asks runs on the loop of the application, and nobody else has it."""
+        return asyncio.get_running_loop() is self._runner.get_loop() and not self._lent
+
+    @contextlib.asynccontextmanager
+    async def lent(
+        self, path: Path, choice: Choice, first: str, size: Size
+    ) -> AsyncIterator[tuple[KerneldbApp, Pilot[Any]]]:
+        """The application on the database `path`, with its first screen filled."""
+        self._lent = True
+        try:
+            with drawn_at_rest():
+                pilot = await self._begun(path, choice, first, size)
+                assert isinstance(pilot.app, KerneldbApp)
+                yield pilot.app, pilot
+                await self._given_back(pilot, pilot.app)
+        except BaseException:
+            await self.end()
+            raise
+        finally:
+            self._lent = False
+
+    async def end(self) -> None:
+        """Let the application end, and raise what it died of."""
+        self._pilot = None
+        await self._stack.aclose()
+
+    def close(self) -> None:
+        """End all."""
+        self._runner.run(self.end())
+        self._runner.close()
+
+    async def _begun(self, path: Path, choice: Choice, first: str, size: Size) -> Pilot[Any]:
+        if self._pilot is None:
+            app = KerneldbApp(path, choice, first=first, watch=False)
+            self._pilot = await self._stack.enter_async_context(app.run_test(size=size, notifications=True))
+        else:
+            await _begin(self._pilot, path, choice, first, size)
+        await settled(self._pilot)
+        return self._pilot
+
+    async def _given_back(self, pilot: Pilot[Any], app: KerneldbApp) -> None:
+        if _ends(app) or not app.is_running or any(pane.busy() for pane in app._panes.values()):
+            await self.end()
+        else:
+            await _clear(pilot, app)
+
+
+async def _begin(pilot: Pilot[Any], path: Path, choice: Choice, first: str, size: Size) -> None:
+    """Begin as a new application does, on a cleared one."""
+    app = pilot.app
+    assert isinstance(app, KerneldbApp)
+    if app.size != size:
+        with mock.patch("textual.pilot.wait_for_idle", _at_once):
+            await pilot.resize_terminal(*size)
+    app.store, app.history, app._first = Store(path, app._condition_changed), History(choice), first
+    app.query_one(Status).rename(app.store.path.name)
+    app.on_mount()
+
+
+async def _clear(pilot: Pilot[Any], app: KerneldbApp) -> None:
+    """Leave nothing of what a test did."""
+    await _calm(pilot)  # what was asked for has begun, so that it can be told to stop
+    app.workers.cancel_all()
+    for timer in tuple(app._timers):
+        timer.stop()
+    while len(app.screen_stack) > 1:
+        await app.pop_screen()
+    app.screen.set_focus(None)
+    await app.screen.query("#panes > *, HelpPanel").remove()
+    app.screen.remove_class("-zoomed")
+    app.clear_notifications()
+    await _quiet(pilot)
+    app.store._database = None  # its lease ends by itself, or goes on where the next test reads the same file
+    app.store.close()
+    _forget(app)
+
+
+def _forget(app: KerneldbApp) -> None:
+    app._panes.clear()
+    app._made.clear()
+    app.memory, app.history = Memory(), History(Choice())
+    app.signature = app.time_ns = app._held = None
+    app.marked, app._busy, app._clipboard = (), 0, ""
+    app.theme = DEFAULT_THEME
+    app.app_resume_signal.unsubscribe(app)
+    status, bar = app.query_one(Status), app.query_one(WhereBar)
+    status.facts, status.condition, status.choice, status.asking = Facts(), READY, None, False
+    bar.suggester.words = []
+    bar.accept("")
+
+
+_LASTING: list[Lasting] = []
+"""The one application, or none."""
+
+
+@contextlib.contextmanager
+def lasting() -> Iterator[None]:
+    """From now on, one application serves all flows that are `driven`."""
+    kept = Lasting()
+    _LASTING.append(kept)
+    try:
+        yield
+    finally:
+        _LASTING.remove(kept)
+        kept.close()
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    path: Path, choice: Choice | None = None, *, first: str = "overview", size: Size = (120, 36)
+) -> AsyncIterator[tuple[KerneldbApp, Pilot[Any]]]:
+    """The running application on the database `path`, with its first screen filled."""
+    lender = next((one for one in _LASTING if one.lends()), None)
+    if lender is None:
+        async with started(path, choice, first=first, size=size) as found:
+            yield found
+    else:
+        async with lender.lent(path, choice or Choice(), first, size) as found:
+            yield found
+
+
 def driven(flow: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a flow to its end."""
-    asyncio.run(flow())
+    """Run a flow to its end, on the application of the tests before it where there is one."""
+    if _LASTING:
+        _LASTING[-1].run(flow)
+    else:
+        asyncio.run(flow())
 
 
 def text_of(app: KerneldbApp) -> str:

@@ -12,7 +12,6 @@ from kerneldb.tui.screens.detail import COUNTERS, DetailPane
 from kerneldb.tui.widgets.histogram import Histogram
 from kerneldb.tui.widgets.table import Table
 from kerneldb.warehouse import Warehouse
-from tests.tui.odd_traces import sums_only
 from tests.tui.piloting import driven, opened, press, settled, text_of, unwrapped
 from tests.warehouse.conftest import KERNELS, Launch, Traces
 
@@ -134,12 +133,12 @@ def launches_of(app: KerneldbApp) -> list[int]:
     return [(table.rows.row(place) or {})["launch_index"] for place in range(len(table.rows))]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("phases", "default", "where", "expected"),
     [
-        (("forward", None, None), None, " AND phase IS NULL", [1, 2]),
+        pytest.param(("forward", None, None), None, " AND phase IS NULL", [1, 2], marks=pytest.mark.thorough),
         (("forward", None, None), "decode", " AND phase = 'decode'", [1, 2]),
-        (("forward", "forward", None), None, " AND phase IS NULL", [2]),
         ((None, None, None), None, "", [0, 1, 2]),
     ],
 )
@@ -181,11 +180,9 @@ def test_launches_of_no_time_are_among_those_taken(tmp_path: Path) -> None:
     driven(flow)
 
 
-def test_sums_alone_say_why_there_are_no_launches(tmp_path: Path) -> None:
-    path = sums_only(tmp_path)
-
+def test_sums_alone_say_why_there_are_no_launches(sums: Path) -> None:
     async def flow() -> None:
-        async with opened(path, first="kernel", size=(120, 40)) as (app, pilot):
+        async with opened(sums, first="kernel", size=(120, 40)) as (app, pilot):
             for key in ("l", "full_stop"):
                 assert text_of(app).count("no single launches: its traces report sums only") == 1
                 await press(pilot, key)
@@ -224,19 +221,16 @@ def test_launches_outside_of_the_selection_are_named(tmp_path: Path) -> None:
     driven(flow)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
-def test_a_long_name_leaves_room_for_the_rest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
-) -> None:
+def test_a_long_name_leaves_room_for_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = "void kernel<" + "std::complex<float>, " * 150 + "int>(int)"
     monkeypatch.setitem(KERNELS, "gemm", {"name": name, "short_name": "K" * 3_000})
     warehouse = Warehouse.create_or_open(tmp_path / "k.duckdb")
     warehouse.commit(Traces(tmp_path)("one", tuple(Launch("gemm", 0, ns) for ns in (9, 90))))
 
     async def flow() -> None:
-        async with opened(warehouse.path, first="kernel", size=size) as (app, pilot):
-            for width in (size[0], size[0] + 40):
-                await pilot.resize_terminal(width, size[1])
+        async with opened(warehouse.path, first="kernel", size=(80, 24)) as (app, pilot):
+            for width, height in ((80, 24), (160, 36)):
+                await pilot.resize_terminal(width, height)
                 await settled(pilot)
                 lines = text_of(app).splitlines()
                 end = next(place for place, line in enumerate(lines) if "copies the whole name" in line)

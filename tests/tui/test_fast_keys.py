@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["several", "steps"]
 
 
+pytestmark = pytest.mark.thorough
+
+
 def start_of(app: KerneldbApp) -> int:
     launch = timeline_of(app).launch
     assert launch is not None
@@ -33,66 +36,54 @@ def start_of(app: KerneldbApp) -> int:
 
 
 @pytest.mark.parametrize("where", ["", "duration_ns > 0"])
-@pytest.mark.parametrize(
-    ("keys", "start"),
-    [
-        (["full_stop"] * 5, 2_450),
-        (["full_stop"] * 30 + ["comma"] * 2, 14_100),
-        (["n", "n", "n"], 3_100),
+def test_every_press_of_a_step_counts_on_the_timeline(steps: Path, where: str) -> None:
+    """At the edges nothing is left to go back by, and more presses than launches lead to the last one."""
+    bursts = (
         (["full_stop", "n", "n", "comma"], 2_100),
-        # At the edge nothing is left to go back by.
-        (["comma"] * 3 + ["full_stop"], 450),
-    ],
-)
-def test_every_press_of_a_step_counts_on_the_timeline(steps: Path, where: str, keys: list[str], start: int) -> None:
+        (["full_stop"] * 30 + ["comma"] * 2, 16_100),
+        (["comma"] * 50 + ["full_stop"], 450),
+        (["full_stop"] * 200, 39_450),
+    )
+
     async def flow() -> None:
         async with opened(steps, Choice(where), first="timeline") as (app, pilot):
             assert start_of(app) == 100
-            burst(app, *keys)
-            await settled(pilot)
-            assert start_of(app) == start
+            for keys, start in bursts:
+                app.clear_notifications()
+                burst(app, *keys)
+                await settled(pilot)
+                assert start_of(app) == start
+            assert {note.message for note in app._notifications} == {"No further launch in this lane."}
 
     driven(flow)
 
 
-def test_more_presses_than_launches_lead_to_the_last_one_and_say_so(steps: Path) -> None:
-    async def flow(app: KerneldbApp, pilot: Any) -> None:
-        burst(app, *["full_stop"] * 200)
-        await settled(pilot)
-        assert start_of(app) == 39_450
-        assert {note.message for note in app._notifications} == {"No further launch in this lane."}
-
-    run(steps, flow)
-
-
-@pytest.mark.parametrize(("times", "start", "passed"), [(1, 20_450, 1), (7, 23_450, 7), (1_000, 39_450, 39)])
-@pytest.mark.parametrize("reach", [1, 1_000, 1_000_000])
 @pytest.mark.parametrize("where", [None, "duration_ns > 0"])
-def test_a_step_goes_many_launches_on(
-    steps: Path, where: str | None, reach: int, times: int, start: int, passed: int
-) -> None:
-    axis = ask(steps, lambda con: timeline.axis(con, ()))
-    lane = timeline.Lane(0, None, 0, 14)
-    step = timeline.Step("next", 20_100, 60, reach, times=times)
-    found = ask(steps, lambda con: timeline.neighbour(con, axis, Selection(where), lane, step))
-    assert (found["start_ns"], found["steps"]) == (start, passed)
+def test_a_step_goes_many_launches_on(steps: Path, where: str | None) -> None:
+    def walk(con: Any) -> None:
+        axis, lane = timeline.axis(con, ()), timeline.Lane(0, None, 0, 14)
+        for reach in (1, 1_000, 1_000_000):
+            for times, start, passed in ((1, 20_450, 1), (7, 23_450, 7), (1_000, 39_450, 39)):
+                step = timeline.Step("next", 20_100, 60, reach, times=times)
+                found = timeline.neighbour(con, axis, Selection(where), lane, step)
+                assert found is not None
+                assert (found["start_ns"], found["steps"]) == (start, passed), (reach, times)
+
+    ask(steps, walk)
 
 
-@pytest.mark.parametrize(
-    ("key", "shown"), [("enter", "pane-kernel"), ("m", "pane-timeline"), ("right", "pane-timeline")]
-)
-def test_keys_behind_steps_are_about_where_they_lead_to(steps: Path, key: str, shown: str) -> None:
+def test_keys_behind_steps_are_about_where_they_lead_to(steps: Path) -> None:
     async def flow(app: KerneldbApp, pilot: Any) -> None:
         pane = timeline_of(app)
-        burst(app, "full_stop", "full_stop", "full_stop", key)
+        burst(app, "full_stop", "full_stop", "full_stop", "m")
         await settled(pilot)
-        assert app.pane.id == shown
-        if key == "enter":
-            assert app.signature == "s:add:1:aten::add"
-        elif key == "m":
-            assert pane.mark_ns == 1_350  # the axis begins at 100
-        else:
-            assert pane.cursor_ns == 1_350 + pane._stretch(0, pane.axis.end_ns).step_ns
+        assert pane.mark_ns == 1_350  # the axis begins at 100
+        burst(app, "full_stop", "full_stop", "right")
+        await settled(pilot)
+        assert pane.cursor_ns == 2_350 + pane._stretch(0, pane.axis.end_ns).step_ns
+        burst(app, "home", "full_stop", "full_stop", "full_stop", "enter")
+        await settled(pilot)
+        assert (app.pane.id, app.signature) == ("pane-kernel", "s:add:1:aten::add")
 
     run(steps, flow)
 
@@ -135,26 +126,18 @@ def detail_of(app: KerneldbApp) -> DetailPane:
     return pane
 
 
-@pytest.mark.parametrize(
-    ("keys", "signature", "launch"),
-    [
-        (["full_stop"] * 3, 0, 3),
-        (["full_stop"] * 3 + ["comma"], 0, 2),
-        (["full_stop", "n", "full_stop", "full_stop"], 1, 2),
-        (["n", "n", "p", "full_stop"], 1, 1),
-    ],
-)
-def test_every_press_of_a_step_counts_on_the_kernel(
-    trace_database: Path, order: list[str], keys: list[str], signature: int, launch: int
-) -> None:
+def test_every_press_of_a_step_counts_on_the_kernel(trace_database: Path, order: list[str]) -> None:
+    bursts = ((["full_stop"] * 3 + ["comma"], 0, 2), (["n", "n", "p", "full_stop", "full_stop"], 1, 2))
+
     async def flow() -> None:
         async with opened(trace_database, first="kernel", size=(120, 40)) as (app, pilot):
-            burst(app, *keys)
-            await settled(pilot)
-            page = detail_of(app).page
-            assert page is not None
-            assert page.signature_id == order[signature]
-            assert f"launch {launch} of" in text_of(app)
+            for keys, signature, launch in bursts:
+                burst(app, *keys)
+                await settled(pilot)
+                page = detail_of(app).page
+                assert page is not None
+                assert page.signature_id == order[signature]
+                assert f"launch {launch} of" in text_of(app)
 
     driven(flow)
 

@@ -16,7 +16,7 @@ from kerneldb.tui.widgets.keys import Keys
 from kerneldb.tui.widgets.table import Table
 from kerneldb.tui.widgets.wherebar import WhereBar
 from tests.tui import pictures
-from tests.tui.piloting import driven, opened, press, settled, text_of
+from tests.tui.piloting import driven, opened, press, settled, started, text_of
 from tests.tui.test_sql import run
 
 if TYPE_CHECKING:
@@ -54,27 +54,29 @@ def held(
     return later, go, calls
 
 
-@pytest.mark.parametrize("size", [SMALL, LARGE])
-def test_a_condition_leaves_the_histogram_in_sight(trace_database: Path, size: tuple[int, int]) -> None:
+def test_a_condition_leaves_the_histogram_in_sight(trace_database: Path) -> None:
     async def flow() -> None:
-        async with opened(trace_database, Choice(GEMM), first="kernel", size=size) as (app, _):
-            shown = text_of(app)
-            assert "all launches of the signature" in shown
-            assert "took" in shown
-            assert app.query_one("#overview-times").region.right <= size[0]
+        async with opened(trace_database, Choice(GEMM), first="kernel", size=SMALL) as (app, pilot):
+            for width, height in (SMALL, LARGE):
+                await pilot.resize_terminal(width, height)
+                await settled(pilot)
+                shown = text_of(app)
+                assert "all launches of the signature" in shown
+                assert "took" in shown
+                assert app.query_one("#overview-times").region.right <= width
 
     driven(flow)
 
 
-@pytest.mark.parametrize("key", ["question_mark", "escape"])
-def test_the_keys_of_the_help_go_with_it(trace_database: Path, key: str) -> None:
+def test_the_keys_of_the_help_go_with_it(trace_database: Path) -> None:
     async def flow() -> None:
         async with opened(trace_database, first="kernels", size=SMALL) as (app, pilot):
             before = app.query_one(Keys).shown
-            await press(pilot, "question_mark")
-            assert "Scroll keys" in {shown.does for shown in app.query_one(Keys).shown}
-            await press(pilot, key)
-            assert app.query_one(Keys).shown == before
+            for key in ("question_mark", "escape"):
+                await press(pilot, "question_mark")
+                assert "Scroll keys" in {shown.does for shown in app.query_one(Keys).shown}
+                await press(pilot, key)
+                assert app.query_one(Keys).shown == before
 
     driven(flow)
 
@@ -219,19 +221,21 @@ def test_marks_of_columns_differ_in_characters_and_stay_in_sight(trace_database:
     driven(flow)
 
 
-@pytest.mark.parametrize(
-    ("first", "written"),
-    [
-        ("kernels", "the selected launches"),
-        ("sql", "all rows of the statement"),
-        ("diff", "all rows of the comparison"),
-    ],
-)
-def test_export_says_what_it_writes(week: Path, first: str, written: str) -> None:
+def test_export_says_what_it_writes(week: Path) -> None:
+    written = {
+        "kernels": "the selected launches",
+        "diff": "all rows of the comparison",
+        "sql": "all rows of the statement",
+    }
+
     async def flow() -> None:
-        async with opened(week, first=first, size=SMALL) as (app, pilot):
-            await press(pilot, *(["escape"] if first == "sql" else []), "e")
-            assert f"Writes {written}" in text_of(app)
+        async with opened(week, first="kernels", size=SMALL) as (app, pilot):
+            for screen, what in written.items():
+                app.show(screen)
+                await settled(pilot)
+                await press(pilot, *(["escape"] if screen == "sql" else []), "e")
+                assert f"Writes {what}" in text_of(app)
+                await press(pilot, "escape")
 
     driven(flow)
 
@@ -257,14 +261,13 @@ def test_a_comparison_is_shown_with_the_sides_it_is_of(week: Path, monkeypatch: 
     driven(flow)
 
 
-@pytest.mark.parametrize("name", ["kernels", "kernel", "diff", "sql"])
-def test_no_color_leaves_no_colour(week: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_no_color_leaves_no_colour(week: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
     async def flow() -> None:
-        async with opened(week, first=name, size=SMALL) as (app, pilot):
-            for key in ("", "ctrl+p"):
-                await press(pilot, *([key] if key else []))
+        async with started(week, first="kernels", size=SMALL) as (app, pilot):
+            for keys in ((), ("3",), ("6",), ("8",), ("ctrl+p",)):
+                await press(pilot, *keys)
                 styles = {
                     part.style for strip in app.screen._compositor.render_strips() for part in strip if part.style
                 }
@@ -273,7 +276,7 @@ def test_no_color_leaves_no_colour(week: Path, monkeypatch: pytest.MonkeyPatch, 
                     assert style.bgcolor is None or style.bgcolor.is_default
                 assert any(style.reverse or style.underline for style in styles)
 
-    driven(flow)
+    asyncio.run(flow())
 
 
 def test_marked_launches_are_taken_by_enter(week: Path) -> None:
@@ -302,12 +305,12 @@ def test_without_colours_a_range_of_durations_is_underlined(
         return {sum(1 for part in line if part.style and part.style.underline) for line in lines}
 
     async def flow() -> None:
-        async with opened(trace_database, first="kernel", size=LARGE) as (app, pilot):
+        async with started(trace_database, first="kernel", size=LARGE) as (app, pilot):
             assert underlined(app) == {0}
             await press(pilot, "shift+right", "shift+right", "shift+right")
             assert underlined(app) == {3}
 
-    driven(flow)
+    asyncio.run(flow())
 
 
 def test_an_entry_of_the_copy_menu_is_one_line_in_a_narrow_terminal(week: Path) -> None:

@@ -95,7 +95,7 @@ def test_the_program_ends_with_its_terminal(trace_database: Path, programs: list
     program.wait("largest kernels")
     program.close()
     assert program.process.wait(PATIENCE_S) == 129
-    with Warehouse.open(trace_database).lease(read_only=False) as con:
+    with Warehouse.open(trace_database).connection(read_only=False) as con:
         assert con.execute("SELECT count(*) > 0 FROM launches").fetchone() == (True,)
 
 

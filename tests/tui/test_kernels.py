@@ -14,7 +14,6 @@ from kerneldb.tui.widgets.levels import LevelBar
 from kerneldb.tui.widgets.rows import PAGE
 from kerneldb.tui.widgets.table import Table
 from kerneldb.warehouse import Warehouse
-from tests.tui.odd_traces import found_operators, sums_only
 from tests.tui.piloting import driven, opened, press, settled, text_of
 from tests.warehouse.conftest import Launch, Traces
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kerneldb.tui.app import KerneldbApp
+    from kerneldb.tui.model import Level
 
 GEMM = "category = 'GEMM'"
 FIGURES = ("n", "total_ns", "share_pct", "mean_ns", "min_ns", "max_ns")
@@ -36,7 +36,7 @@ def rows_of(app: KerneldbApp) -> list[dict[str, Any]]:
 
 def test_a_level_shows_what_top_prints(trace_database: Path) -> None:
     database = kerneldb.open(trace_database)
-    choices = [Choice(), Choice(GEMM), Choice("", ("step",)), Choice("duration_ns > 3000", ("step",))]
+    choices = [Choice(), Choice("duration_ns > 3000", ("step",))]
 
     async def flow() -> None:
         async with opened(trace_database, first="kernels", size=(100, 24)) as (app, pilot):
@@ -116,7 +116,9 @@ def test_g_walks_through_the_levels(trace_database: Path) -> None:
     driven(flow)
 
 
-@pytest.mark.parametrize(("where", "order"), [(None, "start_ns"), ("kind = 'kernel'", "duration_ns")])
+@pytest.mark.parametrize(
+    ("where", "order"), [pytest.param(None, "start_ns", marks=pytest.mark.thorough), ("kind = 'kernel'", "duration_ns")]
+)
 def test_launches_come_page_by_page_in_their_order(trace_database: Path, where: str | None, order: str) -> None:
     database = kerneldb.open(trace_database)
     tail = "duration_ns DESC, trace_id, launch_index" if order == "duration_ns" else "trace_id, launch_index"
@@ -234,43 +236,33 @@ def test_without_time_no_share_is_shown(tmp_path: Path) -> None:
     warehouse.commit(make("zero", (Launch("gemm", 5, 0), Launch("gemm", 9, 0, grid=2))))
 
     async def flow() -> None:
-        for where in ("", "duration_ns = 0"):
-            async with opened(warehouse.path, Choice(where, level="signature"), first="kernels") as (app, pilot):
+        async with opened(warehouse.path, Choice(level="signature"), first="kernels") as (app, pilot):
+            for where in ("", "duration_ns = 0"):
+                app.choose(where=where)
+                await settled(pilot)
                 assert [row["share_pct"] for row in rows_of(app)] == [None, None]
-                await press(pilot, "1", "2")
-                assert "nan" not in text_of(app)
+            await press(pilot, "1", "2")
+            assert "nan" not in text_of(app)
 
     driven(flow)
 
 
-@pytest.mark.parametrize(
-    ("keys", "times"),
-    [
-        (("space",), [300]),
-        (("down", "space"), [200]),
-        (("space", "space"), [300, 200]),
-        (("down", "space", "space"), [200, 100]),
-    ],
-)
-def test_marked_operators_are_the_recorded_or_the_found_ones(
-    tmp_path: Path, keys: tuple[str, ...], times: list[int]
-) -> None:
-    path = found_operators(tmp_path)
-
+def test_marked_operators_are_the_recorded_or_the_found_ones(found: Path) -> None:
     async def flow() -> None:
-        async with opened(path, Choice(level="op"), first="kernels", size=(100, 24)) as (app, pilot):
-            assert [row["total_ns"] for row in rows_of(app)] == [300, 200, 100]
-            await press(pilot, *keys, "enter")
-            assert [row["total_ns"] for row in rows_of(app)] == times
+        async with opened(found, Choice(level="op"), first="kernels", size=(100, 24)) as (app, pilot):
+            for keys, times in ((("home", "space"), [300]), (("home", "down", "space", "space"), [200, 100])):
+                assert [row["total_ns"] for row in rows_of(app)] == [300, 200, 100]
+                await press(pilot, *keys, "enter")
+                assert [row["total_ns"] for row in rows_of(app)] == times
+                app.choose(where="", level="op")
+                await settled(pilot)
 
     driven(flow)
 
 
-def test_launches_say_how_their_operator_was_found(tmp_path: Path) -> None:
-    path = found_operators(tmp_path)
-
+def test_launches_say_how_their_operator_was_found(found: Path) -> None:
     async def flow() -> None:
-        async with opened(path, Choice(level="launch"), first="kernels", size=(200, 24)) as (app, pilot):
+        async with opened(found, Choice(level="launch"), first="kernels", size=(200, 24)) as (app, pilot):
             shown = [row["operator"] for row in rows_of(app)]
             assert shown == ["aten::mm", "aten::mm (inherited)", "aten::add"]
             await press(pilot, "down")
@@ -299,13 +291,17 @@ def test_starts_fit_their_column_where_a_clock_is_damaged(tmp_path: Path) -> Non
     driven(flow)
 
 
-@pytest.mark.parametrize("level", ["op", "kernel", "signature"])
-def test_enter_on_sums_opens_the_largest_signature(tmp_path: Path, level: Any) -> None:
-    path = sums_only(tmp_path)
+def test_enter_on_sums_opens_the_largest_signature(sums: Path) -> None:
+    levels: tuple[Level, ...] = ("op", "kernel", "signature")
 
     async def flow() -> None:
-        async with opened(path, Choice(level=level), first="kernels", size=(100, 24)) as (app, pilot):
-            await press(pilot, "enter")
-            assert (app.pane.id, app.signature, app.choice.where) == ("pane-kernel", "s:gemm:2:", "")
+        async with opened(sums, first="kernels", size=(100, 24)) as (app, pilot):
+            for level in levels:
+                app.choose(level=level)
+                app.signature = None
+                app.show("kernels")
+                await settled(pilot)
+                await press(pilot, "home", "enter")
+                assert (app.pane.id, app.signature, app.choice.where) == ("pane-kernel", "s:gemm:2:", "")
 
     driven(flow)

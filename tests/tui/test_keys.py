@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from kerneldb.tui.widgets.header import Tabs
 from kerneldb.tui.widgets.keys import Keys
 from kerneldb.tui.widgets.sqledit import SqlEdit
@@ -25,20 +23,21 @@ def line_of(app: KerneldbApp) -> str:
 LAST = "/ Where  ? Keys  q Quit"
 
 
-@pytest.mark.parametrize(
-    ("width", "shown"),
-    [
-        (20, "/ Where  ? Keys"),
-        (30, LAST),
-        (60, f"w Zoom in  s out  a Pan  . Launch  {LAST}"),
-        (80, f"w Zoom in  s out  a Pan  . Launch  n Same  f Fit  {LAST}"),
-        (120, f"w Zoom in  s out  a Pan  . Launch  n Same  f Fit  m Measure  {LAST}"),
-    ],
-)
-def test_keys_that_fit_are_whole_and_those_of_all_screens_stay(trace_database: Path, width: int, shown: str) -> None:
+def test_keys_that_fit_are_whole_and_those_of_all_screens_stay(trace_database: Path) -> None:
+    lines = {
+        20: "/ Where  ? Keys",
+        30: LAST,
+        60: f"w Zoom in  s out  a Pan  . Launch  {LAST}",
+        80: f"w Zoom in  s out  a Pan  . Launch  n Same  f Fit  {LAST}",
+        120: f"w Zoom in  s out  a Pan  . Launch  n Same  f Fit  m Measure  {LAST}",
+    }
+
     async def flow() -> None:
-        async with opened(trace_database, first="timeline", size=(width, 24)) as (app, _):
-            assert line_of(app).strip() == shown
+        async with opened(trace_database, first="timeline", size=(100, 24)) as (app, pilot):
+            for width, shown in lines.items():
+                await pilot.resize_terminal(width, 24)
+                await settled(pilot)
+                assert line_of(app).strip() == shown
 
     driven(flow)
 

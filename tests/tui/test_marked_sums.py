@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from kerneldb.tui.model import Level
 
 
-@pytest.fixture(scope="module")
-def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One kernel, s:gemm:1: (3 × 100 ns in all) and s:gemm:2: (200 ns), as sums. Read only."""
-    return sums_only(tmp_path_factory.mktemp("sums"))
+pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +37,7 @@ def said(app: KerneldbApp) -> str:
     return " ".join(note.message for note in app._notifications)
 
 
-@pytest.mark.parametrize(("level", "total"), [("op", 300), ("kernel", 300), ("signature", 200)])
+@pytest.mark.parametrize(("level", "total"), [("op", 300), ("signature", 200)])
 def test_marked_sums_stay_marked_and_their_sql_is_copied(sums: Path, level: Level, total: int) -> None:
     async def flow() -> None:
         async with opened(sums, Choice(level=level), first="kernels", size=(100, 24)) as (app, pilot):

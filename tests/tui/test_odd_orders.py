@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+import itertools
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from textual.binding import Binding
@@ -12,7 +13,7 @@ from textual.widgets import Input
 
 from kerneldb.tui.dialogs import Confirm, Window
 from kerneldb.tui.finding import Palette, copies
-from kerneldb.tui.screens import PLACES, Place
+from kerneldb.tui.screens import BY_NAME, PLACES, Place
 from kerneldb.tui.screens.timeline_asking import First
 from kerneldb.tui.widgets.table import Table
 from tests.tui.piloting import driven, opened, press, settled, text_of
@@ -20,9 +21,16 @@ from tests.tui.test_offered_keys import offered
 from tests.tui.test_promptness import burst
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
     from pathlib import Path
 
+    from textual.pilot import Pilot
+
     from kerneldb.tui.app import KerneldbApp
+    from kerneldb.tui.pane import Pane
+
+
+pytestmark = pytest.mark.thorough
 
 
 def focused_pane(app: KerneldbApp) -> str | None:
@@ -31,54 +39,78 @@ def focused_pane(app: KerneldbApp) -> str | None:
     return next((node.id for node in nodes if (node.id or "").startswith("pane-")), None)
 
 
-@pytest.mark.parametrize("place", PLACES[1:], ids=lambda place: place.name)
-def test_a_screen_is_asked_for_again_before_it_is_there(trace_database: Path, place: Place) -> None:
+OTHERS: Final = PLACES[1:]
+"""All screens but the first."""
+
+
+def walks(rest: Sequence[Place]) -> pytest.MarkDecorator:
+    """Walks through screens, each of which is not there yet."""
+    places = [pytest.param((BY_NAME["timeline"],), id="one"), pytest.param(rest, id="rest", marks=pytest.mark.thorough)]
+    return pytest.mark.parametrize("places", places)
+
+
+async def first_again(app: KerneldbApp, pilot: Pilot[Any]) -> None:
+    """Back to the first screen, as if no key had been pressed."""
+    app.choose(where="", traces=(), level="kernel")
+    app.show("overview")
+    await settled(pilot)
+
+
+@walks(OTHERS[::2])
+def test_a_screen_is_asked_for_again_before_it_is_there(trace_database: Path, places: Sequence[Place]) -> None:
     async def flow() -> None:
         async with opened(trace_database) as (app, pilot):
-            burst(app, place.key, place.key, place.key)
-            await settled(pilot)
-            assert app.pane.state != "loading"
-            assert focused_pane(app) == app.pane.id == f"pane-{place.name}"
+            for place in places:
+                burst(app, place.key, place.key, place.key)
+                await settled(pilot)
+                assert app.pane.state != "loading"
+                assert focused_pane(app) == app.pane.id == f"pane-{place.name}"
+                await first_again(app, pilot)
 
     driven(flow)
 
 
-@pytest.mark.parametrize("place", PLACES[1:], ids=lambda place: place.name)
-def test_a_screen_that_is_left_before_it_is_there_takes_no_keys(trace_database: Path, place: Place) -> None:
+@walks(OTHERS)
+def test_a_screen_that_is_left_before_it_is_there_takes_no_keys(trace_database: Path, places: Sequence[Place]) -> None:
     async def flow() -> None:
         async with opened(trace_database) as (app, pilot):
-            app.show(place.name)
-            app.show("overview")
-            await settled(pilot)
-            assert focused_pane(app) == app.pane.id == "pane-overview"
+            for place in places:
+                app.show(place.name)
+                app.show("overview")
+                await settled(pilot)
+                assert focused_pane(app) == app.pane.id == "pane-overview"
             await press(pilot, "2")
             assert app.pane.id == "pane-kernels"
 
     driven(flow)
 
 
-@pytest.mark.parametrize("place", PLACES[1:], ids=lambda place: place.name)
-def test_keys_behind_that_of_a_screen_do_nothing_on_the_one_that_is_left(trace_database: Path, place: Place) -> None:
+@walks(OTHERS[1::2])
+def test_keys_behind_that_of_a_screen_do_nothing_on_the_one_that_is_left(
+    trace_database: Path, places: Sequence[Place]
+) -> None:
     async def flow() -> None:
         async with opened(trace_database) as (app, pilot):
-            burst(app, place.key, "enter")
-            await settled(pilot)
-            assert focused_pane(app) == app.pane.id == f"pane-{place.name}"
-            assert app.choice.where == ""
+            for place in places:
+                burst(app, place.key, "enter")
+                await settled(pilot)
+                assert focused_pane(app) == app.pane.id == f"pane-{place.name}"
+                assert app.choice.where == ""
+                await first_again(app, pilot)
 
     driven(flow)
 
 
-@pytest.mark.parametrize("last", ["enter", "escape"])
-def test_the_bar_is_left_where_the_screen_is_not_there_yet(trace_database: Path, last: str) -> None:
+def test_the_bar_is_left_where_the_screen_is_not_there_yet(trace_database: Path) -> None:
     async def flow() -> None:
         async with opened(trace_database) as (app, pilot):
-            burst(app, "2", "slash", *"n>5", last)
-            await settled(pilot)
-            burst(app, "j", "g")
-            await settled(pilot)
-            assert not app.editing
-            assert focused_pane(app) == "pane-kernels"
+            for key, screen, last in (("2", "kernels", "enter"), ("8", "sql", "escape")):
+                burst(app, key, "slash", *"n>5", last)
+                await settled(pilot)
+                burst(app, "j", "g")
+                await settled(pilot)
+                assert not app.editing
+                assert focused_pane(app) == f"pane-{screen}"
 
     driven(flow)
 
@@ -119,48 +151,70 @@ def test_an_empty_table_opens_nothing(trace_database: Path) -> None:
     driven(flow)
 
 
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
+class Gate:
+    """The database answers when the gate is open."""
+
+    def __init__(self, app: KerneldbApp, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.open = asyncio.Event()
+        for name in ("read", "call"):
+            monkeypatch.setattr(app.store, name, self._late(getattr(app.store, name)))
+
+    def _late(self, asked: Callable[[Any], Coroutine[Any, Any, Any]]) -> Callable[[Any], Coroutine[Any, Any, Any]]:
+        async def late(work: Any) -> Any:
+            await self.open.wait()
+            return await asked(work)
+
+        return late
+
+
+KEYS: Final = (
+    *"wsadhjklnpNfm0vubx,.gGtz+-=<>", "left", "right", "up", "down", "home", "end", "pageup", "pagedown", "shift+left",
+    "shift+right", "enter",
+)  # fmt: skip
+
+
+async def press_all(pane: Pane) -> None:
+    """Do what the keys of a screen do; the characters are text on the screen SQL."""
+    for key in KEYS:
+        for binding in pane.BINDINGS:
+            if (
+                isinstance(binding, Binding)
+                and key in binding.key.split(",")
+                and (len(key) > 1 or pane.id != "pane-sql")
+            ):
+                await pane.run_action(binding.action)
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        pytest.param((BY_NAME["timeline"], BY_NAME["replay"]), id="some"),
+        pytest.param(PLACES, id="all", marks=pytest.mark.thorough),
+    ],
+)
 def test_all_keys_of_a_screen_before_its_answer_harm_nothing(
-    trace_database: Path, place: Place, monkeypatch: pytest.MonkeyPatch
+    trace_database: Path, places: Sequence[Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is pressed while the database is asked acts on nothing, or on what comes; replays are not begun."""
-    keys = [key for key in "wsadhjklnpNfm0vubx,.gGtz+-=<>" if place.name != "sql"]
-    named = ["left", "right", "up", "down", "home", "end", "pageup", "pagedown", "shift+left", "shift+right", "enter"]
 
     async def flow() -> None:
-        async with opened(trace_database, first="sql" if place.name == "overview" else "overview") as (app, pilot):
-            gate = asyncio.Event()
-            read, call = app.store.read, app.store.call
-
-            async def late_read(work: Any) -> Any:
-                await gate.wait()
-                return await read(work)
-
-            async def late_call(work: Any) -> Any:
-                await gate.wait()
-                return await call(work)
-
-            monkeypatch.setattr(app.store, "read", late_read)
-            monkeypatch.setattr(app.store, "call", late_call)
-            app.show(place.name)
-            await pilot.pause(0.1)
-            node = app.pane
-            for key in (*keys, *named):
-                for binding in node.BINDINGS:
-                    if isinstance(binding, Binding) and key in binding.key.split(","):
-                        await node.run_action(binding.action)
-            await pilot.pause(0.1)
-            gate.set()
-            await settled(pilot)
-            assert app.pane.state != "error"
+        async with opened(trace_database, first="sql") as (app, pilot):
+            for place in places:
+                gate = Gate(app, monkeypatch)
+                app.show(place.name)
+                pane = app.pane
+                while not pane.composed:
+                    await asyncio.sleep(0.01)
+                await press_all(pane)
+                gate.open.set()
+                await settled(pilot)
+                assert pane.state != "error"
+                await first_again(app, pilot)
 
     driven(flow)
 
 
-@pytest.mark.parametrize("key", ["w", "s", "a", "home", "0", "f", "n"])
-def test_the_timeline_is_moved_before_it_is_there(
-    trace_database: Path, key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_timeline_is_moved_before_it_is_there(trace_database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def flow() -> None:
         async with opened(trace_database) as (app, pilot):
             gate, answer = asyncio.Event(), First.answer
@@ -170,9 +224,7 @@ def test_the_timeline_is_moved_before_it_is_there(
                 return await answer(first, *asked)
 
             monkeypatch.setattr(First, "answer", late)
-            await pilot.press("4")
-            await pilot.press(key)
-            await pilot.pause(0.1)
+            await pilot.press("4", "w", "s", "a", "home", "0", "f", "n")
             gate.set()
             await settled(pilot)
             assert app.pane.state == "ready"
@@ -184,14 +236,14 @@ def test_pages_of_the_palette_are_turned_before_it_is_drawn(
     trace_database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def flow() -> None:
-        async with opened(trace_database) as (app, pilot):
+        async with opened(trace_database, first="sql") as (app, pilot):
             await press(pilot, "ctrl+p")
             app.screen.query_one(CommandList)
             monkeypatch.setattr(CommandList, "_index_to_line", {})
             await pilot.press("pagedown", "pageup")
             monkeypatch.undo()
             await press(pilot, "escape", "ctrl+p", "pagedown", "escape")
-            assert app.pane.id == "pane-overview"
+            assert app.pane.id == "pane-sql"
 
     driven(flow)
 
@@ -208,49 +260,60 @@ def test_nothing_is_copied_of_what_a_sentence_hides(trace_database: Path) -> Non
     driven(flow)
 
 
-@pytest.mark.parametrize("place", PLACES[1:], ids=lambda place: place.name)
-@pytest.mark.parametrize("key", ["escape", "y", "ctrl+y"])
-def test_keys_of_all_screens_work_on_one_that_is_not_there_yet(trace_database: Path, place: Place, key: str) -> None:
+@pytest.mark.parametrize(
+    "places",
+    [
+        pytest.param(OTHERS[:3], id="some"),
+        pytest.param(OTHERS[3:], id="the others", marks=pytest.mark.thorough),
+    ],
+)
+def test_keys_of_all_screens_work_on_one_that_is_not_there_yet(trace_database: Path, places: Sequence[Place]) -> None:
     async def flow() -> None:
         async with opened(trace_database) as (app, pilot):
-            action = app.screen.active_bindings[key].binding.action
-            app.show(place.name)
-            await app.run_action(action)
-            await settled(pilot)
-            assert app.pane.id == f"pane-{place.name}"
+            actions = [app.screen.active_bindings[key].binding.action for key in ("escape", "y", "ctrl+y")]
+            for place, action in zip(places, itertools.cycle(actions), strict=False):
+                app.show(place.name)
+                await app.run_action(action)
+                await settled(pilot)
+                assert app.pane.id == f"pane-{place.name}"
+                if len(app.screen_stack) > 1:
+                    await press(pilot, "escape")
 
     driven(flow)
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
-        ("y", "n", "n", "n"), ("y", "enter", "enter"), ("y", "escape", "escape"), ("y", "c", "1", "1"),
-        ("colon", "escape", "escape"), ("f12", "escape", "escape", "escape"),
-    ],
-)  # fmt: skip
-def test_a_window_is_answered_once(trace_database: Path, keys: tuple[str, ...]) -> None:
+def test_a_window_is_answered_once(trace_database: Path) -> None:
     """Keys that come behind the one that closes it close nothing else, and give no second answer."""
+    asked = {
+        "y": (("n",) * 3, ("enter",) * 2, ("escape",) * 2),
+        "yc": (("1",) * 2,),
+        ":": (("escape",) * 2,),
+        "f12": (("escape",) * 3,),
+    }
+    opening = {"y": ("y",), "yc": ("y", "c"), ":": ("colon",), "f12": ("f12",)}
 
     async def flow() -> None:
         async with opened(trace_database, first="kernels") as (app, pilot):
-            *before, _ = dict.fromkeys(keys)
-            await press(pilot, *(key for key in before if key != keys[-1]))
-            window, answers = app.screen, len(app._notifications)
-            assert isinstance(window, Window)
-            burst(app, *(key for key in keys if key == keys[-1]))
-            await settled(pilot)
-            assert len(app.screen_stack) == 1
-            assert len(app._notifications) - answers <= 1
-            assert app.pane.id == "pane-kernels"
+            for name, closing in asked.items():
+                for keys in closing:
+                    app.clear_notifications()
+                    await press(pilot, *opening[name])
+                    assert isinstance(app.screen, Window)
+                    burst(app, *keys)
+                    await settled(pilot)
+                    assert len(app.screen_stack) == 1
+                    assert len(app._notifications) <= 1
+                    assert app.pane.id == "pane-kernels"
 
     driven(flow)
 
 
-def test_the_palette_is_answered_once(trace_database: Path) -> None:
+def test_the_palette_takes_the_text_right_behind_its_key_and_is_answered_once(trace_database: Path) -> None:
     async def flow() -> None:
-        async with opened(trace_database) as (app, pilot):
-            await press(pilot, "ctrl+p")
+        async with opened(trace_database, first="sql") as (app, pilot):
+            burst(app, "ctrl+p", *"quit")
+            await settled(pilot)
+            assert app.screen.query_one(Input).value == "quit"
             palette = app.screen
             assert isinstance(palette, Palette)
             commands = palette.query_one(CommandList)
@@ -265,7 +328,7 @@ def test_the_palette_is_answered_once(trace_database: Path) -> None:
 
 def test_what_a_question_is_about_happens_once(trace_database: Path) -> None:
     async def flow() -> None:
-        async with opened(trace_database) as (app, pilot):
+        async with opened(trace_database, first="sql") as (app, pilot):
             agreed: list[bool | None] = []
             app.push_screen(Confirm("Sure?"), agreed.append)
             await settled(pilot)
@@ -280,19 +343,7 @@ def test_what_a_question_is_about_happens_once(trace_database: Path) -> None:
     driven(flow)
 
 
-def test_text_right_behind_the_key_of_a_window_is_its_text(trace_database: Path) -> None:
-    async def flow() -> None:
-        async with opened(trace_database, first="kernels") as (app, pilot):
-            burst(app, "colon", *"gemm")
-            await settled(pilot)
-            assert app.screen.query_one(Input).value == "gemm"
-            await press(pilot, "enter")
-            assert app.choice.where == "name ILIKE '%gemm%'"
-
-    driven(flow)
-
-
-def test_the_key_right_behind_y_is_the_entry(trace_database: Path) -> None:
+def test_keys_right_behind_the_key_of_a_window_are_its_own(trace_database: Path) -> None:
     async def flow() -> None:
         async with opened(trace_database, first="kernels") as (app, pilot):
             row = app.pane.query_one(Table).row
@@ -303,15 +354,10 @@ def test_the_key_right_behind_y_is_the_entry(trace_database: Path) -> None:
             burst(app, "y", "escape", "g")
             await settled(pilot)
             assert (len(app.screen_stack), app.choice.level) == (1, "signature")
-
-    driven(flow)
-
-
-def test_text_right_behind_the_key_of_the_palette_is_looked_for(trace_database: Path) -> None:
-    async def flow() -> None:
-        async with opened(trace_database) as (app, pilot):
-            burst(app, "ctrl+p", *"quit")
+            burst(app, "colon", *"gemm")
             await settled(pilot)
-            assert app.screen.query_one(Input).value == "quit"
+            assert app.screen.query_one(Input).value == "gemm"
+            await press(pilot, "enter")
+            assert app.choice.where == "name ILIKE '%gemm%'"
 
     driven(flow)

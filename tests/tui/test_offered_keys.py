@@ -9,7 +9,6 @@ import pytest
 import kerneldb
 from kerneldb.tui.widgets.keys import Keys
 from kerneldb.warehouse import Warehouse
-from tests.tui.odd_traces import sums_only
 from tests.tui.piloting import driven, opened, press, settled, text_of
 from tests.warehouse.conftest import Launch, Traces
 
@@ -125,7 +124,7 @@ def test_results_are_offered_where_a_run_is_known(pair: Path, tmp_path: Path) ->
             assert "l" not in offered(app)
             await press(pilot, "l")
             assert app.pane.query_one("#plan").display
-            with Warehouse(copied).lease(read_only=False) as con:
+            with Warehouse(copied).connection(read_only=False) as con:
                 con.execute("INSERT INTO replay_runs BY NAME SELECT 'r1' AS run_id, now()::TIMESTAMP AS started")
             await press(pilot, "f5")
             assert "l" in offered(app)
@@ -134,9 +133,9 @@ def test_results_are_offered_where_a_run_is_known(pair: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("some", [True, False])
-def test_a_range_is_taken_where_there_are_durations(pair: Path, tmp_path: Path, some: bool) -> None:
+def test_a_range_is_taken_where_there_are_durations(pair: Path, sums: Path, some: bool) -> None:
     async def flow() -> None:
-        async with opened(pair if some else sums_only(tmp_path), first="kernel", size=(200, 30)) as (app, pilot):
+        async with opened(pair if some else sums, first="kernel", size=(200, 30)) as (app, pilot):
             await settled(pilot)
             assert ("⏎" in offered(app)) == some
 

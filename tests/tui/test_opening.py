@@ -22,7 +22,7 @@ from kerneldb.tui.widgets.header import Tabs
 from kerneldb.tui.widgets.table import Table
 from kerneldb.tui.widgets.wherebar import WhereBar
 from kerneldb.warehouse import Warehouse
-from tests.tui.piloting import opened, press, settled, text_of
+from tests.tui.piloting import driven, opened, press, settled, text_of
 
 FIXTURE = "train-step-h200.json.gz"
 
@@ -66,7 +66,7 @@ def test_a_trace_is_read_from_an_empty_file_and_another_file_opened(
             assert "step" in text_of(app)
             assert memory.texts("files") == [str(trace_database), str(path)]
 
-    asyncio.run(flow())
+    driven(flow)
     assert len(kerneldb.open(path).sql("FROM traces")) == 1
 
 
@@ -92,7 +92,7 @@ def test_reading_a_trace_fails_and_is_cancelled(tmp_path: Path) -> None:
             await press(pilot, "escape")
             assert not isinstance(app.screen, Ingesting)
 
-    asyncio.run(flow())
+    driven(flow)
 
 
 def test_databases_are_told_from_traces(trace_database: Path, tmp_path: Path) -> None:
@@ -102,6 +102,7 @@ def test_databases_are_told_from_traces(trace_database: Path, tmp_path: Path) ->
     assert not is_database(tmp_path)
 
 
+@pytest.mark.thorough
 def test_conditions_and_statements_outlast_the_session(trace_database: Path, tmp_path: Path) -> None:
     place = tmp_path / "state" / "kerneldb" / "history.json"
 
@@ -161,7 +162,7 @@ def test_a_cell_is_copied_as_the_database_has_it(trace_database: Path) -> None:
             await press(pilot, "y", "c", "escape")
             assert not isinstance(app.screen, CopyMenu)
 
-    asyncio.run(flow())
+    driven(flow)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +199,7 @@ def test_a_time_is_gone_to_on_the_timeline(trace_database: Path) -> None:
             await settled(pilot)
             assert pane.cursor_ns == pane.axis.end_ns - 1
 
-    asyncio.run(flow())
+    driven(flow)
 
 
 def test_the_place_of_the_database_is_no_argument_of_the_process(tmp_path: Path) -> None:
@@ -219,7 +220,7 @@ def test_characters_of_several_bytes_may_come_in_pieces(tmp_path: Path) -> None:
             await settled(pilot, 60)
             assert "3 µs" in text_of(app)
 
-    asyncio.run(flow())
+    driven(flow)
 
 
 def test_memory_is_never_open_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from kerneldb.tui.dialogs import Confirm
 from kerneldb.tui.model import Choice
 from kerneldb.tui.screens.replaying import Lines, ReplayPane
 from kerneldb.tui.store import Store
-from tests.tui.piloting import opened, press, settled, text_of
+from tests.tui.piloting import driven, opened, press, settled, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -78,7 +78,7 @@ def run(
             pane_of(app).command_of_child = command
             await flow(app, pilot)
 
-    asyncio.run(whole())
+    driven(whole)
 
 
 def pane_of(app: KerneldbApp) -> ReplayPane:
@@ -104,7 +104,7 @@ async def until(what: Callable[[], bool], pilot: Any, seconds: float = 20.0) -> 
             await pilot.pause(0.02)
 
 
-@pytest.mark.parametrize("where", ["", "category = 'GEMM'"])
+@pytest.mark.parametrize("where", [pytest.param("", marks=pytest.mark.thorough), "category = 'GEMM'"])
 def test_the_plan_is_that_of_the_command_line(trace_database: Path, where: str) -> None:
     async def flow(app: KerneldbApp, _pilot: Any) -> None:
         pane = pane_of(app)
@@ -163,6 +163,12 @@ def test_a_run_is_shown_while_it_goes_on_and_stops(database: Path) -> None:
         assert list(pane.progress.readings["power_w"]) == [512.4, 600.1]
         assert "power in W" in shown
         assert pane.busy() is not None
+        plan, pane.plan = pane.plan, []
+        await pilot.press("f5")
+        await until(lambda: app.store.waiting == 0, pilot)
+        assert pane.plan == [], "a run goes on"
+        assert "2 of 4 calls" in text_of(app)
+        pane.plan = plan
         await pilot.press("q")
         await until(lambda: isinstance(app.screen, Confirm), pilot)
         await pilot.press("n")
@@ -179,22 +185,7 @@ def test_a_run_is_shown_while_it_goes_on_and_stops(database: Path) -> None:
     run(database, flow, fake(WAITS))
 
 
-def test_the_screen_reloads_no_plan_while_a_run_goes_on(database: Path) -> None:
-    async def flow(app: KerneldbApp, pilot: Any) -> None:
-        pane = pane_of(app)
-        await pilot.press("enter")
-        await until(lambda: pane.progress is not None and pane.progress.done == 2, pilot)
-        pane.plan = []
-        await pilot.press("f5")
-        await pilot.pause(0.3)
-        assert pane.plan == []
-        assert "2 of 4 calls" in text_of(app)
-        await press(pilot, "x")
-
-    run(database, flow, fake(WAITS))
-
-
-@pytest.mark.parametrize("key", ["x", "space"])
+@pytest.mark.parametrize("key", ["x", pytest.param("space", marks=pytest.mark.thorough)])
 def test_a_run_that_is_told_to_stop_says_so_until_it_has(database: Path, tmp_path: Path, key: str) -> None:
     ends = tmp_path / "ends"
     lingers = f"""
@@ -263,6 +254,8 @@ def test_nothing_is_said_before_it_is_known(
 
 
 def test_why_no_replay_can_run_is_shown(database: Path) -> None:
+    """What libraries print before is no event."""
+
     async def flow(app: KerneldbApp, pilot: Any) -> None:
         await press(pilot, "enter")
         assert "no CUDA device" in text_of(app)
@@ -276,7 +269,7 @@ def test_why_no_replay_can_run_is_shown(database: Path) -> None:
         assert "no CUDA device" not in text_of(app)
         assert "enter replays" in text_of(app)
 
-    run(database, flow, fake(FAILS))
+    run(database, flow, fake("    print('Hello from NCCL')\n    print('[1]')\n    print('3')\n" + FAILS))
 
 
 def test_a_process_that_dies_leaves_its_last_words(database: Path) -> None:
@@ -295,6 +288,7 @@ def test_nothing_selected_says_so(trace_database: Path) -> None:
     run(trace_database, flow, choice=Choice("duration_ns > 1e12"))
 
 
+@pytest.mark.thorough
 def test_a_run_on_the_cpu_is_written_back_and_shown(database: Path) -> None:
     pytest.importorskip("torch")
 
@@ -423,14 +417,6 @@ def test_a_lake_is_opened_as_it_was_named(database: Path, monkeypatch: pytest.Mo
     lake = "ducklake:postgres:postgresql://u:secret@h/db"
     assert said(Order(lake))[1] == [{"event": "failed", "message": "no lake"}]
     assert named == [lake]
-
-
-def test_what_libraries_print_is_no_event(database: Path) -> None:
-    async def flow(app: KerneldbApp, pilot: Any) -> None:
-        await press(pilot, "enter")
-        assert "no CUDA device" in text_of(app)
-
-    run(database, flow, fake("    print('Hello from NCCL')\n    print('[1]')\n    print('3')\n" + FAILS))
 
 
 def test_a_stopped_run_is_replaced_when_agreed_only(database: Path) -> None:

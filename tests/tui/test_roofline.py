@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from kerneldb.tui.screens import roofline
 from kerneldb.tui.screens.roofline import RooflinePane
 from kerneldb.tui.widgets.scatter import Dot, Plane, Roof, Scale, Scatter
 from kerneldb.warehouse import Warehouse
-from tests.tui.piloting import opened, press, settled, text_of
+from tests.tui.piloting import driven, opened, press, settled, text_of
 from tests.warehouse.conftest import Launch, Traces
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def run(
         async with opened(path, Choice(where), first="roofline", size=(100, 30)) as (app, pilot):
             await flow(app, pilot)
 
-    asyncio.run(whole())
+    driven(whole)
 
 
 def pane_of(app: KerneldbApp) -> RooflinePane:
@@ -45,7 +44,7 @@ def pane_of(app: KerneldbApp) -> RooflinePane:
     return app.pane
 
 
-@pytest.mark.parametrize("where", ["", "category = 'GEMM'"])
+@pytest.mark.parametrize("where", [pytest.param("", marks=pytest.mark.thorough), "category = 'GEMM'"])
 def test_dots_are_what_the_command_line_prints(trace_database: Path, where: str) -> None:
     condition = ["--where", where] if where else []
     result = CliRunner().invoke(cli, ["--db", str(trace_database), "roofline", *condition, "--limit", "0", "--json"])

@@ -9,6 +9,8 @@ import asyncio
 import contextlib
 import importlib.metadata
 import os
+import shutil
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,13 +25,15 @@ from kerneldb.tui.screens.sql import SqlPane
 from kerneldb.tui.store import Condition, Store
 from kerneldb.tui.widgets.header import Status
 from kerneldb.tui.widgets.sqledit import SqlEdit
+from kerneldb.warehouse import session
+from tests.conftest import made_once
 from tests.tui import pictures
 from tests.tui.pictures import Album, still
 from tests.tui.piloting import drawn_at_rest, press, settled
 from tests.tui.test_replaying import WAITS, fake, until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from textual.pilot import Pilot
 
@@ -50,13 +54,23 @@ pytestmark = [
 @pytest.fixture(scope="session")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the databases of `pictures`. Read only."""
-    folder = tmp_path_factory.mktemp("pictures")
-    for make in (pictures.decoder, pictures.week, pictures.counters, pictures.sums, pictures.empty):
-        make(folder)
-    return folder
+    shelf = tmp_path_factory.mktemp("pictures")
+    for name in ("decoder", "week", "counters", "sums", "empty"):
+        place = made_once(tmp_path_factory, f"{name}.shelf", partial(drafted, getattr(pictures, name)))
+        shutil.copyfile(place, shelf / f"{name}.duckdb")
+    return shelf
 
 
-@pytest.fixture(params=SIZES)
+def drafted(make: Callable[[Path], Path], draft: Path) -> None:
+    """Make a database at `draft`."""
+    folder = draft.with_suffix(".folder")
+    folder.mkdir()
+    path = make(folder)
+    session.release_all()
+    path.rename(draft)
+
+
+@pytest.fixture(params=["80x24", pytest.param("160x48", marks=pytest.mark.thorough)])
 def size(request: pytest.FixtureRequest) -> str:
     """A size of the terminal."""
     found: str = request.param
@@ -131,6 +145,7 @@ def test_screens_of_one_trace(album: Album) -> None:
     asyncio.run(flow())
 
 
+@pytest.mark.thorough
 def test_levels_and_conditions(album: Album) -> None:
     async def flow() -> None:
         async with shown("decoder", album, Choice(GEMM, level="op"), first="kernels") as (_, pilot):
@@ -168,6 +183,7 @@ def test_windows(album: Album) -> None:
     asyncio.run(flow())
 
 
+@pytest.mark.thorough
 def test_statements(album: Album) -> None:
     async def flow() -> None:
         async with shown("decoder", album, first="sql") as (app, pilot):
@@ -180,6 +196,7 @@ def test_statements(album: Album) -> None:
     asyncio.run(flow())
 
 
+@pytest.mark.thorough
 def test_a_replay(album: Album) -> None:
     async def flow() -> None:
         async with shown("decoder", album, first="replay") as (app, pilot):
@@ -213,6 +230,7 @@ def test_screens_of_two_traces(album: Album) -> None:
     asyncio.run(flow())
 
 
+@pytest.mark.thorough
 def test_counters_without_times(album: Album) -> None:
     async def flow() -> None:
         async with shown("counters", album) as (_, pilot):
@@ -227,6 +245,7 @@ def test_counters_without_times(album: Album) -> None:
     asyncio.run(flow())
 
 
+@pytest.mark.thorough
 def test_sums_without_launches(album: Album) -> None:
     async def flow() -> None:
         async with shown("sums", album) as (_, pilot):
@@ -239,6 +258,7 @@ def test_sums_without_launches(album: Album) -> None:
     asyncio.run(flow())
 
 
+@pytest.mark.thorough
 def test_nothing_to_show(album: Album) -> None:
     async def flow() -> None:
         async with shown("empty", album) as (_, pilot):
@@ -251,6 +271,7 @@ def test_nothing_to_show(album: Album) -> None:
     asyncio.run(flow())
 
 
+@pytest.mark.thorough
 def test_questions_on_the_way(album: Album, monkeypatch: pytest.MonkeyPatch) -> None:
     async def never(_self: Store, _attempt: Any) -> None:
         await asyncio.Event().wait()
@@ -275,7 +296,7 @@ def test_questions_on_the_way(album: Album, monkeypatch: pytest.MonkeyPatch) -> 
 def test_no_picture_is_left_over(albums: dict[str, Album], request: pytest.FixtureRequest) -> None:
     tests = {item.name.partition("[")[0] for item in request.session.items if item.path == Path(__file__)}
     wanted = {name for name in globals() if name.startswith("test_")}
-    if tests != wanted:
+    if tests != wanted or request.config.getoption("markexpr") or request.config.getoption("keyword"):
         pytest.skip("not all pictures were taken")
     if os.environ.get("PYTEST_XDIST_WORKER"):
         pytest.skip("other workers take pictures, too")

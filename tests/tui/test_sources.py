@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +20,7 @@ from kerneldb.tui.screens.roofline import plain, roofs
 from kerneldb.tui.screens.timeline import TimelinePane
 from kerneldb.warehouse import Warehouse
 from tests.tui import pictures
-from tests.tui.piloting import opened, press, settled, text_of
+from tests.tui.piloting import driven, opened, press, settled, text_of
 from tests.warehouse.conftest import Launch, Traces
 
 if TYPE_CHECKING:
@@ -33,13 +32,10 @@ if TYPE_CHECKING:
     from kerneldb.tui.app import KerneldbApp
 
 FILES: Final = {
-    "pytorch": ["compiled-fp8-8192.json.gz", "tracelens-mi210-gpu-only.json.gz"],
+    "pytorch": ["tracelens-mi210-gpu-only.json.gz"],
     "nsys": ["nsightful_cuda_gpu_trace.csv.gz", "dsocr_prefill_cuda_gpu_kern_sum.csv"],
     "ncu": ["superbench_cublaslt_ncu.log"],
-    "rocprof": [
-        "synthetic_gfx1151_full.db",
-        "rocprofv3_gfx1151_llamacpp_decode_fetch_counter_collection.csv",
-    ],
+    "rocprof": ["synthetic_gfx1151_full.db"],
 }
 NO_TIMELINE: Final = {"profiled": "under a counter profiler", "summary": "sums"}
 """Words that say why a trace of a kind has none."""
@@ -89,6 +85,7 @@ async def check(app: KerneldbApp, pilot: Pilot[Any], kind: str, launches: int) -
             assert state == "ready", where
 
 
+@pytest.mark.thorough
 def test_every_screen_opens(source: Path) -> None:
     async def flow() -> None:
         traces = traces_of(source)
@@ -100,7 +97,7 @@ def test_every_screen_opens(source: Path) -> None:
                 await settled(pilot)
                 await check(app, pilot, trace["kind"], trace["launches"])
 
-    asyncio.run(flow())
+    driven(flow)
 
 
 HOST_ONLY: Final = {
@@ -115,7 +112,7 @@ def drive(path: Path, flow: Callable[[KerneldbApp, Any], Coroutine[Any, Any, Non
         async with opened(path, **options) as (app, pilot):
             await flow(app, pilot)
 
-    asyncio.run(whole())
+    driven(whole)
 
 
 async def words(app: KerneldbApp, pilot: Any, key: str) -> str:
@@ -263,7 +260,7 @@ def test_the_cursor_leaves_no_half_of_a_time(made: Callable[..., Path]) -> None:
             return next(line for line in text_of(app).splitlines() if line.startswith("view"))
 
         labels = set(times().split("▼")[1].replace("╵", " ").split())
-        for _ in range(30):
+        for _ in range(12):
             await press(pilot, "right")
             assert set(times().replace("╵", " ").replace("▼", " ").split()[3:]) <= labels | {"0", "ns"}, times()
 

@@ -18,9 +18,7 @@ from kerneldb.errors import SelectionError, UsageError, WarehouseMissingError
 from kerneldb.schemas import loader
 from kerneldb.schemas.loader import Migration
 from kerneldb.selection import Selection
-from kerneldb.tui.lease import Keeper
 from kerneldb.tui.store import Condition, Store
-from kerneldb.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,27 +158,12 @@ def test_what_the_commands_do_runs_in_a_thread(trace_database: Path) -> None:
     assert found.rows() == kerneldb.open(trace_database).top("category").rows()
 
 
-def test_a_closed_store_keeps_neither_the_file_nor_a_thread(trace_database: Path) -> None:
-    keeper, warehouse = Keeper(), Warehouse.open(trace_database)
-    keeper.keep(warehouse)
-    (waiting,) = [thread for thread in threading.enumerate() if thread is keeper._thread]
-    keeper.close()
-    assert not waiting.is_alive()
-    keeper.keep(warehouse)
-    assert (keeper._kept, keeper._thread) == (None, waiting)
-    with warehouse.lease(read_only=False) as con:
+def test_a_closed_store_does_not_keep_the_file(trace_database: Path) -> None:
+    store = Store(trace_database)
+    asyncio.run(store.rows("trace_names"))
+    store.close()
+    with duckdb.connect(str(trace_database)) as con:
         assert con.execute("SELECT 1").fetchone() == (1,)
-
-
-def test_a_file_that_is_not_asked_is_let_go(trace_database: Path) -> None:
-    keeper, warehouse = Keeper(), Warehouse.open(trace_database)
-    for _ in range(2):
-        keeper.keep(warehouse)
-        assert keeper._thread is not None
-        assert keeper._kept is not None
-        keeper._thread.join(30)
-        assert keeper._kept is None
-    keeper.close()
 
 
 def test_an_older_file_is_brought_up_to_date_once(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:

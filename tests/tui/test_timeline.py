@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import gzip
 import itertools
 import json
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
+import kerneldb
 from kerneldb.api import timeline
 from kerneldb.api.timeline import Stretch
 from kerneldb.cli import cli
@@ -21,7 +22,7 @@ from kerneldb.tui.screens.timeline_rows import Board, facts_of
 from kerneldb.tui.widgets import gantt
 from kerneldb.tui.widgets.gantt import Cell, Gantt, Name, Picture, Pointer, Row
 from kerneldb.warehouse import Warehouse
-from tests.tui.piloting import opened, press, settled, text_of
+from tests.tui.piloting import driven, opened, press, settled, text_of
 from tests.warehouse.conftest import Launch, Traces
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ask(path: Path, work: Callable[[Any], Any]) -> Any:
-    with Warehouse(path).lease() as con:
+    with Warehouse(path).connection() as con:
         return work(con)
 
 
@@ -172,6 +173,25 @@ def test_neighbours_are_found_near_and_far(steps: Path) -> None:
     assert ask(steps, lambda con: timeline.neighbour(con, axis, Selection(), lane, last)) is None
 
 
+def test_launches_of_another_print_of_a_trace_are_told_of(root: Path, tmp_path: Path) -> None:
+    """The timeline draws them, though `kernels` counts each launch once."""
+    content = gzip.decompress((root / "tests" / "fixtures" / "compiled-graph-h200.json.gz").read_bytes())
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    for name, end in (("first", b""), ("again", b" ")):
+        (tmp_path / f"{name}.json").write_bytes(content + end)
+        database.ingest(tmp_path / f"{name}.json", name=name)
+    (repeat,) = database.sql(
+        "SELECT trace_id, max(launch_index) AS launch_index, arg_max(signature_id, launch_index) AS signature_id "
+        "FROM all_launches WHERE trace_id NOT IN (SELECT trace_id FROM kernels) GROUP BY trace_id"
+    ).rows()
+    found = ask(
+        tmp_path / "k.duckdb",
+        lambda con: timeline.launch(con, Selection(), repeat["trace_id"], repeat["launch_index"]),
+    )
+    assert found is not None
+    assert {key: found[key] for key in repeat} == repeat
+
+
 # The command line and the screen.
 
 
@@ -182,7 +202,7 @@ def printed(path: Path, *arguments: str) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize("where", [None, "phase = 'backward'", "category IN ('GEMM', 'COPY')"])
+@pytest.mark.parametrize("where", [pytest.param(None, marks=pytest.mark.thorough), "category IN ('GEMM', 'COPY')"])
 def test_lanes_and_legend_are_what_the_command_line_prints(trace_database: Path, where: str | None) -> None:
     condition = ["--where", where] if where else []
 
@@ -200,7 +220,7 @@ def test_lanes_and_legend_are_what_the_command_line_prints(trace_database: Path,
             assert dict(pane.board.view.categories) == {row["category"]: row["total_ns"] for row in categories}
             assert pane.board.view.launches == sum(row["n"] for row in streams)
 
-    asyncio.run(flow())
+    driven(flow)
 
 
 def timeline_of(app: KerneldbApp) -> TimelinePane:
@@ -217,7 +237,7 @@ def run(path: Path, flow: Callable[[KerneldbApp, Any], Coroutine[Any, Any, None]
         ):
             await flow(app, pilot)
 
-    asyncio.run(whole())
+    driven(whole)
 
 
 async def presses(pilot: Any, *keys: str) -> None:

@@ -14,13 +14,14 @@ from kerneldb.selection import Selection
 from kerneldb.tui.model import Choice
 from kerneldb.tui.screens.timeline import TimelinePane
 from kerneldb.warehouse import Warehouse, commit
-from tests.tui.piloting import opened, press, settled
+from tests.tui.piloting import driven, opened, press
 from tests.warehouse.conftest import Launch, Traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 FEWEST, BINS = 1_000, 512
+pytestmark = pytest.mark.thorough
 LENGTH = 3_000_000
 
 
@@ -49,7 +50,7 @@ def long_traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ask(path: Path, work: Callable[[Any], Any]) -> Any:
-    with Warehouse(path).lease() as con:
+    with Warehouse(path).connection() as con:
         return work(con)
 
 
@@ -61,8 +62,7 @@ def scanned(path: Path, axis: timeline.Axis, stretch: timeline.Stretch) -> timel
     return found
 
 
-@pytest.mark.parametrize("columns", [1, 7, 13, 20])
-@pytest.mark.parametrize("traces", [(), ("long",), ("half", "short")])
+@pytest.mark.parametrize(("traces", "columns"), [((), 1), ((), 13), (("long",), 20), (("half", "short"), 7)])
 def test_stored_bins_say_what_the_launches_say(long_traces: Path, columns: int, traces: tuple[str, ...]) -> None:
     axis = ask(long_traces, lambda con: timeline.axis(con, traces))
     stretch = axis.stretch(0, axis.end_ns, columns)
@@ -131,16 +131,17 @@ def test_traces_on_one_clock_are_read_from_launches(tmp_path: Path, monkeypatch:
 
 
 def test_the_screen_shows_the_same_with_and_without_a_condition(long_traces: Path) -> None:
-    async def seen(where: str) -> tuple[timeline.Seen, timeline.Stretch | None]:
-        async with opened(long_traces, Choice(where=where), size=(80, 24)) as (app, pilot):
-            await press(pilot, "4")
-            await settled(pilot)
-            board = app.query_one(TimelinePane).board
-            return board.everything, board.whole
+    seen: list[tuple[timeline.Seen, timeline.Stretch | None]] = []
 
-    import asyncio
+    async def flow() -> None:
+        for where in ("", "duration_ns >= 0"):
+            async with opened(long_traces, Choice(where=where), size=(80, 24)) as (app, pilot):
+                await press(pilot, "4")
+                board = app.query_one(TimelinePane).board
+                seen.append((board.everything, board.whole))
 
-    bare, conditioned = asyncio.run(seen("")), asyncio.run(seen("duration_ns >= 0"))
+    driven(flow)
+    bare, conditioned = seen
     assert bare == conditioned
     assert bare[0].launches == 4_700
 
@@ -150,7 +151,7 @@ def test_a_launch_is_found_in_its_lane_where_another_trace_has_several_processes
     warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
     for name in ("one", "two"):
         warehouse.commit(make(name, (Launch("gemm", 0, 100), Launch("gemm", 200, 100))))
-    with warehouse.lease(read_only=False) as con:
+    with warehouse.connection(read_only=False) as con:
         con.execute("UPDATE launches SET process = '11'")
         con.execute("UPDATE launches SET process = '12' WHERE trace_id = 't:two' AND start_ns = 200")
         con.execute("UPDATE devices SET process = '11'")

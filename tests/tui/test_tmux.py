@@ -101,6 +101,7 @@ def restored(terminal: Terminal) -> None:
     terminal.wait("to-42")
 
 
+@pytest.mark.thorough
 def test_screens_a_filter_a_storm_of_sizes_and_the_end(trace_database: Path, terminal: Terminal) -> None:
     terminal.type(f"{command(trace_database)}; echo code-$(($? + 70))")
     terminal.press("Enter")
@@ -123,7 +124,7 @@ def test_screens_a_filter_a_storm_of_sizes_and_the_end(trace_database: Path, ter
     terminal.press("F1")
     terminal.wait("Page down")
     sizes = random.Random(5)
-    for _ in range(25):
+    for _ in range(12):
         terminal.tmux("resize-window", "-x", str(sizes.randint(2, 220)), "-y", str(sizes.randint(2, 60)))
     terminal.tmux("resize-window", "-x", "100", "-y", "30")
     terminal.wait("1 2 3 4 5 6 7 8 SQL")
@@ -162,7 +163,7 @@ def test_output_that_is_no_terminal_is_refused(trace_database: Path, terminal: T
     restored(terminal)
 
 
-@pytest.mark.parametrize("key", ["2", "4"])
+@pytest.mark.parametrize("key", ["2", pytest.param("4", marks=pytest.mark.thorough)])
 def test_keys_that_end_the_program_while_a_screen_is_made(trace_database: Path, terminal: Terminal, key: str) -> None:
     terminal.type(f"{command(trace_database)}; echo code-$(($? + 70))")
     terminal.press("Enter")

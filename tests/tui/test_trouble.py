@@ -39,8 +39,8 @@ def overwrite(path: Path) -> None:
     path.write_bytes(random.Random(3).randbytes(path.stat().st_size))
 
 
-@pytest.mark.parametrize("spoil", [remove, overwrite])
-@pytest.mark.parametrize(("first", "keys"), [("timeline", "w.dN"), ("kernel", ".,n")])
+@pytest.mark.thorough
+@pytest.mark.parametrize(("spoil", "first", "keys"), [(remove, "timeline", "w.dN"), (overwrite, "kernel", ".,n")])
 def test_a_spoilt_file_is_said_and_what_was_read_stays(database: Path, spoil: Any, first: str, keys: str) -> None:
     names = {".": "full_stop", ",": "comma"}
 
@@ -79,19 +79,22 @@ def test_going_somewhere_in_a_file_that_is_gone_is_a_sentence(database: Path) ->
     driven(flow)
 
 
-@pytest.mark.parametrize("first", ["timeline", "kernel", "kernels"])
-def test_a_condition_that_fails_on_rows_is_refused(trace_database: Path, first: str) -> None:
+@pytest.mark.thorough
+def test_a_condition_that_fails_on_rows_is_refused(trace_database: Path) -> None:
     async def flow() -> None:
-        async with opened(trace_database, Choice(GEMM), first=first) as (app, pilot):
-            await write_where(pilot, FAILS)
-            assert app.choice.where == GEMM
-            assert FAILS not in [*app.history.texts(), *app.memory.texts("where")]
-            assert "Could not convert" in text_of(app)
-            assert app.pane.state == "ready"
+        async with opened(trace_database, Choice(GEMM), first="kernels") as (app, pilot):
+            for screen in ("kernels", "timeline", "kernel"):
+                app.show(screen)
+                await settled(pilot)
+                await write_where(pilot, FAILS)
+                assert app.choice.where == GEMM
+                assert FAILS not in [*app.history.texts(), *app.memory.texts("where")]
+                assert "Could not convert" in text_of(app)
+                assert app.pane.state == "ready"
+                await press(pilot, "escape")
             app.history.add(Choice(FAILS))
-            for key in ("n", "w" if first == "timeline" else "p"):
-                await press(pilot, key)
-                assert app.is_running
+            await press(pilot, "n", "p", "4", "n", "w")
+            assert app.is_running
 
     driven(flow)
 
@@ -123,7 +126,7 @@ def test_steps_in_quick_succession_all_count(trace_database: Path) -> None:
     driven(flow)
 
 
-@pytest.mark.parametrize("key", ["2", "3", "4", "5", "8"])
+@pytest.mark.parametrize("key", ["2", *(pytest.param(key, marks=pytest.mark.thorough) for key in "3458")])
 def test_the_end_while_a_screen_is_being_made(trace_database: Path, key: str) -> None:
     async def flow() -> None:
         async with opened(trace_database) as (app, pilot):
@@ -180,30 +183,38 @@ def pane_of(app: KerneldbApp) -> DetailPane:
     return pane
 
 
-@pytest.mark.parametrize("how", ["launches", "range", "times"])
-def test_the_kernel_screen_narrows_the_condition(trace_database: Path, how: str) -> None:
+@pytest.mark.thorough
+def test_the_kernel_screen_narrows_the_condition(trace_database: Path) -> None:
+    async def narrowed(app: KerneldbApp, pilot: Any, *keys: str) -> None:
+        page = pane_of(app).page
+        assert page is not None
+        await press(pilot, *keys)
+        assert app.choice.where.startswith(f"{GEMM} AND signature_id = '{page.signature_id}'")
+        assert app.choice.level == "launch"
+        assert app.pane.id == "pane-kernels"
+        assert len(app.pane.query_one(Table).rows) > 0
+        where = app.choice.where
+        await press(pilot, "3", "l")
+        assert app.choice.where == where
+        app.choose(where=GEMM, traces=(), level="kernel")
+        app.show("kernel")
+        await settled(pilot)
+
     async def flow() -> None:
         async with opened(trace_database, Choice(GEMM), first="kernel", size=(120, 40)) as (app, pilot):
             pane = pane_of(app)
             assert "all launches of the signature" in text_of(app)
-            assert pane.page is not None
-            signature = f"signature_id = '{pane.page.signature_id}'"
-            row = pane.query_one("#overview-times", Table).row
-            if how == "launches":
-                await press(pilot, "l")
-            elif how == "range":
-                pane.query_one(Histogram).focus()
-                await press(pilot, "right", "enter")
-            else:
-                pane.query_one("#overview-times", Table).focus()
-                await press(pilot, "enter")
-            assert app.choice.where.startswith(f"{GEMM} AND {signature}")
-            assert app.choice.level == "launch"
-            assert app.pane.id == "pane-kernels"
-            assert len(app.pane.query_one(Table).rows) > 0
-            assert how != "times" or (row is not None and app.choice.traces == (row["trace"],))
-            where = app.choice.where
-            await press(pilot, "3", "l")
-            assert app.choice.where == where
+            await narrowed(app, pilot, "l")
+            pane.query_one(Histogram).focus()
+            await narrowed(app, pilot, "right", "enter")
+            times = pane.query_one("#overview-times", Table)
+            times.focus()
+            row = times.row
+            assert row is not None
+            await press(pilot, "enter")
+            assert app.choice.traces == (row["trace"],)
+            await press(pilot, "left_square_bracket", "3")
+            times.focus()
+            await narrowed(app, pilot, "enter")
 
     driven(flow)

@@ -96,6 +96,7 @@ def driven(widget: Any, *keys: str) -> list[Any]:
     return asyncio.run(flow())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("keys", "row"),
     [

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import shutil
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,15 @@ def warehouse(empty_file: Path, tmp_path: Path) -> Warehouse:
 def filled(filled_file: Path, tmp_path: Path) -> Warehouse:
     """Three traces; two of them have the same signatures, the third has other grids."""
     return Warehouse(shutil.copy(filled_file, tmp_path), lock_timeout=0.5)
+
+
+@pytest.fixture(scope="session")
+def read(filled_file: Path) -> Iterator[Warehouse]:
+    """The same three traces, to read only: they stay open, so that nobody opens them for every question."""
+    warehouse = Warehouse(filled_file)
+    with warehouse.connection():
+        yield warehouse
+    warehouse.release()
 
 
 @pytest.fixture

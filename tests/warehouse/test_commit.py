@@ -53,9 +53,9 @@ def one(warehouse: Warehouse, sql: str) -> dict[str, Any]:
 
 
 def test_same_content_is_stored_once(warehouse: Warehouse, make_trace: Make) -> None:
-    assert warehouse.commit(make_trace("one"))
+    assert warehouse.commit(make_trace("one")).written
     before = counts(warehouse)
-    assert not warehouse.commit(make_trace("another name", trace_id="t:one"))
+    assert not warehouse.commit(make_trace("another name", trace_id="t:one")).written
     assert counts(warehouse) == before
     assert warehouse.trace_name("t:one") == "one"
 
@@ -134,7 +134,7 @@ def test_replace_writes_anew_and_keeps_what_users_set(
     warehouse.rename("one", "mine")
     warehouse.set_run("mine", "job")
     again = make_trace("one", (launch("gemm", 0, 7, grid=9),))
-    assert warehouse.commit(again, replace=True)
+    assert warehouse.commit(again, replace=True).written
     row = one(warehouse, "SELECT trace, run, label, launches, tags['batch'] AS batch FROM trace_overview")
     assert row == {"trace": "mine", "run": "job", "label": "first", "launches": 1, "batch": "8"}
     assert one(warehouse, "SELECT sum(total_ns)::BIGINT AS ns FROM rollups") == {"ns": 7}
@@ -231,7 +231,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
     return Traces(tmp_path_factory.mktemp("large"))("one", launches)
 
 
-@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.thorough
+@pytest.mark.parametrize("ending", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)])
 def test_killed_commit_leaves_the_earlier_contents(
     filled: Warehouse, large: Manifest, tmp_path: Path, ending: signal.Signals
 ) -> None:

@@ -44,7 +44,7 @@ def test_overlap_of_years_is_a_percentage(years: Warehouse) -> None:
 
 
 def test_a_change_of_years_is_a_percentage(years: Warehouse) -> None:
-    with years.lease() as con:
+    with years.connection() as con:
         found = con.sql("SELECT kernel, delta_pct FROM diff('first', 'second') ORDER BY kernel").fetchall()
     assert found == [("gemm", pytest.approx(50)), ("nccl", 0)]
 

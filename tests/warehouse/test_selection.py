@@ -8,14 +8,14 @@ from kerneldb.warehouse import Warehouse
 
 
 def starts(warehouse: Warehouse, selection: Selection) -> list[int]:
-    with warehouse.lease() as con:
+    with warehouse.connection() as con:
         found = selection.relation(con).select("start_ns").fetchall()
     return sorted(start for (start,) in found)
 
 
 @pytest.mark.parametrize("where", [None, "", "  \n", "true"])
-def test_no_condition_selects_all(filled: Warehouse, where: str | None) -> None:
-    assert len(starts(filled, Selection(where))) == 21
+def test_no_condition_selects_all(read: Warehouse, where: str | None) -> None:
+    assert len(starts(read, Selection(where))) == 21
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ def test_no_condition_selects_all(filled: Warehouse, where: str | None) -> None:
         "match_name = 'gemm' AND trace = 'one' AND label IS DISTINCT FROM 'a''b;--'",
     ],
 )
-def test_any_expression(filled: Warehouse, where: str) -> None:
-    assert starts(filled, Selection(where)) == [20, 130, 300]
+def test_any_expression(read: Warehouse, where: str) -> None:
+    assert starts(read, Selection(where)) == [20, 130, 300]
 
 
 @pytest.mark.parametrize(
@@ -44,33 +44,33 @@ def test_any_expression(filled: Warehouse, where: str) -> None:
         "-- nothing but a comment",
     ],
 )
-def test_more_than_an_expression_is_refused(filled: Warehouse, where: str) -> None:
-    with filled.lease() as con, pytest.raises(SelectionError) as caught:
+def test_more_than_an_expression_is_refused(read: Warehouse, where: str) -> None:
+    with read.connection() as con, pytest.raises(SelectionError) as caught:
         Selection(where).relation(con).fetchall()
     assert repr(where) in str(caught.value)
-    assert filled.traces().num_rows == 3
+    assert read.traces().num_rows == 3
 
 
-def test_unknown_column_names_near_ones(filled: Warehouse) -> None:
-    with filled.lease() as con, pytest.raises(SelectionError, match=r"near columns: .*duration_ns"):
+def test_unknown_column_names_near_ones(read: Warehouse) -> None:
+    with read.connection() as con, pytest.raises(SelectionError, match=r"near columns: .*duration_ns"):
         Selection("durationns > 5").relation(con)
-    with filled.lease() as con, pytest.raises(SelectionError, match="kerneldb schema kernels"):
+    with read.connection() as con, pytest.raises(SelectionError, match="kerneldb schema kernels"):
         Selection("zzz > 5").relation(con)
 
 
-def test_wrong_types_are_a_selection_error(filled: Warehouse) -> None:
-    with filled.lease() as con, pytest.raises(SelectionError):
+def test_wrong_types_are_a_selection_error(read: Warehouse) -> None:
+    with read.connection() as con, pytest.raises(SelectionError):
         Selection("no_such_function(name)").relation(con)
 
 
-def test_traces_are_bound(filled: Warehouse) -> None:
-    assert starts(filled, Selection(traces=("three",))) == [5, 100]
-    assert len(starts(filled, Selection("kind = 'kernel'", ("one", "three")))) == 9
-    assert starts(filled, Selection(traces=("' OR true --",))) == []
+def test_traces_are_bound(read: Warehouse) -> None:
+    assert starts(read, Selection(traces=("three",))) == [5, 100]
+    assert len(starts(read, Selection("kind = 'kernel'", ("one", "three")))) == 9
+    assert starts(read, Selection(traces=("' OR true --",))) == []
 
 
-def test_bound_selection_feeds_every_macro(filled: Warehouse) -> None:
-    with filled.lease() as con:
+def test_bound_selection_feeds_every_macro(read: Warehouse) -> None:
+    with read.connection() as con:
         Selection("category = 'GEMM'", ("one",)).bind(con)
         assert con.sql("SELECT sum(total_ns)::BIGINT FROM top_kernels('selection')").fetchall() == [(300,)]
         assert con.sql("SELECT busy_ns FROM gpu_time('selection')").fetchall() == [(300,)]
@@ -78,15 +78,15 @@ def test_bound_selection_feeds_every_macro(filled: Warehouse) -> None:
         assert con.sql("SELECT count(*) FROM selection").fetchall() == [(2,)]
 
 
-def test_query_binds_where(filled: Warehouse) -> None:
-    table = filled.query("SELECT n FROM categories('selection') WHERE n > $n", {"n": 0}, where="trace = 'three'")
+def test_query_binds_where(read: Warehouse) -> None:
+    table = read.query("SELECT n FROM categories('selection') WHERE n > $n", {"n": 0}, where="trace = 'three'")
     assert table.to_pylist() == [{"n": 2}]
     with pytest.raises(SelectionError):
-        filled.query("FROM selection", where="nowhere = 1")
+        read.query("FROM selection", where="nowhere = 1")
 
 
-def test_selection_reaches_the_scan(filled: Warehouse) -> None:
-    with filled.lease() as con:
+def test_selection_reaches_the_scan(read: Warehouse) -> None:
+    with read.connection() as con:
         Selection("trace = 'three'").bind(con)
         plan = con.sql("EXPLAIN FROM top_kernels('selection')").fetchall()[0][1]
     assert "name = 'three'" in plan or "name='three'" in plan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gzip
 import json
 import re
@@ -101,6 +102,7 @@ def linked_launches(path: Path) -> Iterator[Launch]:
 def launches_of(shared_data: Path) -> Callable[[str], list[Launch]]:
     """A function that reads one of the real traces, skipping where it is missing."""
 
+    @functools.cache
     def read(file: str) -> list[Launch]:
         path = shared_data / "pytorch" / file
         if not path.is_file():
