@@ -204,6 +204,7 @@ class Session:
         return self._writers_waiting > 0 or self._stamp != stamp_of(self._path)
 
     def _yield(self) -> None:
+        """Close the file for somebody else, who is to have it next."""
         self._yielded_at = time.monotonic()
         self._close()
 
@@ -224,12 +225,11 @@ class Session:
     def _let_go_in_time(self) -> None:
         with self._changed:
             while self._engine is not None:
-                is_idle = time.monotonic() - self._asked_at > LINGER_S
-                if not self._readers and (is_idle or self._is_wanted()):
-                    with contextlib.suppress(
-                        duckdb.Error
-                    ):  # what is committed is in the log, and who asks next is told
-                        self._close()
+                is_idle, is_wanted = time.monotonic() - self._asked_at > LINGER_S, self._is_wanted()
+                if not self._readers and (is_idle or is_wanted):
+                    # What is committed is in the log, and who asks next is told.
+                    with contextlib.suppress(duckdb.Error):
+                        (self._yield if is_wanted else self._close)()
                 self._changed.wait(GLANCE_S)
             self._watched = False
 

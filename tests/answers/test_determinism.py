@@ -105,7 +105,6 @@ OTHER: dict[str, dict[str, Any]] = {
     "report_counted_sides": {"before": "counters", "after": "counters after"},
     "report_iteration_times": {"trace": "repeats"},
     "report_iterations": {"trace": "repeats"},
-    "linked": {"trace_id": "id kept"},
     "tui_timeline_labels": {"traces": ["id before", "id after"]},
     "tui_timeline_paired": {"traces": ["id before", "id after"]},
     "tui_timeline_previous": {"bound_ns": -1, "start_ns": 9000, "launch_index": 18},
