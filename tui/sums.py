@@ -21,7 +21,7 @@ async def summed(store: Store, choice: Choice) -> int:
 
     def ask(con: Connection) -> int:
         con.register("whole", rollups(con, choice.traces))
-        ((found,),) = con.sql(statement("tui_summed")).fetchall()
+        ((found,),) = con.execute(statement("tui_summed")).fetchall()
         return int(found)
 
     return await store.read(ask)

@@ -128,13 +128,15 @@ def _check(notes: Mapping[str, str | None]) -> None:
 
 def listed(warehouse: Warehouse, where: str | None, traces: Sequence[str]) -> pa.Table:
     """What is noted about the signatures of the selected launches."""
+    from kerneldb.warehouse.statements import table_of
+
     require_traces(warehouse, traces)
     from kerneldb.selection import Selection
     from kerneldb.warehouse.execute import query_errors
 
     with warehouse.connection() as con, query_errors():
         Selection(where, tuple(traces)).bind(con)
-        return con.sql(statement("annotate_list")).to_arrow_table()
+        return table_of(con, statement("annotate_list"))
 
 
 def author_of(given: str | None) -> str | None:

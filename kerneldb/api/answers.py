@@ -28,11 +28,12 @@ def answer(warehouse: Warehouse, name: str, where: str | None, traces: Sequence[
     """
     from kerneldb.selection import Selection
     from kerneldb.warehouse.execute import query_errors
+    from kerneldb.warehouse.statements import table_of
 
     require_traces(warehouse, traces)
     with warehouse.connection() as con, query_errors():
         Selection(where, tuple(traces)).bind(con)
-        return con.sql(statement(f"answer_{name}"), params=params or None).to_arrow_table()
+        return table_of(con, statement(f"answer_{name}"), params)
 
 
 @contextlib.contextmanager
@@ -129,16 +130,17 @@ def difference(
     """Compare two sides (see `traces_named`); `where` restricts both. Raises UsageError for an unknown name."""
     from kerneldb.selection import Selection
     from kerneldb.warehouse.execute import query_errors
+    from kerneldb.warehouse.statements import table_of
 
     sides = traces_named(warehouse, before), traces_named(warehouse, after)
     both = list(dict.fromkeys((*sides[0], *sides[1])))
     params = {"before": before, "after": after, "threshold": threshold}
     if where is None:
-        table = warehouse.query(statement("answer_diff"), params)
+        table = warehouse.answer(statement("answer_diff"), params)
     else:
         with warehouse.connection() as con, query_errors():
             con.register("selection", Selection(where, tuple(both)).read(con))
-            table = con.sql(statement("answer_diff_selected"), params=params).to_arrow_table()
+            table = table_of(con, statement("answer_diff_selected"), params)
     columns = {name: table[name].to_pylist() for name in ("total_before_ns", "total_after_ns", "verdict")}
     shift = table["common_shift_pct"].to_pylist()
     counts = {verdict: columns["verdict"].count(verdict) for verdict in dict.fromkeys(columns["verdict"])}
@@ -196,10 +198,10 @@ def counter_difference(warehouse: Warehouse, before: str, after: str, rule: str)
     """
     for name in (before, after):
         traces_named(warehouse, name)
-    require("rule", [rule], [row["rule"] for row in warehouse.query(statement("bounds_rules")).to_pylist()])
+    require("rule", [rule], [row["rule"] for row in rows(warehouse, "bounds_rules")])
     sides = {"before": before, "after": after}
-    classes = warehouse.query(statement("answer_diff_classes"), {**sides, "rule": rule})
-    found = CounterDifference(classes, warehouse.query(statement("answer_diff_metrics"), sides), rule)
+    classes = warehouse.answer(statement("answer_diff_classes"), {**sides, "rule": rule})
+    found = CounterDifference(classes, warehouse.answer(statement("answer_diff_metrics"), sides), rule)
     for side, (_, kernels) in found.coverage().items():
         if not kernels:
             message = f"{sides[side]} holds no hardware counters; ingest those of Nsight Compute into it or its run"

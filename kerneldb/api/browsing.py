@@ -90,25 +90,33 @@ class Reading(Generic[T]):
 
 def ask(con: Connection, name: str, params: Mapping[str, Any] | None, selection: Selection | None) -> Relation:
     """The relation of `schemas/queries/<name>.sql`, which reads the launches of `selection` under that name."""
+    _bind(con, selection)
+    return con.sql(statement(name), params=dict(params) if params else None)
+
+
+def _bind(con: Connection, selection: Selection | None) -> None:
     if selection is not None:
         selection.bind(con, BOUND)
-    return con.sql(statement(name), params=dict(params) if params else None)
 
 
 def rows(
     con: Connection, name: str, params: Mapping[str, Any] | None = None, selection: Selection | None = None
 ) -> list[dict[str, Any]]:
     """The rows of a statement file as dictionaries; for small results, without Arrow."""
-    relation = ask(con, name, params, selection)
-    columns = relation.columns
-    return [dict(zip(columns, row, strict=True)) for row in relation.fetchall()]
+    from kerneldb.warehouse.statements import rows_of
+
+    _bind(con, selection)
+    return rows_of(con, statement(name), params)
 
 
 def table(
     con: Connection, name: str, params: Mapping[str, Any] | None = None, selection: Selection | None = None
 ) -> pa.Table:
     """The rows of a statement file as an Arrow table."""
-    return ask(con, name, params, selection).to_arrow_table()
+    from kerneldb.warehouse.statements import table_of
+
+    _bind(con, selection)
+    return table_of(con, statement(name), params)
 
 
 def check(con: Connection, selection: Selection) -> None:
@@ -116,7 +124,7 @@ def check(con: Connection, selection: Selection) -> None:
     from kerneldb.api.queries import require
 
     if selection.traces:
-        known = [name for (name,) in con.sql(statement("trace_names")).fetchall()]
+        known = [name for (name,) in con.execute(statement("trace_names")).fetchall()]
         require("trace", selection.traces, known)
     selection.relation(con)
 
@@ -130,22 +138,21 @@ def kernels(con: Connection, selection: Selection, level: str) -> pa.Table:
 
     As there, rollups answer where there is no condition.
     """
-    import duckdb
-
     from kerneldb.api.queries import rollups
+    from kerneldb.warehouse.statements import table_of
 
     of_launches = bool(selection.where)
     source = selection.relation(con) if of_launches else rollups(con, selection.traces)
     con.register("keyed", _keyed(source, level))
-    found = con.sql(statement("tui_kernels_launches" if of_launches else "tui_kernels_rollups"))
-    column = duckdb.ColumnExpression
-    return found.sort(column("total_ns").desc(), column("n").desc(), column("key")).to_arrow_table()
+    return table_of(con, statement("tui_kernels_launches" if of_launches else "tui_kernels_rollups"))
 
 
 def kernels_more(con: Connection, selection: Selection, level: str) -> pa.Table:
     """Quantiles, rates, energy and replay per operator, kernel or signature: `schemas/queries/tui_kernels_more.sql`."""
+    from kerneldb.warehouse.statements import table_of
+
     con.register("keyed", _keyed(selection.relation(con), level))
-    return con.sql(statement("tui_kernels_more")).to_arrow_table()
+    return table_of(con, statement("tui_kernels_more"))
 
 
 def traces(con: Connection, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -251,7 +258,7 @@ def launch_keys(con: Connection, selection: Selection, order: str | None, *, des
     import duckdb
 
     column = duckdb.ColumnExpression
-    traces = tuple(name for (name,) in con.sql(statement("tui_trace_order")).fetchall())
+    traces = tuple(name for (name,) in con.execute(statement("tui_trace_order")).fetchall())
     if order is None and not descending and not (selection.where or "").strip():
         runs = rows(con, "tui_launch_runs", {"traces": list(selection.traces) or None})
         if all(run["dense"] for run in runs):
@@ -269,6 +276,8 @@ def launch_page(con: Connection, wanted: Sequence[tuple[str, int]]) -> list[dict
     """The launches with these trace ids and indexes, in this order; None for one that is not there any more."""
     import duckdb
 
+    from kerneldb.warehouse.statements import rows_of
+
     if not wanted:
         return []
     column, constant = duckdb.ColumnExpression, duckdb.ConstantExpression
@@ -277,9 +286,7 @@ def launch_page(con: Connection, wanted: Sequence[tuple[str, int]]) -> list[dict
     # Lists of constants reach the scan of the launches, where they rule out most of them; a join does not.
     page = con.table("kernels").filter(column("trace_id").isin(*traces) & column("launch_index").isin(*indexes))
     con.register("page", page)
-    found = con.sql(statement("tui_launch_page"))
-    names = found.columns
-    by_key = {(row[0], row[1]): dict(zip(names, row, strict=True)) for row in found.fetchall()}
+    by_key = {(row["trace_id"], row["launch_index"]): row for row in rows_of(con, statement("tui_launch_page"))}
     return [by_key.get(key) for key in wanted]
 
 
@@ -322,7 +329,7 @@ def _statement(con: Connection, text: str) -> Relation:
 
 def words(con: Connection) -> list[str]:
     """What may stand in a condition or a query: columns of `kernels`, values of its short columns, views, macros."""
-    return [word for (word,) in con.sql(statement("tui_words")).fetchall()]
+    return [word for (word,) in con.execute(statement("tui_words")).fetchall()]
 
 
 def export(con: Connection, text: str, selection: Selection, path: Path) -> int:

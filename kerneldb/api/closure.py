@@ -122,14 +122,15 @@ def _answers(
 ) -> tuple[pa.Table, list[Row], list[Row], list[Row]]:
     from kerneldb.selection import Selection
     from kerneldb.warehouse.execute import query_errors
+    from kerneldb.warehouse.statements import table_of
 
     with warehouse.connection() as con, query_errors():
         Selection(where).bind(con)
-        terms = con.sql(statement("closure_terms")).to_arrow_table()
+        terms = table_of(con, statement("closure_terms"))
         con.execute(statement("closure_select"))
-        groups = con.sql(statement("closure_groups")).to_arrow_table()
-        kernels = con.sql(statement("closure_top"), params={"top": top}).to_arrow_table()
-        jobs = con.sql(statement("closure_jobs"), params={"names": list(names) or None}).to_arrow_table()
+        groups = table_of(con, statement("closure_groups"))
+        kernels = table_of(con, statement("closure_top"), {"top": top})
+        jobs = table_of(con, statement("closure_jobs"), {"names": list(names) or None})
     return terms, groups.to_pylist(), kernels.to_pylist(), jobs.to_pylist()
 
 

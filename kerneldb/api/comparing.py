@@ -34,6 +34,8 @@ def compare(
 
     Raises UsageError for unknown traces and for texts that no selected kernel's name holds.
     """
+    from kerneldb.warehouse.statements import table_of
+
     require_traces(warehouse, traces)
     from kerneldb.selection import Selection
     from kerneldb.warehouse.execute import query_errors
@@ -44,11 +46,11 @@ def compare(
         Selection(where, tuple(traces)).bind(con)
         _require_texts(con, texts)
         wanted = {"texts": texts, "labels": labels, "traces": list(traces), "iterations": iterations}
-        return con.sql(statement("compare_kernels"), params=wanted).to_arrow_table()
+        return table_of(con, statement("compare_kernels"), wanted)
 
 
 def _require_texts(con: duckdb.DuckDBPyConnection, texts: Sequence[str]) -> None:
-    missing = con.sql(statement("compare_texts"), params={"texts": list(texts)}).fetchall()
+    missing = con.execute(statement("compare_texts"), {"texts": list(texts)}).fetchall()
     if missing:
         message = f"no selected kernel has {missing[0][0]!r} in its name"
         raise UsageError(message)
@@ -69,4 +71,4 @@ def variants(warehouse: Warehouse, prefix: str) -> pa.Table:
     Nearest first; `differences` lists the tokens in which a Tensile name differs. Raises UsageError unless exactly one
     signature fits.
     """
-    return warehouse.query(statement("variants_of"), {"signature_id": signature.find(warehouse, prefix)})
+    return warehouse.answer(statement("variants_of"), {"signature_id": signature.find(warehouse, prefix)})

@@ -88,7 +88,7 @@ class NcuCommand:
 
 def rules(warehouse: Warehouse) -> pa.Table:
     """The rules of the table `bound_rules` with their thresholds and sources."""
-    return warehouse.query(statement("bounds_rules"))
+    return warehouse.answer(statement("bounds_rules"))
 
 
 def bounds(
@@ -118,13 +118,14 @@ def coverage(warehouse: Warehouse, where: str | None, traces: Sequence[str], top
 
     from kerneldb.selection import Selection
     from kerneldb.warehouse.execute import query_errors
+    from kerneldb.warehouse.statements import table_of
 
     require_traces(warehouse, traces)
     with warehouse.connection() as con, query_errors():
         Selection(where, tuple(traces)).bind(con)
-        found = con.sql(statement("coverage_top")).to_arrow_table()
+        found = table_of(con, statement("coverage_top"))
         if _bind_sums(con, where, traces, needed=not found.num_rows):
-            sums = con.sql(statement("coverage_sums")).to_arrow_table()
+            sums = table_of(con, statement("coverage_sums"))
             order = [("total_ns", "descending"), ("trace", "ascending"), ("signature_id", "ascending")]
             found = pa.concat_tables([found, sums]).sort_by(order)
     return found if top is None else found.slice(0, top)
@@ -160,11 +161,12 @@ def _bind_sums(
 def _selected(warehouse: Warehouse, name: str, where: str | None, traces: Sequence[str], **params: Any) -> pa.Table:
     from kerneldb.selection import Selection
     from kerneldb.warehouse.execute import query_errors
+    from kerneldb.warehouse.statements import table_of
 
     require_traces(warehouse, traces)
     with warehouse.connection() as con, query_errors():
         Selection(where, tuple(traces)).bind(con)
-        return con.sql(statement(name), params=params).to_arrow_table()
+        return table_of(con, statement(name), params)
 
 
 def ncu_command(warehouse: Warehouse, wanted: Counting) -> NcuCommand:
@@ -213,8 +215,9 @@ def _in_phase(selected: duckdb.DuckDBPyRelation, phase: str) -> duckdb.DuckDBPyR
 
 
 def _fetch(con: Connection, name: str, **params: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = con.sql(statement(name), params=params or None).to_arrow_table().to_pylist()
-    return found
+    from kerneldb.warehouse.statements import rows_of
+
+    return rows_of(con, statement(name), params)
 
 
 def function_name(name: str) -> str:

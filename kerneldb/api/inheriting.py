@@ -160,14 +160,15 @@ def _summary_line(one: Found, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rows(con: Connection, name: str, **params: Any) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = con.sql(statement(name), params=params).to_arrow_table().to_pylist()
-    return rows
+    from kerneldb.warehouse.statements import rows_of
+
+    return rows_of(con, statement(name), params)
 
 
 def _frame(con: Connection, name: str, **params: Any) -> pl.DataFrame:
-    import polars as pl
+    from kerneldb.warehouse.statements import frame_of
 
-    return pl.DataFrame(con.sql(statement(name), params=params).to_arrow_table())
+    return frame_of(con, statement(name), params)
 
 
 def _of_trace(con: Connection, trace_id: str, trace: str) -> Found:

@@ -62,8 +62,11 @@ def statement(name: str) -> str:
 
 def rows(warehouse: Warehouse, name: str, **params: Any) -> list[dict[str, Any]]:
     """The rows of a statement file."""
-    found: list[dict[str, Any]] = warehouse.query(statement(name), params or None).to_pylist()
-    return found
+    from kerneldb.warehouse.execute import interruptible, query_errors
+    from kerneldb.warehouse.statements import rows_of
+
+    with warehouse.connection() as con, query_errors():
+        return interruptible(con, lambda: rows_of(con, statement(name), params))
 
 
 def require(what: str, names: Sequence[str], known: Sequence[str]) -> None:
@@ -91,7 +94,7 @@ def traces(warehouse: Warehouse, names: Sequence[str]) -> pa.Table:
 def report(warehouse: Warehouse, names: Sequence[str]) -> pa.Table:
     """The ingest report of the traces (all where `names` is empty)."""
     require_traces(warehouse, names)
-    return warehouse.query(statement("trace_reports"), {"names": list(names) or None})
+    return warehouse.answer(statement("trace_reports"), {"names": list(names) or None})
 
 
 def files(warehouse: Warehouse, name: str) -> list[str]:
@@ -103,9 +106,9 @@ def files(warehouse: Warehouse, name: str) -> list[str]:
 def schema(warehouse: Warehouse, name: str | None) -> pa.Table:
     """The objects of the database; with `name`, the columns of that one."""
     if name is None:
-        return warehouse.query(statement("schema_objects"))
+        return warehouse.answer(statement("schema_objects"))
     require("table, view or macro", [name], _objects(warehouse))
-    return warehouse.query(statement("schema_columns"), {"object": name})
+    return warehouse.answer(statement("schema_columns"), {"object": name})
 
 
 def _objects(warehouse: Warehouse) -> list[str]:
@@ -123,7 +126,7 @@ def top(warehouse: Warehouse, by: str, where: str | None, names: Sequence[str], 
     from kerneldb.warehouse.execute import query_errors
 
     with warehouse.connection() as con, query_errors():
-        found = _top_relation(con, by, where, names).to_arrow_table()
+        found = _top(con, by, where, names)
     # timeline, summed, profiled: times of programs that ran as ever stand before those under a profiler.
     order = [("timing", "descending"), (ORDERS[sort], "descending"), ("n", "descending"), ("key", "ascending")]
     leading = LEADING.get(by, ("key",))
@@ -133,10 +136,11 @@ def top(warehouse: Warehouse, by: str, where: str | None, names: Sequence[str], 
     return found.sort_by(order).select(columns).rename_columns(labels)
 
 
-def _top_relation(con: Connection, by: str, where: str | None, names: Sequence[str]) -> Relation:
+def _top(con: Connection, by: str, where: str | None, names: Sequence[str]) -> pa.Table:
     import duckdb
 
     from kerneldb.selection import Selection
+    from kerneldb.warehouse.statements import table_of
 
     where = where if where and where.strip() else None
     of_launches = where is not None or by in ONLY_OF_LAUNCHES
@@ -144,8 +148,7 @@ def _top_relation(con: Connection, by: str, where: str | None, names: Sequence[s
     keyed = source.select(key_of(by).alias("key"), duckdb.StarExpression())
     con.register("keyed", keyed)
     wanted = dict.fromkeys(("key", *LEADING.get(by, ()), "timing", *FIGURES))
-    grouped = con.sql(statement("top_launches" if of_launches else "top_rollups"))
-    return grouped.select(*(duckdb.ColumnExpression(name) for name in wanted))
+    return table_of(con, statement("top_launches" if of_launches else "top_rollups")).select(list(wanted))
 
 
 def key_of(by: str) -> Expression:
@@ -225,6 +228,6 @@ def _of_traces(con: Connection, table: str, names: Sequence[str]) -> Relation:
     if "trace_id" not in relation.columns:
         message = f"{table} holds no rows of single traces; leave --trace out"
         raise UsageError(message)
-    named = con.sql(statement("trace_ids"), params={"names": list(names)}).fetchall()
+    named = con.execute(statement("trace_ids"), {"names": list(names)}).fetchall()
     wanted = [duckdb.ConstantExpression(trace_id) for (trace_id,) in named]
     return relation.filter(duckdb.ColumnExpression("trace_id").isin(*wanted))

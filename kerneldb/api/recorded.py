@@ -54,15 +54,16 @@ class Recorded:
 
 def rows(con: Connection, name: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
     """The rows of a statement file."""
-    found: list[dict[str, Any]] = con.sql(statement(name), params=dict(params or {})).to_arrow_table().to_pylist()
-    return found
+    from kerneldb.warehouse.statements import rows_of
+
+    return rows_of(con, statement(name), params)
 
 
 def frame(con: Connection, name: str, params: Mapping[str, Any] | None = None) -> pl.DataFrame:
     """The rows of a statement file as a frame."""
-    import polars as pl
+    from kerneldb.warehouse.statements import frame_of
 
-    return pl.DataFrame(con.sql(statement(name), params=dict(params or {})).to_arrow_table())
+    return frame_of(con, statement(name), params)
 
 
 def op_call(row: Mapping[str, Any]) -> OpCall:

@@ -429,4 +429,4 @@ def _unreplayed(run: RunFacts, routes: pa.Table) -> Iterable[Row]:
 
 def results(warehouse: Warehouse, run_ids: Sequence[str]) -> pa.Table:
     """What runs say together by category and route: coverage, predicted against recorded time, and energy."""
-    return warehouse.query(statement("replay_results"), {"run_ids": list(run_ids)})
+    return warehouse.answer(statement("replay_results"), {"run_ids": list(run_ids)})

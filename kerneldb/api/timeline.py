@@ -251,7 +251,7 @@ def _launches(con: Connection, selection: Selection, everything: str) -> Relatio
 
 def _categories(con: Connection) -> tuple[str | None, ...]:
     """The category of each number of the statement that reads all launches; 0 is none."""
-    return None, *(category for (category,) in con.sql(statement("tui_timeline_categories")).fetchall())
+    return None, *(category for (category,) in con.execute(statement("tui_timeline_categories")).fetchall())
 
 
 def _read(con: Connection, relation: Relation) -> None:
@@ -274,8 +274,8 @@ def _binned(
     con.register(PAIRED, _paired(con, shown, stretch, stored))
     bins: dict[Lane, dict[int, Bin]] = {}
     categories: dict[str | None, int] = {}
-    for number, process, device, lane, place, busy, found, n in con.sql(
-        statement("tui_timeline_bins"), params={"step_ns": stretch.step_ns}
+    for number, process, device, lane, place, busy, found, n in con.execute(
+        statement("tui_timeline_bins"), {"step_ns": stretch.step_ns}
     ).fetchall():
         category = found if numbered is None else numbered[found or 0]
         if place is None:

@@ -27,13 +27,15 @@ def sources_for(con: duckdb.DuckDBPyConnection, calls: Sequence[OpCall]) -> dict
 
     A call without a hash takes all sources of its name.
     """
+    from kerneldb.warehouse.statements import rows_of
+
     launched = [(call, constants.read(call.extra)) for call in calls]
     hashes = {one.kernel_hash for _, one in launched if one is not None and one.kernel_hash is not None}
     names = {code.function_name(call) for call, one in launched if one is not None and one.kernel_hash is None}
     if not hashes and not names:
         return {}
     wanted = {"hashes": sorted(hashes), "names": sorted(names)}
-    rows = con.sql(statement("replay_sources"), params=wanted).to_arrow_table().to_pylist()
+    rows = rows_of(con, statement("replay_sources"), wanted)
     found = [Code(**row) for row in rows]
     return {one.hash: code.to_source(one) for one in found}
 

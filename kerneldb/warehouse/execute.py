@@ -12,6 +12,7 @@ from kerneldb.errors import QueryError, QueryTimeoutError, SelectionError
 from kerneldb.output.carried import carried
 from kerneldb.warehouse.engine import interrupts
 from kerneldb.warehouse.place import masked
+from kerneldb.warehouse.statements import table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,6 +48,12 @@ def run(
             if selection is not None and _fails(con, selection):
                 raise _of_condition(error) from error
             raise
+
+
+def answer(con: Connection, sql: str, params: Mapping[str, Any] | None) -> pa.Table:
+    """The rows of a statement of `schemas`. Raises QueryError, and KeyboardInterrupt soon after Ctrl-C."""
+    with query_errors():
+        return interruptible(con, lambda: table_of(con, sql, params))
 
 
 def _rows(con: Connection, sql: str, params: Params | None) -> pa.Table:

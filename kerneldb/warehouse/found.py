@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerneldb.schemas.loader import statement
+from kerneldb.warehouse.statements import frame_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -41,12 +42,10 @@ def store(
 
 
 def _derived(con: Connection, signatures: pl.DataFrame) -> pl.DataFrame:
-    import polars as pl
-
     from kerneldb import derive
 
     con.register("found_rows", signatures.to_arrow())
-    names = pl.DataFrame(con.sql(statement("found", "names")).to_arrow_table())
+    names = frame_of(con, statement("found", "names"))
     con.unregister("found_rows")
     return derive.derive_signatures(signatures.drop("name"), names)
 

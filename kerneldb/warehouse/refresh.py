@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kerneldb import derive
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import commit
+from kerneldb.warehouse.statements import frame_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,9 +39,7 @@ def refresh(con: Connection, progress: Progress | None, *, everything: bool) -> 
 
 
 def _frame(con: Connection, name: str, **params: object) -> pl.DataFrame:
-    import polars as pl
-
-    return pl.DataFrame(con.sql(statement("refresh", name), params=params).to_arrow_table())
+    return frame_of(con, statement("refresh", name), params)
 
 
 def _write(con: Connection, what: str, derived: pl.DataFrame) -> None:

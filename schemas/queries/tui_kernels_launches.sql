@@ -22,4 +22,5 @@ FROM (
     GROUP BY key
 ) AS g
 LEFT JOIN signatures AS s USING (signature_id)
-LEFT JOIN kernel_names AS n ON s.name_id = n.name_id;
+LEFT JOIN kernel_names AS n ON s.name_id = n.name_id
+ORDER BY g.total_ns DESC, g.n DESC, g.key;

@@ -31,3 +31,9 @@ SELECT
     f.is_launched
 FROM found AS f
 ORDER BY list_position($names::VARCHAR[], f.name);
+
+-- name: bind_everything
+CREATE OR REPLACE TEMPORARY VIEW selection AS FROM kernels;
+
+-- name: bind_nothing
+DROP VIEW IF EXISTS temp.selection;
