@@ -65,7 +65,7 @@ class Selection:
             raise SelectionError(_explained(self.where, str(error), selected.columns)) from error
 
     def bind(self, con: Connection) -> None:
-        """Make `relation` known to statements of `con` as `selection`: `FROM selection`, `FROM top_kernels('selection')`.
+        """Make `relation` known to statements of `con` as `selection`: `FROM top_kernels('selection')`.
 
         Registered and not looked up among Python's variables: those are out of reach without external access. A
         temporary view, which takes half as long, would need the text pasted: it serves where there is none.

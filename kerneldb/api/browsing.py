@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-BOUND: Final = "selection"
-"""The name under which statements read the selected launches."""
-
 
 class ReadCancelledError(QueryError):
     """The reading was cancelled before it was done."""
@@ -96,7 +93,7 @@ def ask(con: Connection, name: str, params: Mapping[str, Any] | None, selection:
 
 def _bind(con: Connection, selection: Selection | None) -> None:
     if selection is not None:
-        selection.bind(con, BOUND)
+        selection.bind(con)
 
 
 def rows(
@@ -301,7 +298,7 @@ def answer(con: Connection, text: str, selection: Selection, most: int) -> tuple
 
     from kerneldb.output.carried import carried
 
-    selection.bind(con, BOUND)
+    selection.bind(con)
     try:
         count = len(con.extract_statements(text))
         if count != 1:
@@ -339,7 +336,7 @@ def export(con: Connection, text: str, selection: Selection, path: Path) -> int:
     from kerneldb.output import Output, format_of, write
     from kerneldb.output.carried import carried
 
-    selection.bind(con, BOUND)
+    selection.bind(con)
     try:
         reader = carried(_statement(con, text)).to_arrow_reader(65_536)
     except duckdb.InterruptException:
