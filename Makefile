@@ -17,6 +17,9 @@ ON_OLDEST := -p no:cacheprovider -m 'not slow and not again and not thorough'
 SCHEMA_DOCS ?= kerneldb.schemas.docs
 BENCHMARK_TRACE ?= examples/decoder-h200.json.gz
 
+# A worker per processor leaves threads nothing to do but to wait for each other. The tests of every combination keep them.
+test coverage check-oldest: export POLARS_MAX_THREADS := 1
+
 .DEFAULT_GOAL := help
 .PHONY: help demo environment test test-thorough lint types imports coverage check check-duckdb15 check-lake check-oldest docs snapshots screenshots bench clean
 

@@ -79,6 +79,11 @@ def head_of(source: Source) -> bytes:
     return b"".join(parts)[:HEAD_BYTES]
 
 
+def holds_events(head: bytes) -> bool:
+    """Whether a file that begins with `head` is a JSON object with `traceEvents`."""
+    return head.lstrip()[:1] == b"{" and TRACE_MARK.search(head) is not None
+
+
 def check(source: Source) -> None:
     """Raise NotATraceError where the first bytes show that `source` is something else."""
     head = head_of(source)

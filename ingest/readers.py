@@ -77,7 +77,8 @@ class Reader:
     `convert`: writes the spool (a new folder below the given one); raises NotATraceError or UnreadableTraceError.
     `capture`: files with an equal key make one trace (None: alone). `whole_folder`: whether a folder is one trace.
     `findings`: what `kerneldb doctor` says beyond what it says of every trace. `inside`: the files of a folder that it
-    takes as they are, each a trace, where the folder is its own (None: it is not).
+    takes as they are, each a trace, where the folder is its own (None: it is not). `events`: whether some of its files
+    are JSON with `traceEvents`, as those of PyTorch.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Reader:
     whole_folder: Callable[[Path], bool] | None = None
     findings: Callable[[Manifest], Iterator[Finding]] | None = None
     inside: Callable[[Path], list[Path] | None] | None = None
+    events: bool = False
 
 
 @functools.cache
@@ -103,7 +105,8 @@ def head_of(path: Path) -> Head:
 
 def find(head: Head) -> Reader | None:
     """The first reader that takes the file."""
-    return next((reader for reader in readers() if reader.fits(head)), None)
+    events_only = detect.holds_events(head.data)
+    return next((reader for reader in readers() if (reader.events or not events_only) and reader.fits(head)), None)
 
 
 def of_folder(folder: Path) -> Reader | None:

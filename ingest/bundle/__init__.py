@@ -41,4 +41,4 @@ def _convert(unit: Unit, folder: Path, options: Options, progress: Progress | No
     return convert(unit.files[0], folder, options, progress)
 
 
-READER: Final = Reader("record", (), _fits, _convert, inside=_inside)
+READER: Final = Reader("record", (), _fits, _convert, inside=_inside, events=True)

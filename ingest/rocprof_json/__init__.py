@@ -34,4 +34,4 @@ def _findings(manifest: Manifest) -> Iterator[Finding]:
     return findings(manifest)
 
 
-READER = Reader("rocprofv3", (".json", ".json.gz"), _fits, _convert, findings=_findings)
+READER = Reader("rocprofv3", (".json", ".json.gz"), _fits, _convert, findings=_findings, events=True)

@@ -40,4 +40,4 @@ def _findings(manifest: Manifest) -> Iterator[Finding]:
     return findings(manifest)
 
 
-READER = Reader("rocprof", (".db", ".db.gz", ".json", ".json.gz"), _fits, _convert, findings=_findings)
+READER = Reader("rocprof", (".db", ".db.gz", ".json", ".json.gz"), _fits, _convert, findings=_findings, events=True)
