@@ -55,14 +55,27 @@ def _text(name: str) -> str:
 
 
 @functools.cache
+def tables() -> Migration:
+    """The step from nothing to the newest version: the tables of `tables/`."""
+    newest, _, _ = _folder("migrations")[-1].name.partition("_")
+    return Migration(int(newest), "tables", _text("tables"))
+
+
+@functools.cache
 def migrations() -> tuple[Migration, ...]:
-    """All migrations, by version. Version 1 are the tables of `tables/`; later ones are files `NNNN_name.sql`."""
+    """The steps from the tables of released versions to the newest ones, by version: files `NNNN_name.sql`."""
     found = []
     for file in _folder("migrations"):
         number, _, name = file.name.removesuffix(".sql").partition("_")
-        sql = file.read_text(encoding="utf-8")
-        found.append(Migration(int(number), name, _text("tables") + sql if int(number) == 1 else sql))
+        found.append(Migration(int(number), name, file.read_text(encoding="utf-8")))
     return tuple(found)
+
+
+def steps_from(version: int) -> tuple[Migration, ...]:
+    """What brings tables of `version` (0: none) to those of this version, in order."""
+    if version == 0:
+        return tables(), *(step for step in migrations() if step.version > tables().version)
+    return tuple(step for step in migrations() if step.version > version)
 
 
 @functools.cache

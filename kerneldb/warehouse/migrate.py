@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     Connection = duckdb.DuckDBPyConnection
 
 
+OLDEST: Final = 6
+"""The version of the tables of kerneldb 0.1.0."""
 RUNS_SINCE: Final = 7
 """Since this version runs are proven, and times that no event can have had are refused."""
 
@@ -62,6 +64,9 @@ def inspect(con: Connection, path: Place) -> State:
             "pip install --upgrade kerneldb"
         )
         raise WarehouseVersionError(message)
+    if 0 < version < OLDEST:
+        message = f"{path} was written before kerneldb 0.1.0 (schema {version}); read its traces into a new database"
+        raise WarehouseVersionError(message)
     return State(version, _scalar(con, "objects_hash"), _scalar(con, "unfinished") if path.is_lake else None)
 
 
@@ -92,10 +97,9 @@ def upgrade(con: Connection, path: Place) -> State:
     if found.is_current:
         return found
     with transaction(con):
-        for step in loader.migrations():
-            if step.version > found.version:
-                con.execute(step.sql)
-                con.execute(statement("version", "record"), {"version": step.version, "name": step.name})
+        for step in loader.steps_from(found.version):
+            con.execute(step.sql)
+            con.execute(statement("version", "record"), {"version": step.version, "name": step.name})
         _renew_objects(con, "comments_of_lake" if path.is_lake else "comments")
         if 0 < found.version < RUNS_SINCE:
             refuse_bad_times(con)
@@ -118,7 +122,7 @@ def refuse_bad_times(con: Connection) -> None:
 def make_scratch(con: Connection) -> None:
     """Make the tables, and the macros that commits use, in the empty attached file; nobody asks it questions."""
     with transaction(con):
-        for step in loader.migrations():
+        for step in loader.steps_from(0):
             con.execute(step.sql)
         con.execute(loader.commit_macros())
 

@@ -61,7 +61,7 @@ def _template() -> Path:
 
 def _version() -> str:
     """Tells databases apart that hold other tables, views or macros."""
-    steps = [step.sql for step in loader.migrations()]
+    steps = [step.sql for step in loader.steps_from(0)]
     return hashlib.sha256(repr((steps, loader.objects_hash())).encode()).hexdigest()[:16]
 
 

@@ -1,16 +1,16 @@
 -- What the file itself is: which migrations ran, which views and macros it holds, and what everything means.
-CREATE TABLE IF NOT EXISTS schema_version (
+CREATE TABLE schema_version (
     version INTEGER NOT NULL,
     name VARCHAR NOT NULL,
     applied_at TIMESTAMP
 );
 
-CREATE TABLE IF NOT EXISTS schema_info (
+CREATE TABLE schema_info (
     key VARCHAR NOT NULL,
     value VARCHAR
 );
 
-CREATE TABLE IF NOT EXISTS schema_docs (
+CREATE TABLE schema_docs (
     object VARCHAR NOT NULL,
     kind VARCHAR NOT NULL,
     column_name VARCHAR,
@@ -18,3 +18,10 @@ CREATE TABLE IF NOT EXISTS schema_docs (
     unit VARCHAR,
     meaning VARCHAR NOT NULL
 );
+
+-- One row. In a lake, every commit changes it first, so that two commits at the same time cannot both go through.
+CREATE TABLE commit_lock (
+    commits BIGINT NOT NULL
+);
+
+INSERT INTO commit_lock VALUES (0);

@@ -1,5 +1,5 @@
 -- One capture by one tool. Ids are content hashes, so no writer has to ask another one for a number.
-CREATE TABLE IF NOT EXISTS traces (
+CREATE TABLE traces (
     trace_id VARCHAR NOT NULL,
     name VARCHAR NOT NULL,
     run VARCHAR,
@@ -23,10 +23,19 @@ CREATE TABLE IF NOT EXISTS traces (
     launches BIGINT,
     metadata VARCHAR,
     reader_version INTEGER,
-    ingested_at TIMESTAMP
+    ingested_at TIMESTAMP,
+    job VARCHAR,
+    launches_start_ns BIGINT,
+    launches_end_ns BIGINT,
+    bin_ns BIGINT,
+    stated_run VARCHAR,
+    stated_job VARCHAR,
+    is_primary BOOLEAN,
+    primary_timing VARCHAR,
+    repeats VARCHAR[]
 );
 
-CREATE TABLE IF NOT EXISTS trace_files (
+CREATE TABLE trace_files (
     trace_id VARCHAR NOT NULL,
     file_index INTEGER NOT NULL,
     path VARCHAR,
@@ -38,7 +47,7 @@ CREATE TABLE IF NOT EXISTS trace_files (
     report VARCHAR
 );
 
-CREATE TABLE IF NOT EXISTS ingest_reports (
+CREATE TABLE ingest_reports (
     trace_id VARCHAR NOT NULL,
     file_index INTEGER NOT NULL,
     outcome VARCHAR NOT NULL,
@@ -47,13 +56,13 @@ CREATE TABLE IF NOT EXISTS ingest_reports (
     example VARCHAR
 );
 
-CREATE TABLE IF NOT EXISTS trace_tags (
+CREATE TABLE trace_tags (
     trace_id VARCHAR NOT NULL,
     key VARCHAR NOT NULL,
     value VARCHAR
 );
 
-CREATE TABLE IF NOT EXISTS devices (
+CREATE TABLE devices (
     trace_id VARCHAR NOT NULL,
     process VARCHAR,
     device INTEGER NOT NULL,
@@ -72,11 +81,36 @@ CREATE TABLE IF NOT EXISTS devices (
     properties VARCHAR
 );
 
-CREATE TABLE IF NOT EXISTS process_groups (
+CREATE TABLE process_groups (
     trace_id VARCHAR NOT NULL,
     group_name VARCHAR,
     description VARCHAR,
     backend VARCHAR,
     group_size INTEGER,
     ranks VARCHAR
+);
+
+-- What a trace is known by: a few of its launches, its sums, and the collectives of its process groups.
+CREATE TABLE trace_evidence (
+    trace_id VARCHAR NOT NULL,
+    kind VARCHAR NOT NULL,
+    key VARCHAR,
+    detail VARCHAR,
+    n BIGINT,
+    first_ns BIGINT,
+    last_ns BIGINT,
+    min_ns BIGINT,
+    max_ns BIGINT,
+    tolerance_ns BIGINT
+);
+
+-- Why two traces belong together (print, job), may (hint), or cannot (apart).
+CREATE TABLE trace_links (
+    trace_id VARCHAR NOT NULL,
+    other_id VARCHAR NOT NULL,
+    relation VARCHAR NOT NULL,
+    method VARCHAR NOT NULL,
+    score DOUBLE,
+    evidence VARCHAR,
+    apart_ns BIGINT
 );

@@ -1,5 +1,5 @@
 -- Facts of a name (name_id, name) and what the deriver of `deriver_version` reads from it (all other columns).
-CREATE TABLE IF NOT EXISTS kernel_names (
+CREATE TABLE kernel_names (
     name_id VARCHAR NOT NULL,
     name VARCHAR NOT NULL,
     kind VARCHAR NOT NULL,
@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS kernel_names (
 );
 
 -- A distinct call of an operator as the profiler recorded it.
-CREATE TABLE IF NOT EXISTS op_calls (
+CREATE TABLE op_calls (
     call_id VARCHAR NOT NULL,
     op VARCHAR NOT NULL,
     input_dims VARCHAR,
@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS op_calls (
 );
 
 -- Identity columns first; from `launch_key` on, derived ones.
-CREATE TABLE IF NOT EXISTS signatures (
+CREATE TABLE signatures (
     signature_id VARCHAR NOT NULL,
     kind VARCHAR NOT NULL,
     name_id VARCHAR NOT NULL,
@@ -73,4 +73,35 @@ CREATE TABLE IF NOT EXISTS signatures (
     moved_bytes DOUBLE,
     work_method VARCHAR,
     deriver_version INTEGER
+);
+
+-- Code that a trace names, launched or not.
+CREATE TABLE kernel_symbols (
+    trace_id VARCHAR NOT NULL,
+    symbol_id BIGINT,
+    code_object_id BIGINT,
+    process VARCHAR,
+    name_id VARCHAR NOT NULL,
+    symbol VARCHAR NOT NULL,
+    launches BIGINT,
+    static_shared_bytes BIGINT,
+    scratch_bytes BIGINT,
+    kernarg_bytes BIGINT,
+    registers_reported INTEGER,
+    agprs_reported INTEGER,
+    sgprs_reported INTEGER,
+    target VARCHAR
+);
+
+-- Source code of kernels, archived by the hash under which traces name it.
+CREATE TABLE kernel_sources (
+    kernel_hash VARCHAR NOT NULL,
+    trace_id VARCHAR,
+    name VARCHAR,
+    language VARCHAR,
+    origin VARCHAR,
+    source VARCHAR,
+    file VARCHAR,
+    sha256 VARCHAR,
+    archived_at TIMESTAMP
 );

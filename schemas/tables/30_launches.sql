@@ -1,5 +1,5 @@
 -- One row per GPU activity, sorted by (trace_id, start_ns) at insertion: zone maps then do the work of an index.
-CREATE TABLE IF NOT EXISTS launches (
+CREATE TABLE launches (
     trace_id VARCHAR NOT NULL,
     launch_index BIGINT NOT NULL,
     kind VARCHAR NOT NULL,
@@ -46,12 +46,31 @@ CREATE TABLE IF NOT EXISTS launches (
     group_name VARCHAR,
     group_description VARCHAR,
     group_ranks VARCHAR,
-    collective_seq BIGINT
+    collective_seq BIGINT,
+    reported_grid_x BIGINT,
+    reported_grid_y BIGINT,
+    reported_grid_z BIGINT,
+    reported_grid_unit VARCHAR,
+    registers_reported INTEGER,
+    agprs_reported INTEGER,
+    sgprs_reported INTEGER,
+    scratch_bytes BIGINT,
+    theoretical_occupancy DOUBLE,
+    theoretical_occupancy_cu DOUBLE,
+    theoretical_limiter VARCHAR,
+    queue BIGINT,
+    quality VARCHAR,
+    shared_config_bytes BIGINT,
+    iteration INTEGER,
+    steady BOOLEAN,
+    found_id VARCHAR,
+    found_by VARCHAR,
+    is_repeat BOOLEAN
 );
 
 -- Per (trace, device, stream, signature, phase, timing): what overviews read instead of the launches. A bin of `histogram` is
 -- floor(16 log2 ns), so bins of several rows add up, and a quantile read from them is off by 2.2 % at most.
-CREATE TABLE IF NOT EXISTS rollups (
+CREATE TABLE rollups (
     trace_id VARCHAR NOT NULL,
     origin VARCHAR NOT NULL,
     device INTEGER,
@@ -66,5 +85,33 @@ CREATE TABLE IF NOT EXISTS rollups (
     sum_squares_ns2 DOUBLE,
     median_ns DOUBLE,
     histogram MAP(SMALLINT, BIGINT),
-    timed BIGINT
+    timed BIGINT,
+    found_id VARCHAR,
+    found_by VARCHAR,
+    is_repeat BOOLEAN
+);
+
+-- What a long trace did in each of some thousand bins of its time: what a timeline of everything reads instead of the launches. A row sums
+-- the launches of a lane and a category that begin in `first_bin` and end in `last_bin`, so that bins of any multiple of `traces.bin_ns`
+-- follow from it exactly. Bins, begins and ends count from `traces.launches_start_ns`.
+CREATE TABLE timeline_bins (
+    trace_id VARCHAR NOT NULL,
+    process VARCHAR,
+    device INTEGER,
+    stream BIGINT,
+    queue BIGINT,
+    category VARCHAR,
+    first_bin BIGINT NOT NULL,
+    last_bin BIGINT NOT NULL,
+    n BIGINT NOT NULL,
+    begins_ns BIGINT NOT NULL,
+    ends_ns BIGINT NOT NULL
+);
+
+-- Profiled launches that another trace holds, too, and which launch that is there: their metrics are those of one launch.
+CREATE TABLE launch_prints (
+    trace_id VARCHAR NOT NULL,
+    launch_index BIGINT NOT NULL,
+    primary_trace_id VARCHAR NOT NULL,
+    primary_launch_index BIGINT NOT NULL
 );

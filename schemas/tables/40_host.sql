@@ -1,4 +1,4 @@
-CREATE TABLE IF NOT EXISTS ops (
+CREATE TABLE ops (
     trace_id VARCHAR NOT NULL,
     op_id BIGINT NOT NULL,
     name VARCHAR NOT NULL,
@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS ops (
     recorded_flops DOUBLE
 );
 
-CREATE TABLE IF NOT EXISTS api_calls (
+CREATE TABLE api_calls (
     trace_id VARCHAR NOT NULL,
     api_index BIGINT NOT NULL,
     kind VARCHAR NOT NULL,
@@ -38,7 +38,7 @@ CREATE TABLE IF NOT EXISTS api_calls (
     details VARCHAR
 );
 
-CREATE TABLE IF NOT EXISTS ranges (
+CREATE TABLE ranges (
     trace_id VARCHAR NOT NULL,
     range_id BIGINT NOT NULL,
     kind VARCHAR NOT NULL,
@@ -56,7 +56,7 @@ CREATE TABLE IF NOT EXISTS ranges (
     details VARCHAR
 );
 
-CREATE TABLE IF NOT EXISTS memory_events (
+CREATE TABLE memory_events (
     trace_id VARCHAR NOT NULL,
     event_index BIGINT NOT NULL,
     process VARCHAR,
@@ -71,7 +71,7 @@ CREATE TABLE IF NOT EXISTS memory_events (
     op_id BIGINT
 );
 
-CREATE TABLE IF NOT EXISTS samples (
+CREATE TABLE samples (
     trace_id VARCHAR NOT NULL,
     counter VARCHAR NOT NULL,
     process VARCHAR,
@@ -81,7 +81,7 @@ CREATE TABLE IF NOT EXISTS samples (
     unit VARCHAR
 );
 
-CREATE TABLE IF NOT EXISTS metrics (
+CREATE TABLE metrics (
     trace_id VARCHAR NOT NULL,
     launch_index BIGINT,
     range_id BIGINT,
@@ -91,13 +91,17 @@ CREATE TABLE IF NOT EXISTS metrics (
     unit VARCHAR,
     precision DOUBLE,
     instance VARCHAR,
-    pass INTEGER
+    pass INTEGER,
+    signature_id VARCHAR,
+    source_metric VARCHAR,
+    section VARCHAR
 );
 
-CREATE TABLE IF NOT EXISTS annotations (
+CREATE TABLE annotations (
     signature_id VARCHAR NOT NULL,
     key VARCHAR NOT NULL,
     value VARCHAR,
     author VARCHAR,
-    noted_at TIMESTAMP
+    noted_at TIMESTAMP,
+    number DOUBLE
 );

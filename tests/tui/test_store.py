@@ -19,6 +19,7 @@ from kerneldb.schemas import loader
 from kerneldb.schemas.loader import Migration
 from kerneldb.selection import Selection
 from kerneldb.tui.store import Condition, Store
+from kerneldb.warehouse import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -167,7 +168,7 @@ def test_a_closed_store_does_not_keep_the_file(trace_database: Path) -> None:
 
 
 def test_an_older_file_is_brought_up_to_date_once(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    version = len(loader.migrations()) + 1
+    version = migrate.newest() + 1
     later = Migration(version, "more", "ALTER TABLE traces ADD COLUMN weather VARCHAR;")
     steps = (*loader.migrations(), later)
     monkeypatch.setattr(loader, "migrations", lambda: steps)

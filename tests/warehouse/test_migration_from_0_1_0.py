@@ -198,6 +198,16 @@ def test_any_command_migrates_it(migrated: Path) -> None:
     assert found[-1] > 6
 
 
+def test_it_has_the_tables_of_a_new_one(migrated: Path, tmp_path: Path) -> None:
+    tables = (
+        "SELECT c.table_name, c.column_name, c.data_type, c.is_nullable, c.comment FROM duckdb_columns() AS c "
+        "JOIN duckdb_tables() AS t USING (database_name, table_name) WHERE c.database_name = 'warehouse' "
+        "ORDER BY c.table_name, c.column_index"
+    )
+    made = Warehouse.create_or_open(tmp_path / "new.duckdb")
+    assert rows(migrated, tables) == rows(made.path, tables)
+
+
 def test_opening_it_again_changes_nothing(migrated: Path) -> None:
     before, content = versions(migrated), hashlib.sha256(migrated.read_bytes()).digest()
     kerneldb.open(migrated, create=False)

@@ -14,7 +14,7 @@ from kerneldb.batch import Manifest
 from kerneldb.errors import WarehouseError, WarehouseMissingError, WarehouseVersionError
 from kerneldb.schemas import docs, loader
 from kerneldb.schemas.loader import Doc, Migration
-from kerneldb.warehouse import Warehouse
+from kerneldb.warehouse import Warehouse, migrate
 
 Shape = set[tuple[str, str, str]]
 CALLS = {
@@ -97,15 +97,17 @@ def test_schema_page_is_up_to_date(root: Path) -> None:
 
 
 def test_version_names_schema_and_storage(warehouse: Warehouse) -> None:
-    assert warehouse.version() == f"schema {loader.migrations()[-1].version}, DuckDB storage v1.5.0+"
+    assert warehouse.version() == f"schema {migrate.newest()}, DuckDB storage v1.5.0+"
 
 
 def test_migrations_are_numbered_without_gaps() -> None:
-    assert [step.version for step in loader.migrations()] == list(range(1, len(loader.migrations()) + 1))
+    released = migrate.OLDEST
+    assert [step.version for step in loader.migrations()] == list(range(released + 1, migrate.newest() + 1))
+    assert loader.tables().version == migrate.newest()
 
 
 def test_only_the_common_ground_of_duckdb_and_ducklake() -> None:
-    sql = " ".join(step.sql for step in loader.migrations())
+    sql = " ".join(step.sql for step in (loader.tables(), *loader.migrations()))
     absent = r"PRIMARY KEY|UNIQUE|FOREIGN KEY|\bENUM|CREATE (SEQUENCE|TYPE|\w* ?INDEX)|CHECK \(|GENERATED"
     assert re.findall(absent, re.sub(r"--.*", "", sql), re.IGNORECASE) == []
 
@@ -113,7 +115,7 @@ def test_only_the_common_ground_of_duckdb_and_ducklake() -> None:
 @pytest.fixture
 def next_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the installed kerneldb were one migration further."""
-    steps = (*loader.migrations(), dataclasses.replace(LATER, version=len(loader.migrations()) + 1))
+    steps = (*loader.migrations(), dataclasses.replace(LATER, version=migrate.newest() + 1))
     monkeypatch.setattr(loader, "migrations", lambda: steps)
 
 
@@ -124,15 +126,15 @@ def test_older_file_is_migrated(
     before = filled.query("SELECT count(*) AS n FROM launches").to_pylist()
     request.getfixturevalue("next_version")
     opened = getattr(Warehouse, way)(filled.path)
-    assert opened.version().startswith(f"schema {len(loader.migrations())},")
+    assert opened.version().startswith(f"schema {migrate.newest()},")
     assert opened.query("SELECT weather FROM traces").num_rows == 3
     assert opened.query("SELECT count(*) AS n FROM launches").to_pylist() == before
     names = opened.query("SELECT name FROM schema_version ORDER BY version")["name"].to_pylist()
-    assert names == [step.name for step in loader.migrations()]
+    assert names == ["tables", LATER.name]
 
 
 def test_failing_migration_changes_nothing(filled: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    bad = dataclasses.replace(LATER, version=len(loader.migrations()) + 1, sql=LATER.sql + "SELECT * FROM nowhere;")
+    bad = dataclasses.replace(LATER, version=migrate.newest() + 1, sql=LATER.sql + "SELECT * FROM nowhere;")
     before, version = catalog(filled), filled.version()
     with monkeypatch.context() as context:
         steps = (*loader.migrations(), bad)
@@ -148,6 +150,12 @@ def test_newer_file_is_refused(filled: Warehouse, monkeypatch: pytest.MonkeyPatc
         Warehouse.open(filled.path)
     with pytest.raises(WarehouseVersionError, match="schema 99"):
         Warehouse.create_or_open(filled.path)
+
+
+def test_file_from_before_the_first_release_is_refused(filled: Warehouse) -> None:
+    filled.query(f"UPDATE schema_version SET version = {migrate.OLDEST - 1}", write=True)
+    with pytest.raises(WarehouseVersionError, match=r"before kerneldb 0\.1\.0 \(schema 5\); read its traces"):
+        Warehouse.open(filled.path)
 
 
 def test_views_of_another_version_are_made_anew(filled: Warehouse) -> None:

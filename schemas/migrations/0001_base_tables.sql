@@ -1,2 +1,0 @@
--- Version 1 is the tables of ../tables/, which run before this file and do not change any more. Whoever changes a table later adds
--- a file here, named by the next version (0002_….sql): new files and old ones then come to the same shape on the same way.
