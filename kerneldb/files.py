@@ -21,6 +21,12 @@ def stamp_of(path: Path) -> Stamp:
     return _state(path), _state(path.with_name(f"{path.name}.wal"))
 
 
+def inode_of(path: Path) -> int | None:
+    """Which file stands at a path; None where none does."""
+    state = _state(path)
+    return None if state is None else state[0]
+
+
 def changed_at(path: Path) -> int | None:
     """When the file was changed, in ns since 1970; None where it is missing."""
     state = _state(path)

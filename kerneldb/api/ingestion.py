@@ -140,7 +140,7 @@ def ingest_each(
     yield from failed
     with contextlib.ExitStack() as stack:
         stack.enter_context(store.batch())
-        folder = functools.cache(lambda: stack.enter_context(spool_folder(database)))
+        folder = functools.cache(lambda: stack.enter_context(_spool(database)))
         for unit in units:
             yield from _ingest_unit(store, folder, unit, options, progress)
 
@@ -165,6 +165,18 @@ def plan_units(paths: Sequence[Path], options: IngestOptions) -> tuple[list[Unit
         number, count = options.shard
         units = [unit for unit in units if zlib.crc32(os.fsencode(unit.path.absolute())) % count == number]
     return units, failed
+
+
+@contextlib.contextmanager
+def _spool(database: Path) -> Iterator[Path]:
+    """The folder in which conversions lie until they are committed."""
+    with contextlib.ExitStack() as stack:
+        try:
+            folder = stack.enter_context(spool_folder(database))
+        except OSError as error:
+            message = f"{database.parent}: nothing can be written there ({error.strerror}), but a database takes it"
+            raise WarehouseError(message) from error
+        yield folder
 
 
 def _check_folder(database: Path) -> None:

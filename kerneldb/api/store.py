@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kerneldb.api.ingestion import read_part
 from kerneldb.api.queries import rows
 from kerneldb.errors import WarehouseMissingError
-from kerneldb.files import stamp_of
+from kerneldb.files import inode_of, stamp_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,25 +54,32 @@ class WarehouseStore:
         self._lock_timeout = lock_timeout
         self._opened: Warehouse | None = None
         self._files = Files()
+        self._inode: int | None = None
 
     def existing(self) -> Warehouse:
         """The warehouse of an existing database. Raises WarehouseMissingError."""
         if not self.place.is_lake and not self.path.exists():
             message = f"{self.path}: no such database; create it with: kerneldb --db {self.path} ingest TRACE"
             raise WarehouseMissingError(message)
-        if self._opened is None:
+        if self._opened is None or self._is_another():
             from kerneldb.warehouse import Warehouse
 
             self._opened = Warehouse.open(self.place, self._lock_timeout)
+            self._inode = inode_of(self.path)
         return self._opened
 
     def made(self) -> Warehouse:
         """The warehouse, made where the file is missing."""
-        if self._opened is None or not self.place.exists():
+        if self._opened is None or self._is_another():
             from kerneldb.warehouse import Warehouse
 
             self._opened = Warehouse.create_or_open(self.place, self._lock_timeout)
+            self._inode = inode_of(self.path)
         return self._opened
+
+    def _is_another(self) -> bool:
+        """Whether the file is gone, or another one stands in its place, whose schema may be another."""
+        return not self.place.is_lake and inode_of(self.path) != self._inode
 
     def close(self) -> None:
         """Let the file go, if it is open."""
@@ -115,10 +122,11 @@ class WarehouseStore:
         return added
 
     def _known(self) -> Files:
-        if self.place.is_lake or self._files.stamp != stamp_of(self.path):
+        stamp = stamp_of(self.path)  # before the rows: what is written meanwhile makes it old
+        if self.place.is_lake or self._files.stamp != stamp:
             self._files = Files()
             for row in rows(self.made(), "trace_files"):
                 self._files.names[row["trace_id"]] = row["name"]
                 self._files.sizes.add(row["compressed_bytes"])
-            self._files.stamp = stamp_of(self.path)
+            self._files.stamp = stamp
         return self._files

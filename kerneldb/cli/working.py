@@ -41,7 +41,8 @@ class Working:
                 if not self._ended.is_set():
                     self._drawn = True
                     seconds = time.monotonic() - began
-                    click.echo(f"{CLEAR}{self._command}: at work for {seconds:.0f} s", err=True, nl=False)
+                    spent = f" for {seconds:.0f} s" if seconds >= 1 else ""
+                    click.echo(f"{CLEAR}{self._command}: at work{spent}", err=True, nl=False)
 
 
 def begin() -> None:

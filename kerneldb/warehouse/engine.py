@@ -48,8 +48,7 @@ def opened(
     so those see it who only keep it open for further questions. A blank file becomes a database without tables.
     """
     if attach != "create" and not path.exists():
-        message = f"{path}: no such database; create it with: kerneldb --db {path} ingest TRACE"
-        raise WarehouseMissingError(message)
+        raise _missing(path)
     con = _bare()
     try:
         _attach_patiently(con, path, attach, timeout, prepare)
@@ -70,7 +69,7 @@ def _attach_patiently(
                 if (attach == "create" and not path.exists()) or blank.is_blank(path):
                     blank.fill(path, _make_headers)
                 return _attach(con, path, attach, prepare)
-        except (duckdb.Error, blank.NotFilledError) as error:
+        except (duckdb.Error, blank.NotFilledError, OSError) as error:
             problem = _problem(path, error)
             if not isinstance(problem, WarehouseLockedError) or time.monotonic() + pause > ends:
                 raise problem from error
@@ -119,13 +118,21 @@ def _confine(con: Connection, folders: Sequence[Path]) -> None:
     con.execute(statement("session", "lock"))
 
 
-def _problem(path: Path, error: duckdb.Error | blank.NotFilledError) -> WarehouseError:
-    """What a failure to attach means. DuckDB tells the cases apart by text only."""
-    text = str(error)
+def _problem(path: Path, error: duckdb.Error | blank.NotFilledError | OSError) -> WarehouseError:
+    """What a failure to attach means."""
+    if isinstance(error, FileNotFoundError):
+        return _missing(path)
+    if isinstance(error, OSError):
+        return WarehouseError(f"{path} cannot be opened: {error.strerror}")
     if isinstance(error, blank.NotFilledError):
         if isinstance(error.__cause__, BlockingIOError):
             return WarehouseLockedError(f"{path} is being made by another process; wait for it, or end it")
         return WarehouseError(f"{path} holds no database yet, and none can be made there: {error}")
+    return _told_by_engine(path, str(error))
+
+
+def _told_by_engine(path: Path, text: str) -> WarehouseError:
+    """DuckDB tells the cases apart by text only."""
     if "Unique file handle conflict" in text:
         return held_here(path)
     if "lock" in text and (holder := HOLDER.search(text)):
@@ -143,6 +150,10 @@ def _problem(path: Path, error: duckdb.Error | blank.NotFilledError) -> Warehous
         )
         return WarehouseVersionError(message)
     return WarehouseError(f"{path} cannot be opened: {text}")
+
+
+def _missing(path: Path) -> WarehouseMissingError:
+    return WarehouseMissingError(f"{path}: no such database; create it with: kerneldb --db {path} ingest TRACE")
 
 
 def held_here(path: Path) -> WarehouseLockedError:

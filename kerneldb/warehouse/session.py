@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import duckdb
 
-from kerneldb.files import changed_at, stamp_of
+from kerneldb.files import changed_at, inode_of, stamp_of
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import engine
 
@@ -34,8 +34,8 @@ LINGER_S: Final = 0.5
 """How long a file stays attached after the last question."""
 GLANCE_S: Final = 0.05
 """How often somebody looks whether a file that is kept open is wanted elsewhere."""
-PATIENCE_S: Final = 0.3
-"""How long a question waits for those before it to end, so that a writer gets the file."""
+PATIENCE_S: Final = 5.0
+"""How long new questions wait for those before them to end, from when somebody wants to write."""
 TURN_S: Final = 1.0
 """How long a question leaves the file to writers that wait."""
 END_S: Final = 30.0
@@ -57,6 +57,8 @@ class Session:
         self._writing = False
         self._writers_waiting = 0
         self._written_at: int | None = None
+        self._wanted_at: float | None = None
+        self._inode: int | None = None
         self._batches = 0
         self._yielded_at = -TURN_S
         self._asked_at = 0.0
@@ -71,22 +73,38 @@ class Session:
         frames by `con.register(name, object)`. Raises WarehouseMissingError, WarehouseLockedError,
         WarehouseVersionError.
         """
-        thread = threading.get_ident()
-        with self._changed:
-            con = self._ready(timeout).cursor()
-            self._readers[thread] += 1
+        thread, con = threading.get_ident(), None
         try:
+            with self._turn(timeout) as left:
+                con = self._ready(left).cursor()
+                self._readers[thread] += 1
             con.execute(statement("session", "use"))
             yield con
         finally:
-            con.close()
-            with self._changed:
-                self._readers[thread] -= 1
-                self._readers += collections.Counter()  # forgets threads without questions
-                self._asked_at = time.monotonic()
-                if not self._readers and self._is_wanted():
-                    self._yield()
-                self._changed.notify_all()
+            if con is not None:
+                con.close()
+                self._asked(thread)
+
+    def _asked(self, thread: int) -> None:
+        """A question of the thread was answered."""
+        with self._changed:
+            self._readers[thread] -= 1
+            self._readers += collections.Counter()  # forgets threads without questions
+            self._asked_at = time.monotonic()
+            if not self._readers and self._is_wanted():
+                self._yield()
+            self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def _turn(self, timeout: float) -> Iterator[float]:
+        """The lock of this session, which a thread keeps while it attaches the file; the seconds that are left then."""
+        ends = time.monotonic() + timeout
+        if not self._changed.acquire(timeout=max(timeout, GLANCE_S)):
+            raise engine.held_here(self._path)
+        try:
+            yield max(ends - time.monotonic(), 0.0)
+        finally:
+            self._changed.release()
 
     @contextlib.contextmanager
     def writing(
@@ -107,9 +125,11 @@ class Session:
             if con is None:
                 attach = "create" if create and not self._path.exists() else "attach_for_writing"
                 con = engine.opened(self._path, attach, timeout, folders, prepare)
+                self._inode = inode_of(self._path)
                 con.execute(statement("session", "use"))
             yield con
-            kept = self._batches > 0 and bool(folders) and prepare is None
+            is_the_same = inode_of(self._path) == self._inode
+            kept = self._batches > 0 and bool(folders) and prepare is None and is_the_same
         finally:
             with self._changed:
                 self._engine, self._folders = con, tuple(folders)
@@ -150,31 +170,52 @@ class Session:
 
     def _ready(self, timeout: float) -> Connection:
         """The engine that reads the file as it is now."""
-        ends, patience_ends = time.monotonic() + timeout, time.monotonic() + PATIENCE_S
+        ends = time.monotonic() + timeout
         if not self._changed.wait_for(lambda: not self._writing, timeout):
             raise engine.held_here(self._path)
+        if not self._is_wanted():
+            self._wanted_at = None
         while self._engine is not None and (self._folders is not None or self._is_wanted()):
             if self._folders is not None:
                 self._close()
             elif not self._readers:
                 self._yield()
-            elif self._readers[threading.get_ident()] or not self._changed.wait(patience_ends - time.monotonic()):
+            elif self._readers[threading.get_ident()] or not self._changed.wait(self._patience()):
                 break
-        if self._writing:  # one that waited came first
-            return self._ready(ends - time.monotonic())
+        if self._engine is None:  # let one come first that waits in this process
+            self._changed.wait_for(
+                lambda: self._engine is not None or self._writing or not self._writers_waiting, min(TURN_S, timeout)
+            )
+        if self._writing:
+            return self._ready(max(ends - time.monotonic(), 0.0))
         if self._engine is None:
             self._give_way(min(TURN_S, timeout))
-            self._engine = engine.opened(self._path, "attach", max(ends - time.monotonic(), 0.0))
-            self._stamp = stamp_of(self._path)
+            self._engine = self._attached(ends)
             self._watch()
         return self._engine
 
+    def _patience(self) -> float:
+        """Seconds for which a question is still to wait for those before it."""
+        if self._wanted_at is None:
+            self._wanted_at = time.monotonic()
+        return max(self._wanted_at + PATIENCE_S - time.monotonic(), 0.0)
+
+    def _attached(self, ends: float) -> Connection:
+        """A new engine that reads the file; another one where another file came in its place meanwhile."""
+        while True:
+            inode = inode_of(self._path)
+            con = engine.opened(self._path, "attach", max(ends - time.monotonic(), 0.0))
+            self._stamp = stamp_of(self._path)
+            if inode_of(self._path) == inode:
+                return con
+            con.close()
+
     def _begin_writing(self, timeout: float, folders: tuple[Path, ...]) -> Connection | None:
         """Wait for a turn to write; the engine, if one is kept that may read these folders."""
-        with self._changed:
+        with self._turn(timeout) as left:
             self._writers_waiting += 1
             try:
-                if not self._changed.wait_for(lambda: not self._writing and not self._readers, timeout):
+                if not self._changed.wait_for(lambda: not self._writing and not self._readers, left):
                     raise engine.held_here(self._path)
             finally:
                 self._writers_waiting -= 1
@@ -210,7 +251,7 @@ class Session:
 
     def _close(self) -> None:
         con, folders = self._engine, self._folders
-        self._engine, self._folders = None, None
+        self._engine, self._folders, self._wanted_at = None, None, None
         if con is not None:
             con.close()
             if folders is not None:

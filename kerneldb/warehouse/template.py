@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 KEPT: Final = 4
 """Templates of so many versions of kerneldb and DuckDB stay in the user's cache."""
+MAKING: Final = "making-"
+LEFT_S: Final = 3600.0
+"""Nobody makes a template for so long."""
 
 
 def put(path: Path) -> bool:
@@ -35,8 +39,9 @@ def put(path: Path) -> bool:
     """
     if path.with_name(f"{path.name}.wal").exists():
         return False
-    with contextlib.suppress(OSError, duckdb.Error, KerneldbError), spool_folder(path) as new:
-        shutil.copyfile(_template(), new)
+    # RuntimeError: a user without a home folder.
+    with contextlib.suppress(OSError, RuntimeError, duckdb.Error, KerneldbError), spool_folder(path) as new:
+        new.write_bytes(_template())
         _sync(new)
         path.hardlink_to(new)
         return True
@@ -48,15 +53,33 @@ def _sync(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _template() -> Path:
+def _template() -> bytes:
+    """The content of the template, which its name vouches for: a damaged one would break every new database."""
     folder = platformdirs.user_cache_path("kerneldb", ensure_exists=True)
-    path = folder / f"empty-{_version()}-duckdb-{duckdb.__version__}.duckdb"
-    if not path.exists():
-        with _made(folder) as made:
-            made.replace(path)
-        for old in sorted(folder.glob("empty-*.duckdb"), key=lambda file: file.stat().st_mtime)[:-KEPT]:
-            old.unlink(missing_ok=True)
-    return path
+    name = f"empty-{_version()}-duckdb-{duckdb.__version__}"
+    for path in folder.glob(f"{name}-*.duckdb"):
+        content = path.read_bytes()
+        if path.stem == f"{name}-{_digest(content)}":
+            return content
+        path.unlink(missing_ok=True)
+    with _made(folder) as made:
+        content = made.read_bytes()
+        made.replace(folder / f"{name}-{_digest(content)}.duckdb")
+    _tidy(folder)
+    return content
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _tidy(folder: Path) -> None:
+    """Remove templates of older versions, and what was left where the making of one was cut short."""
+    for old in sorted(folder.glob("empty-*.duckdb"), key=lambda file: file.stat().st_mtime)[:-KEPT]:
+        old.unlink(missing_ok=True)
+    for left in folder.glob(f"{MAKING}*"):
+        if time.time() - left.stat().st_mtime > LEFT_S:
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _version() -> str:
@@ -67,7 +90,7 @@ def _version() -> str:
 
 @contextlib.contextmanager
 def _made(folder: Path) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(dir=folder) as own:
+    with tempfile.TemporaryDirectory(prefix=MAKING, dir=folder) as own:
         path = Path(own, "empty.duckdb")
         with contextlib.closing(engine.opened(path, "create", 0.0)) as con:
             con.execute(statement("session", "use"))

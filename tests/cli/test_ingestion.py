@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import contextlib
 import gzip
 import os
@@ -206,6 +207,17 @@ def test_a_trace_without_gpu_activity_is_told() -> None:
     outcome = Outcome(Path("cpu.json"), "ingested", "cpu", "1", 0)
     lines = list(warnings(outcome, IngestOptions()))
     assert lines == ["cpu: no GPU activity in it; see: kerneldb doctor cpu.json"]
+
+
+def test_a_folder_that_takes_no_files_is_not_the_traces_fault(
+    small_trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(ingestion, "spool_folder", refused)
+    with pytest.raises(WarehouseError, match=r"nothing can be written there \(Permission denied\)"):
+        list(ingestion.ingest_each(MemoryStore(), tmp_path / "x.duckdb", [small_trace], IngestOptions(), None))
 
 
 def test_a_database_without_a_folder_is_not_the_traces_fault(small_trace: Path, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def said_on_a_terminal(command: list[str]) -> str:
 
 def test_a_line_tells_of_work_and_goes_before_the_data() -> None:
     said = said_on_a_terminal([sys.executable, "-c", SLOW])
-    assert "kerneldb top: at work for" in said
+    assert "kerneldb top: at work" in said
     assert said.endswith(f"{working.CLEAR}data\r\n")
 
 

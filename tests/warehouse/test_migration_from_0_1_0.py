@@ -208,6 +208,14 @@ def test_it_has_the_tables_of_a_new_one(migrated: Path, tmp_path: Path) -> None:
     assert rows(migrated, tables) == rows(made.path, tables)
 
 
+def test_it_may_take_the_place_of_another_one(old: Path, tmp_path: Path) -> None:
+    database = kerneldb.open(tmp_path / "new.duckdb")
+    database.ingest(FIXTURES / "nsys" / "r23_cuda_gpu_trace_mangled.csv")
+    Path(shutil.copyfile(old, tmp_path / "copy.duckdb")).replace(database.path)
+    outcomes = database.ingest(FIXTURES / "nsys" / "r23_cuda_gpu_trace_mangled.csv")
+    assert [outcome.status for outcome in outcomes] == ["ingested"]
+
+
 def test_opening_it_again_changes_nothing(migrated: Path) -> None:
     before, content = versions(migrated), hashlib.sha256(migrated.read_bytes()).digest()
     kerneldb.open(migrated, create=False)

@@ -10,13 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
 
 import kerneldb
-from kerneldb.errors import WarehouseLockedError
-from kerneldb.warehouse import Warehouse, session
+from kerneldb.errors import WarehouseError, WarehouseLockedError
+from kerneldb.warehouse import Warehouse, session, template
 from kerneldb.warehouse.session import session_of
 from tests.warehouse.conftest import Traces
 
@@ -150,6 +151,95 @@ def test_threads_that_ask_without_end_let_their_process_write(filled: Warehouse)
     assert "uno" in patient.traces()["trace"].to_pylist()
 
 
+@contextlib.contextmanager
+def asking(warehouse: Warehouse, threads: int, question_s: float) -> Iterator[None]:
+    """Threads that ask without end; each question takes so long."""
+    ended = threading.Event()
+
+    def ask() -> None:
+        while not ended.is_set():
+            with warehouse.connection():
+                time.sleep(question_s)
+
+    running = [threading.Thread(target=ask) for _ in range(threads)]
+    for thread in running:
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for thread in running:
+            thread.join()
+
+
+def test_who_asks_again_at_once_does_not_overtake_a_writer(filled: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting, attached = [], session.engine.opened
+
+    def opened(path: Path, attach: str, *arguments: Any) -> Any:
+        waiting.append(attach == "attach" and session_of(path)._writers_waiting > 0)
+        return attached(path, attach, *arguments)
+
+    monkeypatch.setattr(session.engine, "opened", opened)
+    patient = Warehouse(filled.path, lock_timeout=LONGEST_S)
+    with asking(patient, 1, 0.02):
+        for number in range(10):
+            patient.tag("one", {"number": str(number)})
+    assert waiting.count(True) == 0
+
+
+def test_questions_that_overlap_let_another_process_write(filled: Warehouse) -> None:
+    with asking(Warehouse(filled.path, lock_timeout=LONGEST_S), 3, 0.4), other(filled.path, "write") as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "done\n"
+
+
+def test_who_may_wait_no_longer_for_its_turn_is_told_so(filled: Warehouse) -> None:
+    held, ends = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with session_of(filled.path)._changed:  # as a thread that attaches the file
+            held.set()
+            ends.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        assert held.wait(LONGEST_S)
+        with pytest.raises(WarehouseLockedError), session_of(filled.path).reading(0.0):
+            pass
+        with pytest.raises(WarehouseLockedError), session_of(filled.path).writing(0.0):
+            pass
+    finally:
+        ends.set()
+        thread.join()
+
+
+def test_a_file_that_comes_while_another_is_attached_is_read(
+    filled: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Warehouse.create_or_open(tmp_path / "other.duckdb")
+    attached = session.engine.opened
+
+    def opened(path: Path, *arguments: Any) -> Any:
+        con = attached(path, *arguments)
+        if (tmp_path / "other.duckdb").exists():
+            (tmp_path / "other.duckdb").replace(path)
+        return con
+
+    session.release_all()
+    monkeypatch.setattr(session.engine, "opened", opened)
+    assert filled.traces().num_rows == 0
+
+
+def test_a_batch_writes_into_the_file_that_is_there(filled: Warehouse, tmp_path: Path, make_trace: Traces) -> None:
+    Warehouse.create_or_open(tmp_path / "other.duckdb")
+    first = make_trace("four")
+    with filled.batch():
+        filled.write(lambda _: (tmp_path / "other.duckdb").replace(filled.path), [first.folder.parent])
+        filled.commit(first)
+    assert filled.traces()["trace"].to_pylist() == ["four"]
+
+
 def test_a_file_that_took_the_place_of_another_one_is_read(filled: Warehouse, tmp_path: Path) -> None:
     assert filled.traces().num_rows == 3
     Warehouse.create_or_open(tmp_path / "other.duckdb")
@@ -196,6 +286,33 @@ def test_without_a_folder_to_keep_anything_a_database_is_made_all_the_same(
     warehouse = Warehouse.create_or_open(tmp_path / "k.duckdb")
     assert warehouse.traces().num_rows == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "k.duckdb"]
+
+
+def test_who_has_no_home_gets_a_database_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless(*_: object, **__: object) -> Path:
+        raise RuntimeError("could not determine the home directory")  # noqa: EM101, TRY003 (as platformdirs does)
+
+    monkeypatch.setattr(template.platformdirs, "user_cache_path", homeless)
+    assert Warehouse.create_or_open(tmp_path / "k.duckdb").traces().num_rows == 0
+
+
+@pytest.mark.parametrize("size", [0, 8192, 1_000_000])
+def test_a_damaged_template_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    Warehouse.create_or_open(tmp_path / "first.duckdb")
+    (kept,) = (tmp_path / "cache" / "kerneldb").iterdir()
+    os.truncate(kept, size)
+    left = kept.parent / f"{template.MAKING}x"
+    left.mkdir()
+    os.utime(left, (0, 0))
+    assert Warehouse.create_or_open(tmp_path / "second.duckdb").traces().num_rows == 0
+    (anew,) = kept.parent.iterdir()
+    assert anew.stat().st_size > size
+
+
+def test_a_folder_is_no_database(tmp_path: Path) -> None:
+    with pytest.raises(WarehouseError, match="cannot be opened: Is a directory"):
+        Warehouse.open(tmp_path)
 
 
 def test_few_templates_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
