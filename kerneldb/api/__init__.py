@@ -81,7 +81,7 @@ class Database:
         self.close()
 
     def close(self) -> None:
-        """Let the file go at once; a further question opens it again.
+        """Let the file go at once, or half a second after a question under way; a further one opens it again.
 
         It happens by itself half a second after the last question, and at once where another kerneldb waits to write.
         Until then other programs, and `duckdb.connect` in this one, can read the file, but not write it.

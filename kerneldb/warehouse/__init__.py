@@ -119,7 +119,7 @@ class Warehouse:
                 yield con
 
     def release(self) -> None:
-        """Let the file go at once, for writers other than kerneldb; further questions attach it anew."""
+        """Let the file go, for writers other than kerneldb: at once, or half a second after a question under way."""
         if not self.place.is_lake:
             session_of(self.path).release()
 
