@@ -21,23 +21,32 @@ if TYPE_CHECKING:
 
 RUNS = 5
 ONE_TRACE = "WHERE trace = 'run-42'"
-VIEWS = (
-    "top_kernels", "categories", "families", "libraries", "operations", "operators", "phases", "signature_stats",
-    "signature_quantiles", "gpu_time", "stream_time",
-)  # fmt: skip
+OVERVIEWS = {
+    "top_kernels": "top_kernels()",
+    "categories": "time_by('category')",
+    "families": "time_by('category, family, library')",
+    "libraries": "time_by('library')",
+    "operations": "time_by('category, operation, dtype')",
+    "operators": "time_by('op, found_by')",
+    "phases": "time_by('phase')",
+    "signature_stats": "signature_stats()",
+    "signature_quantiles": "signature_quantiles",
+    "gpu_time": "gpu_time()",
+    "stream_time": "stream_time()",
+}
 QUERIES = {
     "launches": ("SELECT count(*) FROM launches", None),
-    "top_kernels, all traces": ("FROM top_kernels", 150),
-    "top_kernels, first ten": ("FROM top_kernels LIMIT 10", 150),
+    "top_kernels, all traces": ("FROM top_kernels()", 150),
+    "top_kernels, first ten": ("FROM top_kernels() LIMIT 10", 150),
     "by op": ("SELECT op, sum(duration_ns) FROM kernels GROUP BY 1", 1500),
     "kernels, one trace": ("SELECT category, sum(duration_ns) FROM kernels WHERE trace = 'run-42' GROUP BY 1", 50),
     "window of 10 ms": (
         "SELECT short_name, duration_ns FROM kernels WHERE trace = 'run-42' AND start_ns BETWEEN 5e8 AND 5.1e8",
         50,
     ),
-    **{f"{view}, one trace": (f"FROM {view} {ONE_TRACE}", 50) for view in VIEWS},
-    "categories, all traces": ("FROM categories", None),
-    "signature_stats, all traces": ("FROM signature_stats", None),
+    **{f"{label}, one trace": (f"FROM {asked} {ONE_TRACE}", 50) for label, asked in OVERVIEWS.items()},
+    "categories, all traces": ("FROM time_by('category')", None),
+    "signature_stats, all traces": ("FROM signature_stats()", None),
     "matches of one signature": (
         "FROM signature_matches WHERE signature_id = (SELECT min(signature_id) FROM signatures)",
         None,

@@ -12,13 +12,21 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from importlib.resources.abc import Traversable
 
+    from kerneldb.schemas.headers import Header
+
 BLOCK: Final = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
-NARROWED: Final = {"kernels": "all_launches", "kernel_rollups": "all_rollups"}
-"""Views of the primary rows of another view, with its columns but `is_primary`."""
-COMMIT_MACROS: Final = ("57_iteration_launches.sql", "65_collective_launches.sql")
-DOC_COLUMNS: Final = ("object", "kind", "column_name", "type", "unit", "meaning")
+SUBJECTS: Final = (
+    "core", "time", "work", "names", "collectives", "compare", "counters", "energy", "replay", "lake",
+)  # fmt: skip
+"""The folders of tables, views and macros, a file each; in the order in which they are documented."""
+DERIVED: Final = ("closure", "closure_terms", "closure_kernels", "closure_jobs")
+"""Tables that are made of others, and made anew with the views."""
+COMMIT_MACROS: Final = ("_iteration_launches", "collective_launches")
+DOC_COLUMNS: Final = ("object", "kind", "column_name", "type", "unit", "meaning", "subject", "example")
+WORD: Final = re.compile(r"\w+")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,7 +42,8 @@ class Migration:
 class Doc:
     """The meaning of an object (`column_name` is None) or of one of its columns.
 
-    `kind` is 'table', 'view', 'macro', or 'view, macro' for a view and a table macro of the same name and columns.
+    `kind` is table, view or macro; of what only serves these, internal view or internal macro. `example` is a statement
+    that asks the object.
     """
 
     object: str
@@ -43,29 +52,43 @@ class Doc:
     type: str | None
     unit: str | None
     meaning: str
+    subject: str
+    example: str | None = None
 
 
-def _folder(name: str) -> list[Traversable]:
+def sql_files(name: str) -> list[Traversable]:
+    """The SQL files of a folder of this package, by name."""
     files = importlib.resources.files("kerneldb.schemas").joinpath(name).iterdir()
     return sorted((file for file in files if file.name.endswith(".sql")), key=lambda file: file.name)
 
 
-def _text(name: str) -> str:
-    return "\n".join(file.read_text(encoding="utf-8") for file in _folder(name))
+@functools.cache
+def headers() -> dict[str, Header]:
+    """All tables, views and macros by name, subject after subject. Raises ValueError for a file that makes none."""
+    from kerneldb.schemas.headers import read  # takes longer than most of what asks for SQL
+
+    files = [(subject, file) for subject in SUBJECTS for file in sql_files(subject)]
+    found = [read(file.read_text(encoding="utf-8"), subject) for subject, file in files]
+    return {header.name: header for header in found}
 
 
 @functools.cache
 def tables() -> Migration:
-    """The step from nothing to the newest version: the tables of `tables/`."""
-    newest, _, _ = _folder("migrations")[-1].name.partition("_")
-    return Migration(int(newest), "tables", _text("tables"))
+    """The step from nothing to the newest version: all tables."""
+    newest, _, _ = sql_files("migrations")[-1].name.partition("_")
+    return Migration(int(newest), "tables", "\n".join(one.sql for one in headers().values() if one.kind == "table"))
+
+
+def derived_tables() -> str:
+    """The SQL of the tables whose rows are made of those of others."""
+    return "\n".join(headers()[name].sql for name in DERIVED)
 
 
 @functools.cache
 def migrations() -> tuple[Migration, ...]:
     """The steps from the tables of released versions to the newest ones, by version: files `NNNN_name.sql`."""
     found = []
-    for file in _folder("migrations"):
+    for file in sql_files("migrations"):
         number, _, name = file.name.removesuffix(".sql").partition("_")
         found.append(Migration(int(number), name, file.read_text(encoding="utf-8")))
     return tuple(found)
@@ -80,63 +103,58 @@ def steps_from(version: int) -> tuple[Migration, ...]:
 
 @functools.cache
 def objects() -> str:
-    """The SQL that makes all views and macros anew, by the numbers of the files: each finds what it reads."""
-    files = [file for folder in ("macros", "views", "answers") for file in _folder(folder)]
-    return "\n".join(file.read_text("utf-8") for file in sorted(files, key=lambda file: file.name.partition("_")[0]))
+    """The SQL that makes all views and macros anew, each after what it reads."""
+    return "\n".join(headers()[name].sql for name in _in_order())
+
+
+def _in_order() -> tuple[str, ...]:
+    import graphlib
+
+    made = {name: header for name, header in headers().items() if header.kind != "table"}
+    reads = {name: {word for word in _words(header) if word in made and word != name} for name, header in made.items()}
+    return tuple(graphlib.TopologicalSorter(reads).static_order())
+
+
+def _words(header: Header) -> set[str]:
+    code = re.sub(r"--.*", "", header.sql)
+    return set(WORD.findall(code.partition("\n")[2] if header.kind == "macro" else code))
 
 
 @functools.cache
 def commit_macros() -> str:
     """The SQL of the macros that adding a trace takes."""
-    return "\n".join(file.read_text("utf-8") for file in _folder("macros") if file.name in COMMIT_MACROS)
+    return "\n".join(headers()[name].sql for name in COMMIT_MACROS)
 
 
 @functools.cache
 def docs() -> tuple[Doc, ...]:
-    """The rows of reference/schema_docs*.csv, file by file in the order of their names.
-
-    Columns of a view that narrows another one are documented there.
-    """
-    read = _read_docs()
-    narrowed = {wide: narrow for narrow, wide in NARROWED.items()}
-    copies = [dataclasses.replace(doc, object=narrowed[doc.object]) for doc in read if _is_narrowed(doc)]
-    return (*read, *copies)
+    """What the files of the objects say of them and of their columns; of internal ones, that they are there."""
+    return tuple(doc for header in headers().values() for doc in _docs(header))
 
 
-def _is_narrowed(doc: Doc) -> bool:
-    return doc.object in NARROWED.values() and doc.column_name not in {None, "is_primary"}
+def _docs(header: Header) -> Iterator[Doc]:
+    from kerneldb.schemas.headers import columns_of
 
-
-def _read_docs() -> tuple[Doc, ...]:
-    return tuple(
-        Doc(
-            row["object"],
-            row["kind"],
-            row["column_name"] or None,
-            row["type"] or None,
-            row["unit"] or None,
-            row["meaning"],
-        )
-        for file in _reference("schema_docs")
-        for row in _rows(file)
-    )
+    kind = f"internal {header.kind}" if header.is_internal else header.kind
+    yield Doc(header.name, kind, None, None, None, header.meaning, header.subject, header.example)
+    if not header.is_internal:
+        for column in columns_of(headers(), header.name):
+            yield Doc(header.name, kind, column.name, column.type, column.unit, column.meaning, header.subject)
 
 
 @functools.cache
 def reference() -> dict[str, dict[str, list[str | None]]]:
     """The reference tables of reference/<table>.csv: table → column → values, '' as NULL."""
     tables = {}
-    for file in _reference(""):
-        if not file.name.startswith("schema_docs"):
-            rows = _rows(file)
-            tables[file.name.removesuffix(".csv")] = {name: [row[name] or None for row in rows] for name in rows[0]}
+    for file in _reference():
+        rows = _rows(file)
+        tables[file.name.removesuffix(".csv")] = {name: [row[name] or None for row in rows] for name in rows[0]}
     return tables
 
 
-def _reference(prefix: str) -> list[Traversable]:
+def _reference() -> list[Traversable]:
     files = importlib.resources.files("kerneldb.schemas").joinpath("reference").iterdir()
-    found = (file for file in files if file.name.startswith(prefix) and file.name.endswith(".csv"))
-    return sorted(found, key=lambda file: file.name)
+    return sorted((file for file in files if file.name.endswith(".csv")), key=lambda file: file.name)
 
 
 def _rows(file: Traversable) -> list[dict[str, str]]:
@@ -146,8 +164,8 @@ def _rows(file: Traversable) -> list[dict[str, str]]:
 @functools.cache
 def objects_hash() -> str:
     """Tells whether the views, macros, docs and reference tables of a file are those of this version."""
-    texts = (objects(), *(file.read_text("utf-8") for file in _reference("")))
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+    files = [*(file for subject in SUBJECTS for file in sql_files(subject)), *_reference()]
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
 @functools.cache

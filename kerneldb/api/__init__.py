@@ -402,11 +402,15 @@ class Database:
         """Tables, views and macros with their meaning; of one of them, the columns with type, unit and meaning."""
         return Result(queries.schema(self._warehouse, name))
 
+    def schema_about(self, name: str) -> dict[str, str | None]:
+        """Kind, meaning and example of a table, view or macro. Raises UsageError for an unknown name."""
+        return queries.about(self._warehouse, name)
+
     @contextlib.contextmanager
     def stream(
         self, table: str = "kernels", *, where: str | None = None, traces: Sequence[str] = ()
     ) -> Iterator[pa.RecordBatchReader]:
-        """The rows of a table or view as a stream of record batches, for as long as the context lasts."""
+        """The rows of a table, view or macro as a stream of record batches, for as long as the context lasts."""
         with queries.stream(self._warehouse, table, where, tuple(traces)) as reader:
             yield reader
 
@@ -419,7 +423,7 @@ class Database:
         traces: Sequence[str] = (),
         header: bool = True,
     ) -> int:
-        """Write the rows of a table or view to `path`, in the format of its suffix, else parquet; returns how many."""
+        """Write the rows of a table, view or macro to `path`, in the format of its suffix (else parquet); how many."""
         from kerneldb.output import Output, format_of, write
 
         target = Path(path)

@@ -297,6 +297,7 @@ def answer(con: Connection, text: str, selection: Selection, most: int) -> tuple
     import pyarrow as pa
 
     from kerneldb.output.carried import carried
+    from kerneldb.warehouse.execute import message_of
 
     selection.bind(con)
     try:
@@ -309,7 +310,7 @@ def answer(con: Connection, text: str, selection: Selection, most: int) -> tuple
     except duckdb.InterruptException:
         raise
     except duckdb.Error as error:
-        raise QueryError(str(error)) from error
+        raise QueryError(message_of(error)) from error
     return table.slice(0, most), table.num_rows > most
 
 
@@ -335,6 +336,7 @@ def export(con: Connection, text: str, selection: Selection, path: Path) -> int:
 
     from kerneldb.output import Output, format_of, write
     from kerneldb.output.carried import carried
+    from kerneldb.warehouse.execute import message_of
 
     selection.bind(con)
     try:
@@ -342,5 +344,5 @@ def export(con: Connection, text: str, selection: Selection, path: Path) -> int:
     except duckdb.InterruptException:
         raise
     except duckdb.Error as error:
-        raise QueryError(str(error)) from error
+        raise QueryError(message_of(error)) from error
     return write(reader, Output(format=format_of(path) or "parquet", path=path)).shown

@@ -6,14 +6,16 @@ import dataclasses
 import itertools
 from typing import TYPE_CHECKING, Any, Final
 
-from kerneldb.api.queries import require_traces, rows, statement
+from kerneldb.api.queries import require_traces, rows
 from kerneldb.errors import KerneldbError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    import duckdb
     import pyarrow as pa
 
+    from kerneldb.closure.kernels import Kernel
     from kerneldb.warehouse import Warehouse
 
 Row = dict[str, Any]
@@ -22,6 +24,11 @@ Stage = tuple[str, str, str | None]
 
 TOP: Final = 20
 KEY: Final = ("trace", "stage", "mode")
+SHOWN: Final = (
+    "trace", "stage", "mode", "kernel", "signature_id", "category", "route", "grade", "n", "recorded_ns", "share_pct",
+    "replayed_ns", "ratio", "above_gap_mj",
+)  # fmt: skip
+"""Columns of `closure_kernels` that are shown of a kernel."""
 NOTHING: Final = (
     "nothing was measured whole{of}, so there is nothing to compare kernels with. Measure a model or a script with: "
     "kerneldb record MODEL"
@@ -102,50 +109,97 @@ def closure(warehouse: Warehouse, names: Sequence[str], where: str | None = None
         message = NOTHING.format(of=f" of {', '.join(names)}" if names else "")
         raise KerneldbError(message)
     wanted = {_key(row): row for row in stages}
-    table, groups, kernels, jobs = _answers(warehouse, names, where, top)
-    terms = [row for row in table.to_pylist() if _key(row) in wanted]
-    by_stage = [_grouped(found) for found in (terms, groups, kernels)]
+    found = _found(warehouse, sorted({trace for trace, _, _ in wanted}), where)
+    terms = [row for row in found.terms if _key(row) in wanted]
+    by_stage = [_grouped(some) for some in (terms, found.groups(), found.longest(top))]
     books = [
-        Books(*key, _facts(row), *(_stripped(found.get(key, [])) for found in by_stage))
+        Books(*key, _facts(row), *(_stripped(some.get(key, [])) for some in by_stage))
         for key, row in wanted.items()
         if key in by_stage[0]
     ]
     if not books:
         raise KerneldbError(NO_LAUNCHES if where is None else NOT_SELECTED)
+    return Closure(books, _table(terms), _named(warehouse, found.jobs, names))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Found:
+    """Rows of `closure_terms` and `closure_jobs`, and the kernels that they are made of."""
+
+    terms: Sequence[Row]
+    jobs: Sequence[Row]
+    kernels: Sequence[Kernel]
+
+    def groups(self) -> list[Row]:
+        """Recorded against replayed, per tier, category and route of each stage."""
+        from kerneldb.closure.groups import groups
+
+        return [dataclasses.asdict(one) for one in groups(self.kernels)]
+
+    def longest(self, top: int) -> list[Row]:
+        """The `top` kernels of each stage that take most time."""
+        from kerneldb.closure.groups import longest
+
+        return [line(one) for one in longest(self.kernels, top)]
+
+
+def line(kernel: Kernel) -> Row:
+    """What is shown of a kernel."""
+    row = {name: getattr(kernel, name) for name in SHOWN}
+    return {**row, "above_gap_error_mj": kernel.above_gap_half_mj, "reason": kernel.reason or kernel.energy_reason}
+
+
+def _found(warehouse: Warehouse, traces: Sequence[str], where: str | None) -> _Found:
+    """What is stored of these traces; with `where`, what only the launches that meet it make."""
+    from kerneldb.closure.kernels import Kernel
+    from kerneldb.warehouse.execute import query_errors
+
+    if where is not None:
+        with warehouse.connection() as con, query_errors():
+            return _selected(con, where)
+    kernels = [Kernel(**row) for row in rows(warehouse, "closure_kernels", traces=traces)]
+    return _Found(rows(warehouse, "closure_terms", traces=traces), rows(warehouse, "closure_jobs"), kernels)
+
+
+def _selected(con: duckdb.DuckDBPyConnection, where: str) -> _Found:
+    from kerneldb.selection import Selection
+    from kerneldb.warehouse import closure as stored
+
+    Selection(where).bind(con)
+    found = stored.selected(con)
+    terms, jobs = ([dataclasses.asdict(one) for one in some] for some in (found.terms, found.jobs))
+    return _Found(terms, jobs, found.kernels)
+
+
+def _named(warehouse: Warehouse, jobs: Iterable[Row], names: Sequence[str]) -> list[Row]:
+    """The jobs that are called so (all where `names` is empty), by themselves, their run or one of their traces."""
+    if not names:
+        return list(jobs)
+    called = {*names, *(row["job"] for row in rows(warehouse, "closure_job_names", names=list(names)))}
+    return [row for row in jobs if row["job"] in called or row["run"] in names]
+
+
+def _table(terms: Sequence[Row]) -> pa.Table:
     import pyarrow as pa
 
-    return Closure(books, pa.Table.from_pylist(terms, table.schema), jobs)
+    from kerneldb.closure.terms import FIGURES, Term
+
+    kinds = {field.name: pa.float64() if field.name in FIGURES else pa.string() for field in dataclasses.fields(Term)}
+    return pa.Table.from_pylist(list(terms), pa.schema(list(kinds.items())))
 
 
-def _answers(
-    warehouse: Warehouse, names: Sequence[str], where: str | None, top: int
-) -> tuple[pa.Table, list[Row], list[Row], list[Row]]:
-    from kerneldb.selection import Selection
-    from kerneldb.warehouse.execute import query_errors
-    from kerneldb.warehouse.statements import table_of
-
-    with warehouse.connection() as con, query_errors():
-        Selection(where).bind(con)
-        terms = table_of(con, statement("closure_terms"))
-        con.execute(statement("closure_select"))
-        groups = table_of(con, statement("closure_groups"))
-        kernels = table_of(con, statement("closure_top"), {"top": top})
-        jobs = table_of(con, statement("closure_jobs"), {"names": list(names) or None})
-    return terms, groups.to_pylist(), kernels.to_pylist(), jobs.to_pylist()
-
-
-def _key(row: Row) -> Stage:
+def _key(row: Mapping[str, Any]) -> Stage:
     return row["trace"], row["stage"], row["mode"]
 
 
-def _grouped(found: list[Row]) -> dict[Stage, list[Row]]:
+def _grouped(found: Iterable[Row]) -> dict[Stage, list[Row]]:
     grouped: dict[Stage, list[Row]] = {}
     for row in found:
         grouped.setdefault(_key(row), []).append(row)
     return grouped
 
 
-def _stripped(found: list[Row]) -> list[Row]:
+def _stripped(found: Iterable[Row]) -> list[Row]:
     return [{name: value for name, value in row.items() if name not in KEY} for row in found]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kerneldb.errors import SelectionError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import duckdb
     import pyarrow as pa
@@ -88,7 +88,7 @@ def traces(warehouse: Warehouse, names: Sequence[str]) -> pa.Table:
     """The traces (all where `names` is empty) with their notes: rows of the view `trace_overview`."""
     require_traces(warehouse, names)
     with warehouse.connection() as con:
-        return _of_traces(con, "trace_overview", names).to_arrow_table()
+        return _of_traces(con, con.table("trace_overview"), "trace_overview", names).to_arrow_table()
 
 
 def report(warehouse: Warehouse, names: Sequence[str]) -> pa.Table:
@@ -107,12 +107,20 @@ def schema(warehouse: Warehouse, name: str | None) -> pa.Table:
     """The objects of the database; with `name`, the columns of that one."""
     if name is None:
         return warehouse.answer(statement("schema_objects"))
-    require("table, view or macro", [name], _objects(warehouse))
+    require("table, view or macro", [name], list(_objects(warehouse)))
     return warehouse.answer(statement("schema_columns"), {"object": name})
 
 
-def _objects(warehouse: Warehouse) -> list[str]:
-    return [row["object"] for row in rows(warehouse, "schema_objects")]
+def about(warehouse: Warehouse, name: str) -> dict[str, str | None]:
+    """Kind, meaning and example (None for a table) of an object. Raises UsageError for an unknown name."""
+    require("table, view or macro", [name], list(_objects(warehouse)))
+    (found,) = rows(warehouse, "schema_about", object=name)
+    return found
+
+
+def _objects(warehouse: Warehouse) -> dict[str, str]:
+    """Name → table, view or macro."""
+    return {row["object"]: row["kind"] for row in rows(warehouse, "schema_objects")}
 
 
 def top(warehouse: Warehouse, by: str, where: str | None, names: Sequence[str], sort: str) -> pa.Table:
@@ -170,7 +178,7 @@ def rollups(con: Connection, names: Sequence[str]) -> Relation:
 
     if not names:
         return con.table("kernel_rollups")
-    con.register("named", _of_traces(con, "all_rollups", names))
+    con.register("named", _of_traces(con, con.table("all_rollups"), "all_rollups", names))
     return con.sql(statement("named_rollups"), params={"revived": list(revived(con, names))})
 
 
@@ -187,7 +195,7 @@ def sums_only(warehouse: Warehouse, names: Sequence[str]) -> list[str]:
 
 @contextlib.contextmanager
 def stream(warehouse: Warehouse, table: str, where: str | None, names: Sequence[str]) -> Iterator[pa.RecordBatchReader]:
-    """The selected rows of a table or view as a stream, for as long as the context lasts."""
+    """The selected rows of a table, view or macro as a stream, for as long as the context lasts."""
     from kerneldb.warehouse.execute import query_errors
 
     require_traces(warehouse, names)
@@ -196,7 +204,9 @@ def stream(warehouse: Warehouse, table: str, where: str | None, names: Sequence[
         yield _selected(con, table, where, names, known).to_arrow_reader(BATCH_ROWS)
 
 
-def _selected(con: Connection, table: str, where: str | None, names: Sequence[str], known: Sequence[str]) -> Relation:
+def _selected(
+    con: Connection, table: str, where: str | None, names: Sequence[str], known: Mapping[str, str]
+) -> Relation:
     import duckdb
 
     from kerneldb.selection import Selection
@@ -204,10 +214,14 @@ def _selected(con: Connection, table: str, where: str | None, names: Sequence[st
     if table == "kernels":
         return Selection(where, tuple(names)).relation(con)
     try:
-        relation = _of_traces(con, table, names)
+        found = con.table_function(table) if known.get(table) == "macro" else con.table(table)
     except duckdb.CatalogException:
-        require("table or view", [table], [name for name in known if name != table])
+        require("table, view or macro", [table], [name for name in known if name != table])
         raise
+    except duckdb.BinderException as error:
+        message = f"{table} has arguments that have to be given; ask it with: kerneldb query"
+        raise UsageError(message) from error
+    relation = _of_traces(con, found, table, names)
     try:
         return relation if where is None else relation.filter(where)
     except duckdb.Error as error:
@@ -215,11 +229,10 @@ def _selected(con: Connection, table: str, where: str | None, names: Sequence[st
         raise SelectionError(message) from error
 
 
-def _of_traces(con: Connection, table: str, names: Sequence[str]) -> Relation:
-    """The rows of `table` that belong to the traces `names` (all where empty)."""
+def _of_traces(con: Connection, relation: Relation, table: str, names: Sequence[str]) -> Relation:
+    """The rows of `relation`, called `table`, that belong to the traces `names` (all where empty)."""
     import duckdb
 
-    relation = con.table(table)
     if not names:
         return relation
     if "trace" in relation.columns:

@@ -198,20 +198,28 @@ class _Keeper:
         self._begin()
         reasons: list[str | None] = []
         planned = plan.read(self._files.plan)
-        for path in self._files.journals():
-            found = journal.read(path)
-            store(self._warehouse, planned, found, None if reasons else self._planned, learn=learn)
+        paths = list(self._files.journals())
+        for path in paths:
+            found, request = journal.read(path), None if reasons else self._planned
+            store(self._warehouse, planned, found, request, learn=learn, balance=path == paths[-1])
             reasons.append(_energy_reason(found))
         return None if None in reasons else next(iter(reasons), NOT_YET)
 
 
 def store(
-    warehouse: Warehouse, planned: Plan, found: Journal, request: Planned | None = None, *, learn: bool = True
+    warehouse: Warehouse,
+    planned: Plan,
+    found: Journal,
+    request: Planned | None = None,
+    *,
+    learn: bool = True,
+    balance: bool = True,
 ) -> None:
     """Commit the results of a journal, replacing earlier ones of the same run and items, in one short transaction.
 
     With `request`, signatures that no route replays get a row with the reason. With `learn`, calls that were found are
-    written to the launches, in a transaction per trace.
+    written to the launches, in a transaction per trace. Without `balance`, the tables `closure…` are left to the next
+    journal.
     """
     items = {item.id: item for item in planned.items}
     calls = [call for call in found.calls if call.item in items]
@@ -231,7 +239,7 @@ def store(
         "power_samples": [_power_row(found.run, one) for one in found.readings],
     }
     ids = sorted({row["item_id"] for row in rows["replays"]} | {call.item for call in calls})
-    warehouse.store_replay(run_id, ids, rows)
+    warehouse.store_replay(run_id, ids, rows, balance=balance)
     if learn:
         findings.keep(warehouse, items, found, signatures)
 

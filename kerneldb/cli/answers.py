@@ -175,7 +175,7 @@ def iterations(*, where: str | None, traces: tuple[str, ...], limit: int | None,
     iterations are one query away:
 
     \b
-      kerneldb query "SELECT avg(total_ns) FROM iterations('kernels') WHERE steady"
+      kerneldb query "SELECT avg(total_ns) FROM iterations() WHERE steady"
     """
     _answer("iterations", where, traces, limit, output)
 
@@ -226,7 +226,7 @@ def roofline(
 
     \b
       kerneldb roofline --where "category = 'GEMM'"
-      kerneldb query "SELECT bound, sum(total_ns) FROM roofline('kernels') GROUP BY 1"
+      kerneldb query "SELECT bound, sum(total_ns) FROM roofline() GROUP BY 1"
     """
     _answer("roofline", where, traces, limit, output, SHOWN, plot)
 

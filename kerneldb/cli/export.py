@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Write launches or a table to a file.")
 @click.option(
-    "--table", default="kernels", show_default=True, metavar="NAME", help="Table or view (see `kerneldb schema`)."
+    "--table",
+    default="kernels",
+    show_default=True,
+    metavar="NAME",
+    help="Table, view or macro (see `kerneldb schema`).",
 )
 @click.option("--perfetto", is_flag=True, help="Write a trace that ui.perfetto.dev and chrome://tracing open.")
 @selection_options
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
 def export(table: str, *, perfetto: bool, where: str | None, traces: tuple[str, ...], output: Output) -> None:
     """Write selected rows, all columns, to a file or stdout; parquet unless the file name or --format says otherwise.
 
-    --where is a condition over `kernels`; on another table or view it is a condition over the columns of that one. Rows
+    --where is a condition over `kernels`; on anything else a condition over the columns of that. Rows
     are streamed, so that any number of them fits.
 
     \b

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kerneldb.cli.console import emit
+from kerneldb.cli.console import emit, note
 from kerneldb.cli.options import READ_WAIT_S, database_option, open_database, output_options
 
 if TYPE_CHECKING:
@@ -18,10 +18,16 @@ if TYPE_CHECKING:
 @output_options
 @database_option
 def schema(name: str | None, *, output: Output) -> None:
-    """List tables, views and macros with their meaning; with OBJECT, its columns with type, unit and meaning.
+    """List tables, views and macros with their meaning; with OBJECT, an example, and its columns with type and unit.
 
     \b
       kerneldb schema
       kerneldb schema kernels
     """
-    emit(open_database(lock_timeout=READ_WAIT_S).schema(name).to_reader(), output)
+    database = open_database(lock_timeout=READ_WAIT_S)
+    if name is not None:
+        about = database.schema_about(name)
+        note(f"{about['kind']} {name}: {about['meaning']}")
+        if about["example"]:
+            note(f"example: {about['example']}")
+    emit(database.schema(name).to_reader(), output)

@@ -1,7 +1,7 @@
 """The warehouse: one DuckDB file, held while questions come or for one commit, or a lake that many write at once.
 
 >>> warehouse = Warehouse.create_or_open("kernels.duckdb")  # doctest: +SKIP
->>> warehouse.query("FROM top_kernels LIMIT 10")  # doctest: +SKIP
+>>> warehouse.query("FROM top_kernels() LIMIT 10")  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import duckdb
 from kerneldb.errors import TraceExistsError, UsageError, WarehouseError, WarehouseLockedError
 from kerneldb.files import remove_stale_spools
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import commit, execute, migrate, replay, runs, template
+from kerneldb.warehouse import closure, commit, execute, migrate, replay, runs, template
 from kerneldb.warehouse.engine import store_errors, transaction
 from kerneldb.warehouse.place import Place
 from kerneldb.warehouse.session import session_of
@@ -172,15 +172,32 @@ class Warehouse:
 
             return transfer.commit_to_lake(self.place, self.lock_timeout, manifest, replace=replace, tags=tags or {})
         folders = [manifest.folder.parent]
-        return self.write(lambda con: commit.commit(con, manifest, replace=replace, tags=tags or {}), folders)
+
+        def add(con: duckdb.DuckDBPyConnection) -> commit.Added:
+            added = commit.commit(con, manifest, replace=replace, tags=tags or {})
+            if added.written:
+                closure.refresh(con, added.concerned)
+            return added
+
+        return self.write(add, folders)
 
     def batch(self) -> contextlib.AbstractContextManager[None]:
         """A context in which commits of conversions of one folder share an engine; others get the file in between."""
         return contextlib.nullcontext() if self.place.is_lake else session_of(self.path).batch()
 
-    def store_replay(self, run_id: str, items: Sequence[str], rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-        """Write rows of the replay tables, replacing those of the same run and items."""
-        self.write(lambda con: replay.store(con, run_id, items, rows))
+    def store_replay(
+        self,
+        run_id: str,
+        items: Sequence[str],
+        rows: Mapping[str, Sequence[Mapping[str, Any]]],
+        *,
+        balance: bool = True,
+    ) -> None:
+        """Write rows of the replay tables, replacing those of the same run and items.
+
+        Without `balance`, the tables `closure…` are left to the call for the last of several runs.
+        """
+        self.write(lambda con: replay.store(con, run_id, items, rows, balance=balance))
 
     def traces(self) -> pa.Table:
         """One row per trace: the view `trace_overview`."""
@@ -209,7 +226,7 @@ class Warehouse:
             ids = _ids(con, wanted)
             for trace_id in ids:
                 con.execute(statement("traces", "state_run"), {"trace_id": trace_id, "run": run})
-            runs.judge(con, ids)
+            closure.refresh(con, runs.judge(con, ids).union(ids))
 
         self.write(change)
 
@@ -222,7 +239,7 @@ class Warehouse:
                 message = f"there is a trace {new!r} already"
                 raise TraceExistsError(message)
             con.execute(statement("traces", "rename"), {"trace_id": trace_id, "name": new})
-            runs.judge(con)
+            closure.refresh(con, runs.judge(con) | {trace_id})
 
         self.write(change)
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldb.errors import WarehouseError
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import runs
+from kerneldb.warehouse import closure, runs
 from kerneldb.warehouse.statements import execute_all, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import duckdb
 
@@ -59,13 +59,15 @@ BINS = 8_192
 class Added:
     """What became of a trace: its name in the database, whether it was `known` before, whether rows were written.
 
-    `linked` are the traces that it was linked with, as the statement of this name returns them.
+    `linked` are the traces that it was linked with, as the statement of this name returns them; `concerned` are the ids
+    of all traces of its run, and of that where it was before.
     """
 
     name: str
     known: bool
     written: bool
     linked: Sequence[dict[str, Any]] = ()
+    concerned: Collection[str] = ()
 
 
 def commit(con: Connection, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> Added:
@@ -90,10 +92,10 @@ def commit(con: Connection, manifest: Manifest, *, replace: bool, tags: Mapping[
     kept = {"name": name, "run": run, "label": label, "default_phase": default_phase}
     con.execute(statement("commit", "finish_trace"), trace_id | kept)
     set_tags(con, [manifest.trace_id], {**({} if previous else manifest.tags), **tags})
-    runs.added(con, [manifest.trace_id], beside)
+    concerned = runs.added(con, [manifest.trace_id], beside)
     if previous is not None:
         execute_all(con, statement("remove", "orphans"), {})
-    return Added(name, previous is not None, written=True, linked=linked(con, manifest.trace_id))
+    return Added(name, previous is not None, True, linked(con, manifest.trace_id), concerned)
 
 
 def linked(con: Connection, trace_id: str) -> list[dict[str, Any]]:
@@ -142,8 +144,9 @@ def remove(con: Connection, trace_ids: Iterable[str]) -> None:
     for trace_id in gone:
         execute_all(con, statement("remove", "rows"), {"trace_id": trace_id})
         con.execute(statement("remove", "tags"), {"trace_id": trace_id})
-    runs.removed(con, beside)
+    concerned = runs.removed(con, beside)
     execute_all(con, statement("remove", "orphans"), {})
+    closure.refresh(con, concerned.union(gone))
 
 
 def set_tags(con: Connection, trace_ids: Iterable[str], tags: Mapping[str, str | None]) -> None:

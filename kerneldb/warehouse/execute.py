@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -29,6 +30,7 @@ POLL_S: Final = 0.05
 
 OF_VALUES: Final = (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.InvalidInputException)
 """What a bound expression raises at some row: a text that is no number, an overflow, a bad pattern."""
+NO_TABLE: Final = re.compile(r"Table with name (\w+) does not exist")
 
 
 def run(
@@ -158,9 +160,27 @@ def _statement_errors() -> Iterator[None]:
         with interrupts():
             yield
     except duckdb.Error as error:
-        text = masked(str(error))
+        text = message_of(error)
         hint = "\nThe database is opened read-only; --write (write=True) allows changes." if "read-only" in text else ""
         raise QueryError(text + hint) from error
+
+
+def message_of(error: duckdb.Error) -> str:
+    """The engine's message; where a macro was asked like a table, also how it is asked."""
+    text = masked(str(error))
+    missing = NO_TABLE.search(text)
+    call = _call_of(missing.group(1)) if missing else None
+    return text if call is None else f"{text}\n{call.partition('(')[0]} is a macro: FROM {call}"
+
+
+def _call_of(name: str) -> str | None:
+    """How the macro `name` is asked, with the arguments it has to be given; None where there is no such macro."""
+    from kerneldb.schemas import loader
+
+    header = loader.headers().get(name)
+    if header is None or header.kind != "macro":
+        return None
+    return f"{name}({', '.join(argument.name for argument in header.arguments if argument.default is None)})"
 
 
 @contextlib.contextmanager

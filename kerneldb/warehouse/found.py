@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerneldb.schemas.loader import statement
+from kerneldb.warehouse import closure
 from kerneldb.warehouse.statements import frame_of
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def store(
     con.execute(statement("found", "mark"), of_trace)
     con.execute(statement("found", "forget_rollups"), of_trace)
     con.execute(statement("commit", "roll_up"), of_trace)
+    closure.refresh(con, [trace_id])
 
 
 def _derived(con: Connection, signatures: pl.DataFrame) -> pl.DataFrame:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kerneldb.errors import WarehouseVersionError
 from kerneldb.schemas import loader
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import commit, runs
+from kerneldb.warehouse import closure, commit, runs
 from kerneldb.warehouse.engine import transaction
 from kerneldb.warehouse.statements import execute_all
 
@@ -100,10 +100,11 @@ def upgrade(con: Connection, path: Place) -> State:
         for step in loader.steps_from(found.version):
             con.execute(step.sql)
             con.execute(statement("version", "record"), {"version": step.version, "name": step.name})
-        _renew_objects(con, "comments_of_lake" if path.is_lake else "comments")
+        _renew_objects(con, "comments_of_lake" if path.is_lake else "comments", anew=found.version > 0)
         if 0 < found.version < RUNS_SINCE:
             refuse_bad_times(con)
             runs.adopt(con)
+        closure.refresh(con)
     return found
 
 
@@ -127,11 +128,16 @@ def make_scratch(con: Connection) -> None:
         con.execute(loader.commit_macros())
 
 
-def _renew_objects(con: Connection, comments: str) -> None:
+def _renew_objects(con: Connection, comments: str, *, anew: bool) -> None:
+    """Make views and macros, and fill reference tables; `anew`: also make the tables that are made of others, empty."""
     docs = loader.docs()
-    kept = {"objects": [doc.object for doc in docs if doc.column_name is None and doc.kind != "table"]}
+    made = loader.headers().values()
+    kept = {f"{kind}s": [one.name for one in made if one.kind == kind] for kind in ("view", "macro")}
     for (drop,) in con.execute(statement("version", "stale_objects"), kept).fetchall():
-        con.execute(drop)
+        execute_all(con, drop, {})
+    if anew:
+        execute_all(con, statement("closure", "drop"), {})
+        con.execute(loader.derived_tables())
     con.execute(loader.objects())
     for table, columns in loader.reference().items():
         con.execute(statement("reference", f"clear_{table}"))

@@ -1,4 +1,4 @@
-"""Decodes kernel names and problem sizes anew, from the distinct facts that the file holds."""
+"""Decodes kernel names and problem sizes anew, from the distinct facts that the file holds, and what rests on them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerneldb import derive
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import commit
+from kerneldb.warehouse import closure, commit
 from kerneldb.warehouse.statements import frame_of
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def refresh(con: Connection, progress: Progress | None, *, everything: bool) -> 
     traces = con.execute(statement("refresh", "unbinned"), {"everything": everything or names.height > 0}).fetchall()
     for (trace_id,) in traces:
         commit.bin_up(con, trace_id)
+    closure.refresh(con)
     return {"kernel_names": names.height, "signatures": facts.height}
 
 

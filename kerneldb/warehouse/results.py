@@ -10,6 +10,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from kerneldb.schemas.loader import statement
+from kerneldb.warehouse import closure
 from kerneldb.warehouse.statements import execute_all
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def add(con: Connection, trace_ids: Sequence[str]) -> Learned:
             execute_all(con, statement("results", part), {})
     if found.finds:
         _mark(con)
+    if found.items or found.runs or found.finds:
+        closure.refresh(con)
     return found
 
 

@@ -84,22 +84,28 @@ class Joined:
     first: Mapping[str, str]
 
 
-def added(con: Connection, trace_ids: Collection[str], beside: Collection[str] = (), *, noted: bool = False) -> None:
+def added(
+    con: Connection, trace_ids: Collection[str], beside: Collection[str] = (), *, noted: bool = False
+) -> set[str]:
     """Link traces that were added or written anew with the others, and decide anew what is primary.
 
-    `beside` were in a run with them before. `noted`: what they are known by was added with them.
+    `beside` were in a run with them before. `noted`: what they are known by was added with them. Returns what `judge`
+    does.
     """
     for trace_id in () if noted else trace_ids:
         links.note(con, trace_id)
     links.find(con, trace_ids)
-    judge(con, {*trace_ids, *beside})
+    return judge(con, {*trace_ids, *beside})
 
 
-def removed(con: Connection, beside: Collection[str]) -> None:
-    """Decide anew for traces that were in a run with traces that are gone, and look for others that they belong to."""
+def removed(con: Connection, beside: Collection[str]) -> set[str]:
+    """Decide anew for traces that were in a run with traces that are gone, and look for others that they belong to.
+
+    Returns what `judge` does.
+    """
     linked = {end for link in links.stored(con) for end in link.ends}
     links.find(con, sorted(set(beside) - linked))
-    judge(con, beside)
+    return judge(con, beside)
 
 
 def adopt(con: Connection) -> None:
@@ -117,10 +123,10 @@ def beside(con: Connection, trace_ids: Collection[str]) -> set[str]:
     return {trace_id for trace_id, row in known.items() if row["run"] in names} - set(trace_ids)
 
 
-def judge(con: Connection, changed: Collection[str] = ()) -> None:
+def judge(con: Connection, changed: Collection[str] = ()) -> set[str]:
     """Decide runs and jobs of all traces, and the primary launches of the runs that are not as they were.
 
-    `changed` are traces whose rows, links or neighbours are new.
+    `changed` are traces whose rows, links or neighbours are new. Returns all traces of the runs that are concerned.
     """
     known, found = links.facts(con), links.stored(con)
     joined = _joined(known, found)
@@ -144,6 +150,7 @@ def judge(con: Connection, changed: Collection[str] = ()) -> None:
     if (True,) in con.execute(statement("runs", "reports"), judged).fetchall():
         con.execute(statement("runs", "mark_reports"), judged)
     con.execute(statement("runs", "mark_traces"), judged)
+    return concerned
 
 
 def _set_runs(con: Connection, rows: Sequence[tuple[Facts, str, str | None, str]]) -> None:

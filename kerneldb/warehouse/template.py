@@ -84,7 +84,7 @@ def _tidy(folder: Path) -> None:
 
 def _version() -> str:
     """Tells databases apart that hold other tables, views or macros."""
-    steps = [step.sql for step in loader.steps_from(0)]
+    steps = [step.sql for step in loader.migrations()]
     return hashlib.sha256(repr((steps, loader.objects_hash())).encode()).hexdigest()[:16]
 
 

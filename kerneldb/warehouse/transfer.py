@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from kerneldb.errors import UsageError
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import commit, lakes, migrate, results, runs
+from kerneldb.warehouse import closure, commit, lakes, migrate, results, runs
 from kerneldb.warehouse.engine import literal, store_errors, transaction
 from kerneldb.warehouse.place import Place
 from kerneldb.warehouse.session import session_of
@@ -118,10 +118,10 @@ def add(con: Connection, parts: Parts, *, replace: bool, tags: Mapping[str, str]
             _add_trace(con, trace_id, runs.free_name(name, names), tags, there=trace_id in present)
             names.add(name)
     _add_rows(con, parts, wanted)
-    if wanted:
-        runs.added(con, wanted, beside, noted=True)
+    concerned = runs.added(con, wanted, beside, noted=True) if wanted else set()
     if present and replace:
         execute_all(con, statement("remove", "orphans"), {})
+    closure.refresh(con, concerned)
     return wanted
 
 

@@ -1,8 +1,10 @@
--- From the tables of kerneldb 0.1.0 (version 6) to those of ../tables/. Whoever changes a table changes it there, and adds a file here,
+-- From the tables of kerneldb 0.1.0 (version 6) to those of this version. Whoever changes a table changes its own file, and adds one here,
 -- named by the next version (0008_….sql), that brings older files to the same shape: columns that are added stand last.
 --
 -- What ran, once: which traces belong together and why, and which launches another trace holds, too. `counted` goes: traces.is_primary,
 -- launches.is_repeat and rollups.is_repeat take its place.
+ALTER TABLE schema_docs ADD COLUMN subject VARCHAR;
+ALTER TABLE schema_docs ADD COLUMN example VARCHAR;
 ALTER TABLE traces ADD COLUMN stated_run VARCHAR;
 ALTER TABLE traces ADD COLUMN stated_job VARCHAR;
 ALTER TABLE traces ADD COLUMN is_primary BOOLEAN;

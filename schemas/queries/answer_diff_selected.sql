@@ -4,9 +4,9 @@ WITH primary_launches AS (FROM selection WHERE timing = 'timeline' AND is_primar
 repeats AS (FROM selection WHERE timing = 'timeline' AND NOT is_primary),
 
 summed AS (
-    SELECT *, true AS is_primary FROM launch_rollups('primary_launches')
+    SELECT *, true AS is_primary FROM _launch_rollups('primary_launches')
     UNION ALL BY NAME
-    SELECT *, false AS is_primary FROM launch_rollups('repeats')
+    SELECT *, false AS is_primary FROM _launch_rollups('repeats')
 )
 
-FROM diff_between('summed', 'selection', $before, $after, threshold := $threshold);
+FROM _diff_between('summed', 'selection', $before, $after, threshold := $threshold);

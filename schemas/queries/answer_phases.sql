@@ -1,1 +1,1 @@
-FROM phases('selection');
+FROM time_by('phase', 'selection');

@@ -1,2 +1,2 @@
--- The terms of all measured stages, over the launches in `selection`.
-FROM closure_terms_of('selection');
+-- The terms of the measured stages of the traces $traces.
+FROM closure_terms WHERE list_contains($traces::VARCHAR[], trace);

@@ -1,5 +1,5 @@
 SELECT total_ns::DOUBLE AS at_stake_ns, short_name AS kernel, share_pct, n
-FROM top_kernels
+FROM top_kernels()
 WHERE trace = $trace AND timing <> 'profiled' AND share_pct >= 30
 ORDER BY total_ns DESC, name_id
 LIMIT 1;

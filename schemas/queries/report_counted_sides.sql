@@ -1,1 +1,1 @@
-SELECT count(DISTINCT side) AS sides FROM profiled_matches($before, $after);
+SELECT count(DISTINCT side) AS sides FROM _profiled_matches($before, $after);

@@ -1,6 +1,6 @@
 -- Operators that were found for launches recorded without one stand apart: "aten::mm (inherited)".
-SELECT op || coalesce(' (' || found_by || ')', '') AS op, n, total_ns, mean_ns, share_pct
-FROM operators
-WHERE trace = $trace AND timing <> 'profiled' AND op IS NOT NULL
-ORDER BY total_ns DESC, operators.op, found_by
+SELECT t.op || coalesce(' (' || t.found_by || ')', '') AS op, t.n, t.total_ns, t.mean_ns, t.share_pct
+FROM time_by('op, found_by') AS t
+WHERE t.trace = $trace AND t.timing <> 'profiled' AND t.op IS NOT NULL
+ORDER BY t.total_ns DESC, t.op, t.found_by
 LIMIT 15;

@@ -18,7 +18,7 @@ SELECT
     k.min_ns,
     k.max_ns,
     k.name
-FROM top_kernels AS k
+FROM top_kernels() AS k
 LEFT JOIN kernel_names AS n USING (name_id)
 WHERE k.trace = $trace AND k.timing <> 'profiled'
 ORDER BY place

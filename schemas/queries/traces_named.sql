@@ -1,2 +1,2 @@
 -- The names of the traces that a name, run, label or pattern means.
-SELECT trace FROM traces_named($wanted);
+SELECT trace FROM _traces_named($wanted);

@@ -57,7 +57,7 @@ named AS (
 
 SELECT parts.* EXCLUDE (iteration, steady), found.iteration, found.steady
 FROM parts
-LEFT JOIN iteration_launches('named') AS found USING (launch_index)
+LEFT JOIN _iteration_launches('named') AS found USING (launch_index)
 ORDER BY parts.start_ns, parts.launch_index;
 
 -- name: traces

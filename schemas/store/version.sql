@@ -28,18 +28,21 @@ INSERT INTO schema_info VALUES ('objects_hash', $hash);
 -- name: stale_objects
 -- Statements that drop the views and macros of another version that this one does not have. What users made is in no docs.
 SELECT DISTINCT
-    CASE WHEN v.view_name IS NOT NULL THEN 'DROP VIEW IF EXISTS "' || d.object || '";' ELSE '' END
-    || CASE WHEN contains(d.kind, 'macro') THEN 'DROP MACRO TABLE IF EXISTS "' || d.object || '";' ELSE '' END
+    CASE WHEN v.view_name IS NOT NULL AND NOT list_contains($views, d.object) THEN 'DROP VIEW IF EXISTS "' || d.object || '";' ELSE '' END
+    || CASE
+        WHEN contains(d.kind, 'macro') AND NOT list_contains($macros, d.object) THEN 'DROP MACRO TABLE IF EXISTS "' || d.object || '";' ELSE ''
+    END
 FROM schema_docs AS d
 LEFT JOIN duckdb_views() AS v ON v.database_name = 'warehouse' AND v.schema_name = 'main' AND v.view_name = d.object
-WHERE d.column_name IS NULL AND d.kind <> 'table' AND NOT list_contains($objects, d.object);
+WHERE d.column_name IS NULL AND d.kind <> 'table';
 
 -- name: clear_docs
 DELETE FROM schema_docs;
 
 -- name: insert_docs
 INSERT INTO schema_docs
-SELECT unnest($object), unnest($kind), unnest($column_name), unnest($type), unnest($unit), unnest($meaning);
+SELECT
+    unnest($object), unnest($kind), unnest($column_name), unnest($type), unnest($unit), unnest($meaning), unnest($subject), unnest($example);
 
 -- name: comments
 -- The docs as COMMENT statements, which take literals only.
@@ -47,16 +50,12 @@ SELECT
     'COMMENT ON '
     || CASE
         WHEN column_name IS NOT NULL THEN 'COLUMN "' || object || '"."' || column_name || '"'
-        WHEN kind = 'table' THEN 'TABLE "' || object || '"'
-        ELSE 'VIEW "' || object || '"'
+        WHEN kind = 'macro' THEN 'MACRO TABLE "' || object || '"'
+        ELSE upper(kind) || ' "' || object || '"'
     END
     || ' IS ''' || replace(meaning || coalesce(' [' || unit || ']', ''), '''', '''''') || ''';'
 FROM schema_docs
-WHERE kind LIKE 'table%' OR kind LIKE 'view%'
-UNION ALL
-SELECT 'COMMENT ON MACRO TABLE "' || object || '" IS ''' || replace(meaning, '''', '''''') || ''';'
-FROM schema_docs
-WHERE column_name IS NULL AND kind LIKE '%macro';
+WHERE kind IN ('table', 'view') OR (kind = 'macro' AND column_name IS NULL);
 
 -- name: comments_of_lake
 -- DuckLake takes comments on tables and views, and none on macros and on the columns of views. A comment on a column is a change of its
@@ -65,4 +64,4 @@ SELECT
     'COMMENT ON ' || CASE WHEN kind = 'table' THEN 'TABLE "' ELSE 'VIEW "' END || object || '" IS '''
     || replace(meaning, '''', '''''') || ''';'
 FROM schema_docs
-WHERE column_name IS NULL AND (kind LIKE 'table%' OR kind LIKE 'view%');
+WHERE column_name IS NULL AND kind IN ('table', 'view');

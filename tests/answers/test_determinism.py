@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from kerneldb.schemas import loader
-from kerneldb.warehouse import Warehouse
+from kerneldb.warehouse import Warehouse, closure
 from tests.conftest import made_once
 
 Connection = duckdb.DuckDBPyConnection
@@ -25,15 +25,15 @@ QUERIES = {
     file.name.removesuffix(".sql"): file.read_text(encoding="utf-8")
     for file in sorted(SCHEMAS.joinpath("queries").iterdir(), key=lambda file: file.name)
 }
-OBJECTS = {doc.object: doc.kind for doc in loader.docs() if doc.column_name is None and doc.kind != "table"}
+OBJECTS = {header.name: header.kind for header in loader.headers().values() if header.kind != "table"}
 PLAIN = re.compile(r"(?:SELECT \* )?FROM \w+\([^()]*\)")
 """A statement that adds nothing to a macro, which is asked by itself."""
 FOLLOWING = (
-    "answer_diff_selected", "closure_jobs", "closure_terms_of", "coverage_top", "diff", "idle_gaps",
+    "answer_diff_selected", "coverage_top", "diff", "idle_gaps",
     "report_changed_classes", "report_changed_metrics", "report_closure", "report_collectives", "report_idle",
     "report_overhead", "report_roofline",
 )  # fmt: skip
-"""What only picks or names the rows of another answer. To plan the books of a stage takes seconds."""
+"""What only picks or names the rows of another answer."""
 
 
 def text_of(kind: str, name: str) -> str:
@@ -46,21 +46,25 @@ def without_comments(sql: str) -> str:
     return re.sub(r"^ *--.*\n", "", sql, flags=re.MULTILINE).strip().removesuffix(";")
 
 
-VIEWS = [
-    name for name, kind in OBJECTS.items() if kind.startswith("view") and not PLAIN.fullmatch(text_of("VIEW", name))
-]
-MACROS = {name: "'selection'" for name, kind in OBJECTS.items() if kind.endswith("macro")} | {
-    "counter_histogram": "'selection', 'my__counter.sum'",
+VIEWS = [name for name, kind in OBJECTS.items() if kind == "view" and not PLAIN.fullmatch(text_of("VIEW", name))]
+MACROS = {name: "'selection'" for name, kind in OBJECTS.items() if kind == "macro"} | {
+    "_closure_flows": "'launched'",
+    "_closure_launches": "'selection', '_closure_stages'",
+    "_closure_steps": "'selection', '_closure_stages'",
+    "_closure_sums": "'launched'",
+    "counter_histogram": "'my__counter.sum', 'selection'",
     "diff": "'before', 'after', threshold := 0.0",
-    "diff_between": "'kernel_rollups', 'kernels', 'before', 'after'",
+    "_diff_between": "'kernel_rollups', 'kernels', 'before', 'after'",
     "diff_classes": "'counters', 'counters after'",
     "diff_metrics": "'counters', 'counters after'",
-    "metric_histogram": "'selection', 'duration_ns'",
-    "power_integral": "'power_windows'",
-    "profiled_matches": "'counters', 'counters after'",
-    "traces_named": "'*'",
-    "value_histogram": "'valued'",
+    "metric_histogram": "'duration_ns', 'selection'",
+    "_profiled_matches": "'counters', 'counters after'",
+    "_sums_by": "'kernel_rollups', 'category'",
+    "time_by": "'category, op', 'selection'",
+    "_traces_named": "'*'",
+    "_value_histogram": "'valued'",
     "variants": "'s0b'",
+    "window_power": "",
 }
 """What each macro is asked; a new one is asked about the selection."""
 
@@ -69,11 +73,7 @@ ORDERED = re.compile(r"^ORDER BY|^(?:FROM|SELECT).* ORDER BY ", re.MULTILINE)
 ORDERED_WITHIN = re.compile(r"report_|variants_of")
 """Statements whose rows come in the order that a macro gives them."""
 
-ASKED = [
-    name
-    for name, sql in QUERIES.items()
-    if name not in (*FOLLOWING, "closure_select") and not PLAIN.fullmatch(without_comments(sql))
-]
+ASKED = [name for name, sql in QUERIES.items() if name not in FOLLOWING and not PLAIN.fullmatch(without_comments(sql))]
 
 NAMES = ["before", "after", "printed"]
 IDS = [f"s{number}{side}" for number in range(12) for side in "bag"]
@@ -116,6 +116,7 @@ OTHER: dict[str, dict[str, Any]] = {
 RELATIONS = {
     "selection": "kernels",
     "activities": "kernels",
+    "launched": "_closure_launches('_kernels', '_closure_stages')",
     "page": "kernels",
     "keyed": "(SELECT op AS key, * FROM kernels)",
     "keyed_rollups": "(SELECT op AS key, * FROM kernel_rollups)",
@@ -145,6 +146,7 @@ def turn(path: Path, other: Path) -> None:
         for (table,) in con.execute(tables).fetchall():
             con.execute(f"CREATE TEMP TABLE moved AS FROM {table}; DELETE FROM {table}")
             con.execute(f"INSERT INTO {table} SELECT * FROM moved ORDER BY rowid DESC; DROP TABLE moved")
+    Warehouse(other).write(closure.refresh)
 
 
 def asked(path: Path, threads: int) -> Connection:
@@ -154,7 +156,6 @@ def asked(path: Path, threads: int) -> Connection:
         con.execute(f"CREATE TEMP TABLE {name} AS FROM {sql}")
     for name, query in FIRST.items():
         con.register(name, con.sql(QUERIES[query], params=parameters(query)).to_arrow_table())
-    con.execute(QUERIES["closure_select"])
     return con
 
 
@@ -172,6 +173,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Connection,
     def make(path: Path) -> None:
         with Warehouse.create_or_open(path).connection(read_only=False) as con:
             con.execute(Path(__file__).with_name("ties.sql").read_text(encoding="utf-8"))
+            closure.refresh(con)
 
     given = made_once(tmp_path_factory, "ties.duckdb", make)
     turned = made_once(tmp_path_factory, "turned-ties.duckdb", lambda path: turn(given, path))
@@ -201,14 +203,15 @@ def test_view(both: tuple[Connection, Connection], name: str) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", [name for name in MACROS if name not in (*FOLLOWING, "closure_kernels_of")])
+@pytest.mark.parametrize("name", [name for name in MACROS if name not in FOLLOWING])
 def test_macro(both: tuple[Connection, Connection], name: str) -> None:
     ordered = ORDERED.search(text_of("MACRO", name)) is not None
     compare(both, f"FROM {name}({MACROS[name]})", None, ordered=ordered)
 
 
-def test_selected_books(both: tuple[Connection, Connection]) -> None:
-    compare(both, "FROM closure_selected", None, ordered=True)
+@pytest.mark.parametrize("table", ["closure", "closure_terms", "closure_kernels", "closure_jobs"])
+def test_balance(both: tuple[Connection, Connection], table: str) -> None:
+    compare(both, f"FROM {table}", None, ordered=True)
 
 
 @pytest.mark.thorough

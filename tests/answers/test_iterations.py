@@ -66,7 +66,7 @@ def test_the_column_is_what_the_macro_finds(database: Database) -> None:
         SELECT count(*) AS n, count(*) FILTER (
             k.iteration IS DISTINCT FROM i.iteration OR k.steady IS DISTINCT FROM i.steady
         ) AS different
-        FROM kernels AS k LEFT JOIN iteration_launches('kernels') AS i USING (trace, launch_index)
+        FROM kernels AS k LEFT JOIN _iteration_launches('kernels') AS i USING (trace, launch_index)
     """
     assert database.sql(sql).rows() == [{"n": 640 + 3 * CALLS + BEHIND, "different": 0}]
 

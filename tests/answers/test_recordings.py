@@ -119,7 +119,7 @@ def test_a_condition_holds_for_all_traces_of_a_side(recordings: Database) -> Non
 
 
 def test_a_name_goes_before_a_run_and_a_pattern(recordings: Database) -> None:
-    traces = recordings.sql("SELECT trace FROM traces_named('old-1')").rows()
+    traces = recordings.sql("SELECT trace FROM _traces_named('old-1')").rows()
     assert traces == [{"trace": "old-1"}]
     with pytest.raises(UsageError, match="no trace 'older-\\*'"):
         recordings.diff("older-*", "new")

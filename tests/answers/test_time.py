@@ -22,7 +22,7 @@ def one(database: Database, sql: str) -> Any:
 def test_gaps_add_up_to_the_idle_time(compared: Database) -> None:
     gaps = one(compared, "SELECT sum(gap_ns)::BIGINT AS ns FROM idle_gaps('kernels') WHERE trace = 'base'")
     causes = one(compared, "SELECT sum(idle_ns)::BIGINT AS ns FROM idle('kernels') WHERE trace = 'base'")
-    assert gaps == causes == one(compared, "SELECT idle_ns FROM gpu_time WHERE trace = 'base'")
+    assert gaps == causes == one(compared, "SELECT idle_ns FROM gpu_time() WHERE trace = 'base'")
 
 
 def test_causes_are_those_of_the_launch_calls(compared: Database, example: Path) -> None:
@@ -68,7 +68,7 @@ def spans(database: Database) -> dict[str, Spans]:
 
 def test_overlap_counts_fills_as_copies_and_gpu_time_as_computation(nccl: Database) -> None:
     """Against unions of intervals computed here; TraceLens, with which gpu_time agrees, has fills in computation."""
-    found, known = one(nccl, "FROM overlap('kernels')"), one(nccl, "FROM gpu_time")
+    found, known = one(nccl, "FROM overlap('kernels')"), one(nccl, "FROM gpu_time()")
     of = spans(nccl)
     assert of["fill"]
     kernels, copies = of["computation"], of["copy"] + of["fill"]
@@ -113,9 +113,7 @@ def test_conversions_name_both_types(compared: Database) -> None:
 
 @pytest.mark.parametrize("logarithmic", ["true", "false"])
 def test_histograms_count_every_launch_once(compared: Database, logarithmic: str) -> None:
-    sql = (
-        f"FROM metric_histogram('kernels', 'duration_ns', bins := 7, logarithmic := {logarithmic}) WHERE trace = 'base'"
-    )
+    sql = f"FROM metric_histogram('duration_ns', bins := 7, logarithmic := {logarithmic}) WHERE trace = 'base'"
     rows = compared.sql(sql).rows()
     for row in rows:
         low, high = row["from_value"], row["to_value"]

@@ -322,7 +322,7 @@ class TestExport:
         kinds = {row["kind"] for row in csv.DictReader(io.StringIO(done.stdout))}
         assert kinds == {"memcpy"}
 
-    @pytest.mark.parametrize("table", ["signatures", "ops", "traces", "kernel_names", "api_calls", "top_kernels"])
+    @pytest.mark.parametrize("table", ["signatures", "ops", "traces", "kernel_names", "api_calls", "kernel_rollups"])
     def test_tables_and_views(self, shared_database: Path, table: str, tmp_path: Path) -> None:
         call(shared_database, "export", "--table", table, "-o", str(tmp_path / "t.ndjson"))
         assert len((tmp_path / "t.ndjson").read_text().splitlines()) > 0

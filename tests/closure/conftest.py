@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kerneldb.warehouse import Warehouse
+from kerneldb.warehouse import Warehouse, closure
 from tests.conftest import made_once
 from tests.warehouse.conftest import Launch, Traces
 
@@ -41,6 +41,11 @@ def insert(warehouse: Warehouse, table: str, rows: Iterable[Row]) -> None:
     for row in rows:
         columns = ", ".join(f"${name} AS {name}" for name in row)
         warehouse.query(f"INSERT INTO {table} BY NAME SELECT {columns}", row, write=True)
+
+
+def settle(warehouse: Warehouse) -> None:
+    """Balance anew, as kerneldb does itself where rows come by its own ways."""
+    warehouse.write(closure.refresh)
 
 
 def measurement(
@@ -110,6 +115,7 @@ def closed_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         insert(warehouse, "measurements", MEASURED)
         insert(warehouse, "replay_runs", [REPLAY_RUN])
         insert(warehouse, "replays", REPLAYS)
+        settle(warehouse)
 
     return made_once(tmp_path_factory, "closed.duckdb", make)
 

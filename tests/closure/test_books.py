@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from kerneldb.warehouse import Warehouse
-from tests.closure.conftest import GPU, insert, measurement, replay
+from kerneldb.closure import Balance
+from kerneldb.selection import Selection
+from kerneldb.warehouse import Warehouse, closure
+from tests.closure.conftest import GPU, insert, measurement, replay, settle
 
 Row = dict[str, Any]
 Unchanged = tuple[Row, dict[tuple[str, str], Row]]
@@ -26,8 +28,8 @@ REST_MJ = 0.05 / KERNELS_NS * 10
 GPU_BOUND = "UPDATE measurements SET value = 900 WHERE quantity = 'busy_ns'"
 
 
-def rows(warehouse: Warehouse, sql: str, **options: Any) -> list[Row]:
-    return list(warehouse.query(sql, **options).to_pylist())
+def rows(warehouse: Warehouse, sql: str) -> list[Row]:
+    return list(warehouse.query(sql).to_pylist())
 
 
 def book(warehouse: Warehouse, where: str = "mode = 'eager'") -> Row:
@@ -81,6 +83,7 @@ def test_host_bound_time_is_observed_not_predicted(unchanged: Unchanged) -> None
 @pytest.mark.again
 def test_gpu_bound_error(closed: Warehouse) -> None:
     closed.query(GPU_BOUND, write=True)
+    settle(closed)
     row, found = book(closed), terms(closed)
     assert (row["status"], row["waiting_ns"]) == ("GPU bound", None)
     assert row["error_pct"] == pytest.approx(100 * (PREDICTED_NS / 1000 - 1))
@@ -121,12 +124,14 @@ def test_energy_above_gap(unchanged: Unchanged) -> None:
 @pytest.mark.again
 def test_drift_is_an_error_of_all_energies(closed: Warehouse) -> None:
     closed.query("UPDATE replay_runs SET energy_drift = 0.1", write=True)
+    settle(closed)
     assert book(closed)["above_gap_half_mj"] == pytest.approx(math.hypot(0.004, 0.001, 1.96 * 0.1 * 0.05))
 
 
 @pytest.mark.again
 def test_little_known_energy_gives_no_error(closed: Warehouse) -> None:
     closed.query("UPDATE replays SET above_gap_mj = NULL WHERE signature_id LIKE 's:gemm%'", write=True)
+    settle(closed)
     row, found = book(closed), terms(closed)
     assert row["powered_time_pct"] == pytest.approx(100 * 90 / 520)
     assert (row["above_gap_error_pct"], row["energy_error_pct"]) == (None, None)
@@ -152,6 +157,7 @@ def test_clocks(closed: Warehouse) -> None:
             for item, clock, energy in calls
         ),
     )  # fmt: skip
+    settle(closed)
     found = terms(closed)
     clock = (420 * 2000 + 90 * 1600) / 510
     assert found["time", "clock, model"]["value"] == 1800
@@ -175,6 +181,7 @@ def test_kernels_that_the_power_cap_slows_down_are_taken_at_the_clock_of_the_mod
     }
     capped = {"capped_mhz": 1400.0, "capped_stretch": 1.5, "capped_above_gap_mj": 0.016}
     insert(closed, "replay_calls", [{**told, "energy_sm_mhz": 2000.0, "above_gap_mj": 0.02, **capped}])
+    settle(closed)
     row = book(closed)
     longer = 420 * 0.5 * (1 / 1600 - 1 / 2000) / (1 / 1400 - 1 / 2000)
     cheaper = 0.04 * -0.2 * (2000 - 1600) / (2000 - 1400)
@@ -188,6 +195,7 @@ def test_kernels_that_the_power_cap_slows_down_are_taken_at_the_clock_of_the_mod
     found = rows(closed, "FROM closure_kernels WHERE mode = 'eager' AND kernel LIKE '%add%'")
     assert [(one["clock_ns"], one["clock_mj"]) for one in found] == [(0, 0)]
     closed.query("UPDATE measurements SET value = 1200 WHERE quantity = 'sm_mhz'", write=True)
+    settle(closed)
     assert book(closed)["clock_ns"] == pytest.approx(420 * 0.5)
 
 
@@ -231,6 +239,7 @@ def test_graph_mode_takes_what_kernels_are_from_the_eager_trace(closed: Warehous
     closed.query("UPDATE signatures SET grid_x = 1 WHERE signature_id = 's:gemm:9:'", write=True)
     figures = (("wall_ns", 520.0), ("launches", 2.0))
     insert(closed, "measurements", [measurement(*one, mode="cuda_graph", trace_id="t:graph") for one in figures])
+    settle(closed)
     row = book(closed, "mode = 'cuda_graph'")
     assert (row["trace"], row["kernels_trace"], row["n"], row["iterations"]) == ("graph", "eager", 2.0, 2)
     assert (row["kernels_ns"], row["recorded_ns"]) == (2 * 210, 2 * 190)
@@ -252,6 +261,7 @@ def test_other_kernels_of_a_graph_keep_their_recorded_time(closed: Warehouse, ch
         closed.query("UPDATE signatures SET grid_x = 1 WHERE signature_id = 's:gemm:9:'", write=True)
         closed.query(change, write=True)
     insert(closed, "measurements", [measurement("wall_ns", 520.0, mode="cuda_graph", trace_id="t:graph")])
+    settle(closed)
     (row,) = rows(closed, "FROM closure_kernels WHERE mode = 'cuda_graph'")
     assert (row["signature_id"], row["replayed_ns"]) == ("s:gemm:9:", None)
     assert row["reason"] == f"under CUDA graphs: {reason}"
@@ -282,6 +292,7 @@ def test_alike_launches_are_told_by_their_order(closed: Warehouse) -> None:
     ]
     insert(closed, "ranges", steps)
     insert(closed, "measurements", [measurement("wall_ns", 520.0, mode="cuda_graph", trace_id="t:graph")])
+    settle(closed)
     found = rows(closed, "FROM closure_kernels WHERE mode = 'cuda_graph'")
     assert {row["signature_id"]: row["n"] for row in found} == {"s:gemm:1:aten::mm": 1.0, "s:other": 1.0}
 
@@ -308,6 +319,7 @@ def test_of_recordings_with_one_name_the_eager_trace_is_that_of_the_same(
     insert(closed, "measurements", [measurement("wall_ns", 999.0, trace_id="t:a", **{"uuid": "GPU-1", **other})])
     graph = {"mode": "cuda_graph", "trace_id": "t:graph", "uuid": "GPU-1", "measured_at": "2026-11-21 10:04:00"}
     insert(closed, "measurements", [measurement("wall_ns", 520.0, **graph)])
+    settle(closed)
     assert book(closed, "mode = 'cuda_graph'")["kernels_trace"] == told
 
 
@@ -315,6 +327,7 @@ def test_of_recordings_with_one_name_the_eager_trace_is_that_of_the_same(
 def test_graph_mode_without_eager_trace_keeps_its_own(closed: Warehouse) -> None:
     closed.query("DELETE FROM measurements", write=True)
     insert(closed, "measurements", [measurement("wall_ns", 1200.0, mode="cuda_graph", trace_id="t:graph")])
+    settle(closed)
     row = book(closed, "true")
     assert (row["kernels_trace"], row["n"], row["replayed_launches_pct"]) == ("graph", 4.0, 0.0)
     assert row["error_reason"] == "no kernel of this stage was replayed on this GPU"
@@ -339,6 +352,7 @@ def test_gaps_of_a_full_queue_and_longer_waits_of_a_graph(closed: Warehouse) -> 
     closed.query(QUEUED, write=True)
     closed.query("DELETE FROM launches WHERE trace_id = 't:graph' AND launch_index < 100", write=True)
     insert(closed, "measurements", [measurement("wall_ns", 8000.0, mode="cuda_graph", trace_id="t:graph")])
+    settle(closed)
     row = book(closed, "mode = 'cuda_graph'")
     assert (row["gap_ns"], row["gap_source"]) == (10.0, "median of 79 gaps of a full queue, trace graph")
     assert (row["gaps_ns"], row["idle_ns"]) == (80 * 10, 59 * 10 + 20 * 30 - 80 * 10)
@@ -365,6 +379,7 @@ def test_a_graph_that_was_held_up_once_does_not_wait(closed: Warehouse) -> None:
     common = {"trace_id": "t:graph", "kind": "user_annotation", "duration_ns": 1_000_000}
     insert(closed, "ranges", [{**common, "range_id": 900 + place, **step} for place, step in enumerate(steps)])
     insert(closed, "measurements", [measurement("wall_ns", 8000.0, mode="cuda_graph", trace_id="t:graph")])
+    settle(closed)
     row = book(closed, "mode = 'cuda_graph'")
     assert (row["iterations"], row["gap_ns"], row["gaps_ns"]) == (2, 10.0, 80 * 10)
     assert row["idle_ns"] == 59 * 10 + 20 * 30 - 80 * 10  # as in the first step: neither the wait nor its launch counts
@@ -374,6 +389,7 @@ def test_a_graph_that_was_held_up_once_does_not_wait(closed: Warehouse) -> None:
 def test_launches_per_iteration_tell_how_many_there_are(closed: Warehouse) -> None:
     closed.query("DELETE FROM ranges", write=True)
     insert(closed, "measurements", [measurement("launches", 3.0)])
+    settle(closed)
     row = book(closed)
     assert (row["iterations"], row["n"]) == (3, 3.0)
 
@@ -381,6 +397,7 @@ def test_launches_per_iteration_tell_how_many_there_are(closed: Warehouse) -> No
 @pytest.mark.again
 def test_ranges_called_as_the_stage_mark_iterations(closed: Warehouse) -> None:
     closed.query("UPDATE ranges SET name = 'decode'", write=True)
+    settle(closed)
     assert book(closed)["predicted_ns"] == pytest.approx(PREDICTED_NS)
 
 
@@ -390,6 +407,7 @@ def test_latest_good_replay_counts(closed: Warehouse) -> None:
     insert(closed, "replay_runs", [later])
     insert(closed, "replays", [replay("s:gemm:1:aten::mm", 220.0, 4.0, run_id="run2")])
     insert(closed, "replays", [replay("s:add:1:aten::add", None, run_id="run2", reason="out of memory")])
+    settle(closed)
     row = book(closed)
     assert row["kernels_ns"] == 2 * 220 + 90
     assert row["above_gap_mj"] == pytest.approx(0.05), "the energy stays that of the run which measured it"
@@ -398,12 +416,14 @@ def test_latest_good_replay_counts(closed: Warehouse) -> None:
 @pytest.mark.again
 def test_calls_of_one_signature_weigh_by_their_launches(closed: Warehouse) -> None:
     insert(closed, "replays", [replay("s:gemm:1:aten::mm", 250.0, 5.0, launches=3, item_id="other call")])
+    settle(closed)
     assert book(closed)["kernels_ns"] == 2 * (210 + 3 * 250) / 4 + 90
 
 
 @pytest.mark.again
 def test_replays_of_another_gpu_do_not_count(closed: Warehouse) -> None:
     closed.query("UPDATE replay_runs SET gpu = 'GPU of somebody else'", write=True)
+    settle(closed)
     row = book(closed)
     assert (row["kernels_ns"], row["replayed_launches_pct"]) == (0.0, 0.0)
     found = rows(closed, "FROM closure_kernels WHERE kernel = 'gemm'")
@@ -433,6 +453,7 @@ def test_replays_of_another_gpu_do_not_count(closed: Warehouse) -> None:
 def test_unknown_terms_say_why(closed: Warehouse, change: str, term: tuple[str, str], note: str) -> None:
     closed.query(change, write=True)
     sql = f"FROM closure_terms WHERE section = '{term[0]}' AND term = '{term[1]}'"
+    settle(closed)
     (row,) = rows(closed, sql)
     assert (row["value"], row["note"]) == (None, note)
 
@@ -441,6 +462,7 @@ def test_unknown_terms_say_why(closed: Warehouse, change: str, term: tuple[str, 
 def test_unknown_gap(closed: Warehouse) -> None:
     closed.query("UPDATE replay_runs SET gap_ns = NULL", write=True)
     closed.query(GPU_BOUND, write=True)
+    settle(closed)
     row, found = book(closed), terms(closed)
     assert (row["gap_ns"], row["gaps_ns"], row["error_pct"]) == (None, None, None)
     assert found["time", "launch gaps"]["status"] == "unknown"
@@ -450,12 +472,20 @@ def test_unknown_gap(closed: Warehouse) -> None:
 @pytest.mark.again
 def test_several_devices_are_told(closed: Warehouse) -> None:
     closed.query("UPDATE launches SET device = 1 WHERE stream = 8", write=True)
+    settle(closed)
     assert book(closed)["time_reason"] == "several devices: their times are summed"
 
 
+def of_selection(warehouse: Warehouse, where: str) -> Balance:
+    """The balance over the launches that meet a condition."""
+    with warehouse.connection() as con:
+        Selection(where).bind(con)
+        return closure.selected(con)
+
+
 def test_a_selection_closes_its_own_kernels(closed: Warehouse) -> None:
-    found = rows(closed, "FROM closure_of('selection')", where="category = 'GEMM'")
-    assert [(row["n"], row["kernels_ns"]) for row in found] == [(2.0, 420.0)]
+    found = of_selection(closed, "category = 'GEMM'").books
+    assert [(one.sums.n, one.sums.kernels_ns) for one in found] == [(2.0, 420.0)]
 
 
 @pytest.mark.thorough
@@ -472,7 +502,7 @@ def test_one_trace_reads_few_launches(closed: Warehouse) -> None:
         FROM range(300000)
     """
     closed.query(sql, write=True)
-    (plan,) = rows(closed, "EXPLAIN (ANALYZE, FORMAT json) FROM closure WHERE trace = 'eager'")
+    (plan,) = rows(closed, "EXPLAIN (ANALYZE, FORMAT json) FROM _closure_launches('_kernels', '_closure_stages') AS l")
     from tests.warehouse.test_views import rows_read
 
     read = rows_read(plan["explain_value"], "launches")
@@ -494,6 +524,7 @@ def test_the_error_above_gap_has_the_errors_of_both_sides(unchanged: Unchanged) 
 def test_a_measurement_that_may_be_nothing_bounds_no_error(closed: Warehouse) -> None:
     closed.query(GPU_BOUND, write=True)
     closed.query("UPDATE measurements SET low = -1 WHERE quantity IN ('wall_ns', 'energy_mj')", write=True)
+    settle(closed)
     found = terms(closed)
     for section in ("time", "energy"):
         error = found[section, "error"]
@@ -505,27 +536,28 @@ def test_a_measurement_that_may_be_nothing_bounds_no_error(closed: Warehouse) ->
 )
 def test_a_selection_has_no_error_against_the_whole(closed: Warehouse, busy: int) -> None:
     closed.query(f"UPDATE measurements SET value = {busy} WHERE quantity = 'busy_ns'", write=True)
-    found = rows(closed, "FROM closure_terms_of('selection')", where="category = 'GEMM'")
+    settle(closed)
+    found = of_selection(closed, "category = 'GEMM'").terms
     reason = "only a part of the launches is selected, and the measurement is of all"
-    errors = [row for row in found if row["role"] == "error"]
+    errors = [row for row in found if row.role == "error"]
     assert len(errors) >= 5
-    assert {(row["value"], row["low"], row["status"], row["note"]) for row in errors} == {
-        (None, None, "withheld", reason)
-    }
-    assert {row["value"] for row in found if row["term"].startswith("waiting for the host")} == {None}
-    whole = rows(closed, "FROM closure_of('selection')", where="category IS NOT NULL")
-    assert whole[0]["above_gap_error_pct"] is not None
+    assert {(row.value, row.low, row.status, row.note) for row in errors} == {(None, None, "withheld", reason)}
+    assert {row.value for row in found if row.term.startswith("waiting for the host")} == {None}
+    whole = of_selection(closed, "category IS NOT NULL").books
+    assert whole[0].verdict.above_gap_error_pct is not None
 
 
 @pytest.mark.again
 def test_what_is_mostly_recorded_has_no_interval(closed: Warehouse) -> None:
     closed.query(GPU_BOUND, write=True)
     closed.query("UPDATE replays SET mean_ns = NULL WHERE signature_id LIKE 's:gemm%'", write=True)
+    settle(closed)
     found = terms(closed)
     for term in ("predicted, GPU bound", "error"):
         assert (found["time", term]["value"] is None, found["time", term]["low"]) == (False, None)
     error = found["time", "error"]
     assert (error["status"], error["note"]) == ("recorded", "only 19.6 % of the recorded time is replayed")
     closed.query("DELETE FROM replays", write=True)
+    settle(closed)
     kernels = terms(closed)["time", "kernels"]
     assert (kernels["value"], kernels["low"], kernels["high"]) == (0, None, None)

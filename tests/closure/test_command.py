@@ -16,7 +16,7 @@ from kerneldb.api.closure import Books
 from kerneldb.cli import cli
 from kerneldb.errors import KerneldbError, SelectionError, UsageError
 from kerneldb.warehouse import Warehouse
-from tests.closure.conftest import insert, measurement
+from tests.closure.conftest import insert, measurement, settle
 
 
 def run(warehouse: Warehouse, *arguments: str) -> Result:
@@ -90,6 +90,7 @@ def test_one_row_per_term(closed: Warehouse) -> None:
 def test_named_by_trace_or_run(closed: Warehouse) -> None:
     insert(closed, "measurements", [measurement("wall_ns", 520.0, mode="cuda_graph", trace_id="t:graph")])
     both = {("eager", "eager"), ("graph", "cuda_graph")}
+    settle(closed)
     for name, expected in (("r", both), ("graph", {("graph", "cuda_graph")})):
         assert {(one.trace, one.mode) for one in api.open(closed.path).closure(name).books} == expected
 
@@ -112,6 +113,7 @@ def test_where_selects_kernels(closed: Warehouse) -> None:
     with pytest.raises(KerneldbError, match="no launch of the measured stages is selected"):
         api.open(closed.path).closure(where="false")
     closed.query("DELETE FROM launches", write=True)
+    settle(closed)
     with pytest.raises(KerneldbError, match="no GPU activity"):
         api.open(closed.path).closure()
 
@@ -120,6 +122,7 @@ def test_nothing_measured_names_the_remedy(closed: Warehouse) -> None:
     with pytest.raises(KerneldbError, match=r"nothing was measured whole of graph.*kerneldb record MODEL"):
         api.open(closed.path).closure("graph")
     closed.query("DELETE FROM measurements", write=True)
+    settle(closed)
     done = run(closed)
     assert (done.exit_code, done.stdout) == (1, "")
     assert "kerneldb record MODEL" in done.stderr
@@ -128,6 +131,7 @@ def test_nothing_measured_names_the_remedy(closed: Warehouse) -> None:
 @pytest.mark.again
 def test_nothing_replayed_names_the_remedy(closed: Warehouse) -> None:
     closed.query("DELETE FROM replays", write=True)
+    settle(closed)
     done = run(closed, "eager", "--json")
     assert done.exit_code == 0
     assert "replay them with: kerneldb replay --trace eager" in done.stderr

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kerneldb.warehouse import Warehouse
-from tests.closure.conftest import MEASURED, REPLAY_RUN, insert, replay
+from tests.closure.conftest import MEASURED, REPLAY_RUN, insert, replay, settle
 from tests.warehouse.conftest import Launch, Traces
 
 BARE = "s:gemm:1:"
@@ -48,6 +48,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
             )
         ),
     )
+    settle(warehouse)
     return warehouse
 
 
@@ -72,4 +73,5 @@ def test_a_recorded_call_stays_one_where_the_same_was_inferred_elsewhere(found: 
     recorded = "UPDATE launches SET signature_id = coalesce(found_id, signature_id), found_id = NULL, found_by = NULL"
     found.query(recorded, write=True)
     sql = "SELECT signature_id, route, replayed_ns FROM closure_kernels WHERE replayed_ns IS NOT NULL ORDER BY ALL"
+    settle(found)
     assert asked(found, sql) == [("s:large", "aten", 210.0), ("s:small", "aten", 150.0)]

@@ -123,7 +123,7 @@ def test_coverage_of_sums(sums: Database) -> None:
     assert sum(row["share_pct"] for row in rows) == pytest.approx(100)
     assert [row["total_ns"] for row in sums.coverage(where="category = 'GEMM'")] == [700]
     assert [row["total_ns"] for row in sums.coverage(top=1)] == [700]
-    assert len(sums.sql("FROM counter_coverage")) == 3
+    assert len(sums.sql("FROM counter_coverage()")) == 3
 
 
 def test_coverage_of_launches_and_sums(sums: Database, capture: Captures) -> None:

@@ -91,8 +91,7 @@ def test_what_was_recorded_stays(inherited: kerneldb.Database) -> None:
 
 
 def test_operators_are_summed_apart(inherited: kerneldb.Database) -> None:
-    ways = {"view": "FROM operators", "macro": "FROM operators('kernels')"}
-    for sql in ways.values():
+    for sql in ("FROM time_by('op, found_by')", "WITH s AS (FROM kernels) FROM time_by('op, found_by', 's')"):
         rows = inherited.sql(f"{sql} WHERE trace = '{STRIPPED}' AND op = 'aten::mm'").rows()
         assert [row["found_by"] for row in rows] == ["inherited"]
     result = CliRunner().invoke(cli, ["--db", str(inherited.path), "top", "--by", "op", "--json"])
@@ -205,10 +204,13 @@ def test_statistics_of_a_signature_name_no_call_that_only_some_of_its_launches_h
     inherited: kerneldb.Database,
 ) -> None:
     columns = "trace, signature_id, op, input_dims, flops, moved_bytes, n"
-    view, macro = (
-        inherited.sql(f"SELECT {columns} FROM {source} WHERE kind = 'kernel' ORDER BY trace, signature_id").rows()
-        for source in ("signature_stats", "signature_stats('kernels')")
+    stored, anew = (
+        inherited.sql(f"{given} WHERE kind = 'kernel' ORDER BY trace, signature_id").rows()
+        for given in (
+            f"SELECT {columns} FROM signature_stats()",
+            f"WITH s AS (FROM kernels) SELECT {columns} FROM signature_stats('s')",
+        )
     )
-    assert macro == view
-    assert {row["op"] for row in view if row["trace"] == STRIPPED} == {None}
-    assert None not in {row["op"] for row in view if row["trace"] == "decoder-h200"}
+    assert anew == stored
+    assert {row["op"] for row in stored if row["trace"] == STRIPPED} == {None}
+    assert None not in {row["op"] for row in stored if row["trace"] == "decoder-h200"}

@@ -38,7 +38,7 @@ def test_launches_outside_the_believed_items_have_no_replay(
         {"replay_grade": "L0", "found_by": "inferred", "n": launches},
         {"replay_grade": None, "found_by": None, "n": 462 - launches},
     ]
-    stats = "SELECT count(replay_ns) AS n FROM signature_stats WHERE category = 'GEMM'"
+    stats = "SELECT count(replay_ns) AS n FROM signature_stats() WHERE category = 'GEMM'"
     assert rows(database, stats) == [{"n": 0}]
 
 

@@ -189,3 +189,22 @@ def test_commands_say_what_went_over(file: Path, sqlite_lake: Place, tmp_path: P
     assert "pulled 1 trace, 1 replayed call" in said[1]
     assert "nothing to do" in said[2]
     assert rows(Path(back), COUNTS) == rows(file, COUNTS)
+
+
+MEASURED = """
+    INSERT INTO measurements BY NAME
+    SELECT 'trace-1' AS trace_id, 'r' AS run, 'script' AS stage, 'eager' AS mode, 'wall_ns' AS quantity, 1e6 AS value
+"""
+
+
+def test_the_balance_of_measured_and_predicted_is_the_same(file: Path, target: Path | Place) -> None:
+    Warehouse(file).query(MEASURED, write=True)
+    replayed(file, {"a": "s1", "b": "s2"}, finished=True, energy=2.5)
+    push(file, target, "t1")
+    for table in ("closure", "closure_terms", "closure_kernels", "closure_jobs"):
+        assert sorted(map(repr, rows(target, f"FROM {table}"))) == sorted(map(repr, rows(file, f"FROM {table}"))), table
+    assert [row["trace"] for row in rows(target, "FROM closure")] == ["t1"]
+    Warehouse(target).rename("t1", "renamed")
+    assert [row["trace"] for row in rows(target, "FROM closure")] == ["renamed"]
+    Warehouse(target).remove("renamed")
+    assert rows(target, "FROM closure") == rows(target, "FROM closure_terms") == []

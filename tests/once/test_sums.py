@@ -14,6 +14,7 @@ import pytest
 import kerneldb
 from kerneldb.api import Database
 from kerneldb.api.ingestion import IngestOptions
+from kerneldb.schemas import loader
 from tests.conftest import made_once
 from tests.once import plain, samples
 from tests.once.samples import Collection
@@ -24,6 +25,8 @@ BY_TRACE = (
     "FROM {} AS l JOIN traces AS t ON t.name = l.trace GROUP BY ALL"
 )
 SUMMED = "summed"
+KERNELS = "'kernels'"
+OVER_LAUNCHES = [("source", KERNELS)]
 LARGE = 150_000
 LONG = 20
 """Of a group of more prints, every second or third one is read: the others ask the same again."""
@@ -85,9 +88,11 @@ def hold_built_in(database: Database) -> None:
 
 
 def check_built_in_sums(database: Database, expected: dict[str, plain.Sum]) -> None:
-    categories = database.sql("SELECT timing, sum(n) AS n, sum(total_ns) AS total_ns FROM categories GROUP BY ALL")
+    categories = database.sql(
+        "SELECT timing, sum(n) AS n, sum(total_ns) AS total_ns FROM time_by('category') GROUP BY ALL"
+    )
     assert by_timing(categories.rows()) == expected
-    of_devices = "SELECT coalesce(sum(n), 0) AS n, coalesce(sum(total_ns), 0) AS total_ns FROM gpu_time"
+    of_devices = "SELECT coalesce(sum(n), 0) AS n, coalesce(sum(total_ns), 0) AS total_ns FROM gpu_time()"
     (busy,) = database.sql(of_devices).rows()
     placed = "SELECT count(*) AS n, coalesce(sum(duration_ns), 0) AS total_ns FROM kernels WHERE end_ns IS NOT NULL"
     (placed_sum,) = database.sql(f"{placed} AND timing = '{plain.TIMELINE}'").rows()
@@ -120,8 +125,8 @@ def test_a_file_alone(alone: Database) -> None:
 
 
 @pytest.mark.parametrize("label", [samples.TELLING[2], pytest.param(samples.TELLING[3], marks=pytest.mark.thorough)])
-def test_views_are_their_macros_over_a_file_alone(alone: Database) -> None:
-    check_views(alone)
+def test_macros_over_a_file_alone_and_over_its_launches(alone: Database) -> None:
+    check_macros(alone)
 
 
 # Prints of one report
@@ -233,36 +238,31 @@ def test_everything_a_second_time(together: Database, collection: Collection, tm
 
 @pytest.mark.slow
 @pytest.mark.parametrize("collection", samples.each_collection())
-def test_views_are_their_macros_over_everything(together: Database) -> None:
-    check_views(together)
+def test_macros_over_everything_and_over_its_launches(together: Database) -> None:
+    check_macros(together)
 
 
-# Views and macros
+# Macros
 
 
-PAIRS = """
-SELECT DISTINCT v.view_name AS name FROM duckdb_views() AS v
-JOIN duckdb_functions() AS f ON f.function_name = v.view_name
-WHERE f.function_type = 'table_macro' AND NOT v.internal AND len(f.parameters) = 1 ORDER BY name
-"""
+def check_macros(database: Database) -> None:
+    """A macro over everything gives the same rows as over the same launches one by one."""
+    calls = ["time_by('category', {})", *(f"{name}({{}})" for name in macros())]
+    assert {"gpu_time({})", "top_kernels({})"} <= set(calls)
+    assert [call for call in calls if not same_rows(database, call)] == []
 
 
-def check_views(database: Database) -> None:
-    """A view and the macro of its name give the same rows on the same launches."""
-    names = [row["name"] for row in database.sql(PAIRS).rows()]
-    assert {"categories", "gpu_time", "top_kernels"} <= set(names)
-    assert [name for name in names if not same_columns(database, name)] == []
-    assert [name for name in names if not same_rows(database, name)] == []
+def macros() -> list[str]:
+    """The macros over launches that need no other argument."""
+    headers = (header for header in loader.headers().values() if header.kind == "macro" and not header.is_internal)
+    return [one.name for one in headers if [(given.name, given.default) for given in one.arguments] == OVER_LAUNCHES]
 
 
-def same_columns(database: Database, name: str) -> bool:
-    return database.sql(f'FROM "{name}" LIMIT 0').columns == database.sql(f"FROM \"{name}\"('kernels') LIMIT 0").columns
-
-
-def same_rows(database: Database, name: str) -> bool:
-    view, macro = f'FROM "{name}"', f"FROM \"{name}\"('kernels')"
-    apart = f"({view} EXCEPT ALL {macro}) UNION ALL ({macro} EXCEPT ALL {view}) LIMIT 1"
-    return not database.sql(apart).rows() or nearly(database.sql(view).rows(), database.sql(macro).rows())
+def same_rows(database: Database, call: str) -> bool:
+    """Sums that a tool printed are part of everything, and no launches."""
+    everything = database.sql("FROM " + call.format(KERNELS)).rows()
+    of_launches = database.sql("FROM " + call.format("'selection'"), where="true").rows()
+    return nearly([row for row in everything if row.get("timing") != SUMMED], of_launches)
 
 
 def nearly(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:

@@ -85,12 +85,12 @@ def window(warehouse: Warehouse, start: int, end: int) -> Row:
     """The energy from `start` to `end`, by a range of the trace."""
     row = {"trace_id": "t:model", "range_id": 1, "kind": "user_annotation", "name": "w", "start_ns": start}
     insert(warehouse, "ranges", [{**row, "duration_ns": end - start}])
-    (found,) = rows(warehouse, f"FROM window_power WHERE kind = 'range' AND start_ns = {start} AND end_ns = {end}")
+    (found,) = rows(warehouse, f"FROM window_power() WHERE kind = 'range' AND start_ns = {start} AND end_ns = {end}")
     return found
 
 
 def test_trace_phases_and_ranges_have_their_energy(warehouse: Warehouse) -> None:
-    found = {(row["kind"], row["name"]): row for row in rows(warehouse, "FROM window_power")}
+    found = {(row["kind"], row["name"]): row for row in rows(warehouse, "FROM window_power()")}
     for key, (start, end) in {
         ("trace", "model"): (0, 10_000 * MS),
         ("phase", "prefill"): (0, 1000 * MS),
@@ -122,7 +122,7 @@ def test_interval_holds_the_truth_for_jumps(warehouse: Warehouse) -> None:
     common = {"trace_id": "t:model", "kind": "user_annotation", "name": "w"}
     ranges = ({**common, "range_id": n, "start_ns": a, "duration_ns": b - a} for n, (a, b) in enumerate(spans))
     insert(warehouse, "ranges", ranges)
-    found = rows(warehouse, "FROM window_power WHERE kind = 'range'")
+    found = rows(warehouse, "FROM window_power() WHERE kind = 'range'")
     assert len(found) == len(spans)
     held = [abs(row["energy_mj"] - truth(row["start_ns"], row["end_ns"])) <= row["error_mj"] + 1e-6 for row in found]
     assert sum(held) / len(held) >= 0.9
@@ -161,13 +161,13 @@ def test_counter_that_starts_anew_leaves_a_hole(warehouse: Warehouse) -> None:
 
 
 def test_short_windows_have_a_reason_and_no_energy(warehouse: Warehouse) -> None:
-    found = rows(warehouse, "FROM power_integral('selection')", where="category = 'ELEMENTWISE'")
+    found = rows(warehouse, "FROM window_power('selection')", where="category = 'ELEMENTWISE'")
     assert [(row["kind"], row["energy_mj"], row["error_mj"]) for row in found] == [("kernel", None, None)]
     assert found[0]["reason"] == "a window of 10.000 ms is shorter than the 100.0 ms between readings"
 
 
 def test_long_kernels_are_windows_too(warehouse: Warehouse) -> None:
-    found = rows(warehouse, "FROM power_integral('selection')", where="duration_ns = 600000000")
+    found = rows(warehouse, "FROM window_power('selection')", where="duration_ns = 600000000")
     assert found[0]["energy_mj"] == pytest.approx(1000 * joules(400 * MS, 1000 * MS), rel=2e-3)
 
 
@@ -175,7 +175,7 @@ def test_a_meter_asked_faster_than_it_moves_resolves_no_more(warehouse: Warehous
     warehouse.query("DELETE FROM power_samples", write=True)
     quick = [sample(0, epoch_ns=BASE + n * 10 * MS, power_w=watts(n // 10 * PERIOD)) for n in range(1000)]
     insert(warehouse, "power_samples", quick)
-    (series,) = rows(warehouse, "FROM power_series")
+    (series,) = rows(warehouse, "FROM _power_series")
     assert (series["sample_step_ns"], series["period_ns"]) == (10 * MS, PERIOD)
     assert window(warehouse, 0, 50 * MS)["energy_mj"] is None
 
@@ -227,7 +227,7 @@ def test_another_model_of_gpu_is_another_gpu(warehouse: Warehouse) -> None:
 
 
 def test_runs_that_are_both_stated_stay_apart(warehouse: Warehouse) -> None:
-    assert rows(warehouse, "SELECT run FROM power_series") == [{"run": "log"}]
+    assert rows(warehouse, "SELECT run FROM _power_series") == [{"run": "log"}]
     assert logs(warehouse) == [("log", 0, "device number", None)]
     warehouse.set_run("model", "a")
     assert logs(warehouse) == [("log", 0, "device number", None)]
@@ -241,7 +241,7 @@ def test_clock_that_is_no_wall_clock(warehouse: Warehouse) -> None:
     warehouse.query("UPDATE traces SET clock = 'boottime' WHERE name = 'model'", write=True)
     reason = "its clock (boottime) is not the wall clock, so no log can be aligned"
     assert logs(warehouse) == [(None, None, None, reason)]
-    found = rows(warehouse, "FROM window_power")
+    found = rows(warehouse, "FROM window_power()")
     assert {(row["energy_mj"], row["reason"]) for row in found} == {(None, reason)}
 
 
@@ -252,7 +252,7 @@ def test_samples_of_the_trace_itself_need_no_wall_clock(warehouse: Warehouse) ->
         for n in range(101)
     ]
     insert(warehouse, "power_samples", own)
-    (row,) = rows(warehouse, "FROM window_power WHERE kind = 'trace'")
+    (row,) = rows(warehouse, "FROM window_power() WHERE kind = 'trace'")
     assert (row["matched_by"], row["energy_mj"]) == ("own", pytest.approx(200 * 10 * 1000))
 
 
@@ -275,7 +275,7 @@ def test_many_samples_and_windows_stay_cheap(warehouse: Warehouse) -> None:
         FROM range(10000)
     """
     warehouse.query(sql, write=True)
-    sql = "SELECT count(*) AS n, count(energy_mj) AS known FROM window_power WHERE kind = 'range'"
+    sql = "SELECT count(*) AS n, count(energy_mj) AS known FROM window_power() WHERE kind = 'range'"
     found = list(warehouse.query(sql, timeout=120.0).to_pylist())
     assert found == [{"n": 10_000, "known": 10_000}]
 
@@ -288,7 +288,7 @@ def test_ingested_log_meets_its_trace(tmp_path: Path, warehouse: Warehouse) -> N
     log.write_text("timestamp, index, power.draw [W]\n" + "".join(rows_))
     database = api.open(warehouse.path)
     database.ingest(log, time_zone="Europe/Berlin")
-    (row,) = database.sql("FROM window_power WHERE kind = 'trace'").rows()
+    (row,) = database.sql("FROM window_power() WHERE kind = 'trace'").rows()
     assert (row["log"], row["energy_mj"]) == ("power", pytest.approx(2000 * 1000))
 
 
@@ -304,7 +304,7 @@ def test_views_read_only_the_launches_of_their_trace(warehouse: Warehouse) -> No
         FROM range(300000)
     """
     warehouse.query(sql, write=True)
-    (plan,) = rows(warehouse, "EXPLAIN (ANALYZE, FORMAT json) FROM window_power WHERE trace = 'model'")
+    (plan,) = rows(warehouse, "EXPLAIN (ANALYZE, FORMAT json) FROM window_power() WHERE trace = 'model'")
     read = rows_read(plan["explain_value"], "launches")
     assert read
     assert max(read) < 200_000

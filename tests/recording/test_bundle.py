@@ -155,7 +155,7 @@ def test_measurements_belong_to_the_trace_of_their_stage(ingested: Database) -> 
 
 
 def test_measured_stages_can_be_closed(ingested: Database) -> None:
-    stages = rows(ingested, "SELECT trace, stage, mode, wall_ns, busy_ns FROM closure_stages ORDER BY trace")
+    stages = rows(ingested, "SELECT trace, stage, mode, wall_ns, busy_ns FROM _closure_stages ORDER BY trace")
     assert stages[0] == {
         "trace": "mine-decode", "stage": "decode", "mode": "eager", "wall_ns": 2e6, "busy_ns": 1.5e6,
     }  # fmt: skip

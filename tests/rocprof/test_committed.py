@@ -60,7 +60,7 @@ def test_other_formats(database: kerneldb.Database, tmp_path: Path, rpd: Path) -
     assert [one.error for one in outcomes] == [None] * 6
     timed = rows(
         database,
-        "SELECT timing, sum(total_ns)::BIGINT AS ns FROM top_kernels WHERE name = 'k' GROUP BY ALL ORDER BY ALL",
+        "SELECT timing, sum(total_ns)::BIGINT AS ns FROM top_kernels() WHERE name = 'k' GROUP BY ALL ORDER BY ALL",
     )
     assert timed == [("profiled", 200), ("summed", 400)]
 
@@ -75,4 +75,4 @@ def test_one_run_counts_once(database: kerneldb.Database, tmp_path: Path) -> Non
     outcomes = database.ingest(folder)
     assert [one.error for one in outcomes] == [None] * 3
     assert rows(database, "SELECT count(DISTINCT run) AS n FROM traces") == [(1,)]
-    assert rows(database, "SELECT sum(total_ns)::BIGINT AS ns FROM top_kernels") == [(TOTAL,)]
+    assert rows(database, "SELECT sum(total_ns)::BIGINT AS ns FROM top_kernels()") == [(TOTAL,)]

@@ -184,16 +184,16 @@ def test_the_next_print_answers_when_the_best_is_gone(database: Database, tmp_pa
     assert summed(database) == LAUNCHED
 
 
-def test_views_and_macros_of_one_name_agree(database: Database, tmp_path: Path, sqlite: Path) -> None:
+def test_sums_of_everything_and_of_its_launches_agree(database: Database, tmp_path: Path, sqlite: Path) -> None:
     prints = placed(tmp_path / "prints", {"r23_cuda_gpu_trace.csv": printed_by_nsys()["r23_cuda_gpu_trace.csv"]})
     files = {**prints, "sqlite": sqlite}
     asking.in_calls(database, files, files)
     one_run(database, files)
     total = TOTAL + COPIED
-    for name in ("categories", "top_kernels", "libraries", "families", "operations"):
-        for source in (name, f"{name}('kernels')"):
-            rows = database.sql(f"SELECT sum(total_ns)::BIGINT AS ns FROM {source}").rows()
-            assert rows == [{"ns": total}], source
+    for call in ("top_kernels({})", "time_by('category, operation', {})"):
+        for source in ("'kernels'", "'selection'"):
+            asked = f"SELECT sum(total_ns)::BIGINT AS ns FROM {call.format(source)}"
+            assert database.sql(asked, where="true").rows() == [{"ns": total}], asked
     every = database.sql("SELECT is_primary, count(*) AS n FROM all_launches GROUP BY ALL ORDER BY ALL").rows()
     activities = len(exports.KERNELS) + len(exports.MEMORY)
     assert every == [{"is_primary": False, "n": activities}, {"is_primary": True, "n": activities}]

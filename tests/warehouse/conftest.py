@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import lzma
 import shutil
 import zlib
 from collections.abc import Iterator
@@ -12,8 +13,10 @@ from typing import Any
 
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 from kerneldb.batch import Manifest, Spool
+from kerneldb.cli import cli
 from kerneldb.warehouse import Warehouse
 from tests.conftest import made_once
 
@@ -26,6 +29,29 @@ KERNELS: dict[str, Row] = {
     "Memcpy HtoD": {"category": "MEMCPY", "kind": "memcpy", "operation": "HtoD"},
     "Memset": {"category": "MEMSET", "kind": "memset", "operation": "fill"},
 }
+
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+
+def unpacked(name: str) -> bytes:
+    """A compressed file of tests/fixtures."""
+    return lzma.decompress((FIXTURES / name).read_bytes())
+
+
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A database of kerneldb 0.1.0 with traces of all profilers, after a command that reads; only to be read."""
+
+    def make(path: Path) -> None:
+        path.write_bytes(unpacked("kernels-0.1.0.duckdb.xz"))
+        result = CliRunner().invoke(cli, ["--db", str(path), "traces", "--json"])
+        assert result.exit_code == 0, result.output
+
+    path = made_once(tmp_path_factory, "migrated-0.1.0.duckdb", make)
+    with Warehouse(path).connection():
+        yield path
+    Warehouse(path).release()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -110,7 +110,7 @@ def test_reader_waits_for_the_writer_in_another_thread(filled: Warehouse) -> Non
 
 def test_threads_read_together(read: Warehouse) -> None:
     found: list[int] = []
-    threads = [threading.Thread(target=lambda: found.append(read.query("FROM gpu_time").num_rows)) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: found.append(read.query("FROM gpu_time()").num_rows)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

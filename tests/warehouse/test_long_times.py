@@ -33,7 +33,7 @@ def years(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
 
 
 def test_busy_time_of_years_is_a_percentage(years: Warehouse) -> None:
-    rows = years.query("SELECT busy_ns, busy_pct FROM gpu_time ORDER BY trace").to_pylist()
+    rows = years.query("SELECT busy_ns, busy_pct FROM gpu_time() ORDER BY trace").to_pylist()
     assert [row["busy_ns"] // YEAR_NS for row in rows] == [9, 13]
     assert [row["busy_pct"] for row in rows] == pytest.approx([100 * 9 / 12, 100 * 13 / 16])
 

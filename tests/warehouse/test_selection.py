@@ -79,7 +79,7 @@ def test_bound_selection_feeds_every_macro(read: Warehouse) -> None:
 
 
 def test_query_binds_where(read: Warehouse) -> None:
-    table = read.query("SELECT n FROM categories('selection') WHERE n > $n", {"n": 0}, where="trace = 'three'")
+    table = read.query("SELECT n FROM time_by('category', 'selection') WHERE n > $n", {"n": 0}, where="trace = 'three'")
     assert table.to_pylist() == [{"n": 2}]
     with pytest.raises(SelectionError):
         read.query("FROM selection", where="nowhere = 1")

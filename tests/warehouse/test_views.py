@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,24 +13,39 @@ import duckdb
 import pytest
 
 from kerneldb.batch import Manifest
+from kerneldb.errors import QueryError
 from kerneldb.schemas import loader
 from kerneldb.warehouse import Warehouse
 
 Make = Callable[..., Manifest]
 Row = dict[str, Any]
 
-BOTH = [doc.object for doc in loader.docs() if doc.column_name is None and doc.kind == "view, macro"]
-PER_TRACE = [
-    doc.object
+SUMMED = {
+    "time_by category": "time_by('category'{})",
+    "time_by family": "time_by('category, family, library'{})",
+    "time_by operation": "time_by('category, operation, dtype'{})",
+    "time_by op": "time_by('op, found_by'{})",
+    "time_by phase": "time_by('phase'{})",
+    "top_kernels": "top_kernels({})",
+    "signature_stats": "signature_stats({})",
+}
+"""Macros whose rows add up to all launches."""
+ASKED = SUMMED | {name: f"{name}({{}})" for name in ("gpu_time", "stream_time", "counter_coverage")}
+PER_TRACE = {
+    doc.object: doc.object
     for doc in loader.docs()
-    if doc.kind.startswith("view") and (doc.column_name, doc.type) == ("trace", "VARCHAR")
-]
-OVER_LAUNCHES = ("kernels", "all_launches", "gpu_time", "stream_time")
+    if doc.kind == "view" and (doc.column_name, doc.type) == ("trace", "VARCHAR")
+} | {name: call.format("") for name, call in ASKED.items()}
+PER_TRACE["window_power"] = "window_power()"
+OVER_LAUNCHES = ("kernels", "all_launches", "gpu_time", "stream_time", "window_power")
 OVER_METRICS = ("launch_metrics", "launch_counters", "ncu_roofline", "bounds", "normalized_roofline")
-ACROSS_TRACES = (
-    "counter_coverage", "power_logs", "closure_stages", "closure_kernels", "closure", "closure_terms",
-)  # fmt: skip
-"""Views that look for the kernels or the samples of one trace in the others."""
+ACROSS_TRACES = ("counter_coverage", "power_logs")
+"""What looks for the kernels or the samples of one trace in the others."""
+
+
+def over(call: str, relation: str) -> str:
+    """The call of a macro over a relation."""
+    return call.format(f"source := '{relation}'" if "({" in call else f", source := '{relation}'")
 
 
 def rows(warehouse: Warehouse, sql: str, **options: Any) -> list[Row]:
@@ -42,20 +58,22 @@ def comparable(table: list[Row], columns: list[str]) -> list[tuple[Any, ...]]:
     return sorted(rounded, key=repr)
 
 
-@pytest.mark.parametrize("name", BOTH)
-def test_macro_and_view_agree(read: Warehouse, name: str) -> None:
-    view = rows(read, f"FROM {name}")
-    assert view
-    assert comparable(view, list(view[0])) == comparable(rows(read, f"FROM {name}('kernels')"), list(view[0]))
+@pytest.mark.parametrize("name", ASKED)
+def test_everything_is_a_relation_of_all_launches(read: Warehouse, name: str) -> None:
+    whole = rows(read, f"FROM {ASKED[name].format('')}")
+    assert whole
+    for sql in (f"FROM {over(ASKED[name], 'kernels')}", f"WITH s AS (FROM kernels) FROM {over(ASKED[name], 's')}"):
+        assert comparable(whole, list(whole[0])) == comparable(rows(read, sql), list(whole[0]))
 
 
-@pytest.mark.parametrize("name", [name for name in BOTH if name not in (*OVER_LAUNCHES, *ACROSS_TRACES)])
+@pytest.mark.parametrize("name", SUMMED)
 def test_sums_are_those_of_the_launches(read: Warehouse, name: str) -> None:
     expected = rows(
         read, "SELECT count(*) AS n, sum(duration_ns)::BIGINT AS ns FROM launches WHERE timing = 'timeline'"
     )
-    assert rows(read, f"SELECT sum(n)::BIGINT AS n, sum(total_ns)::BIGINT AS ns FROM {name}") == expected
-    shares = rows(read, f"SELECT trace, round(sum(share_pct), 9) AS pct FROM {name} GROUP BY trace ORDER BY 1")
+    call = SUMMED[name].format("")
+    assert rows(read, f"SELECT sum(n)::BIGINT AS n, sum(total_ns)::BIGINT AS ns FROM {call}") == expected
+    shares = rows(read, f"SELECT trace, round(sum(share_pct), 9) AS pct FROM {call} GROUP BY trace ORDER BY 1")
     assert [row["pct"] for row in shares] == [100, 100, 100]
 
 
@@ -85,7 +103,7 @@ def test_launch_without_dimensions_stays(filled: Warehouse) -> None:
 
 
 def test_signature_stats_of_one_signature(read: Warehouse) -> None:
-    (row,) = rows(read, "FROM signature_stats WHERE trace = 'one' AND op = 'aten::mm'")
+    (row,) = rows(read, "FROM signature_stats() WHERE trace = 'one' AND op = 'aten::mm'")
     assert (row["n"], row["total_ns"], row["min_ns"], row["max_ns"]) == (2, 210, 100, 110)
     assert row["stddev_ns"] == pytest.approx(50**0.5)
     chosen = "trace = 'one' AND op = 'aten::mm'"
@@ -123,7 +141,7 @@ def test_gpu_time_against_counted_nanoseconds(read: Warehouse) -> None:
     work = ticks(lambda row: row["kind"] != "memcpy" and row["category"] != "COMMUNICATION")
     everything = copies | talk | work
     total = sum(row["duration_ns"] for row in launches)
-    (row,) = rows(read, "FROM gpu_time WHERE trace = 'one'")
+    (row,) = rows(read, "FROM gpu_time() WHERE trace = 'one'")
     assert row == {
         "trace": "one",
         "device": 0,
@@ -148,9 +166,9 @@ def test_gpu_time_against_counted_nanoseconds(read: Warehouse) -> None:
 def test_devices_have_their_own_time(warehouse: Warehouse, make_trace: Make, launch: type[Any]) -> None:
     launches = (launch("gemm", 0, 10), launch("gemm", 0, 10, device=1), launch("gemm", 5, 10, device=1, stream=8))
     warehouse.commit(make_trace("one", launches))
-    found = rows(warehouse, "SELECT device, busy_ns, overlap_ns FROM gpu_time")
+    found = rows(warehouse, "SELECT device, busy_ns, overlap_ns FROM gpu_time()")
     assert found == [{"device": 0, "busy_ns": 10, "overlap_ns": 0}, {"device": 1, "busy_ns": 15, "overlap_ns": 5}]
-    assert [row["busy_ns"] for row in rows(warehouse, "FROM stream_time")] == [10, 10, 10]
+    assert [row["busy_ns"] for row in rows(warehouse, "FROM stream_time()")] == [10, 10, 10]
 
 
 def test_report_counts_where_the_run_has_no_launches(warehouse: Warehouse, make_trace: Make) -> None:
@@ -166,9 +184,9 @@ def test_report_counts_where_the_run_has_no_launches(warehouse: Warehouse, make_
     other = {**make, "reports": ({**report, "n": 5, "total_ns": 500, "timed": 5},)}
     warehouse.commit(make_trace("alone", **make))
     warehouse.commit(make_trace("export", **other, source="nsys", stated_run="job"))
-    assert [row["trace"] for row in rows(warehouse, "FROM top_kernels ORDER BY trace")] == ["alone", "export"]
+    assert [row["trace"] for row in rows(warehouse, "FROM top_kernels() ORDER BY trace")] == ["alone", "export"]
     warehouse.commit(make_trace("timeline", source="nsys", stated_run="job"))
-    assert {row["trace"] for row in rows(warehouse, "FROM top_kernels")} == {"alone", "timeline"}
+    assert {row["trace"] for row in rows(warehouse, "FROM top_kernels()")} == {"alone", "timeline"}
 
 
 def test_matches_by_id_launch_and_name(warehouse: Warehouse, make_trace: Make, launch: type[Any]) -> None:
@@ -205,15 +223,20 @@ def plain(filled: Warehouse) -> Iterator[duckdb.DuckDBPyConnection]:
 
 def test_views_work_under_another_name(filled: Warehouse, plain: duckdb.DuckDBPyConnection) -> None:
     names = [doc.object for doc in loader.docs() if doc.column_name is None and "view" in doc.kind]
-    limits = {name: "LIMIT 0" if name.startswith("closure") else "" for name in names}
-    theirs = {name: plain.sql(f"FROM other.{name} {limits[name]}").to_arrow_table() for name in names}
+    theirs = {name: plain.sql(f"FROM other.{name}").to_arrow_table() for name in names}
     plain.close()
     with filled.connection():
         for name in names:
-            ours = filled.query(f"FROM {name} {limits[name]}")
+            ours = filled.query(f"FROM {name}")
             assert theirs[name].column_names == ours.column_names, name
             columns = ours.column_names
             assert comparable(theirs[name].to_pylist(), columns) == comparable(ours.to_pylist(), columns), name
+
+
+@pytest.mark.parametrize(("name", "call"), [("gpu_time", "gpu_time()"), ("time_by", "time_by(keys)")])
+def test_a_macro_asked_like_a_table_says_how_it_is_asked(read: Warehouse, name: str, call: str) -> None:
+    with pytest.raises(QueryError, match=re.escape(f"\n{name} is a macro: FROM {call}")):
+        read.query(f"FROM {name}")
 
 
 def test_macros_work_in_a_file_opened_directly(filled: Warehouse) -> None:
@@ -225,7 +248,7 @@ def test_macros_work_in_a_file_opened_directly(filled: Warehouse) -> None:
 def test_macros_work_after_use(plain: duckdb.DuckDBPyConnection, mixed: tuple[Any, ...]) -> None:
     plain.execute("USE other")
     total = sum(launch.duration or 0 for launch in mixed if launch.timing == "timeline")
-    assert plain.sql("SELECT sum(total_ns) FROM categories('kernels') WHERE trace = 'one'").fetchall() == [(total,)]
+    assert plain.sql("SELECT sum(total_ns) FROM time_by('category') WHERE trace = 'one'").fetchall() == [(total,)]
 
 
 def operators(plan: Any) -> Iterator[Row]:
@@ -249,10 +272,9 @@ def rows_read(plan: str, table: str) -> list[int]:
 
 @pytest.mark.parametrize("name", [name for name in PER_TRACE if name not in (*OVER_METRICS, *ACROSS_TRACES)])
 def test_one_trace_reads_its_own_rows_only(read: Warehouse, name: str) -> None:
-    windows = dict.fromkeys(("power_windows", "window_power"), "launches")
-    tables = {"trace_overview": "traces", **windows, **dict.fromkeys(OVER_LAUNCHES, "launches")}
+    tables = {"trace_overview": "traces", **dict.fromkeys(OVER_LAUNCHES, "launches")}
     table = tables.get(name, "rollups")
-    (plan,) = rows(read, f"EXPLAIN (ANALYZE, FORMAT json) FROM {name} WHERE trace = 'three'")
+    (plan,) = rows(read, f"EXPLAIN (ANALYZE, FORMAT json) FROM {PER_TRACE[name]} WHERE trace = 'three'")
     (expected,) = rows(read, f"SELECT count(*) AS n FROM {table} WHERE trace_id = 't:three'")
     assert rows_read(plan["explain_value"], table) == [expected["n"]]
 

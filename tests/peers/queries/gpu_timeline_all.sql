@@ -1,1 +1,1 @@
-SELECT * FROM gpu_time WHERE trace = $trace;
+SELECT * FROM gpu_time() WHERE trace = $trace;

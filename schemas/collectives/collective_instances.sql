@@ -1,0 +1,85 @@
+-- Waiting apart from transfer, one row per launch of a collective, over the ranks of one job or run.
+--
+-- Waiting apart from transfer, one row per launch of a collective, over the ranks of one job (a trace of no job is alone). The n-th collective of a
+-- group on one rank is the n-th on the others (or has the same sequence number). All ranks are there when the last has come, so the shortest launch
+-- of an instance is the transfer, and what a launch has beyond it the wait for others; the rank with the shortest launch came last, of several the
+-- lowest. Both are NULL where not all traced ranks show the instance, and where one rank only is traced; without sequence numbers also where ranks
+-- show unequal numbers of them: then profiles began at different steps, and nobody knows which is which. Sends and receives are left out: they are no
+-- exchange of the whole group.
+--
+-- Columns:
+--   job VARCHAR: Job (else the run) that the ranks belong to (the trace where it has none).
+--   trace_id VARCHAR: Trace.
+--   trace: as in kernels
+--   rank INTEGER: Rank of the process.
+--   launch_index BIGINT: Number of the launch within the trace.
+--   signature_id VARCHAR: Signature of the launch.
+--   operation VARCHAR: Operation, without underscores.
+--   dtype VARCHAR: Type of the elements.
+--   bytes BIGINT [bytes]: Larger of what a rank gives and gets.
+--   group_ranks VARCHAR: Ranks of the group.
+--   group_size INTEGER: Number of ranks of the group.
+--   collective_seq BIGINT: Sequence number within the group.
+--   ordinal BIGINT: Which of its operation, group and sequence number it is on its rank, from 1 on.
+--   traced_ranks BIGINT: Ranks of the group whose traces are here.
+--   start_ns, duration_ns: as in kernels
+--   transfer_ns BIGINT [ns]: Shortest launch of the instance; NULL where not all traced ranks show it.
+--   wait_ns BIGINT [ns]: What this launch has beyond that.
+--   came_last BOOLEAN: Whether its is the shortest launch.
+--   transfer_bus_gbs DOUBLE [GB/s]: Bus bandwidth of the transfer.
+CREATE OR REPLACE MACRO collective_instances(source := 'kernels') AS TABLE
+WITH numbered AS (
+    SELECT
+        c.*,
+        coalesce(t.job, c.trace) AS job,
+        coalesce(c.group_ranks, c.group_name) AS members,
+        row_number() OVER (
+            PARTITION BY c.trace, coalesce(c.group_ranks, c.group_name), c.operation, c.collective_seq ORDER BY c.start_ns, c.launch_index
+        ) AS ordinal,
+        c.collective_seq IS NULL AS is_unnumbered,
+        count(*) OVER (PARTITION BY c.trace, coalesce(c.group_ranks, c.group_name), c.operation) AS of_trace
+    FROM collective_launches(source) AS c
+    INNER JOIN traces AS t ON t.name = c.trace
+    WHERE c.operation IS DISTINCT FROM 'send' AND c.operation IS DISTINCT FROM 'recv' AND c.operation IS DISTINCT FROM 'sendrecv'
+),
+
+traced AS (
+    SELECT job, members, count(DISTINCT trace) AS ranks FROM numbered GROUP BY ALL
+),
+
+seen AS (
+    SELECT
+        n.*,
+        t.ranks,
+        t.ranks > 1
+        AND count(*) OVER instance = t.ranks
+        AND NOT (n.is_unnumbered AND min(n.of_trace) OVER instance < max(n.of_trace) OVER instance) AS whole,
+        min(n.duration_ns) OVER instance AS shortest_ns,
+        arg_min(n.trace, (n.duration_ns, n.rank, n.trace)) OVER instance = n.trace AS shortest
+    FROM numbered AS n
+    INNER JOIN traced AS t ON t.job = n.job AND t.members IS NOT DISTINCT FROM n.members
+    WINDOW instance AS (PARTITION BY n.job, n.members, n.operation, n.collective_seq, n.ordinal)
+)
+
+SELECT
+    job,
+    trace_id,
+    trace,
+    rank,
+    launch_index,
+    signature_id,
+    operation,
+    dtype,
+    bytes,
+    members AS group_ranks,
+    group_size,
+    collective_seq,
+    ordinal,
+    ranks AS traced_ranks,
+    start_ns,
+    duration_ns,
+    CASE WHEN whole THEN shortest_ns END AS transfer_ns,
+    CASE WHEN whole THEN duration_ns - shortest_ns END AS wait_ns,
+    CASE WHEN whole THEN shortest END AS came_last,
+    CASE WHEN whole THEN bus_gbs * duration_ns / nullif(shortest_ns, 0) END AS transfer_bus_gbs
+FROM seen;

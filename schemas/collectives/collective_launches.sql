@@ -1,0 +1,84 @@
+-- Collective operations with size, algorithm and bandwidth, one row per launch; sizes and bus bandwidth as in nccl-tests.
+--
+-- Collective operations with their sizes, one row per launch. Sizes and bus bandwidth as in nccl-tests (doc/PERFORMANCE.md; src/gather.cu and
+-- src/scatter.cu): `bytes` is the larger of what a rank gives and gets, and the factor makes the bandwidth comparable to that of the links. Algorithm
+-- and protocol stand in the names of the kernels of NCCL and RCCL where they are fixed when the code is compiled.
+--
+-- Columns:
+--   trace_id VARCHAR: Trace.
+--   launch_index BIGINT: Number of the launch within the trace.
+--   signature_id VARCHAR: Signature of the launch.
+--   trace: as in kernels
+--   run VARCHAR: Run that the ranks belong to (the trace where it has none).
+--   rank INTEGER: Rank of the process.
+--   device INTEGER: Device number.
+--   stream, start_ns: as in kernels
+--   end_ns BIGINT [ns]: End, relative to base_ns of the trace.
+--   duration_ns: as in kernels
+--   name VARCHAR: Name of the kernel.
+--   group_name: as in kernels
+--   group_ranks VARCHAR: Ranks of the group.
+--   group_size INTEGER: Number of ranks of the group.
+--   dtype VARCHAR: Type of the elements.
+--   collective_seq BIGINT: Sequence number within the group.
+--   operation VARCHAR: Operation, without underscores.
+--   bytes BIGINT [bytes]: Larger of what a rank gives and gets.
+--   algorithm VARCHAR: Algorithm in the name of the kernel.
+--   protocol VARCHAR: Protocol in the name of the kernel.
+--   algorithm_gbs DOUBLE [GB/s]: bytes over duration.
+--   bus_gbs DOUBLE [GB/s]: Bus bandwidth.
+CREATE OR REPLACE MACRO collective_launches(source := 'kernels') AS TABLE
+WITH sized AS (
+    SELECT
+        trace_id,
+        launch_index,
+        signature_id,
+        trace,
+        run,
+        rank,
+        device,
+        stream,
+        start_ns,
+        end_ns,
+        duration_ns,
+        name,
+        group_name,
+        group_ranks,
+        group_size,
+        collective_dtype AS dtype,
+        collective_seq,
+        lower(regexp_replace(
+            coalesce(collective, nullif(regexp_extract(name, '(?i)(?:Kernel|Dev(?:Kernel)?)_([A-Za-z]+)(?:_|\W|$)', 1), '')),
+            '^_|_base$|_',
+            '',
+            'g'
+        )) AS operation,
+        greatest(collective_in_elements, collective_out_elements) * CASE
+            WHEN regexp_matches(collective_dtype, '(?i)complexdouble') THEN 16
+            WHEN regexp_matches(collective_dtype, '(?i)double|long|complexfloat|int64') THEN 8
+            WHEN regexp_matches(collective_dtype, '(?i)bfloat16|half|short|float16|int16') THEN 2
+            WHEN regexp_matches(collective_dtype, '(?i)float8|byte|char|bool|int8') THEN 1
+            WHEN regexp_matches(collective_dtype, '(?i)float|int') THEN 4
+        END AS bytes,
+        nullif(upper(regexp_extract(name, '(?i)_(RING|TREE|COLLNET_DIRECT|COLLNET_CHAIN|COLLNET|NVLS_TREE|NVLS|PAT)(?:_|\b)', 1)), '')
+            AS algorithm,
+        nullif(upper(regexp_extract(name, '(?i)_(LL128|LL|SIMPLE)(?:_|\b)', 1)), '') AS protocol
+    FROM query_table(source)
+    WHERE timing = 'timeline' AND category = 'COMMUNICATION' AND kind = 'kernel'
+)
+
+SELECT
+    *,
+    bytes / nullif(duration_ns, 0) AS algorithm_gbs,
+    bytes / nullif(duration_ns, 0) * CASE
+        WHEN group_size IS NULL OR group_size < 1 THEN NULL
+        WHEN operation LIKE 'allreduce%' THEN 2 * (group_size - 1) / group_size
+        WHEN
+            operation LIKE 'allgather%'
+            OR operation LIKE 'reducescatter%'
+            OR operation LIKE 'alltoall%'
+            OR operation IN ('gather', 'scatter')
+            THEN (group_size - 1) / group_size
+        WHEN operation IN ('broadcast', 'reduce', 'send', 'recv', 'sendrecv') THEN 1
+    END AS bus_gbs
+FROM sized;

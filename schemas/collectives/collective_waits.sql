@@ -1,0 +1,37 @@
+-- Waiting apart from transfer, over the ranks of one job or run.
+--
+-- Waiting apart from transfer, over the ranks of one job: sums of collective_instances per rank, operation and group. Instances that not all traced
+-- ranks show are left out of `transfer_ns` and `wait_ns`, and counted.
+--
+-- Columns:
+--   run VARCHAR: Job (else the run) that the ranks belong to (the trace where it has none).
+--   trace: as in kernels
+--   rank INTEGER: Rank of the process.
+--   operation VARCHAR: Operation, without underscores.
+--   group_ranks VARCHAR: Ranks of the group.
+--   traced_ranks BIGINT: Ranks of the group whose traces are here.
+--   n: as in kernel_rollups
+--   matched BIGINT: Launches whose instance is seen on all of them.
+--   total_ns BIGINT [ns]: Summed duration.
+--   transfer_ns BIGINT [ns]: Summed duration of the shortest launch of each matched instance.
+--   wait_ns BIGINT [ns]: What the matched launches of this rank have beyond that.
+--   longest_wait_ns BIGINT [ns]: Longest such wait.
+--   came_last BIGINT: How often this rank came last.
+CREATE OR REPLACE MACRO collective_waits(source := 'kernels') AS TABLE
+SELECT
+    job AS run,
+    trace,
+    rank,
+    operation,
+    group_ranks,
+    any_value(traced_ranks) AS traced_ranks,
+    count(*) AS n,
+    count(transfer_ns) AS matched,
+    try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
+    try_cast(sum(transfer_ns) AS BIGINT) AS transfer_ns,
+    try_cast(sum(wait_ns) AS BIGINT) AS wait_ns,
+    max(wait_ns) AS longest_wait_ns,
+    count(*) FILTER (came_last) AS came_last
+FROM collective_instances(source)
+GROUP BY job, trace, rank, operation, group_ranks
+ORDER BY total_ns DESC, job, rank, operation, group_ranks, trace;

@@ -1,0 +1,33 @@
+-- What changed between two traces or sets of traces (name, run, label, or a pattern of one), a row per matched kernel; threshold (0.03) is the share that a mean may change by
+-- without being told as changed.
+--
+-- FROM diff('before', 'after'): what changed between two traces, or runs. See _diff_between.
+--
+-- Columns:
+--   kernel VARCHAR: Short name of the kernel.
+--   category VARCHAR: Category of the kernel.
+--   op VARCHAR: Operator.
+--   matched_by VARCHAR: signature, name, op, or the only trace that has it.
+--   n_before BIGINT: Launches before.
+--   n_after BIGINT: Launches after.
+--   total_before_ns BIGINT [ns]: Summed duration before.
+--   total_after_ns BIGINT [ns]: Summed duration after.
+--   delta_ns BIGINT [ns]: Change of the summed duration.
+--   delta_pct DOUBLE [%]: The same in percent.
+--   mean_before_ns DOUBLE [ns]: Mean duration before.
+--   mean_after_ns DOUBLE [ns]: Mean duration after.
+--   mean_delta_pct DOUBLE [%]: Change of the mean.
+--   common_shift_pct DOUBLE [%]: Median change of the means of all kernels that match by signature; NULL where fewer than five compare.
+--   own_delta_pct DOUBLE [%]: Change of the mean beyond the common shift.
+--   spread_pct DOUBLE [%]: What means of kernels of this length move from one recording to the next, read off all kernels; NULL with fewer than five.
+--   test VARCHAR: Test of the launches: Mann-Whitney, or Welch where only sums are known.
+--   p_value DOUBLE: p-value of the less certain of two tests, of the launches and of the recordings (spread_pct), after Holm's correction.
+--   effect DOUBLE: Probability that a launch after lasts longer than one before, without the common shift (0.5: neither).
+--   verdict VARCHAR: slower, faster, unchanged, noise (over the threshold but within chance), too few (no test possible), no times, only before, only
+--     after.
+--   kernel_before VARCHAR: Short name before.
+--   kernel_after VARCHAR: Short name after.
+--   signature_before VARCHAR: Signature before with the most time.
+--   signature_after VARCHAR: Signature after with the most time.
+CREATE OR REPLACE MACRO diff(before_trace, after_trace, threshold := 0.03) AS TABLE
+SELECT * FROM _diff_between('all_rollups', 'all_launches', before_trace, after_trace, threshold := threshold);

@@ -1,0 +1,17 @@
+-- Runtime and driver calls on the host.
+CREATE TABLE api_calls (
+    trace_id VARCHAR NOT NULL,  -- Content id of the trace, in traces.
+    api_index BIGINT NOT NULL,  -- Number of the call in its trace.
+    kind VARCHAR NOT NULL,  -- runtime, driver, … as the tool calls it.
+    name VARCHAR NOT NULL,  -- Name of the call.
+    process VARCHAR,  -- Process, as recorded.
+    thread VARCHAR,  -- Thread, as recorded.
+    start_ns BIGINT,  -- [ns] Start, relative to base_ns of the trace.
+    duration_ns BIGINT,  -- [ns] Duration.
+    correlation_id BIGINT,  -- Number that the tool gave to call and activity.
+    external_id BIGINT,  -- External id, as recorded.
+    op_id BIGINT,  -- Operator around it, in ops.
+    range_id BIGINT,  -- Innermost annotation around it, in ranges.
+    bytes BIGINT,  -- [bytes] Bytes of a copy, fill or allocation.
+    details VARCHAR  -- Other arguments.
+);

@@ -1,0 +1,15 @@
+-- Allocations and releases that the framework recorded.
+CREATE TABLE memory_events (
+    trace_id VARCHAR NOT NULL,  -- Content id of the trace, in traces.
+    event_index BIGINT NOT NULL,  -- Number of the event in its trace.
+    process VARCHAR,  -- Process, as recorded.
+    thread VARCHAR,  -- Thread, as recorded.
+    ts_ns BIGINT,  -- [ns] Time, relative to base_ns of the trace.
+    address VARCHAR,  -- Address, as recorded.
+    bytes BIGINT,  -- [bytes] Bytes allocated; negative for a release.
+    total_allocated_bytes BIGINT,  -- [bytes] Bytes in use after it.
+    total_reserved_bytes BIGINT,  -- [bytes] Bytes reserved after it.
+    device_type VARCHAR,  -- cpu, cuda, hip, ….
+    device INTEGER,  -- Index of the device.
+    op_id BIGINT  -- Operator around it, in ops.
+);

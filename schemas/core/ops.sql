@@ -1,0 +1,23 @@
+-- Operator calls on the host.
+CREATE TABLE ops (
+    trace_id VARCHAR NOT NULL,  -- Content id of the trace, in traces.
+    op_id BIGINT NOT NULL,  -- Number of the operator call in its trace.
+    name VARCHAR NOT NULL,  -- Operator.
+    call_id VARCHAR,  -- Its inputs, in op_calls.
+    process VARCHAR,  -- Process, as recorded.
+    thread VARCHAR,  -- Thread, as recorded.
+    start_ns BIGINT,  -- [ns] Start, relative to base_ns of the trace.
+    duration_ns BIGINT,  -- [ns] Duration.
+    parent_id BIGINT,  -- Enclosing operator call.
+    depth INTEGER,  -- Number of enclosing operator calls.
+    range_id BIGINT,  -- Innermost annotation around it, in ranges.
+    external_id BIGINT,  -- External id, as recorded.
+    record_function_id BIGINT,  -- Record function id, as recorded.
+    sequence_number BIGINT,  -- Sequence number that forward and backward calls share.
+    forward_thread BIGINT,  -- Thread of the forward call, as recorded.
+    forward_op_id BIGINT,  -- Forward call of a backward one.
+    module VARCHAR,  -- nn.Module around it, where recorded.
+    python_line VARCHAR,  -- Python frame around it, where recorded.
+    call_stack VARCHAR,  -- Call stack, as recorded.
+    recorded_flops DOUBLE  -- [FLOP] FLOPs as the profiler counted them.
+);

@@ -1,0 +1,12 @@
+-- The files that a trace was read from.
+CREATE TABLE trace_files (
+    trace_id VARCHAR NOT NULL,  -- Content id of the trace, in traces.
+    file_index INTEGER NOT NULL,  -- Number of the file in its trace.
+    path VARCHAR,  -- Where the file was at ingest.
+    role VARCHAR,  -- What the file is to its trace.
+    sha256 VARCHAR,  -- Hash of the decompressed bytes.
+    bytes BIGINT,  -- [bytes] Size, decompressed.
+    compressed_bytes BIGINT,  -- [bytes] Size as stored.
+    events BIGINT,  -- Number of events in the file.
+    report VARCHAR  -- Further findings of the reader, as JSON.
+);

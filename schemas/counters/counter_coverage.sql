@@ -1,0 +1,27 @@
+-- Which of the kernels that ran have valid counters, by trace and signature.
+--
+-- A kernel is covered by counters of its own signature, else by those of signatures that match it (`signature_matches`).
+--
+-- Columns:
+--   trace: as in kernels
+--   timing VARCHAR: timeline or summed (sums that a tool printed).
+--   signature_id: as in kernels
+--   short_name VARCHAR: Short form of the kernel name for tables.
+--   category VARCHAR: Category of the kernel.
+--   n, total_ns: as in kernel_rollups
+--   share_pct DOUBLE [%]: Share of the kernel time of the selection in the trace.
+--   covered BOOLEAN: Whether compute and memory throughput and DRAM bytes are known.
+--   method VARCHAR: How the counters were found, as in signature_counters.
+--   candidates BIGINT: Number of signatures that they were measured on.
+--   profiled BIGINT: Profiled launches that they come from.
+--   metrics BIGINT: Number of metrics with a value.
+--   has_throughput BOOLEAN: Whether compute and memory throughput are known.
+--   has_dram BOOLEAN: Whether DRAM bytes or throughput are known.
+--   has_occupancy BOOLEAN: Whether achieved occupancy is known.
+--   has_roofline BOOLEAN: Whether the inputs of the roofline are known.
+-- Example:
+--   SELECT short_name, share_pct, covered, method FROM counter_coverage() LIMIT 10;
+CREATE OR REPLACE MACRO counter_coverage(source := 'kernels') AS TABLE
+WITH _launched AS (FROM _launch_rollups(source))
+
+FROM _counter_coverage('_launched');

@@ -1,0 +1,95 @@
+-- Counters of a signature: measured on its own profiled launches, or else on those of its matches in other traces.
+--
+-- Counters of a signature, measured on its own launches or on those of its matches in other traces: the best method that leads to any, and of what it
+-- finds those of the same run, if there are any. `candidates` says how many signatures that are: with several, the figures mix launches that may
+-- differ.
+--
+-- Columns:
+--   signature_id VARCHAR: The signature.
+--   metric VARCHAR: Name of the metric, as in metrics.
+--   unit: as in metrics
+--   mean DOUBLE: Mean over the profiled launches.
+--   min DOUBLE: Smallest value.
+--   max DOUBLE: Largest value.
+--   launches BIGINT: Profiled launches with this metric.
+--   method VARCHAR: own (measured on this signature), launch_key or match_name (on signatures that match so).
+--   candidates BIGINT: Number of signatures that the launches belong to; with several, they may differ from this one.
+--   measured_ids VARCHAR[]: These signatures.
+CREATE OR REPLACE VIEW signature_counters AS
+WITH profiled AS (
+    SELECT trace_id, launch_index, signature_id
+    FROM launches
+    WHERE timing = 'profiled' AND is_repeat IS NOT TRUE AND trace_id IN (SELECT trace_id FROM launch_metrics WHERE value IS NOT NULL)
+),
+
+pairs AS (
+    SELECT signature_id, signature_id AS other_id, 'own' AS method, 0 AS distance
+    FROM signatures
+    UNION ALL
+    SELECT
+        signature_id,
+        other_id,
+        method,
+        CASE method WHEN 'launch_key' THEN 1 ELSE 2 END AS distance
+    FROM signature_matches
+    WHERE method <> 'signature'
+),
+
+reachable AS (
+    SELECT *
+    FROM pairs
+    WHERE other_id IN (SELECT signature_id FROM profiled)
+    QUALIFY distance = min(distance) OVER (PARTITION BY signature_id)
+),
+
+runs AS (
+    SELECT DISTINCT r.signature_id, t.run
+    FROM rollups AS r
+    INNER JOIN traces AS t USING (trace_id)
+),
+
+nearest AS (
+    SELECT p.signature_id, any_value(p.method) AS method, list(p.other_id ORDER BY p.other_id) AS measured_ids
+    FROM (
+        SELECT q.signature_id, q.other_id, q.method
+        FROM reachable AS q
+        LEFT JOIN (
+            SELECT DISTINCT pair.signature_id, pair.other_id
+            FROM reachable AS pair
+            INNER JOIN runs AS a ON pair.signature_id = a.signature_id
+            INNER JOIN runs AS b ON pair.other_id = b.signature_id AND a.run = b.run
+        ) AS together ON q.signature_id = together.signature_id AND q.other_id = together.other_id
+        QUALIFY (together.other_id IS NULL) = min(together.other_id IS NULL) OVER (PARTITION BY q.signature_id)
+    ) AS p
+    GROUP BY p.signature_id
+),
+
+counted AS (
+    SELECT
+        n.signature_id,
+        m.metric,
+        min(m.unit) AS unit,
+        avg(m.value) AS mean,
+        min(m.value) AS min,
+        max(m.value) AS max,
+        count(DISTINCT (l.trace_id, l.launch_index)) AS launches
+    FROM (SELECT signature_id, unnest(measured_ids) AS other_id FROM nearest) AS n
+    INNER JOIN profiled AS l ON l.signature_id = n.other_id
+    INNER JOIN launch_metrics AS m ON l.trace_id = m.trace_id AND l.launch_index = m.launch_index
+    WHERE m.value IS NOT NULL AND m.instance IS NULL
+    GROUP BY n.signature_id, m.metric
+)
+
+SELECT
+    c.signature_id,
+    c.metric,
+    c.unit,
+    c.mean,
+    c.min,
+    c.max,
+    c.launches,
+    n.method,
+    len(n.measured_ids) AS candidates,
+    n.measured_ids
+FROM counted AS c
+INNER JOIN nearest AS n ON c.signature_id = n.signature_id;

@@ -1,0 +1,94 @@
+-- How the device went through the launches of _closure_steps(source, stages). `gap_ns` is how long it had waited before the launch, from the begin of
+-- the iteration on, and `busy_ns` what the launch adds to the time in which the device ran anything. `queued` launches were made before the device
+-- was through with the work before: their gap is the device's own. `beside`: other work still ran when it began. `held_up`: it waited 10 µs longer
+-- than the same launch of another iteration, as where a profiler empties its buffers (11 ms were seen).
+--
+-- Launches of a CUDA graph have no operator. Where another trace tells what the kernels of the stage are, `signature_id` is that of the same launch
+-- there: the j-th of the same kernel with the same grid and block in an iteration, if both have as many of them, or if it has but one signature
+-- there. A kernel whose mean duration is another one (a quarter and 500 ns) does other work: `unmatched` says so.
+CREATE OR REPLACE MACRO _closure_launches(source, stages) AS TABLE
+WITH numbered AS (
+    SELECT
+        *,
+        max(end_ns) OVER before_launch AS before_ns,
+        row_number() OVER alike AS ordinal,
+        count(*) OVER (PARTITION BY trace_id, stage, iteration_start_ns, shape) AS alike,
+        avg(duration_ns) OVER (PARTITION BY trace_id, stage, shape) AS alike_ns
+    FROM _closure_steps(source, stages)
+    WINDOW
+        before_launch AS (
+            PARTITION BY trace_id, stage, device ORDER BY start_ns, launch_index ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ),
+        alike AS (PARTITION BY trace_id, stage, iteration_start_ns, shape ORDER BY start_ns, launch_index)
+),
+
+-- One iteration of a trace that tells what the kernels of another one are.
+tells AS (
+    SELECT s.launches_trace_id AS trace_id, s.stage, n.shape, n.ordinal, n.alike, n.alike_ns, n.signature_id
+    FROM numbered AS n
+    INNER JOIN (
+        SELECT DISTINCT stage, launches_trace_id, kernels_trace_id FROM query_table(stages) WHERE launches_trace_id <> kernels_trace_id
+    ) AS s
+        ON n.trace_id = s.kernels_trace_id AND n.stage = s.stage
+    QUALIFY n.iteration_start_ns IS NOT DISTINCT FROM min(n.iteration_start_ns) OVER (PARTITION BY s.launches_trace_id, s.stage)
+),
+
+told AS (
+    SELECT
+        trace_id,
+        stage,
+        shape,
+        list(signature_id ORDER BY ordinal) AS signatures,
+        any_value(alike) AS alike,
+        any_value(alike_ns) AS alike_ns,
+        count(DISTINCT signature_id) AS distinct_signatures
+    FROM tells
+    GROUP BY trace_id, stage, shape
+),
+
+named AS (
+    SELECT
+        n.*,
+        o.trace_id IS NOT NULL AS elsewhere,
+        CASE
+            WHEN o.trace_id IS NULL THEN NULL
+            WHEN t.signatures IS NULL THEN 'the trace without graphs has no such launch'
+            WHEN abs(n.alike_ns - t.alike_ns) > 500 AND abs(n.alike_ns - t.alike_ns) > 0.25 * t.alike_ns
+                THEN format('takes {:.2f} times as long as without a graph: other work', n.alike_ns / t.alike_ns)
+            WHEN n.alike <> t.alike AND t.distinct_signatures > 1 THEN 'the trace without graphs has another number of such launches'
+        END AS unmatched,
+        CASE WHEN n.alike = t.alike THEN t.signatures[n.ordinal] ELSE t.signatures[1] END AS told_id
+    FROM numbered AS n
+    LEFT JOIN (SELECT DISTINCT stage, launches_trace_id AS trace_id FROM query_table(stages) WHERE launches_trace_id <> kernels_trace_id) AS o
+        ON n.trace_id = o.trace_id AND n.stage = o.stage
+    LEFT JOIN told AS t ON n.trace_id = t.trace_id AND n.stage = t.stage AND n.shape = t.shape
+),
+
+waiting AS (
+    SELECT *, greatest(0, arrived_ns - greatest(before_ns, iteration_start_ns))::BIGINT AS gap_ns FROM named
+)
+
+SELECT
+    trace_id,
+    stage,
+    marked,
+    iteration_start_ns,
+    CASE WHEN elsewhere AND unmatched IS NULL THEN told_id ELSE signature_id END AS signature_id,
+    CASE WHEN elsewhere AND unmatched IS NULL THEN NULL ELSE found_id END AS found_id,
+    CASE WHEN elsewhere AND unmatched IS NULL THEN NULL ELSE found_by END AS found_by,
+    unmatched,
+    kind,
+    short_name,
+    category,
+    library,
+    device,
+    start_ns,
+    end_ns,
+    duration_ns,
+    wait_ns,
+    gap_ns,
+    coalesce(gap_ns - min(gap_ns) OVER (PARTITION BY trace_id, stage, shape, ordinal) > 10000, false) AS held_up,
+    greatest(0, end_ns - greatest(start_ns, before_ns))::BIGINT AS busy_ns,
+    coalesce(queued_ns < before_ns, false) AS queued,
+    coalesce(arrived_ns < before_ns, false) AS beside
+FROM waiting;

@@ -1,0 +1,66 @@
+-- Repeats of a program, from the steps that the profiler wrote, else from the period in the sequence of kernels; one row per iteration and device.
+--
+-- Repeats of a program, one row per iteration and device, and one for what stands outside of them; how they are found: see _iteration_launches.
+-- `covered_pct` is the share of the kernels of the device that are in iterations.
+--
+-- Columns:
+--   trace: as in kernels
+--   device INTEGER: Device number.
+--   iteration INTEGER: Number of the iteration; NULL outside of them.
+--   label VARCHAR: Name of the step, or where the row stands outside of iterations: before (warm-up, tuning, a prefill), after, or between two steps
+--     of the profiler.
+--   method VARCHAR: How it was found.
+--   steady BOOLEAN: Whether the iteration is like the others: its kernels take no more than 1.5 times the median; NULL where nobody can tell whether
+--     these are iterations or the layers of one step.
+--   covered_pct DOUBLE [%]: Share of the launches of the device that are in iterations.
+--   launches BIGINT: Number of kernel launches.
+--   start_ns: as in kernels
+--   end_ns BIGINT [ns]: End, relative to base_ns of the trace.
+--   span_ns BIGINT [ns]: Time from first start to last end.
+--   total_ns BIGINT [ns]: Summed duration.
+--   first_launch_index BIGINT: Least launch_index.
+--   last_launch_index BIGINT: Greatest launch_index.
+CREATE OR REPLACE MACRO iterations(source := 'kernels') AS TABLE
+WITH summed AS (
+    SELECT
+        trace,
+        device,
+        iteration,
+        label,
+        method,
+        any_value(steady) AS steady,
+        count(*) FILTER (is_kernel) AS launches,
+        min(start_ns) AS start_ns,
+        max(end_ns) AS end_ns,
+        try_cast(coalesce(sum(duration_ns) FILTER (is_kernel), 0) AS BIGINT) AS total_ns,
+        min(launch_index) AS first_launch_index,
+        max(launch_index) AS last_launch_index
+    FROM _iteration_launches(source)
+    GROUP BY trace, device, iteration, label, method
+),
+
+kernels_of AS (
+    SELECT trace, device, count(*) AS n
+    FROM query_table(source)
+    WHERE timing = 'timeline' AND kind = 'kernel' AND start_ns IS NOT NULL
+    GROUP BY trace, device
+)
+
+SELECT
+    s.trace,
+    s.device,
+    s.iteration,
+    s.label,
+    s.method,
+    s.steady,
+    100 * sum(s.launches) FILTER (s.iteration IS NOT NULL) OVER (PARTITION BY s.trace, s.device) / k.n AS covered_pct,
+    s.launches,
+    s.start_ns,
+    s.end_ns,
+    s.end_ns - s.start_ns AS span_ns,
+    s.total_ns,
+    s.first_launch_index,
+    s.last_launch_index
+FROM summed AS s
+LEFT JOIN kernels_of AS k ON s.trace = k.trace AND s.device IS NOT DISTINCT FROM k.device
+ORDER BY s.trace, s.device, s.start_ns, s.iteration, s.label;

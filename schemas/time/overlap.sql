@@ -1,0 +1,35 @@
+-- How much of computation, communication and copies ran at the same time, per device.
+--
+-- How much of computation, communication and copies ran at the same time, per device: two kinds overlap by the sum of their lengths less the length
+-- of both together (_time_unions). Fills (memset) move bytes and compute nothing: they count as copies.
+--
+-- Columns:
+--   trace: as in kernels
+--   device INTEGER: Device number.
+--   busy_ns BIGINT [ns]: Time in which anything ran.
+--   computation_ns BIGINT [ns]: Time in which computation ran.
+--   communication_ns BIGINT [ns]: Time in which communication ran.
+--   copy_ns BIGINT [ns]: Time in which copies or fills (memset) ran; in gpu_time, fills are computation.
+--   computation_communication_ns BIGINT [ns]: Time in which computation and communication ran.
+--   computation_copy_ns BIGINT [ns]: Time in which computation and copies ran.
+--   communication_copy_ns BIGINT [ns]: Time in which communication and copies ran.
+--   exposed_communication_ns BIGINT [ns]: Time in which communication ran and no computation.
+--   exposed_copy_ns BIGINT [ns]: Time in which only copies ran.
+--   hidden_communication_pct DOUBLE [%]: Share of communication behind which computation ran.
+CREATE OR REPLACE MACRO overlap(source := 'kernels') AS TABLE
+SELECT
+    trace,
+    device,
+    busy_ns,
+    computation_ns,
+    communication_ns,
+    copy_ns,
+    computation_ns + communication_ns - computation_or_communication_ns AS computation_communication_ns,
+    computation_ns + copy_ns - computation_or_copy_ns AS computation_copy_ns,
+    communication_ns + copy_ns - communication_or_copy_ns AS communication_copy_ns,
+    computation_or_communication_ns - computation_ns AS exposed_communication_ns,
+    busy_ns - computation_or_communication_ns AS exposed_copy_ns,
+    100::DOUBLE * (computation_ns + communication_ns - computation_or_communication_ns) / nullif(communication_ns, 0)
+        AS hidden_communication_pct
+FROM _time_unions(source, fills := 'copies')
+ORDER BY trace, device;

@@ -1,2 +1,0 @@
-CREATE OR REPLACE VIEW top_kernels AS
-FROM _top_kernels('kernel_rollups');

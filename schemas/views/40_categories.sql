@@ -1,2 +1,0 @@
-CREATE OR REPLACE VIEW categories AS
-FROM _categories('kernel_rollups');

@@ -1,2 +1,0 @@
-CREATE OR REPLACE VIEW families AS
-FROM _families('kernel_rollups');

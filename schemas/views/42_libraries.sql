@@ -1,2 +1,0 @@
-CREATE OR REPLACE VIEW libraries AS
-FROM _libraries('kernel_rollups');

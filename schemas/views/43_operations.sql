@@ -1,2 +1,0 @@
-CREATE OR REPLACE VIEW operations AS
-FROM _operations('kernel_rollups');

@@ -1,2 +1,0 @@
-CREATE OR REPLACE VIEW operators AS
-FROM _operators('kernel_rollups');

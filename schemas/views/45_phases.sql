@@ -1,2 +1,0 @@
-CREATE OR REPLACE VIEW phases AS
-FROM _phases('kernel_rollups');

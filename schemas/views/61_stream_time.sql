@@ -1,2 +1,0 @@
-CREATE OR REPLACE VIEW stream_time AS
-SELECT * FROM stream_time('kernels');

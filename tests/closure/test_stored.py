@@ -1,0 +1,112 @@
+"""The tables of the balance follow measurements, traces and replays, and cost nothing where nothing was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kerneldb.warehouse import Warehouse, closure, transfer
+from tests.closure.conftest import GPU, LAUNCHES, Row, insert, measurement, replay, settle
+from tests.warehouse.conftest import Traces
+
+TABLES = ("closure", "closure_terms", "closure_kernels", "closure_jobs")
+STALE = "UPDATE closure SET model = 'stale'"
+
+
+def rows(warehouse: Warehouse, sql: str) -> list[Row]:
+    return list(warehouse.query(sql).to_pylist())
+
+
+def values(warehouse: Warehouse, sql: str) -> list[Any]:
+    return [value for row in rows(warehouse, sql) for value in row.values()]
+
+
+def test_only_what_a_trace_tells_of_is_balanced_anew(closed: Warehouse, tmp_path: Path) -> None:
+    closed.query(STALE, write=True)
+    make = Traces(tmp_path)
+    closed.commit(make("apart", LAUNCHES))
+    assert values(closed, "SELECT model FROM closure") == ["stale"]
+    closed.commit(make("third", LAUNCHES, stated_run="r"))
+    assert values(closed, "SELECT model FROM closure") == ["tiny"]
+
+
+def test_other_measured_runs_stay_as_they_are(closed: Warehouse, tmp_path: Path) -> None:
+    closed.commit(Traces(tmp_path)("apart", LAUNCHES))
+    insert(closed, "measurements", [measurement("wall_ns", 900.0, trace_id="t:apart", run="another")])
+    settle(closed)
+    closed.query(STALE, write=True)
+    closed.rename("apart", "away")
+    assert rows(closed, "SELECT trace, model FROM closure ORDER BY trace") == [
+        {"trace": "away", "model": "tiny"},
+        {"trace": "eager", "model": "stale"},
+    ]
+
+
+def test_a_new_name_is_everywhere(closed: Warehouse) -> None:
+    closed.rename("eager", "renamed")
+    for table in TABLES[:3]:
+        assert set(values(closed, f"SELECT trace FROM {table}")) == {"renamed"}
+    assert "trace renamed" in values(closed, "SELECT source FROM closure_terms WHERE term = 'overlap'")
+
+
+def test_what_is_removed_has_no_balance(closed: Warehouse) -> None:
+    closed.remove("eager")
+    assert [rows(closed, f"FROM {table}") for table in TABLES] == [[], [], [], []]
+
+
+def test_a_stated_run_parts_stages(closed: Warehouse) -> None:
+    graph = measurement("wall_ns", 520.0, mode="cuda_graph", trace_id="t:graph", run=None)
+    insert(closed, "measurements", [graph])
+    settle(closed)
+    sql = "SELECT kernels_trace FROM closure WHERE trace = 'graph'"
+    assert values(closed, sql) == ["eager"]
+    closed.set_run("graph", "another")
+    assert values(closed, sql) == ["graph"]
+
+
+def test_replays_are_in_the_balance_at_once(closed: Warehouse) -> None:
+    run = {"run_id": "run2", "started": "2026-11-22 10:00:00", "gpu": GPU, "device": "cuda"}
+    result = replay("s:gemm:1:aten::mm", 220.0, 4.0, run_id="run2")
+    given = ("run2", [result["item_id"]], {"replay_runs": [run], "replays": [result]})
+    closed.store_replay(*given, balance=False)
+    assert values(closed, "SELECT kernels_ns FROM closure") == [2 * 210 + 90]
+    closed.store_replay(*given)
+    assert values(closed, "SELECT kernels_ns FROM closure") == [2 * 220 + 90]
+
+
+def test_a_copy_has_the_same_balance(closed: Warehouse, tmp_path: Path) -> None:
+    other = Warehouse.create_or_open(tmp_path / "other.duckdb")
+    transfer.transfer(other, closed.place, ["t:eager", "t:graph"])
+    for table in TABLES:
+        assert rows(other, f"FROM {table}") == rows(closed, f"FROM {table}")
+    assert rows(other, "FROM closure")
+
+
+def test_a_database_of_another_version_is_balanced_anew(closed: Warehouse) -> None:
+    before = [rows(closed, f"FROM {table}") for table in TABLES]
+    closed.query("UPDATE schema_info SET value = 'of another version' WHERE key = 'objects_hash'", write=True)
+    closed.query("ALTER TABLE closure DROP COLUMN predicted_ns", write=True)
+    closed.query("DELETE FROM closure_terms", write=True)
+    Warehouse.open(closed.path)
+    assert [rows(closed, f"FROM {table}") for table in TABLES] == before
+
+
+def test_refresh_balances_what_was_changed_by_hand(closed: Warehouse) -> None:
+    closed.query("UPDATE measurements SET value = 900 WHERE quantity = 'busy_ns'", write=True)
+    assert values(closed, "SELECT status FROM closure") == ["host bound"]
+    closed.refresh()
+    assert values(closed, "SELECT status FROM closure") == ["GPU bound"]
+
+
+def test_without_measurements_nothing_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        pytest.fail("stages were listed")
+
+    monkeypatch.setattr(closure, "_stages", fail)
+    warehouse = Warehouse.create_or_open(tmp_path / "k.duckdb")
+    warehouse.commit(Traces(tmp_path)("one"))
+    warehouse.rename("one", "first")
+    warehouse.remove("first")
+    settle(warehouse)

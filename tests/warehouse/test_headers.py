@@ -1,0 +1,106 @@
+"""What the files of the schema say of their objects: read as it is written, and true."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kerneldb
+from kerneldb.schemas import headers, loader
+from kerneldb.schemas.headers import Argument, Column, Shared
+
+MACRO = """\
+-- Where the time went,
+-- by device.
+--
+-- A note.
+--
+-- Another
+-- one.
+--
+-- Arguments:
+--   longest_ns: [ns] Gaps over this are
+--     left out.
+-- Columns:
+--   trace, device: as in kernels
+--   busy_ns BIGINT [ns]: Time in which
+--     something ran: a union.
+--   bins MAP(SMALLINT, BIGINT): Bins.
+--   *: as in other, without a, b
+-- Example:
+--   FROM spent(longest_ns := 5)
+--   LIMIT 3;
+CREATE OR REPLACE MACRO spent(source := 'kernels', longest_ns := 2) AS TABLE
+SELECT 1; -- no header: x
+"""
+TABLE = """\
+-- One row per thing.
+CREATE TABLE things (
+    name VARCHAR NOT NULL,  -- What it is called, whether that
+    -- is known or not.
+    start_ns BIGINT,  -- [ns] Start.
+    -- Why the next one is a list.
+    parts VARCHAR[]  -- Its parts.
+);
+
+INSERT INTO things VALUES ('x', 1, NULL);
+"""
+
+
+def test_the_header_of_a_macro() -> None:
+    found = headers.read(MACRO, "time")
+    assert (found.name, found.kind, found.subject, found.is_internal) == ("spent", "macro", "time", False)
+    assert (found.meaning, found.notes) == ("Where the time went, by device.", ("A note.", "Another one."))
+    assert found.arguments == (
+        Argument("source", "'kernels'", None, ""),
+        Argument("longest_ns", "2", "ns", "Gaps over this are left out."),
+    )
+    assert found.columns == (
+        Shared(("trace", "device"), "kernels"),
+        Column("busy_ns", "BIGINT", "ns", "Time in which something ran: a union."),
+        Column("bins", "MAP(SMALLINT, BIGINT)", None, "Bins."),
+        Shared((), "other", ("a", "b")),
+    )
+    assert found.example == "FROM spent(longest_ns := 5)\nLIMIT 3;"
+
+
+def test_the_columns_of_a_table() -> None:
+    found = headers.read(TABLE, "core")
+    assert found.columns == (
+        Column("name", "VARCHAR", None, "What it is called, whether that is known or not."),
+        Column("start_ns", "BIGINT", "ns", "Start. Why the next one is a list."),
+        Column("parts", "VARCHAR[]", None, "Its parts."),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("SELECT 1;", "makes no table, view or macro"),
+        ("CREATE OR REPLACE VIEW v AS SELECT 1;", "v: a comment says what it is"),
+        (
+            "-- What.\n--\n-- Columns:\n--   start: when\nCREATE OR REPLACE VIEW v AS SELECT 1;",
+            "v: no column: 'start: when'",
+        ),
+    ],
+)
+def test_a_header_that_does_not_read(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        headers.read(text, "core")
+
+
+def test_shared_columns_are_those_of_the_other_object() -> None:
+    found = {column.name: column for column in headers.columns_of(loader.headers(), "kernels")}
+    theirs = {column.name: column for column in headers.columns_of(loader.headers(), "all_launches")}
+    assert theirs == found | {"is_primary": theirs["is_primary"]}
+    assert found["start_ns"] in headers.columns_of(loader.headers(), "launches")
+
+
+EXAMPLES = [header for header in loader.headers().values() if header.example is not None]
+
+
+@pytest.mark.parametrize("header", EXAMPLES, ids=lambda header: header.name)
+def test_example(migrated: Path, header: headers.Header) -> None:
+    """It runs on recordings of all profilers, and has an answer."""
+    assert kerneldb.open(migrated, create=False).sql(header.example).rows()
