@@ -30,7 +30,8 @@ FROM range($traces) AS r(i)
 
 DEVICES = """
 INSERT INTO devices BY NAME
-SELECT trace_id, 0 AS device, 'nvidia' AS vendor, 'NVIDIA H100 80GB HBM3' AS name, 'sm_90' AS arch FROM traces
+SELECT trace_id, 0 AS device, 'nvidia' AS vendor, 'NVIDIA H100 80GB HBM3' AS name, 'sm_90' AS arch, 'H100 SXM' AS gpu
+FROM traces
 """
 
 NAMES = """

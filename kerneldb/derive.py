@@ -14,6 +14,7 @@ import polars as pl
 
 from kerneldb import names as naming
 from kerneldb import work
+from kerneldb.gpus import find_device
 from kerneldb.ids import content_id
 
 if TYPE_CHECKING:
@@ -118,6 +119,21 @@ def names_version() -> int:
 def signatures_version() -> int:
     """The version that rows of `signatures` are derived with: a sum, so that it grows when either deriver's does."""
     return naming.DERIVER_VERSION + work.DERIVER_VERSION
+
+
+def derive_devices(devices: pl.DataFrame) -> pl.DataFrame:
+    """Fill `gpu` of rows of `devices`, of one trace: what their name, architecture and number of multiprocessors mean.
+
+    Processes number their devices on their own: of a number, what they agree on tells.
+    """
+    told = [column for column in ("name", "arch", "multiprocessors") if column in devices.columns]
+    agreed = devices.group_by("device").agg(
+        pl.when(pl.col(column).drop_nulls().n_unique() == 1).then(pl.col(column).drop_nulls().first())
+        for column in told
+    )
+    found = [find_device(**known) for known in agreed.select(told).iter_rows(named=True)]
+    names = pl.Series("gpu", [gpu.name if gpu else None for gpu in found], dtype=pl.String)
+    return devices.join(agreed.select("device", names), on="device", how="left")
 
 
 def derive_names(facts: pl.DataFrame) -> pl.DataFrame:

@@ -24,7 +24,11 @@ SUBJECTS: Final = (
 """The folders of tables, views and macros, a file each; in the order in which they are documented."""
 DERIVED: Final = ("closure", "closure_terms", "closure_kernels", "closure_jobs")
 """Tables that are made of others, and made anew with the views."""
-COMMIT_MACROS: Final = ("_iteration_launches", "collective_launches")
+COMMIT_MACROS: Final = (
+    "_launch_steps", "_step_launches", "_kernel_order", "_repeat_streaks", "_kernel_periods", "_period_launches",
+    "collective_launches", "_base_names", "_names_agree", "_printed_digits", "_first_matches",
+)  # fmt: skip
+"""Macros that adding a trace takes, each after those that it takes itself."""
 DOC_COLUMNS: Final = ("object", "kind", "column_name", "type", "unit", "meaning", "subject", "example")
 WORD: Final = re.compile(r"\w+")
 
@@ -157,21 +161,32 @@ def _reference() -> list[Traversable]:
     return sorted((file for file in files if file.name.endswith(".csv")), key=lambda file: file.name)
 
 
+def _arithmetic() -> list[Traversable]:
+    """The code that makes the derived tables. By its place: importing it takes longer than reading it."""
+    package = importlib.resources.files("kerneldb")
+    files = [file for file in package.joinpath("closure").iterdir() if file.name.endswith(".py")]
+    around = package.joinpath("warehouse", "closure.py"), _store("closure")
+    return [*sorted(files, key=lambda file: file.name), *around]
+
+
 def _rows(file: Traversable) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(file.read_text("utf-8"))))
 
 
 @functools.cache
 def objects_hash() -> str:
-    """Tells whether the views, macros, docs and reference tables of a file are those of this version."""
-    files = [*(file for subject in SUBJECTS for file in sql_files(subject)), *_reference()]
+    """Tells whether the views, macros, docs, reference and derived tables of a file are those of this version."""
+    files = [*(file for subject in SUBJECTS for file in sql_files(subject)), *_reference(), *_arithmetic()]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
+
+
+def _store(file: str) -> Traversable:
+    return importlib.resources.files("kerneldb.schemas").joinpath("store", f"{file}.sql")
 
 
 @functools.cache
 def _blocks(file: str) -> dict[str, str]:
-    path = importlib.resources.files("kerneldb.schemas").joinpath("store", f"{file}.sql")
-    parts = BLOCK.split(path.read_text(encoding="utf-8"))
+    parts = BLOCK.split(_store(file).read_text(encoding="utf-8"))
     return dict(zip(parts[1::2], (part.strip() for part in parts[2::2]), strict=True))
 
 

@@ -135,13 +135,12 @@ def kernels(con: Connection, selection: Selection, level: str) -> pa.Table:
 
     As there, rollups answer where there is no condition.
     """
-    from kerneldb.api.queries import rollups
+    from kerneldb.api.queries import rollups, sums
     from kerneldb.warehouse.statements import table_of
 
-    of_launches = bool(selection.where)
-    source = selection.relation(con) if of_launches else rollups(con, selection.traces)
+    source = sums(con, selection) if selection.where else rollups(con, selection.traces)
     con.register("keyed", _keyed(source, level))
-    return table_of(con, statement("tui_kernels_launches" if of_launches else "tui_kernels_rollups"))
+    return table_of(con, statement("tui_kernels"))
 
 
 def kernels_more(con: Connection, selection: Selection, level: str) -> pa.Table:

@@ -294,16 +294,20 @@ def _report(manifest: Manifest) -> tuple[ReportEntry, ...]:
 
 
 def derived(manifest: Manifest) -> Manifest:
-    """`manifest` with the derived columns of its distinct kernel names and signatures filled in."""
+    """`manifest` with the derived columns of its devices, distinct kernel names and signatures filled in."""
     import polars as pl
 
     from kerneldb import derive
 
-    if "kernel_names" not in manifest.parts:
-        return manifest
-    names = derive.derive_names(pl.read_parquet(manifest.parts["kernel_names"]).unique("name_id", maintain_order=True))
-    frames = {"kernel_names": names}
-    if "signatures" in manifest.parts:
+    frames = {}
+    if "devices" in manifest.parts:
+        frames["devices"] = derive.derive_devices(
+            pl.concat(map(pl.read_parquet, manifest.parts["devices"]), how="diagonal")
+        )
+    if "kernel_names" in manifest.parts:
+        told = pl.read_parquet(manifest.parts["kernel_names"]).unique("name_id", maintain_order=True)
+        names = frames["kernel_names"] = derive.derive_names(told)
+    if {"kernel_names", "signatures"} <= manifest.parts.keys():
         facts = pl.read_parquet(manifest.parts["signatures"]).unique("signature_id", maintain_order=True)
         frames["signatures"] = derive.derive_signatures(facts, names)
     parts, rows = dict(manifest.parts), dict(manifest.rows)

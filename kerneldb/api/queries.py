@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
+    from kerneldb.selection import Selection
     from kerneldb.warehouse import Warehouse
 
     Connection = duckdb.DuckDBPyConnection
@@ -152,11 +153,11 @@ def _top(con: Connection, by: str, where: str | None, names: Sequence[str]) -> p
 
     where = where if where and where.strip() else None
     of_launches = where is not None or by in ONLY_OF_LAUNCHES
-    source = Selection(where, tuple(names)).relation(con) if of_launches else rollups(con, names)
+    source = sums(con, Selection(where, tuple(names))) if of_launches else rollups(con, names)
     keyed = source.select(key_of(by).alias("key"), duckdb.StarExpression())
     con.register("keyed", keyed)
     wanted = dict.fromkeys(("key", *LEADING.get(by, ()), "timing", *FIGURES))
-    return table_of(con, statement("top_launches" if of_launches else "top_rollups")).select(list(wanted))
+    return table_of(con, statement("top")).select(list(wanted))
 
 
 def key_of(by: str) -> Expression:
@@ -170,6 +171,12 @@ def key_of(by: str) -> Expression:
     between, behind = duckdb.ConstantExpression(" ("), duckdb.ConstantExpression(")")
     labelled = duckdb.FunctionExpression("concat", column, between, found, behind)
     return duckdb.CaseExpression(found.isnull() | column.isnull(), column).otherwise(labelled)
+
+
+def sums(con: Connection, selection: Selection) -> Relation:
+    """The selected launches with the figures of `kernel_rollups`, each the sums of one launch."""
+    selection.bind(con)
+    return con.table_function("_as_rollups", ["selection"])
 
 
 def rollups(con: Connection, names: Sequence[str]) -> Relation:

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     Asked = tuple["Guess", "Sequence", list[int]]
 
 MOST: Final = 200_000
-PEAKS: Final = {
-    "fp64": "fp64_tflops", "fp32": "fp32_tflops", "tf32": "tf32_tflops", "fp16": "fp16_tflops", "bf16": "bf16_tflops",
-    "fp8": "fp8_tflops", "fp4": "fp4_tflops", "int8": "int8_tops",
-}  # fmt: skip
 STREAM: Final = ("process", "device", "stream")
 RECORDED: Final = "recorded"
 SAME: Final = (
@@ -71,7 +67,7 @@ def _calls(con: Connection, launches: Iterable[Row], inherited: Mapping[int, str
 
 
 def _device(row: Row) -> Device:
-    peaks = {dtype: row[column] for dtype, column in PEAKS.items() if row[column] is not None}
+    peaks = dict(row["peaks"] or {})
     known = {name: row[name] for name in ("name", "vendor", "arch", "multiprocessors", "bandwidth_gbs")}
     return Device(**known, peaks=peaks)
 

@@ -16,8 +16,8 @@ from kerneldb.cli.options import database_option, lock_timeout_option, open_data
 def refresh(*, everything: bool, quiet: bool, lock_timeout: float) -> None:
     """Decode kernel names and problem sizes anew, after an update of kerneldb.
 
-    Only derived columns change; nothing is read from the trace files again. Views and macros are brought up to date
-    too.
+    Only what is derived changes; nothing is read from the trace files again. Views and macros are brought up to date
+    too, and the tables of `kerneldb closure` are written anew.
     """
     counts = open_database(lock_timeout=lock_timeout).refresh(everything=everything)
     if not quiet:

@@ -17,7 +17,7 @@ from kerneldb.gpus.model import Gpu
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["GPUS", "Gpu", "arch_of", "find", "printed_names", "vendor_of"]
+__all__ = ["GPUS", "Gpu", "arch_of", "find", "find_device", "vendor_of"]
 
 GPUS: tuple[Gpu, ...] = (*nvidia.GPUS, *amd.GPUS)
 """All rows."""
@@ -77,16 +77,6 @@ def _product(name: str) -> str:
 _BY_PRODUCT = {_product(gpu.name): gpu for gpu in GPUS}
 
 
-def printed_names() -> dict[str, str]:
-    """Names of products as `find` compares them (vendor words, case and punctuation dropped), and the row they mean.
-
-    "gfx1151 40" stands for a device of 40 compute units without a name of its own.
-    """
-    own = {product: gpu.name for product, gpu in _BY_PRODUCT.items()}
-    by_target = {f"{arch} {units}": product for (arch, units), product in _ONLY_PRODUCT.items()}
-    return own | {alias: _BY_PRODUCT[product].name for alias, product in (_ALIASES | by_target).items()}
-
-
 @functools.lru_cache(maxsize=256)
 def find(name: str, major: int | None = None, minor: int | None = None) -> Gpu | None:
     """The GPU that a device name means, or None where it is unknown or could be several.
@@ -99,6 +89,21 @@ def find(name: str, major: int | None = None, minor: int | None = None) -> Gpu |
     if gpu is None or major is None:
         return gpu
     return gpu if _capability(gpu.arch) == (major, minor if minor is not None else _capability(gpu.arch)[1]) else None
+
+
+def find_device(name: str | None = None, arch: str | None = None, multiprocessors: int | None = None) -> Gpu | None:
+    """The GPU that a recorded device is, or None where it is unknown or could be several.
+
+    The name decides, and must agree with the architecture where that is given; where it says nothing ("AMD Radeon
+    Graphics", the architecture), architecture and number of multiprocessors do.
+    """
+    words = _product(name or "")
+    if words not in {"", arch}:
+        gpu = find(name or "")
+    else:
+        product = _ONLY_PRODUCT.get((arch or "", multiprocessors or 0))
+        gpu = _BY_PRODUCT[product] if product else None
+    return gpu if gpu is not None and arch in {None, gpu.arch} else None
 
 
 def _capability(arch: str) -> tuple[int, int]:

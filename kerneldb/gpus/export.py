@@ -1,4 +1,4 @@
-"""Writes the reference tables gpu_specs.csv and gpu_names.csv: `python -m kerneldb.gpus.export FOLDER`.
+"""Writes the reference tables gpu_specs.csv and peak_types.csv: `python -m kerneldb.gpus.export FOLDER`.
 
 A test holds the files in schemas/reference and this package together.
 """
@@ -10,7 +10,8 @@ import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kerneldb.gpus import GPUS, limits, printed_names
+from kerneldb.gpus import GPUS, limits
+from kerneldb.gpus.model import PEAKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from kerneldb.gpus.limits import AmdLimits, NvidiaLimits
 
 SPEC_COLUMNS: Final = ("name", "vendor", "arch", "fact", "value", "unit", "source")
-NAME_COLUMNS: Final = ("printed", "name")
+TYPE_COLUMNS: Final = ("dtype", "fact")
 UNITS: Final = {
     "multiprocessors": None,
     "memory_gib": "GiB",
@@ -90,15 +91,15 @@ def _amd(cu: AmdLimits) -> Iterator[tuple[str, int, str]]:
     yield "shared_unit", cu.shared_unit, "byte"
 
 
-def names() -> Iterator[Spec]:
-    """Rows of gpu_names."""
-    for printed, name in sorted(printed_names().items()):
-        yield {"printed": printed, "name": name}
+def types() -> Iterator[Spec]:
+    """Rows of peak_types."""
+    for dtype, fact in PEAKS.items():
+        yield {"dtype": dtype, "fact": fact}
 
 
 def write(folder: Path) -> None:
     """Write both files into `folder`."""
-    tables = {"gpu_specs": (SPEC_COLUMNS, specs()), "gpu_names": (NAME_COLUMNS, names())}
+    tables = {"gpu_specs": (SPEC_COLUMNS, specs()), "peak_types": (TYPE_COLUMNS, types())}
     for table, (columns, rows) in tables.items():
         with (folder / f"{table}.csv").open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, columns, lineterminator="\n")

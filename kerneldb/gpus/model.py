@@ -4,6 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Final
+
+PEAKS: Final = {
+    **{dtype: f"{dtype}_tflops" for dtype in ("fp64", "fp32", "tf32", "fp16", "bf16")},
+    **dict.fromkeys(("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_e4m3fnuz", "fp8_e5m2fnuz", "mxfp8"), "fp8_tflops"),
+    **dict.fromkeys(("fp4", "mxfp4"), "fp4_tflops"),
+    **dict.fromkeys(("int8", "uint8"), "int8_tops"),
+}
+"""Element type, as kernel names spell it in kerneldb → the figure of a Gpu that is its peak."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,16 +61,6 @@ class Gpu:
         return None if self.bandwidth_gbs is None else self.bandwidth_gbs * 1e9
 
     def peak_flops(self, dtype: str) -> float | None:
-        """Peak operations per second for 'fp64', 'fp32', 'tf32', 'fp16', 'bf16', 'fp8', 'fp4', 'int8', if known."""
-        peaks = {
-            "fp64": self.fp64_tflops,
-            "fp32": self.fp32_tflops,
-            "tf32": self.tf32_tflops,
-            "fp16": self.fp16_tflops,
-            "bf16": self.bf16_tflops,
-            "fp8": self.fp8_tflops,
-            "fp4": self.fp4_tflops,
-            "int8": self.int8_tops,
-        }
-        peak = peaks.get(dtype)
+        """Peak operations per second for an element type of PEAKS, if known."""
+        peak: float | None = getattr(self, PEAKS[dtype]) if dtype in PEAKS else None
         return None if peak is None else peak * 1e12

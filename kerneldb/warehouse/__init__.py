@@ -149,14 +149,25 @@ class Warehouse:
         """Run one statement and return all its rows.
 
         With `where`, a condition over the view `kernels`, the statement may read what meets it as `selection`.
+        With `write` it may change the database; then the tables `closure…` follow, in the same transaction.
         Raises QueryError, QueryTimeoutError after `timeout` seconds, SelectionError for a bad `where`.
         """
         from kerneldb.selection import Selection
 
-        with self.connection(read_only=not write) as con:
+        def ask(con: duckdb.DuckDBPyConnection) -> pa.Table:
             if where is not None:
                 Selection(where).bind(con)
             return execute.run(con, sql, params, timeout, None if where is None else "selection")
+
+        def change(con: duckdb.DuckDBPyConnection) -> pa.Table:
+            found = ask(con)
+            closure.refresh(con)
+            return found
+
+        if write and closure.is_concerned(sql):
+            return self.write(change)
+        with self.connection(read_only=not write) as con:
+            return ask(con)
 
     def answer(self, sql: str, params: Mapping[str, Any] | None = None) -> pa.Table:
         """The rows of a statement of `schemas`, which Ctrl-C ends. As `query`, for what is known to be right."""

@@ -7,7 +7,8 @@ so what has nothing to do with a measurement is passed by.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse.statements import execute_all, rows_of
@@ -22,6 +23,17 @@ if TYPE_CHECKING:
 
     Connection = duckdb.DuckDBPyConnection
     Row = Mapping[str, Any]
+
+SOURCES: Final = frozenset({
+    "devices", "kernel_names", "launches", "measurements", "ranges", "replay_calls", "replay_runs", "replays",
+    "rollups", "signatures", "traces",
+})  # fmt: skip
+"""The tables that the balance is made of."""
+
+
+def is_concerned(sql: str) -> bool:
+    """Whether a statement of a user names a table that the balance is made of, and so may change it."""
+    return not SOURCES.isdisjoint(re.findall(r"\w+", sql.lower()))
 
 
 def refresh(con: Connection, changed: Collection[str] | None = None) -> None:

@@ -87,6 +87,8 @@ def commit(con: Connection, manifest: Manifest, *, replace: bool, tags: Mapping[
         beside = runs.beside(con, [manifest.trace_id])
         execute_all(con, statement("remove", "rows"), trace_id)
     _insert(con, manifest)
+    if _launches(manifest) == "launches_in_order":
+        _mark_iterations(con, manifest.trace_id)
     con.execute(statement("commit", "roll_up"), trace_id)
     bin_up(con, manifest.trace_id)
     kept = {"name": name, "run": run, "label": label, "default_phase": default_phase}
@@ -124,12 +126,22 @@ def _insert(con: Connection, manifest: Manifest) -> None:
 
 
 def _launches(manifest: Manifest) -> str:
-    """How launches are inserted. Finding iterations takes several times as long and much memory in long traces."""
+    """How launches are inserted. Sorting them and finding iterations takes long and much memory in long traces."""
     import polars as pl
 
+    if not manifest.parts.get("launches"):
+        return "launches"
     if "start_ns" not in pl.read_parquet_schema(manifest.parts["launches"][0]):
         return "launches_untimed"
-    return "launches_in_iterations" if manifest.rows["launches"] <= MOST_IN_ITERATIONS else "launches"
+    return "launches_in_order" if manifest.rows["launches"] <= MOST_IN_ITERATIONS else "launches"
+
+
+def _mark_iterations(con: Connection, trace_id: str) -> None:
+    """Tell the launches which iteration they are in. Most of it is planning, so only what may find any is asked."""
+    of_trace = {"trace_id": trace_id}
+    for question, mark in (("has_steps", "mark_steps"), ("may_repeat", "mark_repeats")):
+        if con.execute(statement("commit", question), of_trace).fetchone() == (True,):
+            con.execute(statement("commit", mark), of_trace)
 
 
 def _free_name(con: Connection, manifest: Manifest) -> str:

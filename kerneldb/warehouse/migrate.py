@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.errors import WarehouseVersionError
+from kerneldb.gpus import find_device
 from kerneldb.schemas import loader
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import closure, commit, runs
@@ -142,9 +143,22 @@ def _renew_objects(con: Connection, comments: str, *, anew: bool) -> None:
     for table, columns in loader.reference().items():
         con.execute(statement("reference", f"clear_{table}"))
         con.execute(statement("reference", f"fill_{table}"), columns)
+    _name_gpus(con)
     con.execute(statement("version", "clear_docs"))
     columns = {name: [getattr(doc, name) for doc in docs] for name in loader.DOC_COLUMNS}
     con.execute(statement("version", "insert_docs"), columns)
     con.execute("\n".join(comment for (comment,) in con.execute(statement("version", comments)).fetchall()))
     con.execute(statement("version", "forget_hash"))
     con.execute(statement("version", "store_hash"), {"hash": loader.objects_hash()})
+
+
+def _name_gpus(con: Connection) -> None:
+    """Say anew which GPU the stored devices are: this version may know more of them."""
+    renamed = []
+    for trace_id, device, name, arch, units, was in con.execute(statement("reference", "devices")).fetchall():
+        gpu = find_device(name, arch, units)
+        if (gpu.name if gpu else None) != was:
+            renamed.append((trace_id, device, gpu.name if gpu else None))
+    if renamed:
+        columns = zip(("trace_id", "device", "gpu"), map(list, zip(*renamed, strict=True)), strict=True)
+        con.execute(statement("reference", "set_gpus"), dict(columns))

@@ -1,32 +1,28 @@
--- Waiting apart from transfer, one row per launch of a collective, over the ranks of one job or run.
+-- How much of each launch of a collective is transfer, and how much is waiting for other ranks.
 --
--- Waiting apart from transfer, one row per launch of a collective, over the ranks of one job (a trace of no job is alone). The n-th collective of a
--- group on one rank is the n-th on the others (or has the same sequence number). All ranks are there when the last has come, so the shortest launch
--- of an instance is the transfer, and what a launch has beyond it the wait for others; the rank with the shortest launch came last, of several the
--- lowest. Both are NULL where not all traced ranks show the instance, and where one rank only is traced; without sequence numbers also where ranks
--- show unequal numbers of them: then profiles began at different steps, and nobody knows which is which. Sends and receives are left out: they are no
+-- Over the ranks of one job (a trace of no job is alone). The n-th collective of a group on one rank is the n-th on the others (or has the same
+-- sequence number). All ranks are there when the last has come, so the shortest launch of an instance is the transfer, and what a launch has beyond
+-- it the wait for others; the rank with the shortest launch came last, of several the lowest.
+--
+-- Both are NULL where not all traced ranks show the instance, and where one rank only is traced; without sequence numbers also where ranks show
+-- unequal numbers of them: then profiles began at different steps, and nobody knows which is which. Sends and receives are left out: they are no
 -- exchange of the whole group.
 --
 -- Columns:
---   job VARCHAR: Job (else the run) that the ranks belong to (the trace where it has none).
---   trace_id VARCHAR: Trace.
---   trace: as in kernels
---   rank INTEGER: Rank of the process.
---   launch_index BIGINT: Number of the launch within the trace.
---   signature_id VARCHAR: Signature of the launch.
---   operation VARCHAR: Operation, without underscores.
---   dtype VARCHAR: Type of the elements.
---   bytes BIGINT [bytes]: Larger of what a rank gives and gets.
---   group_ranks VARCHAR: Ranks of the group.
---   group_size INTEGER: Number of ranks of the group.
---   collective_seq BIGINT: Sequence number within the group.
+--   job VARCHAR: Job that the ranks belong to; the trace where it has none.
+--   trace_id, trace, rank, launch_index, signature_id: as in kernels
+--   operation, dtype, bytes: as in collective_launches
+--   group_ranks VARCHAR: Ranks of the group, as JSON list; its name where they are not known.
+--   group_size, collective_seq: as in kernels
 --   ordinal BIGINT: Which of its operation, group and sequence number it is on its rank, from 1 on.
 --   traced_ranks BIGINT: Ranks of the group whose traces are here.
 --   start_ns, duration_ns: as in kernels
 --   transfer_ns BIGINT [ns]: Shortest launch of the instance; NULL where not all traced ranks show it.
 --   wait_ns BIGINT [ns]: What this launch has beyond that.
---   came_last BOOLEAN: Whether its is the shortest launch.
+--   came_last BOOLEAN: Whether it is the shortest launch.
 --   transfer_bus_gbs DOUBLE [GB/s]: Bus bandwidth of the transfer.
+-- Example:
+--   SELECT job, rank, operation, bytes, ordinal, transfer_ns, wait_ns, came_last FROM collective_instances() LIMIT 10;
 CREATE OR REPLACE MACRO collective_instances(source := 'kernels') AS TABLE
 WITH numbered AS (
     SELECT

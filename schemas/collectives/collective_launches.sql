@@ -1,32 +1,21 @@
--- Collective operations with size, algorithm and bandwidth, one row per launch; sizes and bus bandwidth as in nccl-tests.
+-- What each launch of a collective operation moved, and how fast.
 --
--- Collective operations with their sizes, one row per launch. Sizes and bus bandwidth as in nccl-tests (doc/PERFORMANCE.md; src/gather.cu and
--- src/scatter.cu): `bytes` is the larger of what a rank gives and gets, and the factor makes the bandwidth comparable to that of the links. Algorithm
--- and protocol stand in the names of the kernels of NCCL and RCCL where they are fixed when the code is compiled.
+-- Sizes and bus bandwidth as in nccl-tests (doc/PERFORMANCE.md; src/gather.cu and src/scatter.cu): a factor makes the bandwidth comparable to that of
+-- the links. Algorithm and protocol stand in the names of the kernels of NCCL and RCCL where they are fixed when the code is compiled.
 --
 -- Columns:
---   trace_id VARCHAR: Trace.
---   launch_index BIGINT: Number of the launch within the trace.
---   signature_id VARCHAR: Signature of the launch.
---   trace: as in kernels
---   run VARCHAR: Run that the ranks belong to (the trace where it has none).
---   rank INTEGER: Rank of the process.
---   device INTEGER: Device number.
---   stream, start_ns: as in kernels
---   end_ns BIGINT [ns]: End, relative to base_ns of the trace.
---   duration_ns: as in kernels
---   name VARCHAR: Name of the kernel.
---   group_name: as in kernels
---   group_ranks VARCHAR: Ranks of the group.
---   group_size INTEGER: Number of ranks of the group.
+--   trace_id, launch_index, signature_id, trace, run, rank, device, stream, start_ns, end_ns, duration_ns, name, group_name, group_ranks, group_size:
+--     as in kernels
 --   dtype VARCHAR: Type of the elements.
---   collective_seq BIGINT: Sequence number within the group.
---   operation VARCHAR: Operation, without underscores.
+--   collective_seq: as in kernels
+--   operation VARCHAR: Operation, without underscores: allreduce, allgather, reducescatter, ….
 --   bytes BIGINT [bytes]: Larger of what a rank gives and gets.
 --   algorithm VARCHAR: Algorithm in the name of the kernel.
 --   protocol VARCHAR: Protocol in the name of the kernel.
 --   algorithm_gbs DOUBLE [GB/s]: bytes over duration.
 --   bus_gbs DOUBLE [GB/s]: Bus bandwidth.
+-- Example:
+--   SELECT trace, rank, operation, dtype, bytes, duration_ns, bus_gbs FROM collective_launches() LIMIT 10;
 CREATE OR REPLACE MACRO collective_launches(source := 'kernels') AS TABLE
 WITH sized AS (
     SELECT

@@ -1,28 +1,27 @@
--- Recorded collectives against replayed ones, per job, kind, type, size and group: transfer, waiting and bus bandwidth.
+-- How recorded collectives compare with replayed ones, by job, operation, type, size and group.
 --
--- Recorded collectives against replayed ones, per job, kind, type, size and group: means over the instances that all traced ranks show. A replay
--- lasts as long as its shortest rank, so it is held to the recorded transfer, not to launches that waited. Bus bandwidth as in nccl-tests, of the
--- mean times.
+-- Means over the instances that all traced ranks show. A replay lasts as long as its shortest rank, so it is held to the recorded transfer, not to
+-- launches that waited. Bus bandwidth as in nccl-tests, of the mean times.
 --
 -- Columns:
---   job VARCHAR: Job (else the run) that the ranks belong to (the trace where it has none).
+--   job: as in collective_instances
 --   gpu VARCHAR: GPU of the trace; replays on the same kind count.
---   operation VARCHAR: Operation, without underscores.
---   dtype VARCHAR: Type of the elements.
---   bytes BIGINT [bytes]: Larger of what a rank gives and gets.
---   group_size INTEGER: Number of ranks of the group.
---   n BIGINT: Launches, of all ranks.
---   matched BIGINT: Those whose instance all traced ranks show; transfer and waiting are theirs.
+--   operation, dtype, bytes: as in collective_launches
+--   group_size: as in kernels
+--   n BIGINT: Number of launches, of all ranks.
+--   matched: as in collective_waits
 --   total_ns BIGINT [ns]: Recorded time of all launches.
---   transfer_ns BIGINT [ns]: The part of it that is transfer: the shortest launch of an instance, for each of its launches.
---   wait_ns BIGINT [ns]: The part of it that is waiting for other ranks.
+--   transfer_ns BIGINT [ns]: Part of the time of the matched launches that is transfer: the shortest launch of an instance, for each of its launches.
+--   wait_ns BIGINT [ns]: Part of it that is waiting for other ranks.
 --   mean_transfer_ns DOUBLE [ns]: Mean recorded transfer.
 --   transfer_bus_gbs DOUBLE [GB/s]: Bus bandwidth of it.
 --   replay_grade VARCHAR: L0 or L1, where a replay counts; the lower one.
 --   mean_replayed_ns DOUBLE [ns]: Mean replayed time, which is that of the shortest rank.
 --   replayed_bus_gbs DOUBLE [GB/s]: Bus bandwidth of it.
 --   error_pct DOUBLE [%]: Replayed against recorded transfer of the same collectives.
---   reason VARCHAR: Why no replay counts.
+--   reason: as in closure_kernels
+-- Example:
+--   SELECT job, operation, bytes, n, mean_transfer_ns, mean_replayed_ns, error_pct, reason FROM collective_replays();
 CREATE OR REPLACE MACRO collective_replays(source := 'kernels') AS TABLE
 WITH named AS (
     SELECT trace_id, arg_min(name, (device, name)) AS gpu FROM devices GROUP BY trace_id

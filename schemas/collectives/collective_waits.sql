@@ -1,22 +1,20 @@
--- Waiting apart from transfer, over the ranks of one job or run.
+-- How long each rank of a job waited for the others in collectives, and how often it came last itself.
 --
--- Waiting apart from transfer, over the ranks of one job: sums of collective_instances per rank, operation and group. Instances that not all traced
--- ranks show are left out of `transfer_ns` and `wait_ns`, and counted.
+-- Sums of `collective_instances`. Instances that not all traced ranks show are left out of `transfer_ns` and `wait_ns`, and counted.
 --
 -- Columns:
---   run VARCHAR: Job (else the run) that the ranks belong to (the trace where it has none).
---   trace: as in kernels
---   rank INTEGER: Rank of the process.
---   operation VARCHAR: Operation, without underscores.
---   group_ranks VARCHAR: Ranks of the group.
---   traced_ranks BIGINT: Ranks of the group whose traces are here.
+--   run VARCHAR: Job that the ranks belong to; the trace where it has none.
+--   trace, rank: as in kernels
+--   operation, group_ranks, traced_ranks: as in collective_instances
 --   n: as in kernel_rollups
---   matched BIGINT: Launches whose instance is seen on all of them.
---   total_ns BIGINT [ns]: Summed duration.
+--   matched BIGINT: Launches whose instance all traced ranks show.
+--   total_ns: as in kernel_rollups
 --   transfer_ns BIGINT [ns]: Summed duration of the shortest launch of each matched instance.
 --   wait_ns BIGINT [ns]: What the matched launches of this rank have beyond that.
 --   longest_wait_ns BIGINT [ns]: Longest such wait.
 --   came_last BIGINT: How often this rank came last.
+-- Example:
+--   SELECT run, rank, operation, n, matched, transfer_ns, wait_ns, came_last FROM collective_waits();
 CREATE OR REPLACE MACRO collective_waits(source := 'kernels') AS TABLE
 SELECT
     job AS run,

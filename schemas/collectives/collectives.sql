@@ -1,26 +1,19 @@
--- Collective operations by kind, size and group.
+-- How often, how long and how fast collective operations ran, by operation, size and group.
 --
--- Collective operations by kind, size and group: how often, how long, and the bandwidth of the median launch. A launch lasts until the slowest rank
--- has come, so the shortest one is the nearest to the transfer alone; see collective_waits.
+-- A launch lasts until the slowest rank has come, so the shortest one is the nearest to the transfer alone; see `collective_waits`.
 --
 -- Columns:
---   trace: as in kernels
---   rank INTEGER: Rank of the process.
---   operation VARCHAR: Operation, without underscores.
---   algorithm VARCHAR: Algorithm in the name of the kernel.
---   protocol VARCHAR: Protocol in the name of the kernel.
---   dtype VARCHAR: Type of the elements.
---   bytes BIGINT [bytes]: Larger of what a rank gives and gets.
---   group_name: as in kernels
---   group_size INTEGER: Number of ranks of the group.
---   n: as in kernel_rollups
---   total_ns BIGINT [ns]: Summed duration.
---   min_ns BIGINT [ns]: Shortest.
---   median_ns DOUBLE [ns]: Median.
---   max_ns BIGINT [ns]: Longest.
+--   trace, rank: as in kernels
+--   operation, algorithm, protocol, dtype, bytes: as in collective_launches
+--   group_name, group_size: as in kernels
+--   n, total_ns, min_ns: as in kernel_rollups
+--   median_ns: as in rollups
+--   max_ns: as in kernel_rollups
 --   median_algorithm_gbs DOUBLE [GB/s]: Median of bytes over duration.
 --   median_bus_gbs DOUBLE [GB/s]: Median of the bus bandwidth.
 --   max_bus_gbs DOUBLE [GB/s]: Greatest bus bandwidth.
+-- Example:
+--   SELECT trace, rank, operation, bytes, group_size, n, total_ns, median_bus_gbs FROM collectives();
 CREATE OR REPLACE MACRO collectives(source := 'kernels') AS TABLE
 SELECT
     trace,

@@ -1,4 +1,4 @@
--- FROM _profiled_matches('before', 'after'): which kernels of two sets of counters are the same: by signature, else by match_name. A side is what
+-- Which kernels of two sets of counters are the same (`_matched`, without operators), a row per kernel and trace of its side. A side is what
 -- `_traces_named` finds (tools write a file per kernel or per section). Launches that another print holds, too, are those of the better one, with the
 -- metrics of both.
 CREATE OR REPLACE MACRO _profiled_matches(before_name, after_name) AS TABLE
@@ -21,38 +21,14 @@ profiled AS (
     WHERE l.timing = 'profiled'
 ),
 
-named AS (
-    SELECT
-        c.side,
-        c.signature_id,
-        k.short_name,
-        coalesce(k.match_name, k.name) AS match_name,
-        count(*) OVER (PARTITION BY c.signature_id) = 2 AS is_same
-    FROM profiled AS c
+_named AS (
+    SELECT p.side, p.signature_id, k.short_name, coalesce(k.match_name, k.name) AS match_name, NULL::VARCHAR AS op, k.kind
+    FROM profiled AS p
     LEFT JOIN signatures AS s USING (signature_id)
     LEFT JOIN kernel_names AS k USING (name_id)
-),
-
-matched AS (
-    SELECT
-        *,
-        CASE
-            WHEN is_same THEN 'signature'
-            WHEN min(side) OVER same_name <> max(side) OVER same_name THEN 'name'
-            ELSE 'only ' || side
-        END AS matched_by
-    FROM named
-    WINDOW same_name AS (PARTITION BY is_same, match_name)
 )
 
-SELECT
-    m.matched_by || ':' || CASE WHEN m.matched_by = 'name' THEN m.match_name ELSE m.signature_id END AS row_key,
-    m.matched_by,
-    m.short_name AS kernel,
-    m.side,
-    m.signature_id,
-    t.name AS trace,
-    s.trace_id
-FROM matched AS m
+SELECT m.row_key, m.matched_by, m.short_name AS kernel, m.side, m.signature_id, t.name AS trace, s.trace_id
+FROM _matched('_named') AS m
 INNER JOIN sides AS s ON m.side = s.side
 INNER JOIN traces AS t ON s.trace_id = t.trace_id;

@@ -1,13 +1,21 @@
--- What changed between two traces or sets of traces (name, run, label, or a pattern of one), a row per matched kernel; threshold (0.03) is the share that a mean may change by
--- without being told as changed.
+-- What changed between two traces or sets of traces, a row per matched kernel, the largest change of time first.
 --
--- FROM diff('before', 'after'): what changed between two traces, or runs. See _diff_between.
+-- Every signature of either side is in exactly one row, so the totals add up to those of the traces. Signatures match by id; what is left by the name
+-- without what vendors and builds add (match_name), then by operator. Of launches that several traces of a run hold, those in `kernels` are compared;
+-- a side that names no such trace is compared by what it has.
 --
+-- A row changed where its own shift, beyond the one that all kernels have in common (clocks, temperature), is over `threshold` and stays under 5 % in
+-- two tests: of its launches, and of the two recordings, whose means differ by more than their launches tell (spread_pct).
+--
+-- Arguments:
+--   before_trace: name, run, label, or a pattern of one (`*` any text): all traces that it finds are one side.
+--   after_trace: the same for the other side.
+--   source: what to compare: a relation with the columns of `kernels` or `all_launches`.
+--   threshold: share that a mean may change by without being told as changed; 0.03 is 3 %.
 -- Columns:
---   kernel VARCHAR: Short name of the kernel.
---   category VARCHAR: Category of the kernel.
---   op VARCHAR: Operator.
---   matched_by VARCHAR: signature, name, op, or the only trace that has it.
+--   kernel: as in roofline
+--   category, op: as in kernels
+--   matched_by VARCHAR: signature, name, op, or the only side that has it.
 --   n_before BIGINT: Launches before.
 --   n_after BIGINT: Launches after.
 --   total_before_ns BIGINT [ns]: Summed duration before.
@@ -21,7 +29,7 @@
 --   own_delta_pct DOUBLE [%]: Change of the mean beyond the common shift.
 --   spread_pct DOUBLE [%]: What means of kernels of this length move from one recording to the next, read off all kernels; NULL with fewer than five.
 --   test VARCHAR: Test of the launches: Mann-Whitney, or Welch where only sums are known.
---   p_value DOUBLE: p-value of the less certain of two tests, of the launches and of the recordings (spread_pct), after Holm's correction.
+--   p_value DOUBLE: p-value of the less certain of the two tests, after Holm's correction for all rows compared.
 --   effect DOUBLE: Probability that a launch after lasts longer than one before, without the common shift (0.5: neither).
 --   verdict VARCHAR: slower, faster, unchanged, noise (over the threshold but within chance), too few (no test possible), no times, only before, only
 --     after.
@@ -29,5 +37,70 @@
 --   kernel_after VARCHAR: Short name after.
 --   signature_before VARCHAR: Signature before with the most time.
 --   signature_after VARCHAR: Signature after with the most time.
-CREATE OR REPLACE MACRO diff(before_trace, after_trace, threshold := 0.03) AS TABLE
-SELECT * FROM _diff_between('all_rollups', 'all_launches', before_trace, after_trace, threshold := threshold);
+-- Example:
+--   SELECT kernel, n_before, n_after, delta_ns, verdict FROM diff('first-rank0', 'second-*');
+CREATE OR REPLACE MACRO diff(before_trace, after_trace, source := 'all_launches', threshold := 0.03) AS TABLE
+WITH _sums AS (FROM _diff_sums(source)),
+
+_sides AS (FROM _diff_sides('_sums', before_trace, after_trace)),
+
+_members AS (FROM _diff_kernels('_sides')),
+
+_pairs AS (FROM _diff_pairs('_members', threshold)),
+
+_launches AS (
+    SELECT trace, signature_id, duration_ns, is_primary
+    FROM (FROM query_table(source) UNION ALL BY NAME SELECT NULL::BOOLEAN AS is_primary WHERE false)
+    WHERE timing = 'timeline' AND duration_ns IS NOT NULL
+),
+
+-- The launches of the rows that may have changed.
+_samples AS (
+    SELECT m.row_key, m.side, l.duration_ns / CASE WHEN m.side = 'after' THEN p.common_ratio ELSE 1 END AS value
+    FROM _launches AS l
+    INNER JOIN (SELECT side, trace, bool_and(is_stand_in) AS is_stand_in FROM _sides WHERE origin = 'launches' GROUP BY side, trace) AS t
+        ON l.trace = t.trace AND (coalesce(l.is_primary, true) OR t.is_stand_in)
+    INNER JOIN _members AS m ON l.signature_id = m.signature_id AND t.side = m.side
+    INNER JOIN _pairs AS p USING (row_key)
+    WHERE abs(p.own_change) > threshold
+),
+
+_ranks AS (FROM _mann_whitney('_samples')),
+
+_tested AS (FROM _diff_tests('_pairs', '_ranks', threshold))
+
+SELECT
+    coalesce(kernel_after, kernel_before) AS kernel,
+    category,
+    op,
+    matched_by,
+    n_before,
+    n_after,
+    total_before_ns,
+    total_after_ns,
+    total_after_ns - total_before_ns AS delta_ns,
+    100::DOUBLE * (total_after_ns - total_before_ns) / nullif(total_before_ns, 0) AS delta_pct,
+    mean_before_ns,
+    mean_after_ns,
+    100 * (ratio - 1) AS mean_delta_pct,
+    100 * (found_shift - 1) AS common_shift_pct,
+    100 * own_change AS own_delta_pct,
+    100 * spread AS spread_pct,
+    CASE WHEN p_value IS NOT NULL THEN test END AS test,
+    p_value,
+    effect,
+    CASE
+        WHEN matched_by LIKE 'only%' THEN matched_by
+        WHEN ratio IS NULL THEN 'no times'
+        WHEN abs(own_change) <= threshold THEN 'unchanged'
+        WHEN p_value IS NULL THEN 'too few'
+        WHEN p_value >= 0.05 THEN 'noise'
+        WHEN own_change > 0 THEN 'slower'
+        ELSE 'faster'
+    END AS verdict,
+    kernel_before,
+    kernel_after,
+    signature_before,
+    signature_after
+FROM _tested
+ORDER BY abs(total_after_ns - total_before_ns) DESC, row_key;

@@ -1,20 +1,24 @@
--- What a rule of bounds says of the kernels of two sets of counters, a row per kernel.
+-- What a rule of `bounds` says of the kernels of two sets of counters, a row per matched kernel, changed ones first.
 --
--- FROM diff_classes('before', 'after'): what a rule of `bounds` says of the kernels of two sets of counters (see _profiled_matches), one row per
--- kernel. Of several launches, the most frequent class stands, of equally frequent ones the first by name. `unknown`: the rule found its counters
--- missing.
+-- Kernels match by signature, else by name. Of several launches, the most frequent verdict stands, of equally frequent ones the first by name.
 --
+-- Arguments:
+--   before_name: name, run, label, or a pattern of one (`*` any text): the counters of all traces that it finds are one side.
+--   after_name: the same for the other side.
+--   rule_name: rule, as in `bound_rules`.
 -- Columns:
---   kernel VARCHAR: Short name of the kernel.
+--   kernel: as in diff
 --   matched_by VARCHAR: signature, name, or the only side that has it.
---   n_before BIGINT: Launches before.
---   n_after BIGINT: Launches after.
---   verdict_before VARCHAR: Class before; unknown where counters are missing.
---   verdict_after VARCHAR: Class after.
+--   n_before BIGINT: Profiled launches before.
+--   n_after BIGINT: Profiled launches after.
+--   verdict_before VARCHAR: Verdict before, as in bounds; unknown where the rule lacks a counter, NULL where only the other side has the kernel.
+--   verdict_after VARCHAR: The same after.
 --   change VARCHAR: same, changed, newly known, no longer known, only before or only after.
---   mean_before_ns DOUBLE [ns]: Mean duration before.
---   mean_after_ns DOUBLE [ns]: Mean duration after.
---   mean_delta_pct DOUBLE [%]: Change of the mean.
+--   mean_before_ns DOUBLE [ns]: Mean duration under the profiler before.
+--   mean_after_ns DOUBLE [ns]: Mean duration under the profiler after.
+--   mean_delta_pct: as in diff
+-- Example:
+--   SELECT kernel, verdict_before, verdict_after, change FROM diff_classes('base', 'said', rule_name := 'sm_dram');
 CREATE OR REPLACE MACRO diff_classes(before_name, after_name, rule_name := 'ncu') AS TABLE
 WITH judged AS (
     SELECT m.row_key, m.matched_by, m.kernel, m.side, coalesce(b.verdict, 'unknown') AS verdict, b.duration_ns

@@ -1,12 +1,14 @@
--- The mean of each counter over the launches of two sets, of all kernels and of each.
+-- The mean of each counter over the launches of two sets, of all kernels together and of each matched kernel.
 --
--- FROM diff_metrics('before', 'after'): the mean of each counter over the launches of two sets (see _profiled_matches), of all kernels (`kernel` is
--- NULL) and of each. Means are over launches that have the counter; `title` names those that reports show. Counters that a tool prints in several
--- sections count once a launch, with the digits of the most exact one.
+-- Kernels match by signature, else by name. Means are over launches that have the counter. Counters that a tool prints in several sections count once
+-- a launch, with the digits of the most exact one.
 --
+-- Arguments:
+--   before_name: name, run, label, or a pattern of one (`*` any text): the counters of all traces that it finds are one side.
+--   after_name: the same for the other side.
 -- Columns:
 --   kernel VARCHAR: Short name of the kernel; NULL: all kernels.
---   matched_by VARCHAR: signature, name, or the only side that has it.
+--   matched_by: as in diff_classes
 --   title VARCHAR: What reports call the counter; NULL for those that they do not show.
 --   metric VARCHAR: Name of the counter, as in metrics.
 --   unit VARCHAR: Its base unit.
@@ -16,6 +18,8 @@
 --   mean_after DOUBLE: Mean after.
 --   delta DOUBLE: Change of the mean.
 --   delta_pct DOUBLE [%]: The same in percent of the mean before.
+-- Example:
+--   SELECT kernel, title, mean_before, mean_after, unit FROM diff_metrics('base', 'said') WHERE title IS NOT NULL;
 CREATE OR REPLACE MACRO diff_metrics(before_name, after_name) AS TABLE
 WITH titles AS (
     SELECT * FROM (VALUES

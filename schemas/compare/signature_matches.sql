@@ -1,14 +1,16 @@
--- The same kernel elsewhere in the warehouse, each pair by its best method.
+-- Which other signatures are the same kernel elsewhere in the warehouse, each pair by its best method.
 --
--- The same kernel elsewhere: equal id in several traces, else equal launch_key, else equal match_name; the last two on one architecture, as far as
--- both are known. A pair carries its best method. Pairs known only from one and the same trace are left out: there they are different kernels.
+-- By name only on one architecture, as far as both are known. Pairs known only from one and the same trace are left out: there they are different
+-- kernels. This is not how `diff` matches, where each kernel of two sides is in exactly one row: here a signature has all others that may stand in
+-- for it, those of its name also where others have its id.
 --
 -- Columns:
---   signature_id VARCHAR: The signature.
+--   signature_id: as in launches
 --   other_id VARCHAR: A signature that is the same kernel in another trace.
---   method VARCHAR: signature (equal id, in several traces), launch_key (equal match_name, blocks and threads), match_name. The last two: on the same
---     architecture, as far as known.
+--   method VARCHAR: signature (equal id, in several traces), launch_key (equal match_name, blocks and threads), match_name.
 --   candidates BIGINT: Number of others that this method finds for the signature; 1 is unambiguous.
+-- Example:
+--   SELECT method, candidates, count(*) AS pairs FROM signature_matches GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW signature_matches AS
 WITH places AS (
     SELECT

@@ -1,4 +1,4 @@
--- Signatures with their kernel name, the work of their call, and their latest replay. What users noted of the work goes before what is derived.
+-- Signatures with the work of their call and their latest replay. What users noted of the work goes before what is derived.
 CREATE OR REPLACE VIEW _signature_calls AS
 SELECT
     s.* EXCLUDE (flops, moved_bytes, work_method, deriver_version),
@@ -10,9 +10,7 @@ SELECT
     noted.work_method AS noted_method,
     noted.role,
     latest.grade AS replay_grade,
-    latest.replay_ns, latest.energy_mj, latest.above_gap_mj, latest.energy_reason,
-    k.name, k.short_name, k.demangled, k.match_name, k.category, k.family, k.library, k.operation, k.dtype
+    latest.replay_ns, latest.energy_mj, latest.above_gap_mj, latest.energy_reason
 FROM signatures AS s
-LEFT JOIN kernel_names AS k USING (name_id)
 LEFT JOIN _signature_notes AS noted USING (signature_id)
 LEFT JOIN _latest_replays AS latest USING (signature_id);

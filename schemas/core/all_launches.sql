@@ -5,14 +5,12 @@
 --
 -- Columns:
 --   trace VARCHAR: Name of the trace.
---   run VARCHAR: Run of the program: traces of one run are added up once.
---   source, rank: as in traces
---   label VARCHAR: Label of the trace.
+--   run, source, rank, label: as in traces
 --   kind: as in signatures
 --   name, short_name, demangled, match_name, category, family, library, operation, dtype: as in kernel_names
 --   device: as in launches
---   device_name VARCHAR: Product name of the device.
---   arch VARCHAR: Architecture of the device: sm_90, gfx942.
+--   device_name: as in device_peaks
+--   gpu, arch: as in devices
 --   stream, start_ns, end_ns, duration_ns: as in launches
 --   grid_x, grid_y, grid_z, block_x, block_y, block_z, total_blocks, threads_per_block: as in signatures
 --   registers, agprs, sgprs, shared_bytes, static_shared_bytes, dynamic_shared_bytes, occupancy, occupancy_limiter, blocks_per_multiprocessor: as in
@@ -46,8 +44,7 @@
 --   above_gap_mj DOUBLE [mJ]: The same above the power of an idle but busy queue.
 --   energy_reason VARCHAR: Why the latest replay has no energy.
 --   is_primary BOOLEAN: Whether the launch is in `kernels`: no better trace of its run holds it, and it is timed as most of the run is.
---   iteration INTEGER: Iteration of the program; NULL outside of iterations and where none were found.
---   steady BOOLEAN: Whether the launch is in an iteration like the others (no warm-up, no tuning, no outlier); NULL where nobody can tell.
+--   iteration, steady: as in launches
 --   found_by VARCHAR: How a call that was not recorded was found: inherited or inferred; op, dims, sizes, flops and replay then come from it. NULL
 --     where the call is recorded or not known.
 --   found_id VARCHAR: Signature with that call, in signatures.
@@ -57,7 +54,7 @@ CREATE OR REPLACE VIEW all_launches AS
 SELECT
     t.trace, t.run, t.source, t.rank, t.label,
     l.kind, s.name, s.short_name, s.demangled, s.match_name, s.category, s.family, s.library, s.operation, s.dtype,
-    l.device, d.device_name, d.arch, l.stream, l.start_ns, l.end_ns, l.duration_ns,
+    l.device, d.device_name, d.gpu, d.arch, l.stream, l.start_ns, l.end_ns, l.duration_ns,
     s.grid_x, s.grid_y, s.grid_z, s.block_x, s.block_y, s.block_z, s.total_blocks, s.threads_per_block,
     l.registers, l.agprs, l.sgprs, l.shared_bytes, l.static_shared_bytes, l.dynamic_shared_bytes,
     l.occupancy, l.occupancy_limiter, l.blocks_per_multiprocessor, s.bytes, s.copy_kind,
@@ -77,15 +74,15 @@ SELECT
     coalesce(s.noted_method, f.work_method, s.work_method) AS work_method,
     coalesce(s.noted_flops, f.flops, s.flops) / nullif(l.duration_ns, 0) / 1e3 AS tflops,
     coalesce(s.noted_bytes, f.moved_bytes, s.moved_bytes) / nullif(l.duration_ns, 0) AS gbs,
-    100 * coalesce(s.noted_flops, f.flops, s.flops) / nullif(l.duration_ns, 0) / 1e3 / CASE
-        WHEN s.dtype = 'fp16' THEN d.fp16_tflops
-        WHEN s.dtype = 'bf16' THEN d.bf16_tflops
-        WHEN s.dtype = 'fp32' THEN d.fp32_tflops
-        WHEN s.dtype = 'tf32' THEN d.tf32_tflops
-        WHEN s.dtype = 'fp64' THEN d.fp64_tflops
-        WHEN s.dtype = 'int8' OR s.dtype = 'uint8' THEN d.int8_tops
-        WHEN s.dtype LIKE 'fp8%' OR s.dtype = 'mxfp8' THEN d.fp8_tflops
-        WHEN s.dtype = 'fp4' OR s.dtype = 'mxfp4' THEN d.fp4_tflops
+    100 * coalesce(s.noted_flops, f.flops, s.flops) / nullif(l.duration_ns, 0) / 1e3 / CASE s.peak_fact
+        WHEN 'bf16_tflops' THEN d.bf16_tflops
+        WHEN 'fp16_tflops' THEN d.fp16_tflops
+        WHEN 'fp32_tflops' THEN d.fp32_tflops
+        WHEN 'tf32_tflops' THEN d.tf32_tflops
+        WHEN 'fp64_tflops' THEN d.fp64_tflops
+        WHEN 'fp8_tflops' THEN d.fp8_tflops
+        WHEN 'fp4_tflops' THEN d.fp4_tflops
+        WHEN 'int8_tops' THEN d.int8_tops
     END AS pct_peak_flops,
     100 * coalesce(s.noted_bytes, f.moved_bytes, s.moved_bytes) / nullif(l.duration_ns, 0) / d.bandwidth_gbs AS pct_peak_bandwidth,
     coalesce(s.role, f.role) AS role,
@@ -118,6 +115,6 @@ LEFT JOIN (
         SELECT trace_id, map_from_entries(list((key, value) ORDER BY key)) AS tags FROM trace_tags GROUP BY trace_id
     ) AS noted USING (trace_id)
 ) AS t USING (trace_id)
-LEFT JOIN _signature_calls AS s USING (signature_id)
+LEFT JOIN _named_signatures AS s USING (signature_id)
 LEFT JOIN _signature_calls AS f ON l.found_id = f.signature_id
 LEFT JOIN device_peaks AS d ON l.trace_id = d.trace_id AND l.device = d.device;

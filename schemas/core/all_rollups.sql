@@ -5,8 +5,7 @@
 --
 -- Columns:
 --   trace: as in kernels
---   run VARCHAR: What groups the traces of one program run: ranks, counter passes, several exports.
---   source, rank, kind, name, short_name, category, family, library, operation, dtype, op: as in kernels
+--   run, source, rank, kind, name, short_name, category, family, library, operation, dtype, op: as in kernels
 --   device, stream: as in rollups
 --   phase VARCHAR: Phase of the launches, else the default phase of the trace.
 --   timing VARCHAR: timeline, profiled (under a counter profiler) or summed (sums that a tool printed). Times of one kind are never added to those of
@@ -14,12 +13,9 @@
 --   origin VARCHAR: launches (summed from them), or a sum that the tool itself printed: report_grid, report, report_phase.
 --   is_primary BOOLEAN: Whether the row is in `kernel_rollups`: no better trace or report of the run holds the same work.
 --   n, timed, total_ns, min_ns, max_ns, sum_squares_ns2: as in rollups
---   median_ns DOUBLE [ns]: Median duration, exact.
---   histogram: as in rollups
---   signature_id: as in kernels
---   name_id VARCHAR: Content id of the name as printed.
---   trace_id: as in kernels
---   found_by VARCHAR: How a call that was not recorded was found: inherited or inferred.
+--   median_ns, histogram: as in rollups
+--   signature_id, name_id, trace_id: as in kernels
+--   found_by: as in rollups
 -- Example:
 --   SELECT trace, origin, is_primary, sum(n) AS launches FROM all_rollups GROUP BY ALL;
 CREATE OR REPLACE VIEW all_rollups AS

@@ -15,5 +15,6 @@ CREATE TABLE devices (
     shared_bytes_per_block_optin BIGINT,  -- [bytes] Largest shared memory that a block may ask for.
     clock_mhz DOUBLE,  -- [MHz] Core clock as recorded.
     memory_clock_mhz DOUBLE,  -- [MHz] Memory clock as recorded.
-    properties VARCHAR  -- All recorded properties, as JSON.
+    properties VARCHAR,  -- All recorded properties, as JSON.
+    gpu VARCHAR  -- GPU that it is, as in gpu_specs; NULL where its name fits none for certain.
 );

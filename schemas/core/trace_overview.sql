@@ -2,17 +2,11 @@
 --
 -- Columns:
 --   trace: as in kernels
---   run: as in kernel_rollups
---   label, kind: as in traces
---   source: as in kernels
---   framework_version: as in traces
---   rank: as in kernels
---   world_size: as in traces
+--   run, label, kind, source, framework_version, rank, world_size: as in traces
 --   device_names VARCHAR: Product names of its devices.
---   launches: as in traces
---   is_primary BOOLEAN: FALSE where other traces of the run hold all that this one does.
+--   launches, is_primary: as in traces
 --   window_ns BIGINT [ns]: From the first to the last event.
---   tags MAP(VARCHAR, VARCHAR): Keys and values noted on the trace.
+--   tags: as in kernels
 --   default_phase, ingested_at: as in traces
 --   trace_id: as in kernels
 -- Example:

@@ -1,30 +1,24 @@
--- What each rule of bound_rules says limits a profiled launch, with its inputs.
+-- What each rule of `bound_rules` says limits a profiled launch, with its inputs.
 --
--- What each rule of `bound_rules` says limits a profiled launch, with its inputs. The thresholds are the table's, the logic stands here. NULL: the
--- rule lacks an input, and does not guess.
+-- The thresholds are the table's, the logic stands here. A rule that lacks an input does not guess.
 --
 -- Columns:
 --   trace: as in kernels
 --   launch_index: as in metrics
---   signature_id: as in kernels
---   short_name VARCHAR: Short form of the kernel name for tables.
---   rule VARCHAR: Name of the rule, in bound_rules.
---   version INTEGER: Version of the rule.
+--   signature_id, short_name: as in kernels
+--   rule, version: as in bound_rules
 --   verdict VARCHAR: compute, memory, balanced, latency or high (close to a peak); NULL where the rule lacks an input.
 --   detail VARCHAR: What the verdict is put down to: DRAM, L2, L1, compute, small grid.
---   compute_pct DOUBLE [%]: Compute (SM) throughput of its peak (sm__throughput).
---   memory_pct DOUBLE [%]: Memory throughput of its peak: the highest of L1, L2 and DRAM (gpu__compute_memory_throughput).
---   dram_pct DOUBLE [%]: DRAM throughput of its peak (gpu__dram_throughput, else dram__throughput).
---   l1_pct DOUBLE [%]: L1/TEX cache throughput of its peak.
---   l2_pct DOUBLE [%]: L2 cache throughput of its peak.
---   waves DOUBLE: Waves of blocks per multiprocessor.
+--   compute_pct, memory_pct, dram_pct, l1_pct, l2_pct, waves: as in launch_counters
 --   precision VARCHAR: Precision that the launch did most operations in.
 --   operation VARCHAR: Operation that it did most of.
 --   intensity DOUBLE [FLOP/byte]: Intensity of that operation against DRAM.
---   ridge DOUBLE [FLOP/byte]: Its ridge.
+--   ridge: as in ncu_roofline
 --   thresholds MAP(VARCHAR, DOUBLE): Parameters of the rule.
---   duration_ns DOUBLE [ns]: Duration under the profiler (gpu__time_duration.sum); with other clocks and caches than in a running program.
+--   duration_ns: as in launch_counters
 --   trace_id: as in kernels
+-- Example:
+--   SELECT short_name, verdict, detail, compute_pct, memory_pct FROM bounds WHERE rule = 'ncu' ORDER BY duration_ns DESC;
 CREATE OR REPLACE VIEW bounds AS
 WITH rules AS (
     SELECT rule, version, map_from_entries(list((parameter, value) ORDER BY parameter)) AS p
@@ -32,23 +26,13 @@ WITH rules AS (
     GROUP BY rule, version
 ),
 
--- The operation that a launch did most of, against DRAM; of equal ones that with the lower peak (dense, not sparse).
-points AS (
-    SELECT trace, trace_id, launch_index, precision, operation, intensity, ridge
-    FROM ncu_roofline
-    WHERE level = 'dram' AND intensity IS NOT NULL
-    QUALIFY row_number() OVER (
-        PARTITION BY trace, trace_id, launch_index
-        ORDER BY flops_per_second DESC, peak_flops_per_second NULLS LAST, operation
-    ) = 1
-),
-
 judged AS (
     SELECT
-        c.trace,
-        c.launch_index,
-        c.signature_id,
-        c.short_name,
+        c.*,
+        o.precision,
+        o.operation,
+        o.intensity,
+        o.ridge,
         r.rule,
         r.version,
         CASE r.rule
@@ -67,18 +51,18 @@ judged AS (
             WHEN 'report' THEN CASE
                 WHEN c.compute_pct < r.p['low'] AND c.memory_pct < r.p['low'] THEN 'balanced'
                 WHEN
-                    q.intensity >= r.p['ridge']
+                    o.intensity >= r.p['ridge']
                     AND (c.compute_pct >= r.p['ratio'] * c.memory_pct OR c.compute_pct - c.memory_pct >= r.p['margin'])
                     THEN 'compute'
                 WHEN
-                    coalesce(q.intensity, 0) < r.p['ridge']
+                    coalesce(o.intensity, 0) < r.p['ridge']
                     AND (c.memory_pct >= r.p['ratio'] * c.compute_pct OR c.memory_pct - c.compute_pct >= r.p['margin'])
                     THEN 'memory'
                 WHEN c.compute_pct + c.memory_pct IS NOT NULL THEN 'balanced'
             END
             WHEN 'roofline' THEN CASE
-                WHEN q.intensity < r.p['ridge_factor'] * q.ridge THEN 'memory'
-                WHEN q.intensity >= r.p['ridge_factor'] * q.ridge THEN 'compute'
+                WHEN o.intensity < r.p['ridge_factor'] * o.ridge THEN 'memory'
+                WHEN o.intensity >= r.p['ridge_factor'] * o.ridge THEN 'compute'
             END
             WHEN 'olcf' THEN CASE
                 WHEN greatest(c.compute_pct, c.memory_pct) <= r.p['high'] AND c.compute_pct + c.memory_pct IS NOT NULL THEN 'latency'
@@ -98,21 +82,9 @@ judged AS (
             END
         END AS verdict,
         c.waves < r.p['small_grid'] AS small_grid,
-        r.p AS thresholds,
-        c.duration_ns,
-        c.compute_pct,
-        c.memory_pct,
-        c.dram_pct,
-        c.l1_pct,
-        c.l2_pct,
-        c.waves,
-        q.precision,
-        q.operation,
-        q.intensity,
-        q.ridge,
-        c.trace_id
+        r.p AS thresholds
     FROM launch_counters AS c
-    LEFT JOIN points AS q ON c.trace = q.trace AND c.trace_id = q.trace_id AND c.launch_index = q.launch_index
+    LEFT JOIN _main_operations AS o ON c.trace = o.trace AND c.trace_id = o.trace_id AND c.launch_index = o.launch_index
     CROSS JOIN rules AS r
 )
 

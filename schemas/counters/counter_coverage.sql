@@ -1,19 +1,16 @@
--- Which of the kernels that ran have valid counters, by trace and signature.
+-- Which of the kernels that ran have valid counters, by trace and signature, largest time first.
 --
 -- A kernel is covered by counters of its own signature, else by those of signatures that match it (`signature_matches`).
 --
 -- Columns:
 --   trace: as in kernels
---   timing VARCHAR: timeline or summed (sums that a tool printed).
---   signature_id: as in kernels
---   short_name VARCHAR: Short form of the kernel name for tables.
---   category VARCHAR: Category of the kernel.
+--   timing: as in kernel_rollups
+--   signature_id, short_name, category: as in kernels
 --   n, total_ns: as in kernel_rollups
---   share_pct DOUBLE [%]: Share of the kernel time of the selection in the trace.
+--   share_pct: as in time_by
 --   covered BOOLEAN: Whether compute and memory throughput and DRAM bytes are known.
---   method VARCHAR: How the counters were found, as in signature_counters.
---   candidates BIGINT: Number of signatures that they were measured on.
---   profiled BIGINT: Profiled launches that they come from.
+--   method, candidates: as in signature_counters
+--   profiled BIGINT: Profiled launches that the counters come from.
 --   metrics BIGINT: Number of metrics with a value.
 --   has_throughput BOOLEAN: Whether compute and memory throughput are known.
 --   has_dram BOOLEAN: Whether DRAM bytes or throughput are known.

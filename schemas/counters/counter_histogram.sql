@@ -1,17 +1,17 @@
--- How a hardware counter is distributed over launches, by its canonical name in metrics.
+-- How a hardware counter is distributed over launches.
 --
--- FROM counter_histogram('selection', 'dram__throughput.avg.pct_of_peak_sustained_elapsed'): the same for a hardware counter, by its canonical name
--- in `metrics`. Of a counter that a launch has several times, the sum over instances goes before a single one, then the most exact value, then the
--- first pass.
+-- Of a counter that a launch has several times, the sum over instances goes before a single one, then the most exact value, then the first pass.
 --
+-- Arguments:
+--   counter: name of the counter, as in `metrics`.
+--   bins: number of bins; they are of equal width.
+--   logarithmic: whether they are of equal ratio instead.
 -- Columns:
---   trace: as in kernels
---   bin INTEGER: Number of the bin; NULL for launches without a value.
---   from_value DOUBLE: Lower bound.
---   to_value DOUBLE: Upper bound.
---   n: as in kernel_rollups
+--   trace, bin, from_value, to_value, n: as in metric_histogram
+-- Example:
+--   FROM counter_histogram('gpu__time_duration.sum', source := 'all_launches', bins := 8);
 CREATE OR REPLACE MACRO counter_histogram(counter, source := 'kernels', bins := 20, logarithmic := false) AS TABLE
-WITH valued AS (
+WITH _valued AS (
     SELECT k.trace, m.value
     FROM query_table(source) AS k
     LEFT JOIN (
@@ -25,4 +25,4 @@ WITH valued AS (
     ) AS m ON k.trace_id = m.trace_id AND k.launch_index = m.launch_index
 )
 
-SELECT * FROM _value_histogram('valued', bins := bins, logarithmic := logarithmic);
+SELECT * FROM _value_histogram('_valued', bins := bins, logarithmic := logarithmic);

@@ -1,14 +1,9 @@
--- One row per profiled launch with the counters that classification and overviews need. NULL where not collected.
---
--- The counters of one profiled launch that classification and overviews need, side by side. NULL: not collected.
+-- The counters of each profiled launch that classification and overviews need, side by side; NULL where not collected.
 --
 -- Columns:
 --   trace: as in kernels
 --   launch_index: as in metrics
---   signature_id: as in kernels
---   short_name VARCHAR: Short form of the kernel name for tables.
---   category VARCHAR: Category of the kernel.
---   library VARCHAR: Library of the kernel.
+--   signature_id, short_name, category, library: as in kernels
 --   duration_ns DOUBLE [ns]: Duration under the profiler (gpu__time_duration.sum); with other clocks and caches than in a running program.
 --   compute_pct DOUBLE [%]: Compute (SM) throughput of its peak (sm__throughput).
 --   memory_pct DOUBLE [%]: Memory throughput of its peak: the highest of L1, L2 and DRAM (gpu__compute_memory_throughput).
@@ -16,7 +11,7 @@
 --   l1_pct DOUBLE [%]: L1/TEX cache throughput of its peak.
 --   l2_pct DOUBLE [%]: L2 cache throughput of its peak.
 --   l1_hit_pct DOUBLE [%]: L1/TEX hit rate of sectors, as collected: over 100 where hits and lookups were counted in different runs of the kernel.
---   l2_hit_pct DOUBLE [%]: L2 hit rate of sectors, as collected: over 100 where hits and lookups were counted in different runs of the kernel.
+--   l2_hit_pct DOUBLE [%]: L2 hit rate of sectors, as collected.
 --   occupancy_pct DOUBLE [%]: Achieved occupancy: active warps of the most that fit a multiprocessor.
 --   theoretical_occupancy_pct DOUBLE [%]: Theoretical occupancy.
 --   waves DOUBLE: Waves of blocks per multiprocessor.
@@ -26,44 +21,10 @@
 --   dram_bytes DOUBLE [bytes]: Bytes read and written; where these were not counted, rate times duration.
 --   dram_bytes_per_second DOUBLE [bytes/s]: DRAM throughput.
 --   trace_id: as in kernels
+-- Example:
+--   SELECT trace, short_name, compute_pct, memory_pct, occupancy_pct FROM launch_counters ORDER BY duration_ns DESC;
 CREATE OR REPLACE VIEW launch_counters AS
-WITH picked AS (
-    SELECT
-        m.trace,
-        m.trace_id,
-        m.launch_index,
-        m.metric,
-        arg_min(m.value, (coalesce(m.precision, 0), m.pass, m.value)) AS value
-    FROM launch_metrics AS m
-    WHERE
-        m.value IS NOT NULL
-        AND m.launch_index IS NOT NULL
-        AND m.instance IS NULL
-        AND m.metric IN (
-            'gpu__time_duration.sum',
-            'sm__throughput.avg.pct_of_peak_sustained_elapsed',
-            'gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed',
-            'gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed',
-            'dram__throughput.avg.pct_of_peak_sustained_elapsed',
-            'l1tex__throughput.avg.pct_of_peak_sustained_active',
-            'lts__throughput.avg.pct_of_peak_sustained_elapsed',
-            'l1tex__t_sector_hit_rate.pct',
-            'lts__t_sector_hit_rate.pct',
-            'sm__warps_active.avg.pct_of_peak_sustained_active',
-            'sm__maximum_warps_per_active_cycle_pct',
-            'launch__waves_per_multiprocessor',
-            'launch__registers_per_thread',
-            'dram__bytes_read.sum',
-            'dram__bytes_write.sum',
-            'dram__bytes_op_read.sum',
-            'dram__bytes_op_write.sum',
-            'dram__bytes.sum',
-            'dram__bytes.sum.per_second'
-        )
-    GROUP BY m.trace, m.trace_id, m.launch_index, m.metric
-),
-
-wide AS (
+WITH wide AS (
     SELECT
         trace,
         trace_id,
@@ -91,7 +52,28 @@ wide AS (
         ) AS dram_write_bytes,
         max(value) FILTER (metric = 'dram__bytes.sum') AS counted_dram_bytes,
         max(value) FILTER (metric = 'dram__bytes.sum.per_second') AS dram_bytes_per_second
-    FROM picked
+    FROM _launch_values
+    WHERE metric IN (
+        'gpu__time_duration.sum',
+        'sm__throughput.avg.pct_of_peak_sustained_elapsed',
+        'gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed',
+        'gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed',
+        'dram__throughput.avg.pct_of_peak_sustained_elapsed',
+        'l1tex__throughput.avg.pct_of_peak_sustained_active',
+        'lts__throughput.avg.pct_of_peak_sustained_elapsed',
+        'l1tex__t_sector_hit_rate.pct',
+        'lts__t_sector_hit_rate.pct',
+        'sm__warps_active.avg.pct_of_peak_sustained_active',
+        'sm__maximum_warps_per_active_cycle_pct',
+        'launch__waves_per_multiprocessor',
+        'launch__registers_per_thread',
+        'dram__bytes_read.sum',
+        'dram__bytes_write.sum',
+        'dram__bytes_op_read.sum',
+        'dram__bytes_op_write.sum',
+        'dram__bytes.sum',
+        'dram__bytes.sum.per_second'
+    )
     GROUP BY trace, trace_id, launch_index
 )
 

@@ -1,17 +1,19 @@
--- The metrics of each launch, once: of several prints of one report that with most digits.
+-- The metrics of each launch, once: of several prints of one report those with most digits.
 --
--- The metrics of each launch, once: where several prints of one report hold a launch, each metric is that of the print with most digits, and stands
--- at the primary launch. `printed_trace_id` says which trace holds it. Which traces have prints is asked of `traces` and not of the metrics, and the
--- names of traces are in each partition: so a condition on `trace` reaches the scan of the metrics. An id is never the name of a metric: that
--- condition keeps DuckDB 2 from taking the two scans for one, which would read all metrics.
+-- Where several prints hold a launch, its metrics stand at the primary launch, and `printed_trace_id` says which trace holds them.
 --
 -- Columns:
---   trace VARCHAR: Name of that trace.
+--   trace: as in kernels
 --   trace_id VARCHAR: Content id of the trace that holds the primary launch.
 --   launch_index BIGINT: The primary launch, in launches; NULL for metrics of ranges and sums.
 --   range_id, metric, value, text, unit, precision, instance, pass, signature_id, source_metric, section: as in metrics
 --   printed_trace_id VARCHAR: Content id of the trace that printed it.
+-- Example:
+--   SELECT trace, launch_index, metric, value, unit FROM launch_metrics WHERE metric LIKE 'dram__bytes%';
 CREATE OR REPLACE VIEW launch_metrics AS
+-- Which traces have prints is asked of `traces` and not of the metrics, and the names of traces are in each partition: so a condition on `trace`
+-- reaches the scan of the metrics. An id is never the name of a metric: that condition keeps DuckDB 2 from taking the two scans for one, which would
+-- read all metrics.
 WITH paired AS (
     SELECT trace_id, primary_trace_id FROM launch_prints
     UNION

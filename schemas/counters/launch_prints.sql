@@ -1,6 +1,4 @@
--- Profiled launches that a better print holds, too, and which launch that is there.
---
--- Profiled launches that another trace holds, too, and which launch that is there: their metrics are those of one launch.
+-- Profiled launches that a better print holds, too, and which launch that is there: their metrics are those of one launch.
 CREATE TABLE launch_prints (
     trace_id VARCHAR NOT NULL,  -- Content id of the trace, in traces.
     launch_index BIGINT NOT NULL,  -- Launch, in launches.

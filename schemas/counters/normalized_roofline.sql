@@ -1,20 +1,18 @@
--- The roofline of profiled launches in percentages, for those without counted operations.
+-- How much of the compute peak each profiled launch reaches against how much of the memory peak, also where no operations were counted.
 --
--- The roofline where only percentages were collected: how much of the compute peak against how much of the memory peak. Says why the launch has no
--- roofline in FLOP/s.
+-- `ncu_roofline` has the roofline in FLOP/s; `reason` says why a launch has none there.
 --
 -- Columns:
 --   trace: as in kernels
 --   launch_index: as in metrics
---   signature_id: as in kernels
---   short_name VARCHAR: Short form of the kernel name for tables.
---   compute_pct DOUBLE [%]: Compute (SM) throughput of its peak (sm__throughput).
---   dram_pct DOUBLE [%]: DRAM throughput of its peak (gpu__dram_throughput, else dram__throughput).
---   memory_pct DOUBLE [%]: Memory throughput of its peak: the highest of L1, L2 and DRAM (gpu__compute_memory_throughput).
+--   signature_id, short_name: as in kernels
+--   compute_pct, dram_pct, memory_pct: as in launch_counters
 --   compute_per_dram DOUBLE: compute_pct over dram_pct.
 --   reason VARCHAR: Why the launch has no roofline in FLOP/s, and what to collect; NULL where it has one.
---   duration_ns DOUBLE [ns]: Duration under the profiler (gpu__time_duration.sum); with other clocks and caches than in a running program.
+--   duration_ns: as in launch_counters
 --   trace_id: as in kernels
+-- Example:
+--   SELECT trace, short_name, compute_pct, dram_pct, reason FROM normalized_roofline;
 CREATE OR REPLACE VIEW normalized_roofline AS
 SELECT
     c.trace,

@@ -1,20 +1,19 @@
--- Counters of a signature: measured on its own profiled launches, or else on those of its matches in other traces.
+-- The counters of each signature: measured on its own profiled launches, or else on those of its matches in other traces.
 --
--- Counters of a signature, measured on its own launches or on those of its matches in other traces: the best method that leads to any, and of what it
--- finds those of the same run, if there are any. `candidates` says how many signatures that are: with several, the figures mix launches that may
--- differ.
+-- The best method that leads to any counts, and of what it finds those of the same run, if there are any.
 --
 -- Columns:
---   signature_id VARCHAR: The signature.
---   metric VARCHAR: Name of the metric, as in metrics.
---   unit: as in metrics
+--   signature_id: as in signature_matches
+--   metric, unit: as in metrics
 --   mean DOUBLE: Mean over the profiled launches.
 --   min DOUBLE: Smallest value.
 --   max DOUBLE: Largest value.
 --   launches BIGINT: Profiled launches with this metric.
 --   method VARCHAR: own (measured on this signature), launch_key or match_name (on signatures that match so).
---   candidates BIGINT: Number of signatures that the launches belong to; with several, they may differ from this one.
+--   candidates BIGINT: Number of signatures that the launches belong to; with several, the figures mix launches that may differ.
 --   measured_ids VARCHAR[]: These signatures.
+-- Example:
+--   SELECT signature_id, mean, launches, method, candidates FROM signature_counters WHERE metric = 'gpu__time_duration.sum';
 CREATE OR REPLACE VIEW signature_counters AS
 WITH profiled AS (
     SELECT trace_id, launch_index, signature_id

@@ -47,3 +47,11 @@ CREATE TABLE launch_prints (
     primary_trace_id VARCHAR NOT NULL,
     primary_launch_index BIGINT NOT NULL
 );
+
+-- Which GPU a device is, is told when its trace is read.
+DROP TABLE gpu_names;
+ALTER TABLE devices ADD COLUMN gpu VARCHAR;
+CREATE TABLE peak_types (
+    dtype VARCHAR NOT NULL,
+    fact VARCHAR NOT NULL
+);

@@ -7,8 +7,7 @@
 --   value VARCHAR: Its value in this name.
 --   meaning VARCHAR: What the parameter means.
 --   value_meaning VARCHAR: What this value means, where it has a meaning of its own.
---   kind VARCHAR: What the value is, as in tensile_tokens.
---   source VARCHAR: Where the meaning comes from.
+--   kind, source: as in tensile_tokens
 -- Example:
 --   SELECT token, parameter, value, meaning FROM tensile_parameters LIMIT 10;
 CREATE OR REPLACE VIEW tensile_parameters AS

@@ -5,19 +5,11 @@
 -- Arguments:
 --   signature: the id of the signature, such as `kernels.signature_id`.
 -- Columns:
---   trace VARCHAR: Trace.
---   code_object_id BIGINT: Code object, numbered by the source.
---   symbol_id BIGINT: Number of the symbol in the source.
---   symbol VARCHAR: Symbol as printed.
---   launches BIGINT: How often it was launched in the trace.
+--   trace: as in kernels
+--   code_object_id, symbol_id, symbol, launches: as in kernel_symbols
 --   n_differences BIGINT: Tokens in which its name differs; NULL for other than Tensile names.
 --   differences VARCHAR: Those tokens: value in the kernel of the signature > value in this one.
---   registers_reported INTEGER: Vector registers per thread as reported.
---   agprs_reported INTEGER: Accumulation registers per thread as reported.
---   sgprs_reported INTEGER: Scalar registers per wave as reported.
---   static_shared_bytes BIGINT [bytes]: LDS of the code.
---   scratch_bytes BIGINT [bytes]: Private memory per thread.
---   target VARCHAR: Architecture that the code is for.
+--   registers_reported, agprs_reported, sgprs_reported, static_shared_bytes, scratch_bytes, target: as in kernel_symbols
 --   name_id: as in kernels
 -- Example:
 --   FROM variants((SELECT any_value(signature_id) FROM kernels WHERE name_id IN (SELECT name_id FROM kernel_symbols)));

@@ -6,14 +6,7 @@ SELECT
     p.arch,
     p.multiprocessors,
     p.bandwidth_gbs,
-    p.fp64_tflops,
-    p.fp32_tflops,
-    p.tf32_tflops,
-    p.fp16_tflops,
-    p.bf16_tflops,
-    p.fp8_tflops,
-    p.fp4_tflops,
-    p.int8_tops
+    p.peaks
 FROM device_peaks AS p
 WHERE p.trace_id = $trace_id
 ORDER BY p.device;

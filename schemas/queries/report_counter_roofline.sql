@@ -12,14 +12,7 @@ WITH counted AS (
         r.peak_bytes_per_second,
         1e12 * CASE
             WHEN r.operation LIKE '%sparsity_on' THEN NULL
-            WHEN r.precision = 'single' THEN d.fp32_tflops
-            WHEN r.operation LIKE '%src_fp64%' THEN d.fp64_tflops
-            WHEN r.operation LIKE '%src_tf32%' THEN d.tf32_tflops
-            WHEN r.operation LIKE '%src_fp16%' THEN d.fp16_tflops
-            WHEN r.operation LIKE '%src_bf16%' THEN d.bf16_tflops
-            WHEN r.operation LIKE '%src_fp8%' THEN d.fp8_tflops
-            WHEN r.operation LIKE '%src_fp4%' THEN d.fp4_tflops
-            WHEN r.operation LIKE '%src_int8%' THEN d.int8_tops
+            ELSE d.peaks[CASE WHEN r.precision = 'single' THEN 'fp32' ELSE regexp_extract(r.operation, 'src_([a-z]+[0-9]+)', 1) END]
         END AS sheet_flops_per_second,
         1e9 * d.bandwidth_gbs AS sheet_bytes_per_second,
         r.precision,

@@ -5,7 +5,7 @@ CREATE TABLE closure_kernels (
     mode VARCHAR,  -- eager or cuda_graph.
     signature_id VARCHAR NOT NULL,  -- The signature; of launches without a recorded call, the one with the call that was found, where that was
     -- replayed.
-    kernel VARCHAR,  -- Short name of the kernel.
+    kernel VARCHAR,  -- Short name, as in kernel_names.
     category VARCHAR,  -- Its category.
     tier INTEGER NOT NULL,  -- 1 copies and fills, 2 matrix products of a BLAS library, 3 all other kernels: the tiers of a three-tier replay.
     route VARCHAR NOT NULL,  -- How it was replayed; none where it never was; inherited or inferred where the launches have no call of their own.

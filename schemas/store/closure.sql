@@ -5,7 +5,7 @@
 SELECT EXISTS (SELECT 1 FROM measurements) OR EXISTS (SELECT 1 FROM closure);
 
 -- name: concerns
--- Whether the traces $trace_ids are of a run that was measured, or a trace is gone, or has another name, whose balance is here.
+-- Whether the traces $trace_ids are of a run that was measured, or have a balance; or a trace that has one is gone, or has another name.
 WITH changed AS (
     SELECT run FROM traces WHERE list_contains($trace_ids::VARCHAR[], trace_id)
 ),
@@ -23,7 +23,13 @@ SELECT
             OR run IN (SELECT run FROM changed WHERE run IS NOT NULL)
             OR of_trace IN (SELECT run FROM changed WHERE run IS NOT NULL)
     )
-    OR EXISTS (SELECT 1 FROM closure WHERE trace NOT IN (SELECT name FROM traces));
+    OR EXISTS (
+        SELECT 1
+        FROM closure
+        WHERE
+            trace NOT IN (SELECT name FROM traces)
+            OR trace IN (SELECT name FROM traces WHERE list_contains($trace_ids::VARCHAR[], trace_id))
+    );
 
 -- name: list_stages
 CREATE OR REPLACE TEMP TABLE closure_stages AS
@@ -43,7 +49,17 @@ LEFT JOIN traces AS o ON s.launches_trace_id = o.trace_id;
 FROM closure_stages ORDER BY ALL;
 
 -- name: runs_of
-SELECT DISTINCT run FROM traces WHERE list_contains($trace_ids::VARCHAR[], trace_id) AND run IS NOT NULL;
+-- The runs of the traces $trace_ids: those that they are in, and those that they, or traces that are gone, were balanced with.
+SELECT run FROM traces WHERE list_contains($trace_ids::VARCHAR[], trace_id) AND run IS NOT NULL
+UNION
+SELECT run
+FROM closure
+WHERE
+    run IS NOT NULL
+    AND (
+        trace NOT IN (SELECT name FROM traces)
+        OR trace IN (SELECT name FROM traces WHERE list_contains($trace_ids::VARCHAR[], trace_id))
+    );
 
 -- name: keep_stages
 DELETE FROM closure_stages WHERE NOT list_contains($traces::VARCHAR[], trace);

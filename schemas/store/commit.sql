@@ -29,36 +29,9 @@ SELECT * FROM read_parquet($files, union_by_name = true);
 INSERT INTO launches BY NAME
 SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY launch_index;
 
--- name: launches_in_iterations
--- The iterations are found here once, so that a condition on `steady` costs a column and no window.
+-- name: launches_in_order
 INSERT INTO launches BY NAME
-WITH parts AS NOT MATERIALIZED (
-    SELECT * FROM launches WHERE false
-    UNION ALL BY NAME
-    SELECT * FROM read_parquet($files, union_by_name = true)
-),
-
-named AS (
-    SELECT
-        '' AS trace,
-        p.trace_id,
-        p.device,
-        p.kind,
-        s.name_id,
-        p.launch_index,
-        p.launch_start_ns,
-        p.start_ns,
-        p.end_ns,
-        p.duration_ns,
-        p.timing
-    FROM parts AS p
-    LEFT JOIN signatures AS s ON p.signature_id = s.signature_id
-)
-
-SELECT parts.* EXCLUDE (iteration, steady), found.iteration, found.steady
-FROM parts
-LEFT JOIN _iteration_launches('named') AS found USING (launch_index)
-ORDER BY parts.start_ns, parts.launch_index;
+SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY start_ns, launch_index;
 
 -- name: traces
 INSERT INTO traces BY NAME
@@ -143,6 +116,60 @@ SET
     launches = (SELECT count(*) FROM launches WHERE launches.trace_id = $trace_id),
     ingested_at = now() AT TIME ZONE 'UTC'
 WHERE trace_id = $trace_id;
+
+-- name: has_steps
+SELECT
+    EXISTS (FROM ranges WHERE trace_id = $trace_id AND name LIKE 'ProfilerStep#%' AND device IS NULL)
+    OR EXISTS (FROM ops WHERE trace_id = $trace_id AND name LIKE 'ProfilerStep#%');
+
+-- name: mark_steps
+-- Iterations are marked once, so that a condition on `steady` costs a column and no window. Here by the steps of the profiler.
+UPDATE launches SET iteration = found.iteration, steady = found.steady
+FROM (
+    WITH timed AS (
+        SELECT '' AS trace, trace_id, device, kind, launch_index, launch_start_ns, start_ns, end_ns, duration_ns
+        FROM launches
+        WHERE trace_id = $trace_id AND timing = 'timeline' AND start_ns IS NOT NULL
+    ),
+
+    found_steps AS (FROM _launch_steps('timed'))
+
+    FROM _step_launches('found_steps')
+) AS found
+WHERE launches.trace_id = $trace_id AND launches.launch_index = found.launch_index;
+
+-- name: may_repeat
+-- Whether a device without steps ran several kernels of one name.
+SELECT count(*) > 0
+FROM (
+    SELECT coalesce(l.device, -1) AS place
+    FROM launches AS l
+    LEFT JOIN signatures AS s USING (signature_id)
+    WHERE l.trace_id = $trace_id AND l.timing = 'timeline' AND l.start_ns IS NOT NULL
+    GROUP BY place
+    HAVING count(l.iteration) = 0 AND count(*) FILTER (l.kind = 'kernel') > count(DISTINCT s.name_id) FILTER (l.kind = 'kernel')
+);
+
+-- name: mark_repeats
+-- By the kernels of each device that has no steps.
+UPDATE launches SET iteration = found.iteration, steady = found.steady
+FROM (
+    WITH timed AS (
+        SELECT '' AS trace, l.device, l.kind, s.name_id, l.launch_index, l.start_ns, l.end_ns, l.duration_ns
+        FROM launches AS l
+        LEFT JOIN signatures AS s USING (signature_id)
+        WHERE
+            l.trace_id = $trace_id
+            AND l.timing = 'timeline'
+            AND l.start_ns IS NOT NULL
+            AND coalesce(l.device, -1) NOT IN (
+                SELECT coalesce(device, -1) FROM launches WHERE trace_id = $trace_id AND iteration IS NOT NULL
+            )
+    )
+
+    FROM _period_launches('timed')
+) AS found
+WHERE launches.trace_id = $trace_id AND launches.launch_index = found.launch_index;
 
 -- name: span
 -- When the launches of a timeline ran. A bin is a power of two, so that bins of several traces fit into each other. No bins where sums of

@@ -14,12 +14,31 @@ SELECT
     unnest($unit::VARCHAR[]) AS unit,
     unnest($source::VARCHAR[]) AS source;
 
--- name: clear_gpu_names
-DELETE FROM gpu_names;
+-- name: clear_peak_types
+DELETE FROM peak_types;
 
--- name: fill_gpu_names
-INSERT INTO gpu_names BY NAME
-SELECT unnest($printed::VARCHAR[]) AS printed, unnest($name::VARCHAR[]) AS name;
+-- name: fill_peak_types
+INSERT INTO peak_types BY NAME
+SELECT unnest($dtype::VARCHAR[]) AS dtype, unnest($fact::VARCHAR[]) AS fact;
+
+-- name: devices
+-- Every device of every trace, with what its processes agree on.
+SELECT
+    trace_id,
+    device,
+    CASE WHEN min(name) = max(name) THEN min(name) END AS name,
+    CASE WHEN min(arch) = max(arch) THEN min(arch) END AS arch,
+    CASE WHEN min(multiprocessors) = max(multiprocessors) THEN min(multiprocessors) END AS multiprocessors,
+    any_value(gpu) AS gpu
+FROM devices
+GROUP BY trace_id, device;
+
+-- name: set_gpus
+UPDATE devices SET gpu = known.gpu
+FROM (
+    SELECT unnest($trace_id::VARCHAR[]) AS trace_id, unnest($device::INTEGER[]) AS device, unnest($gpu::VARCHAR[]) AS gpu
+) AS known
+WHERE devices.trace_id = known.trace_id AND devices.device = known.device;
 
 -- name: clear_tensile_tokens
 DELETE FROM tensile_tokens;

@@ -36,55 +36,48 @@ ORDER BY hash(start_ns, duration_ns), launch_index
 LIMIT 16;
 
 -- name: sums
--- What was launched in all, kernels and copies apart, by each report of the trace. Names without template arguments, which prints
--- cut, and without the NVTX range that prints may put before them (`range/name`).
--- `last_ns` orders the reports: launches, then sums per launch configuration, then per name. `tolerance_ns`: how far off the sum may be for
--- digits that were not printed; durations have as many as the longest of them, and those that all end with zeros are in a greater unit.
+-- What was launched in all, kernels and copies apart, by each report of the trace. Names without the NVTX range that prints may put before them
+-- (`range/name`). `last_ns` orders the reports: launches, then sums per launch configuration, then per name. `tolerance_ns`: how far off the sum may
+-- be for digits that were not printed.
 INSERT INTO trace_evidence BY NAME
-WITH summed AS (
+WITH called AS (
     SELECT
         r.trace_id,
+        s.kind,
+        s.copy_kind,
         CASE s.kind WHEN 'kernel' THEN 'kernel' ELSE 'copy' END AS key,
-        CASE s.kind
-            WHEN 'kernel' THEN regexp_extract(regexp_replace(coalesce(k.short_name, k.name), '^.*/', ''), '^[^<(\[ ]*')
-            ELSE concat_ws(' ', s.kind, s.copy_kind)
-        END AS base,
+        CASE s.kind WHEN 'kernel' THEN regexp_replace(coalesce(k.short_name, k.name), '^.*/', '') END AS called,
         r.n,
         r.total_ns,
         r.min_ns,
         r.max_ns,
         CASE r.origin WHEN 'launches' THEN 0 WHEN 'report_grid' THEN 1 ELSE 2 END AS place,
-        (CASE WHEN place = 0 THEN r.max_ns ELSE r.total_ns END)::VARCHAR AS printed,
-        rtrim(printed, '0') AS digits
+        concat_ws(' ', key, place) AS report,
+        CASE WHEN place = 0 THEN r.max_ns ELSE r.total_ns END AS printed_ns
     FROM rollups AS r
     INNER JOIN signatures AS s USING (signature_id)
     INNER JOIN kernel_names AS k USING (name_id)
     WHERE r.trace_id = $trace_id AND r.timing = 'timeline' AND r.origin <> 'report_phase'
 ),
 
-scaled AS (
-    SELECT
-        *,
-        greatest(
-            length(printed) - max(length(digits)) OVER of_report,
-            min(length(printed) - length(digits)) FILTER (digits <> '') OVER of_report
-        ) AS zeros
-    FROM summed
-    WINDOW of_report AS (PARTITION BY key, place)
+based AS (
+    FROM _base_names('called')
 )
 
 SELECT
     trace_id,
     'sums' AS kind,
     key,
-    md5(string_agg(DISTINCT base, '|' ORDER BY base)) AS detail,
+    md5(string_agg(DISTINCT what, '|' ORDER BY what)) AS detail,
     sum(n)::BIGINT AS n,
     try_cast(sum(total_ns) AS BIGINT) AS first_ns,
     any_value(place) AS last_ns,
     min(min_ns) AS min_ns,
     max(max_ns) AS max_ns,
-    try_cast(sum(CASE WHEN zeros > 0 THEN pow(10, zeros) / 2 * CASE WHEN place = 0 THEN n ELSE 1 END END) AS BIGINT) AS tolerance_ns
-FROM scaled
+    try_cast(sum(rounded_ns * CASE WHEN place = 0 THEN n ELSE 1 END) AS BIGINT) AS tolerance_ns
+FROM (
+    SELECT *, coalesce(base, concat_ws(' ', kind, copy_kind)) AS what FROM _printed_digits('based')
+)
 GROUP BY trace_id, key, place;
 
 -- name: files
@@ -244,17 +237,21 @@ WHERE e.kind = 'launch' AND e.trace_id IN (SELECT unnest($others::VARCHAR[]));
 -- name: shared_launches
 -- How many launches two traces have in common, of how many: of the kinds that both hold, and of the time in which both have launches. `named`:
 -- those whose names agree up to template arguments and mangling. `fewest`: all launches of the trace that has fewer.
-WITH placed AS (
-    SELECT DISTINCT
+WITH called AS (
+    SELECT
         l.trace_id = $trace_id AS is_own,
         l.kind,
         l.start_ns,
         l.duration_ns,
-        CASE l.kind WHEN 'kernel' THEN regexp_extract(coalesce(k.short_name, k.name), '^[^<(\[ ]*') END AS base
+        CASE l.kind WHEN 'kernel' THEN coalesce(k.short_name, k.name) END AS called
     FROM launches AS l
     INNER JOIN signatures AS s USING (signature_id)
     INNER JOIN kernel_names AS k USING (name_id)
     WHERE l.trace_id IN ($trace_id, $other_id) AND l.start_ns IS NOT NULL AND l.duration_ns IS NOT NULL
+),
+
+placed AS (
+    SELECT DISTINCT is_own, kind, start_ns, duration_ns, base FROM _base_names('called')
 ),
 
 common AS (
@@ -273,27 +270,19 @@ sides AS (
         p.duration_ns,
         bool_or(p.is_own) AS is_own,
         bool_or(NOT p.is_own) AS is_others,
-        max(p.base) FILTER (p.is_own) AS own,
-        max(p.base) FILTER (NOT p.is_own) AS others
+        max(p.base) FILTER (p.is_own) AS base,
+        max(p.base) FILTER (NOT p.is_own) AS other_base
     FROM placed AS p
     INNER JOIN common AS c ON p.kind = c.kind AND p.start_ns BETWEEN c.first_ns AND c.last_ns
     GROUP BY p.kind, p.start_ns, p.duration_ns
-),
-
-named AS (
-    SELECT
-        *,
-        (starts_with(own, '_Z') AND contains(own, length(others) || others))
-        OR (starts_with(others, '_Z') AND contains(others, length(own) || own)) AS is_mangled
-    FROM sides
 )
 
 SELECT
     count(*) FILTER (is_own AND is_others) AS shared,
-    count(*) FILTER (is_own AND is_others AND (kind <> 'kernel' OR own = others OR is_mangled)) AS named,
+    count(*) FILTER (is_own AND is_others AND (kind <> 'kernel' OR names_agree)) AS named,
     least(count(*) FILTER (is_own), count(*) FILTER (is_others)) AS fewer,
     (SELECT least(count(*) FILTER (is_own), count(*) FILTER (NOT is_own)) FROM placed) AS fewest
-FROM named;
+FROM _names_agree('sides');
 
 -- name: equal_sums
 -- Other traces with as many kernels or copies of the same total time: to the nanosecond, of the same names or many with the same shortest and
@@ -347,34 +336,25 @@ GROUP BY c.trace_id;
 -- How many launches of two traces began at the same time, one after the other, as far as digits were printed.
 WITH placed AS (
     SELECT
+        trace_id AS report,
         trace_id = $trace_id AS is_own,
         kind = 'kernel' AS of_kernels,
         start_ns,
         row_number() OVER (PARTITION BY trace_id, kind = 'kernel' ORDER BY start_ns) AS place,
-        abs(start_ns)::VARCHAR AS printed,
-        rtrim(printed, '0') AS digits
+        abs(start_ns) AS printed_ns
     FROM launches
     WHERE trace_id IN ($trace_id, $other_id) AND start_ns IS NOT NULL AND timing = 'timeline'
 ),
 
-scaled AS (
-    SELECT
-        *,
-        greatest(
-            length(printed) - max(length(digits)) OVER (PARTITION BY is_own),
-            min(length(printed) - length(digits)) FILTER (digits <> '') OVER (PARTITION BY is_own)
-        ) AS zeros
-    FROM placed
+rounded AS (
+    FROM _printed_digits('placed')
 )
 
 SELECT
     count(*) AS n,
-    count(*) FILTER (
-        abs(a.start_ns::HUGEINT - b.start_ns)
-        <= CASE WHEN a.zeros > 0 THEN pow(10, a.zeros) / 2 ELSE 0 END + CASE WHEN b.zeros > 0 THEN pow(10, b.zeros) / 2 ELSE 0 END
-    ) AS near
-FROM scaled AS a
-INNER JOIN scaled AS b ON a.of_kernels = b.of_kernels AND a.place = b.place
+    count(*) FILTER (abs(a.start_ns::HUGEINT - b.start_ns) <= coalesce(a.rounded_ns, 0) + coalesce(b.rounded_ns, 0)) AS near
+FROM rounded AS a
+INNER JOIN rounded AS b ON a.of_kernels = b.of_kernels AND a.place = b.place
 WHERE a.is_own AND NOT b.is_own;
 
 -- name: same_passes
@@ -387,7 +367,7 @@ WHERE a.trace_id = $trace_id AND a.kind = 'pass';
 -- name: profiled_pairs
 -- Launches of Nsight Compute with the same process and launch id in two traces: whether all agree in name, grid and block (`named`), and how many
 -- of their metrics do within the printed digits.
-WITH profiled AS (
+WITH called AS (
     SELECT
         l.trace_id,
         l.launch_index,
@@ -399,7 +379,7 @@ WITH profiled AS (
         s.block_x,
         s.block_y,
         s.block_z,
-        regexp_extract(coalesce(k.short_name, k.name), '^[^<(\[ ]*') AS base
+        coalesce(k.short_name, k.name) AS called
     FROM launches AS l
     INNER JOIN traces AS t ON l.trace_id = t.trace_id AND t.source = 'ncu'
     INNER JOIN signatures AS s USING (signature_id)
@@ -407,22 +387,27 @@ WITH profiled AS (
     WHERE l.timing = 'profiled' AND l.start_ns IS NULL AND l.correlation_id IS NOT NULL
 ),
 
-pairs AS (
+profiled AS (
+    FROM _base_names('called')
+),
+
+matched AS (
     SELECT
         a.launch_index,
         b.trace_id AS other_id,
         b.launch_index AS other_index,
-        (
-            a.base = b.base
-            OR (starts_with(a.base, '_Z') AND contains(a.base, length(b.base) || b.base))
-            OR (starts_with(b.base, '_Z') AND contains(b.base, length(a.base) || a.base))
-        )
-        AND coalesce(a.grid_x = b.grid_x AND a.grid_y = b.grid_y AND a.grid_z = b.grid_z, true)
-        AND coalesce(a.block_x = b.block_x AND a.block_y = b.block_y AND a.block_z = b.block_z, true) AS named,
+        a.base,
+        b.base AS other_base,
+        coalesce(a.grid_x = b.grid_x AND a.grid_y = b.grid_y AND a.grid_z = b.grid_z, true)
+        AND coalesce(a.block_x = b.block_x AND a.block_y = b.block_y AND a.block_z = b.block_z, true) AS shapes_agree,
         try_cast(a.process AS BIGINT) AS process
     FROM profiled AS a
     INNER JOIN profiled AS b ON a.correlation_id = b.correlation_id AND a.process IS NOT DISTINCT FROM b.process
     WHERE a.trace_id = $trace_id AND b.trace_id <> $trace_id
+),
+
+pairs AS (
+    SELECT *, names_agree AND shapes_agree AS named FROM _names_agree('matched')
 ),
 
 compared AS (
@@ -593,37 +578,35 @@ WHERE launches.trace_id = $trace_id AND launches.launch_index = found.launch_ind
 
 -- name: pair_placed
 INSERT INTO launch_prints BY NAME
-SELECT
-    w.trace_id,
-    w.launch_index,
-    min_by(b.trace_id, (b.trace_id, b.launch_index)) AS primary_trace_id,
-    min_by(b.launch_index, (b.trace_id, b.launch_index)) AS primary_launch_index
-FROM launches AS w
-INNER JOIN launches AS b ON w.kind = b.kind AND w.start_ns = b.start_ns AND w.duration_ns IS NOT DISTINCT FROM b.duration_ns
-WHERE
-    w.trace_id = $trace_id
-    AND w.timing = 'profiled'
-    AND b.trace_id IN (SELECT unnest($better::VARCHAR[]))
-    AND b.is_repeat IS NOT TRUE
-GROUP BY w.trace_id, w.launch_index;
+WITH matches AS (
+    SELECT w.trace_id, w.launch_index, b.trace_id AS other_id, b.launch_index AS other_index
+    FROM launches AS w
+    INNER JOIN launches AS b ON w.kind = b.kind AND w.start_ns = b.start_ns AND w.duration_ns IS NOT DISTINCT FROM b.duration_ns
+    WHERE
+        w.trace_id = $trace_id
+        AND w.timing = 'profiled'
+        AND b.trace_id IN (SELECT unnest($better::VARCHAR[]))
+        AND b.is_repeat IS NOT TRUE
+)
+
+FROM _first_matches('matches');
 
 -- name: pair_profiled
 -- Launches of Nsight Compute by process and launch id.
 INSERT INTO launch_prints BY NAME
-SELECT
-    w.trace_id,
-    w.launch_index,
-    min_by(b.trace_id, (b.trace_id, b.launch_index)) AS primary_trace_id,
-    min_by(b.launch_index, (b.trace_id, b.launch_index)) AS primary_launch_index
-FROM launches AS w
-INNER JOIN launches AS b ON w.correlation_id = b.correlation_id AND w.process IS NOT DISTINCT FROM b.process AND w.kind = b.kind
-WHERE
-    w.trace_id = $trace_id
-    AND w.start_ns IS NULL
-    AND b.start_ns IS NULL
-    AND b.trace_id IN (SELECT unnest($better::VARCHAR[]))
-    AND b.is_repeat IS NOT TRUE
-GROUP BY w.trace_id, w.launch_index;
+WITH matches AS (
+    SELECT w.trace_id, w.launch_index, b.trace_id AS other_id, b.launch_index AS other_index
+    FROM launches AS w
+    INNER JOIN launches AS b ON w.correlation_id = b.correlation_id AND w.process IS NOT DISTINCT FROM b.process AND w.kind = b.kind
+    WHERE
+        w.trace_id = $trace_id
+        AND w.start_ns IS NULL
+        AND b.start_ns IS NULL
+        AND b.trace_id IN (SELECT unnest($better::VARCHAR[]))
+        AND b.is_repeat IS NOT TRUE
+)
+
+FROM _first_matches('matches');
 
 -- name: pair_passes
 -- The n-th launch of a signature in one pass is the n-th in the others.
@@ -637,17 +620,16 @@ WITH numbered AS (
         row_number() OVER (PARTITION BY trace_id, signature_id ORDER BY start_ns, launch_index) AS place
     FROM launches
     WHERE kind = 'kernel' AND (trace_id = $trace_id OR trace_id IN (SELECT unnest($better::VARCHAR[])))
+),
+
+matches AS (
+    SELECT w.trace_id, w.launch_index, b.trace_id AS other_id, b.launch_index AS other_index
+    FROM numbered AS w
+    INNER JOIN numbered AS b ON w.signature_id = b.signature_id AND w.place = b.place
+    WHERE w.trace_id = $trace_id AND b.trace_id <> $trace_id AND b.is_repeat IS NOT TRUE
 )
 
-SELECT
-    w.trace_id,
-    w.launch_index,
-    min_by(b.trace_id, (b.trace_id, b.launch_index)) AS primary_trace_id,
-    min_by(b.launch_index, (b.trace_id, b.launch_index)) AS primary_launch_index
-FROM numbered AS w
-INNER JOIN numbered AS b ON w.signature_id = b.signature_id AND w.place = b.place
-WHERE w.trace_id = $trace_id AND b.trace_id <> $trace_id AND b.is_repeat IS NOT TRUE
-GROUP BY w.trace_id, w.launch_index;
+FROM _first_matches('matches');
 
 -- name: mark_paired
 UPDATE launches SET is_repeat = true

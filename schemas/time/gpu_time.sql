@@ -1,6 +1,6 @@
--- Where the time of each device of each trace went.
+-- Where the time of each device went: computing, communicating, copying, or nothing at all.
 --
--- Where the time of each device went (lengths of unions of intervals: _time_unions). Exposed is what no computation hides (for copies: neither
+-- Times are lengths of unions of intervals: what runs beside something else counts once. Exposed is what no computation hides (of copies: neither
 -- computation nor communication). Fills (memset) count as computation, as in TraceLens' gpu_timeline; in `overlap` as copies.
 --
 -- Columns:
@@ -9,17 +9,19 @@
 --   start_ns BIGINT [ns]: Start of the first activity.
 --   end_ns BIGINT [ns]: End of the last activity.
 --   span_ns BIGINT [ns]: end_ns − start_ns.
---   busy_ns BIGINT [ns]: Time in which something ran (union of intervals).
+--   busy_ns BIGINT [ns]: Time in which something ran.
 --   idle_ns BIGINT [ns]: span_ns − busy_ns.
 --   busy_pct DOUBLE [%]: busy_ns as a share of span_ns.
 --   total_ns BIGINT [ns]: Sum of durations of all activities.
 --   kernel_ns BIGINT [ns]: Sum of durations of kernels.
 --   overlap_ns BIGINT [ns]: total_ns − busy_ns: what ran beside something else.
---   computation_ns BIGINT [ns]: Time in which something ran that neither communicates nor copies (union; memsets count).
---   total_communication_ns BIGINT [ns]: Time in which a communication kernel ran (union).
+--   computation_ns BIGINT [ns]: Time in which something ran that neither communicates nor copies.
+--   total_communication_ns BIGINT [ns]: Time in which a communication kernel ran.
 --   exposed_communication_ns BIGINT [ns]: Part of it in which no computation ran.
---   total_memcpy_ns BIGINT [ns]: Time in which a copy ran (union).
+--   total_memcpy_ns BIGINT [ns]: Time in which a copy ran.
 --   exposed_memcpy_ns BIGINT [ns]: Part of it in which neither computation nor communication ran.
+-- Example:
+--   SELECT trace, device, span_ns, busy_pct, computation_ns, exposed_communication_ns, exposed_memcpy_ns FROM gpu_time();
 CREATE OR REPLACE MACRO gpu_time(source := 'kernels') AS TABLE
 SELECT
     trace,

@@ -1,20 +1,19 @@
--- Idle time of each device by cause; see idle_gaps.
+-- Why each device stood idle, and for how long.
 --
--- Idle time of each device by cause: see idle_gaps. Shares are of the time from the first start to the last end.
+-- The causes are those of `idle_gaps`, which has every gap.
 --
 -- Columns:
---   trace: as in kernels
---   device INTEGER: Device number.
---   cause VARCHAR: launch: the GPU waited for the host to launch; sync: the host had waited, for at least half of that time, in a synchronising call
---     of its thread that began before the gap; allocation: the same for cudaMalloc or cudaFree; copy: the GPU waited for the host to begin a copy;
---     queued: the launch had been made; unknown: no launch call is known.
---   n: as in kernel_rollups
+--   trace, device: as in kernels
+--   cause: as in idle_gaps
+--   n BIGINT: Number of gaps.
 --   idle_ns BIGINT [ns]: Summed length of the gaps.
 --   share_pct DOUBLE [%]: Share of the time from the first start to the last end.
---   median_ns DOUBLE [ns]: Median.
---   max_ns BIGINT [ns]: Longest.
---   host_late_ns BIGINT [ns]: How long after the begin of the gap that was.
---   waiting_call VARCHAR: Synchronising or allocating call that reached into the gap, where it is the cause (summed: the most frequent one).
+--   median_ns DOUBLE [ns]: Median length of a gap.
+--   max_ns BIGINT [ns]: Longest gap.
+--   host_late_ns BIGINT [ns]: Part of the gaps before the host began the next launch call, summed.
+--   waiting_call VARCHAR: Synchronising or allocating call that most often is the cause.
+-- Example:
+--   SELECT trace, device, cause, n, idle_ns, share_pct FROM idle();
 CREATE OR REPLACE MACRO idle(source := 'kernels') AS TABLE
 WITH spans AS (
     SELECT trace, device, max(end_ns) - min(start_ns) AS span_ns

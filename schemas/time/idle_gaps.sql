@@ -1,27 +1,27 @@
--- Every time in which no launch of a device ran, with what the host did meanwhile; in no order (`kerneldb idle --gaps` sorts, longest first).
+-- When no launch of a device ran, and what the host did meanwhile: one row per gap between two launches, in no order.
 --
--- Every time in which no launch of a device ran, with what the host did: one row per gap between two launches. The launch call of the next launch
--- tells: where it began in the gap, the GPU waited for the host (`launch`). Where the thread of that call (its process, without a thread) was in a
--- synchronising call that began before the GPU ran dry and took at least half of the time until the launch call, the host waited for the GPU first
--- (`sync`; `allocation` for cudaMalloc and cudaFree, which may wait as well). Where the launch call began before the gap, the launch was under way or
--- waited for something else (`queued`). A next activity that is a copy makes it `copy`; without a launch call nothing is known.
+-- The launch call of the next launch tells. Where it began in the gap, the GPU waited for the host (`launch`). Where the thread of that call (its
+-- process, without a thread) was in a synchronising call that began before the GPU ran dry and took at least half of the time until the launch call,
+-- the host waited for the GPU first (`sync`; `allocation` for cudaMalloc and cudaFree, which may wait as well). Where the launch call began before
+-- the gap, the launch was under way or waited for something else (`queued`). A next activity that is a copy makes it `copy`; without a launch call
+-- nothing is known (`unknown`).
 --
 -- Columns:
---   trace: as in kernels
---   device INTEGER: Device number.
+--   trace, device: as in kernels
 --   gap_start_ns BIGINT [ns]: When the last launch before it ended.
 --   gap_end_ns BIGINT [ns]: When the next launch started.
 --   gap_ns BIGINT [ns]: Length of the gap.
---   cause VARCHAR: launch: the GPU waited for the host to launch; sync: the host had waited, for at least half of that time, in a synchronising call
---     of its thread that began before the gap; allocation: the same for cudaMalloc or cudaFree; copy: the GPU waited for the host to begin a copy;
---     queued: the launch had been made; unknown: no launch call is known.
---   waiting_call VARCHAR: Synchronising or allocating call that reached into the gap, where it is the cause (summed: the most frequent one).
+--   cause VARCHAR: What the GPU waited for: launch or copy (the host, to begin it), sync or allocation (the host, which had waited in waiting_call),
+--     queued (launched before the gap), unknown (no launch call is known).
+--   waiting_call VARCHAR: Synchronising or allocating call that reached into the gap, where it is the cause.
 --   launch_start_ns BIGINT [ns]: When the host began the next launch call.
 --   host_late_ns BIGINT [ns]: How long after the begin of the gap that was.
 --   previous VARCHAR: Short name of the launch that ended last before it.
 --   next VARCHAR: Short name of the launch after.
 --   next_op VARCHAR: Operator of the launch after.
---   phase VARCHAR: Phase.
+--   phase VARCHAR: Phase of the launch after.
+-- Example:
+--   SELECT trace, device, gap_ns, cause, waiting_call, previous, next FROM idle_gaps() ORDER BY gap_ns DESC LIMIT 10;
 CREATE OR REPLACE MACRO idle_gaps(source := 'kernels') AS TABLE
 WITH spans AS (
     SELECT

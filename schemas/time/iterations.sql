@@ -1,25 +1,25 @@
--- Repeats of a program, from the steps that the profiler wrote, else from the period in the sequence of kernels; one row per iteration and device.
+-- Which repeats a program is made of: one row per iteration and device, and one for what stands outside of them.
 --
--- Repeats of a program, one row per iteration and device, and one for what stands outside of them; how they are found: see _iteration_launches.
--- `covered_pct` is the share of the kernels of the device that are in iterations.
+-- Iterations are the steps that the profiler wrote (`ProfilerStep#7`), else the repeats of a period in the sequence of kernels.
 --
 -- Columns:
---   trace: as in kernels
---   device INTEGER: Device number.
+--   trace, device: as in kernels
 --   iteration INTEGER: Number of the iteration; NULL outside of them.
 --   label VARCHAR: Name of the step, or where the row stands outside of iterations: before (warm-up, tuning, a prefill), after, or between two steps
 --     of the profiler.
---   method VARCHAR: How it was found.
+--   method VARCHAR: How it was found: annotation (steps of the profiler) or period.
 --   steady BOOLEAN: Whether the iteration is like the others: its kernels take no more than 1.5 times the median; NULL where nobody can tell whether
 --     these are iterations or the layers of one step.
---   covered_pct DOUBLE [%]: Share of the launches of the device that are in iterations.
---   launches BIGINT: Number of kernel launches.
---   start_ns: as in kernels
---   end_ns BIGINT [ns]: End, relative to base_ns of the trace.
---   span_ns BIGINT [ns]: Time from first start to last end.
---   total_ns BIGINT [ns]: Summed duration.
+--   covered_pct DOUBLE [%]: Share of the kernels of the device that are in iterations.
+--   launches BIGINT: Number of kernels.
+--   start_ns BIGINT [ns]: Start of the first launch.
+--   end_ns BIGINT [ns]: End of the last launch.
+--   span_ns: as in gpu_time
+--   total_ns BIGINT [ns]: Summed duration of the kernels.
 --   first_launch_index BIGINT: Least launch_index.
 --   last_launch_index BIGINT: Greatest launch_index.
+-- Example:
+--   SELECT trace, device, iteration, label, method, steady, launches, span_ns FROM iterations();
 CREATE OR REPLACE MACRO iterations(source := 'kernels') AS TABLE
 WITH summed AS (
     SELECT

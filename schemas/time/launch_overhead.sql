@@ -1,7 +1,6 @@
 -- What launching costs the host, by launch call.
 --
--- What launching costs the host, by launch call: how long the calls take, how long a kernel waits from call to start, and how many kernels run
--- shorter than the call that launched them (a host that launches one by one cannot keep the GPU busy with these).
+-- A host that launches one by one cannot keep the GPU busy with kernels that run shorter than the call that launched them.
 --
 -- Columns:
 --   trace: as in kernels
@@ -15,6 +14,8 @@
 --   median_kernel_ns DOUBLE [ns]: Median duration on the GPU.
 --   shorter_than_call BIGINT: Launches that ran shorter than their call.
 --   shorter_than_call_pct DOUBLE [%]: Share of these.
+-- Example:
+--   SELECT trace, api_call, n, median_call_ns, median_delay_ns, shorter_than_call_pct FROM launch_overhead();
 CREATE OR REPLACE MACRO launch_overhead(source := 'kernels') AS TABLE
 SELECT
     trace,

@@ -1,16 +1,19 @@
--- Exact quantiles of durations by signature and trace, over any relation with the columns of kernels.
+-- The exact median and tail of the durations of each signature.
 --
--- FROM launch_quantiles('selection'): the exact median and tail of the durations of each signature.
+-- From single launches, so of any relation like `kernels`: `FROM launch_quantiles('selection')`. `signature_quantiles` answers faster, and less
+-- exactly.
 --
 -- Columns:
 --   trace: as in kernels
 --   timing: as in kernel_rollups
 --   signature_id: as in signatures
 --   n BIGINT: Number of launches that have a duration.
---   p50_ns DOUBLE [ns]: 50 % of the launches take no longer; exact.
---   p90_ns DOUBLE [ns]: 90 % of the launches take no longer; exact.
---   p95_ns DOUBLE [ns]: 95 % of the launches take no longer; exact.
---   p99_ns DOUBLE [ns]: 99 % of the launches take no longer; exact.
+--   p50_ns DOUBLE [ns]: 50 % of the launches take no longer.
+--   p90_ns DOUBLE [ns]: 90 % of the launches take no longer.
+--   p95_ns DOUBLE [ns]: 95 % of the launches take no longer.
+--   p99_ns DOUBLE [ns]: 99 % of the launches take no longer.
+-- Example:
+--   SELECT trace, signature_id, n, p50_ns, p99_ns FROM launch_quantiles() ORDER BY p99_ns DESC LIMIT 10;
 CREATE OR REPLACE MACRO launch_quantiles(source := 'kernels') AS TABLE
 SELECT
     trace,

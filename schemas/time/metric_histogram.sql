@@ -1,14 +1,19 @@
--- How a numeric column of kernels is distributed, in bins of equal width or, with logarithmic, of equal ratio.
+-- How a numeric column of `kernels` is distributed in each trace.
 --
--- FROM metric_histogram('selection', 'duration_ns'): how a numeric column of `kernels` is distributed, in bins of equal width on a linear scale or,
--- with `logarithmic`, of equal ratio. Launches without a value are counted in a row without bounds.
+-- Launches without a value are counted in a row without bounds.
 --
+-- Arguments:
+--   metric: the column, such as duration_ns or gbs.
+--   bins: how many bins there are.
+--   logarithmic: bins of equal ratio instead of equal width; values have to be above 0.
 -- Columns:
 --   trace: as in kernels
---   bin INTEGER: Number of the bin; NULL for launches without a value.
+--   bin INTEGER: Number of the bin, from 0 on; NULL for launches without a value.
 --   from_value DOUBLE: Lower bound.
 --   to_value DOUBLE: Upper bound.
 --   n: as in kernel_rollups
+-- Example:
+--   FROM metric_histogram('duration_ns', bins := 10, logarithmic := true);
 CREATE OR REPLACE MACRO metric_histogram(metric, source := 'kernels', bins := 20, logarithmic := false) AS TABLE
 WITH valued AS (
     SELECT trace, COLUMNS(lambda c: c = metric)::DOUBLE AS value FROM query_table(source)

@@ -1,12 +1,11 @@
--- How much of computation, communication and copies ran at the same time, per device.
+-- How much of computation, communication and copies ran at the same time on each device.
 --
--- How much of computation, communication and copies ran at the same time, per device: two kinds overlap by the sum of their lengths less the length
--- of both together (_time_unions). Fills (memset) move bytes and compute nothing: they count as copies.
+-- Two kinds overlap by the sum of their lengths less the length of both together. Fills (memset) move bytes and compute nothing: they count as
+-- copies.
 --
 -- Columns:
---   trace: as in kernels
---   device INTEGER: Device number.
---   busy_ns BIGINT [ns]: Time in which anything ran.
+--   trace, device: as in kernels
+--   busy_ns: as in gpu_time
 --   computation_ns BIGINT [ns]: Time in which computation ran.
 --   communication_ns BIGINT [ns]: Time in which communication ran.
 --   copy_ns BIGINT [ns]: Time in which copies or fills (memset) ran; in gpu_time, fills are computation.
@@ -16,6 +15,8 @@
 --   exposed_communication_ns BIGINT [ns]: Time in which communication ran and no computation.
 --   exposed_copy_ns BIGINT [ns]: Time in which only copies ran.
 --   hidden_communication_pct DOUBLE [%]: Share of communication behind which computation ran.
+-- Example:
+--   SELECT trace, device, computation_ns, communication_ns, copy_ns, hidden_communication_pct FROM overlap();
 CREATE OR REPLACE MACRO overlap(source := 'kernels') AS TABLE
 SELECT
     trace,

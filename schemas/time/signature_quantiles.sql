@@ -1,17 +1,15 @@
--- Quantiles of durations by signature and trace, from histograms: at most 2.2 % off.
+-- The median and the tail of the durations of each signature, at most 2.2 % off.
 --
--- Quantiles from the histograms of the rollups, which add up over streams and phases. A value is the middle of its bin, 2.2 % off at most (2^(1/32));
--- `launch_quantiles('kernels')` has exact ones.
+-- From the histograms of `kernel_rollups`, which add up over streams and phases. A value is the middle of its bin, a factor of 2^(1/32) off at most;
+-- `launch_quantiles` has exact ones.
 --
 -- Columns:
 --   trace: as in kernels
 --   timing: as in kernel_rollups
 --   signature_id: as in signatures
---   n BIGINT: Number of launches that have a duration.
---   p50_ns DOUBLE [ns]: Median duration.
---   p90_ns DOUBLE [ns]: 90 % of the launches take no longer.
---   p95_ns DOUBLE [ns]: 95 % of the launches take no longer.
---   p99_ns DOUBLE [ns]: 99 % of the launches take no longer.
+--   n, p50_ns, p90_ns, p95_ns, p99_ns: as in launch_quantiles
+-- Example:
+--   SELECT trace, signature_id, n, p50_ns, p99_ns FROM signature_quantiles ORDER BY p99_ns DESC LIMIT 10;
 CREATE OR REPLACE VIEW signature_quantiles AS
 WITH bins AS (
     SELECT trace, timing, signature_id, min_ns, max_ns, unnest(map_keys(histogram)) AS bin, unnest(map_values(histogram)) AS n

@@ -1,16 +1,12 @@
--- Where the time of each stream of each trace went.
+-- How long each stream of each device was busy.
 --
--- gpu_time per stream. Activities of one stream rarely overlap, but graph launches and copies may.
+-- Activities of one stream rarely overlap, but graph launches and copies may.
 --
 -- Columns:
 --   trace, device, stream: as in kernels
---   n BIGINT: Number of activities.
---   start_ns BIGINT [ns]: Start of the first activity.
---   end_ns BIGINT [ns]: End of the last activity.
---   span_ns BIGINT [ns]: end_ns − start_ns.
---   busy_ns BIGINT [ns]: Time in which something ran (union of intervals).
---   idle_ns BIGINT [ns]: span_ns − busy_ns.
---   total_ns BIGINT [ns]: Sum of durations of all activities.
+--   n, start_ns, end_ns, span_ns, busy_ns, idle_ns, total_ns: as in gpu_time
+-- Example:
+--   SELECT trace, device, stream, n, busy_ns, idle_ns FROM stream_time();
 CREATE OR REPLACE MACRO stream_time(source := 'kernels') AS TABLE
 WITH preceded AS (
     SELECT trace, device, stream, start_ns, end_ns, duration_ns, max(end_ns) OVER earlier AS last_end

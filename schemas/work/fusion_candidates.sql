@@ -1,10 +1,12 @@
--- Runs of small kernels that only move data, one behind the other on a stream; longest_ns is the longest kernel that counts as small.
+-- What a compiler could fuse: runs of small kernels that only move data, one behind the other on a stream.
 --
--- Runs of small kernels that only move data, one behind the other on a stream: what a compiler could fuse. One row per sequence of names, however
--- often it occurs. Fused, a run costs at least its longest kernel; the rest, and the pauses between the kernels up to 10 us each, is `at_stake_ns`,
+-- One row per sequence of names, however often it occurs. Fused, a run costs at least its longest kernel; the rest, and the pauses between the kernels up to 10 us each, is `at_stake_ns`,
 -- an upper bound of what fusing saves. Runs are compared by the sum of a 64-bit hash of each name with its place in the run, and only one run of each
 -- sequence is spelled out: an ordered list per run costs more than all the rest.
 --
+-- Arguments:
+--   source: a relation with the columns of kernels.
+--   longest_ns: [ns] The longest kernel that counts as small.
 -- Columns:
 --   trace: as in kernels
 --   kernels_in_run BIGINT: Length of the run.
@@ -14,6 +16,8 @@
 --   kernel_ns_at_stake BIGINT [ns]: The same without the pauses.
 --   kernels VARCHAR: Short names in order.
 --   ops VARCHAR: Operators in order.
+-- Example:
+--   SELECT kernels, runs, total_ns, at_stake_ns FROM fusion_candidates(longest_ns := 50000);
 CREATE OR REPLACE MACRO fusion_candidates(source := 'kernels', longest_ns := 20000) AS TABLE
 WITH activities AS (
     SELECT

@@ -1,12 +1,9 @@
--- Bounds of M and N that the grid gives, where each workgroup computes one tile.
+-- Between which bounds M and N of a matrix product lie, by its grid, where no operator call tells.
 --
--- What the grid says of M and N where each workgroup computes one tile: Tensile kernels that neither split the sum nor keep workgroups for several
--- tiles. Column-major, as Tensile counts: M along the grid's x. TensileLite launches all tiles along one axis, and tells nothing.
+-- Each workgroup computes one tile in Tensile kernels that neither split the sum nor keep workgroups for several tiles. Column-major, as Tensile counts: M along the grid's x. TensileLite launches all tiles along one axis, and tells nothing.
 --
 -- Columns:
---   signature_id VARCHAR: Signature.
---   name_id: as in kernels
---   short_name VARCHAR: Short name.
+--   signature_id, name_id, short_name: as in kernels
 --   tiles_m INTEGER: Workgroups along M.
 --   tiles_n INTEGER: Workgroups along N.
 --   m_min BIGINT: Smallest M that needs so many tiles.
@@ -15,6 +12,8 @@
 --   n_max BIGINT: Largest N that so many tiles cover.
 --   batch INTEGER: Workgroups along z: the batch.
 --   method VARCHAR: Why the grid tells.
+-- Example:
+--   SELECT short_name, m_min, m_max, n_min, n_max FROM gemm_bounds;
 CREATE OR REPLACE VIEW gemm_bounds AS
 SELECT
     s.signature_id,

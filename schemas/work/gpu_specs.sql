@@ -1,6 +1,4 @@
--- Peaks and limits of GPUs.
---
--- Reference tables: filled anew from ../reference/<table>.csv whenever views and macros are made anew.
+-- Peaks and limits of GPUs, with their sources: what each version of kerneldb knows.
 CREATE TABLE gpu_specs (
     name VARCHAR NOT NULL,  -- GPU, or architecture where the fact holds for all of it.
     vendor VARCHAR NOT NULL,  -- NVIDIA or AMD.

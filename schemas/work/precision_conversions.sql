@@ -1,17 +1,18 @@
--- Launches that only change the type of numbers.
+-- What is spent on changing the type of numbers, by the types before and after.
 --
--- Launches that only change the type of numbers, by the types that the operator call recorded, else by the name of the kernel.
+-- Launches that do nothing else: by the types that the operator call recorded, else by the name of the kernel.
 --
 -- Columns:
 --   trace: as in kernels
 --   from_dtype VARCHAR: Type before.
 --   to_dtype VARCHAR: Type after.
---   phase VARCHAR: Phase.
---   n: as in kernel_rollups
---   total_ns BIGINT [ns]: Summed duration.
+--   phase: as in kernels
+--   n, total_ns: as in kernel_rollups
 --   elements BIGINT: Number of elements converted.
---   kernel VARCHAR: Short name of the kernel.
+--   kernel: as in roofline
 --   method VARCHAR: How it was found.
+-- Example:
+--   SELECT from_dtype, to_dtype, n, total_ns FROM precision_conversions();
 CREATE OR REPLACE MACRO precision_conversions(source := 'kernels') AS TABLE
 WITH copies AS (
     SELECT

@@ -1,26 +1,24 @@
--- Intensity, achieved rates and roofs, one row per trace, device and signature, and per call found for launches without a recorded one; work from
--- counters of the signature where they are known, else from shapes.
+-- How far each kernel is from what its GPU allows: intensity, achieved rates and roofs.
 --
--- Intensity, achieved rates and roofs, one row per trace, device and signature, and per call that was found for launches recorded without one: calls
--- of other sizes share a signature there. Work and traffic come from hardware counters of the signature where those are known, if possible on the
--- same model of GPU, else from the shapes of the operator call or from annotations (`method`). Counters of the one signature that matches it
--- elsewhere only fill in where nothing is known of the call: the same name and launch shape do not make the same size. Times are those of the
--- selected launches; only where all of these ran under a counter profiler is the time that of the profiler (`timing`). Peaks: of the data sheet for
--- the type of the kernel (gpu_specs); without a type, of the counters, if those were read on the same model of GPU. Over 100 % is shown as it is: the
--- work was less than thought, or the part faster than its sheet.
+-- One row per trace, device and signature, and per call that was found for launches recorded without one: calls of other sizes share a signature
+-- there. Work and traffic come from hardware counters of the signature where those are known, if possible on the same model of GPU, else from the
+-- shapes of the operator call or from annotations (`method`). Counters of the one signature that matches it elsewhere only fill in where nothing is
+-- known of the call: the same name and launch shape do not make the same size. Times are those of the selected launches; only where all of these ran
+-- under a counter profiler is the time that of the profiler (`timing`). Peaks: of the data sheet for the type of the kernel (gpu_specs); without a
+-- type, of the counters, if those were read on the same model of GPU. Over 100 % is shown as it is: the work was less than thought, or the part
+-- faster than its sheet.
 --
+-- Arguments:
+--   source: a relation with the columns of kernels.
 -- Columns:
 --   trace: as in kernels
---   device INTEGER: Device number.
+--   device: as in kernels
 --   kernel VARCHAR: Short name of the kernel.
---   category VARCHAR: Category of the kernel.
---   library VARCHAR: Library of the kernel.
---   dtype VARCHAR: Type of the elements.
+--   category, library, dtype: as in kernels
 --   op VARCHAR: Operator; in brackets inherited or inferred, where it was not recorded but found.
---   input_dims VARCHAR: Input shapes of the operator call.
+--   input_dims: as in kernels
 --   timing VARCHAR: timeline, or profiled where only launches under a counter profiler are there.
---   n: as in kernel_rollups
---   total_ns BIGINT [ns]: Summed duration.
+--   n, total_ns: as in kernel_rollups
 --   mean_ns: as in top_kernels
 --   flops DOUBLE [FLOP]: Operations of a launch; of counters, the mean over the profiled launches, if possible those on the same model of GPU.
 --   moved_bytes DOUBLE [bytes]: Bytes that a launch moves; of counters, the mean over the profiled launches, if possible those on the same model of
@@ -38,7 +36,9 @@
 --   pct_peak_bandwidth DOUBLE [%]: Achieved of the peak rate of the memory.
 --   pct_attainable DOUBLE [%]: Achieved of what the roof allows at this intensity.
 --   bound VARCHAR: memory below the ridge, compute from it on, for the work of the mean launch; single launches are judged in bounds.
---   signature_id VARCHAR: Signature.
+--   signature_id: as in kernels
+-- Example:
+--   SELECT kernel, intensity, pct_peak_flops, pct_peak_bandwidth, bound FROM roofline() WHERE intensity IS NOT NULL;
 CREATE OR REPLACE MACRO roofline(source := 'kernels') AS TABLE
 WITH chosen AS (
     SELECT
@@ -52,7 +52,7 @@ WITH chosen AS (
         any_value(category) AS category,
         any_value(library) AS library,
         any_value(dtype) AS dtype,
-        any_value(device_name) AS device_name,
+        any_value(coalesce(gpu, device_name)) AS model,
         any_value(op) || coalesce(' (' || found_by || ')', '') AS op,
         any_value(input_dims) AS input_dims,
         coalesce(bool_and(flops IS NULL AND moved_bytes IS NULL AND input_dims IS NULL AND numel IS NULL), false) AS is_unknown,
@@ -70,53 +70,8 @@ WITH chosen AS (
     QUALIFY timing = 'timeline' OR count(*) FILTER (timing = 'timeline') OVER (PARTITION BY trace, signature_id) = 0
 ),
 
--- One kind of operation may be counted under several names (dense and sparse, plain and by instruction): the largest count of a
--- precision stands, with the lowest peak of those that share it.
-per_precision AS (
-    SELECT
-        trace_id,
-        launch_index,
-        precision,
-        any_value(signature_id) AS signature_id,
-        max(flops_per_second) AS flops_per_second,
-        arg_min(peak_flops_per_second, (-flops_per_second, peak_flops_per_second)) AS peak_flops_per_second,
-        min(bytes_per_second) AS bytes_per_second,
-        any_value(peak_bytes_per_second) AS peak_bytes_per_second
-    FROM ncu_roofline
-    WHERE level = 'dram'
-    GROUP BY trace_id, launch_index, precision
-),
-
-per_launch AS (
-    SELECT
-        r.trace_id,
-        r.launch_index,
-        any_value(r.signature_id) AS signature_id,
-        any_value(d.device_name) AS device_name,
-        sum(r.flops_per_second * l.duration_ns) / 1e9 AS flops,
-        min(r.bytes_per_second * l.duration_ns) / 1e9 AS moved_bytes,
-        arg_min(r.peak_flops_per_second, (-r.flops_per_second, r.peak_flops_per_second)) AS peak_flops_per_second,
-        any_value(r.peak_bytes_per_second) AS peak_bytes_per_second
-    FROM per_precision AS r
-    INNER JOIN launches AS l USING (trace_id, launch_index)
-    LEFT JOIN device_peaks AS d ON l.trace_id = d.trace_id AND l.device = d.device
-    GROUP BY r.trace_id, r.launch_index
-),
-
--- Per model of GPU, and a row for all of them: bytes differ with the caches, peaks with everything.
 measured AS (
-    SELECT
-        signature_id,
-        device_name,
-        grouping(device_name) = 1 AS is_total,
-        count(DISTINCT coalesce(device_name, '')) AS models,
-        max(device_name) AS any_model,
-        avg(flops) AS flops,
-        avg(moved_bytes) AS moved_bytes,
-        avg(peak_flops_per_second) AS peak_flops_per_second,
-        avg(peak_bytes_per_second) AS peak_bytes_per_second
-    FROM per_launch
-    GROUP BY GROUPING SETS ((signature_id, device_name), (signature_id))
+    FROM _counted_work
 ),
 
 reached AS (
@@ -124,7 +79,7 @@ reached AS (
     UNION ALL
     SELECT m.signature_id, any_value(m.other_id) AS other_id, 'counters of a match' AS method
     FROM signature_matches AS m
-    INNER JOIN measured ON measured.signature_id = m.other_id AND measured.is_total
+    INNER JOIN measured AS k ON m.other_id = k.signature_id AND k.is_total
     WHERE m.method = 'launch_key' AND m.signature_id NOT IN (SELECT signature_id FROM measured)
     GROUP BY m.signature_id
     HAVING count(DISTINCT m.other_id) = 1
@@ -144,21 +99,21 @@ counted AS (
         coalesce(own.moved_bytes, k.moved_bytes) AS moved_bytes,
         CASE
             WHEN own.signature_id IS NOT NULL THEN own.peak_flops_per_second
-            WHEN k.models = 1 AND (c.device_name IS NULL OR k.any_model IS NULL) THEN k.peak_flops_per_second
+            WHEN k.models = 1 AND (c.model IS NULL OR k.any_model IS NULL) THEN k.peak_flops_per_second
         END AS peak_flops_per_second,
         CASE
             WHEN own.signature_id IS NOT NULL THEN own.peak_bytes_per_second
-            WHEN k.models = 1 AND (c.device_name IS NULL OR k.any_model IS NULL) THEN k.peak_bytes_per_second
+            WHEN k.models = 1 AND (c.model IS NULL OR k.any_model IS NULL) THEN k.peak_bytes_per_second
         END AS peak_bytes_per_second
     FROM chosen AS c
     INNER JOIN reached AS r ON c.signature_id = r.signature_id AND (r.method = 'counters' OR c.is_unknown)
     INNER JOIN measured AS k ON r.other_id = k.signature_id AND k.is_total
-    LEFT JOIN measured AS own ON r.other_id = own.signature_id AND NOT own.is_total AND c.device_name = own.device_name
+    LEFT JOIN measured AS own ON r.other_id = own.signature_id AND NOT own.is_total AND c.model = own.model
 ),
 
 known AS (
     SELECT
-        c.* EXCLUDE (is_unknown, device_name, flops, moved_bytes, work_method, peak_flops_per_second, peak_bytes_per_second),
+        c.* EXCLUDE (is_unknown, model, flops, moved_bytes, work_method, peak_flops_per_second, peak_bytes_per_second),
         CASE WHEN k.flops > 0 AND k.moved_bytes > 0 THEN k.flops ELSE c.flops END AS flops,
         CASE WHEN k.flops > 0 AND k.moved_bytes > 0 THEN k.moved_bytes ELSE c.moved_bytes END AS moved_bytes,
         CASE WHEN k.flops > 0 AND k.moved_bytes > 0 THEN k.method ELSE c.work_method END AS method,
@@ -186,27 +141,8 @@ rated AS (
 )
 
 SELECT
-    trace,
-    device,
-    kernel,
-    category,
-    library,
-    dtype,
-    op,
-    input_dims,
-    timing,
-    n,
-    total_ns,
-    mean_ns,
-    flops,
-    moved_bytes,
-    method,
-    intensity,
-    flops_per_second,
-    bytes_per_second,
-    peak_flops_per_second,
-    peak_bytes_per_second,
-    ridge,
+    trace, device, kernel, category, library, dtype, op, input_dims, timing, n, total_ns, mean_ns, flops, moved_bytes, method,
+    intensity, flops_per_second, bytes_per_second, peak_flops_per_second, peak_bytes_per_second, ridge,
     100 * flops_per_second / peak_flops_per_second AS pct_peak_flops,
     100 * bytes_per_second / peak_bytes_per_second AS pct_peak_bandwidth,
     100 * flops_per_second / nullif(least(peak_flops_per_second, intensity * peak_bytes_per_second), 0) AS pct_attainable,

@@ -65,6 +65,21 @@ def test_sums_are_those_of_the_traces(compared: Database, after: str, where: str
     assert sum(found.table["delta_ns"].to_pylist()) == expected[after] - expected["base"]
 
 
+@pytest.mark.parametrize("where", [None, "category = 'GEMM'"])
+def test_a_relation_of_launches_is_compared(compared: Database, where: str | None) -> None:
+    """Called like a step inside of the macro, too."""
+    asked = f"""
+        WITH sides AS (FROM kernels WHERE {where or "true"})
+        SELECT kernel, n_before, n_after, delta_ns, verdict FROM diff('base', 'slower', source := 'sides')
+    """
+    told = compared.diff("base", "slower", where=where).table.select(
+        ["kernel", "n_before", "n_after", "delta_ns", "verdict"]
+    )
+    assert list(compared.sql(asked)) == told.to_pylist()
+    if where is None:
+        assert list(compared.sql(asked.replace("'sides'", "'kernels'"))) == told.to_pylist()
+
+
 def test_p_values_agree_with_a_plain_computation(compared: Database) -> None:
     """Mann-Whitney with midranks and the correction for ties, by the definition, for one signature."""
     found = compared.diff("base", "slower", threshold=0.0001)

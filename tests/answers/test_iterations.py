@@ -132,6 +132,31 @@ def test_launches_outside_of_the_steps_are_kept(tmp_path: Path) -> None:
     assert rows == [{"steady": False, "n": 6}, {"steady": True, "n": 4}]
 
 
+def test_a_device_without_steps_has_its_period(tmp_path: Path) -> None:
+    """The first GPU works in two steps; what the second repeats was launched behind them."""
+    recording = Recording()
+    for number in range(6):
+        recording.kernel(f"kernel_{number % 3}", 2_000 + 10_000 * number, 5_000, call=1_000 + 10_000 * number)
+    recording.step(0, 0, 30_000)
+    recording.step(1, 30_000, 30_000)
+    for number in range(8):
+        start = 102_000 + 10_000 * number
+        recording.kernel(f"other_{number % 2}", start, 5_000, call=start - 1_000, device=1)
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(recording.write(tmp_path / "made.json"))
+    sql = "SELECT device, method, iteration, launches, steady FROM iterations() ORDER BY device, start_ns"
+    found = [tuple(row.values()) for row in database.sql(sql).rows()]
+    assert found == [
+        *((0, "annotation", number, 3, True) for number in range(2)),
+        *((1, "period", number, 2, True) for number in range(4)),
+    ]
+    sql = "SELECT device, iteration, count(*) AS n FROM kernels WHERE steady GROUP BY ALL ORDER BY ALL"
+    assert [tuple(row.values()) for row in database.sql(sql).rows()] == [
+        *((0, number, 3) for number in range(2)),
+        *((1, number, 2) for number in range(4)),
+    ]
+
+
 def test_a_trace_without_repeats_has_none(tmp_path: Path) -> None:
     path = tmp_path / "once.db"
     with rocpd(path) as connection:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from kerneldb.warehouse import Warehouse, closure
@@ -37,10 +38,14 @@ GRAPH_LAUNCHES = tuple(Launch("gemm", 300 * number, 290, grid=9, phase="decode")
 
 
 def insert(warehouse: Warehouse, table: str, rows: Iterable[Row]) -> None:
-    """Add rows to a table."""
-    for row in rows:
-        columns = ", ".join(f"${name} AS {name}" for name in row)
-        warehouse.query(f"INSERT INTO {table} BY NAME SELECT {columns}", row, write=True)
+    """Add rows to a table, and nothing else; see `settle`."""
+
+    def add(con: duckdb.DuckDBPyConnection) -> None:
+        for row in rows:
+            columns = ", ".join(f"${name} AS {name}" for name in row)
+            con.execute(f"INSERT INTO {table} BY NAME SELECT {columns}", row)
+
+    warehouse.write(add)
 
 
 def settle(warehouse: Warehouse) -> None:

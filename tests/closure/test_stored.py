@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
+from kerneldb.errors import WarehouseError
+from kerneldb.schemas import loader
 from kerneldb.warehouse import Warehouse, closure, transfer
 from tests.closure.conftest import GPU, LAUNCHES, Row, insert, measurement, replay, settle
 from tests.warehouse.conftest import Traces
@@ -93,11 +96,67 @@ def test_a_database_of_another_version_is_balanced_anew(closed: Warehouse) -> No
     assert [rows(closed, f"FROM {table}") for table in TABLES] == before
 
 
-def test_refresh_balances_what_was_changed_by_hand(closed: Warehouse) -> None:
-    closed.query("UPDATE measurements SET value = 900 WHERE quantity = 'busy_ns'", write=True)
+BUSY = "UPDATE Measurements SET value = 900 WHERE quantity = 'busy_ns'"
+
+
+def test_what_sql_changes_is_in_the_balance_at_once(closed: Warehouse) -> None:
+    assert values(closed, "SELECT status FROM closure") == ["host bound"]
+    closed.query(BUSY, write=True)
+    assert values(closed, "SELECT status FROM closure") == ["GPU bound"]
+
+
+def test_sql_whose_balance_fails_changes_nothing(closed: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise duckdb.Error
+
+    monkeypatch.setattr(closure, "_balanced", fail)
+    with pytest.raises(WarehouseError):
+        closed.query(BUSY, write=True)
+    assert values(closed, "SELECT value FROM measurements WHERE quantity = 'busy_ns'") == [450.0]
+
+
+def test_sql_about_anything_else_balances_nothing(closed: Warehouse) -> None:
+    closed.query(STALE, write=True)
+    closed.query("INSERT INTO trace_tags SELECT 't:eager', 'key', 'value'", write=True)
+    assert values(closed, "SELECT model FROM closure") == ["stale"]
+
+
+def test_refresh_balances_what_another_program_changed(closed: Warehouse) -> None:
+    closed.write(lambda con: con.execute(BUSY))
     assert values(closed, "SELECT status FROM closure") == ["host bound"]
     closed.refresh()
     assert values(closed, "SELECT status FROM closure") == ["GPU bound"]
+
+
+def test_a_trace_that_is_not_measured_any_more_has_no_balance(closed: Warehouse, tmp_path: Path) -> None:
+    closed.commit(Traces(tmp_path)("eager", LAUNCHES, stated_run="r"), replace=True)
+    assert [rows(closed, f"FROM {table}") for table in TABLES] == [[], [], [], []]
+
+
+def test_who_was_measured_with_a_trace_that_is_gone_is_balanced_anew(closed: Warehouse) -> None:
+    graph = measurement("wall_ns", 520.0, mode="cuda_graph", trace_id="t:graph")
+    insert(closed, "measurements", [graph])
+    closed.set_run("graph", "another")
+    sql = "SELECT kernels_trace FROM closure WHERE trace = 'graph'"
+    assert values(closed, sql) == ["eager"]
+    closed.remove("eager")
+    assert values(closed, sql) == ["graph"]
+
+
+def test_the_arithmetic_tells_versions_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def told() -> str:
+        loader.objects_hash.cache_clear()
+        return loader.objects_hash()
+
+    other = tmp_path / "other.py"
+    other.write_text("# other arithmetic")
+    before, files = told(), loader._arithmetic()
+    names = {file.name for file in files}
+    assert {"__init__.py", "energy.py", "time_terms.py", "closure.py", "closure.sql"} <= names
+    monkeypatch.setattr(loader, "_arithmetic", lambda: [*files, other])
+    assert told() != before
+    monkeypatch.undo()
+    assert told() == before
 
 
 def test_without_measurements_nothing_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

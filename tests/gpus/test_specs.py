@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import csv
+import math
 from pathlib import Path
+from typing import Any, Final
 
+import polars as pl
 import pytest
 
-from kerneldb.gpus import Gpu, export, find, limits
+from kerneldb import derive
+from kerneldb.gpus import Gpu, export, find, find_device, limits
+from kerneldb.gpus.model import PEAKS
 from kerneldb.warehouse import Warehouse
 from tests.gpus.test_gpus import NAMES, OTHER_PRODUCTS
 
 
 def test_files_are_those_of_the_package(root: Path, tmp_path: Path) -> None:
     export.write(tmp_path)
-    for name in ("gpu_specs.csv", "gpu_names.csv"):
+    for name in ("gpu_specs.csv", "peak_types.csv"):
         kept = (root / "schemas" / "reference" / name).read_text(encoding="utf-8")
         assert kept == (tmp_path / name).read_text(encoding="utf-8"), f"python -m kerneldb.gpus.export renews {name}"
 
@@ -95,26 +100,6 @@ def test_blackwell_peaks_double_with_every_halving_of_the_type(name: str) -> Non
     assert gpu.tf32_tflops == pytest.approx(gpu.fp8_tflops / 4, rel=0.03)  # printed with two digits
 
 
-@pytest.fixture(scope="module")
-def devices(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
-    warehouse = Warehouse.create_or_open(tmp_path_factory.mktemp("specs") / "k.duckdb")
-    sql = """
-        INSERT INTO devices BY NAME
-        SELECT 't' AS trace_id, unnest(range(len($names))) AS device, unnest($names::VARCHAR[]) AS name
-    """
-    warehouse.query(sql, {"names": [*NAMES, *OTHER_PRODUCTS]}, write=True)
-    return warehouse
-
-
-def test_sql_finds_what_python_finds(devices: Warehouse) -> None:
-    rows = devices.query("SELECT device_name, gpu, bandwidth_gbs FROM device_peaks").to_pylist()
-    assert len(rows) == len({*NAMES, *OTHER_PRODUCTS})
-    for row in rows:
-        expected = find(row["device_name"])
-        assert row["gpu"] == (expected.name if expected else None)
-        assert row["bandwidth_gbs"] == (expected.bandwidth_gbs if expected else None)
-
-
 NAMELESS: dict[tuple[str | None, str | None, int | None], str | None] = {
     ("AMD Radeon Graphics", "gfx1151", 40): "Radeon 8060S",
     ("AMD Radeon Graphics", "gfx1151", 32): "Radeon 8050S",
@@ -128,19 +113,72 @@ NAMELESS: dict[tuple[str | None, str | None, int | None], str | None] = {
 }
 
 
-def test_devices_without_a_name(tmp_path: Path) -> None:
-    """Each is the device of a trace of its own."""
+def test_devices_without_a_name() -> None:
+    """Architecture and compute units tell where one product alone has them, and an architecture denies a name."""
+    found = {told: find_device(*told) for told in NAMELESS}
+    assert {told: gpu.name if gpu else None for told, gpu in found.items()} == NAMELESS
+
+
+DISAGREEING: list[dict[str, Any]] = [
+    {"device": 0, "name": "NVIDIA H200", "arch": None},
+    {"device": 0, "name": None, "arch": "sm_90"},
+    {"device": 1, "name": "NVIDIA H200", "arch": "sm_90"},
+    {"device": 1, "name": "Tesla T4", "arch": "sm_75"},
+]
+"""Of two processes, which number their devices on their own."""
+AGREED: dict[int, str | None] = {0: "H200 SXM", 1: None}
+
+
+def test_a_device_is_what_all_processes_say_of_it() -> None:
+    found = derive.derive_devices(pl.DataFrame(DISAGREEING))
+    assert dict(found.select("device", "gpu").iter_rows()) == AGREED
+
+
+def test_stored_devices_are_named_anew_with_the_objects(tmp_path: Path) -> None:
+    """As when a version knows a GPU that the one before did not: the peaks in SQL are those of Python."""
     warehouse = Warehouse.create_or_open(tmp_path / "k.duckdb")
     sql = """
         INSERT INTO devices BY NAME
-        SELECT
-            unnest(range(len($name)))::VARCHAR AS trace_id, 0 AS device, unnest($name::VARCHAR[]) AS name,
-            unnest($arch::VARCHAR[]) AS arch, unnest($units::INTEGER[]) AS multiprocessors
+        SELECT 't' AS trace_id, unnest(range(len($names))) AS device, unnest($names::VARCHAR[]) AS name
     """
-    name, arch, units = (list(column) for column in zip(*NAMELESS, strict=True))
-    warehouse.query(sql, {"name": name, "arch": arch, "units": units}, write=True)
-    found = warehouse.query("SELECT gpu FROM device_peaks ORDER BY trace_id")["gpu"].to_pylist()
-    assert dict(zip(NAMELESS, found, strict=True)) == NAMELESS
+    warehouse.query(sql, {"names": [*NAMES, *OTHER_PRODUCTS]}, write=True)
+    warehouse.query("UPDATE schema_info SET value = 'of another version' WHERE key = 'objects_hash'", write=True)
+    rows = Warehouse.create_or_open(tmp_path / "k.duckdb").query("FROM device_peaks").to_pylist()
+    assert len(rows) == len({*NAMES, *OTHER_PRODUCTS})
+    for row in rows:
+        expected = find(row["device_name"])
+        assert row["gpu"] == (expected.name if expected else None)
+        assert row["bandwidth_gbs"] == (expected.bandwidth_gbs if expected else None)
+        for dtype, peak in row["peaks"] or []:
+            assert expected is not None
+            assert expected.peak_flops(dtype) == pytest.approx(peak * 1e12)
+
+
+LAUNCHED: Final = """
+    INSERT INTO traces BY NAME SELECT 't' AS trace_id, 't' AS name, 'torch' AS kind, 'pytorch' AS source;
+    INSERT INTO devices BY NAME SELECT 't' AS trace_id, 0 AS device, 'B200' AS gpu;
+    INSERT INTO kernel_names BY NAME SELECT dtype AS name_id, dtype AS name, dtype, 'kernel' AS kind FROM peak_types;
+    INSERT INTO signatures BY NAME
+    SELECT dtype AS signature_id, dtype AS name_id, 'kernel' AS kind, 'name' AS level, 1e12 AS flops FROM peak_types;
+    INSERT INTO launches BY NAME
+    SELECT
+        't' AS trace_id, rowid AS launch_index, dtype AS signature_id, 'kernel' AS kind, 'timeline' AS timing,
+        'ok' AS launch_status, 'none' AS link_method,
+        0 AS device, 1e9 AS duration_ns
+    FROM peak_types
+"""
+"""A launch of one second per element type, on a GPU that has a peak for each."""
+
+
+def test_the_peak_of_a_launch_is_that_of_its_type(tmp_path: Path) -> None:
+    warehouse = Warehouse.create_or_open(tmp_path / "k.duckdb")
+    for part in LAUNCHED.split(";"):
+        warehouse.query(part, write=True)
+    (gpu,) = (gpu for gpu in export.GPUS if gpu.name == "B200")
+    found = warehouse.query("SELECT dtype, pct_peak_flops FROM all_launches").to_pylist()
+    assert len(found) == len(PEAKS)
+    for row in found:
+        assert row["pct_peak_flops"] == pytest.approx(100 * 1e12 / (gpu.peak_flops(row["dtype"]) or math.nan)), row
 
 
 def test_the_bandwidth_of_strix_halo_is_256_gb_per_second() -> None:

@@ -253,3 +253,17 @@ def test_objects_that_duckdb_2_stores_are_read_by_duckdb_1() -> None:
     text = loader.objects()
     assert not re.findall(r"\bif\(", text, flags=re.IGNORECASE)
     assert not re.findall(r"\b(?:lag|lead)\(\w+,[^()]*,", text, flags=re.IGNORECASE)
+
+
+def test_no_column_is_told_of_twice() -> None:
+    """A column of a view or macro that means what another one means says so: as in that one."""
+    told: dict[tuple[str, str, str], list[str]] = {}
+    for header in loader.headers().values():
+        for column in header.columns:
+            if isinstance(column, headers.Column) and not header.is_internal:
+                told.setdefault((column.name, column.type, column.meaning), []).append(header.name)
+    kinds = {name: header.kind for name, header in loader.headers().items()}
+    twice = {
+        key: names for key, names in told.items() if len(names) > 1 and {kinds[name] for name in names} != {"table"}
+    }
+    assert twice == {}

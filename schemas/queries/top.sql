@@ -1,4 +1,4 @@
--- The same as top_launches, from rollups: `keyed` has the columns of `kernel_rollups`, and `key`.
+-- Launches and GPU time per `key` and timing of `keyed`: the columns of `kernel_rollups`, and `key`.
 SELECT
     key,
     min(short_name) AS kernel,

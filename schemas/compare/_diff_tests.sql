@@ -1,0 +1,63 @@
+-- The rows of `pairs` (a relation as of `_diff_pairs`) with test, effect and p_value, that of the less certain one of two tests. `ranks` names a
+-- relation as of `_mann_whitney`.
+--
+-- 1. Of the launches: Mann-Whitney. Without launches (reports that hold sums only) Welch's test takes its place. 2. Of the two recordings: launches
+-- of one recording share their clock, addresses and neighbours, so that means differ from one recording to the next by more than their launches
+-- tell; by how much, `spread` says. Holm's correction is for all rows compared, tested or not. erfc: Chebyshev fit, relative error under 1.2e-7
+-- (Press et al., Numerical Recipes, 6.2).
+CREATE OR REPLACE MACRO _diff_tests(pairs, ranks, threshold) AS TABLE
+WITH scored AS (
+    SELECT
+        p.*,
+        r.effect,
+        CASE WHEN r.z IS NOT NULL THEN 'Mann-Whitney' WHEN abs(p.own_change) > threshold THEN 'Welch' END AS test,
+        coalesce(
+            r.z,
+            CASE WHEN r.row_key IS NULL AND abs(p.own_change) > threshold AND least(timed_before, timed_after) >= 2 THEN
+                abs(mean_after_ns / common_ratio - mean_before_ns) / nullif(
+                    sqrt(
+                        variance_before / (timed_before - 1) + variance_after / common_ratio ** 2 / (timed_after - 1)
+                    ),
+                    0
+                )
+            END
+        ) AS z_of_launches,
+        abs(p.own_change) / nullif(p.spread, 0) AS z_of_recordings,
+        CASE WHEN z_of_launches IS NOT NULL THEN least(z_of_launches, z_of_recordings) END AS z
+    FROM query_table(pairs) AS p
+    LEFT JOIN query_table(ranks) AS r USING (row_key)
+),
+
+probable AS (
+    SELECT *, CASE WHEN z IS NOT NULL THEN 1 / (1 + z / sqrt(2) / 2) END AS t FROM scored
+),
+
+tested AS (
+    SELECT
+        * EXCLUDE (t),
+        t * exp(
+            -z * z / 2 - 1.26551223 + t * (
+                1.00002368 + t * (
+                    0.37409196 + t * (
+                        0.09678418 + t * (
+                            -0.18628806 + t * (
+                                0.27886807 + t * (-1.13520398 + t * (1.48851587 + t * (-0.82215223 + t * 0.17087277)))
+                            )
+                        )
+                    )
+                )
+            )
+        ) AS raw_p
+    FROM probable
+),
+
+ordered AS (
+    SELECT *, row_number() OVER (ORDER BY raw_p NULLS LAST, row_key) AS place FROM tested
+)
+
+SELECT
+    *,
+    CASE WHEN raw_p IS NOT NULL THEN
+        least(1, max(raw_p * (compared - place + 1)) OVER (ORDER BY place ROWS UNBOUNDED PRECEDING))
+    END AS p_value
+FROM ordered;

@@ -1,0 +1,49 @@
+-- Operations and bytes of a launch of each signature as counters have them, and the peaks that they were counted against: a row per model of GPU, and
+-- one for all of them (`is_total`), for bytes differ with the caches, peaks with everything.
+CREATE OR REPLACE VIEW _counted_work AS
+WITH
+-- One kind of operation may be counted under several names (dense and sparse, plain and by instruction): the largest count of a precision stands, with
+-- the lowest peak of those that share it.
+per_precision AS (
+    SELECT
+        trace_id,
+        launch_index,
+        precision,
+        any_value(signature_id) AS signature_id,
+        max(flops_per_second) AS flops_per_second,
+        arg_min(peak_flops_per_second, (-flops_per_second, peak_flops_per_second)) AS peak_flops_per_second,
+        min(bytes_per_second) AS bytes_per_second,
+        any_value(peak_bytes_per_second) AS peak_bytes_per_second
+    FROM ncu_roofline
+    WHERE level = 'dram'
+    GROUP BY trace_id, launch_index, precision
+),
+
+per_launch AS (
+    SELECT
+        r.trace_id,
+        r.launch_index,
+        any_value(r.signature_id) AS signature_id,
+        any_value(coalesce(d.gpu, d.device_name)) AS model,
+        sum(r.flops_per_second * l.duration_ns) / 1e9 AS flops,
+        min(r.bytes_per_second * l.duration_ns) / 1e9 AS moved_bytes,
+        arg_min(r.peak_flops_per_second, (-r.flops_per_second, r.peak_flops_per_second)) AS peak_flops_per_second,
+        any_value(r.peak_bytes_per_second) AS peak_bytes_per_second
+    FROM per_precision AS r
+    INNER JOIN launches AS l USING (trace_id, launch_index)
+    LEFT JOIN device_peaks AS d ON l.trace_id = d.trace_id AND l.device = d.device
+    GROUP BY r.trace_id, r.launch_index
+)
+
+SELECT
+    signature_id,
+    model,
+    grouping(model) = 1 AS is_total,
+    count(DISTINCT coalesce(model, '')) AS models,
+    max(model) AS any_model,
+    avg(flops) AS flops,
+    avg(moved_bytes) AS moved_bytes,
+    avg(peak_flops_per_second) AS peak_flops_per_second,
+    avg(peak_bytes_per_second) AS peak_bytes_per_second
+FROM per_launch
+GROUP BY GROUPING SETS ((signature_id, model), (signature_id));
