@@ -30,6 +30,7 @@ COMMIT_MACROS: Final = (
 )  # fmt: skip
 """Macros that adding a trace takes, each after those that it takes itself."""
 DOC_COLUMNS: Final = ("object", "kind", "column_name", "type", "unit", "meaning", "subject", "example")
+TABLE: Final = b"\nCREATE TABLE "
 WORD: Final = re.compile(r"\w+")
 
 
@@ -71,21 +72,32 @@ def headers() -> dict[str, Header]:
     """All tables, views and macros by name, subject after subject. Raises ValueError for a file that makes none."""
     from kerneldb.schemas.headers import read  # takes longer than most of what asks for SQL
 
-    files = [(subject, file) for subject in SUBJECTS for file in sql_files(subject)]
-    found = [read(file.read_text(encoding="utf-8"), subject) for subject, file in files]
+    found = [read(made.decode(), subject) for subject, made in _files().values()]
     return {header.name: header for header in found}
+
+
+@functools.cache
+def _files() -> dict[str, tuple[str, bytes]]:
+    """Object → its subject and the bytes of its file."""
+    files = [(subject, file) for subject in SUBJECTS for file in sql_files(subject)]
+    return {file.name.removesuffix(".sql"): (subject, file.read_bytes()) for subject, file in files}
+
+
+def _text(name: str) -> str:
+    return _files()[name][1].decode()
 
 
 @functools.cache
 def tables() -> Migration:
     """The step from nothing to the newest version: all tables."""
     newest, _, _ = sql_files("migrations")[-1].name.partition("_")
-    return Migration(int(newest), "tables", "\n".join(one.sql for one in headers().values() if one.kind == "table"))
+    made = [made.decode() for _, made in _files().values() if TABLE in made]
+    return Migration(int(newest), "tables", "\n".join(made))
 
 
 def derived_tables() -> str:
     """The SQL of the tables whose rows are made of those of others."""
-    return "\n".join(headers()[name].sql for name in DERIVED)
+    return "\n".join(map(_text, DERIVED))
 
 
 @functools.cache
@@ -127,7 +139,7 @@ def _words(header: Header) -> set[str]:
 @functools.cache
 def commit_macros() -> str:
     """The SQL of the macros that adding a trace takes."""
-    return "\n".join(headers()[name].sql for name in COMMIT_MACROS)
+    return "\n".join(map(_text, COMMIT_MACROS))
 
 
 @functools.cache
@@ -176,8 +188,8 @@ def _rows(file: Traversable) -> list[dict[str, str]]:
 @functools.cache
 def objects_hash() -> str:
     """Tells whether the views, macros, docs, reference and derived tables of a file are those of this version."""
-    files = [*(file for subject in SUBJECTS for file in sql_files(subject)), *_reference(), *_arithmetic()]
-    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    made = [made for _, made in _files().values()] + [file.read_bytes() for file in (*_reference(), *_arithmetic())]
+    return hashlib.sha256(b"\0".join(made)).hexdigest()[:16]
 
 
 def _store(file: str) -> Traversable:
