@@ -28,7 +28,8 @@ does not record is NULL. Ids are content hashes of 16 hexadecimal digits.
 **Views** are relations to filter and join: `FROM kernels WHERE category = 'GEMM'`. They work from any DuckDB client,
 under whatever name the file is attached. **Macros** are questions: `FROM gpu_time()` asks about everything,
 `FROM gpu_time('selection')` about the rows of a view, a table or a common table expression that has the columns of
-`kernels`. They need the file opened directly, or `USE`.
+`kernels`; do not give it the name of an object below. They need the file opened directly, or
+`ATTACH 'kernels.duckdb' AS k; USE k;`. Examples name traces of a sample: put your own in their place.
 
 ```sql
 WITH selection AS (FROM kernels WHERE category = 'GEMM')

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from importlib.resources.abc import Traversable
 
-    from kerneldb.schemas.headers import Header
+    from kerneldb.schemas.headers import Argument, Header
 
 BLOCK: Final = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 SUBJECTS: Final = (
@@ -29,7 +29,7 @@ COMMIT_MACROS: Final = (
     "collective_launches", "_base_names", "_names_agree", "_printed_digits", "_first_matches",
 )  # fmt: skip
 """Macros that adding a trace takes, each after those that it takes itself."""
-DOC_COLUMNS: Final = ("object", "kind", "column_name", "type", "unit", "meaning", "subject", "example")
+DOC_COLUMNS: Final = ("object", "kind", "column_name", "type", "unit", "meaning", "subject", "example", "notes")
 TABLE: Final = b"\nCREATE TABLE "
 WORD: Final = re.compile(r"\w+")
 
@@ -48,7 +48,7 @@ class Doc:
     """The meaning of an object (`column_name` is None) or of one of its columns.
 
     `kind` is table, view or macro; of what only serves these, internal view or internal macro. `example` is a statement
-    that asks the object.
+    that asks the object; `notes` is what else there is to know, with the arguments of a macro.
     """
 
     object: str
@@ -59,6 +59,7 @@ class Doc:
     meaning: str
     subject: str
     example: str | None = None
+    notes: str | None = None
 
 
 def sql_files(name: str) -> list[Traversable]:
@@ -152,10 +153,17 @@ def _docs(header: Header) -> Iterator[Doc]:
     from kerneldb.schemas.headers import columns_of
 
     kind = f"internal {header.kind}" if header.is_internal else header.kind
-    yield Doc(header.name, kind, None, None, None, header.meaning, header.subject, header.example)
+    notes = "\n".join((*header.notes, *map(_argument, header.arguments))) or None
+    yield Doc(header.name, kind, None, None, None, header.meaning, header.subject, header.example, notes)
     if not header.is_internal:
         for column in columns_of(headers(), header.name):
             yield Doc(header.name, kind, column.name, column.type, column.unit, column.meaning, header.subject)
+
+
+def _argument(argument: Argument) -> str:
+    default = "" if argument.default is None else f" := {argument.default}"
+    unit = "" if argument.unit is None else f"[{argument.unit}] "
+    return f"{argument.name}{default}: {unit}{argument.meaning}"
 
 
 @functools.cache

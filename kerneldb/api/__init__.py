@@ -403,7 +403,7 @@ class Database:
         return Result(queries.schema(self._warehouse, name))
 
     def schema_about(self, name: str) -> dict[str, str | None]:
-        """Kind, meaning and example of a table, view or macro. Raises UsageError for an unknown name."""
+        """Kind, meaning, notes and example of a table, view or macro. Raises UsageError for an unknown name."""
         return queries.about(self._warehouse, name)
 
     @contextlib.contextmanager

@@ -113,7 +113,7 @@ def schema(warehouse: Warehouse, name: str | None) -> pa.Table:
 
 
 def about(warehouse: Warehouse, name: str) -> dict[str, str | None]:
-    """Kind, meaning and example (None for a table) of an object. Raises UsageError for an unknown name."""
+    """Kind, meaning, notes and example (None: none) of an object. Raises UsageError for an unknown name."""
     require("table, view or macro", [name], list(_objects(warehouse)))
     (found,) = rows(warehouse, "schema_about", object=name)
     return found

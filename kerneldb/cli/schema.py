@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @output_options
 @database_option
 def schema(name: str | None, *, output: Output) -> None:
-    """List tables, views and macros with their meaning; with OBJECT, an example, and its columns with type and unit.
+    """List tables, views and macros with their meaning; with OBJECT, how to ask it, and its columns with type and unit.
 
     \b
       kerneldb schema
@@ -28,6 +28,7 @@ def schema(name: str | None, *, output: Output) -> None:
     if name is not None:
         about = database.schema_about(name)
         note(f"{about['kind']} {name}: {about['meaning']}")
-        if about["example"]:
-            note(f"example: {about['example']}")
+        for lead, part in (("", about["notes"]), ("example: ", about["example"])):
+            if part:
+                note(lead + part)
     emit(database.schema(name).to_reader(), output)

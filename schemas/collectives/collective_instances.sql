@@ -6,7 +6,7 @@
 --
 -- Both are NULL where not all traced ranks show the instance, and where one rank only is traced; without sequence numbers also where ranks show
 -- unequal numbers of them: then profiles began at different steps, and nobody knows which is which. Sends and receives are left out: they are no
--- exchange of the whole group.
+-- exchange of the whole group. In no order.
 --
 -- Columns:
 --   job VARCHAR: Job that the ranks belong to; the trace where it has none.
@@ -24,7 +24,7 @@
 -- Example:
 --   SELECT job, rank, operation, bytes, ordinal, transfer_ns, wait_ns, came_last FROM collective_instances() LIMIT 10;
 CREATE OR REPLACE MACRO collective_instances(source := 'kernels') AS TABLE
-WITH numbered AS (
+WITH _numbered AS (
     SELECT
         c.*,
         coalesce(t.job, c.trace) AS job,
@@ -39,11 +39,11 @@ WITH numbered AS (
     WHERE c.operation IS DISTINCT FROM 'send' AND c.operation IS DISTINCT FROM 'recv' AND c.operation IS DISTINCT FROM 'sendrecv'
 ),
 
-traced AS (
-    SELECT job, members, count(DISTINCT trace) AS ranks FROM numbered GROUP BY ALL
+_traced AS (
+    SELECT job, members, count(DISTINCT trace) AS ranks FROM _numbered GROUP BY ALL
 ),
 
-seen AS (
+_seen AS (
     SELECT
         n.*,
         t.ranks,
@@ -52,8 +52,8 @@ seen AS (
         AND NOT (n.is_unnumbered AND min(n.of_trace) OVER instance < max(n.of_trace) OVER instance) AS whole,
         min(n.duration_ns) OVER instance AS shortest_ns,
         arg_min(n.trace, (n.duration_ns, n.rank, n.trace)) OVER instance = n.trace AS shortest
-    FROM numbered AS n
-    INNER JOIN traced AS t ON t.job = n.job AND t.members IS NOT DISTINCT FROM n.members
+    FROM _numbered AS n
+    INNER JOIN _traced AS t ON t.job = n.job AND t.members IS NOT DISTINCT FROM n.members
     WINDOW instance AS (PARTITION BY n.job, n.members, n.operation, n.collective_seq, n.ordinal)
 )
 
@@ -78,4 +78,4 @@ SELECT
     CASE WHEN whole THEN duration_ns - shortest_ns END AS wait_ns,
     CASE WHEN whole THEN shortest END AS came_last,
     CASE WHEN whole THEN bus_gbs * duration_ns / nullif(shortest_ns, 0) END AS transfer_bus_gbs
-FROM seen;
+FROM _seen;

@@ -17,7 +17,7 @@
 -- Example:
 --   SELECT trace, rank, operation, dtype, bytes, duration_ns, bus_gbs FROM collective_launches() LIMIT 10;
 CREATE OR REPLACE MACRO collective_launches(source := 'kernels') AS TABLE
-WITH sized AS (
+WITH _sized AS (
     SELECT
         trace_id,
         launch_index,
@@ -70,4 +70,4 @@ SELECT
             THEN (group_size - 1) / group_size
         WHEN operation IN ('broadcast', 'reduce', 'send', 'recv', 'sendrecv') THEN 1
     END AS bus_gbs
-FROM sized;
+FROM _sized;

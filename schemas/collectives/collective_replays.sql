@@ -23,11 +23,11 @@
 -- Example:
 --   SELECT job, operation, bytes, n, mean_transfer_ns, mean_replayed_ns, error_pct, reason FROM collective_replays();
 CREATE OR REPLACE MACRO collective_replays(source := 'kernels') AS TABLE
-WITH named AS (
+WITH _named AS (
     SELECT trace_id, arg_min(name, (device, name)) AS gpu FROM devices GROUP BY trace_id
 ),
 
-recorded AS (
+_recorded AS (
     SELECT
         i.job,
         n.gpu,
@@ -43,19 +43,19 @@ recorded AS (
         sum(i.wait_ns) AS wait_ns,
         max(i.transfer_bus_gbs * i.transfer_ns / i.bytes) AS bus_factor
     FROM collective_instances(source) AS i
-    LEFT JOIN named AS n USING (trace_id)
+    LEFT JOIN _named AS n USING (trace_id)
     GROUP BY ALL
 ),
 
-told AS (
+_told AS (
     SELECT
         *,
         min(bytes) OVER same < max(bytes) OVER same OR min(group_size) OVER same < max(group_size) OVER same AS several
-    FROM recorded
+    FROM _recorded
     WINDOW same AS (PARTITION BY signature_id)
 ),
 
-replayed AS (
+_replayed AS (
     SELECT
         t.* EXCLUDE (several),
         c.grade,
@@ -66,7 +66,7 @@ replayed AS (
                 THEN 'one signature has several sizes (recorded without shapes): its replays are a mean over them'
             ELSE c.reason
         END AS reason
-    FROM told AS t
+    FROM _told AS t
     LEFT JOIN _closure_replays AS c ON t.signature_id = c.signature_id AND t.gpu = c.gpu
 )
 
@@ -89,6 +89,6 @@ SELECT
     max(bus_factor) * bytes / mean_replayed_ns AS replayed_bus_gbs,
     100 * (sum(matched * mean_ns) / sum(transfer_ns) FILTER (mean_ns IS NOT NULL) - 1) AS error_pct,
     min(reason) AS reason
-FROM replayed
+FROM _replayed
 GROUP BY job, gpu, operation, dtype, bytes, group_size
 ORDER BY total_ns DESC, job, operation, bytes, gpu, dtype, group_size;

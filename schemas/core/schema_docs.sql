@@ -7,5 +7,6 @@ CREATE TABLE schema_docs (
     unit VARCHAR,  -- Unit of its values; NULL for text, flags, counts and ids.
     meaning VARCHAR NOT NULL,  -- What it holds.
     subject VARCHAR,  -- What the object is about: core, time, work, names, collectives, compare, counters, energy, replay or lake.
-    example VARCHAR  -- A statement that asks the object, of views and macros.
+    example VARCHAR,  -- A statement that asks the object, of views and macros.
+    notes VARCHAR  -- What else there is to know of the object; of a macro, its arguments, with units and defaults.
 );

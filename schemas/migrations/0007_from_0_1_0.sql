@@ -5,6 +5,7 @@
 -- launches.is_repeat and rollups.is_repeat take its place.
 ALTER TABLE schema_docs ADD COLUMN subject VARCHAR;
 ALTER TABLE schema_docs ADD COLUMN example VARCHAR;
+ALTER TABLE schema_docs ADD COLUMN notes VARCHAR;
 ALTER TABLE traces ADD COLUMN stated_run VARCHAR;
 ALTER TABLE traces ADD COLUMN stated_job VARCHAR;
 ALTER TABLE traces ADD COLUMN is_primary BOOLEAN;

@@ -1,4 +1,4 @@
--- How the device went through the launches of _closure_steps(source, stages). `gap_ns` is how long it had waited before the launch, from the begin of
+-- How the device went through the launches of _closure_steps(source, stages). `gap_ns` is how long it had waited before the launch, from the start of
 -- the iteration on, and `busy_ns` what the launch adds to the time in which the device ran anything. `queued` launches were made before the device
 -- was through with the work before: their gap is the device's own. `beside`: other work still ran when it began. `held_up`: it waited 10 µs longer
 -- than the same launch of another iteration, as where a profiler empties its buffers (11 ms were seen).

@@ -42,7 +42,8 @@ DELETE FROM schema_docs;
 -- name: insert_docs
 INSERT INTO schema_docs
 SELECT
-    unnest($object), unnest($kind), unnest($column_name), unnest($type), unnest($unit), unnest($meaning), unnest($subject), unnest($example);
+    unnest($object), unnest($kind), unnest($column_name), unnest($type), unnest($unit), unnest($meaning), unnest($subject), unnest($example),
+    unnest($notes);
 
 -- name: comments
 -- The docs as COMMENT statements, which take literals only.

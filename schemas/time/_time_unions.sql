@@ -2,7 +2,7 @@
 -- adds behind the latest end before it, summed in the order of their starts. Computation is what neither communicates nor copies. `fills`: what fills
 -- (memset) count as, computation or copies.
 CREATE OR REPLACE MACRO _time_unions(source, fills := 'computation') AS TABLE
-WITH activities AS (
+WITH _activities AS (
     SELECT
         trace,
         device,
@@ -22,17 +22,17 @@ WITH activities AS (
     )
 ),
 
-preceded AS (
+_preceded AS (
     SELECT
         *,
         max(computation_end) OVER earlier AS last_computation,
         max(communication_end) OVER earlier AS last_communication,
         max(copy_end) OVER earlier AS last_copy
-    FROM activities
+    FROM _activities
     WINDOW earlier AS (PARTITION BY trace, device ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ),
 
-added AS (
+_added AS (
     SELECT
         *,
         CASE WHEN computation_end IS NOT NULL THEN greatest(0, end_ns - greatest(start_ns, last_computation)) END AS computation_ns,
@@ -43,7 +43,7 @@ added AS (
         CASE WHEN communication_end IS NULL THEN greatest(0, end_ns - greatest(start_ns, last_computation, last_copy)) END AS local_ns,
         CASE WHEN computation_end IS NULL THEN greatest(0, end_ns - greatest(start_ns, last_communication, last_copy)) END AS moved_ns,
         greatest(0, end_ns - greatest(start_ns, last_computation, last_communication, last_copy)) AS busy_ns
-    FROM preceded
+    FROM _preceded
 )
 
 SELECT
@@ -61,5 +61,5 @@ SELECT
     try_cast(coalesce(sum(work_ns), 0) AS BIGINT) AS computation_or_communication_ns,
     try_cast(coalesce(sum(local_ns), 0) AS BIGINT) AS computation_or_copy_ns,
     try_cast(coalesce(sum(moved_ns), 0) AS BIGINT) AS communication_or_copy_ns
-FROM added
+FROM _added
 GROUP BY trace, device;

@@ -15,7 +15,7 @@
 -- Example:
 --   SELECT trace, device, cause, n, idle_ns, share_pct FROM idle();
 CREATE OR REPLACE MACRO idle(source := 'kernels') AS TABLE
-WITH spans AS (
+WITH _spans AS (
     SELECT trace, device, max(end_ns) - min(start_ns) AS span_ns
     FROM query_table(source)
     WHERE timing = 'timeline'
@@ -34,6 +34,6 @@ SELECT
     try_cast(sum(g.host_late_ns) AS BIGINT) AS host_late_ns,
     mode(g.waiting_call ORDER BY g.waiting_call) FILTER (g.waiting_call IS NOT NULL) AS waiting_call
 FROM idle_gaps(source) AS g
-INNER JOIN spans AS s ON g.trace = s.trace AND g.device IS NOT DISTINCT FROM s.device
+INNER JOIN _spans AS s ON g.trace = s.trace AND g.device IS NOT DISTINCT FROM s.device
 GROUP BY g.trace, g.device, g.cause
 ORDER BY g.trace, g.device, idle_ns DESC, g.cause;

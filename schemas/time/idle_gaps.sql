@@ -15,7 +15,7 @@
 --     queued (launched before the gap), unknown (no launch call is known).
 --   waiting_call VARCHAR: Synchronising or allocating call that reached into the gap, where it is the cause.
 --   launch_start_ns BIGINT [ns]: When the host began the next launch call.
---   host_late_ns BIGINT [ns]: How long after the begin of the gap that was.
+--   host_late_ns BIGINT [ns]: How long after the start of the gap that was.
 --   previous VARCHAR: Short name of the launch that ended last before it.
 --   next VARCHAR: Short name of the launch after.
 --   next_op VARCHAR: Operator of the launch after.
@@ -23,7 +23,7 @@
 -- Example:
 --   SELECT trace, device, gap_ns, cause, waiting_call, previous, next FROM idle_gaps() ORDER BY gap_ns DESC LIMIT 10;
 CREATE OR REPLACE MACRO idle_gaps(source := 'kernels') AS TABLE
-WITH spans AS (
+WITH _spans AS (
     SELECT
         trace,
         trace_id,
@@ -46,12 +46,12 @@ WITH spans AS (
     )
 ),
 
-gaps AS (
-    SELECT * FROM spans WHERE start_ns > gap_start_ns
+_gaps AS (
+    SELECT * FROM _spans WHERE start_ns > gap_start_ns
 ),
 
 -- Every call twice, for its thread and for its process, where the thread of a launch is unknown.
-calls AS (
+_calls AS (
     SELECT
         trace_id,
         coalesce(process, '') AS process,
@@ -63,11 +63,11 @@ calls AS (
     WHERE
         (name ILIKE '%synchronize%' OR name IN ('cudaMemcpy', 'hipMemcpy', 'cudaFree', 'hipFree', 'cudaMalloc', 'hipMalloc'))
         AND duration_ns IS NOT NULL
-        AND trace_id IN (SELECT trace_id FROM gaps)
+        AND trace_id IN (SELECT trace_id FROM _gaps)
 ),
 
 -- Of the calls that have begun, the one that ends last: one may be in another, or belong to another thread.
-waits AS (
+_waits AS (
     SELECT
         trace_id,
         process,
@@ -75,11 +75,11 @@ waits AS (
         start_ns AS wait_start_ns,
         max(end_ns) OVER begun AS wait_end_ns,
         arg_max(name, (end_ns, name)) OVER begun AS wait_name
-    FROM calls
+    FROM _calls
     WINDOW begun AS (PARTITION BY trace_id, process, thread ORDER BY start_ns)
 ),
 
-late AS (
+_late AS (
     SELECT
         g.trace_id,
         g.device,
@@ -88,15 +88,15 @@ late AS (
         g.launch_start_ns,
         coalesce(c.process, g.process, '') AS process,
         coalesce(c.thread, '') AS thread
-    FROM gaps AS g
+    FROM _gaps AS g
     LEFT JOIN api_calls AS c ON g.trace_id = c.trace_id AND g.api_index = c.api_index
-    WHERE g.launch_start_ns > g.gap_start_ns AND g.trace_id IN (SELECT trace_id FROM calls)
+    WHERE g.launch_start_ns > g.gap_start_ns AND g.trace_id IN (SELECT trace_id FROM _calls)
 ),
 
-waited AS (
+_waited AS (
     SELECT l.trace_id, l.device, l.start_ns, w.wait_name
-    FROM late AS l
-    ASOF INNER JOIN waits AS w
+    FROM _late AS l
+    ASOF INNER JOIN _waits AS w
         ON l.trace_id = w.trace_id AND l.process = w.process AND l.thread = w.thread AND l.gap_start_ns >= w.wait_start_ns
     WHERE 2 * (least(w.wait_end_ns, l.launch_start_ns) - l.gap_start_ns) >= l.launch_start_ns - l.gap_start_ns
 )
@@ -122,5 +122,5 @@ SELECT
     g.short_name AS next,
     g.op AS next_op,
     g.phase
-FROM gaps AS g
-LEFT JOIN waited AS w ON g.trace_id = w.trace_id AND g.device IS NOT DISTINCT FROM w.device AND g.start_ns = w.start_ns;
+FROM _gaps AS g
+LEFT JOIN _waited AS w ON g.trace_id = w.trace_id AND g.device IS NOT DISTINCT FROM w.device AND g.start_ns = w.start_ns;

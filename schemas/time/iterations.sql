@@ -21,7 +21,7 @@
 -- Example:
 --   SELECT trace, device, iteration, label, method, steady, launches, span_ns FROM iterations();
 CREATE OR REPLACE MACRO iterations(source := 'kernels') AS TABLE
-WITH summed AS (
+WITH _summed AS (
     SELECT
         trace,
         device,
@@ -39,7 +39,7 @@ WITH summed AS (
     GROUP BY trace, device, iteration, label, method
 ),
 
-kernels_of AS (
+_kernels_of AS (
     SELECT trace, device, count(*) AS n
     FROM query_table(source)
     WHERE timing = 'timeline' AND kind = 'kernel' AND start_ns IS NOT NULL
@@ -61,6 +61,6 @@ SELECT
     s.total_ns,
     s.first_launch_index,
     s.last_launch_index
-FROM summed AS s
-LEFT JOIN kernels_of AS k ON s.trace = k.trace AND s.device IS NOT DISTINCT FROM k.device
+FROM _summed AS s
+LEFT JOIN _kernels_of AS k ON s.trace = k.trace AND s.device IS NOT DISTINCT FROM k.device
 ORDER BY s.trace, s.device, s.start_ns, s.iteration, s.label;

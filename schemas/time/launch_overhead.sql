@@ -9,7 +9,7 @@
 --   call_ns BIGINT [ns]: Time that the host spent in these calls.
 --   median_call_ns DOUBLE [ns]: Median duration of a call.
 --   p95_call_ns DOUBLE [ns]: 95th percentile of the duration of a call.
---   median_delay_ns DOUBLE [ns]: Median time from the begin of the call to the start on the GPU.
+--   median_delay_ns DOUBLE [ns]: Median time from the start of the call to the start on the GPU.
 --   p95_delay_ns DOUBLE [ns]: 95th percentile of that time.
 --   median_kernel_ns DOUBLE [ns]: Median duration on the GPU.
 --   shorter_than_call BIGINT: Launches that ran shorter than their call.

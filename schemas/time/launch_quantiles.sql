@@ -1,7 +1,7 @@
 -- The exact median and tail of the durations of each signature.
 --
 -- From single launches, so of any relation like `kernels`: `FROM launch_quantiles('selection')`. `signature_quantiles` answers faster, and less
--- exactly.
+-- exactly. Between two durations a quantile is interpolated: of few launches that differ much, it is far from all of them.
 --
 -- Columns:
 --   trace: as in kernels

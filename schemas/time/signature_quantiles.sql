@@ -1,7 +1,7 @@
--- The median and the tail of the durations of each signature, at most 2.2 % off.
+-- The median and the tail of the durations of each signature, at most 2.2 % off a duration that occurred.
 --
--- From the histograms of `kernel_rollups`, which add up over streams and phases. A value is the middle of its bin, a factor of 2^(1/32) off at most;
--- `launch_quantiles` has exact ones.
+-- From the histograms of `kernel_rollups`, which add up over streams and phases. A value is the middle of the bin of the launch at that place, a factor
+-- of 2^(1/32) off at most. `launch_quantiles` computes with every launch, and interpolates.
 --
 -- Columns:
 --   trace: as in kernels

@@ -8,7 +8,7 @@
 -- Example:
 --   SELECT trace, device, stream, n, busy_ns, idle_ns FROM stream_time();
 CREATE OR REPLACE MACRO stream_time(source := 'kernels') AS TABLE
-WITH preceded AS (
+WITH _preceded AS (
     SELECT trace, device, stream, start_ns, end_ns, duration_ns, max(end_ns) OVER earlier AS last_end
     FROM query_table(source)
     WHERE timing = 'timeline' AND start_ns IS NOT NULL AND end_ns IS NOT NULL
@@ -26,6 +26,6 @@ SELECT
     try_cast(sum(greatest(0, end_ns - greatest(start_ns, coalesce(last_end, start_ns)))) AS BIGINT) AS busy_ns,
     max(end_ns) - min(start_ns) - try_cast(sum(greatest(0, end_ns - greatest(start_ns, coalesce(last_end, start_ns)))) AS BIGINT) AS idle_ns,
     try_cast(sum(duration_ns) AS BIGINT) AS total_ns
-FROM preceded
+FROM _preceded
 GROUP BY trace, device, stream
 ORDER BY trace, device, stream;

@@ -1,10 +1,12 @@
--- GPU time by any columns: category, operator, phase, library, data type, or several of them.
+-- GPU time by category, operator, phase, library, data type, or several of them, largest first.
 --
--- Launches that have no value (no operator was recorded, no phase was marked) have a row of their own, with NULL.
+-- Launches that have no value (no operator was recorded, no phase was marked) have a row of their own, with NULL. The columns between timing and n are
+-- the keys: `category` below stands for them. `stream_time` has devices and streams.
 --
 -- Arguments:
---   keys: the columns, with commas between: category, family, library, operation, dtype, op, inferred or inherited (found_by), phase, kind, name,
---     short_name, origin, signature_id, name_id.
+--   keys: the columns, with commas between: category, family, library, operation, dtype, op, found_by (inherited or inferred), phase, kind, name,
+--     short_name, origin, signature_id, name_id. Others are an error.
+--   source: A relation with the columns of `kernels`.
 -- Columns:
 --   trace: as in kernels
 --   timing: as in kernel_rollups
@@ -19,5 +21,17 @@ CREATE OR REPLACE MACRO time_by(keys, source := 'kernels') AS TABLE
 WITH _summed AS (FROM _launch_rollups(source))
 
 SELECT * EXCLUDE (stddev_ns)
-FROM _sums_by('_summed', keys)
-ORDER BY total_ns DESC, trace, timing, COLUMNS(lambda c: list_contains(string_split(replace(keys, ' ', ''), ','), c));
+FROM _sums_by(
+    CASE
+        WHEN list_has_all(
+            [
+                'category', 'family', 'library', 'operation', 'dtype', 'op', 'found_by', 'phase', 'kind', 'name', 'short_name', 'origin',
+                'signature_id', 'name_id'
+            ],
+            string_split(replace(lower(keys), ' ', ''), ',')
+        ) THEN '_summed'
+        ELSE error('time_by takes columns such as category, op, phase or dtype, with commas between; not ' || keys)
+    END,
+    lower(keys)
+)
+ORDER BY total_ns DESC, trace, timing, COLUMNS(lambda c: list_contains(string_split(replace(lower(keys), ' ', ''), ','), c));

@@ -2,8 +2,8 @@
 -- one for all of them (`is_total`), for bytes differ with the caches, peaks with everything.
 CREATE OR REPLACE VIEW _counted_work AS
 WITH
--- One kind of operation may be counted under several names (dense and sparse, plain and by instruction): the largest count of a precision stands, with
--- the lowest peak of those that share it.
+-- One kind of operation may be counted under several names (dense and sparse, plain and by instruction): the largest count of a precision stands,
+-- with the lowest peak of those that share it.
 per_precision AS (
     SELECT
         trace_id,

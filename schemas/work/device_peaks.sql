@@ -28,7 +28,7 @@ WITH known AS (
         CASE WHEN min(name) = max(name) THEN min(name) END AS device_name,
         CASE WHEN min(arch) = max(arch) THEN min(arch) END AS arch,
         CASE WHEN min(multiprocessors) = max(multiprocessors) THEN min(multiprocessors) END AS multiprocessors,
-        any_value(gpu) AS gpu
+        CASE WHEN min(gpu) = max(gpu) THEN min(gpu) END AS gpu
     FROM devices
     GROUP BY trace_id, device
 ),

@@ -1,25 +1,26 @@
 -- What a compiler could fuse: runs of small kernels that only move data, one behind the other on a stream.
 --
--- One row per sequence of names, however often it occurs. Fused, a run costs at least its longest kernel; the rest, and the pauses between the kernels up to 10 us each, is `at_stake_ns`,
--- an upper bound of what fusing saves. Runs are compared by the sum of a 64-bit hash of each name with its place in the run, and only one run of each
--- sequence is spelled out: an ordered list per run costs more than all the rest.
+-- One row per sequence of names, however often it occurs. Fused, a run costs at least its longest kernel: the rest, and the pauses between the kernels
+-- up to 10 µs each, is an upper bound of what fusing saves (`at_stake_ns`).
 --
 -- Arguments:
---   source: a relation with the columns of kernels.
+--   source: A relation with the columns of `kernels`.
 --   longest_ns: [ns] The longest kernel that counts as small.
 -- Columns:
 --   trace: as in kernels
 --   kernels_in_run BIGINT: Length of the run.
 --   runs BIGINT: How often the run occurs.
 --   total_ns BIGINT [ns]: Summed duration.
---   at_stake_ns BIGINT [ns]: Upper bound of what fusing saves: all but the longest kernel of each run, and the pauses between up to 10 µs each.
+--   at_stake_ns BIGINT [ns]: All but the longest kernel of each run, and the pauses.
 --   kernel_ns_at_stake BIGINT [ns]: The same without the pauses.
 --   kernels VARCHAR: Short names in order.
 --   ops VARCHAR: Operators in order.
 -- Example:
 --   SELECT kernels, runs, total_ns, at_stake_ns FROM fusion_candidates(longest_ns := 50000);
 CREATE OR REPLACE MACRO fusion_candidates(source := 'kernels', longest_ns := 20000) AS TABLE
-WITH activities AS (
+-- Runs are compared by the sum of a 64-bit hash of each name with its place in the run, and only one run of each sequence is spelled out: an ordered
+-- list per run costs more than all the rest.
+WITH _activities AS (
     SELECT
         trace,
         coalesce(device, -1) AS place,
@@ -41,22 +42,22 @@ WITH activities AS (
 ),
 
 -- A sum of cases: a window with FILTER takes quadratic time.
-ordered AS (
+_ordered AS (
     SELECT
         *,
         row_number() OVER in_time AS number,
         sum(CASE WHEN is_small THEN 0 ELSE 1 END) OVER (in_time ROWS UNBOUNDED PRECEDING) AS island
-    FROM activities
+    FROM _activities
     WINDOW in_time AS (PARTITION BY trace, place, lane ORDER BY start_ns, launch_index)
 ),
 
-small AS MATERIALIZED (
+_small AS MATERIALIZED (
     SELECT *, row_number() OVER (PARTITION BY trace, place, lane, island ORDER BY number) AS position
-    FROM ordered
+    FROM _ordered
     WHERE is_small
 ),
 
-runs AS (
+_runs AS (
     SELECT
         trace,
         place,
@@ -67,12 +68,12 @@ runs AS (
         sum(duration_ns) AS total_ns,
         sum(duration_ns) - max(duration_ns) AS saved_ns,
         max(end_ns) - min(start_ns) - sum(duration_ns) AS pauses_ns
-    FROM small
+    FROM _small
     GROUP BY trace, place, lane, island
     HAVING count(*) > 1
 ),
 
-alike AS (
+_alike AS (
     SELECT
         trace,
         length,
@@ -82,19 +83,19 @@ alike AS (
         try_cast(sum(saved_ns + least(greatest(pauses_ns, 0), 10000 * (length - 1))) AS BIGINT) AS at_stake_ns,
         try_cast(sum(saved_ns) AS BIGINT) AS kernel_ns_at_stake,
         min((place, lane, island)) AS example
-    FROM runs
+    FROM _runs
     GROUP BY trace, length, sequence
 ),
 
-spelled AS (
+_spelled AS (
     SELECT
         a.trace,
         a.length,
         a.sequence,
         string_agg(s.short_name, ' -> ' ORDER BY s.position) AS kernels,
         string_agg(s.op, ' -> ' ORDER BY s.position) AS ops
-    FROM small AS s
-    INNER JOIN alike AS a ON s.trace = a.trace AND (s.place, s.lane, s.island) = a.example
+    FROM _small AS s
+    INNER JOIN _alike AS a ON s.trace = a.trace AND (s.place, s.lane, s.island) = a.example
     GROUP BY a.trace, a.length, a.sequence
 )
 
@@ -107,6 +108,6 @@ SELECT
     a.kernel_ns_at_stake,
     s.kernels,
     s.ops
-FROM alike AS a
-INNER JOIN spelled AS s USING (trace, length, sequence)
+FROM _alike AS a
+INNER JOIN _spelled AS s USING (trace, length, sequence)
 ORDER BY a.at_stake_ns DESC, a.trace, s.kernels;

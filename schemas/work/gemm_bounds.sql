@@ -1,6 +1,7 @@
 -- Between which bounds M and N of a matrix product lie, by its grid, where no operator call tells.
 --
--- Each workgroup computes one tile in Tensile kernels that neither split the sum nor keep workgroups for several tiles. Column-major, as Tensile counts: M along the grid's x. TensileLite launches all tiles along one axis, and tells nothing.
+-- Each workgroup computes one tile in Tensile kernels that neither split the sum nor keep workgroups for several tiles. Column-major, as Tensile
+-- counts: M along the grid's x. TensileLite launches all tiles along one axis, and tells nothing.
 --
 -- Columns:
 --   signature_id, name_id, short_name: as in kernels

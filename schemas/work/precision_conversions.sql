@@ -14,7 +14,7 @@
 -- Example:
 --   SELECT from_dtype, to_dtype, n, total_ns FROM precision_conversions();
 CREATE OR REPLACE MACRO precision_conversions(source := 'kernels') AS TABLE
-WITH copies AS (
+WITH _copies AS (
     SELECT
         trace,
         op,
@@ -30,9 +30,9 @@ WITH copies AS (
         AND (op IN ('aten::copy_', 'aten::_to_copy', 'aten::to') OR (op IS NULL AND regexp_matches(name, '_copy_kernel')))
 ),
 
-typed AS (
+_typed AS (
     SELECT *, CASE WHEN op = 'aten::copy_' THEN dtypes[2] END AS from_dtype, CASE WHEN op = 'aten::copy_' THEN dtypes[1] END AS to_dtype
-    FROM copies
+    FROM _copies
 )
 
 SELECT
@@ -45,7 +45,7 @@ SELECT
     sum(numel)::BIGINT AS elements,
     min(short_name) AS kernel,
     CASE WHEN to_dtype IS NULL THEN 'kernel name' ELSE 'operator call' END AS method
-FROM typed
+FROM _typed
 WHERE from_dtype IS DISTINCT FROM to_dtype OR (to_dtype IS NULL AND named IS NOT NULL)
 GROUP BY ALL
 ORDER BY total_ns DESC, trace, from_dtype, to_dtype, phase, method;

@@ -9,7 +9,7 @@
 -- faster than its sheet.
 --
 -- Arguments:
---   source: a relation with the columns of kernels.
+--   source: A relation with the columns of `kernels`.
 -- Columns:
 --   trace: as in kernels
 --   device: as in kernels
@@ -40,7 +40,7 @@
 -- Example:
 --   SELECT kernel, intensity, pct_peak_flops, pct_peak_bandwidth, bound FROM roofline() WHERE intensity IS NOT NULL;
 CREATE OR REPLACE MACRO roofline(source := 'kernels') AS TABLE
-WITH chosen AS (
+WITH _chosen AS (
     SELECT
         trace,
         device,
@@ -70,23 +70,23 @@ WITH chosen AS (
     QUALIFY timing = 'timeline' OR count(*) FILTER (timing = 'timeline') OVER (PARTITION BY trace, signature_id) = 0
 ),
 
-measured AS (
+_measured AS (
     FROM _counted_work
 ),
 
-reached AS (
-    SELECT signature_id, signature_id AS other_id, 'counters' AS method FROM measured WHERE is_total
+_reached AS (
+    SELECT signature_id, signature_id AS other_id, 'counters' AS method FROM _measured WHERE is_total
     UNION ALL
     SELECT m.signature_id, any_value(m.other_id) AS other_id, 'counters of a match' AS method
     FROM signature_matches AS m
-    INNER JOIN measured AS k ON m.other_id = k.signature_id AND k.is_total
-    WHERE m.method = 'launch_key' AND m.signature_id NOT IN (SELECT signature_id FROM measured)
+    INNER JOIN _measured AS k ON m.other_id = k.signature_id AND k.is_total
+    WHERE m.method = 'launch_key' AND m.signature_id NOT IN (SELECT signature_id FROM _measured)
     GROUP BY m.signature_id
     HAVING count(DISTINCT m.other_id) = 1
 ),
 
 -- Where the GPU of either side is unknown, counters of one model alone give the peaks.
-counted AS (
+_counted AS (
     SELECT
         c.trace,
         c.device,
@@ -105,13 +105,13 @@ counted AS (
             WHEN own.signature_id IS NOT NULL THEN own.peak_bytes_per_second
             WHEN k.models = 1 AND (c.model IS NULL OR k.any_model IS NULL) THEN k.peak_bytes_per_second
         END AS peak_bytes_per_second
-    FROM chosen AS c
-    INNER JOIN reached AS r ON c.signature_id = r.signature_id AND (r.method = 'counters' OR c.is_unknown)
-    INNER JOIN measured AS k ON r.other_id = k.signature_id AND k.is_total
-    LEFT JOIN measured AS own ON r.other_id = own.signature_id AND NOT own.is_total AND c.model = own.model
+    FROM _chosen AS c
+    INNER JOIN _reached AS r ON c.signature_id = r.signature_id AND (r.method = 'counters' OR c.is_unknown)
+    INNER JOIN _measured AS k ON r.other_id = k.signature_id AND k.is_total
+    LEFT JOIN _measured AS own ON r.other_id = own.signature_id AND NOT own.is_total AND c.model = own.model
 ),
 
-known AS (
+_known AS (
     SELECT
         c.* EXCLUDE (is_unknown, model, flops, moved_bytes, work_method, peak_flops_per_second, peak_bytes_per_second),
         CASE WHEN k.flops > 0 AND k.moved_bytes > 0 THEN k.flops ELSE c.flops END AS flops,
@@ -119,8 +119,8 @@ known AS (
         CASE WHEN k.flops > 0 AND k.moved_bytes > 0 THEN k.method ELSE c.work_method END AS method,
         coalesce(c.peak_flops_per_second, k.peak_flops_per_second) AS peak_flops_per_second,
         coalesce(c.peak_bytes_per_second, k.peak_bytes_per_second) AS peak_bytes_per_second
-    FROM chosen AS c
-    LEFT JOIN counted AS k
+    FROM _chosen AS c
+    LEFT JOIN _counted AS k
         ON
             c.trace = k.trace
             AND c.device IS NOT DISTINCT FROM k.device
@@ -130,14 +130,14 @@ known AS (
             AND c.timing = k.timing
 ),
 
-rated AS (
+_rated AS (
     SELECT
         *,
         flops / nullif(moved_bytes, 0) AS intensity,
         flops * n / total_ns * 1e9 AS flops_per_second,
         moved_bytes * n / total_ns * 1e9 AS bytes_per_second,
         peak_flops_per_second / peak_bytes_per_second AS ridge
-    FROM known
+    FROM _known
 )
 
 SELECT
@@ -148,5 +148,5 @@ SELECT
     100 * flops_per_second / nullif(least(peak_flops_per_second, intensity * peak_bytes_per_second), 0) AS pct_attainable,
     CASE WHEN intensity < ridge THEN 'memory' WHEN intensity >= ridge THEN 'compute' END AS bound,
     signature_id
-FROM rated
+FROM _rated
 ORDER BY total_ns DESC, trace, device, signature_id, found_id, found_by, timing;

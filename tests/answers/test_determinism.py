@@ -35,9 +35,9 @@ FOLLOWING = (
 )  # fmt: skip
 """What only picks or names the rows of another answer."""
 STEPS = (
-    "_diff_kernels", "_diff_pairs", "_diff_sides", "_diff_tests", "_kernel_order", "_kernel_periods", "_kernels_by_trace",
-    "_labelled_launches", "_mann_whitney", "_matched", "_repeat_streaks", "_roofline_traffic", "_roofline_work",
-    "_step_launches", "_window_energy",
+    "_diff_kernels", "_diff_pairs", "_diff_sides", "_diff_tests", "_kernel_order", "_kernel_periods",
+    "_kernels_by_trace", "_labelled_launches", "_mann_whitney", "_matched", "_repeat_streaks", "_roofline_traffic",
+    "_roofline_work", "_step_launches", "_window_energy",
 )  # fmt: skip
 """Parts of other macros, views and statements, which are asked whole."""
 

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from kerneldb.batch import Manifest
-from kerneldb.errors import WarehouseError, WarehouseMissingError, WarehouseVersionError
+from kerneldb.errors import QueryError, WarehouseError, WarehouseMissingError, WarehouseVersionError
 from kerneldb.schemas import docs, headers, loader
 from kerneldb.schemas.loader import Doc, Migration
 from kerneldb.warehouse import Warehouse, migrate
@@ -199,7 +199,7 @@ def test_views_of_another_version_are_made_anew(filled: Warehouse) -> None:
     filled.query("CREATE VIEW retired AS SELECT 1 AS one", write=True)
     filled.query("CREATE VIEW mine AS SELECT 2 AS two", write=True)
     filled.query(
-        "INSERT INTO schema_docs VALUES ('retired', 'view', NULL, NULL, NULL, 'Gone.', 'core', NULL)", write=True
+        "INSERT INTO schema_docs VALUES ('retired', 'view', NULL, NULL, NULL, 'Gone.', 'core', NULL, NULL)", write=True
     )
     filled.query("UPDATE schema_info SET value = 'other' WHERE key = 'objects_hash'", write=True)
     opened = Warehouse.open(filled.path)
@@ -267,3 +267,41 @@ def test_no_column_is_told_of_twice() -> None:
         key: names for key, names in told.items() if len(names) > 1 and {kinds[name] for name in names} != {"table"}
     }
     assert twice == {}
+
+
+WITHIN = re.compile(r"(?:^WITH |^)(\w+) AS (?:MATERIALIZED )?\(", re.MULTILINE)
+"""The common table expressions of a statement."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        header.name
+        for header in loader.headers().values()
+        if not header.is_internal and "source" in {argument.name for argument in header.arguments}
+    ],
+)
+def test_relations_of_users_may_have_any_name(name: str) -> None:
+    """What a macro calls a step of its own hides a relation of that name: such names begin with `_`."""
+    found = WITHIN.findall(re.sub(r"--.*", "", loader.headers()[name].sql))
+    assert [step for step in found if not step.startswith("_")] == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("FROM time_by('nosuch')", "time_by takes columns such as category.*not nosuch"),
+        ("FROM time_by('category, device')", "time_by takes columns such as category.*not category, device"),
+        ("FROM metric_histogram('duration_ns', bins := 0)", "whole number from 1 on, not 0"),
+        ("FROM metric_histogram('duration_ns', bins := 2.5)", "whole number from 1 on, not 2.5"),
+    ],
+)
+def test_arguments_that_mean_nothing_are_refused(filled: Warehouse, sql: str, said: str) -> None:
+    with pytest.raises(QueryError, match=said):
+        filled.query(sql)
+
+
+def test_keys_may_be_written_any_way(filled: Warehouse) -> None:
+    asked = [filled.query(f"FROM time_by('{keys}')").to_pylist() for keys in ("category,dtype", "Category, DTYPE")]
+    assert asked[0] == asked[1]
+    assert asked[0]
