@@ -302,7 +302,7 @@ def derived(manifest: Manifest) -> Manifest:
     frames = {}
     if "devices" in manifest.parts:
         frames["devices"] = derive.derive_devices(
-            pl.concat(map(pl.read_parquet, manifest.parts["devices"]), how="diagonal")
+            pl.concat(map(pl.read_parquet, manifest.parts["devices"]), how="diagonal_relaxed")
         )
     if "kernel_names" in manifest.parts:
         told = pl.read_parquet(manifest.parts["kernel_names"]).unique("name_id", maintain_order=True)

@@ -11,6 +11,8 @@ import polars as pl
 import pytest
 
 from kerneldb import derive
+from kerneldb.api.ingestion import derived
+from kerneldb.batch import Manifest
 from kerneldb.gpus import Gpu, export, find, find_device, limits
 from kerneldb.gpus.model import PEAKS
 from kerneldb.warehouse import Warehouse
@@ -132,6 +134,18 @@ AGREED: dict[int, str | None] = {0: "H200 SXM", 1: None}
 def test_a_device_is_what_all_processes_say_of_it() -> None:
     found = derive.derive_devices(pl.DataFrame(DISAGREEING))
     assert dict(found.select("device", "gpu").iter_rows()) == AGREED
+
+
+def test_parts_of_a_trace_may_lack_what_others_know(tmp_path: Path) -> None:
+    """A process that told no name of its devices leaves a column without a type."""
+    frames = [pl.DataFrame({"device": [0], "name": [None]}), pl.DataFrame({"device": [1], "name": ["NVIDIA H200"]})]
+    parts = [tmp_path / f"{number}.parquet" for number in range(len(frames))]
+    for frame, part in zip(frames, parts, strict=True):
+        frame.write_parquet(part)
+    found = derived(Manifest("t", "t", tmp_path, {}, {"devices": parts}, {"devices": 2}))
+    named = pl.read_parquet(found.parts["devices"])
+    assert dict(named.select("device", "gpu").iter_rows()) == {0: None, 1: "H200 SXM"}
+    assert found.rows == {"devices": 2}
 
 
 def test_stored_devices_are_named_anew_with_the_objects(tmp_path: Path) -> None:
