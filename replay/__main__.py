@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from kerneldb.errors import KerneldbError
-from kerneldb.replay import plan, supervisor
-from kerneldb.replay.fleet import devices
-from kerneldb.replay.fleet import run as fleet
-from kerneldb.replay.fleet.run import FleetOutcome
+from kerneldb.replay.host import devices, fleet, supervisor
+from kerneldb.replay.host.fleet import FleetOutcome
+from kerneldb.replay.host.supervisor import Outcome
+from kerneldb.replay.measure.residency import CACHES
 from kerneldb.replay.options import SPACINGS, Options
-from kerneldb.replay.supervisor import Outcome
-from kerneldb.replay.timing.residency import CACHES
 from kerneldb.replay.triton import code
+from kerneldb.replay.wire import plan
 
 IMPORT_HELP: Final = "import first; in the current folder where it is nowhere else"
 LIMIT_REACHED: Final = 4

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kerneldb.replay.energy.nvidia import reasons
-from kerneldb.replay.journal import DeviceState
+from kerneldb.replay.measure.energy.nvidia import reasons
+from kerneldb.replay.wire.journal import DeviceState
 
 
 class Monitor:

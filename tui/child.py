@@ -4,7 +4,7 @@
 
 It does what `kerneldb replay` does, with events instead of text, so that the terminal stays free and never holds the
 database while results are written. The request has the fields of `Order`. Events are those of
-`kerneldb.replay.supervisor`, with the names of kernels, and around them `planned`, and at the end `done`,
+`kerneldb.replay.host.supervisor`, with the names of kernels, and around them `planned`, and at the end `done`,
 `failed`, or `stopped` where there was no run yet. An interrupt (SIGINT) stops the run so that it can be resumed.
 """
 

@@ -207,7 +207,7 @@ class Database:
 
         `gpus` (a number, or all) is on how many GPUs, with a worker each; `ray` (an address, or an empty text for that
         of RAY_ADDRESS) on those of a Ray cluster. `listen` is told of events (see
-        `kerneldb.replay.supervisor`). Raises ReplayError without PyTorch or device.
+        `kerneldb.replay.host.supervisor`). Raises ReplayError without PyTorch or device.
         """
         from kerneldb.api import replaying
         from kerneldb.api.resuming import Files
@@ -231,8 +231,8 @@ class Database:
     def read_journal(self, plan: Path, journal: Path) -> str:
         """Commit the journal of a plan that was replayed elsewhere; returns the id of the run."""
         from kerneldb.api import replaying
-        from kerneldb.replay import journal as journals
-        from kerneldb.replay import plan as plans
+        from kerneldb.replay.wire import journal as journals
+        from kerneldb.replay.wire import plan as plans
 
         found = journals.read(journal)
         replaying.store(self._warehouse, plans.read(plan), found)

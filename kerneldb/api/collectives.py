@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api.recorded import rows, triple
 from kerneldb.ids import content_id
-from kerneldb.replay.plan import CallSpec, Item, OpCall, PlannedKernel
 from kerneldb.replay.routes.collective import ROUTE
+from kerneldb.replay.wire.plan import CallSpec, Item, OpCall, PlannedKernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

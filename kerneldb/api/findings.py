@@ -12,8 +12,8 @@ from kerneldb.api.recorded import rows
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from kerneldb.replay.journal import CallResult, Journal
-    from kerneldb.replay.plan import Candidate, Item, OpCall, PlannedKernel
+    from kerneldb.replay.wire.journal import CallResult, Journal
+    from kerneldb.replay.wire.plan import Candidate, Item, OpCall, PlannedKernel
     from kerneldb.warehouse import Warehouse
 
     Row = dict[str, Any]

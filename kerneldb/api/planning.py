@@ -12,7 +12,7 @@ from kerneldb.api.queries import require_traces
 from kerneldb.api.recorded import Recorded, rows, triple
 from kerneldb.errors import UsageError
 from kerneldb.ids import content_id
-from kerneldb.replay.plan import Item, Plan, PlannedKernel
+from kerneldb.replay.wire.plan import Item, Plan, PlannedKernel
 from kerneldb.selection import Selection
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kerneldb.api.inheriting import Found
-    from kerneldb.replay.plan import OpCall
+    from kerneldb.replay.wire.plan import OpCall
     from kerneldb.warehouse import Warehouse
 
     Connection = duckdb.DuckDBPyConnection
@@ -112,7 +112,7 @@ def _bound(con: Connection, request: Request) -> Row:
 def _check(config: Mapping[str, Any] | None) -> None:
     """Raise UsageError where the configuration of a model says no sizes, also where no launch needs them."""
     if config is not None:
-        from kerneldb.replay.inferring.scene import from_config
+        from kerneldb.replay.infer.scene import from_config
 
         from_config(config, dtype="fp16")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api.queries import statement
-from kerneldb.replay.evidence import Trace
-from kerneldb.replay.plan import OpCall
+from kerneldb.replay.plan.evidence import Trace
+from kerneldb.replay.wire.plan import OpCall
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import duckdb
     import polars as pl
 
-    from kerneldb.replay.plan import CallSpec
+    from kerneldb.replay.wire.plan import CallSpec
 
     Connection = duckdb.DuckDBPyConnection
 

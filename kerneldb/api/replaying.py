@@ -12,21 +12,20 @@ from kerneldb.api.planning import Planned
 from kerneldb.api.queries import statement
 from kerneldb.api.resuming import Files
 from kerneldb.errors import UsageError
-from kerneldb.replay import journal, plan, supervisor
-from kerneldb.replay.energy.records import CallEnergy, EnergyFacts
 from kerneldb.replay.errors import ReplayError
-from kerneldb.replay.fleet import devices
-from kerneldb.replay.fleet import run as fleet
+from kerneldb.replay.host import devices, fleet, supervisor
+from kerneldb.replay.wire import journal, plan
+from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
-    from kerneldb.replay.energy.records import PowerReading
-    from kerneldb.replay.journal import CallResult, Journal, KernelResult, RunFacts
     from kerneldb.replay.options import Options
-    from kerneldb.replay.plan import Item, Plan
+    from kerneldb.replay.wire.energy import PowerReading
+    from kerneldb.replay.wire.journal import CallResult, Journal, KernelResult, RunFacts
+    from kerneldb.replay.wire.plan import Item, Plan
     from kerneldb.warehouse import Warehouse
 
 COMMIT_SECONDS: Final = 10.0
@@ -149,7 +148,7 @@ def _on_many(
         chosen = devices.chosen(gpus, options.device)
         return fleet.run(files.plan, files.journal, options, chosen, resume=resume, listen=hear)
     from kerneldb.api import clustering
-    from kerneldb.replay.fleet import cluster
+    from kerneldb.replay.host import cluster
 
     ray = clustering.connected(address or None)
     return cluster.run(ray, files.plan, files.journal, options, resume=resume, listen=hear)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from kerneldb.errors import UsageError
-from kerneldb.replay.fleet import run as fleet
+from kerneldb.replay.host import fleet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,15 +6,15 @@ import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api.recorded import op_call, rows, triple
-from kerneldb.replay.unknowns import Clues, Device, Kind, Sequence
+from kerneldb.replay.plan.unknowns import Clues, Device, Kind, Sequence
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     import duckdb
 
-    from kerneldb.replay.plan import OpCall
-    from kerneldb.replay.unknowns import Guess
+    from kerneldb.replay.plan.unknowns import Guess
+    from kerneldb.replay.wire.plan import OpCall
 
     Connection = duckdb.DuckDBPyConnection
     Row = Mapping[str, Any]
@@ -43,7 +43,7 @@ def guesses(
     Each comes with its sequence and the launch indices of that. `inherited` has the calls that other launches of the
     trace inherit, by launch index; `config` is that of the model.
     """
-    from kerneldb.replay.inferring import infer
+    from kerneldb.replay.infer import infer
 
     trace_id, name = trace
     launches = rows(con, "replay_sequence", {"trace_id": trace_id, "most": MOST})

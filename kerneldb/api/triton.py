@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-    from kerneldb.replay.plan import Item, OpCall
+    from kerneldb.replay.wire.plan import Item, OpCall
 
 
 def is_triton(call: OpCall) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kerneldb.api import collectives, inheriting, sequences
 from kerneldb.api.recorded import frame, op_call, rows, triple
 from kerneldb.ids import content_id
-from kerneldb.replay.plan import CallSpec, Candidate, Donor, Item, PlannedKernel
+from kerneldb.replay.wire.plan import CallSpec, Candidate, Donor, Item, PlannedKernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kerneldb.api.inheriting import Found
     from kerneldb.api.recorded import Recorded
-    from kerneldb.replay.unknowns import Guess, Sequence
+    from kerneldb.replay.plan.unknowns import Guess, Sequence
 
     Connection = duckdb.DuckDBPyConnection
     Row = dict[str, Any]

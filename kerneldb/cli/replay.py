@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kerneldb.api.planning import Request
     from kerneldb.output import Output
     from kerneldb.replay.options import Options
-    from kerneldb.replay.plan import Plan
+    from kerneldb.replay.wire.plan import Plan
 
 PROGRESS_SECONDS = 2.0
 BEST = 2
@@ -142,7 +142,7 @@ def _config(path: Path) -> dict[str, Any]:
 def _require_sizes(path: Path, config: dict[str, Any]) -> None:
     """Refuse a configuration with impossible sizes here, where its file is known."""
     from kerneldb.errors import UsageError
-    from kerneldb.replay.inferring.scene import from_config
+    from kerneldb.replay.infer.scene import from_config
 
     try:
         from_config(config, "fp16")
@@ -168,7 +168,7 @@ def _plan(
     import pyarrow as pa
 
     from kerneldb.api.planning import CANDIDATES, candidates, feasibility
-    from kerneldb.replay import plan
+    from kerneldb.replay.wire import plan
 
     note_repeated(database, request.traces)
     planned = database.plan_replay(request)
@@ -204,7 +204,7 @@ def _read(database: Database, plan: Path | None, journal: Path, output: Output) 
     if plan is None:
         message = "--read-journal needs the plan that was replayed: --write-plan PLAN"
         raise click.UsageError(message)
-    from kerneldb.replay.fleet.run import journals
+    from kerneldb.replay.host.fleet import journals
 
     paths = journals(journal)
     if not paths:

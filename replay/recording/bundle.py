@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from kerneldb.errors import UsageError
 from kerneldb.replay import facts
-from kerneldb.replay.energy.meter import Sample
+from kerneldb.replay.measure.energy.meter import Sample
 from kerneldb.replay.recording.errors import RecordError
 from kerneldb.replay.recording.quantities import Row
 from kerneldb.replay.recording.settings import Settings

@@ -1,7 +1,7 @@
 """Measures an iteration whole, without a profiler: wall time by the device's clock, power by the meter's counter.
 
 The iterations run without a pause, the queue of the device kept a little ahead. A thread beside them reads the counter
-only around its edges (`kerneldb.replay.energy.edges`), so that the host goes on at its own speed: an eager model is
+only around its edges (`measure.energy.edges`), so that the host goes on at its own speed: an eager model is
 bound by it. Power is taken between the first and the last edge of the time in which the loop ran; energy per iteration
 is power times wall time per iteration.
 """
@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
-from kerneldb.replay.energy.clock import SystemClock
-from kerneldb.replay.energy.edges import Beat, Edge, Power, Watch, find_beat, power
-from kerneldb.replay.energy.evaluate import student
-from kerneldb.replay.energy.meter import Meter, MeterError, Sample
+from kerneldb.replay.measure.energy.clock import SystemClock
+from kerneldb.replay.measure.energy.edges import Beat, Edge, Power, Watch, find_beat, power
+from kerneldb.replay.measure.energy.evaluate import student
+from kerneldb.replay.measure.energy.meter import Meter, MeterError, Sample
 from kerneldb.replay.recording.ranks import ALONE, Ranks
 from kerneldb.replay.recording.settings import Settings
 from kerneldb.replay.recording.stages import Work

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from kerneldb.replay.energy.clock import SystemClock
-from kerneldb.replay.energy.edges import Beat, Busy, Power, Rest, Watch, edges_of, power
-from kerneldb.replay.energy.meter import Meter, MeterError, Sample
+from kerneldb.replay.measure.energy.clock import SystemClock
+from kerneldb.replay.measure.energy.edges import Beat, Busy, Power, Rest, Watch, edges_of, power
+from kerneldb.replay.measure.energy.meter import Meter, MeterError, Sample
 from kerneldb.replay.recording.measuring import Z95, Interval
 from kerneldb.replay.recording.quantities import Row, row
 
@@ -51,7 +51,7 @@ def empty_kernels() -> Any:
     """A load of empty kernels, one behind the other, in a CUDA graph."""
     import torch
 
-    from kerneldb.replay.energy.loads import GraphLoad
+    from kerneldb.replay.measure.energy.loads import GraphLoad
 
     def nothing() -> None:
         torch.cuda._sleep(0)

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from kerneldb.errors import KerneldbError
 from kerneldb.replay import facts, processes
-from kerneldb.replay.energy.edges import Beat
-from kerneldb.replay.energy.meter import Meter, MeterError, NoMeterError, Sample, Sampler, open_meter
 from kerneldb.replay.errors import FAILURES, first_line
+from kerneldb.replay.measure.energy.edges import Beat
+from kerneldb.replay.measure.energy.meter import Meter, MeterError, NoMeterError, Sample, Sampler, open_meter
 from kerneldb.replay.monitor import Monitor
 from kerneldb.replay.recording import bundle, measuring, powers, quantities, sources, stages, tracing
 from kerneldb.replay.recording.bundle import Bundle

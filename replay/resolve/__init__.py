@@ -17,13 +17,13 @@ import itertools
 from collections.abc import Iterator
 from typing import Final
 
-from kerneldb.replay.plan import CallSpec, ChildCall
 from kerneldb.replay.resolve import hidden as hidden_variables
 from kerneldb.replay.resolve import overload, recorded, schema
 from kerneldb.replay.resolve.arguments import Option, Problem, options
 from kerneldb.replay.resolve.draft import BuiltCall, Draft, Input
 from kerneldb.replay.resolve.errors import CallFailedError, Reason, UnresolvedCallError
 from kerneldb.replay.resolve.schema import load_libraries
+from kerneldb.replay.wire.plan import CallSpec, ChildCall
 
 __all__ = [
     "BuiltCall",

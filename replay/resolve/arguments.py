@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kerneldb.replay.plan import CallSpec
 from kerneldb.replay.resolve import indices, lists, recorded, texts
 from kerneldb.replay.resolve.dtypes import WRAPPED, enum_value, torch_dtype, torch_name
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
@@ -15,6 +14,7 @@ from kerneldb.replay.resolve.recorded import Argument, Number
 from kerneldb.replay.resolve.schema import Overload, Parameter
 from kerneldb.replay.resolve.tensors import Shape, StorageSpec, TensorSpec, contiguous, span
 from kerneldb.replay.resolve.values import Known, fill_for
+from kerneldb.replay.wire.plan import CallSpec
 
 # Binary operators whose Python binding wraps a number into a 0-dim tensor of its default dtype.
 WRAPPING: Final = frozenset({

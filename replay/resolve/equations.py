@@ -9,9 +9,9 @@ from __future__ import annotations
 import string
 from typing import Final
 
-from kerneldb.replay.plan import CallSpec
 from kerneldb.replay.resolve import recorded
 from kerneldb.replay.resolve.recorded import Shape
+from kerneldb.replay.wire.plan import CallSpec
 
 LETTERS: Final = string.ascii_lowercase
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from kerneldb.replay.plan import CallSpec
 from kerneldb.replay.resolve import recorded
 from kerneldb.replay.resolve.draft import Draft
 from kerneldb.replay.resolve.dtypes import is_integer
 from kerneldb.replay.resolve.tensors import Fill, TensorSpec
+from kerneldb.replay.wire.plan import CallSpec
 
 ALIGNED_OFFSET: Final = 64
 SINGLE_LIMIT: Final = 4

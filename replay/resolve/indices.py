@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kerneldb.replay.plan import CallSpec, OpCall
 from kerneldb.replay.resolve import recorded
 from kerneldb.replay.resolve.dtypes import torch_name
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.resolve.recorded import Argument
 from kerneldb.replay.resolve.tensors import Fill, Shape, TensorSpec, contiguous, numel
+from kerneldb.replay.wire.plan import CallSpec, OpCall
 
 INDEXING: Final = frozenset(
     {"aten::_index_put_impl_", "aten::index_put_", "aten::index_put", "aten::index", "aten::_unsafe_index_put"}

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from kerneldb.replay.evidence import GRADIENT, OPTIMIZER_PREFIXES
-from kerneldb.replay.plan import CallSpec, OpCall
+from kerneldb.replay.plan.evidence import GRADIENT, OPTIMIZER_PREFIXES
 from kerneldb.replay.resolve import recorded
 from kerneldb.replay.resolve.dtypes import torch_name
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.resolve.recorded import Argument
 from kerneldb.replay.resolve.tensors import Shape, contiguous
+from kerneldb.replay.wire.plan import CallSpec, OpCall
 
 ONE_DTYPE: Final = frozenset({"cat", "stack", "concat", "concatenate", "hstack", "vstack", "_foreach_norm"})
 GUESSES: Final = ("float32", "float16", "bfloat16", "int64", "bool")

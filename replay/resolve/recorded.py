@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kerneldb.replay.plan import OpCall
 from kerneldb.replay.resolve.dtypes import is_dtype
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
+from kerneldb.replay.wire.plan import OpCall
 
 SCALAR: Final = "Scalar"
 SCALAR_LIST: Final = "ScalarList"

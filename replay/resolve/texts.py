@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kerneldb.replay.plan import CallSpec
 from kerneldb.replay.resolve import recorded
 from kerneldb.replay.resolve.equations import equations
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.resolve.schema import Parameter
+from kerneldb.replay.wire.plan import CallSpec
 
 VALUES: Final[dict[str, tuple[str | None, ...]]] = {
     "rounding_mode": ("floor", "trunc", None),

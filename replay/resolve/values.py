@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kerneldb.replay.plan import OpCall
 from kerneldb.replay.resolve import recorded
 from kerneldb.replay.resolve.dtypes import is_integer
 from kerneldb.replay.resolve.recorded import Argument, Number
 from kerneldb.replay.resolve.tensors import MASKED, Fill, Shape, numel
+from kerneldb.replay.wire.plan import OpCall
 
 ACTIVATION: Final = Fill("normal", 0.0, 1.0)
 WEIGHT: Final = Fill("normal", 0.0, 0.02)

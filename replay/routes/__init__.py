@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from kerneldb.replay.plan import Candidate, Item
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
+from kerneldb.replay.wire.plan import Candidate, Item
 
 if TYPE_CHECKING:
-    from kerneldb.replay.journal import Try
-    from kerneldb.replay.results import Verdict
+    from kerneldb.replay.wire.journal import Try
+    from kerneldb.replay.worker.results import Verdict
 
 
 class Input(Protocol):

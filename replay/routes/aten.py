@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kerneldb.replay.plan import Item
 from kerneldb.replay.resolve import BuiltCall, Draft, drafts
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.resolve.recorded import short_name
+from kerneldb.replay.wire.plan import Item
 
 HIDDEN: Final = "hidden:"
 HTOD: Final = "HtoD"

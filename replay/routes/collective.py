@@ -1,6 +1,6 @@
 """The route of collectives: what NCCL or RCCL exchanged, of the recorded type, sizes and ranks, by torch.distributed.
 
-A collective runs on all ranks of its group at once, so this route alone replays none: `kerneldb.replay.fleet.group`
+A collective runs on all ranks of its group at once, so this route alone replays none: `kerneldb.replay.worker.group`
 does, with a worker per rank. Where there is one worker only, the reason says how many are needed.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kerneldb.replay.plan import Item
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
+from kerneldb.replay.wire.plan import Item
 
 ROUTE: Final = "collective"
 DTYPES: Final = {

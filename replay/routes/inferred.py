@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kerneldb.replay.inferring.building import Played, build
-from kerneldb.replay.inferring.search import Search
-from kerneldb.replay.plan import Item
+from kerneldb.replay.infer.building import Played, build
+from kerneldb.replay.infer.search import Search
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
+from kerneldb.replay.wire.plan import Item
 
 NO_CANDIDATE: Final = "no call was proposed for these kernels"
 

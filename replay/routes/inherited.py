@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kerneldb.replay import routes
-from kerneldb.replay.plan import Item
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.triton import code
+from kerneldb.replay.wire.plan import Item
 
 TRITON: Final = "triton"
 ATEN: Final = "aten"

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kerneldb.replay import libraries
-from kerneldb.replay.plan import Item, PlannedKernel
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
+from kerneldb.replay.wire.plan import Item, PlannedKernel
 
 DIRECTION: Final = re.compile(r"(HtoD|DtoH|DtoD|HtoH|PtoP|HostToDevice|DeviceToHost|DeviceToDevice|HostToHost)")
 LONG_FORMS: Final = {"HostToDevice": "HtoD", "DeviceToHost": "DtoH", "DeviceToDevice": "DtoD", "HostToHost": "HtoH"}

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kerneldb.replay.plan import Item, OpCall
 from kerneldb.replay.resolve.draft import TORCH_ERRORS, Input, generator, quoted
 from kerneldb.replay.resolve.dtypes import is_integer, torch_name
 from kerneldb.replay.resolve.errors import CallFailedError, Reason, UnresolvedCallError
@@ -25,6 +24,7 @@ from kerneldb.replay.triton.code import Code
 from kerneldb.replay.triton.constants import Constants
 from kerneldb.replay.triton.loading import Launchable, launchables
 from kerneldb.replay.triton.recompiling import Recompiled
+from kerneldb.replay.wire.plan import Item, OpCall
 
 ASSERTED: Final = re.compile(r"index out of bounds: .*?< (\d+)")
 ZEROED: Final = re.compile(r"^(ws_ptr|workspace|semaphores?|sem_ptr)")

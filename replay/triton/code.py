@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kerneldb.ids import code_hash
-from kerneldb.replay.plan import CallSpec, Item, OpCall, Plan
 from kerneldb.replay.triton import constants
 from kerneldb.replay.triton.constants import Constants
+from kerneldb.replay.wire.plan import CallSpec, Item, OpCall, Plan
 
 ROUTE: Final = "triton"
 RUNNING: Final = frozenset({ROUTE, "inherited"})

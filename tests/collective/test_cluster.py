@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 import kerneldb
-from kerneldb.replay import journal
 from kerneldb.replay.errors import ReplayError
-from kerneldb.replay.fleet import cluster
-from kerneldb.replay.fleet import run as fleet
+from kerneldb.replay.host import cluster, fleet
 from kerneldb.replay.options import Options
+from kerneldb.replay.wire import journal
 from tests.collective.test_fleet import CPU, copy, exchange, planned
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")

@@ -18,16 +18,15 @@ from typing import Any
 import pytest
 
 from kerneldb.errors import UsageError
-from kerneldb.replay import journal, plan, supervisor
 from kerneldb.replay.errors import JournalExistsError, ReplayError
-from kerneldb.replay.fleet import devices
-from kerneldb.replay.fleet import run as fleet
-from kerneldb.replay.fleet.share import Pool
+from kerneldb.replay.host import devices, fleet, supervisor
+from kerneldb.replay.host.share import Pool
+from kerneldb.replay.host.supervisor import Outcome
 from kerneldb.replay.options import Options
-from kerneldb.replay.plan import CallSpec, Item, OpCall, Plan, PlannedKernel
 from kerneldb.replay.resolve.errors import UnresolvedCallError
 from kerneldb.replay.routes.collective import CollectiveRoute
-from kerneldb.replay.supervisor import Outcome
+from kerneldb.replay.wire import journal, plan
+from kerneldb.replay.wire.plan import CallSpec, Item, OpCall, Plan, PlannedKernel
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 

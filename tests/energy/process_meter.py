@@ -10,8 +10,8 @@ import threading
 import time
 from typing import Final
 
-from kerneldb.replay.energy import meter
-from kerneldb.replay.energy.meter import Meter, Sample
+from kerneldb.replay.measure.energy import meter
+from kerneldb.replay.measure.energy.meter import Meter, Sample
 
 STEP_S: Final = 0.1
 IDLE_W: Final = 20.0

@@ -10,10 +10,10 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kerneldb.replay.energy.loads import Load, Prepared
-from kerneldb.replay.energy.meter import MeterError, Sample
-from kerneldb.replay.energy.records import CallEnergy, EnergyFacts, PowerReading
-from kerneldb.replay.plan import Item, PlannedKernel
+from kerneldb.replay.measure.energy.loads import Load, Prepared
+from kerneldb.replay.measure.energy.meter import MeterError, Sample
+from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, PowerReading
+from kerneldb.replay.wire.plan import Item, PlannedKernel
 
 IDLE_W = 75.0
 CONTEXT_W = 120.0

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kerneldb.replay.energy.clock import SystemClock
-from kerneldb.replay.energy.edges import (
+from kerneldb.replay.measure.energy.clock import SystemClock
+from kerneldb.replay.measure.energy.edges import (
     Beat,
     Edge,
     Rest,
@@ -21,7 +21,7 @@ from kerneldb.replay.energy.edges import (
     power,
     power_between_edges,
 )
-from kerneldb.replay.energy.meter import MeterError, Sample
+from kerneldb.replay.measure.energy.meter import MeterError, Sample
 from tests.energy.simulated import IDLE_W, Device, SimulatedLoad, SimulatedMeter, Work
 
 

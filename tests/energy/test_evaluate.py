@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from kerneldb.replay.energy.evaluate import (
+from kerneldb.replay.measure.energy.evaluate import (
     Common,
     Drift,
     Gap,
@@ -19,8 +19,8 @@ from kerneldb.replay.energy.evaluate import (
     repeatability,
     student,
 )
-from kerneldb.replay.energy.phase import with_upkeep
-from kerneldb.replay.energy.records import Window
+from kerneldb.replay.measure.energy.phase import with_upkeep
+from kerneldb.replay.wire.energy import Window
 
 GAP = Gap(127.0, 0.2, 41.0)
 ALONE = Window(at=0.0, seconds=1.4, power_w=300.0, power_sd_w=1.0, slot_ns=5000.0, steps=14, temperature_c=41.0)

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay.activity import Activity, Marked
-from kerneldb.replay.energy import devices, loads
-from kerneldb.replay.energy.devices import CpuLoads, GpuLoads, plan_round
-from kerneldb.replay.energy.loads import Deeper, EagerLoad, GraphLoad
+from kerneldb.replay.measure import loops
+from kerneldb.replay.measure.energy import devices, loads
+from kerneldb.replay.measure.energy.devices import CpuLoads, GpuLoads, plan_round
+from kerneldb.replay.measure.energy.loads import Deeper, EagerLoad, GraphLoad
+from kerneldb.replay.measure.sets import Flush, Sets
 from kerneldb.replay.options import Options
-from kerneldb.replay.plan import Item
 from kerneldb.replay.resolve.errors import UnresolvedCallError
 from kerneldb.replay.routes import register_defaults
-from kerneldb.replay.session import Session
-from kerneldb.replay.timing import loops
-from kerneldb.replay.timing.sets import Flush, Sets
+from kerneldb.replay.wire.plan import Item
+from kerneldb.replay.worker.activity import Activity, Marked
+from kerneldb.replay.worker.profiling import Session
 from tests.replay.specs import scalar, spec, tensor
 from tests.replay_worker.plans import copy, item
 

@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from kerneldb.replay.energy.meter import Sample
-from kerneldb.replay.energy.pads import Limits, free, held_down, pad_ns, slowed, usable
-from kerneldb.replay.energy.records import Window
+from kerneldb.replay.measure.energy.meter import Sample
+from kerneldb.replay.measure.energy.pads import Limits, free, held_down, pad_ns, slowed, usable
+from kerneldb.replay.wire.energy import Window
 
 LIMITS = Limits(700.0, 1980.0)
 CAP = "software power cap"

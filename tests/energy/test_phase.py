@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay.energy.evaluate import Common, Gap, Kernels, evaluate
-from kerneldb.replay.energy.pads import Limits, free
-from kerneldb.replay.energy.phase import Phase, Task
-from kerneldb.replay.energy.records import CallEnergy, EnergyFacts
+from kerneldb.replay.measure.energy.evaluate import Common, Gap, Kernels, evaluate
+from kerneldb.replay.measure.energy.pads import Limits, free
+from kerneldb.replay.measure.energy.phase import Phase, Task
+from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts
 from tests.energy.simulated import EMPTY_NS, GAP_NS, GAP_W, Device, Notes, SimulatedLoads, SimulatedMeter, Work, planned
 
 WORKS = {

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay import weighing
-from kerneldb.replay.bench import BrokenDeviceError
-from kerneldb.replay.energy import meter
-from kerneldb.replay.energy.meter import Meter
-from kerneldb.replay.energy.pads import Limits
-from kerneldb.replay.energy.records import CallEnergy, EnergyFacts, Window
 from kerneldb.replay.errors import ReplayError
-from kerneldb.replay.journal import CallResult, LoopCost, RunFacts, Writer
-from kerneldb.replay.messages import Job, job_from_text, job_to_text
+from kerneldb.replay.measure.energy import meter
+from kerneldb.replay.measure.energy.meter import Meter
+from kerneldb.replay.measure.energy.pads import Limits
+from kerneldb.replay.measure.spread import spread
 from kerneldb.replay.options import Options
-from kerneldb.replay.timing.spread import spread
+from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, Window
+from kerneldb.replay.wire.journal import CallResult, LoopCost, RunFacts, Writer
+from kerneldb.replay.wire.messages import Job, job_from_text, job_to_text
+from kerneldb.replay.worker import energy as weighing
+from kerneldb.replay.worker.executor import BrokenDeviceError
 from tests.energy.simulated import Device, Notes, SimulatedMeter
 from tests.replay_worker.plans import item, kernel, write
 
@@ -89,7 +89,7 @@ class Phase:
 
 
 def test_without_a_meter_run_and_calls_have_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kerneldb.replay.energy.rapl.RaplMeter.__init__.__defaults__", (tmp_path,))
+    monkeypatch.setattr("kerneldb.replay.measure.energy.rapl.RaplMeter.__init__.__defaults__", (tmp_path,))
     code, sent = weigh(tmp_path, RAN, dataclasses.replace(RAN, item="b"))
     assert (code, sent.said) == (0, ["done"])
     assert "no RAPL counters" in str(sent.facts.reason)

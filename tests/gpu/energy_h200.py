@@ -30,10 +30,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kerneldb.replay import journal, plan
-from kerneldb.replay.energy.pads import free
-from kerneldb.replay.energy.records import CallEnergy, EnergyFacts
-from kerneldb.replay.plan import Item
+from kerneldb.replay.measure.energy.pads import free
+from kerneldb.replay.wire import journal, plan
+from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts
+from kerneldb.replay.wire.plan import Item
 
 Z95: Final = 1.96
 MOST_FILES: Final = 8

@@ -27,15 +27,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from kerneldb.replay import journal, plan
-from kerneldb.replay.fleet.run import journals
-from kerneldb.replay.plan import Item, Plan
+from kerneldb.replay.host.fleet import journals
 from kerneldb.replay.routes import collective
+from kerneldb.replay.wire import journal, plan
+from kerneldb.replay.wire.plan import Item, Plan
 
 REPLAY = (sys.executable, "-m", "kerneldb.replay")
 WARM_UP = """
 import torch
-from kerneldb.replay.session import Session
+from kerneldb.replay.worker.profiling import Session
 torch.backends.cudnn.version()
 half = torch.ones(64, 64, dtype=torch.float16, device="cuda")
 with Session(gpu=True):

@@ -5,7 +5,7 @@
     python tests/gpu/infer_h200.py judge PLANS OUT             (again from the journal)
 
 `prepare` reads the eager Kineto traces of recorded bundles, keeps of every GPU activity only what a profiler without
-shapes prints (name, grid, block, shared memory, bytes, time), asks `kerneldb.replay.inferring` for candidates, and
+shapes prints (name, grid, block, shared memory, bytes, time), asks `kerneldb.replay.infer` for candidates, and
 writes one plan, with the truth in a file beside it. `run` searches on the GPU and judges: share of GPU time that is L0
 or L1 within 15 % of the recorded duration, dims that equal the truth by family, tries, and a row per call (CSV, JSON).
 """
@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from kerneldb.names import decode
-from kerneldb.replay import journal, plan
-from kerneldb.replay.inferring import infer
-from kerneldb.replay.plan import Item, Plan, PlannedKernel
-from kerneldb.replay.unknowns import Clues, Device, Guess, Kind, Sequence
+from kerneldb.replay.infer import infer
+from kerneldb.replay.plan.unknowns import Clues, Device, Guess, Kind, Sequence
+from kerneldb.replay.wire import journal, plan
+from kerneldb.replay.wire.plan import Item, Plan, PlannedKernel
 
 CONFIGS: Mapping[str, Mapping[str, Any]] = {
     "bloom-560m": {"hidden_size": 1024, "n_layer": 24, "n_head": 16, "vocab_size": 250880},
@@ -170,7 +170,7 @@ def squeezed(dims: str | None) -> list[Any]:
 
 
 def run(folder: Path, out: Path, given: argparse.Namespace) -> None:
-    from kerneldb.replay import supervisor
+    from kerneldb.replay.host import supervisor
     from kerneldb.replay.options import Options
 
     out.mkdir(parents=True, exist_ok=True)

@@ -71,7 +71,7 @@ def prepare(work: Path, bundles: list[Path]) -> None:
     """Make the database and the plans, and print what is inherited."""
     import kerneldb
     from kerneldb.api.planning import Request
-    from kerneldb.replay import plan
+    from kerneldb.replay.wire import plan
 
     work.mkdir(parents=True, exist_ok=True)
     database = kerneldb.open(work / "inherit.duckdb")
@@ -119,7 +119,7 @@ def shares(database: Any) -> Iterator[tuple[str, Any]]:
 
 def run(work: Path, out: Path, given: argparse.Namespace) -> None:
     """Replay the plans, the given time in all."""
-    from kerneldb.replay import supervisor
+    from kerneldb.replay.host import supervisor
     from kerneldb.replay.options import Options
 
     out.mkdir(parents=True, exist_ok=True)

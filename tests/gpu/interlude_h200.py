@@ -17,13 +17,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kerneldb.replay import plan, worker
-from kerneldb.replay.bench import GpuBench
-from kerneldb.replay.engine import Engine
-from kerneldb.replay.journal import CallResult
+from kerneldb.replay.measure.disturber import Interlude
 from kerneldb.replay.options import Options
-from kerneldb.replay.plan import Item
-from kerneldb.replay.timing.interlude import Interlude
+from kerneldb.replay.wire import plan
+from kerneldb.replay.wire.journal import CallResult
+from kerneldb.replay.wire.plan import Item
+from kerneldb.replay.worker import __main__ as worker
+from kerneldb.replay.worker.engine import Engine
+from kerneldb.replay.worker.executor import GpuBench
 
 KINDS: Mapping[str, Sequence[int] | None] = {
     "all": None,

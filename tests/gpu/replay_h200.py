@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from kerneldb.names import decode
-from kerneldb.replay import journal, plan
-from kerneldb.replay.journal import CallResult, KernelResult
-from kerneldb.replay.plan import Item, PlannedKernel
+from kerneldb.replay.wire import journal, plan
+from kerneldb.replay.wire.journal import CallResult, KernelResult
+from kerneldb.replay.wire.plan import Item, PlannedKernel
 
 HEADLINE = frozenset({"L0", "L1"})
 

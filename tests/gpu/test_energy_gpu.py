@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kerneldb.replay import journal
-from kerneldb.replay.energy.meter import NoMeterError, open_meter
+from kerneldb.replay.measure.energy.meter import NoMeterError, open_meter
+from kerneldb.replay.wire import journal
 from tests.replay.specs import spec, tensor
 from tests.replay_worker.plans import copy, item, kernel, write
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay import journal
-from kerneldb.replay.plan import CallSpec, Item, PlannedKernel
-from kerneldb.replay.session import Session, marker
-from kerneldb.replay.timing.interlude import Interlude
+from kerneldb.replay.measure.disturber import Interlude
+from kerneldb.replay.wire import journal
+from kerneldb.replay.wire.plan import CallSpec, Item, PlannedKernel
+from kerneldb.replay.worker.profiling import Session, marker
 from tests.replay.specs import scalar, spec, tensor
 from tests.replay_worker.plans import copy, item, write
 

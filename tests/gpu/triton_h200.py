@@ -29,10 +29,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kerneldb.replay import journal, plan
-from kerneldb.replay.plan import CallSpec, Item, OpCall, Plan, PlannedKernel
 from kerneldb.replay.resolve.errors import UnresolvedCallError
 from kerneldb.replay.triton import code, recompiling
+from kerneldb.replay.wire import journal, plan
+from kerneldb.replay.wire.plan import CallSpec, Item, OpCall, Plan, PlannedKernel
 
 PROGRAMS = ("fp8", "template", "user")
 BLOCKS = {

@@ -7,15 +7,16 @@ import json
 
 import pytest
 
-from kerneldb.replay import routes, weighing
-from kerneldb.replay.energy.phase import Task
-from kerneldb.replay.inferring import infer
-from kerneldb.replay.inferring.building import Played, build
-from kerneldb.replay.inferring.search import Attempt, Search, again
-from kerneldb.replay.journal import CallResult
-from kerneldb.replay.plan import Item
-from kerneldb.replay.timing.spread import spread
-from kerneldb.replay.unknowns import Clues, Kind
+from kerneldb.replay import routes
+from kerneldb.replay.infer import infer
+from kerneldb.replay.infer.building import Played, build
+from kerneldb.replay.infer.search import Attempt, Search, again
+from kerneldb.replay.measure.energy.phase import Task
+from kerneldb.replay.measure.spread import spread
+from kerneldb.replay.plan.unknowns import Clues, Kind
+from kerneldb.replay.wire.journal import CallResult
+from kerneldb.replay.wire.plan import Item
+from kerneldb.replay.worker import energy as weighing
 from tests.inferring import traces
 from tests.inferring.test_search import depth, find, item, item_at
 

@@ -7,13 +7,13 @@ from collections import Counter
 
 import pytest
 
-from kerneldb.replay.inferring import calls, grids, infer
-from kerneldb.replay.inferring.calls import Nothing, Number, Numbers, Tensor, Tensors
-from kerneldb.replay.inferring.recorded import completed
-from kerneldb.replay.inferring.refine import scaled
-from kerneldb.replay.inferring.scene import Model, from_config
-from kerneldb.replay.plan import CallSpec, OpCall
-from kerneldb.replay.unknowns import Clues, Guess, Kind, Sequence
+from kerneldb.replay.infer import calls, grids, infer
+from kerneldb.replay.infer.calls import Nothing, Number, Numbers, Tensor, Tensors
+from kerneldb.replay.infer.recorded import completed
+from kerneldb.replay.infer.refine import scaled
+from kerneldb.replay.infer.scene import Model, from_config
+from kerneldb.replay.plan.unknowns import Clues, Guess, Kind, Sequence
+from kerneldb.replay.wire.plan import CallSpec, OpCall
 from tests.inferring import traces
 
 

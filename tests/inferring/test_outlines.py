@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from kerneldb.replay.inferring import calls, infer
-from kerneldb.replay.unknowns import Clues, Device, Kind, Sequence
+from kerneldb.replay.infer import calls, infer
+from kerneldb.replay.plan.unknowns import Clues, Device, Kind, Sequence
 from tests.inferring import traces
 
 TENSILE = "Cijk_Ailk_Bljk_HHS_BH_MT128x128x32_MI16x16x16x1_SN_1LDSB1"

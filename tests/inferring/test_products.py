@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from kerneldb.replay.inferring import infer
-from kerneldb.replay.inferring.recorded import completed
-from kerneldb.replay.inferring.scene import Model
-from kerneldb.replay.plan import Candidate, OpCall
-from kerneldb.replay.unknowns import Clues, Device, Kind
+from kerneldb.replay.infer import infer
+from kerneldb.replay.infer.recorded import completed
+from kerneldb.replay.infer.scene import Model
+from kerneldb.replay.plan.unknowns import Clues, Device, Kind
+from kerneldb.replay.wire.plan import Candidate, OpCall
 from tests.inferring import traces
 
 H100 = Device("NVIDIA H100", "NVIDIA", "sm_90", 132, 3350.0, {"fp32": 67.0, "bf16": 989.0})

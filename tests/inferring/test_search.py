@@ -11,17 +11,18 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay import grades, routes
-from kerneldb.replay.activity import Activity
-from kerneldb.replay.bench import Ring, Timed
-from kerneldb.replay.engine import Engine
-from kerneldb.replay.inferring import infer
-from kerneldb.replay.inferring.search import Attempt, Search
-from kerneldb.replay.journal import CallResult
+from kerneldb.replay import routes
+from kerneldb.replay.infer import infer
+from kerneldb.replay.infer.search import Attempt, Search
 from kerneldb.replay.options import Options
-from kerneldb.replay.plan import Donor, Item, PlannedKernel
-from kerneldb.replay.results import Verdict
-from kerneldb.replay.unknowns import Clues, Guess, Sequence
+from kerneldb.replay.plan.unknowns import Clues, Guess, Sequence
+from kerneldb.replay.wire.journal import CallResult
+from kerneldb.replay.wire.plan import Donor, Item, PlannedKernel
+from kerneldb.replay.worker import grades
+from kerneldb.replay.worker.activity import Activity
+from kerneldb.replay.worker.engine import Engine
+from kerneldb.replay.worker.executor import Ring, Timed
+from kerneldb.replay.worker.results import Verdict
 from tests.inferring import traces
 
 pytest.importorskip("torch")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kerneldb.replay.unknowns import Device, Kind, Sequence
+from kerneldb.replay.plan.unknowns import Device, Kind, Sequence
 
 H200 = Device("NVIDIA H200", "NVIDIA", "sm_90", 132, 4800.0, {"fp16": 989.0, "fp32": 67.0})
 CONFIG = {"hidden_size": 1024, "n_layer": 24, "n_head": 16, "vocab_size": 250880}

@@ -14,7 +14,7 @@ import pytest
 
 import kerneldb
 from kerneldb.api.planning import Request
-from kerneldb.replay.plan import Plan
+from kerneldb.replay.wire.plan import Plan
 from tests.conftest import made_once
 
 ROOT = Path(__file__).parents[2]

@@ -13,12 +13,12 @@ import pytest
 import kerneldb
 from kerneldb.api import recorded
 from kerneldb.api.planning import Request
-from kerneldb.replay import journal, plan
-from kerneldb.replay.activity import Activity
-from kerneldb.replay.inferring.search import attempt_of
-from kerneldb.replay.journal import CallResult, KernelResult, RunFacts, Try, Writer
-from kerneldb.replay.plan import Item, Plan
-from kerneldb.replay.timing.spread import spread
+from kerneldb.replay.infer.search import attempt_of
+from kerneldb.replay.measure.spread import spread
+from kerneldb.replay.wire import journal, plan
+from kerneldb.replay.wire.journal import CallResult, KernelResult, RunFacts, Try, Writer
+from kerneldb.replay.wire.plan import Item, Plan
+from kerneldb.replay.worker.activity import Activity
 
 STRIPPED = "decoder-stripped"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kerneldb
-from kerneldb.replay.plan import Plan
+from kerneldb.replay.wire.plan import Plan
 from tests.inherit.test_findings import ran, replayed, rows
 
 

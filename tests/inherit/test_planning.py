@@ -12,8 +12,8 @@ import kerneldb
 from kerneldb.api import planning, sequences
 from kerneldb.api.planning import Request
 from kerneldb.cli import cli
-from kerneldb.replay import plan
-from kerneldb.replay.plan import Plan
+from kerneldb.replay.wire import plan
+from kerneldb.replay.wire.plan import Plan
 
 STRIPPED = "decoder-stripped"
 LAUNCHES = 2458

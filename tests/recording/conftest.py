@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay.energy import meter
-from kerneldb.replay.energy.meter import Meter, NoMeterError
+from kerneldb.replay.measure.energy import meter
+from kerneldb.replay.measure.energy.meter import Meter, NoMeterError
 from kerneldb.replay.recording.settings import Settings, resolved
 
 torch = pytest.importorskip("torch")

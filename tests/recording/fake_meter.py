@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kerneldb.replay.energy import meter
+from kerneldb.replay.measure.energy import meter
 from tests.recording.meters import NAME, open_fake
 
 meter.register(NAME, open_fake)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from kerneldb.replay.energy.meter import Meter, Sample
+from kerneldb.replay.measure.energy.meter import Meter, Sample
 
 NAME = "fake"
 STEP_S = 0.01

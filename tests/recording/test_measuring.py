@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay.energy.edges import power
-from kerneldb.replay.energy.meter import Meter, MeterError, Sample
+from kerneldb.replay.measure.energy.edges import power
+from kerneldb.replay.measure.energy.meter import Meter, MeterError, Sample
 from kerneldb.replay.recording import bundle, busy, measuring, quantities, recorder, sources, tracing
 from kerneldb.replay.recording.measuring import EdgeWatch, Repetition, interval
 from kerneldb.replay.recording.settings import Settings, resolved

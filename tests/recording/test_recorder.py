@@ -54,7 +54,7 @@ def events_of(path: Path) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recording of prefill and decode with the fake meter."""
-    from kerneldb.replay.energy import meter
+    from kerneldb.replay.measure.energy import meter
     from tests.recording import meters
 
     folder = tmp_path_factory.mktemp("recorded") / "mine"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kerneldb.replay import resolve
-from kerneldb.replay.evidence import Trace
+from kerneldb.replay.plan.evidence import Trace
 from tests.replay import recording
 
 GPU = ("kernel", "gpu_memcpy", "gpu_memset")

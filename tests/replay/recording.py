@@ -10,8 +10,8 @@ from typing import Any
 
 import orjson
 
-from kerneldb.replay.evidence import Trace
-from kerneldb.replay.plan import CallSpec, OpCall
+from kerneldb.replay.plan.evidence import Trace
+from kerneldb.replay.wire.plan import CallSpec, OpCall
 
 # Operators that only make or view tensors: which of them run below a call depends on the caller's flags.
 VIEWS = frozenset({

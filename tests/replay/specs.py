@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from kerneldb.replay.plan import CallSpec, ChildCall, OpCall
+from kerneldb.replay.wire.plan import CallSpec, ChildCall, OpCall
 
 Recorded = tuple[Any, Any, str, str]
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kerneldb.replay import resolve
-from kerneldb.replay.plan import CallSpec
 from kerneldb.replay.resolve import CallFailedError, Reason, UnresolvedCallError, candidates
+from kerneldb.replay.wire.plan import CallSpec
 from tests.replay.specs import ABSENT, Recorded, numbers, op_call, scalar, spec, tensor, tensors
 
 torch = pytest.importorskip("torch", reason="torch is not installed")

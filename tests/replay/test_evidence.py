@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from kerneldb.replay.evidence import GRADIENT, Trace
-from kerneldb.replay.plan import OpCall
+from kerneldb.replay.plan.evidence import GRADIENT, Trace
 from kerneldb.replay.resolve import candidates
+from kerneldb.replay.wire.plan import OpCall
 from tests.replay.specs import op_call, scalar, tensor, tensors
 
 DROPPED = ([], [], "TensorList", "")

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from kerneldb.replay import resolve
-from kerneldb.replay.plan import OpCall
 from kerneldb.replay.resolve import Reason, UnresolvedCallError, schema
+from kerneldb.replay.wire.plan import OpCall
 from tests.replay.specs import ABSENT, numbers, op_call, scalar, spec, tensor, tensors
 
 pytest.importorskip("torch", reason="torch is not installed")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kerneldb.replay.plan import (
+from kerneldb.replay.wire.plan import (
     FORMAT,
     VERSION,
     CallSpec,

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from kerneldb.replay.plan import OpCall
 from kerneldb.replay.resolve import dtypes, recorded
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
+from kerneldb.replay.wire.plan import OpCall
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from kerneldb.api.planning import Request
 from kerneldb.api.resuming import Files
 from kerneldb.cli import cli
 from kerneldb.errors import UsageError
-from kerneldb.replay import plan
-from kerneldb.replay.energy.records import CallEnergy, EnergyFacts, PowerReading, Window
+from kerneldb.replay.wire import plan
+from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, PowerReading, Window
 
 ROOT = Path(__file__).parents[2]
 DECODER = ROOT / "examples" / "decoder-h200.json.gz"
@@ -171,7 +171,7 @@ def test_a_run_stopped_twice_is_written_back_at_each_step(
 
 
 def test_a_journal_made_elsewhere_is_committed(database: kerneldb.Database, tmp_path: Path) -> None:
-    from kerneldb.replay import supervisor
+    from kerneldb.replay.host import supervisor
     from kerneldb.replay.options import Options
 
     planned, journal = tmp_path / "p.plan", tmp_path / "p.journal"
@@ -195,9 +195,9 @@ def weighed(database: kerneldb.Database, tmp_path_factory: pytest.TempPathFactor
 
 def journal_with_energy(database: kerneldb.Database, folder: Path) -> tuple[Path, Path]:
     """The plan of a trace, and a journal in which all but the last call came out the same, with known energies."""
-    from kerneldb.replay.activity import Activity
-    from kerneldb.replay.journal import CallResult, KernelResult, RunFacts, Writer
-    from kerneldb.replay.timing.spread import spread
+    from kerneldb.replay.measure.spread import spread
+    from kerneldb.replay.wire.journal import CallResult, KernelResult, RunFacts, Writer
+    from kerneldb.replay.worker.activity import Activity
 
     planned = database.plan_replay(Request(traces=("decoder-h200",), top=12)).plan
     plan.write(planned, folder / "e.plan")

@@ -9,12 +9,13 @@ import sys
 import time
 from pathlib import Path
 
-from kerneldb.replay import journal, plan, results
-from kerneldb.replay.energy.records import CallEnergy, EnergyFacts, PowerReading, Window
-from kerneldb.replay.grades import CallMatch, Grade
-from kerneldb.replay.journal import DeviceState
-from kerneldb.replay.messages import Job, Sender, job_from_text
-from kerneldb.replay.results import Verdict
+from kerneldb.replay.wire import journal, plan
+from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, PowerReading, Window
+from kerneldb.replay.wire.journal import DeviceState
+from kerneldb.replay.wire.messages import Job, Sender, job_from_text
+from kerneldb.replay.worker import results
+from kerneldb.replay.worker.grades import CallMatch, Grade
+from kerneldb.replay.worker.results import Verdict
 
 LOG = Path(sys.argv[1], "log")
 WINDOW = Window(at=0.0, seconds=1.4, power_w=500.0, power_sd_w=1.0, slot_ns=1e4, steps=14)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kerneldb.replay import plan
-from kerneldb.replay.plan import CallSpec, Item, Plan, PlannedKernel
+from kerneldb.replay.wire import plan
+from kerneldb.replay.wire.plan import CallSpec, Item, Plan, PlannedKernel
 
 GEMM = (
     "sm90_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize64x64x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas"

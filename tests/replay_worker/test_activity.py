@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay import activity, exported
-from kerneldb.replay.activity import marked_calls
+from kerneldb.replay.worker import activity, exported
+from kerneldb.replay.worker.activity import marked_calls
 
 FIRST, SECOND = "kerneldb replay 0", "kerneldb replay 1"
 

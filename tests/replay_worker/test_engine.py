@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay import engine, grades, routes
-from kerneldb.replay.activity import Activity, Marked
-from kerneldb.replay.bench import BrokenDeviceError, Ring, Timed
-from kerneldb.replay.engine import Engine
-from kerneldb.replay.journal import CallResult, DeviceState, LoopCost
+from kerneldb.replay import routes
+from kerneldb.replay.measure.spread import spread
 from kerneldb.replay.options import Options
-from kerneldb.replay.plan import Item
-from kerneldb.replay.results import Verdict
-from kerneldb.replay.timing.spread import spread
+from kerneldb.replay.wire.journal import CallResult, DeviceState, LoopCost
+from kerneldb.replay.wire.plan import Item
+from kerneldb.replay.worker import engine, grades
+from kerneldb.replay.worker.activity import Activity, Marked
+from kerneldb.replay.worker.engine import Engine
+from kerneldb.replay.worker.executor import BrokenDeviceError, Ring, Timed
+from kerneldb.replay.worker.results import Verdict
 from tests.replay_worker.plans import ADD, GEMM, OTHER_TILE, item, kernel
 
 LOOP = spread([1000.0] * 9)

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from kerneldb.replay import facts
-from kerneldb.replay.activity import Activity, Marked
-from kerneldb.replay.bench import BrokenDeviceError, GpuBench
+from kerneldb.replay.measure import loops
+from kerneldb.replay.measure.sets import Flush, Sets
 from kerneldb.replay.monitor import Monitor, reasons
 from kerneldb.replay.options import Options
 from kerneldb.replay.resolve import candidates
-from kerneldb.replay.timing import loops
-from kerneldb.replay.timing.sets import Flush, Sets
+from kerneldb.replay.worker.activity import Activity, Marked
+from kerneldb.replay.worker.executor import BrokenDeviceError, GpuBench
 from tests.replay.specs import spec, tensor
 from tests.replay_worker.plans import GEMM, item, kernel
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from kerneldb.replay.activity import Activity, Operation
-from kerneldb.replay.grades import Grade, compare, failed
-from kerneldb.replay.operations import compare as compare_operations
-from kerneldb.replay.plan import PlannedKernel
+from kerneldb.replay.wire.plan import PlannedKernel
+from kerneldb.replay.worker.activity import Activity, Operation
+from kerneldb.replay.worker.grades import Grade, compare, failed
+from kerneldb.replay.worker.operations import compare as compare_operations
 from tests.replay.specs import op_call, spec, tensor
 from tests.replay_worker.plans import ADD, GEMM, OTHER_TILE, copy, kernel
 

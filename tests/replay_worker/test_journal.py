@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from kerneldb.replay import journal
-from kerneldb.replay.activity import Activity
-from kerneldb.replay.energy.records import CallEnergy, EnergyFacts, PowerReading, Window
 from kerneldb.replay.errors import JournalError, JournalExistsError
-from kerneldb.replay.journal import CallResult, DeviceState, KernelResult, LoopCost, RunFacts, Writer
-from kerneldb.replay.timing.spread import Spread
+from kerneldb.replay.measure.spread import Spread
+from kerneldb.replay.wire import journal
+from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, PowerReading, Window
+from kerneldb.replay.wire.journal import CallResult, DeviceState, KernelResult, LoopCost, RunFacts, Writer
+from kerneldb.replay.worker.activity import Activity
 
 RUN = RunFacts("r1", "2026-01-01T00:00:00+00:00", "mixed", "cuda:0", gpu="NVIDIA H200", arguments={"runs": 12})
 SPREAD = Spread(12, 2048.0, 32.0, 2016.0, 2080.0, 2050.5, 1984.0)

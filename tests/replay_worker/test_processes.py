@@ -9,18 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from kerneldb.replay import journal, processes, supervisor
+from kerneldb.replay import processes
+from kerneldb.replay.host import supervisor
 from kerneldb.replay.options import Options
 from kerneldb.replay.recording import launch
 from kerneldb.replay.recording.errors import RecordError
 from kerneldb.replay.recording.settings import Settings
+from kerneldb.replay.wire import journal
 from tests.replay.specs import spec, tensor
 from tests.replay_worker.plans import item, write
 
 CPU = Options(device="cpu", runs=3, warmup=1, energy=False)
 METER = """
 import numpy
-from kerneldb.replay.energy import meter
+from kerneldb.replay.measure.energy import meter
 
 def refuse(device, uuid):
     raise meter.NoMeterError("asked mine")

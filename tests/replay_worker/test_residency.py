@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay.plan import CallSpec, Item, OpCall
-from kerneldb.replay.timing.residency import Role, roles
+from kerneldb.replay.measure.residency import Role, roles
+from kerneldb.replay.wire.plan import CallSpec, Item, OpCall
 
 L2 = 50 << 20
 

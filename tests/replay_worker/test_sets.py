@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from kerneldb.replay.measure.residency import Role
+from kerneldb.replay.measure.sets import Sets, written
 from kerneldb.replay.resolve import candidates
-from kerneldb.replay.timing.residency import Role
-from kerneldb.replay.timing.sets import Sets, written
 from tests.replay.specs import op_call, scalar, spec, tensor, tensors
 
 torch = pytest.importorskip("torch", reason="torch is not installed")

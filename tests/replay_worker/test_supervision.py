@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay import journal, plan, supervisor
 from kerneldb.replay.errors import JournalExistsError, ReplayError
+from kerneldb.replay.host import supervisor
+from kerneldb.replay.host.supervisor import Outcome
 from kerneldb.replay.options import Options
-from kerneldb.replay.supervisor import Outcome
+from kerneldb.replay.wire import journal, plan
 from tests.replay_worker.plans import item, kernel, write
 
 WORKER = Path(__file__).with_name("fake_worker.py")

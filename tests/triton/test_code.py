@@ -10,12 +10,12 @@ import pytest
 
 from kerneldb.ids import code_hash
 from kerneldb.replay import __main__ as command
-from kerneldb.replay import plan
-from kerneldb.replay.plan import CallSpec, Candidate, Item, OpCall, Plan, PlannedKernel
 from kerneldb.replay.resolve.errors import UnresolvedCallError
 from kerneldb.replay.routes.triton import TritonRoute
 from kerneldb.replay.triton import code, constants, loading
 from kerneldb.replay.triton.code import Code
+from kerneldb.replay.wire import plan
+from kerneldb.replay.wire.plan import CallSpec, Candidate, Item, OpCall, Plan, PlannedKernel
 
 TEXT = "import pathlib\npathlib.Path(MARK).touch()\n\ndef kernel():\n    pass\n"
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay.plan import OpCall
+from kerneldb.replay.measure.sets import written
 from kerneldb.replay.resolve.errors import UnresolvedCallError
 from kerneldb.replay.routes import triton as route
-from kerneldb.replay.timing.sets import written
 from kerneldb.replay.triton import loading
 from kerneldb.replay.triton.constants import Constants
 from kerneldb.replay.triton.loading import Launchable
+from kerneldb.replay.wire.plan import OpCall
 
 torch = pytest.importorskip("torch")
 

@@ -13,7 +13,7 @@ from textual.widgets import Input, TextArea
 
 import kerneldb
 from kerneldb.api.planning import Request
-from kerneldb.replay import plan as plans
+from kerneldb.replay.wire import plan as plans
 from kerneldb.warehouse import Warehouse
 from tests.tui.test_diff import AFTER, BEFORE
 from tests.warehouse.conftest import Traces

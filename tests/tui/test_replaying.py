@@ -19,8 +19,8 @@ from kerneldb.api import inheriting
 from kerneldb.api.resuming import Files
 from kerneldb.cli import cli
 from kerneldb.errors import WarehouseMissingError
-from kerneldb.replay import supervisor
 from kerneldb.replay.errors import ReplayError
+from kerneldb.replay.host import supervisor
 from kerneldb.tui import child, running
 from kerneldb.tui.app import KerneldbApp
 from kerneldb.tui.child import Order

@@ -1,0 +1,279 @@
+"""The dims of the model, and those of one step of it: batch, tokens, keys.
+
+Model dims come from its config, or from the trace: rows of normalisations and softmaxes are tokens, elements over rows
+are widths. A step's keys (the length of the cache) come from launches that differ between steps: copies say their bytes
+exactly, elementwise kernels a range.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+from kerneldb.errors import UsageError
+from kerneldb.replay.infer import grids
+from kerneldb.replay.infer.calls import SIZES, item_bytes
+from kerneldb.replay.infer.grids import Span
+from kerneldb.replay.infer.units import Reading, Unit
+from kerneldb.replay.plan.unknowns import Kind
+
+NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "hidden": ("hidden_size", "n_embd", "d_model", "n_embed", "dim", "hidden_dim"),
+    "ffn": ("intermediate_size", "ffn_dim", "n_inner", "d_ff", "ffn_hidden_size", "encoder_ffn_dim"),
+    "heads": ("num_attention_heads", "n_head", "num_heads", "n_heads", "encoder_attention_heads"),
+    "kv_heads": ("num_key_value_heads", "num_kv_heads", "n_head_kv"),
+    "head_dim": ("head_dim", "attention_head_size", "d_kv"),
+    "vocab": ("vocab_size",),
+    "experts": ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"),
+    "per_token": ("num_experts_per_tok", "num_experts_per_token", "experts_per_token"),
+    "expert_ffn": ("moe_intermediate_size", "expert_intermediate_size"),
+    "shared_ffn": ("shared_expert_intermediate_size",),
+}
+MOST: Final[Mapping[str, int]] = {
+    "hidden": 1 << 18, "ffn": 1 << 20, "heads": 1 << 12, "kv_heads": 1 << 12, "head_dim": 1 << 14, "vocab": 1 << 24,
+    "experts": 1 << 14, "per_token": 1 << 14, "expert_ffn": 1 << 20, "shared_ffn": 1 << 20,
+}  # fmt: skip
+"""Sizes several times those of the largest models: what is larger is none."""
+EXPERTS: Final = frozenset({"experts", "per_token", "expert_ffn", "shared_ffn"})
+"""Sizes that dense models may give as 0, and others by layer."""
+SHOWN: Final = 24
+ASSUMED: Final = " (4 × hidden assumed)"
+NESTED: Final = ("text_config", "language_config", "llm_config", "thinker_config")
+FFN_FACTOR: Final = 4
+EXACT_WEIGHT: Final = 3.0
+NARROW: Final = 8
+NEARLY: Final = 0.9
+SMALL_BATCH: Final = 512
+LONGEST: Final = 1 << 20
+BESIDE_SOFTMAX: Final = 100
+ARANGE: Final = 3
+
+
+Votes = dict[int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Dims of a transformer. Zero is what is not known.
+
+    `widths` are further widths seen in the trace, `weights` (K, N) of products that were recorded in the same run.
+    `expert_ffn` is the width of each of the `experts` (that of `ffn` where it is 0), `shared_ffn` that of one for all
+    tokens. `assumed` is said of products of `ffn` where no config or trace tells it.
+    """
+
+    hidden: int = 0
+    ffn: int = 0
+    heads: int = 0
+    kv_heads: int = 0
+    head_dim: int = 0
+    vocab: int = 0
+    dtype: str = "fp16"
+    widths: tuple[int, ...] = ()
+    weights: tuple[tuple[int, int], ...] = ()
+    source: str = "config"
+    experts: int = 0
+    per_token: int = 0
+    expert_ffn: int = 0
+    shared_ffn: int = 0
+    assumed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One step: `batch` sequences, `queries` new tokens in each, `keys` tokens to attend to."""
+
+    model: Model
+    batch: int
+    queries: int
+    keys: int
+
+    @property
+    def tokens(self) -> int:
+        """Rows of the step's activations."""
+        return self.batch * self.queries
+
+
+def from_config(config: Mapping[str, Any], dtype: str) -> Model:
+    """The dims that a parsed `config.json` says; those of the language part where it has several.
+
+    Raises UsageError where a size is none, where sizes do not go together, and where there is no hidden size.
+    """
+    merged = _language_part(config)
+    found = {name: _first(merged, name) for name in NAMES}
+    if not found["hidden"]:
+        message = f"the configuration of the model has no hidden size ({', '.join(NAMES['hidden'])})"
+        raise UsageError(message)
+    _require_fitting(merged, found)
+    hidden, heads = found["hidden"], found["heads"]
+    assumed = not found["ffn"] and not found["expert_ffn"]
+    sizes: dict[str, Any] = {
+        **found,
+        "ffn": FFN_FACTOR * hidden if assumed else found["ffn"],
+        "kv_heads": found["kv_heads"] or (1 if merged.get("multi_query") else heads),
+        "head_dim": found["head_dim"] or (hidden // heads if heads else 0),
+        "experts": found["experts"] if found["experts"] > 1 else 0,
+    }
+    return Model(**sizes, dtype=dtype, assumed=ASSUMED if assumed else "")
+
+
+def _require_fitting(config: Mapping[str, Any], found: Mapping[str, int]) -> None:
+    """Raises UsageError where heads do not divide what is shared out among them, or experts are too few."""
+    hidden, heads, kv_heads = found["hidden"], found["heads"], found["kv_heads"]
+    if heads and not found["head_dim"] and hidden % heads:
+        around = f"{_key(config, 'hidden')} = {hidden}"
+        _refuse(config, "heads", f"it does not divide {around}; correct one of them, or add head_dim")
+    if heads and kv_heads and heads % kv_heads:
+        _refuse(config, "kv_heads", f"it does not divide {_key(config, 'heads')} = {heads}; correct one of them")
+    if found["experts"] and found["per_token"] > found["experts"]:
+        _refuse(config, "per_token", f"more than {_key(config, 'experts')} = {found['experts']}; correct one of them")
+
+
+def _refuse(config: Mapping[str, Any], name: str, why: str) -> NoReturn:
+    key = _key(config, name)
+    value = repr(config[key]) if key is not None else ""
+    text = value if len(value) <= SHOWN else f"{value[:SHOWN]}…"
+    message = f"the configuration of the model has {key} = {text}: {why}"
+    raise UsageError(message)
+
+
+def _key(config: Mapping[str, Any], name: str) -> str | None:
+    """The first of the keys of a size that is there."""
+    return next((one for one in NAMES[name] if config.get(one) is not None), None)
+
+
+def _language_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The entries of the language model, over those around them; multimodal models nest it, some of them twice."""
+    inner = next((config[key] for key in NESTED if isinstance(config.get(key), Mapping)), None)
+    return config if inner is None else {**config, **_language_part(inner)}
+
+
+def _first(config: Mapping[str, Any], name: str) -> int:
+    """A size; zero where none of its keys is there. Raises UsageError where it is none."""
+    key = _key(config, name)
+    value = None if key is None else config[key]
+    if value is None or (name in EXPERTS and (value == 0 or isinstance(value, list))):
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+        _refuse(config, name, "give a whole number above 0, or null")
+    if value > MOST[name]:
+        _refuse(config, name, f"larger than that of any model; give a whole number up to {MOST[name]:,}")
+    return value
+
+
+def dtype_of(reading: Reading, found: Sequence[Unit]) -> str:
+    """The dtype that most time of matrix products goes to; of all kernels where there is none."""
+    spent: Counter[str] = Counter()
+    for unit in found:
+        known = reading.name(unit.main)
+        if known.dtype in SIZES and known.dtype is not None:
+            weight = 1000 if known.category in {"GEMM", "GEMV", "ATTENTION"} else 1
+            spent[known.dtype] += weight * (reading.sequence.duration_ns[unit.main] or 1)
+    named = [dtype for dtype, _ in spent.most_common() if dtype in {"fp16", "bf16", "fp32", "tf32", "e4m3"}]
+    return named[0] if named else "fp16"
+
+
+def row_votes(reading: Reading, members: Iterable[Unit], model: Model) -> Counter[int]:
+    """How many kernels of a step speak for a number of tokens."""
+    votes: Counter[int] = Counter()
+    for unit in members:
+        kind, known = reading.kind(unit.main), reading.name(unit.main)
+        if known.category in {"NORMALIZATION", "REDUCTION", "INDEXING"}:
+            found = grids.rows(kind)
+            if found is not None:
+                votes[found.most] += 3
+        if model.hidden:
+            for span in grids.elements(kind)[:1]:
+                width = next((one for one in (model.ffn, model.hidden) if one and span.most % one == 0), 0)
+                if width:
+                    votes[span.most // width] += 1
+    return votes
+
+
+def scene_of(reading: Reading, members: Sequence[Unit], model: Model, keys: int | None, *, growing: bool) -> Scene:
+    """The scene of one step. `keys` where they are known; `growing`: the cache grows from step to step."""
+    votes = row_votes(reading, members, model)
+    tokens = max(votes, key=lambda one: (votes[one], one)) if votes else 1
+    phase = reading.sequence.phase[members[0].main] or ""
+    if "decode" in phase or (growing and tokens <= SMALL_BATCH):
+        return Scene(model, tokens, 1, keys or 1)
+    queries = _queries(reading, members, model, tokens)
+    return Scene(model, max(tokens // queries, 1), queries, keys or queries)
+
+
+def _queries(reading: Reading, members: Sequence[Unit], model: Model, tokens: int) -> int:
+    """Tokens per sequence, from the elements of attention scores, or from `arange`."""
+    votes: Counter[int] = Counter()
+    for index, unit in enumerate(members):
+        known = reading.name(unit.main)
+        for span in grids.elements(reading.kind(unit.main))[:1]:
+            if model.heads and span.most % (model.heads * tokens) == 0:
+                length = span.most // (model.heads * tokens)
+                if tokens % length == 0 and length > model.head_dim:
+                    votes[length] += BESIDE_SOFTMAX if _beside_softmax(reading, members, index) else 1
+            if known.operation == "arange":
+                fitting = [one for one in range(span.most, span.least - 1, -1) if one and tokens % one == 0]
+                votes.update(fitting[:1] * ARANGE)
+    usual = [(count, length) for length, count in votes.items() if length > 1]
+    return max(usual)[1] if usual else tokens
+
+
+def _beside_softmax(reading: Reading, members: Sequence[Unit], index: int) -> bool:
+    near = members[max(index - 1, 0) : index + 2]
+    return any(reading.name(unit.main).category == "SOFTMAX" for unit in near)
+
+
+def key_votes(reading: Reading, members: Iterable[Unit], everywhere: frozenset[int], scene: Scene) -> Votes:
+    """Numbers of keys that the launches peculiar to a step speak for (those of kinds not seen in every step)."""
+    votes: Votes = defaultdict(float)
+    model = scene.model
+    heads, rows = scene.batch * model.heads * scene.queries, scene.batch * scene.queries
+    cached = scene.batch * model.kv_heads * model.head_dim
+    for unit in members:
+        for place in unit.places:
+            if reading.sequence.order[place] in everywhere:
+                continue
+            kind = reading.kind(place)
+            for span in _exact(kind, model.dtype):
+                _vote(votes, span, (heads, rows, scene.batch), EXACT_WEIGHT)
+            for span in grids.elements(kind)[:1]:
+                _vote(votes, span, (heads, rows, scene.batch), 1.0)
+            joined = grids.cat_elements(kind)
+            if joined is not None and cached:
+                _vote(votes, joined, (cached,), EXACT_WEIGHT, shift=scene.queries)
+    return votes
+
+
+def _exact(kind: Kind, dtype: str) -> tuple[Span, ...]:
+    if kind.kind != "memcpy" or kind.copy_kind != "DtoD" or not kind.bytes:
+        return ()
+    count = kind.bytes // item_bytes(dtype)
+    return (Span(count, count),)
+
+
+def _vote(votes: Votes, span: Span, per_key: Iterable[int], weight: float, shift: int = 0) -> None:
+    for each in dict.fromkeys(one for one in per_key if one):
+        low, high = -(-span.least // each), span.most // each
+        if 1 < low <= high < min(low + NARROW, LONGEST):
+            for keys in range(low, high + 1):
+                votes[keys + shift] += weight / (high - low + 1)
+
+
+def settled(votes: Sequence[Votes]) -> list[int | None]:
+    """The keys of every step: those with most votes that fit a cache growing by one, or starting over."""
+    best = [_foremost(one) for one in votes]
+    found: list[int | None] = []
+    for index, foremost in enumerate(best):
+        before, after = found[-1] if found else None, best[index + 1] if index + 1 < len(best) else None
+        keys = foremost
+        if before is not None and votes[index].get(before + 1, 0) >= NEARLY * votes[index].get(foremost or 0, 0):
+            keys = before + 1
+        elif foremost is None and after is not None:
+            keys = after - 1
+        found.append(keys)
+    return found
+
+
+def _foremost(votes: Votes) -> int | None:
+    return min(votes, key=lambda keys: (-votes[keys], keys)) if votes else None

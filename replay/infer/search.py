@@ -1,0 +1,325 @@
+"""The search for one call: which one to try next, what a try says, and which one is believed.
+
+Candidates come first, best first. A call is believed where the same kernels came out (same name; the same grid and
+block, unless the trace lacks them) in a time within 15 % of the recorded one; among several, the launch counts first,
+then the time, then what spoke for it before. Equal times of another grid are chance: such a call stays as a graded
+result, but is no found one. The search ends early where the foremost candidate agrees within 5 %. Where the kernels
+agree and the time is off by more than 10 %, the same call is run with other values or another state of the cache, which
+no trace records; where it is not to be believed then, with the size that the launch leaves open scaled by the ratio.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from kerneldb.replay.infer.refine import scaled
+from kerneldb.replay.wire.journal import CallResult, Try
+from kerneldb.replay.wire.plan import CallSpec, Candidate, Item
+from kerneldb.replay.worker.grades import Grade, KernelMatch
+from kerneldb.replay.worker.results import Verdict
+
+CLOSE: Final = math.log(1.05)
+NEAR: Final = 0.1
+BELIEVED: Final = 0.15
+LIMIT: Final = 24
+PATIENCE: Final = 6
+FALLBACK_TRIES: Final = 4
+SCORE_GAP: Final = 0.25
+SHAPES: Final = ("grid", "block")
+MASKED: Final = "masked"
+CACHES: Final = ("cold", "warm")
+NOTE: Final = re.compile(r"; ((?:(?:values|cache|setting):\w+ ?)+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A call to try: a candidate, or one made from it; `values`, `cache` and `setting` are variants of how it runs.
+
+    `scaled`: a size was chosen by the time that another call took.
+    """
+
+    spec: CallSpec
+    why: str
+    candidate: int | None
+    score: float
+    values: str = ""
+    cache: str = ""
+    setting: str = ""
+    scaled: bool = False
+
+    @property
+    def note(self) -> str:
+        """How it differs from the plain call."""
+        words = [f"{name}:{word}" for name, word in (("values", self.values), ("cache", self.cache)) if word]
+        return " ".join([*words, *([f"setting:{self.setting}"] if self.setting else [])])
+
+    @property
+    def reason(self) -> str:
+        """Why it is tried, and how it differs."""
+        return f"{self.why}; {self.note}" if self.note else self.why
+
+
+def attempt_of(candidate: Candidate, place: int) -> Attempt:
+    """The attempt that a candidate asks for; one that was found by an earlier search in the variant that was found."""
+    noted = NOTE.search(candidate.why)
+    words = dict(word.split(":", 1) for word in noted[1].split()) if noted else {}
+    why = candidate.why[: noted.start()] if noted else candidate.why
+    values, cache, setting = (words.get(name, "") for name in ("values", "cache", "setting"))
+    return Attempt(candidate.spec, why, place, candidate.score or 0.0, values, cache, setting)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of an attempt: its verdict, and the log of the ratio of replayed and recorded time.
+
+    `off`: the share by which the replayed time is more or less than the recorded one. `named`: the kernels have the
+    recorded names; `shaped`: nor does a recorded grid or block differ; `launched`: all of the launch was recorded, and
+    is equal.
+    """
+
+    verdict: Verdict
+    distance: float
+    off: float
+    named: bool
+    shaped: bool
+    launched: bool
+
+    @property
+    def timely(self) -> bool:
+        """Whether the time speaks for the call."""
+        return self.off <= BELIEVED
+
+    @property
+    def rank(self) -> tuple[bool, bool, bool, int, int]:
+        """What counts, in order; smaller is better."""
+        close = 0 if self.distance <= CLOSE else 1 if self.timely else 2
+        return not self.named, not self.shaped, not self.launched, close, len(self.verdict.match.extra)
+
+
+@dataclass(slots=True)
+class Search:
+    """The attempts for one item. Their numbers are places in `attempts`; it grows as outcomes come in.
+
+    `places` tells where in `tries` an attempt stands that ran: it may have found no memory before, which is a try, too.
+    `standing` is the attempt that was chosen, and is run again for its time.
+    """
+
+    item: Item
+    attempts: list[Attempt] = field(default_factory=list)
+    tries: list[Try] = field(default_factory=list)
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    places: dict[int, int] = field(default_factory=dict)
+    refined: bool = False
+    standing: int | None = None
+
+    def __post_init__(self) -> None:
+        """Begin with the candidates."""
+        self.attempts = [attempt_of(one, place) for place, one in enumerate(self.item.candidates)][:LIMIT]
+
+    def played(self, attempt: int) -> Item:
+        """The item as if the call of this attempt were recorded: roles of inputs go by it."""
+        return replace(self.item, spec=self.attempts[attempt].spec)
+
+    def build(self, attempt: int, device: str) -> Any:
+        """The call of an attempt. Raises UnresolvedCallError."""
+        from kerneldb.replay.infer.building import build
+
+        return build(self.attempts[attempt], device)
+
+    def failed(self, attempt: int, reason: str) -> None:
+        """An attempt could not run."""
+        one = self.attempts[attempt]
+        grade = Grade.L4.value
+        self.tries.append(Try(one.spec.call, one.reason, grade, one.candidate, reason=reason, attempt=attempt))
+
+    def told(self, verdict: Verdict) -> None:
+        """An attempt ran; or the one that stands ran again, and its time is that of all its runs."""
+        one = self.attempts[verdict.attempt]
+        known = self.outcomes.get(verdict.attempt)
+        outcome = outcome_of(verdict if known is None else known.verdict)
+        self.outcomes[verdict.attempt] = outcome
+        if known is None:
+            self.places[verdict.attempt] = len(self.tries)
+            self.tries.append(_try(one, outcome))
+        else:
+            self.standing = verdict.attempt
+            self.tries[self.places[verdict.attempt]] = _try(one, outcome)
+
+    def better(self, new: Verdict, old: Verdict | None) -> bool:
+        """Whether a new verdict is to be believed rather than the one held so far."""
+        return old is None or self._rank(new) < self._rank(old)
+
+    def goes_on(self, attempt: int) -> bool:
+        """Whether to try a further call after this attempt; makes further ones where the candidates are used up."""
+        if len(self.tries) >= LIMIT or self._without_kernels(attempt):
+            return False
+        best = self._best()
+        if self.refined:
+            return attempt + 1 < len(self.attempts) and self._needs(self.attempts[attempt + 1], best)
+        settled = best is not None and self._settled(best)
+        if not settled and attempt + 1 < len(self.attempts) and self._worth(attempt + 1, best):
+            return True
+        if best is None:
+            return False
+        self.refined = True
+        del self.attempts[attempt + 1 :]
+        self.attempts.extend(self._refinements(best))
+        return attempt + 1 < len(self.attempts)
+
+    def found(self) -> Candidate | None:
+        """The call that is believed: the same kernels, launched alike, in about the same time."""
+        best = self._best()
+        if best is None or not self._believable(best):
+            return None
+        one, outcome = self.attempts[best], self.outcomes[best]
+        score = round(one.score * math.exp(-outcome.distance), 4)
+        if one.candidate is None:
+            return Candidate(one.spec, one.reason, score)
+        return replace(self.item.candidates[one.candidate], why=one.reason, score=score)
+
+    def trail(self) -> tuple[Try, ...]:
+        """All tries in order, the believed one marked."""
+        best = self._best()
+        believed = None if best is None or not self._believable(best) else self.places[best]
+        return tuple(replace(one, accepted=place == believed) for place, one in enumerate(self.tries))
+
+    def _without_kernels(self, attempt: int) -> bool:
+        """Whether the call ran where no kernel can tell (on a CPU)."""
+        known = self.outcomes.get(attempt)
+        return known is not None and not known.verdict.activities and not known.verdict.durations
+
+    def _rank(self, verdict: Verdict) -> tuple[bool, bool, bool, int, int, float]:
+        known = self.outcomes.get(verdict.attempt) or outcome_of(verdict)
+        return *known.rank, -self.attempts[verdict.attempt].score + known.distance
+
+    def _best(self) -> int | None:
+        if self.standing is not None:
+            return self.standing
+        return min(self.outcomes, key=lambda one: self._rank(self.outcomes[one].verdict), default=None)
+
+    def _settled(self, best: int) -> bool:
+        """Agrees closely, and no untried candidate was thought better of."""
+        known = self.outcomes[best]
+        if not (known.named and known.launched and known.timely):
+            return False
+        ahead = [one for one in self.attempts[:PATIENCE] if one.score > self.attempts[best].score]
+        return known.distance <= CLOSE or len(self.tries) > len(ahead) + 1
+
+    def _worth(self, attempt: int, best: int | None) -> bool:
+        """Whether the next candidate is worth a run: always while no kernel agreed, else while it scores near."""
+        if best is None or not self.outcomes[best].named:
+            return True
+        if not self._believable(best):
+            return True
+        near = self.attempts[best].score - self.attempts[attempt].score <= SCORE_GAP
+        return near and len(self.tries) < PATIENCE
+
+    def _needs(self, variant: Attempt, best: int | None) -> bool:
+        """Whether the best call so far leaves a wish for this variant of one."""
+        if best is None or not self.outcomes[best].named:
+            return True
+        return not self.outcomes[best].timely if variant.scaled else self.outcomes[best].off > NEAR
+
+    def _believable(self, best: int) -> bool:
+        known = self.outcomes[best]
+        return known.shaped and known.timely
+
+    def _refinements(self, best: int) -> Iterator[Attempt]:
+        one, known = self.attempts[best], self.outcomes[best]
+        if not known.named:
+            yield from self._settings()
+            return
+        if known.off <= NEAR:
+            return
+        ratio = time_ratio(known.verdict)
+        if "softmax" in one.spec.call.op and ratio < 1:
+            yield replace(one, values=MASKED, candidate=None)
+        for cache in CACHES:
+            yield replace(one, cache=cache, candidate=None, score=one.score * 0.95)
+        if known.timely:
+            return
+        for spec, word in scaled(one.spec, 1 / ratio if ratio else 1.0):
+            yield replace(one, spec=spec, why=f"{one.why}; {word}", candidate=None, score=one.score * 0.8, scaled=True)
+
+    def _settings(self) -> Iterator[Attempt]:
+        """No kernel agreed: the foremost products under PyTorch's other library."""
+        for one in self.attempts[:FALLBACK_TRIES]:
+            if any(word in one.spec.call.op for word in ("mm", "linear")):
+                yield replace(one, setting="cublaslt", candidate=None, score=one.score * 0.9)
+
+
+def outcome_of(verdict: Verdict) -> Outcome:
+    """What a verdict says: are the kernels the planned ones, do their launches agree, and how far is the time?"""
+    kernels = verdict.match.kernels
+    named = bool(kernels) and all(one.grade.rank <= Grade.L1.rank for one in kernels if _counts(one))
+    launched = named and all(one.grade is Grade.L0 for one in kernels if _counts(one))
+    shaped = named and False not in {_same(_pairs(verdict), name) for name in SHAPES}
+    ratio = time_ratio(verdict)
+    distance = abs(math.log(ratio)) if ratio else math.inf
+    return Outcome(verdict, distance, abs(ratio - 1), named, shaped, launched)
+
+
+def _counts(match: KernelMatch) -> bool:
+    """Fills of counters come and go with versions of libraries."""
+    return match.planned.kind == "kernel"
+
+
+def time_ratio(verdict: Verdict) -> float:
+    """Replayed over recorded time of the planned kernels that came out; 0 where either is not known."""
+    recorded = replayed = 0.0
+    for one in verdict.match.kernels:
+        if one.place is not None and one.planned.median_ns and _counts(one):
+            runs = sorted(verdict.durations[one.place])
+            recorded += one.planned.median_ns
+            replayed += runs[len(runs) // 2] if runs else 0.0
+    return replayed / recorded if recorded else 0.0
+
+
+def _try(one: Attempt, outcome: Outcome) -> Try:
+    verdict = outcome.verdict
+    pairs = _pairs(verdict)
+    reasons = dict.fromkeys(match.reason for match in verdict.match.kernels if match.reason)
+    ratio = time_ratio(verdict)
+    recorded = float(sum(match.planned.median_ns or 0 for match in pairs)) or None
+    return Try(
+        call=one.spec.call,
+        why=one.reason,
+        grade=verdict.grade.value,
+        candidate=one.candidate,
+        overload=verdict.overload,
+        same_name=outcome.named,
+        same_grid=_same(pairs, "grid"),
+        same_block=_same(pairs, "block"),
+        same_shared=_same(pairs, "shared_bytes"),
+        time_ns=None if recorded is None else round(ratio * recorded, 1),
+        recorded_ns=recorded,
+        score=round(one.score, 4),
+        reason="; ".join(reasons) or None,
+        attempt=verdict.attempt,
+    )
+
+
+def _pairs(verdict: Verdict) -> list[KernelMatch]:
+    """The kernels that count and came out."""
+    return [match for match in verdict.match.kernels if _counts(match) and match.seen is not None]
+
+
+def _same(pairs: Sequence[KernelMatch], name: str) -> bool | None:
+    """Whether a field of the launch is equal in all of them; None where none has it on both sides."""
+    both = [(getattr(one.planned, name), getattr(one.seen, name)) for one in pairs]
+    told = [one == two for one, two in both if one is not None and two is not None]
+    return all(told) if told else None
+
+
+def again(item: Item, result: CallResult) -> Item | None:
+    """The item with the call that its result stands for as the only one; None where the journal does not tell it."""
+    tried = next((one for one in result.trail if one.attempt == result.attempt and one.time_ns is not None), None)
+    kept = result.found
+    if tried is not None:
+        known = (one.spec for one in item.candidates if one.spec.call == tried.call)
+        kept = Candidate(next(known, CallSpec(tried.call)), tried.why, tried.score)
+    return None if kept is None else replace(item, spec=kept.spec, candidates=(kept,))

@@ -1,0 +1,334 @@
+"""The energy of a call from the windows in which it ran again and again.
+
+A device whose queue stays full runs a call in slots: its kernels, then the gap to the next. With P the mean power of
+the device in such a loop, t_slot the time from one call to the next and G the power of gaps (a queue full of empty
+kernels),
+
+    above_gap = (P - G) * t_slot             what the call adds to a device that is only kept going
+
+The gap inside the slot drops out, as its own power is G: no busy share is divided by, so that short kernels are as
+unbiased as long ones, if less certain. Upkeep of the inputs (u) that ran in the slots, measured alone at U and t_u, is
+taken off in the same way:
+
+    above_gap = (P - G) * t_slot - (U - G) * t_u
+
+and what a few kilobytes cost that come from memory in a call and from the cache in the loop is added, by the energy
+per byte of reading the cache full.
+
+The energy of a call is that, and the board's baseline for as long as its kernels run (t_kernel: CUPTI, cold or mixed
+caches, as in `replay_ns`):
+
+    energy = above_gap + G0 * t_kernel
+
+with one G0 for the whole run. Sums over a model then close exactly, whatever the launches: with n_i calls of each kind
+and a wall time T,
+
+    sum(n_i * above_gap_i) + G0 * T  =  sum(n_i * energy_i) + G0 * (T - sum(n_i * t_kernel_i))
+
+G depends on the temperature of the device (leakage); it is measured again and again, a straight line is drawn through
+it where it rises for sure, and P of a window is compared with G at the window's temperature. G0 is G at the mean
+temperature of its windows.
+
+Drift: one matrix product, the anchor, is measured again and again. Where its above-gap energy moves by more than its
+own errors, windows are divided by its course, smoothed and interpolated between anchors; what is left of its scatter is
+an error that all windows share.
+
+Windows in which the power cap slowed a loop down do not count where there are others (`measure.energy.pads`);
+those without pads tell what the call costs, and how long it takes, at the lower clock. Where there are no others, what
+they say may be too low by as much as they were slowed down, and the interval is so much wider.
+
+Error bars are 95 % intervals: Student's t for what differs from window to window (edges, steps of the counter,
+repetitions pooled over all calls of the run: Smyth 2004, doi:10.2202/1544-6115.1027), and in quadrature what does not
+(gap power, drift, kernel time).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from kerneldb.replay.measure.energy.pads import free, usable
+from kerneldb.replay.wire.energy import CallEnergy, Window, together
+
+NJ_PER_MJ: Final = 1e6
+Z95: Final = 1.959964
+PRIOR_FREEDOM: Final = 4
+REPEATABILITY: Final = 0.003
+SLOPE_POINTS: Final = 3
+SLOPE_KELVIN: Final = 4.0
+SURE: Final = 2.0
+DRIFT_POINTS: Final = 4
+BUSY_ENOUGH: Final = 0.5
+NOT_BUSY: Final = "the device was not kept busy: kernels ran for {:.0%} of the time"
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Power of gaps: `power_w` ± `sd_w` at `temperature_c`, and its rise per °C ± `slope_sd`."""
+
+    power_w: float
+    sd_w: float
+    temperature_c: float | None = None
+    slope: float = 0.0
+    slope_sd: float = 0.0
+
+    def sd_at(self, temperature_c: float | None) -> float:
+        """Standard deviation at a temperature (None: unknown)."""
+        if temperature_c is None or self.temperature_c is None:
+            return self.sd_w
+        return math.hypot(self.sd_w, self.slope_sd * (temperature_c - self.temperature_c))
+
+    def at(self, temperature_c: float | None) -> float:
+        """Watts at a temperature (None: unknown)."""
+        if temperature_c is None or self.temperature_c is None:
+            return self.power_w
+        return self.power_w + self.slope * (temperature_c - self.temperature_c)
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """The course of the anchor: factors at times, and the share of scatter around it."""
+
+    times: tuple[float, ...] = ()
+    factors: tuple[float, ...] = ()
+    sd: float = 0.0
+
+    def factor(self, at: float) -> float:
+        """By how much windows at this time read too high (1: not at all)."""
+        if not self.times:
+            return 1.0
+        if at <= self.times[0]:
+            return self.factors[0]
+        for (t0, f0), (t1, f1) in zip(self._points(), self._points()[1:], strict=False):
+            if at <= t1:
+                return f0 + (f1 - f0) * (at - t0) / max(t1 - t0, 1e-9)
+        return self.factors[-1]
+
+    def _points(self) -> list[tuple[float, float]]:
+        return list(zip(self.times, self.factors, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What all calls of a run share. `repeatability` is the scatter of a call's windows beyond their own errors.
+
+    `freedom` is how many repetitions told it.
+    """
+
+    gap: Gap
+    drift: Drift = Drift()
+    repeatability: float = REPEATABILITY
+    freedom: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """GPU time of a call's kernels in nanoseconds, ± `sd_ns`; `slot_ns` from one to the next in a short loop of it."""
+
+    ns: float
+    sd_ns: float = 0.0
+    slot_ns: float | None = None
+
+
+def gap_of(windows: Sequence[Window]) -> Gap:
+    """The power of gaps from its windows (at least one)."""
+    weights = [1 / max(one.power_sd_w, 1e-3) ** 2 for one in windows]
+    mean = _mean([one.power_w for one in windows], weights)
+    own = math.sqrt(1 / sum(weights))
+    known = [one.temperature_c for one in windows if one.temperature_c is not None]
+    if len(known) < len(windows):
+        return Gap(mean, _spread([one.power_w - mean for one in windows], own))
+    middle = _mean(known, weights)
+    slope, slope_sd = _slope(windows, known, weights)
+    left = [one.power_w - mean - slope * (t - middle) for one, t in zip(windows, known, strict=True)]
+    return Gap(mean, _spread(left, own), middle, slope, slope_sd)
+
+
+def _slope(windows: Sequence[Window], temperatures: Sequence[float], weights: Sequence[float]) -> tuple[float, float]:
+    """Watts per °C ± its standard deviation, where they rise for sure over points that are far enough apart; else 0."""
+    if len(windows) < SLOPE_POINTS or max(temperatures) - min(temperatures) < SLOPE_KELVIN:
+        return 0.0, 0.0
+    middle, mean = _mean(temperatures, weights), _mean([one.power_w for one in windows], weights)
+    points = [(t - middle, one.power_w - mean, w) for one, t, w in zip(windows, temperatures, weights, strict=True)]
+    across = sum(w * x * x for x, _, w in points)
+    slope = sum(w * x * y for x, y, w in points) / across
+    left = sum(w * (y - slope * x) ** 2 for x, y, w in points) / (len(points) - 2)
+    sd = math.sqrt(max(left, 1.0) / across)
+    return (slope, sd) if slope > SURE * sd else (0.0, 0.0)
+
+
+def _spread(left: Sequence[float], own: float) -> float:
+    """Standard deviation of a mean: by its parts' own errors, or by how they scatter where that is more."""
+    if len(left) <= 1:
+        return own
+    return max(own, statistics.stdev(left) / math.sqrt(len(left)))
+
+
+def drift_of(anchors: Sequence[Window], gap: Gap) -> Drift:
+    """The course of the anchor; none where its scatter is no more than its own errors explain."""
+    if len(anchors) < 2:  # noqa: PLR2004 (a course has two ends)
+        return Drift()
+    values = [above(one, gap) for one in anchors]
+    mean = statistics.fmean(values)
+    errors = [_window_sd(one) / mean for one in anchors]
+    relative = [value / mean - 1 for value in values]
+    scatter, own = statistics.stdev(relative), math.sqrt(statistics.fmean(one**2 for one in errors))
+    beyond = math.sqrt(max(scatter**2 - own**2, 0.0))
+    left = _left_of_neighbours(relative)
+    if len(anchors) < DRIFT_POINTS or scatter < SURE * own or left > scatter:
+        return Drift(sd=beyond)
+    factors = tuple(1 + one for one in _smooth(relative))
+    return Drift(tuple(one.at for one in anchors), factors, math.sqrt(max(left**2 - own**2, 0.0)))
+
+
+def _smooth(values: Sequence[float]) -> list[float]:
+    """Values smoothed over their neighbours, so that straight courses stay as they are, to the ends."""
+    inner = [(a + 2 * b + c) / 4 for a, b, c in zip(values, values[1:], values[2:], strict=False)]
+    (a, b, c), (x, y, z) = values[:3], values[-3:]
+    return [(5 * a + 2 * b - c) / 6, *inner, (5 * z + 2 * y - x) / 6]
+
+
+def _left_of_neighbours(values: Sequence[float]) -> float:
+    """Scatter of values around the middle of their two neighbours, as that of single values."""
+    away = [b - (a + c) / 2 for a, b, c in zip(values, values[1:], values[2:], strict=False)]
+    return math.sqrt(statistics.fmean(one**2 for one in away) / 1.5) if away else math.inf
+
+
+def above(window: Window, gap: Gap, drift: Drift = Drift()) -> float:
+    """The energy above the gap of one call in one window, in nanojoules."""
+    base = gap.at(window.temperature_c)
+    slot = (window.power_w - base) * window.slot_ns - (window.upkeep_w - base) * window.upkeep_ns
+    return (slot + window.memory_nj) / drift.factor(window.at)
+
+
+def _window_sd(window: Window) -> float:
+    """Its standard deviation by what differs from window to window, in nanojoules."""
+    return math.hypot(
+        window.power_sd_w * window.slot_ns,
+        window.power_w * window.slot_sd_ns,
+        window.upkeep_sd_w * window.upkeep_ns,
+    )
+
+
+def repeatability(calls: Iterable[Sequence[Window]], gap: Gap, drift: Drift) -> tuple[float, int]:
+    """How far windows of one call scatter beyond their own errors, as a share of P·t, pooled; and the freedom of it."""
+    squares, freedom = 0.0, 0
+    for windows in map(usable, calls):
+        if len(windows) < 2:  # noqa: PLR2004 (one window repeats nothing)
+            continue
+        values = [above(one, gap, drift) for one in windows]
+        own = statistics.fmean(_window_sd(one) ** 2 for one in windows)
+        whole = statistics.fmean(one.power_w * one.slot_ns for one in windows)
+        squares += (len(windows) - 1) * (statistics.variance(values) - own) / whole**2
+        freedom += len(windows) - 1
+    return (math.sqrt(max(squares / freedom, 0.0)), freedom) if freedom else (REPEATABILITY, 0)
+
+
+def evaluate(windows: Sequence[Window], kernels: Kernels, common: Common, *, final: bool = True) -> CallEnergy:
+    """The energy of a call from its windows (at least one)."""
+    given, windows = windows, usable(windows)
+    slot = statistics.fmean(one.slot_ns - one.upkeep_ns for one in windows)
+    share = kernels.ns / slot
+    told = CallEnergy(
+        **_capped(given, kernels, common),
+        power_w=statistics.fmean(one.power_w for one in windows),
+        busy_share=round(share, 4),
+        seconds=round(sum(one.seconds for one in windows), 3),
+        method=_method(windows),
+        sm_mhz=_median([one.sm_mhz for one in windows if one.sm_mhz is not None]),
+        throttle=together(one.throttle for one in windows),
+        final=final,
+        windows=tuple(given),
+    )
+    if share < BUSY_ENOUGH and windows[0].loop != "graph":
+        return replace(told, reason=NOT_BUSY.format(share))
+    mean, half = _above(windows, common)
+    base = common.gap
+    energy = mean + base.power_w * kernels.ns
+    shared = _over([one.temperature_c for one in windows], base)
+    above_half = math.hypot(half, Z95 * shared * slot)
+    sure = math.hypot(shared * slot - base.sd_w * kernels.ns, base.power_w * kernels.sd_ns)
+    energy_half = math.hypot(half, Z95 * sure)
+    a_low, a_mean, a_high = _interval(mean, above_half)
+    e_low, e_mean, e_high = _interval(energy, energy_half)
+    return replace(
+        told,
+        energy_mj=e_mean,
+        energy_low_mj=e_low,
+        energy_high_mj=e_high,
+        above_gap_mj=a_mean,
+        above_gap_low_mj=a_low,
+        above_gap_high_mj=a_high,
+    )
+
+
+def _capped(windows: Sequence[Window], kernels: Kernels, common: Common) -> dict[str, Any]:
+    """What the windows that the cap held down say of a call, where others tell of it at full clock."""
+    held = [one for one in windows if one.slowed and not one.pad_ns and one.sm_mhz is not None]
+    if not held or not free(windows) or not kernels.slot_ns:
+        return {}
+    slot_ns = statistics.fmean(one.slot_ns - one.upkeep_ns for one in held)
+    return {
+        "capped_mhz": statistics.fmean(one.sm_mhz or 0.0 for one in held),
+        "capped_stretch": round(max(slot_ns / kernels.slot_ns, 1.0), 4),
+        "capped_above_gap_mj": statistics.fmean(above(one, common.gap, common.drift) for one in held) / NJ_PER_MJ,
+    }
+
+
+def _above(windows: Sequence[Window], common: Common) -> tuple[float, float]:
+    """Mean over the windows, and half of its 95 % interval without the error of the gap power, in nanojoules."""
+    values = [above(one, common.gap, common.drift) for one in windows]
+    whole = statistics.fmean(one.power_w * one.slot_ns for one in windows)
+    variances = [_window_sd(one) ** 2 + (common.repeatability * whole) ** 2 for one in windows]
+    weights = [1 / max(one, 1e-12) for one in variances]
+    mean = _mean(values, weights)
+    own_freedom = len(windows) - 1
+    prior = min(common.freedom, PRIOR_FREEDOM) if common.freedom else PRIOR_FREEDOM
+    scatter = sum(w * (value - mean) ** 2 for w, value in zip(weights, values, strict=True))
+    moderated = (prior + scatter) / (prior + own_freedom)
+    sd = math.sqrt(moderated / sum(weights))
+    slowed = statistics.fmean(one.slowed for one in windows)
+    return mean, math.hypot(student(prior + own_freedom) * sd, Z95 * common.drift.sd * mean) + slowed * mean
+
+
+def student(freedom: int) -> float:
+    """The 97.5 % quantile of Student's t, by the expansion around the normal one (Abramowitz & Stegun 26.7.5)."""
+    z, n = Z95, float(freedom)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return z + sum(term / n**power for power, term in enumerate(terms, 1))
+
+
+def _interval(mean_nj: float, half_nj: float) -> tuple[float, float, float]:
+    return (mean_nj - half_nj) / NJ_PER_MJ, mean_nj / NJ_PER_MJ, (mean_nj + half_nj) / NJ_PER_MJ
+
+
+def _method(windows: Sequence[Window]) -> str:
+    loop = windows[0].loop
+    padded = ", padded" if any(one.pad_ns for one in windows) else ""
+    capped = ", held down by the power cap" if any(one.slowed for one in windows) else ""
+    upkeep = ", upkeep of inputs taken off" if any(one.upkeep_ns > one.pad_ns for one in windows) else ""
+    memory = ", small cold inputs added" if any(one.memory_nj for one in windows) else ""
+    kind = {"graph": "CUDA-graph loop", "eager": "loop of single calls"}.get(loop, loop)
+    return f"{kind} between counter edges{padded}{capped}{upkeep}{memory}"
+
+
+def _over(temperatures: Sequence[float | None], gap: Gap) -> float:
+    """Standard deviation of the gap power over windows at these temperatures."""
+    known = [one for one in temperatures if one is not None]
+    return gap.sd_at(statistics.fmean(known) if known else None)
+
+
+def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return statistics.median(values) if values else None

@@ -1,0 +1,173 @@
+"""Meters: where energy, power, clocks and temperature of a device are read.
+
+    nvidia   NVML's total-energy counter of the board (`pip install nvidia-ml-py`)
+    amd      AMD SMI's energy accumulator (`pip install amdsmi`)
+    rapl     the energy counters of CPU packages in /sys/class/powercap (Linux; readable by root unless opened up)
+
+Further meters are found through the entry-point group `kerneldb.meters` of installed distributions:
+
+    [project.entry-points."kerneldb.meters"]
+    rig = "my_rig.meter:open_meter"
+
+The object is a function `open_meter(device: str, uuid: str | None) -> Meter | None`: None where the device is none of
+its own, NoMeterError where it is but cannot be read. They are asked first, in the order of their names, then the
+built-in ones; `register` does the same for a module that is imported by hand (`--import`).
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from kerneldb.errors import KerneldbError
+
+GROUP: Final = "kerneldb.meters"
+
+
+class NoMeterError(KerneldbError):
+    """The energy of the device cannot be read here; the message says why, and what would help."""
+
+
+class MeterError(KerneldbError):
+    """A meter that could be read before cannot be read any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A reading. Fields are None where the device does not tell.
+
+    `epoch_ns` is wall-clock time (UTC), `monotonic_ns` that of `time.monotonic_ns`, both of the middle of the reading.
+    `energy_mj` counts up from an arbitrary start. `throttle` names the reasons why clocks are held down, separated by
+    commas; it is empty where there are none.
+    """
+
+    epoch_ns: int
+    monotonic_ns: int
+    energy_mj: float | None = None
+    power_w: float | None = None
+    memory_power_w: float | None = None
+    sm_mhz: float | None = None
+    memory_mhz: float | None = None
+    temperature_c: float | None = None
+    gpu_util_pct: float | None = None
+    memory_util_pct: float | None = None
+    throttle: str | None = None
+
+
+class Meter(Protocol):
+    """Reads one device. Reads only: clocks, limits and modes stay as they are."""
+
+    name: str
+
+    def energy_mj(self) -> float:
+        """The energy counter in millijoules. Never runs backwards. Raises MeterError where it cannot be read."""
+        ...
+
+    def sample(self) -> Sample:
+        """Everything there is to read, now. Raises MeterError where the energy counter cannot be read."""
+        ...
+
+    def close(self) -> None:
+        """Give the library or the files back."""
+        ...
+
+
+Opener = Callable[[str, str | None], Meter | None]
+
+_registered: dict[str, Opener] = {}
+
+
+def register(name: str, opener: Opener) -> None:
+    """Ask `opener` before all other meters (see the module's text). A later one of the same name replaces it."""
+    _registered[name] = opener
+
+
+def unregister(name: str) -> None:
+    """Forget the meter registered as `name`, where there is one."""
+    _registered.pop(name, None)
+
+
+def open_meter(device: str, uuid: str | None = None) -> Meter:
+    """The meter of a torch device (`cuda:0`, `cpu`), named more surely by the `uuid` of the driver where known.
+
+    Raises NoMeterError, with the reason of the meter that would be responsible.
+    """
+    for opener in (*_registered.values(), *_installed()):
+        found = opener(device, uuid)
+        if found is not None:
+            return found
+    if device == "cpu":
+        from kerneldb.replay.measure.energy.rapl import RaplMeter
+
+        return RaplMeter()
+    return _gpu_meter(device, uuid)
+
+
+def _gpu_meter(device: str, uuid: str | None) -> Meter:
+    """NVIDIA first; where its library sees no device, AMD."""
+    from kerneldb.replay.measure.energy.amd import AmdMeter
+    from kerneldb.replay.measure.energy.nvidia import NvidiaMeter
+
+    try:
+        return NvidiaMeter(device, uuid)
+    except NoMeterError as nvidia:
+        try:
+            return AmdMeter(device, uuid)
+        except NoMeterError as amd:
+            message = f"{nvidia}; {amd}"
+            raise NoMeterError(message) from amd
+
+
+def _installed() -> list[Opener]:
+    """The openers of installed distributions. Raises NoMeterError where one cannot be loaded."""
+    openers: list[Opener] = []
+    for entry in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda one: one.name):
+        try:
+            openers.append(entry.load())
+        except (ImportError, AttributeError) as error:
+            message = f"the meter {entry.name!r} ({entry.value}) cannot be loaded: {error}"
+            raise NoMeterError(message) from error
+    return openers
+
+
+class Sampler:
+    """Samples a meter every `period_s` seconds in a thread, from `with` to the end of its block.
+
+    `samples` holds pairs of stage and sample; `stage` may be set at any time. Where the meter fails, sampling ends and
+    `failure` has the reason. Sampling too often disturbs: a reading of NVML takes about 4 ms on an H200.
+    """
+
+    def __init__(self, meter: Meter, period_s: float = 0.1) -> None:
+        self.samples: list[tuple[str | None, Sample]] = []
+        self.stage: str | None = None
+        self.failure: str | None = None
+        self._meter = meter
+        self._period_s = period_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kerneldb-power", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        while not self._stop.is_set():
+            try:
+                self.samples.append((self.stage, self._meter.sample()))
+            except MeterError as error:
+                self.failure = str(error)
+                return
+            due = max(due + self._period_s, time.monotonic())
+            self._stop.wait(due - time.monotonic())

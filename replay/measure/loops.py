@@ -1,0 +1,173 @@
+"""Repeated calls without a profiler: CUDA-graph loops on a GPU, a wall clock on a CPU, both with one stop rule.
+
+A graph holds n calls over a ring of input sets, n so that a replay takes about a millisecond; its time divided by n is
+the cost of a call with the gap to the next one, and no launch overhead of the host. Two replays are discarded, then
+replays go on until the 95 % interval of the median is within 1 %, or 0.3 s of measured time have passed.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from kerneldb.replay.measure.sets import Flush, Sets
+from kerneldb.replay.measure.spread import Spread, spread
+from kerneldb.replay.routes import Call
+
+TARGET_NS: Final = 1_000_000
+MOST_CALLS: Final = 256
+MOST_CALLS_IN_PLACE: Final = 32
+DISCARDED: Final = 2
+FEWEST: Final = 9
+MOST: Final = 40
+CAP_NS: Final = 300_000_000
+CPU_CAP_NS: Final = 50_000_000
+RELATIVE: Final = 0.01
+
+
+def repeat(sample: Callable[[], float], *, fewest: int = FEWEST, cap_ns: float = CAP_NS) -> list[float]:
+    """Take samples (nanoseconds) until they settle: the stop rule of all loops."""
+    samples: list[float] = []
+    for _ in range(MOST):
+        samples.append(sample())
+        if len(samples) < fewest:
+            continue
+        found = spread(samples)
+        if sum(samples) >= cap_ns or (found is not None and found.settled(RELATIVE, step_ns=0.0)):
+            break
+    return samples
+
+
+def wall_clock(call: Call, sets: Sets, *, warmup: int, fewest: int) -> Spread | None:
+    """Wall times of single calls (perf_counter), each with its input set in place."""
+
+    def sample() -> float:
+        sets.turn()
+        sets.touch()
+        start = time.perf_counter_ns()
+        call.call()
+        return float(time.perf_counter_ns() - start)
+
+    for _ in range(warmup):
+        sample()
+    return spread(repeat(sample, fewest=fewest, cap_ns=CPU_CAP_NS))
+
+
+def calls_per_graph(call_ns: float, *, in_place: bool) -> int:
+    """How many calls one graph holds; few where values drift from call to call."""
+    most = MOST_CALLS_IN_PLACE if in_place else MOST_CALLS
+    return max(1, min(most, round(TARGET_NS / max(call_ns, 1.0))))
+
+
+class GraphLoop:
+    """A captured loop of `calls` calls. Raises RuntimeError where the call cannot be captured."""
+
+    def __init__(self, call: Call, sets: Sets, calls: int) -> None:
+        import torch
+
+        self.calls = calls
+        self._start = torch.cuda.Event(enable_timing=True)
+        self._end = torch.cuda.Event(enable_timing=True)
+
+        def body() -> None:
+            for _ in range(calls):
+                sets.turn()
+                call.call()
+
+        self._graph = captured(body, call.call)
+
+    def replay(self) -> None:
+        """Enqueue the loop once."""
+        self._graph.replay()
+
+    def sample(self, prepare: Callable[[], object]) -> float:
+        """Nanoseconds per call of one replay. `prepare` enqueues work that covers the launch of the graph."""
+        prepare()
+        self._start.record()
+        self._graph.replay()
+        self._end.record()
+        self._end.synchronize()
+        return float(self._start.elapsed_time(self._end)) * 1e6 / self.calls
+
+    def close(self) -> None:
+        """Give the graph's memory back to the pool."""
+        import torch
+
+        torch.cuda.synchronize()
+        self._graph.reset()
+
+
+def captured(body: Callable[[], object], first: Callable[[], object]) -> Any:
+    """A CUDA graph of what `body` launches. Raises RuntimeError where it cannot be captured.
+
+    `first` runs before on the side stream, so that workspaces are made there and not in the graph. All graphs share
+    one pool of memory: they may be replayed in any order, but not at the same time.
+    """
+    import torch
+
+    side = _side()
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side.stream):
+        first()
+        torch.cuda.synchronize()
+        with _capturing(graph, side.pool):
+            body()
+    torch.cuda.synchronize()
+    return graph
+
+
+class _Side:
+    """One stream for all captures, and one memory pool, which the first graph keeps alive."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.stream = torch.cuda.Stream()
+        self.pool = torch.cuda.graph_pool_handle()
+        self._keeper = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        with torch.cuda.stream(self.stream), _capturing(self._keeper, self.pool):
+            self._held = torch.ones(1, device="cuda")
+
+
+@functools.cache
+def _side() -> _Side:
+    return _Side()
+
+
+@contextmanager
+def _capturing(graph: Any, pool: Any) -> Iterator[None]:
+    """Capture on the current stream. `torch.cuda.graph` would collect garbage and empty the cache each time."""
+    graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+    try:
+        yield
+    except BaseException:
+        _abandon(graph)
+        raise
+    graph.capture_end()
+
+
+def _abandon(graph: Any) -> None:
+    """End a capture that an error has invalidated; the runtime reports that error once more."""
+    try:
+        graph.capture_end()
+    except RuntimeError:
+        return
+
+
+def graph_samples(loop: GraphLoop, sets: Sets, flush: Flush) -> Spread | None:
+    """Time per call over replays, each from the same values and the same state of the cache."""
+
+    def prepare() -> None:
+        sets.restore()
+        if sets.needs_flush:
+            flush()
+        sets.touch()
+
+    for _ in range(DISCARDED):
+        loop.sample(prepare)
+    return spread(repeat(lambda: loop.sample(prepare)))

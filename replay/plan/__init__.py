@@ -1,0 +1,1 @@
+"""What planning knows of launches before a plan is made."""

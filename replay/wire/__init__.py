@@ -1,0 +1,1 @@
+"""What travels between processes and machines: plans, journals, messages, and their one decoder."""

@@ -1,0 +1,1 @@
+"""The process that runs planned calls on a device."""

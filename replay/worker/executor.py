@@ -1,0 +1,297 @@
+"""Where calls run: `GpuBench` under CUDA or ROCm, `CpuBench` without a GPU. One engine drives either.
+
+A call is rehearsed inside a profiler session (marked, so that its kernels can be told from all others), then judged by
+what the session saw, then timed on its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from kerneldb.replay.measure import loops
+from kerneldb.replay.measure.disturber import Interlude
+from kerneldb.replay.measure.residency import roles
+from kerneldb.replay.measure.sets import Flush, Sets, written
+from kerneldb.replay.measure.spread import Spread, smallest_sample
+from kerneldb.replay.monitor import Monitor
+from kerneldb.replay.options import Options
+from kerneldb.replay.resolve.errors import UnresolvedCallError
+from kerneldb.replay.routes import Call
+from kerneldb.replay.wire.journal import DeviceState, LoopCost
+from kerneldb.replay.wire.plan import Item
+from kerneldb.replay.worker import grades, operations
+from kerneldb.replay.worker.activity import Marked
+from kerneldb.replay.worker.grades import CallMatch, Grade, KernelMatch
+from kerneldb.replay.worker.profiling import Session, marker
+from kerneldb.replay.worker.results import CHANGING, Verdict
+
+CPU_CACHE_BYTES: Final = 32 << 20
+CPU_ROOM_BYTES: Final = 2 << 30
+HELD_SHARE: Final = 0.35
+COPIES_SHARE: Final = 0.25
+UNFAITHFUL: Final = ("drift",)
+OTHER_SOURCE: Final = "drift:other-source"
+OTHER: Final = "its source is lost: the operators were compiled again, to another one"
+NO_KERNELS: Final = "replayed on the CPU, where no GPU kernel runs"
+
+
+class BrokenDeviceError(Exception):
+    """The device context is unusable, and with it this process: an illegal access, or a failed assertion on the GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Times of a call outside of the profiler."""
+
+    time: Spread | None = None
+    loop: LoopCost | None = None
+    note: str | None = None
+    state: DeviceState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """The cold inputs of a rehearsal: their bytes, and how many copies of them took turns."""
+
+    cold_bytes: int = 0
+    copies: int = 1
+
+
+class Profiled(Protocol):
+    """A session; once it is closed, `seen` has the marked calls by label, in time order."""
+
+    @property
+    def seen(self) -> Mapping[str, Sequence[Marked]]:
+        """The marked calls."""
+        ...
+
+
+class Bench(Protocol):
+    """What the engine needs of a device."""
+
+    def session(self) -> AbstractContextManager[Profiled]:
+        """A profiler session for rehearsals."""
+        ...
+
+    def room(self) -> bool:
+        """Whether there is memory for the inputs of further calls."""
+        ...
+
+    def rehearse(self, call: Call, item: Item, label: str, runs: int) -> Ring:
+        """Run a call `runs` times, marked. Raises UnresolvedCallError where it fails."""
+        ...
+
+    def judge(self, item: Item, call: Call, attempt: int, marked: Sequence[Marked]) -> Verdict:
+        """What came out of a rehearsal."""
+        ...
+
+    def measure(self, call: Call, item: Item, verdict: Verdict) -> Timed:
+        """Time a judged call without the profiler."""
+        ...
+
+    def check(self) -> None:
+        """Wait for the device. Raises BrokenDeviceError where an earlier call has broken its context."""
+        ...
+
+    def release(self) -> None:
+        """Give memory that is held for reuse back to the device."""
+        ...
+
+    def state(self) -> DeviceState | None:
+        """Clocks, temperature and power now."""
+        ...
+
+
+class CpuBench:
+    """Calls on the CPU: the same operators instead of the same kernels, wall time instead of GPU time."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._held = 0
+
+    def session(self) -> Session:
+        """A session that records operators and their shapes."""
+        self._held = 0
+        return Session(gpu=False)
+
+    def room(self) -> bool:
+        """Whether less than 2 GiB of inputs are held."""
+        return self._held < CPU_ROOM_BYTES
+
+    def rehearse(self, call: Call, item: Item, label: str, runs: int) -> Ring:
+        """One marked call: operators are the same in every run."""
+        del item, runs
+        self._held += sum(one.bytes for one in call.inputs)
+        with marker(label):
+            call.call()
+        return Ring()
+
+    def judge(self, item: Item, call: Call, attempt: int, marked: Sequence[Marked]) -> Verdict:
+        """Compare operators with the recorded ones; without recorded ones, the bytes that were moved."""
+        seen = marked[0].operations if marked else []
+        if item.spec is not None:
+            grade = operations.compare(item.spec, seen)
+        else:
+            grade = Grade.L0 if _moved(seen, call) else Grade.L3
+        kernels = tuple(KernelMatch(kernel, Grade.L4, reason=NO_KERNELS) for kernel in item.kernels)
+        return Verdict(attempt, CallMatch(_limited(grade, call), kernels), call.overload, tuple(call.notes))
+
+    def measure(self, call: Call, item: Item, verdict: Verdict) -> Timed:
+        """Wall time of single calls."""
+        sets = self._sets(call, item)
+        verdict.cold_bytes, verdict.copies = sets.cold_bytes, sets.copies
+        return Timed(loops.wall_clock(call, sets, warmup=self._options.warmup, fewest=self._options.runs))
+
+    def check(self) -> None:
+        """Nothing to wait for."""
+
+    def release(self) -> None:
+        """Nothing is held."""
+
+    def state(self) -> DeviceState | None:
+        """None: not read on CPUs."""
+        return None
+
+    def _sets(self, call: Call, item: Item) -> Sets:
+        given = roles(item, call.inputs, self._options.cache, CPU_CACHE_BYTES)
+        turns = self._options.runs + self._options.warmup
+        return Sets(call, given, turns=turns, l2_bytes=CPU_CACHE_BYTES, memory_bytes=CPU_ROOM_BYTES)
+
+
+class GpuBench:
+    """Calls on a GPU: kernels attributed and timed by CUPTI (roctracer), cost by CUDA-graph loops."""
+
+    def __init__(self, options: Options, monitor: Monitor, foreign: str | None = None) -> None:
+        import torch
+
+        self._options = options
+        self._monitor = monitor
+        self._foreign = foreign
+        self._cuda = torch.cuda
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        self._memory = int(properties.total_memory)
+        self._l2 = l2_bytes(properties)
+        self._flush = Flush(options.device, self._l2)
+        self._interlude = Interlude(options.device)
+
+    def session(self) -> Session:
+        """A session that records kernels, copies and runtime calls."""
+        return Session(gpu=True)
+
+    def room(self) -> bool:
+        """Whether calls hold less than a third of the device's memory."""
+        return bool(self._cuda.memory_allocated() < HELD_SHARE * self._memory)
+
+    def rehearse(self, call: Call, item: Item, label: str, runs: int) -> Ring:
+        """Warm up, then run marked, each time with the cache state put in place."""
+        once_ns = self._warm_up(call)
+        runs = max(smallest_sample(), min(runs, int(loops.CAP_NS / max(once_ns, 1))))
+        sets = self._sets(call, item, runs)
+        if sets.needs_flush:
+            self._flush()
+        for _ in range(runs):
+            if sets.flush_each:
+                self._flush()
+            self._interlude()
+            sets.turn()
+            sets.touch()
+            if self._options.spacing == "idle":
+                self._cuda.synchronize()
+            with marker(label):
+                call.call()
+        self._cuda.synchronize()
+        sets.reset()
+        return Ring(sets.cold_bytes, sets.copies)
+
+    def judge(self, item: Item, call: Call, attempt: int, marked: Sequence[Marked]) -> Verdict:
+        """Compare the kernels of the most frequent run with the planned ones."""
+        runs = [tuple(one.launch for one in run.activities) for run in marked]
+        usual = Counter(runs).most_common(1)[0][0] if runs else ()
+        kept = [run for run, launches in zip(marked, runs, strict=True) if launches == usual]
+        seen = kept[0].activities if kept else []
+        notes = (*call.notes, *([CHANGING] if len(kept) < len(marked) else []))
+        match = grades.compare(item.kernels, seen, faithful=_faithful(call))
+        if OTHER_SOURCE in call.notes:
+            match = grades.at_best(match, Grade.L3, OTHER)
+        if self._foreign is not None:  # ATen's and Triton's kernels have the same names there, and are others
+            match = grades.at_best(match, Grade.L3, self._foreign)
+        durations = [[run.activities[place].duration_ns for run in kept] for place in range(len(seen))]
+        waits = any(run.waits for run in marked)
+        return Verdict(attempt, match, call.overload, notes, tuple(seen), durations, waits)
+
+    def measure(self, call: Call, item: Item, verdict: Verdict) -> Timed:
+        """Time per call in a CUDA-graph loop, where the call can be captured."""
+        time_ = verdict.time
+        if not self._options.loops or time_ is None:
+            return Timed(note="not asked for" if time_ is not None else "nothing ran on the GPU")
+        if verdict.waits:
+            return Timed(note="waits for the device, which a CUDA graph cannot")
+        calls = loops.calls_per_graph(time_.median_ns, in_place=bool(written(call)))
+        sets = self._sets(call, item, calls)
+        try:
+            loop = loops.GraphLoop(call, sets, calls)
+            cost = loops.graph_samples(loop, sets, self._flush)
+            loop.replay()  # the device is busy while it is read
+            state = self._monitor.state()
+            loop.close()
+        except (RuntimeError, UnresolvedCallError) as error:
+            self.check()
+            return Timed(note=f"no CUDA graph: {str(error).splitlines()[0][:120]}")
+        finally:
+            sets.reset()
+        return Timed(loop=None if cost is None else LoopCost(cost, calls, sets.copies), state=state)
+
+    def check(self) -> None:
+        """Wait for the device; errors that survive a failed call surface here."""
+        try:
+            self._cuda.synchronize()
+        except RuntimeError as error:
+            raise BrokenDeviceError(str(error).splitlines()[0]) from error
+
+    def release(self) -> None:
+        """Empty PyTorch's cache of free blocks."""
+        self._cuda.empty_cache()
+
+    def state(self) -> DeviceState | None:
+        """What NVML says now."""
+        return self._monitor.state()
+
+    def _warm_up(self, call: Call) -> float:
+        """Load code, make workspaces; returns the wall time of the last call, waited for, in nanoseconds."""
+        started = time.perf_counter_ns()
+        for _ in range(max(self._options.warmup, 1)):
+            started = time.perf_counter_ns()
+            call.call()
+            self._cuda.synchronize()
+        return float(time.perf_counter_ns() - started)
+
+    def _sets(self, call: Call, item: Item, turns: int) -> Sets:
+        given = roles(item, call.inputs, getattr(call, "cache", None) or self._options.cache, self._l2)
+        memory = int(COPIES_SHARE * self._cuda.mem_get_info()[0])
+        return Sets(call, given, turns=turns, l2_bytes=self._l2, memory_bytes=memory)
+
+
+def l2_bytes(properties: Any) -> int:
+    """Size of the L2 cache from torch's device properties."""
+    return int(getattr(properties, "L2_cache_size", 0)) or CPU_CACHE_BYTES
+
+
+def _faithful(call: Call) -> bool:
+    """Whether the rebuilt call has every recorded dim, stride, dtype and scalar, as far as its notes tell."""
+    return not any(note.startswith(UNFAITHFUL) for note in call.notes)
+
+
+def _limited(grade: Grade, call: Call) -> Grade:
+    return grade if _faithful(call) or grade.rank >= Grade.L2.rank else Grade.L2
+
+
+def _moved(seen: Sequence[Any], call: Call) -> bool:
+    """Whether the marked call was the one operator, over exactly the bytes of its buffers."""
+    sizes = [[one.bytes] for one in call.inputs]
+    roots = [one for one in seen if one.depth == 0 and one.name == call.overload]
+    return len(roots) == 1 and sorted(size for size in roots[0].dims if size) == sorted(sizes)
