@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kerneldb import recordings
+from kerneldb.errors import NotATraceError, UnreadableTraceError
 from kerneldb.ingest.readers import Head, Reader, Unit
+from kerneldb.recordings import NAME
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,23 +19,35 @@ if TYPE_CHECKING:
     from kerneldb.batch import Manifest
     from kerneldb.ingest.options import Options, Progress
 
-NAME: Final = "bundle.json"
-
 
 def _fits(head: Head) -> bool:
-    if not (head.path.parent / NAME).is_file():
+    """Whether the file is a trace of the recording beside it, or the bundle.json of one, be it damaged."""
+    folder, name = head.path.parent, head.path.name
+    try:
+        found = recordings.load(folder) if (folder / NAME).is_file() else None
+    except NotATraceError:
         return False
-    from kerneldb.ingest.bundle import content
-
-    return content.belongs(head.path)
+    except UnreadableTraceError:
+        return name == NAME
+    return found is not None and (name == NAME or any(trace.file == name for _, trace in found.traced))
 
 
 def _inside(folder: Path) -> list[Path] | None:
-    if not (folder / NAME).is_file():
-        return None
-    from kerneldb.ingest.bundle import content
+    """The traces of the recording in `folder`; None where there is none in it.
 
-    return content.traces_in(folder)
+    Raises NotATraceError where no stage of it is finished, UnreadableTraceError where bundle.json is damaged.
+    """
+    try:
+        found = recordings.load(folder) if (folder / NAME).is_file() else None
+    except NotATraceError:  # bundle.json of another program
+        return None
+    if found is None:
+        return None
+    present = [path for path in (folder / trace.file for _, trace in found.traced) if path.is_file()]
+    if not present:
+        message = f"{folder}: a recording without a finished stage. Go on with it: kerneldb record … --resume"
+        raise NotATraceError(message)
+    return present
 
 
 def _convert(unit: Unit, folder: Path, options: Options, progress: Progress | None) -> Manifest:

@@ -5,213 +5,179 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
+from kerneldb import codec, recordings
 from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError
 from kerneldb.ingest import detect
-from kerneldb.ingest.bundle import NAME, content
-from kerneldb.ingest.bundle.content import Part, Recording
 from kerneldb.ingest.options import Options, Progress
 from kerneldb.ingest.pytorch.convert import convert as convert_trace
 from kerneldb.ingest.report import Report
 from kerneldb.ingest.source import Source
+from kerneldb.recordings import EAGER, NAME, POWER, Measurement, Part, Reading, Recording, Traced
+from kerneldb.times import Guard
 
 AROUND: Final = ("idle", "context", "gap")
 """Readings that belong to no stage; they go to the first trace of the recording."""
-READING: Final = {
-    "epoch_ns": pl.Int64,
-    "energy_mj": pl.Float64,
-    "power_w": pl.Float64,
-    "memory_power_w": pl.Float64,
-    "sm_mhz": pl.Float64,
-    "memory_mhz": pl.Float64,
-    "temperature_c": pl.Float64,
-    "gpu_util_pct": pl.Float64,
-    "memory_util_pct": pl.Float64,
-    "throttle": pl.String,
-}
-MEASUREMENT: Final = {
-    "repetition": pl.Int32,
-    "quantity": pl.String,
-    "value": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "unit": pl.String,
-    "n": pl.Int64,
-    "method": pl.String,
-    "reason": pl.String,
-    "measured_at": pl.String,
-}
 OTHER_FILE: Final = "measurements: the trace is not the one that was recorded, copy the folder again"
-Frames = Iterator[tuple[str, pl.DataFrame]]
+TYPES: Final = {"str": pl.String, "int": pl.Int64, "float": pl.Float64}
 
 
 def convert(path: Path, folder: Path, options: Options, progress: Progress | None) -> Manifest:
     """Write a trace of a recording to a new spool. Raises what the reader of PyTorch traces raises."""
-    recording = content.load(path.parent)
-    part = recording.part_of(path)
-    if part is None:
+    recording = recordings.load(path.parent)
+    part, trace = next((one for one in recording.traced if one[1].file == path.name), (None, None))
+    if part is None or trace is None:
         message = f"{path}: says what is in a recording. Give its folder: kerneldb ingest {path.parent}"
         raise NotATraceError(message)
     detect.check(Source(path))
     one = Source(path)
     manifest = convert_trace(one, folder, _said(recording, part, options), progress)
-    report = _report(recording)
-    whole = one.sha256 == part["trace"]["sha256"]
-    report.add("lost", OTHER_FILE, int(not whole))
-    frames = [*_files(recording, part, report, manifest.trace_id)]
-    if whole:
-        frames += [*_measurements(recording, part, manifest), *_readings(recording, part, manifest)]
-    tags = dict(part.get("tags", {}))
-    return _of_job(dataclasses.replace(_with(manifest, frames), tags=tags), _job(recording, part))
+    report, frames = _report(path.parent, recording), {}
+    if one.sha256 == trace.sha256:
+        frames["measurements"] = _measurements(recording, part, manifest)
+        frames["power_samples"] = _power_samples(path.parent, recording, part, manifest, report)
+    else:
+        report.add("lost", OTHER_FILE, 1)
+    frames["trace_files"] = pl.DataFrame(_files(path.parent, trace, report, manifest.trace_id))
+    first = {"trace_id": pl.lit(manifest.trace_id), "file_index": pl.lit(1)}
+    frames["ingest_reports"] = report.rows().with_columns(**first)
+    return _of_job(_with(manifest, frames, part.tags), recording, part)
 
 
 def _said(recording: Recording, part: Part, options: Options) -> Options:
     """What the recording says of its trace, where the user says nothing else."""
-    known = recording.content
-    rank = f"-rank{known['rank']}" if "rank" in known else ""
+    rank = "" if recording.rank is None else f"-rank{recording.rank}"
     return dataclasses.replace(
         options,
-        label=options.label or known.get("label"),
-        phase=options.phase or part["stage"],
-        name=options.name or f"{known['name']}-{_suffix(part)}{rank}",
-        run=options.run or known["name"],
+        label=options.label or recording.label,
+        phase=options.phase or part.stage,
+        name=options.name or f"{_named(recording, part)}{rank}",
+        run=options.run or recording.name,
     )
 
 
-def _suffix(part: Part) -> str:
-    mode = part["mode"]
-    return str(part["stage"]) if mode == "eager" else f"{part['stage']}-{mode.replace('_', '-')}"
+def _named(recording: Recording, part: Part) -> str:
+    stage = part.stage if part.mode == EAGER else f"{part.stage}-{part.mode.replace('_', '-')}"
+    return f"{recording.name}-{stage}"
 
 
-def _job(recording: Recording, part: Part) -> dict[str, Any]:
-    """Which traces of other ranks this one ran together with: those of the same stage of the recording."""
-    known = recording.content
-    if "rank" not in known:
-        return {}
-    job = f"{known['name']}-{_suffix(part)}"
-    return {"rank": known["rank"], "world_size": known["world_size"], "stated_job": job}
-
-
-def _with(manifest: Manifest, frames: list[tuple[str, pl.DataFrame]]) -> Manifest:
-    """The manifest with further parts beside those of the trace."""
+def _with(manifest: Manifest, frames: Mapping[str, pl.DataFrame], tags: Mapping[str, str]) -> Manifest:
+    """The manifest with tags, and with further parts beside those of the trace."""
     parts, rows = dict(manifest.parts), dict(manifest.rows)
-    for table, frame in frames:
+    for table, frame in frames.items():
         if frame.height:
             path = manifest.folder / f"{table}.recording.parquet"
             frame.write_parquet(path, compression="lz4", statistics=False)
             parts[table] = [*parts.get(table, []), path]
             rows[table] = rows.get(table, 0) + frame.height
-    return dataclasses.replace(manifest, parts=parts, rows=rows)
+    return dataclasses.replace(manifest, parts=parts, rows=rows, tags=dict(tags))
 
 
-def _of_job(manifest: Manifest, said: dict[str, Any]) -> Manifest:
-    """The manifest with what is said of its trace."""
-    for path in manifest.parts["traces"] if said else ():
-        literals = {name: pl.lit(value) for name, value in said.items()}
+def _of_job(manifest: Manifest, recording: Recording, part: Part) -> Manifest:
+    """The manifest with the traces of other ranks that its trace ran together with: those of the same stage."""
+    if recording.rank is None:
+        return manifest
+    said = {"rank": recording.rank, "world_size": recording.world_size, "stated_job": _named(recording, part)}
+    literals = {name: pl.lit(value) for name, value in said.items()}
+    for path in manifest.parts["traces"]:
         pl.read_parquet(path).with_columns(**literals).write_parquet(path, compression="lz4", statistics=False)
     return dataclasses.replace(manifest, trace={**manifest.trace, **said})
 
 
-def _report(recording: Recording) -> Report:
+def _report(folder: Path, recording: Recording) -> Report:
     """What of the recording is not there."""
     report = Report()
-    for name in recording.unfinished():
-        report.add("lost", f"{name} was not recorded to its end; kerneldb record … --resume goes on", 1)
-    for name in recording.missing():
-        report.add("lost", f"{name} of the recording is not in its folder", 1)
     for part in recording.parts:
-        if "reason" in part:
-            report.add("note", f"{content.label(part)}: {part['reason']}", 1)
+        if part.trace is None and part.reason is None:
+            report.add("lost", f"{part.label} was not recorded to its end; kerneldb record … --resume goes on", 1)
+    for _, trace in recording.traced:
+        if not (folder / trace.file).is_file():
+            report.add("lost", f"{trace.file} of the recording is not in its folder", 1)
+    for part in recording.parts:
+        if part.reason is not None:
+            report.add("note", f"{part.label}: {part.reason}", 1)
     return report
 
 
-def _files(recording: Recording, part: Part, report: Report, trace_id: str) -> Frames:
+def _files(folder: Path, trace: Traced, report: Report, trace_id: str) -> list[dict[str, Any]]:
     """bundle.json and the Execution Trace, as further files of the trace."""
-    beside = part["trace"].get("execution_trace")
-    named = [(NAME, "recording"), *([(beside, "execution trace")] if beside else [])]
-    rows = [
-        _file(recording.folder / name, role) | {"trace_id": trace_id, "file_index": index}
-        for index, (name, role) in enumerate(named, 1)
-        if (recording.folder / name).is_file()
-    ]
-    rows[0]["report"] = json.dumps(report.summary())
-    yield "trace_files", pl.DataFrame(rows, infer_schema_length=None)
-    ids = [pl.lit(trace_id).alias("trace_id"), pl.lit(1).alias("file_index")]
-    yield "ingest_reports", report.rows().with_columns(ids)
+    rows: list[dict[str, Any]] = []
+    told = json.dumps(report.summary())
+    for name, role, text in ((NAME, "recording", told), (trace.execution_trace, "execution trace", None)):
+        if name is not None and (folder / name).is_file():
+            data = (folder / name).read_bytes()
+            rows.append({
+                "trace_id": trace_id, "file_index": len(rows) + 1, "path": str(folder / name), "role": role,
+                "sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data), "compressed_bytes": len(data),
+                "events": None, "report": text,
+            })  # fmt: skip
+    return rows
 
 
-def _file(path: Path, role: str) -> dict[str, Any]:
-    data = path.read_bytes()
-    return {
-        "path": str(path),
-        "role": role,
-        "sha256": hashlib.sha256(data).hexdigest(),
-        "bytes": len(data),
-        "compressed_bytes": len(data),
-        "events": None,
-        "report": None,
-    }
-
-
-def _measurements(recording: Recording, part: Part, manifest: Manifest) -> Frames:
+def _measurements(recording: Recording, part: Part, manifest: Manifest) -> pl.DataFrame:
     """Rows of `measurements`: those of the stage, of its trace, and of the device around it."""
-    rows = [*part.get("measurements", ()), *part.get("of_trace", ())]
-    if "measurements" in part:
-        rows += recording.content.get("powers", ())
+    around = () if part.measurements is None else recording.powers
     common = {
         "trace_id": manifest.trace_id,
         "run": manifest.trace["stated_run"],
-        "model": recording.content.get("model"),
-        "stage": part["stage"],
-        "mode": part["mode"],
-        "uuid": recording.content.get("software", {}).get("uuid"),
+        "model": recording.model,
+        "stage": part.stage,
+        "mode": part.mode,
+        "uuid": recording.device().uuid,
     }
-    frame = pl.DataFrame(_only(rows, MEASUREMENT), schema=MEASUREMENT)
     when = pl.col("measured_at").str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False)
     same = {key: pl.lit(value, dtype=pl.String) for key, value in common.items()}
-    yield "measurements", frame.with_columns(when, **same)
+    return _frame(Measurement, [*part.rows, *around]).with_columns(when, **same)
 
 
-def _readings(recording: Recording, part: Part, manifest: Manifest) -> Frames:
+def _power_samples(folder: Path, recording: Recording, part: Part, manifest: Manifest, report: Report) -> pl.DataFrame:
     """Rows of `power_samples` taken while the stage was measured and traced."""
-    first = recording.traced[0] is part
+    first = recording.traced[0][0] is part
     rows = [
         one
-        for one in _lines(recording)
-        if (one.get("stage"), one.get("mode")) == (part["stage"], part["mode"]) or (first and one["stage"] in AROUND)
+        for one in _readings(folder, recording, report)
+        if (one.stage, one.mode) == (part.stage, part.mode) or (first and one.stage in AROUND)
     ]
-    frame = pl.DataFrame(_only(rows, READING), schema=READING)
-    software = recording.content.get("software", {})
-    epoch = manifest.trace.get("clock") == "epoch"
-    base = manifest.trace["base_ns"] if epoch else None
-    yield (
-        "power_samples",
-        frame.with_columns(
+    device = recording.device()
+    base = manifest.trace["base_ns"] if manifest.trace.get("clock") == "epoch" else None
+    frame = (
+        _frame(Reading, rows)
+        .drop("mode")
+        .with_columns(
             trace_id=pl.lit(manifest.trace_id),
             source=pl.lit("record"),
-            stage=pl.Series([one["stage"] for one in rows], dtype=pl.String),
-            device=pl.lit(software.get("device"), dtype=pl.Int32),
-            gpu=pl.lit(software.get("gpu"), dtype=pl.String),
+            device=pl.lit(device.device, dtype=pl.Int32),
+            gpu=pl.lit(device.gpu, dtype=pl.String),
             ts_ns=pl.col("epoch_ns") - pl.lit(base, dtype=pl.Int64),
-        ),
+        )
     )
+    guard = Guard()
+    frame = guard.checked("power_samples", frame)
+    for reason, n, (_, example) in guard.taken():
+        report.add("refused", reason, n, example)
+    return frame
 
 
-def _lines(recording: Recording) -> list[dict[str, Any]]:
+def _readings(folder: Path, recording: Recording, report: Report) -> list[Reading]:
     """The readings that count: a recording that was killed may have left more, or a torn line."""
-    path = recording.folder / "power.ndjson"
-    if not path.is_file():
-        return []
-    with path.open("rb") as file:
-        text = file.read(int(recording.content.get("power_bytes", 0)))
-    return [json.loads(line) for line in text.splitlines() if line.endswith(b"}")]
+    path = folder / POWER
+    lines = path.read_bytes()[: recording.power_bytes].splitlines() if path.is_file() else []
+    found = []
+    for line in lines:
+        try:
+            found.append(codec.load(Reading, line.decode()))
+        except (ValueError, RecursionError) as error:
+            report.add("lost", f"damaged lines of {POWER}", 1, str(error))
+    return found
 
 
-def _only(rows: list[dict[str, Any]], schema: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{name: one.get(name) for name in schema} for one in rows]
+def _frame(kind: type[Any], rows: Sequence[Any]) -> pl.DataFrame:
+    """Rows of a dataclass, with its fields as columns."""
+    schema = {field.name: TYPES[str(field.type).split()[0]] for field in dataclasses.fields(kind)}
+    return pl.DataFrame([dataclasses.asdict(row) for row in rows], schema=schema)

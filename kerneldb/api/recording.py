@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kerneldb.api import Database
+    from kerneldb.recordings import Recording
     from kerneldb.replay.recording.settings import Settings
 
 
@@ -27,7 +28,7 @@ class Recorded:
     """
 
     folder: Path
-    contents: tuple[dict[str, Any], ...]
+    contents: tuple[Recording, ...]
     complete: bool
     outcomes: tuple[Outcome, ...] = ()
 
@@ -36,7 +37,7 @@ class Recorded:
         return table(self.contents)
 
     @property
-    def content(self) -> dict[str, Any]:
+    def content(self) -> Recording:
         """What bundle.json holds, of the first rank where there are several."""
         return self.contents[0]
 
@@ -60,7 +61,7 @@ def record(
     return Recorded(target, tuple(bundle.read_all(target)), complete, outcomes)
 
 
-def table(contents: Sequence[Mapping[str, Any]]) -> pa.Table:
+def table(contents: Sequence[Recording]) -> pa.Table:
     """The rows of recordings, one per stage and mode of each rank."""
     import pyarrow as pa
 

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kerneldb.cli.console import emit, note
-from kerneldb.cli.options import database_option, open_database
+from kerneldb.cli.options import database_option, flag_options, open_database
 from kerneldb.output import FORMATS, Output
+from kerneldb.replay.options import flags
+from kerneldb.replay.recording.settings import Settings, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from kerneldb.api import Database, Outcome
-    from kerneldb.replay.recording.settings import Settings
 
 STEPS = {"measure": "measuring", "trace": "tracing", "power": "measuring power without work", "failed": "left out"}
-DTYPES = ("float16", "bfloat16", "float32")
-POSITIVE = click.IntRange(min=1)
 NEEDED = ("duckdb", "polars", "pyarrow")
 
 
@@ -28,40 +27,9 @@ NEEDED = ("duckdb", "polars", "pyarrow")
 @click.argument("arguments", nargs=-1, metavar="[MODEL | [SCRIPT-ARGUMENT]...]")
 @click.option("--list", "listed", is_flag=True, help="Show the bundled models.")
 @click.option("--script", type=click.Path(exists=True, dir_okay=False), help="Run this Python file instead of a model.")
-@click.option(
-    "--checkpoint",
-    type=click.Path(exists=True, file_okay=False),
-    help="Weights of a local model, not random ones.",
-)
-@click.option("--stages", default="", metavar="NAMES", help="Of prefill, decode, forward, train; with commas.")
-@click.option("--device", default="cuda:0", show_default=True, metavar="DEVICE", help="cuda:N or cpu.")
-@click.option("--dtype", type=click.Choice(DTYPES), help="Default: of the model; float32 on a CPU.")
-@click.option("--batch", type=POSITIVE, default=1, show_default=True, help="Sequences or images at once.")
-@click.option("--prompt", type=POSITIVE, default=128, show_default=True, help="Tokens per sequence.")
-@click.option("--new-tokens", type=POSITIVE, default=16, show_default=True, help="Decode steps per iteration.")
-@click.option(
-    "--tp",
-    type=POSITIVE,
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Share the model out to N GPUs (tensor parallel); run so many processes of a script.",
-)
-@click.option("--cuda-graphs", is_flag=True, help="Also under CUDA graphs.")
-@click.option("--compile", is_flag=True, help="Through torch.compile; keeps the sources of its kernels.")
-@click.option(
-    "--seconds", type=click.FloatRange(min=0.1), default=12.0, show_default=True, help="Measured, per stage and mode."
-)
-@click.option("--iterations", type=POSITIVE, default=2, show_default=True, help="Traced, per stage and mode.")
-@click.option("--trace-only", is_flag=True, help="Trace, do not measure. With --output: do not ingest either.")
+@flag_options(Settings)
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help="Record here.")
 @click.option("--resume", is_flag=True, help="Go on with the recording in the folder.")
-@click.option("--label", metavar="TEXT", help="What it is, in your words; shown wherever the traces are.")
-@click.option("--name", metavar="NAME", help="Name of the recording (default: of the folder).")
-@click.option("--tiny", is_flag=True, help="Sizes for a test on a CPU.")
-@click.option("--layers", type=POSITIVE, help="So many layers instead of the model's own.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of random weights and inputs.")
-@click.option("--import", "modules", multiple=True, metavar="MODULE", help="Module that registers a meter.")
 @click.option("--format", "layout", type=click.Choice(FORMATS), default="table", help="Of the table. Default: table.")
 @click.option("--json", "layout", flag_value="json", help="Same as --format json.")
 @database_option
@@ -125,24 +93,12 @@ def _said(outcome: Outcome) -> Iterator[str]:
 
 
 def _settings(arguments: tuple[str, ...], given: Mapping[str, Any]) -> Settings:
-    from kerneldb.replay.recording.settings import Settings, resolved
-
     script = given["script"]
     if not script and len(arguments) != 1:
         message = "name one model (kerneldb record --list shows them), or give --script FILE"
         raise click.UsageError(message)
-    same = (
-        "device", "dtype", "batch", "prompt", "new_tokens", "cuda_graphs", "compile", "seconds", "iterations",
-        "trace_only", "tiny", "layers", "seed", "label", "name", "checkpoint", "modules", "tp",
-    )  # fmt: skip
-    return resolved(
-        Settings(
-            model="" if script else arguments[0],
-            stages=tuple(name.strip() for name in given["stages"].split(",") if name.strip()),
-            script=(script, *arguments) if script else (),
-            **{name: given[name] for name in same},
-        )
-    )
+    same = {field.name: given[field.name] for field, _ in flags(Settings)}
+    return resolved(Settings("" if script else arguments[0], script=(script, *arguments) if script else (), **same))
 
 
 def _teller(settings: Settings) -> Callable[[Mapping[str, Any]], None]:

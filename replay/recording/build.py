@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 from kerneldb.replay.facts import INSTALL
-from kerneldb.replay.recording import models, parallel, settings
+from kerneldb.replay.recording import parallel
 from kerneldb.replay.recording.errors import RecordError
-from kerneldb.replay.recording.settings import Settings
+from kerneldb.replay.recording.settings import Settings, model_of
 
 SPREAD: Final = 0.02
 """Standard deviation of random weights, the `initializer_range` of most of the models."""
@@ -34,13 +33,6 @@ def transformers() -> Any:
     return library
 
 
-def kind_of(wanted: Settings) -> str:
-    """The kind of the model."""
-    if wanted.checkpoint is not None:
-        return settings.checkpoint_kind(Path(wanted.checkpoint))
-    return models.find(wanted.model).kind
-
-
 def build(wanted: Settings, *, training: bool) -> Any:
     """The model on its device: in the wanted dtype, or for training in float32 under autocast.
 
@@ -55,7 +47,7 @@ def build(wanted: Settings, *, training: bool) -> Any:
 
 def _loaded(wanted: Settings, dtype: Any) -> Any:
     library, folder = transformers(), str(wanted.checkpoint)
-    loader = getattr(library, CHECKPOINT_CLASSES[kind_of(wanted)])
+    loader = getattr(library, CHECKPOINT_CLASSES[model_of(wanted).kind])
     try:
         made = loader.from_pretrained(folder, local_files_only=True, torch_dtype=dtype)
     except (OSError, ValueError, KeyError) as error:
@@ -67,7 +59,7 @@ def _loaded(wanted: Settings, dtype: Any) -> Any:
 def _random(wanted: Settings, dtype: Any) -> Any:
     import torch
 
-    library, model = transformers(), models.find(wanted.model)
+    library, model = transformers(), model_of(wanted)
     arguments = model.arguments(tiny=wanted.tiny, layers=wanted.layers)
     if wanted.tp > 1:
         arguments = parallel.divided(arguments, wanted.tp)
@@ -77,7 +69,9 @@ def _random(wanted: Settings, dtype: Any) -> Any:
     except (AttributeError, KeyError) as error:
         message = f"transformers {library.__version__} cannot build {model.name} ({error}): it needs 4.45 or newer"
         raise RecordError(message) from error
-    _without_cache_limits(config)
+    for one in (config, getattr(config, "text_config", None)):
+        if one is not None and getattr(one, "pad_token_id", None) is not None:
+            one.pad_token_id = None  # text is fed as token ids of any value: none of them is padding
     torch.manual_seed(wanted.seed)
     with torch.device(wanted.device), default_dtype(dtype):
         made = maker.from_config(config) if hasattr(maker, "from_config") else maker(config)
@@ -86,13 +80,6 @@ def _random(wanted: Settings, dtype: Any) -> Any:
         parallel.connect(made, wanted.tp)
     randomize(made, wanted)
     return made
-
-
-def _without_cache_limits(config: Any) -> None:
-    """Text is fed as token ids of any value: none of them is padding."""
-    for one in (config, getattr(config, "text_config", None)):
-        if one is not None and getattr(one, "pad_token_id", None) is not None:
-            one.pad_token_id = None
 
 
 @contextlib.contextmanager

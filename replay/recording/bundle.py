@@ -6,8 +6,8 @@
     power.ndjson                   readings of the meter, one JSON object per line
     triton/                        sources of compiled kernels, where there are any
 
-bundle.json is replaced as a whole, and only names files that are complete: a recording that was killed lacks what
-bundle.json does not name, nothing else. Neither environment nor command line are in it.
+bundle.json (`kerneldb.recordings`) is replaced as a whole, and only names files that are complete: a recording that was
+killed lacks what bundle.json does not name, nothing else. Neither environment nor command line are in it.
 """
 
 from __future__ import annotations
@@ -16,104 +16,70 @@ import dataclasses
 import importlib.metadata
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
+from kerneldb import codec, recordings
 from kerneldb.errors import UsageError
+from kerneldb.recordings import NAME, POWER, Measurement, Part, Reading, Recording
 from kerneldb.replay import facts
 from kerneldb.replay.measure.energy.meter import Sample
-from kerneldb.replay.recording.errors import RecordError
-from kerneldb.replay.recording.quantities import Row
 from kerneldb.replay.recording.settings import Settings
-from kerneldb.replay.recording.tracing import Traced
 
-NAME: Final = "bundle.json"
-POWER: Final = "power.ndjson"
-FORMAT: Final = "kerneldb recording"
-VERSION: Final = 1
 FREE: Final = frozenset({"device"})
 """Settings that a resumed recording may change."""
-
-Part = dict[str, Any]
 
 
 class Bundle:
     """A recording's folder, open for writing. `content` is what bundle.json holds."""
 
-    def __init__(self, folder: Path, content: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, content: Recording) -> None:
         self.folder = folder
         self.content = content
 
-    @property
-    def parts(self) -> list[Part]:
-        """The stages, one entry per stage and mode."""
-        found: list[Part] = self.content["parts"]
-        return found
-
-    def part(self, stage: str, mode: str) -> Part:
-        """The entry of one stage and mode."""
-        return next(one for one in self.parts if (one["stage"], one["mode"]) == (stage, mode))
-
-    def save(self) -> None:
-        """Replace bundle.json."""
+    def note(self, **facts_: Any) -> None:
+        """Set facts of the whole recording, and replace bundle.json."""
+        for name, value in facts_.items():
+            setattr(self.content, name, value)
         unfinished = self.folder / f".{NAME}.tmp"
-        with unfinished.open("w", encoding="utf-8") as file:
-            json.dump(self.content, file, indent=1)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
+        with unfinished.open("wb") as file:
+            _write(file, self.content.text())
         unfinished.replace(self.folder / NAME)
 
-    def note(self, **facts_: Any) -> None:
-        """Set facts of the whole recording."""
-        self.content.update(facts_)
-        self.save()
+    def keep(self, part: Part, samples: Sequence[Sample], **found: Any) -> None:
+        """Keep what was found of a stage, with the readings taken meanwhile."""
+        self._append(samples, part.stage, part.mode)
+        for name, value in found.items():
+            setattr(part, name, value)
+        self.note()
 
-    def measured(self, stage: str, mode: str, rows: Sequence[Row], samples: Sequence[Sample]) -> None:
-        """Keep the measurements of a stage, with the readings taken meanwhile."""
-        self._keep(samples, stage, mode)
-        self.part(stage, mode).update(measurements=list(rows))
-        self.save()
-
-    def traced(self, stage: str, mode: str, found: Traced, rows: Sequence[Row], samples: Sequence[Sample]) -> None:
-        """Keep the trace of a stage, with what it says per iteration."""
-        self._keep(samples, stage, mode)
-        self.part(stage, mode).update(trace=dataclasses.asdict(found), of_trace=list(rows))
-        self.save()
-
-    def powers(self, rows: Sequence[Row], samples: Mapping[str, Sequence[Sample]]) -> None:
+    def keep_power(self, name: str, rows: Sequence[Measurement], samples: Sequence[Sample]) -> None:
         """Keep what the device draws around the work."""
-        for stage, readings in samples.items():
-            self._keep(readings, stage, None)
-        known = {one["quantity"]: one for one in (*self.content["powers"], *rows)}
+        self._append(samples, name, None)
+        known = {one.quantity: one for one in (*self.content.powers, *rows)}
         self.note(powers=list(known.values()))
 
-    def failed(self, stage: str, mode: str, reason: str) -> None:
-        """A stage that cannot be recorded in this mode."""
-        self.part(stage, mode)["reason"] = reason
-        self.save()
-
-    def _keep(self, samples: Sequence[Sample], stage: str, mode: str | None) -> None:
+    def _append(self, samples: Sequence[Sample], stage: str, mode: str | None) -> None:
         """Append readings; bundle.json says how many bytes of the file count, so that a torn line does not."""
         if not samples:
             return
-        path, size = self.folder / POWER, int(self.content.get("power_bytes", 0))
-        path.touch()
-        lines = "".join(json.dumps(_reading(one, stage, mode)) + "\n" for one in samples)
-        with path.open("r+b") as file:
-            file.truncate(size)
-            file.seek(size)
-            file.write(lines.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        self.content["power_bytes"] = size + len(lines.encode())
+        readings = [Reading(stage=stage, mode=mode, **_shown(one)) for one in samples]
+        with (self.folder / POWER).open("ab") as file:
+            file.truncate(self.content.power_bytes)
+            _write(file, "".join(f"{codec.dump(one)}\n" for one in readings))
+            self.content.power_bytes = file.tell()
 
 
-def _reading(sample: Sample, stage: str, mode: str | None) -> dict[str, Any]:
-    known = {key: value for key, value in dataclasses.asdict(sample).items() if value is not None}
-    known.pop("monotonic_ns", None)
-    return {"stage": stage, **({} if mode is None else {"mode": mode}), **known}
+def _shown(sample: Sample) -> dict[str, Any]:
+    return {name: value for name, value in dataclasses.asdict(sample).items() if name != "monotonic_ns"}
+
+
+def _write(file: IO[bytes], text: str) -> None:
+    """Write, and wait until it is on the disk."""
+    file.write(text.encode())
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def start(folder: Path, settings: Settings, *, resume: bool) -> Bundle:
@@ -127,13 +93,13 @@ def start(folder: Path, settings: Settings, *, resume: bool) -> Bundle:
                 f"{folder}: there is a recording already. --resume goes on with it; --output FOLDER makes another."
             )
             raise UsageError(message)
-        return _resumed(folder, settings)
+        return Bundle(folder, _resumed(folder, settings))
     if folder.exists() and any(folder.iterdir()):
         message = f"{folder}: not empty, and no recording. Give another folder: --output FOLDER"
         raise UsageError(message)
     folder.mkdir(parents=True, exist_ok=True)
     made = Bundle(folder, _new(folder, settings))
-    made.save()
+    made.note()
     return made
 
 
@@ -142,32 +108,27 @@ def of_rank(folder: Path, rank: int) -> Path:
     return folder / f"rank{rank}"
 
 
-def read_all(folder: Path) -> list[dict[str, Any]]:
+def read_all(folder: Path) -> list[Recording]:
     """What bundle.json holds: of the recording in `folder`, or of each rank of a job, in their order."""
     first = of_rank(folder, 0)
     if (folder / NAME).exists() or not (first / NAME).exists():
-        return [read(folder)]
-    ranks = range(int(read(first)["world_size"]))
-    return [read(of_rank(folder, rank)) for rank in ranks]
+        return [recordings.load(folder)]
+    ranks = range(recordings.load(first).world_size or 1)
+    return [recordings.load(of_rank(folder, rank)) for rank in ranks]
 
 
-def _new(folder: Path, settings: Settings) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "kerneldb": _version(),
-        "name": settings.name or folder.resolve().name,
-        "label": settings.label,
-        "model": settings.model,
-        **({"rank": settings.rank, "world_size": settings.tp} if settings.tp > 1 else {}),
-        "started": facts.now(),
-        "finished": None,
-        "settings": settings.kept(),
-        "software": {},
-        "meter": {},
-        "powers": [],
-        "parts": [{"stage": stage, "mode": mode, "tags": settings.tags(stage, mode)} for stage, mode in settings.parts],
-    }
+def _new(folder: Path, settings: Settings) -> Recording:
+    return Recording(
+        name=settings.name or folder.resolve().name,
+        parts=[Part(*part, settings.tags(*part)) for part in settings.parts],
+        label=settings.label,
+        model=settings.model,
+        rank=settings.rank if settings.tp > 1 else None,
+        world_size=settings.tp if settings.tp > 1 else None,
+        kerneldb=_version(),
+        started=facts.now(),
+        settings=settings.kept(),
+    )
 
 
 def _version() -> str | None:
@@ -178,28 +139,14 @@ def _version() -> str | None:
         return None
 
 
-def _resumed(folder: Path, settings: Settings) -> Bundle:
-    content = read(folder)
-    before, now = content["settings"], json.loads(json.dumps(settings.kept()))
+def _resumed(folder: Path, settings: Settings) -> Recording:
+    found = recordings.load(folder)
+    before, now = found.settings, json.loads(json.dumps(settings.kept()))
     other = sorted(key for key in {*before, *now} - FREE if before.get(key) != now.get(key))
     if other:
         was = ", ".join(f"{key} {before.get(key)}" for key in other)
         message = f"{folder}: was recorded with {was}. Give the same settings to --resume, or another --output."
         raise UsageError(message)
-    for one in content["parts"]:
-        one.pop("reason", None)
-    return Bundle(folder, content)
-
-
-def read(folder: Path) -> dict[str, Any]:
-    """The content of bundle.json. Raises RecordError where it is damaged, or of a newer kerneldb."""
-    path = folder / NAME
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        message = f"{path}: cannot be read ({error}). Record again, into another folder."
-        raise RecordError(message) from error
-    if content.get("format") != FORMAT or int(content.get("version", 0)) > VERSION:
-        message = f"{path}: written by another or newer program. Update kerneldb."
-        raise RecordError(message)
-    return content
+    for part in found.parts:
+        part.reason = None
+    return found

@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Final
 
 ON_GPU: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
@@ -39,7 +40,7 @@ class Activities:
     def busy_ns(self, transfers: Durations | None = None) -> float:
         """Time in which any ran, summed over devices; collectives for their last `transfers`, where these are given."""
         left = {name: iter(some) for name, some in (transfers or {}).items()}
-        return 1000 * sum(_union(_shortened(sorted(some, key=_first), left)) for some in self.spans.values())
+        return 1000 * sum(_union(_shortened(sorted(some, key=itemgetter(0, 1)), left)) for some in self.spans.values())
 
 
 def activities(events: Iterable[Mapping[str, Any]]) -> Activities:
@@ -62,10 +63,6 @@ def transfers(by_rank: Sequence[Durations]) -> Durations | None:
     if any(one != counts[0] for one in counts):
         return None
     return {name: [min(same) for same in zip(*(one[name] for one in by_rank), strict=True)] for name in by_rank[0]}
-
-
-def _first(span: tuple[float, float, str | None]) -> tuple[float, float]:
-    return span[0], span[1]
 
 
 def _shortened(

@@ -9,23 +9,34 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
+from kerneldb import codec
 from kerneldb.replay import processes
 from kerneldb.replay.recording import bundle
-from kerneldb.replay.recording import settings as wanted_settings
 from kerneldb.replay.recording.errors import RecordError
-from kerneldb.replay.recording.ranks import Place, free_ports
+from kerneldb.replay.recording.ranks import ALONE, Place, free_ports
 from kerneldb.replay.recording.settings import Settings
 
-WORKER: Final = processes.command("kerneldb.replay.recording", "--job")
+WORKER: Final = processes.command("kerneldb.replay.recording")
 INTERRUPTED: Final = 130
 STDERR: Final = 2
 ENDINGS: Final = ("end", "error")
 GRACE_S: Final = 5.0
 CHATTER: Final = ("USDT:", "[W")
 Listener = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a process is to record, where, and as which of the processes that record together."""
+
+    settings: Settings
+    folder: str
+    resume: bool
+    place: Place = ALONE.place
 
 
 class SilentEndError(RecordError):
@@ -39,27 +50,20 @@ def run(settings: Settings, folder: Path, *, resume: bool, listen: Listener) -> 
     steps. What a script prints goes to stderr. Raises RecordError, with its exit code, where it came to nothing.
     """
     if settings.tp == 1:
-        return _Process(settings, folder, resume=resume).run(listen)
-    port, script_port = free_ports(2)
+        return _Process(Job(settings, str(folder), resume)).run(listen)
     named = dataclasses.replace(settings, name=settings.name or folder.resolve().name)
-    return _together(
-        [
-            _Process(
-                dataclasses.replace(named, rank=rank, device="cpu" if not settings.on_gpu else f"cuda:{rank}"),
-                bundle.of_rank(folder, rank),
-                resume=resume,
-                place=Place(rank, settings.tp, port, script_port),
-            )
-            for rank in range(settings.tp)
-        ],
-        listen,
-    )
+    ports = free_ports(2)
+    jobs = []
+    for rank in range(settings.tp):
+        own = dataclasses.replace(named, rank=rank, device=f"cuda:{rank}" if settings.on_gpu else "cpu")
+        jobs.append(Job(own, str(bundle.of_rank(folder, rank)), resume, Place(rank, settings.tp, *ports)))
+    return _together([_Process(job) for job in jobs], listen)
 
 
 def _together(processes: Sequence[_Process], listen: Listener) -> bool:
     """Run the ranks of a job. Where one fails, the others would wait for it forever: they are ended."""
     with ThreadPoolExecutor(len(processes)) as pool:
-        runs = [pool.submit(one.run, _nobody if number else listen) for number, one in enumerate(processes)]
+        runs = [pool.submit(one.run, (lambda _: None) if number else listen) for number, one in enumerate(processes)]
         try:
             wait(runs, return_when=FIRST_EXCEPTION)
             wait(runs, timeout=GRACE_S)  # others may say what the matter is
@@ -72,26 +76,18 @@ def _together(processes: Sequence[_Process], listen: Listener) -> bool:
     return all(one.result() for one in runs)
 
 
-def _nobody(event: Mapping[str, Any]) -> None:
-    """Listens to nothing."""
-    del event
-
-
 class _Process:
     """A process that records into a folder."""
 
-    def __init__(self, settings: Settings, folder: Path, *, resume: bool, place: Place | None = None) -> None:
-        self._settings = settings
-        self._job = {"settings": wanted_settings.to_dict(settings), "folder": str(folder), "resume": resume}
-        if place is not None:
-            self._job["place"] = place.to_dict()
+    def __init__(self, job: Job) -> None:
+        self._job = job
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self, listen: Listener) -> bool:
         """Record; whether every stage could be recorded."""
         reading, writing = os.pipe()
         with tempfile.TemporaryFile() as said:
-            output = None if self._settings.script else said
+            output = None if self._job.settings.script else said
             with subprocess.Popen(  # noqa: S603 (our own interpreter and module)
                 (*WORKER, "--events", str(writing)),
                 stdin=subprocess.PIPE,
@@ -103,7 +99,7 @@ class _Process:
                 self._process = process
                 os.close(writing)
                 assert process.stdin is not None  # noqa: S101 (asked for)
-                process.stdin.write(json.dumps(self._job).encode())
+                process.stdin.write(codec.dump(self._job).encode())
                 process.stdin.close()
                 last = _follow(reading, listen)
                 code = process.wait()
@@ -138,7 +134,8 @@ def _raise(code: int, last: Mapping[str, Any], said: IO[bytes] | None) -> None:
         error.exit_code = int(last["exit_code"])
         raise error
     if last.get("what") != "end":
-        message = f"the recording ended with {_meaning(code)}: {_last(said)}; --resume goes on with it"
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        message = f"the recording ended with {how}: {_last(said)}; --resume goes on with it"
         raise SilentEndError(message)
 
 
@@ -150,7 +147,3 @@ def _last(said: IO[bytes] | None) -> str:
     lines = said.read().decode("utf-8", "replace").splitlines()
     kept = [line.strip() for line in lines if line.strip() and not line.startswith(CHATTER)]
     return kept[-1] if kept else "it said nothing more"
-
-
-def _meaning(code: int) -> str:
-    return f"signal {-code}" if code < 0 else f"exit code {code}"

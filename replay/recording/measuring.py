@@ -1,7 +1,7 @@
 """Measures an iteration whole, without a profiler: wall time by the device's clock, power by the meter's counter.
 
 The iterations run without a pause, the queue of the device kept a little ahead. A thread beside them reads the counter
-only around its edges (`measure.energy.edges`), so that the host goes on at its own speed: an eager model is
+only around its steps (`measure.energy.steps`), so that the host goes on at its own speed: an eager model is
 bound by it. Power is taken between the first and the last edge of the time in which the loop ran; energy per iteration
 is power times wall time per iteration.
 """
@@ -9,20 +9,19 @@ is power times wall time per iteration.
 from __future__ import annotations
 
 import collections
+import dataclasses
+import itertools
 import math
 import random
 import statistics
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final
 
-from kerneldb.replay.measure.energy.clock import SystemClock
-from kerneldb.replay.measure.energy.edges import Beat, Edge, Power, Watch, find_beat, power
 from kerneldb.replay.measure.energy.evaluate import student
-from kerneldb.replay.measure.energy.meter import Meter, MeterError, Sample
+from kerneldb.replay.measure.energy.meter import Background, Meter, MeterError, Sample
+from kerneldb.replay.measure.energy.steps import Clock, CounterPeriod, CounterStep, Power, Watch, find_period, power
 from kerneldb.replay.recording.ranks import ALONE, Ranks
 from kerneldb.replay.recording.settings import Settings
 from kerneldb.replay.recording.stages import Work
@@ -30,7 +29,6 @@ from kerneldb.replay.recording.stages import Work
 REPETITIONS: Final = 3
 SETTLE_S: Final = 0.6
 AHEAD_S: Final = 0.2
-SLOWEST_POLL_S: Final = 0.02
 READING_PAUSE_S: Final = 0.0005
 PHASE_S: Final = 0.1
 SAMPLE_EVERY: Final = 2
@@ -50,10 +48,9 @@ class Repetition:
     reason: str | None = None
     sm_mhz: float | None = None
 
-    @property
-    def energy_mj(self) -> float | None:
-        """Energy per iteration."""
-        return None if self.power is None else self.power.power_w * self.wall_ns / 1e6
+    def mj(self, power_w: float) -> float:
+        """Energy per iteration at this power."""
+        return power_w * self.wall_ns / 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,79 +71,63 @@ def interval(values: Sequence[float], own_sd: Sequence[float] = ()) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
-class EdgeWatch:
-    """Collects the edges of a counter in a thread, from `with` to the end of its block, and samples between them."""
+class EdgeWatch(Background):
+    """Collects the edges of a counter in a thread, from `with` to the end of its block, with a sample at every other.
 
-    def __init__(self, meter: Meter, beat: Beat) -> None:
-        self.edges: list[Edge] = []
+    Behind an edge it rests until shortly before the next.
+    """
+
+    def __init__(self, meter: Meter, beat: CounterPeriod) -> None:
+        super().__init__("kerneldb-edges")
+        self.edges: list[CounterStep] = []
         self.samples: list[Sample] = []
-        self.failure: str | None = None
-        self._clock = SystemClock()
+        self._clock = Clock()
         self._watch = Watch(meter, self._clock)
         self._beat = beat
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="kerneldb-edges", daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        self._watch.restart()
-        try:
-            while not self._stop.is_set():
-                edge = self._watch.poll(0.0 if self._beat.slow else self._beat.seconds)
-                if edge is None:
-                    time.sleep(READING_PAUSE_S)
-                else:
-                    self._take(edge)
-        except MeterError as error:
-            self.failure = str(error)
-
-    def _take(self, edge: Edge) -> None:
-        """Keep an edge, sample behind every other one, and rest until shortly before the next."""
+    def _read(self) -> None:
+        edge = self._watch.poll(self._beat)
+        if edge is None:
+            time.sleep(READING_PAUSE_S)
+            return
         self.edges.append(edge)
         if len(self.edges) % SAMPLE_EVERY == 1:
             self.samples.append(self._watch.meter.sample())
-        beat = self._beat
-        lead = 3 * self._watch.reading_s + 3 * min(beat.jitter, beat.seconds / 4) + 0.002
-        pause = beat.seconds - lead if beat.slow else SLOWEST_POLL_S
-        self._stop.wait(max(edge.at + pause - self._clock.now(), 0.0))
+        self._stop.wait(max(edge.at + self._watch.pause_s(self._beat) - self._clock.now(), 0.0))
 
 
-class Pace(Protocol):
-    """Runs iterations and times them."""
+class Pace:
+    """Runs iterations and times them: on a CPU, where they have ended when they return."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
 
     def step(self) -> None:
-        """Enqueue one iteration, when there is room in the queue."""
-        ...
+        """Run one iteration; on a GPU enqueue it, when there is room in the queue."""
+        self.work()
 
     def mark(self) -> Any:
         """A point in the device's time, behind what is enqueued."""
-        ...
+        return time.perf_counter()
 
     def between(self, first: Any, last: Any) -> float:
         """Seconds between two marks, after waiting for the last."""
-        ...
+        return float(last - first)
 
 
-class GpuPace:
-    """Iterations on a GPU, up to `ahead` of them enqueued."""
+class GpuPace(Pace):
+    """Iterations on a GPU, up to `AHEAD_S` of them enqueued."""
 
-    def __init__(self, work: Work, iteration_s: float) -> None:
-        self._work = work
-        self._ahead = max(2, math.ceil(AHEAD_S / max(iteration_s, 1e-6)))
+    def __init__(self, work: Work) -> None:
+        super().__init__(work)
+        begun = self.mark()
+        work()
+        self._ahead = max(2, math.ceil(AHEAD_S / max(self.between(begun, self.mark()), 1e-6)))
         self._pending: collections.deque[Any] = collections.deque()
 
     def step(self) -> None:
         """Enqueue one, and wait for an old one where there are many."""
-        self._work()
+        super().step()
         self._pending.append(self.mark())
         if len(self._pending) > self._ahead:
             self._pending.popleft().synchronize()
@@ -165,54 +146,21 @@ class GpuPace:
         return float(first.elapsed_time(last)) / 1000
 
 
-class CpuPace:
-    """Iterations that have ended when they return."""
-
-    def __init__(self, work: Work) -> None:
-        self._work = work
-
-    def step(self) -> None:
-        """Run one."""
-        self._work()
-
-    def mark(self) -> float:
-        """Now."""
-        return time.perf_counter()
-
-    def between(self, first: float, last: float) -> float:
-        """By the host's clock."""
-        return last - first
-
-
-def _pace(work: Work, settings: Settings) -> Pace:
-    if not settings.on_gpu:
-        return CpuPace(work)
-    pace = GpuPace(work, 1.0)
-    begun = pace.mark()
-    work()
-    return GpuPace(work, pace.between(begun, pace.mark()))
-
-
 def run(
-    work: Work, settings: Settings, meter: Meter | None, beat: Beat | None, ranks: Ranks = ALONE
+    work: Work, settings: Settings, meter: Meter | None, beat: CounterPeriod | None, ranks: Ranks = ALONE
 ) -> tuple[list[Repetition], list[Sample]]:
     """Measure the repetitions of one stage and mode, with the samples that were taken meanwhile.
 
     The processes of a job run each repetition together, from one start, and as many iterations.
     """
-    pace = _pace(work, settings)
+    loop = _Loop(GpuPace(work) if settings.on_gpu else Pace(work), settings, ranks)
+    if meter is None or beat is None:
+        return [loop.run() for _ in range(REPETITIONS)], []
     samples: list[Sample] = []
-    repetitions = []
-    for _ in range(REPETITIONS):
-        loop = _Loop(pace, settings, ranks)
-        if meter is None or beat is None:
-            repetitions.append(loop.run())
-        else:
-            repetitions.append(_measured(loop, meter, beat, samples))
-    return repetitions, samples
+    return [_measured(loop, meter, beat, samples) for _ in range(REPETITIONS)], samples
 
 
-def _measured(loop: _Loop, meter: Meter, beat: Beat, samples: list[Sample]) -> Repetition:
+def _measured(loop: _Loop, meter: Meter, beat: CounterPeriod, samples: list[Sample]) -> Repetition:
     # the periods of iterations and of the counter beat against each other: every repetition begins at another phase
     time.sleep(random.uniform(0, PHASE_S))  # noqa: S311 (no secret)
     with EdgeWatch(meter, beat) as watch:
@@ -220,19 +168,14 @@ def _measured(loop: _Loop, meter: Meter, beat: Beat, samples: list[Sample]) -> R
     samples += watch.samples
     inside = [edge for edge in watch.edges if found.at <= edge.at <= found.at + found.seconds]
     beat.learn(inside)
-    drawn, reason = _power(inside, beat, watch.failure)
-    during = [one.sm_mhz for one in watch.samples if one.sm_mhz is not None]
-    clock = statistics.median(during) if during else None
-    return Repetition(found.wall_ns, found.iterations, found.seconds, found.at, drawn, reason, clock)
-
-
-def _power(edges: Sequence[Edge], beat: Beat, failure: str | None) -> tuple[Power | None, str | None]:
-    if failure is not None:
-        return None, failure
+    clocks = [one.sm_mhz for one in watch.samples if one.sm_mhz is not None]
+    found = dataclasses.replace(found, sm_mhz=statistics.median(clocks) if clocks else None)
+    if watch.failure is not None:
+        return dataclasses.replace(found, reason=watch.failure)
     try:
-        return power(edges, beat), None
+        return dataclasses.replace(found, power=power(inside, beat))
     except MeterError as error:
-        return None, f"{error}: measure longer (--seconds)"
+        return dataclasses.replace(found, reason=f"{error}: measure longer (--seconds)")
 
 
 class _Loop:
@@ -278,12 +221,9 @@ def _within(seconds: float) -> Iterator[int]:
     """Turns that begin within the time, from the first one on; one at least."""
     until = time.monotonic() + seconds
     yield 0
-    turn = 1
-    while time.monotonic() < until:
-        yield turn
-        turn += 1
+    yield from itertools.takewhile(lambda _: time.monotonic() < until, itertools.count(1))
 
 
-def learn_beat(meter: Meter) -> Beat:
+def learn_beat(meter: Meter) -> CounterPeriod:
     """The period of the meter's counter. Raises MeterError where it does not move."""
-    return find_beat(Watch(meter, SystemClock()))
+    return find_period(Watch(meter, Clock()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from kerneldb.errors import UsageError
@@ -31,9 +31,9 @@ SHORT_STAGES: Final[Mapping[str, str]] = {"train": "train_step"}
 class Model:
     """A bundled model.
 
-    `config` are the arguments of the transformers class `config_class`; `tiny` replaces some of them by sizes that a
-    CPU runs in milliseconds. `layers` are the names of the arguments that count layers (with a dot: inside a nested
-    config). `source` is where the sizes come from.
+    `config` are the arguments of the transformers class `config_class`; `tiny` replaces some of them, also inside of
+    nested configs, by sizes that a CPU runs in milliseconds. `layers` are the names of the arguments that count layers
+    (with a dot: inside a nested config). `source` is where the sizes come from.
     """
 
     name: str
@@ -41,38 +41,32 @@ class Model:
     config_class: str
     config: Mapping[str, Any]
     tiny: Mapping[str, Any]
-    layers: tuple[str, ...]
     source: str
+    layers: tuple[str, ...] = ("num_hidden_layers",)
     aliases: tuple[str, ...] = ()
     dtype: str = "float16"
     note: str = ""
-    nested: Mapping[str, str] = field(default_factory=dict)
 
     def arguments(self, *, tiny: bool, layers: int | None) -> dict[str, Any]:
         """The arguments of the config class, scaled down as asked."""
-        made = {name: dict(value) if isinstance(value, Mapping) else value for name, value in self.config.items()}
-        if tiny:
-            for name, value in self.tiny.items():
-                _set(made, name, value)
+        scale = self.tiny if tiny else {}
+        made = {**self.config, **scale}
+        for name, value in self.config.items():
+            if isinstance(value, Mapping):
+                made[name] = {**value, **scale.get(name, {})}
         for name in self.layers if layers is not None else ():
-            _set(made, name, layers)
+            outer, _, inner = name.rpartition(".")
+            (made[outer] if outer else made)[inner] = layers
         return made
 
 
-def _set(made: dict[str, Any], name: str, value: Any) -> None:
-    """Set `text_config.hidden_size` and the like."""
-    outer, _, inner = name.rpartition(".")
-    target = made[outer] if outer else made
-    target[inner] = value
+def _sizes(hidden: int, inner: int, layers: int, heads: int, **more: Any) -> dict[str, Any]:
+    """Sizes by the names that most configs have."""
+    usual = {"hidden_size": hidden, "intermediate_size": inner, "num_hidden_layers": layers}
+    return {**usual, "num_attention_heads": heads, **more}
 
 
-TINY_LLAMA: Final = {
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "vocab_size": 256,
-}
+TINY: Final = _sizes(64, 128, 2, 4)
 
 MODELS: Final[tuple[Model, ...]] = (
     Model(
@@ -88,17 +82,8 @@ MODELS: Final[tuple[Model, ...]] = (
         name="llama-2-7b",
         kind="decoder",
         config_class="LlamaConfig",
-        config={
-            "hidden_size": 4096,
-            "intermediate_size": 11008,
-            "num_hidden_layers": 32,
-            "num_attention_heads": 32,
-            "vocab_size": 32000,
-            "max_position_embeddings": 4096,
-            "rms_norm_eps": 1e-5,
-        },
-        tiny=TINY_LLAMA,
-        layers=("num_hidden_layers",),
+        config=_sizes(4096, 11008, 32, 32, vocab_size=32000, max_position_embeddings=4096, rms_norm_eps=1e-5),
+        tiny={**TINY, "vocab_size": 256},
         source="meta-llama/Llama-2-7b-hf config.json; lmsys/vicuna-7b-v1.5 has the same sizes",
         aliases=("vicuna-7b", "llama-7b"),
     ),
@@ -115,18 +100,11 @@ MODELS: Final[tuple[Model, ...]] = (
         name="qwen2.5-0.5b",
         kind="decoder",
         config_class="Qwen2Config",
-        config={
-            "hidden_size": 896,
-            "intermediate_size": 4864,
-            "num_hidden_layers": 24,
-            "num_attention_heads": 14,
-            "num_key_value_heads": 2,
-            "vocab_size": 151936,
-            "max_position_embeddings": 32768,
-            "tie_word_embeddings": True,
-        },
-        tiny={**TINY_LLAMA, "num_key_value_heads": 2},
-        layers=("num_hidden_layers",),
+        config=_sizes(
+            896, 4864, 24, 14,
+            num_key_value_heads=2, vocab_size=151936, max_position_embeddings=32768, tie_word_embeddings=True,
+        ),
+        tiny={**TINY, "vocab_size": 256, "num_key_value_heads": 2},
         source="Qwen/Qwen2.5-0.5B config.json",
         aliases=("qwen",),
         dtype="bfloat16",
@@ -136,52 +114,27 @@ MODELS: Final[tuple[Model, ...]] = (
         kind="vision_decoder",
         config_class="LlavaConfig",
         config={
-            "text_config": {
-                "model_type": "qwen2_moe",
-                "hidden_size": 1280,
-                "intermediate_size": 6848,
-                "moe_intermediate_size": 896,
-                "shared_expert_intermediate_size": 1792,
-                "num_hidden_layers": 12,
-                "num_attention_heads": 10,
-                "num_key_value_heads": 10,
-                "num_experts": 64,
-                "num_experts_per_tok": 6,
-                "mlp_only_layers": [0],
-                "vocab_size": 129280,
-                "max_position_embeddings": 4096,
-            },
-            "vision_config": {
-                "model_type": "siglip_vision_model",
-                "hidden_size": 1152,
-                "intermediate_size": 4304,
-                "num_hidden_layers": 27,
-                "num_attention_heads": 16,
-                "image_size": 384,
-                "patch_size": 14,
-            },
+            "text_config": _sizes(
+                1280, 6848, 12, 10,
+                model_type="qwen2_moe", moe_intermediate_size=896, shared_expert_intermediate_size=1792,
+                num_key_value_heads=10, num_experts=64, num_experts_per_tok=6, mlp_only_layers=[0],
+                vocab_size=129280, max_position_embeddings=4096,
+            ),
+            "vision_config": _sizes(
+                1152, 4304, 27, 16, model_type="siglip_vision_model", image_size=384, patch_size=14
+            ),
             "image_token_index": 1,
             "image_seq_length": 729,
             "vision_feature_select_strategy": "full",
         },
         tiny={
             "image_seq_length": 16,
-            "text_config.hidden_size": 64,
-            "text_config.intermediate_size": 128,
-            "text_config.moe_intermediate_size": 32,
-            "text_config.shared_expert_intermediate_size": 64,
-            "text_config.num_hidden_layers": 2,
-            "text_config.num_attention_heads": 4,
-            "text_config.num_key_value_heads": 4,
-            "text_config.num_experts": 8,
-            "text_config.num_experts_per_tok": 2,
-            "text_config.vocab_size": 256,
-            "vision_config.hidden_size": 64,
-            "vision_config.intermediate_size": 128,
-            "vision_config.num_hidden_layers": 2,
-            "vision_config.num_attention_heads": 4,
-            "vision_config.image_size": 32,
-            "vision_config.patch_size": 8,
+            "text_config": _sizes(
+                64, 128, 2, 4,
+                moe_intermediate_size=32, shared_expert_intermediate_size=64,
+                num_key_value_heads=4, num_experts=8, num_experts_per_tok=2, vocab_size=256,
+            ),
+            "vision_config": {**TINY, "image_size": 32, "patch_size": 8},
         },
         layers=("text_config.num_hidden_layers", "vision_config.num_hidden_layers"),
         source="deepseek-ai/deepseek-vl2-tiny config.json",
@@ -193,25 +146,8 @@ MODELS: Final[tuple[Model, ...]] = (
         name="vit-large",
         kind="image_encoder",
         config_class="ViTConfig",
-        config={
-            "hidden_size": 1024,
-            "intermediate_size": 4096,
-            "num_hidden_layers": 24,
-            "num_attention_heads": 16,
-            "image_size": 224,
-            "patch_size": 16,
-            "num_labels": 1000,
-        },
-        tiny={
-            "hidden_size": 64,
-            "intermediate_size": 128,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-            "image_size": 32,
-            "patch_size": 8,
-            "num_labels": 10,
-        },
-        layers=("num_hidden_layers",),
+        config=_sizes(1024, 4096, 24, 16, image_size=224, patch_size=16, num_labels=1000),
+        tiny={**TINY, "image_size": 32, "patch_size": 8, "num_labels": 10},
         source="google/vit-large-patch16-224 config.json",
         aliases=("vit",),
     ),
@@ -219,20 +155,12 @@ MODELS: Final[tuple[Model, ...]] = (
         name="bert-base",
         kind="text_encoder",
         config_class="BertConfig",
-        config={
-            "hidden_size": 768,
-            "intermediate_size": 3072,
-            "num_hidden_layers": 12,
-            "num_attention_heads": 12,
-            "vocab_size": 30522,
-            "max_position_embeddings": 512,
-        },
-        tiny=TINY_LLAMA,
-        layers=("num_hidden_layers",),
+        config=_sizes(768, 3072, 12, 12, vocab_size=30522, max_position_embeddings=512),
+        tiny={**TINY, "vocab_size": 256},
         source="google-bert/bert-base-uncased config.json",
         aliases=("bert", "bert-base-uncased"),
     ),
-)
+)  # fmt: skip
 
 
 def find(name: str) -> Model:
@@ -250,7 +178,8 @@ def find(name: str) -> Model:
 def stages_of(kind: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """The wanted stages in the order of recording; without a wish, all but training. Raises UsageError."""
     known = STAGES[kind]
-    asked = {SHORT_STAGES.get(name, name) for name in wanted} or set(known) - {"train_step"}
+    named = {name.strip() for names in wanted for name in names.split(",")} - {""}
+    asked = {SHORT_STAGES.get(name, name) for name in named} or set(known) - {"train_step"}
     if "forward" in known and not asked.isdisjoint(GENERATING):
         asked = asked - set(GENERATING) | {"forward"}
     foreign = sorted(asked - set(known))

@@ -10,8 +10,7 @@ import datetime
 import json
 import socket
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 HOST: Final = "127.0.0.1"
@@ -30,25 +29,11 @@ class Place:
     port: int = 0
     script_port: int = 0
 
-    def to_dict(self) -> dict[str, int]:
-        """As JSON-ready values."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, given: Mapping[str, int]) -> Place:
-        """The inverse of `to_dict`."""
-        return cls(**given)
-
     def environment(self) -> dict[str, str]:
         """What torchrun tells a script about the place."""
-        return {
-            "RANK": str(self.rank),
-            "LOCAL_RANK": str(self.rank),
-            "WORLD_SIZE": str(self.world_size),
-            "LOCAL_WORLD_SIZE": str(self.world_size),
-            "MASTER_ADDR": HOST,
-            "MASTER_PORT": str(self.script_port),
-        }
+        ranks = dict.fromkeys(("RANK", "LOCAL_RANK"), str(self.rank))
+        sizes = dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(self.world_size))
+        return {**ranks, **sizes, "MASTER_ADDR": HOST, "MASTER_PORT": str(self.script_port)}
 
 
 class Ranks:

@@ -5,22 +5,24 @@ All stages are measured before any is traced: once the profiler has been there, 
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from kerneldb.errors import KerneldbError
+from kerneldb.recordings import Part
 from kerneldb.replay import facts, processes
 from kerneldb.replay.errors import FAILURES, first_line
-from kerneldb.replay.measure.energy.edges import Beat
-from kerneldb.replay.measure.energy.meter import Meter, MeterError, NoMeterError, Sample, Sampler, open_meter
+from kerneldb.replay.measure.energy.meter import Meter, MeterError, NoMeterError, Sampler, open_meter
+from kerneldb.replay.measure.energy.steps import CounterPeriod, Load
 from kerneldb.replay.monitor import Monitor
-from kerneldb.replay.recording import bundle, measuring, powers, quantities, sources, stages, tracing
+from kerneldb.replay.recording import build, bundle, measuring, powers, quantities, sources, stages, tracing
 from kerneldb.replay.recording.bundle import Bundle
 from kerneldb.replay.recording.errors import RecordError, StageError
-from kerneldb.replay.recording.quantities import Row
+from kerneldb.replay.recording.launch import Listener
 from kerneldb.replay.recording.ranks import ALONE, Ranks
 from kerneldb.replay.recording.settings import Settings
 from kerneldb.replay.recording.stages import Work
@@ -29,21 +31,18 @@ SAMPLE_S: Final = 0.1
 NO_KERNELS: Final = "a CPU has no launch gaps"
 PRIVATE: Final = frozenset({"host", "device", "device_index"})
 
-Listener = Callable[[Mapping[str, Any]], None]
-
 
 def record(settings: Settings, folder: Path, *, resume: bool, listen: Listener, ranks: Ranks = ALONE) -> Bundle:
     """Record into `folder`; `settings` are resolved. `listen` is told of each step (`what`, `stage`, `mode`).
 
     `ranks`: the processes that record together; each has settings and a folder of its own.
-    Raises RecordError, and UsageError where the folder has another recording.
+    Raises RecordError, UsageError where the folder has another recording, UnreadableTraceError where it is damaged.
     """
     _require(settings)
     target = bundle.start(folder, settings, resume=resume)
     if settings.compile or settings.script:
         sources.redirect(folder)
-    for module in settings.modules:
-        _import(module)
+    processes.import_all(settings.modules)
     sources.watch(folder)
     made = _Recorder(settings, target, listen, ranks)
     try:
@@ -71,14 +70,6 @@ def _require(settings: Settings) -> None:
         raise RecordError(message)
 
 
-def _import(module: str) -> None:
-    try:
-        processes.import_named(module)
-    except ImportError as error:
-        message = f"cannot import {module}: {error}"
-        raise RecordError(message) from error
-
-
 class _Recorder:
     def __init__(self, settings: Settings, target: Bundle, listen: Listener, ranks: Ranks) -> None:
         self._settings = settings
@@ -87,19 +78,19 @@ class _Recorder:
         self._listen = listen
         self._models = stages.Models(settings)
         self._meter: Meter | None = None
-        self._beat: Beat | None = None
+        self._beat: CounterPeriod | None = None
         self._no_meter: str | None = None
 
     def run(self) -> None:
         """Everything that is missing."""
         steps = {"measure": self._measure, "trace": self._trace}
-        wanted = [(what, part) for what in steps for part in self._settings.parts]
+        wanted = [(what, part) for what in steps for part in self._bundle.content.parts]
         had = self._ranks.gather([self._done(*one) for one in wanted])
         left = [one for one, done in zip(wanted, zip(*had, strict=True), strict=True) if not all(done)]
         if left:
             self._prepare()
         for what, part in left:
-            if "reason" not in self._bundle.part(*part):  # a part that could not be measured is not traced either
+            if part.reason is None:  # a part that could not be measured is not traced either
                 self._attempt(what, part, steps[what])
         self._bundle.note(finished=facts.now())
 
@@ -119,11 +110,11 @@ class _Recorder:
         if self._meter is not None:
             self._meter.close()
 
-    def _make(self, part: tuple[str, str]) -> Work:
+    def _make(self, part: Part) -> Work:
         """The work of a stage, ready on all ranks. Raises StageError where it cannot be made on one of them."""
         reason, work = None, None
         try:
-            work = stages.make(*part, self._settings, self._models)
+            work = stages.make(part.stage, part.mode, self._settings, self._models)
         except StageError as error:
             reason = str(error)
         reason = next((one for one in self._ranks.gather(reason) if one), None)
@@ -131,27 +122,26 @@ class _Recorder:
             raise StageError(reason)
         return work
 
-    def _done(self, what: str, part: tuple[str, str]) -> bool:
-        found = self._bundle.part(*part)
-        if "reason" in found or (what == "measure" and self._settings.trace_only):
+    def _done(self, what: str, part: Part) -> bool:
+        if part.reason is not None or (what == "measure" and self._settings.trace_only):
             return True
-        return ("measurements" if what == "measure" else "trace") in found
+        return (part.measurements if what == "measure" else part.trace) is not None
 
-    def _attempt(self, what: str, part: tuple[str, str], step: Callable[[tuple[str, str]], None]) -> None:
+    def _attempt(self, what: str, part: Part, step: Callable[[Part], None]) -> None:
         self._tell(what, part)
         try:
             step(part)
         except StageError as error:
-            self._bundle.failed(*part, str(error))
+            self._bundle.keep(part, [], reason=str(error))
             self._tell("failed", part, reason=str(error))
         except FAILURES as error:
             if isinstance(error, KerneldbError) or self._settings.script:
                 raise
-            raise _explained(error, part[0], self._settings) from error
+            raise _explained(error, part.stage, self._settings) from error
         stages.empty_cache(self._settings)
 
-    def _tell(self, what: str, part: tuple[str | None, str | None] = (None, None), **more: Any) -> None:
-        self._listen({"what": what, "stage": part[0], "mode": part[1], **more})
+    def _tell(self, what: str, part: Part, **more: Any) -> None:
+        self._listen({"what": what, "stage": part.stage, "mode": part.mode, **more})
 
     def _open_meter(self) -> None:
         """The meter, the period of its counter, and what the device draws before this process has a context on it."""
@@ -159,97 +149,76 @@ class _Recorder:
             self._meter = open_meter(self._settings.device)
             if self._settings.on_gpu:
                 importlib.import_module("torch")  # takes seconds, in which the device comes to rest
-            self._beat = measuring.learn_beat(self._meter)
-            if not self._knows("idle"):
-                self._keep_power("idle", powers.measure("idle", self._meter, self._beat))
-            self._surely()
+            self._beat = beat = measuring.learn_beat(self._meter)
+            self._power("idle")
+            self._meter = self._surely(self._meter)
+            known = {"name": self._meter.name, "period_ms": beat.seconds * 1000, "jitter_ms": beat.jitter * 1000}
         except (NoMeterError, MeterError) as error:
             self._no_meter = str(error)
             self._meter = self._beat = None
-        self._note_meter()
+            known = {"reason": self._no_meter}
+        self._bundle.note(meter=known)
 
-    def _surely(self) -> None:
-        """Open the meter by the device's UUID, now that there may be a context: an index may mean another device."""
+    def _surely(self, meter: Meter) -> Meter:
+        """The meter by the device's UUID, now that there may be a context: an index may mean another device."""
         if not self._settings.on_gpu:
-            return
+            return meter
         facts.require(self._settings.device)
         uuid = facts.uuid(self._settings.device)
-        if uuid is not None and self._meter is not None:
-            self._meter.close()
-            self._meter = open_meter(self._settings.device, uuid)
-
-    def _note_meter(self) -> None:
-        meter, beat = self._meter, self._beat
-        known: dict[str, Any] = {"reason": self._no_meter}
-        if meter is not None and beat is not None:
-            known = {"name": meter.name, "period_ms": beat.seconds * 1000, "jitter_ms": beat.jitter * 1000}
-        self._bundle.note(meter=known)
+        if uuid is None:
+            return meter
+        meter.close()
+        return open_meter(self._settings.device, uuid)
 
     def _note_software(self) -> None:
         """Versions and device; neither the host's name nor anything of the environment."""
-        monitor = Monitor(facts.uuid(self._settings.device), facts.index(self._settings.device) or 0)
-        found = facts.gather(self._settings.device, monitor)
-        known = {key: value for key, value in found.items() if key not in PRIVATE}
-        known["device"] = facts.index(self._settings.device)
+        device = self._settings.device
+        found = facts.gather(device, Monitor(facts.uuid(device), facts.index(device) or 0))
+        known = {key: value for key, value in found.items() if key not in PRIVATE} | {"device": facts.index(device)}
         if not self._settings.script:
-            from kerneldb.replay.recording.build import transformers
-
-            known["transformers"] = transformers().__version__
+            known["transformers"] = build.transformers().__version__
         self._bundle.note(software=known)
-
-    def _knows(self, name: str) -> bool:
-        return any(one["quantity"] == f"{name}_power_w" and "value" in one for one in self._bundle.content["powers"])
-
-    def _keep_power(self, name: str, found: tuple[Row, list[Sample]]) -> None:
-        self._bundle.powers(quantities.stamped([found[0]]), {name: found[1]})
 
     def _powers(self) -> None:
         """What the device draws with a context, and between kernels."""
-        assert self._meter is not None  # noqa: S101 (asked before)
-        assert self._beat is not None  # noqa: S101 (learned with the meter)
-        if not self._settings.on_gpu:
+        if self._settings.on_gpu:
+            self._listen({"what": "power"})
+            self._power("context", lambda: powers.context(self._settings.device))
+            self._power("gap", powers.empty_kernels)
+        else:
             gap = quantities.row("gap_power_w", None, "W", reason=NO_KERNELS)
-            self._bundle.powers(quantities.stamped([gap]), {})
-            return
-        self._tell("power")
-        if not self._knows("context"):
-            powers.open_context(self._settings.device)
-            self._keep_power("context", powers.measure("context", self._meter, self._beat))
-        if not self._knows("gap"):
-            self._keep_power("gap", powers.with_load(powers.empty_kernels, self._meter, self._beat))
+            self._bundle.keep_power("gap", quantities.stamped([gap]), [])
 
-    def _measure(self, part: tuple[str, str]) -> None:
+    def _power(self, name: str, make: Callable[[], Load] = Load) -> None:
+        """Measure what the device draws under the load that is made, unless it is known."""
+        known = [one.quantity for one in self._bundle.content.powers if one.value is not None]
+        if f"{name}_power_w" in known or self._meter is None or self._beat is None:
+            return
+        with contextlib.closing(make()) as load:
+            row, samples = powers.measure(name, self._meter, self._beat, load)
+        self._bundle.keep_power(name, quantities.stamped([row]), samples)
+
+    def _measure(self, part: Part) -> None:
         work = self._make(part)
-        _quiet_collector()
+        gc.collect()
+        gc.freeze()  # the collector of Python does not walk through the model again and again while it is timed
         found, samples = measuring.run(work, self._settings, self._meter, self._beat, self._ranks)
         rows = quantities.of_repetitions(found, on_gpu=self._settings.on_gpu, no_meter=self._no_meter)
         if work.tokens is not None:
-            rows.append(quantities.row("tokens", work.tokens, None))
+            rows.append(quantities.row("tokens", work.tokens))
         if self._beat is not None:
             rows.append(quantities.row("meter_period_ms", self._beat.seconds * 1000, "ms"))
-        self._bundle.measured(*part, quantities.stamped(rows), samples)
+        self._bundle.keep(part, samples, measurements=quantities.stamped(rows))
 
-    def _trace(self, part: tuple[str, str]) -> None:
+    def _trace(self, part: Part) -> None:
         work = self._make(part)
-        samples: list[Sample] = []
         self._ranks.wait()
-        if self._meter is None:
+        with contextlib.nullcontext() if self._meter is None else Sampler(self._meter, SAMPLE_S) as sampler:
             found = tracing.trace(work, part, self._settings, self._bundle.folder, self._ranks)
-        else:
-            with Sampler(self._meter, SAMPLE_S) as sampler:
-                found = tracing.trace(work, part, self._settings, self._bundle.folder, self._ranks)
-            samples = [one for _, one in sampler.samples]
-        kept = sources.keep(self._bundle.folder)
-        if kept:
-            self._bundle.content["sources"] = kept
+        samples = [] if sampler is None else [one for _, one in sampler.samples]
+        self._bundle.content.sources = sources.keep(self._bundle.folder) or ()
         rows = quantities.of_trace(found.busy_ns, found.launches, found.iterations)
-        self._bundle.traced(*part, found, quantities.stamped(rows), samples)
-
-
-def _quiet_collector() -> None:
-    """What exists stays: the collector of Python does not walk through the model again and again while it is timed."""
-    gc.collect()
-    gc.freeze()
+        self._bundle.keep(part, samples, trace=found, of_trace=quantities.stamped(rows))
 
 
 def _explained(error: Exception, stage: str, settings: Settings) -> RecordError:

@@ -10,46 +10,50 @@ from pathlib import Path
 from typing import Any, Final
 
 from kerneldb.errors import UsageError
+from kerneldb.recordings import EAGER
+from kerneldb.replay.options import Flag, option
 from kerneldb.replay.recording import models, parallel
+from kerneldb.replay.recording.models import Kind, Model
 
-EAGER: Final = "eager"
 CUDA_GRAPH: Final = "cuda_graph"
 SCRIPT: Final = "script"
 DTYPES: Final = ("float16", "bfloat16", "float32")
+TP_HELP: Final = "Share the model out to N GPUs (tensor parallel); run so many processes of a script."
 NOT_KEPT: Final = frozenset({"modules", "script", "checkpoint", "label", "name", "rank"})
 """Settings that bundle.json has otherwise, or not at all: paths and arguments are the user's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`prompt` and `new_tokens` count tokens per sequence; `seconds` is the measured time per stage and mode.
+    """What to record; `kerneldb record`, the module for machines without a database and child processes have it alike.
 
-    `iterations` are traced. `script` is a file and its arguments, run instead of a model. `stages` and `dtype` are
-    filled in by `resolved`. `modules` are imported first: they may register a meter. `tp` processes share the model,
-    one a GPU (a script is run in so many), and `rank` is the one of them that these are the settings of.
+    `prompt` and `new_tokens` count tokens per sequence; `seconds` is the measured time per stage and mode. `iterations`
+    are traced. `script` is a file and its arguments, run instead of a model. `stages` (also joined by commas) and
+    `dtype` are settled by `resolved`. `modules` are imported first: they may register a meter. `tp` processes share the
+    model, one a GPU (a script is run in so many), and `rank` is the one of them that these are the settings of.
     """
 
     model: str
-    device: str = "cuda:0"
-    dtype: str | None = None
-    batch: int = 1
-    prompt: int = 128
-    new_tokens: int = 16
-    stages: tuple[str, ...] = ()
-    cuda_graphs: bool = False
-    compile: bool = False
-    seconds: float = 12.0
-    iterations: int = 2
-    trace_only: bool = False
-    tiny: bool = False
-    layers: int | None = None
-    seed: int = 0
-    label: str | None = None
-    name: str | None = None
-    checkpoint: str | None = None
+    checkpoint: str | None = option(None, Flag("Weights of a local model, not random ones.", metavar="DIRECTORY"))
+    stages: tuple[str, ...] = option((), Flag("Of prefill, decode, forward, train; with commas.", metavar="NAMES"))
+    device: str = option("cuda:0", Flag("cuda:N or cpu.", metavar="DEVICE"))
+    dtype: str | None = option(None, Flag("Default: of the model; float32 on a CPU.", choices=DTYPES))
+    batch: int = option(1, Flag("Sequences or images at once.", least=1))
+    prompt: int = option(128, Flag("Tokens per sequence.", least=1))
+    new_tokens: int = option(16, Flag("Decode steps per iteration.", least=1))
+    tp: int = option(1, Flag(TP_HELP, metavar="N", least=1))
+    cuda_graphs: bool = option(default=False, flag=Flag("Also under CUDA graphs."))
+    compile: bool = option(default=False, flag=Flag("Through torch.compile; keeps the sources of its kernels."))
+    seconds: float = option(12.0, Flag("Measured, per stage and mode.", least=0.1))
+    iterations: int = option(2, Flag("Traced, per stage and mode.", least=1))
+    trace_only: bool = option(default=False, flag=Flag("Trace, do not measure. With --output: do not ingest either."))
+    label: str | None = option(None, Flag("What it is, in your words; shown wherever the traces are.", metavar="TEXT"))
+    name: str | None = option(None, Flag("Name of the recording (default: of the folder).", metavar="NAME"))
+    tiny: bool = option(default=False, flag=Flag("Sizes for a test on a CPU."))
+    layers: int | None = option(None, Flag("So many layers instead of the model's own.", least=1))
+    seed: int = option(0, Flag("Of random weights and inputs."))
+    modules: tuple[str, ...] = option((), Flag("Module that registers a meter.", "import", metavar="MODULE"))
     script: tuple[str, ...] = ()
-    modules: tuple[str, ...] = ()
-    tp: int = 1
     rank: int = 0
 
     @property
@@ -58,14 +62,10 @@ class Settings:
         return self.device != "cpu"
 
     @property
-    def modes(self) -> tuple[str, ...]:
-        """The modes that each stage is recorded in."""
-        return (EAGER, CUDA_GRAPH) if self.cuda_graphs else (EAGER,)
-
-    @property
     def parts(self) -> tuple[tuple[str, str], ...]:
         """(stage, mode) of everything to record, in order."""
-        return tuple((stage, mode) for stage in self.stages for mode in self.modes)
+        modes = (EAGER, CUDA_GRAPH) if self.cuda_graphs else (EAGER,)
+        return tuple((stage, mode) for stage in self.stages for mode in modes)
 
     @property
     def bundle_name(self) -> str:
@@ -79,9 +79,8 @@ class Settings:
 
     def kept(self) -> dict[str, Any]:
         """What bundle.json says of the settings, and what a resumed recording must agree with."""
-        found = {key: value for key, value in dataclasses.asdict(self).items() if key not in NOT_KEPT}
-        if self.tp == 1:
-            del found["tp"]
+        left_out = NOT_KEPT if self.tp > 1 else NOT_KEPT | {"tp"}
+        found = {key: value for key, value in dataclasses.asdict(self).items() if key not in left_out}
         weights = "script" if self.script else f"seed {self.seed}"
         return {**found, "weights": Path(self.checkpoint).name if self.checkpoint else weights}
 
@@ -107,36 +106,32 @@ class Settings:
 
 def resolved(given: Settings) -> Settings:
     """The settings with model, stages and dtype settled. Raises UsageError and UnknownModelError."""
-    device = "cuda:0" if given.device == "cuda" else given.device
-    if given.cuda_graphs and (device == "cpu" or given.script):
+    given = dataclasses.replace(given, device="cuda:0" if given.device == "cuda" else given.device)
+    if given.cuda_graphs and (not given.on_gpu or given.script):
         message = "--cuda-graphs needs a GPU and a model: a CPU and a script have none"
         raise UsageError(message)
     if given.tp > 1:
-        _check_ranks(given, device)
+        _check_ranks(given)
     if given.script:
-        return dataclasses.replace(given, device=device, model=Path(given.script[0]).stem, stages=(SCRIPT,))
-    known = None if given.checkpoint else models.find(given.model)
-    kind = known.kind if known else checkpoint_kind(Path(str(given.checkpoint)))
-    stages = models.stages_of(kind, given.stages)
-    if known is not None and given.tp > 1:
-        parallel.check(known, given, stages)
-    _check_length(given, known.config if known else checkpoint_config(Path(str(given.checkpoint))), stages)
-    usual = "float32" if device == "cpu" else (known.dtype if known else "float16")
-    if "train_step" in stages and usual == "float16":
-        usual = "bfloat16"
-    dtype = given.dtype or usual
-    if "train_step" in stages and dtype == "float16":
+        return dataclasses.replace(given, model=Path(given.script[0]).stem, stages=(SCRIPT,))
+    model = model_of(given)
+    stages = models.stages_of(model.kind, given.stages)
+    if given.tp > 1:
+        parallel.check(model, given, stages)
+    _check_length(given, model.config, stages)
+    training = "train_step" in stages
+    usual = "bfloat16" if training else model.dtype
+    dtype = given.dtype or (usual if given.on_gpu else "float32")
+    if training and dtype == "float16":
         message = "training in float16 needs a loss scale that moves: give --dtype bfloat16 or float32"
         raise UsageError(message)
-    return dataclasses.replace(
-        given, device=device, model=known.name if known else given.model, stages=stages, dtype=dtype
-    )
+    return dataclasses.replace(given, model=model.name, stages=stages, dtype=dtype)
 
 
-def _check_ranks(given: Settings, device: str) -> None:
+def _check_ranks(given: Settings) -> None:
     """What many processes cannot do together. Raises UsageError."""
     message = None
-    if device not in ("cpu", "cuda:0"):
+    if given.device not in ("cpu", "cuda:0"):
         message = "--tp takes the first GPUs of the machine: leave --device out, or choose with CUDA_VISIBLE_DEVICES"
     elif given.checkpoint:
         message = "--tp divides the bundled models: a --checkpoint is loaded whole. Run it as a --script."
@@ -156,34 +151,24 @@ def _check_length(given: Settings, config: Mapping[str, Any], stages: tuple[str,
         raise UsageError(message)
 
 
-def checkpoint_config(folder: Path) -> dict[str, Any]:
-    """The config.json of a local checkpoint. Raises UsageError."""
-    path = folder / "config.json"
+def model_of(given: Settings) -> Model:
+    """The bundled model, or what is known of a local checkpoint. Raises UsageError and UnknownModelError."""
+    if given.checkpoint is None:
+        return models.find(given.model)
+    path = Path(given.checkpoint) / "config.json"
     try:
         config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         message = f"{path}: no checkpoint of transformers ({error}). Give the folder with config.json and weights."
         raise UsageError(message) from error
-    return config
+    return Model(name=given.model, kind=_kind(config), config_class="", config=config, tiny={}, source=str(path))
 
 
-def checkpoint_kind(folder: Path) -> str:
-    """The kind of model in a local checkpoint. Raises UsageError."""
-    config = checkpoint_config(folder)
+def _kind(config: Mapping[str, Any]) -> Kind:
+    """The kind of model that the config.json of a checkpoint is of."""
     architecture = str((config.get("architectures") or [""])[0])
     if "vision_config" in config:
         return "vision_decoder"
     if architecture.endswith("ForImageClassification") or "image_size" in config:
         return "image_encoder"
     return "decoder" if architecture.endswith(("CausalLM", "LMHeadModel")) else "text_encoder"
-
-
-def to_dict(settings: Settings) -> dict[str, Any]:
-    """All of it, for a child process."""
-    return dataclasses.asdict(settings)
-
-
-def from_dict(given: Mapping[str, Any]) -> Settings:
-    """The settings in `given`."""
-    lists = {name: tuple(given[name]) for name in ("stages", "script", "modules") if name in given}
-    return Settings(**{**given, **lists})

@@ -14,17 +14,18 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import inspect
 import os
 import runpy
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from kerneldb.replay.recording import build
 from kerneldb.replay.recording.errors import RecordError, StageError
-from kerneldb.replay.recording.settings import CUDA_GRAPH, SCRIPT, Settings
+from kerneldb.replay.recording.settings import CUDA_GRAPH, SCRIPT, Settings, model_of
 
 WARM_RUNS: Final = 3
 LEARNING_RATE: Final = 1e-5
@@ -38,7 +39,6 @@ class Work(Protocol):
 
     def __call__(self) -> None:
         """Enqueue one iteration; what it leaves behind is the state that it began with."""
-        ...
 
 
 class Models:
@@ -62,20 +62,18 @@ class Models:
 
 
 def make(stage: str, mode: str, settings: Settings, models: Models) -> Work:
-    """The work of a stage, run a few times already. Raises StageError where it cannot be captured in a CUDA graph."""
+    """The work of a stage, run a few times already (a script once): kernels are chosen, and memory is there.
+
+    Raises StageError where it cannot be captured in a CUDA graph.
+    """
     work = _eager(stage, settings, models)
     if mode == CUDA_GRAPH:
         return Captured(work)
     if stage != SCRIPT or not settings.trace_only:
-        warm(work, settings)
+        for _ in range(1 if stage == SCRIPT else WARM_RUNS):
+            work()
+        synchronize(settings)
     return work
-
-
-def warm(work: Work, settings: Settings) -> None:
-    """Run it a few times (a script once): libraries choose their kernels, allocators get their memory."""
-    for _ in range(1 if settings.script else WARM_RUNS):
-        work()
-    synchronize(settings)
 
 
 def _eager(stage: str, settings: Settings, models: Models) -> Work:
@@ -87,14 +85,14 @@ def _eager(stage: str, settings: Settings, models: Models) -> Work:
         return TrainStep(model, inputs, settings)
     if stage == "decode":
         return Decode(model, inputs, settings)
-    return Pass(model, inputs, settings, first_token=stage == "prefill")
+    return Pass(model, inputs, first_token=stage == "prefill")
 
 
 def inputs_of(model: Any, settings: Settings) -> dict[str, Any]:
     """Random inputs of the model: token ids, images ~ N(0, 1), or both, with as many image tokens as it makes."""
     import torch
 
-    kind, config = build.kind_of(settings), model.config
+    kind, config = model_of(settings).kind, model.config
     made = torch.Generator(device=settings.device).manual_seed(settings.seed)
     inputs: dict[str, Any] = {}
     if kind in ("image_encoder", "vision_decoder"):
@@ -129,7 +127,7 @@ def _last_logits(model: Any) -> dict[str, int]:
 class Pass:
     """One pass over the inputs: the prefill of a decoder, or the forward pass of an encoder."""
 
-    def __init__(self, model: Any, inputs: Mapping[str, Any], settings: Settings, *, first_token: bool) -> None:
+    def __init__(self, model: Any, inputs: Mapping[str, Any], *, first_token: bool) -> None:
         ids = inputs.get("input_ids")
         self.tokens = None if ids is None else int(ids.numel())
         self._model = model
@@ -137,7 +135,6 @@ class Pass:
         self._first_token = first_token
         if first_token:
             self._inputs |= {"use_cache": True, **_last_logits(model)}
-        del settings
 
     def __call__(self) -> None:
         """Run the pass."""
@@ -197,8 +194,10 @@ class TrainStep:
         self.tokens = None if ids is None else int(ids.numel())
         self._model = model
         self._inputs = {**inputs, "labels": _labels(model, inputs, settings)}
-        self._type = torch.device(settings.device).type
-        self._dtype = None if settings.dtype == "float32" else getattr(torch, str(settings.dtype))
+        self._precision: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
+        if settings.dtype != "float32":
+            kind, dtype = torch.device(settings.device).type, getattr(torch, str(settings.dtype))
+            self._precision = functools.partial(torch.autocast, kind, dtype=dtype)
         fused = {"fused": True, "capturable": True} if settings.on_gpu else {}
         self._optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, **fused)
 
@@ -209,14 +208,6 @@ class TrainStep:
             loss = self._model(**self._inputs).loss
         loss.backward()
         self._optimizer.step()
-
-    def _precision(self) -> contextlib.AbstractContextManager[Any]:
-        import torch
-
-        if self._dtype is None:
-            return contextlib.nullcontext()
-        entered: contextlib.AbstractContextManager[Any] = torch.autocast(self._type, dtype=self._dtype)
-        return entered
 
 
 def _labels(model: Any, inputs: Mapping[str, Any], settings: Settings) -> Any:

@@ -2,87 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
-COLUMNS: Final = (
-    "stage", "mode", "iterations", "wall_ms", "wall_error_pct", "busy_pct", "launches", "energy_mj", "energy_error_pct",
-    "power_w", "tokens_per_s", "j_per_token", "reason",
-)  # fmt: skip
+from kerneldb.recordings import Measurement, Part, Recording
+
+QUANTITIES: Final = ("wall_ns", "energy_mj", "busy_ns", "tokens", "iterations", "launches", "power_w")
 NOT_ASKED: Final = "not measured: --trace-only"
+NOTHING: Final = Measurement("")
 Row = dict[str, Any]
 
 
-def columns(contents: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+def columns(contents: Sequence[Recording]) -> tuple[str, ...]:
     """The columns of recordings: those of a job tell the rank."""
-    return ("rank", *COLUMNS) if any("rank" in one for one in contents) else COLUMNS
+    rank, *others = _row(Part("", ""), Recording(""))
+    return (rank, *others) if any(one.rank is not None for one in contents) else tuple(others)
 
 
-def rows(contents: Sequence[Mapping[str, Any]]) -> list[Row]:
+def rows(contents: Sequence[Recording]) -> list[Row]:
     """The rows of bundle.jsons. All figures are per iteration; what is not known is None."""
-    return [_row(part, content) for content in contents for part in content["parts"]]
+    return [_row(part, content) for content in contents for part in content.parts]
 
 
-def _row(part: Mapping[str, Any], content: Mapping[str, Any]) -> Row:
-    found = {
-        one["quantity"]: one
-        for one in (*part.get("measurements", ()), *part.get("of_trace", ()))
-        if "repetition" not in one
-    }
-    wall, energy = _value(found, "wall_ns"), _value(found, "energy_mj")
-    busy, tokens = _value(found, "busy_ns"), _value(found, "tokens")
+def _row(part: Part, content: Recording) -> Row:
+    found = {one.quantity: one for one in part.rows if one.repetition is None}
+    known = {name: found.get(name, NOTHING) for name in QUANTITIES}
+    value = {name: one.value for name, one in known.items()}
+    wall, energy, tokens = value["wall_ns"], value["energy_mj"], value["tokens"]
+    asked = "wall_ns" in found or not content.settings.get("trace_only")
     return {
-        "rank": content.get("rank"),
-        "stage": part["stage"],
-        "mode": part["mode"],
-        "iterations": _value(found, "iterations"),
+        "rank": content.rank,
+        "stage": part.stage,
+        "mode": part.mode,
+        "iterations": value["iterations"] and round(value["iterations"]),
         "wall_ms": _over(wall, 1e6),
-        "wall_error_pct": _error(found, "wall_ns"),
-        "busy_pct": _over(busy, wall, 100),
-        "launches": _value(found, "launches"),
+        "wall_error_pct": _error(known["wall_ns"]),
+        "busy_pct": _over(value["busy_ns"], wall, 100),
+        "launches": value["launches"],
         "energy_mj": energy,
-        "energy_error_pct": _error(found, "energy_mj"),
-        "power_w": _value(found, "power_w"),
+        "energy_error_pct": _error(known["energy_mj"]),
+        "power_w": value["power_w"],
         "tokens_per_s": _over(tokens, wall, 1e9),
         "j_per_token": _over(energy, tokens, 1e-3),
-        "reason": part.get("reason") or _reason(found, content["settings"]),
+        "reason": part.reason or (known["energy_mj"].reason if asked else NOT_ASKED),
     }
-
-
-def _reason(found: Mapping[str, Row], settings: Mapping[str, Any]) -> str | None:
-    """Why there is no energy, or nothing measured at all."""
-    if "wall_ns" not in found and settings.get("trace_only"):
-        return NOT_ASKED
-    reason: str | None = found.get("energy_mj", {}).get("reason")
-    return reason
-
-
-def _value(found: Mapping[str, Row], quantity: str) -> float | None:
-    return found.get(quantity, {}).get("value")
 
 
 def _over(value: float | None, by: float | None, times: float = 1.0) -> float | None:
     return None if value is None or not by else value / by * times
 
 
-def _error(found: Mapping[str, Row], quantity: str) -> float | None:
+def _error(one: Measurement) -> float | None:
     """Half of the 95 % interval, in percent of the value."""
-    row = found.get(quantity, {})
-    if not row.get("value") or "low" not in row:
-        return None
-    return float((row["high"] - row["low"]) / 2 / row["value"] * 100)
+    return None if one.low is None or one.high is None else _over((one.high - one.low) / 2, one.value, 100)
 
 
-def text(contents: Sequence[Mapping[str, Any]]) -> str:
+def text(contents: Sequence[Recording]) -> str:
     """The rows as a table of text, for machines where nothing else prints one."""
     names = columns(contents)
     shown = [names, *(tuple(_cell(one[name]) for name in names) for one in rows(contents))]
-    widths = [max(len(line[column]) for line in shown) for column in range(len(names))]
-    return "\n".join(_line(line, widths) for line in shown) + "\n"
-
-
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+    padded = [[cell.ljust(max(map(len, column))) for cell in column] for column in zip(*shown, strict=True)]
+    return "".join("  ".join(line).rstrip() + "\n" for line in zip(*padded, strict=True))
 
 
 def _cell(value: Any) -> str:

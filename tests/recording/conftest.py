@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import json
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +31,12 @@ TINY: dict[str, Any] = {
 def tiny(model: str = "gpt2", **more: Any) -> Settings:
     """Settings of a recording that takes a second."""
     return resolved(Settings(model, **{**TINY, **more}))
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """What bundle.json holds, as plain JSON."""
+    content: dict[str, Any] = json.loads((folder / "bundle.json").read_text(encoding="utf-8"))
+    return content
 
 
 @pytest.fixture(autouse=True)

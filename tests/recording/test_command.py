@@ -18,11 +18,11 @@ from click.testing import CliRunner
 import kerneldb
 from kerneldb.cli import cli
 from kerneldb.errors import NotATraceError
-from kerneldb.replay.recording import bundle, launch, recorder
+from kerneldb.replay.recording import launch, recorder
 from kerneldb.replay.recording.__main__ import main
 from kerneldb.replay.recording.errors import RecordError
 from kerneldb.replay.recording.settings import Settings
-from tests.recording.conftest import tiny
+from tests.recording.conftest import read, tiny
 
 SCRIPT = "import sys, torch\nprint('said', sys.argv[1:])\ntorch.ones(2).add(1)\n"
 BRIEF = ["--device", "cpu", "--seconds", "0.1"]
@@ -82,7 +82,7 @@ def without_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
         "from kerneldb.replay.recording.__main__ import main\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
-    monkeypatch.setattr(launch, "WORKER", (sys.executable, "-c", script, "--job"))
+    monkeypatch.setattr(launch, "WORKER", (sys.executable, "-c", script))
 
 
 @pytest.mark.slow
@@ -162,17 +162,17 @@ def test_a_killed_recording_goes_on(here: Path, capsys: pytest.CaptureFixture[st
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
         until = time.monotonic() + 180
         while time.monotonic() < until:
-            if (here / "mine" / "bundle.json").exists() and "measurements" in bundle.read(here / "mine")["parts"][0]:
+            if (here / "mine" / "bundle.json").exists() and "measurements" in read(here / "mine")["parts"][0]:
                 break
             time.sleep(0.02)
         os.kill(process.pid, signal.SIGKILL)
-    measured = bundle.read(here / "mine")["parts"][0]["measurements"]
+    measured = read(here / "mine")["parts"][0]["measurements"]
     with pytest.raises(NotATraceError, match="without a finished stage"):
         kerneldb.open("k.duckdb").ingest("mine")
     (here / "go-on").touch()
     with mock.patch.dict(os.environ):
         assert main([*given, "--resume", "--script", "job.py"]) == 0
-    assert bundle.read(here / "mine")["parts"][0]["measurements"] == measured
+    assert read(here / "mine")["parts"][0]["measurements"] == measured
     assert [one.status for one in kerneldb.open("k.duckdb").ingest("mine")] == ["ingested"]
     assert "script" in capsys.readouterr().out
 
@@ -189,7 +189,7 @@ def test_ctrl_c_leaves_a_recording_that_goes_on(here: Path) -> None:
         process.wait(120)
         rest = process.stderr.read()
     assert process.returncode == 130, rest
-    assert bundle.read(here / "mine")["finished"] is None
+    assert read(here / "mine")["finished"] is None
 
 
 def test_a_process_that_dies_is_told(

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from kerneldb.errors import UsageError
+from kerneldb.recordings import EAGER
 from kerneldb.replay.recording import build, models, stages
 from kerneldb.replay.recording.errors import UnknownModelError
 from kerneldb.replay.recording.models import MODELS, STAGES, Model, find, stages_of
-from kerneldb.replay.recording.settings import EAGER, Settings, resolved
+from kerneldb.replay.recording.settings import Settings, resolved
 from tests.recording.conftest import tiny
 
 CASES = [(model.name, stage) for model in MODELS for stage in STAGES[model.kind]]

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 import torch
 
+from kerneldb import recordings
 from kerneldb.errors import UsageError
-from kerneldb.replay.recording import bundle, recorder, stages, summary
+from kerneldb.replay.recording import recorder, stages, summary
 from kerneldb.replay.recording.errors import RecordError, StageError
 from kerneldb.replay.recording.settings import Settings, resolved
-from tests.recording.conftest import tiny
+from tests.recording.conftest import read, tiny
 from tests.recording.meters import POWER_W
 
 pytestmark = pytest.mark.usefixtures("frozen_libraries")
@@ -36,7 +37,7 @@ def nobody(event: Mapping[str, Any]) -> None:
 
 def record(folder: Path, wanted: Settings, *, resume: bool = False, listen: Listener = nobody) -> dict[str, Any]:
     recorder.record(wanted, folder, resume=resume, listen=listen)
-    return bundle.read(folder)
+    return read(folder)
 
 
 def quantities(part: Mapping[str, Any], repetition: int | None = None) -> dict[str, dict[str, Any]]:
@@ -65,7 +66,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_bundle_says_what_was_recorded(recorded: Path) -> None:
-    content = bundle.read(recorded)
+    content = read(recorded)
     assert (content["name"], content["label"], content["model"]) == ("mine", "a label", "gpt2")
     assert [(part["stage"], part["mode"]) for part in content["parts"]] == [("prefill", "eager"), ("decode", "eager")]
     assert content["finished"] is not None
@@ -80,7 +81,7 @@ def test_the_bundle_says_what_was_recorded(recorded: Path) -> None:
 
 @pytest.mark.parametrize("number", [0, 1], ids=["prefill", "decode"])
 def test_energy_is_power_times_wall_time(recorded: Path, number: int) -> None:
-    part = bundle.read(recorded)["parts"][number]
+    part = read(recorded)["parts"][number]
     whole = quantities(part)
     assert whole["power_w"]["value"] == pytest.approx(POWER_W, rel=BUSY_MACHINE)
     assert whole["energy_mj"]["value"] == pytest.approx(POWER_W * whole["wall_ns"]["value"] / 1e6, rel=BUSY_MACHINE)
@@ -96,7 +97,7 @@ def test_energy_is_power_times_wall_time(recorded: Path, number: int) -> None:
 
 
 def test_idle_power_is_measured_and_a_cpu_has_no_gap_power(recorded: Path) -> None:
-    rows = {row["quantity"]: row for row in bundle.read(recorded)["powers"]}
+    rows = {row["quantity"]: row for row in read(recorded)["powers"]}
     assert rows["idle_power_w"]["value"] == pytest.approx(POWER_W, rel=BUSY_MACHINE)
     assert rows["gap_power_w"]["reason"] == "a CPU has no launch gaps"
     assert "value" not in rows["gap_power_w"]
@@ -121,7 +122,7 @@ def test_the_execution_trace_tells_of_the_same_operators(recorded: Path) -> None
 
 def test_readings_stand_in_the_file_up_to_the_size_that_the_bundle_says(recorded: Path) -> None:
     path = recorded / "power.ndjson"
-    assert path.stat().st_size == bundle.read(recorded)["power_bytes"]
+    assert path.stat().st_size == read(recorded)["power_bytes"]
     readings = [json.loads(line) for line in path.read_text().splitlines()]
     assert {one["stage"] for one in readings} == {"idle", "prefill", "decode"}
     assert {one["power_w"] for one in readings} == {POWER_W}
@@ -135,14 +136,14 @@ def test_only_whole_files_are_left(recorded: Path) -> None:
 
 
 def test_the_table_has_figures_per_iteration(recorded: Path) -> None:
-    content = bundle.read(recorded)
-    prefill, decode = summary.rows([content])
+    content = read(recorded)
+    prefill, decode = summary.rows([recordings.load(recorded)])
     whole = quantities(content["parts"][1])
     assert decode["wall_ms"] == pytest.approx(whole["wall_ns"]["value"] / 1e6)
     assert decode["tokens_per_s"] == pytest.approx(3 / whole["wall_ns"]["value"] * 1e9)
     assert decode["j_per_token"] == pytest.approx(whole["energy_mj"]["value"] / 3000)
     assert (prefill["busy_pct"], prefill["launches"], prefill["reason"]) == (None, 0, None)
-    assert len(summary.text([content]).splitlines()) == 3
+    assert len(summary.text([recordings.load(recorded)]).splitlines()) == 3
 
 
 def test_a_recording_tells_nothing_of_the_machine(
@@ -180,7 +181,7 @@ def test_trace_only_measures_nothing(tmp_path: Path, fake_meter: None) -> None:
     assert "measurements" not in content["parts"][0]
     assert content["parts"][0]["trace"]["iterations"] == 2
     assert content["powers"] == []
-    (row,) = summary.rows([content])
+    (row,) = summary.rows([recordings.load(tmp_path / "a")])
     assert (row["wall_ms"], row["reason"]) == (None, "not measured: --trace-only")
 
 
@@ -200,7 +201,7 @@ def test_a_recording_stopped_anywhere_goes_on(tmp_path: Path, no_meter: None, st
     wanted, folder = tiny(seconds=BRIEF), tmp_path / "a"
     with pytest.raises(StoppedError):
         record(folder, wanted, listen=stop)
-    before = bundle.read(folder)
+    before = read(folder)
     assert before["finished"] is None
     for part in before["parts"]:
         assert "trace" not in part or (folder / part["trace"]["file"]).exists()
@@ -259,7 +260,7 @@ def test_what_cannot_be_captured_has_its_reason_and_the_rest_goes_on(
     assert prefill["reason"] == "cannot be captured in a CUDA graph: it waits"
     assert "trace" not in prefill
     assert "trace" in decode
-    assert summary.rows([bundle.read(tmp_path / "a")])[0]["reason"] == prefill["reason"]
+    assert summary.rows([recordings.load(tmp_path / "a")])[0]["reason"] == prefill["reason"]
 
 
 def test_lack_of_memory_says_what_to_lower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_meter: None) -> None:
