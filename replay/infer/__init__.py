@@ -6,9 +6,10 @@ tell its size.
 
     calls       operator calls as PyTorch's profiler writes them
     grids       what a launch says about its size
-    units       launches that one call made; steps of a model; what stands before and after
+    units       launches that one call made; steps of a model
     scene       the dims of the model and of one step: config, rows, elements, bytes
     recorded    the dims of the model from calls that were recorded in the same run
+    view        what the rules of a family see: a call to be found, what stands before and after
     pool        shapes that tensors of a model have
     outlines    matrix products from the launch and the duration alone
     experts     those of a mixture of experts

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
-from kerneldb.replay.infer.calls import Argument, Dims, Nothing, Number, Tensor, item_bytes, spec
-from kerneldb.replay.infer.view import Proposal, View, shown
+from kerneldb.replay.infer.calls import Tensor, item_bytes, spec, tokens_first
+from kerneldb.replay.infer.view import Proposal, View
 from kerneldb.replay.wire.plan import CallSpec
-
-FALSE: Final = Number("False")
-TRUE: Final = Number("True")
-ZERO: Final = Number("0.")
-NONE: Final = Nothing()
 
 
 def proposals(view: View) -> Iterator[Proposal]:
@@ -20,17 +14,22 @@ def proposals(view: View) -> Iterator[Proposal]:
     scene, model = view.scene, view.model
     if not model.heads or not model.head_dim:
         return
-    dtype = view.known.dtype if view.known.dtype in {"fp16", "bf16", "fp32"} else model.dtype
-    one = item_bytes(dtype)
+    dtype = view.float_dtype
     work = 4.0 * scene.batch * model.heads * scene.queries * scene.keys * model.head_dim
-    size = one * scene.batch * model.head_dim * (2 * model.heads * scene.queries + 2 * model.kv_heads * scene.keys)
-    for strides, word, share in _orders(view):
+    held = scene.batch * model.head_dim * (2 * model.heads * scene.queries + 2 * model.kv_heads * scene.keys)
+    shapes = [(scene.batch, model.heads, length, model.head_dim) for length in (scene.queries, scene.keys)]
+    for turned, word, share in _orders(view):
+        query, key = (
+            Tensor(dims, dtype, tokens_first(dims) if one else None) for dims, one in zip(shapes, turned, strict=True)
+        )
         for causal in (True, False) if scene.queries > 1 else (False,):
-            made = _call(view, _tensors(view, dtype or "fp16", strides), causal=causal)
             fit = share * (1.0 if causal or scene.queries == 1 else 0.85)
             why = f"attention of {scene.batch}×{model.heads} heads, {scene.queries} on {scene.keys}, {word}"
+            why += ", causal" if causal else ""
             flops = work / 2 if causal else work
-            yield Proposal(made, why + (", causal" if causal else ""), size, fit, flops, dtype)
+            yield Proposal(
+                _call(view, (query, key, key), str(causal)), why, item_bytes(dtype) * held, fit, flops, dtype
+            )
 
 
 def _orders(view: View) -> Iterator[tuple[tuple[bool, bool], str, float]]:
@@ -41,32 +40,12 @@ def _orders(view: View) -> Iterator[tuple[tuple[bool, bool], str, float]]:
     yield (False, False), "in order", 0.85
 
 
-def _tensors(view: View, dtype: str, turned: tuple[bool, bool]) -> tuple[Tensor, Tensor, Tensor]:
-    scene, model = view.scene, view.model
-    query = _heads((scene.batch, model.heads, scene.queries, model.head_dim), dtype, turned=turned[0])
-    key = _heads((scene.batch, model.heads, scene.keys, model.head_dim), dtype, turned=turned[1])
-    return query, key, key
-
-
-def _heads(dims: Dims, dtype: str, *, turned: bool) -> Tensor:
-    _, heads, length, width = dims
-    return Tensor(dims, dtype, (length * heads * width, width, heads * width, 1) if turned else None)
-
-
-def _call(view: View, tensors: tuple[Tensor, Tensor, Tensor], *, causal: bool) -> CallSpec:
-    scale = Number(f"{view.model.head_dim**-0.5:.17g}")
-    is_causal = TRUE if causal else FALSE
-    family = view.known.family or ""
+def _call(view: View, tensors: tuple[Tensor, Tensor, Tensor], causal: str) -> CallSpec:
+    scale, family = f"{view.model.head_dim**-0.5:.17g}", view.known.family or ""
     if family == "cudnn_sdpa":
-        lengths = (Number(str(view.scene.queries)), Number(str(view.scene.keys)))
-        rest: tuple[Argument, ...] = (NONE, NONE, NONE, *lengths, FALSE, ZERO, is_causal, FALSE, scale)
+        lengths = (str(view.scene.queries), str(view.scene.keys))
+        rest = (None, None, None, *lengths, "False", "0.", causal, "False", scale)
         return spec("_cudnn_attention_forward", *tensors, *rest)
     if "fmha" in view.kind.name or "efficient" in family:
-        rest = (NONE, FALSE, ZERO, is_causal, scale)
-        return spec("_scaled_dot_product_efficient_attention", *tensors, *rest)
-    return spec("_scaled_dot_product_flash_attention", *tensors, ZERO, is_causal, FALSE, scale)
-
-
-def describe(tensor: Tensor) -> str:
-    """The dims of a tensor as text."""
-    return shown(tensor.dims)
+        return spec("_scaled_dot_product_efficient_attention", *tensors, None, "False", "0.", causal, scale)
+    return spec("_scaled_dot_product_flash_attention", *tensors, "0.", causal, "False", scale)

@@ -1,45 +1,34 @@
 """Writes operator calls as PyTorch's profiler would have recorded them: four JSON texts per call.
 
-An argument is a tensor (dims, strides, dtype), a number as text, or nothing (None, a default). The texts follow
-torch/csrc/profiler/collection.cpp: one entry per schema argument, `Scalar` and `ScalarList` for numbers, `""` for what
-is None.
+An argument is a tensor (dims, strides, dtype), a tuple of tensors, a number (or another plain value) by the text that
+PyTorch prints for it, a tuple of integers, or None (also for a value that the profiler does not record). The texts
+follow torch/csrc/profiler/collection.cpp: one entry per schema argument, `Scalar` and `ScalarList` for numbers, `""`
+for what is None.
 """
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kerneldb.replay.resolve.tensors import contiguous
 from kerneldb.replay.wire.plan import CallSpec, OpCall
 
 Dims = tuple[int, ...]
 
-DTYPES: Final = {
-    "fp16": "c10::Half",
-    "bf16": "c10::BFloat16",
-    "fp32": "float",
-    "tf32": "float",
-    "fp64": "double",
-    "int64": "long int",
-    "int32": "int",
-    "int16": "short int",
-    "int8": "signed char",
-    "uint8": "unsigned char",
-    "bool": "bool",
-    "fp8": "c10::Float8_e4m3fn",
-    "fp8e4m3": "c10::Float8_e4m3fn",
-    "e4m3": "c10::Float8_e4m3fn",
-    "fp8e5m2": "c10::Float8_e5m2",
-    "e5m2": "c10::Float8_e5m2",
+FP8: Final = {
+    **dict.fromkeys(("fp8", "fp8e4m3", "e4m3"), "c10::Float8_e4m3fn"),
+    **dict.fromkeys(("fp8e5m2", "e5m2"), "c10::Float8_e5m2"),
 }
-SIZES: Final = {
-    "fp16": 2, "bf16": 2, "fp32": 4, "tf32": 4, "fp64": 8, "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1,
-    "bool": 1, "fp8": 1, "fp8e4m3": 1, "e4m3": 1, "fp8e5m2": 1, "e5m2": 1,
+DTYPES: Final = {
+    "fp16": ("c10::Half", 2), "bf16": ("c10::BFloat16", 2), "fp32": ("float", 4), "tf32": ("float", 4),
+    "fp64": ("double", 8), "int64": ("long int", 8), "int32": ("int", 4), "int16": ("short int", 2),
+    "int8": ("signed char", 1), "uint8": ("unsigned char", 1), "bool": ("bool", 1),
+    **{name: (recorded, 1) for name, recorded in FP8.items()},
 }  # fmt: skip
-WIDE: Final = 4
+"""The profiler's name of a dtype, and its bytes."""
+WIDE: Final = ("float", 4)
 BLOCKS: Final = {
     "q4_0": (18, 32), "q4_1": (20, 32), "q5_0": (22, 32), "q5_1": (24, 32), "q8_0": (34, 32), "q2_K": (84, 256),
     "q3_K": (110, 256), "q4_K": (144, 256), "q5_K": (176, 256), "q6_K": (210, 256),
@@ -55,65 +44,34 @@ class Tensor:
     dtype: str
     strides: Dims | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class Tensors:
-    """A list of tensors."""
-
-    entries: tuple[Tensor, ...]
+    @property
+    def layout(self) -> Dims:
+        """Its strides."""
+        return self.strides or contiguous(self.dims)
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A number, or another plain value, by the text that PyTorch prints for it."""
-
-    text: str
+Argument = Tensor | tuple[Tensor, ...] | str | Dims | None
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """A list of integers."""
-
-    values: Dims
-
-
-@dataclass(frozen=True, slots=True)
-class Nothing:
-    """None, or a value that the profiler does not record."""
-
-
-Argument = Tensor | Tensors | Number | Numbers | Nothing
-
-
-def wrapped(value: str = "double") -> Tensor:
-    """A Python number where the operator takes a tensor: 0 dims, double or long int."""
-    return Tensor((), "fp64" if value == "double" else "int64")
-
-
-def contiguous(dims: Sequence[int]) -> Dims:
-    """Row-major strides."""
-    strides: list[int] = []
-    step = 1
-    for size in reversed(dims):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
-
-
-def transposed(dims: Sequence[int]) -> Dims:
+def transposed(dims: Dims) -> Dims:
     """Strides of the last two dims swapped: a matrix that is the transpose of a contiguous one."""
-    swapped = contiguous((*dims[:-2], dims[-1], dims[-2]))
-    return (*swapped[:-2], swapped[-1], swapped[-2])
+    *outer, last, before = contiguous((*dims[:-2], dims[-1], dims[-2]))
+    return (*outer, before, last)
 
 
-def numel(dims: Sequence[int]) -> int:
-    """Elements of a tensor of these dims."""
-    return math.prod(dims)
+def tokens_first(dims: Dims, parts: int = 1) -> Dims:
+    """Strides of heads (batch, heads, tokens, width) in the memory of a projection: all heads of a token side by side.
+
+    With `parts`, each head has the first of as many parts of its own, as in a fused projection.
+    """
+    _, heads, tokens, width = dims
+    row = parts * heads * width
+    return tokens * row, parts * width, row, 1
 
 
 def item_bytes(dtype: str | None) -> int:
     """Bytes of an element; 4 where the dtype is not known."""
-    return SIZES.get(dtype or "", WIDE)
+    return DTYPES.get(dtype or "", WIDE)[1]
 
 
 def weight_bytes(dtype: str | None) -> float:
@@ -122,34 +80,25 @@ def weight_bytes(dtype: str | None) -> float:
     return size / weights
 
 
-def stored(tensor: Tensor) -> int:
-    """Bytes that a tensor really holds: dims of stride 0 count once."""
-    strides = tensor.strides or contiguous(tensor.dims)
-    kept = (size if stride else 1 for size, stride in zip(tensor.dims, strides, strict=True))
-    return math.prod(kept) * item_bytes(tensor.dtype)
-
-
 def call(op: str, *arguments: Argument) -> OpCall:
     """`aten::op` with these arguments, as recorded."""
-    parts = [_entry(one) for one in arguments]
-    dims, strides, dtypes, scalars = ([part[place] for part in parts] for place in range(4))
-    return OpCall(f"aten::{op}", *(json.dumps(one) for one in (dims, strides, dtypes, scalars)))
+    columns = zip(*map(_entry, arguments), strict=True)
+    return OpCall(f"aten::{op}", *(json.dumps(list(column)) for column in columns))
 
 
 def spec(op: str, *arguments: Argument) -> CallSpec:
-    """The same as a `CallSpec`; tensor lists get their dtype from a neighbour that names it."""
-    made = call(op, *arguments)
-    return CallSpec(made)
+    """The same as a `CallSpec`."""
+    return CallSpec(call(op, *arguments))
 
 
 def _entry(one: Argument) -> tuple[Any, Any, str, str]:
     if isinstance(one, Tensor):
-        return list(one.dims), list(one.strides or contiguous(one.dims)), DTYPES.get(one.dtype, "float"), ""
-    if isinstance(one, Tensors):
-        dims = [list(entry.dims) for entry in one.entries]
-        return dims, [list(entry.strides or contiguous(entry.dims)) for entry in one.entries], "TensorList", ""
-    if isinstance(one, Number):
-        return [], [], "Scalar", one.text
-    if isinstance(one, Numbers):
-        return [], [], "ScalarList", "[" + ", ".join(map(str, one.values)) + "]"
-    return [], [], "", ""
+        return one.dims, one.layout, DTYPES.get(one.dtype, WIDE)[0], ""
+    if isinstance(one, str):
+        return [], [], "Scalar", one
+    if one is None:
+        return [], [], "", ""
+    tensors = [entry for entry in one if isinstance(entry, Tensor)]
+    if tensors:
+        return [entry.dims for entry in tensors], [entry.layout for entry in tensors], "TensorList", ""
+    return [], [], "ScalarList", f"[{', '.join(map(str, one))}]"

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from kerneldb.names import Decoded
 from kerneldb.replay.infer import grids
-from kerneldb.replay.infer.grids import Span
 from kerneldb.replay.infer.scene import Model
-from kerneldb.replay.infer.units import Reading, Unit
+from kerneldb.replay.infer.units import Launch, Unit
 
 ACTIVATIONS: Final = frozenset({"silu", "gelu", "relu", "tanh", "sigmoid", "elu", "hardswish", "threshold", "clamp"})
 ANGLES: Final = frozenset({"cos", "sin"})
+NORMS: Final = frozenset({"NORMALIZATION", "REDUCTION"})
 BEFORE_NORMS: Final = frozenset({"add", "pow", "mul"})
 COMMON: Final = (
     768, 896, 1024, 1536, 2048, 2304, 2560, 2816, 3072, 3584, 4096, 4864, 5120, 5632, 6144, 6912, 7168, 8192, 8960,
@@ -34,28 +35,20 @@ WIDEST: Final = 1 << 17
 WIDTHS: Final = 6
 
 
-def model_of(reading: Reading, members: Sequence[Unit], dtype: str) -> Model:
+def model_of(members: Sequence[Unit], dtype: str) -> Model:
     """The dims that one step shows; zero where it shows none."""
-    tokens = _tokens(reading, members)
+    launches = [unit.launch for unit in members]
+    tokens = _tokens(launches)
     if not tokens:
         return Model(dtype=dtype, source="trace")
-    widths: Counter[int] = Counter()
-    hidden: Counter[int] = Counter()
-    ffn: Counter[int] = Counter()
-    for index, unit in enumerate(members):
-        width = _width(reading, unit, tokens)
-        if not width:
-            continue
-        widths[width] += 1
-        following = reading.name(members[index + 1].main) if index + 1 < len(members) else None
-        operation = reading.name(unit.main).operation
-        if following is not None and operation in BEFORE_NORMS and following.category in {"NORMALIZATION", "REDUCTION"}:
-            hidden[width] += 1
-        if operation in ACTIVATIONS:
-            ffn[width] += 1
+    pairs = zip(launches, [*(one.known.category for one in launches[1:]), ""], strict=True)
+    told = [(one.known.operation, after, width) for one, after in pairs if (width := _width(one, tokens))]
+    widths = Counter(width for _, _, width in told)
+    hidden = Counter(width for operation, after, width in told if operation in BEFORE_NORMS and after in NORMS)
+    ffn = Counter(width for operation, _, width in told if operation in ACTIVATIONS)
     wide = _usual(hidden) or _usual(widths)
-    head_dim = _head_dim(reading, members, tokens, wide)
-    heads = _heads(reading, members, tokens) or (wide // head_dim if head_dim else 0)
+    head_dim = _head_dim(launches, tokens, wide)
+    heads = _heads(launches, tokens) or (wide // head_dim if head_dim else 0)
     return Model(
         hidden=wide,
         ffn=_usual(ffn),
@@ -69,55 +62,42 @@ def model_of(reading: Reading, members: Sequence[Unit], dtype: str) -> Model:
 
 
 def _usual(votes: Counter[int]) -> int:
-    return votes.most_common(1)[0][0] if votes else 0
+    return max(votes, key=votes.__getitem__, default=0)
 
 
-def _tokens(reading: Reading, members: Sequence[Unit]) -> int:
-    votes: Counter[int] = Counter()
-    for unit in members:
-        known = reading.name(unit.main)
-        if known.category == "NORMALIZATION" or known.operation == "mean" or known.family == "vectorized_gather":
-            found = grids.rows(reading.kind(unit.main))
-            if found is not None:
-                votes[found.most if found.most != found.least else found.least] += 1
-    return _usual(votes)
+def _tokens(launches: Iterable[Launch]) -> int:
+    rows = (grids.rows(one.kind) for one in launches if _takes_tokens(one.known))
+    return _usual(Counter(found.most for found in rows if found is not None))
 
 
-def _width(reading: Reading, unit: Unit, tokens: int) -> int:
+def _takes_tokens(known: Decoded) -> bool:
+    return known.category == "NORMALIZATION" or known.operation == "mean" or known.family == "vectorized_gather"
+
+
+def _width(one: Launch, tokens: int) -> int:
     """Elements per token of an elementwise kernel; a common width where the range leaves several."""
-    spans = grids.elements(reading.kind(unit.main))[:1]
-    return next((_in(span, tokens) for span in spans), 0)
+    for span in grids.elements(one.kind)[:1]:
+        width = span.most // tokens if span.most % tokens == 0 else 0
+        common = [each for each in COMMON if span.holds(each * tokens)]
+        return width if width in COMMON or not common else common[-1]
+    return 0
 
 
-def _in(span: Span, tokens: int) -> int:
-    if span.most % tokens == 0 and span.most // tokens in COMMON:
-        return span.most // tokens
-    common = [one for one in COMMON if span.holds(one * tokens)]
-    if common:
-        return common[-1]
-    return span.most // tokens if span.most % tokens == 0 else 0
+def _heads(launches: Iterable[Launch], tokens: int) -> int:
+    softmaxes = (grids.rows(one.kind) for one in launches if one.known.category == "SOFTMAX")
+    rows = [found.most for found in softmaxes if found is not None and found.most % tokens == 0]
+    return _usual(Counter(each // tokens for each in rows if each // tokens <= MOST_HEADS))
 
 
-def _heads(reading: Reading, members: Sequence[Unit], tokens: int) -> int:
-    votes: Counter[int] = Counter()
-    for unit in members:
-        if reading.name(unit.main).category == "SOFTMAX":
-            found = grids.rows(reading.kind(unit.main))
-            if found is not None and found.most % tokens == 0 and found.most // tokens <= MOST_HEADS:
-                votes[found.most // tokens] += 1
-    return _usual(votes)
-
-
-def _head_dim(reading: Reading, members: Sequence[Unit], tokens: int, hidden: int) -> int:
-    for unit in members:
-        kind, known = reading.kind(unit.main), reading.name(unit.main)
+def _head_dim(launches: Iterable[Launch], tokens: int, hidden: int) -> int:
+    for one in launches:
+        known = one.known
         if known.head_dim:
             return known.head_dim
-        tile = TILE.search(kind.name) if known.family == "cudnn_sdpa" else None
+        tile = TILE.search(one.kind.name) if known.family == "cudnn_sdpa" else None
         if tile is not None:
             return int(tile[3])
-        spans = grids.elements(kind)[:1] if known.operation in ANGLES else ()
-        for span in spans:
-            if span.most // tokens in {SMALL_HEAD, LARGE_HEAD} and span.most % tokens == 0:
+        for span in grids.elements(one.kind)[:1] if known.operation in ANGLES else ():
+            if span.most in {SMALL_HEAD * tokens, LARGE_HEAD * tokens}:
                 return span.most // tokens
     return LARGE_HEAD if hidden >= HEADS_FROM else SMALL_HEAD

@@ -22,16 +22,15 @@ STEP: Final = 8
 UNKNOWN: Final = "the tokens of an expert are not known"
 
 
-def products(view: View) -> Iterator[tuple[Outline, bool]]:
-    """The products of one expert, and whether the duration gave the rows."""
+def products(view: View) -> Iterator[Outline]:
+    """The products of one expert."""
     model = view.model
-    width = model.expert_ffn or model.ffn
+    hidden, width = model.hidden, model.expert_ffn or model.ffn
     if not (model.experts and width):
         return
-    hidden = model.hidden
     for k, n, name in ((hidden, width, "up"), (hidden, 2 * width, "gate and up"), (width, hidden, "down")):
         for m, word, weight, by_time in _rows(view, n, k):
-            yield Outline(m, n, k, 1, f"{name} of an expert, {word} ({UNKNOWN})", weight), by_time
+            yield Outline(m, n, k, 1, f"{name} of an expert, {word} ({UNKNOWN})", weight, by_time)
 
 
 def _rows(view: View, n: int, k: int) -> Iterator[tuple[int, str, float, bool]]:
@@ -58,8 +57,7 @@ def _by_grid(view: View, n: int) -> int | None:
 
 def _by_time(view: View, n: int, k: int) -> int | None:
     """The rows that take the duration; None where reading the weight takes most of it."""
-    reading = n * k * item_bytes(view.known.dtype or view.model.dtype) / bandwidth(view.device)
+    reading = n * k * item_bytes(view.dtype) / bandwidth(view.device)
     if not view.duration_ns or reading * 2 > view.duration_ns:
         return None
-    rows = outlines.operations(view) / (n * k)
-    return max(round(rows / STEP) * STEP, STEP)
+    return max(round(outlines.operations(view) / (n * k) / STEP) * STEP, STEP)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import prod
 from typing import Final
 
 from kerneldb.names import decode
@@ -23,6 +24,10 @@ from kerneldb.replay.plan.unknowns import Kind
 ARRAY: Final = re.compile(r"std::array<char ?\*, (\d+)u?l?>|Array<char ?\*, (\d+)>")
 WARP: Final = 32
 BYTES_OF_VECTOR: Final = 16
+TWO_ROWS: Final = 7
+"""A warp of a softmax takes one row, or two of at most 128 elements; a block of `cunn_SoftMaxForward` one."""
+OVER_CHANNELS: Final = ("batch_norm", "group_norm", "instance_norm")
+"""Norms with a block for each channel or group of an image, not for each row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +44,12 @@ class Span:
 
 def blocks(kind: Kind) -> int | None:
     """Blocks of a launch, also where only their product is printed."""
-    if kind.grid is not None:
-        return kind.grid[0] * kind.grid[1] * kind.grid[2]
-    return kind.total_blocks
+    return prod(kind.grid) if kind.grid is not None else kind.total_blocks
 
 
 def threads(kind: Kind) -> int | None:
     """Threads per block, also where only their product is printed."""
-    if kind.block is not None:
-        return kind.block[0] * kind.block[1] * kind.block[2]
-    return kind.threads_per_block
+    return prod(kind.block) if kind.block is not None else kind.threads_per_block
 
 
 def tensors(kind: Kind) -> int | None:
@@ -63,9 +64,8 @@ def elements(kind: Kind) -> tuple[Span, ...]:
     count, width = blocks(kind), threads(kind)
     if count is None or width is None:
         return ()
-    return tuple(
-        _span(count, each * width) for each in _per_thread(known.family or "", known.vector_width, known.dtype)
-    )
+    per_thread = _per_thread(known.family or "", known.vector_width, known.dtype)
+    return tuple(_span(count, each * width) for each in per_thread)
 
 
 def _span(count: int, per_block: int) -> Span:
@@ -99,27 +99,17 @@ def rows(kind: Kind) -> Span | None:
     if count is None or kind.block is None:
         return None
     if known.category == "NORMALIZATION":
-        return None if "ackward" in kind.name or _over_channels(known.operation) else Span(count, count)
+        apart = "ackward" in kind.name or (known.operation or "").startswith(OVER_CHANNELS)
+        return None if apart else Span(count, count)
     if known.category == "SOFTMAX":
-        return _softmax_rows(kind, count, known.details.get("log2_elements"))
+        log2 = known.details.get("log2_elements")
+        each = 2 if isinstance(log2, int) and log2 <= TWO_ROWS else 1
+        return _span(count, kind.block[1] * each) if "warp" in kind.name else Span(count, count)
     if known.family == "reduce":
         return _reduced_rows(kind, count)
     if known.family == "vectorized_gather" and kind.grid is not None:
         return Span(kind.grid[0], kind.grid[0])
     return None
-
-
-def _over_channels(operation: str | None) -> bool:
-    """Whether a norm has a block for each channel or group of an image, not for each row."""
-    return (operation or "").startswith(("batch_norm", "group_norm", "instance_norm"))
-
-
-def _softmax_rows(kind: Kind, count: int, log2: object) -> Span:
-    """A warp takes one row, or two of at most 128 elements; a block of `cunn_SoftMaxForward` one."""
-    if "warp" not in kind.name or kind.block is None:
-        return Span(count, count)
-    each = 2 if isinstance(log2, int) and log2 <= 7 else 1  # noqa: PLR2004 (log2 of 128)
-    return _span(count, kind.block[1] * each)
 
 
 def _reduced_rows(kind: Kind, count: int) -> Span | None:

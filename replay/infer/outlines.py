@@ -7,7 +7,6 @@ are rounded to what programs use, powers of two first. Where the model's dims fi
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -38,14 +37,23 @@ LESS: Final = 0.97
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """batch × (M, N, K) as PyTorch counts, where it comes from, and how much that counts (0 to 1)."""
+    """batch × (M, N, K) as PyTorch counts, where it comes from, and how much that counts (0 to 1).
+
+    `by_time`: the duration gave a size.
+    """
 
     m: int
     n: int
     k: int
-    batch: int
-    label: str
-    weight: float
+    batch: int = 1
+    label: str = ""
+    weight: float = 1.0
+    by_time: bool = False
+
+    @property
+    def flops(self) -> float:
+        """Operations, a multiply-add as two."""
+        return 2.0 * self.batch * self.m * self.n * self.k
 
 
 def outlines(view: View) -> Iterator[Outline]:
@@ -57,10 +65,10 @@ def _matrices(view: View) -> Iterator[Outline]:
     faces = list(_faces(view))
     for rank, (m, n, batch, label) in enumerate(faces):
         for k, weight in _depths(view, m, n, batch):
-            yield Outline(m, n, k, batch, f"{label}, K by time", weight * LESS**rank)
+            yield Outline(m, n, k, batch, f"{label}, K by time", weight * LESS**rank, by_time=True)
     if not faces:
         for side, weight in _rounded(operations(view) ** (1 / 3)):
-            yield Outline(side, side, side, 1, "a cube by time", weight)
+            yield Outline(side, side, side, 1, "a cube by time", weight, by_time=True)
 
 
 def operations(view: View) -> float:
@@ -72,18 +80,18 @@ def _depths(view: View, m: int, n: int, batch: int) -> list[tuple[int, float]]:
     """K that the duration allows, with weights; that of a square matrix first; own kernels may be slow."""
     wanted = operations(view) / (m * n * batch)
     reach = OWN if view.known.family == "user_gemm" else NEAR
-    square = [(one, EQUAL) for one in dict.fromkeys((n, m)) if wanted / reach <= one <= wanted * reach]
-    known = {one for one, _ in square}
-    return [*square, *(pair for pair in _rounded(wanted) if pair[0] not in known)]
+    square = dict.fromkeys((one for one in (n, m) if wanted / reach <= one <= wanted * reach), EQUAL)
+    return [*square.items(), *(pair for pair in _rounded(wanted) if pair[0] not in square)]
 
 
 def _faces(view: View) -> Iterator[tuple[int, int, int, str]]:
     """M, N and batch that make the grid."""
-    grid, (wide, high) = view.kind.grid, _tile(view)
+    grid, block, (wide, high) = view.kind.grid, view.kind.block, _tile(view)
     if grid is None or persistent(view):
         return
     if not wide or not high:
-        yield from _threads(view)
+        if block is not None and grid[1] * block[1] > 1:
+            yield grid[1] * block[1], grid[0] * block[0], grid[2] * block[2], "one thread per result"
         return
     parts = grid[2]
     for across, down in _pairs(view, grid[0], grid[1]):
@@ -92,13 +100,6 @@ def _faces(view: View) -> Iterator[tuple[int, int, int, str]]:
             yield down * high, across * wide, 1, label
         if parts > 1 and view.known.split_k is not True:
             yield down * high, across * wide, parts, f"{parts} × {label}"
-
-
-def _threads(view: View) -> Iterator[tuple[int, int, int, str]]:
-    """A thread for each result."""
-    grid, block = view.kind.grid, view.kind.block
-    if grid is not None and block is not None and grid[1] * block[1] > 1:
-        yield grid[1] * block[1], grid[0] * block[0], grid[2] * block[2], "one thread per result"
 
 
 def _tile(view: View) -> tuple[int, int]:
@@ -125,12 +126,14 @@ def one_wave(view: View) -> bool:
 def _pairs(view: View, across: int, down: int) -> list[tuple[int, int]]:
     """Tiles across and down: as launched, turned, and what a flattened grid may hold, squares first."""
     launched = [(across, down), (down, across)]
-    if view.known.family not in SWIZZLED or min(across, down) > 1:
-        return launched[:1] if view.known.family not in SWIZZLED else launched
+    if view.known.family not in SWIZZLED:
+        return launched[:1]
+    if min(across, down) > 1:
+        return launched
     count = across * down
     divided = [(count // one, one) for one in range(1, int(count**0.5) + 1) if count % one == 0]
     near = [pair for pair in reversed(divided) if pair[0] < LONG * pair[1]][: PAIRS // 2]
-    both = list(itertools.chain.from_iterable(((one, two), (two, one)) for one, two in near))
+    both = (pair for one, two in near for pair in ((one, two), (two, one)))
     return list(dict.fromkeys((*both, *launched)))[:PAIRS]
 
 
@@ -156,8 +159,8 @@ def _vectors(view: View) -> Iterator[Outline]:
     blocks = 0 if view.kind.grid is None else view.kind.grid[0]
     one_each = view.known.family == "mul_mat_vec" and blocks
     for side, weight in [] if one_each else _rounded(count**0.5):
-        yield Outline(1, side, side, 1, "a square matrix times a vector, by time", weight)
+        yield Outline(1, side, side, 1, "a square matrix times a vector, by time", weight, by_time=True)
     for rank, n in enumerate(blocks * each for each in ((1,) if one_each else ROWS_PER_BLOCK) if blocks):
         for k, weight in _rounded(count / n):
             share = weight if max(n, k) <= SQUARE * min(n, k) else weight * LESS**SQUARE
-            yield Outline(1, n, k, 1, f"{n} results of a vector, K by time", share * LESS**rank)
+            yield Outline(1, n, k, 1, f"{n} results of a vector, K by time", share * LESS**rank, by_time=True)

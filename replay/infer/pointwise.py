@@ -9,22 +9,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
+from math import prod
 from typing import Final
 
 from kerneldb.replay.infer import grids
-from kerneldb.replay.infer.calls import (
-    Argument,
-    Dims,
-    Nothing,
-    Number,
-    Tensor,
-    contiguous,
-    item_bytes,
-    numel,
-    spec,
-    wrapped,
-)
-from kerneldb.replay.infer.pool import fitting
+from kerneldb.replay.infer.calls import Argument, Dims, Tensor, item_bytes, spec, tokens_first
 from kerneldb.replay.infer.view import Proposal, View, moved, shown
 
 BINARY: Final = frozenset({
@@ -33,12 +22,17 @@ BINARY: Final = frozenset({
     "gelu_backward", "tanh_backward", "sigmoid_backward", "threshold",
 })  # fmt: skip
 COMPARISONS: Final = ("le", "lt", "eq", "ge", "gt", "ne")
+UNARY: Final[dict[str, tuple[Argument, ...]]] = {"gelu": (None,), "clamp": ("-1.", "1.")}
+"""Arguments after the tensor."""
 ALPHA: Final = frozenset({"add", "sub"})
 BINARY_TENSORS: Final = 3
 TWO_TENSORS: Final = "tensor_tensor"
 INT_RANGE: Final = re.compile(r"arange_cuda_out\(.*?\{lambda\(\)#1\}.*?\{lambda\(\)#3\}")
 STRIDED: Final = frozenset({"elementwise", "elementwise_manual_unroll", "legacy_elementwise"})
 INTEGERS: Final = frozenset({"int64", "int32", "int16", "int8", "uint8", "bool"})
+
+Pair = tuple[Tensor, Tensor, str, float]
+"""Two operands, what they are, and the fit."""
 
 
 def proposals(view: View) -> Iterator[Proposal]:
@@ -59,34 +53,31 @@ def proposals(view: View) -> Iterator[Proposal]:
 
 
 def _binary(view: View, operation: str) -> bool:
-    count = grids.tensors(view.kind)
-    if view.known.details.get("scalar_operand"):
-        return False
-    if "OnSelf" in str(view.known.details.get("functor")):
+    details, count = view.known.details, grids.tensors(view.kind)
+    if details.get("scalar_operand") or "OnSelf" in str(details.get("functor")):
         return False
     return count == BINARY_TENSORS if count is not None else operation in BINARY
 
 
 def _dtype(view: View) -> str:
-    dtype = view.known.dtype or view.model.dtype
-    return "fp32" if dtype == "tf32" else dtype
+    return "fp32" if view.dtype == "tf32" else view.dtype
 
 
 def _singles(view: View, operation: str) -> Iterator[Proposal]:
     dtype = _dtype(view)
     for held, name, fit in _operands(view, dtype):
+        size = moved(held, Tensor(held.dims, dtype))
         for op, rest, share in _unary(view, operation, dtype):
-            size = moved(held) + numel(held.dims) * item_bytes(dtype)
             yield Proposal(spec(op, held, *rest), f"{op} of {shown(held.dims)}: {name}", size, fit * share)
 
 
 def _unary(view: View, operation: str, dtype: str) -> Iterator[tuple[str, tuple[Argument, ...], float]]:
     """Operators with one tensor, and their further arguments."""
-    number = wrapped("long" if dtype in INTEGERS else "double")
+    number = Tensor((), "int64" if dtype in INTEGERS else "fp64")  # how a Python number is recorded
     scalar = view.known.details.get("scalar_operand")
     if operation in ALPHA:
-        yield "add", (number, Number("1")), 1.0
-        yield "sub", (number, Number("1")), 0.9
+        yield "add", (number, "1"), 1.0
+        yield "sub", (number, "1"), 0.9
     elif scalar == "b" and operation == "mul":
         yield "div", (number,), 1.0
         yield "mul", (number,), 0.9
@@ -94,27 +85,21 @@ def _unary(view: View, operation: str, dtype: str) -> Iterator[tuple[str, tuple[
         yield operation, (number,), 1.0
         yield "div", (number,), 0.8
     elif operation == "pow":
-        yield "pow", (Number("2"),), 1.0
-        yield "pow", (Number("3"),), 0.9
-    elif operation == "gelu":
-        yield "gelu", (Nothing(),), 1.0
-    elif operation == "clamp":
-        yield "clamp", (Number("-1."), Number("1.")), 1.0
+        yield "pow", ("2",), 1.0
+        yield "pow", ("3",), 0.9
     elif operation == "compare" or operation in COMPARISONS:
         names = COMPARISONS if operation == "compare" else (operation,)
-        yield from ((name, (Number("0"),), 0.95**rank) for rank, name in enumerate(names))
+        yield from ((name, ("0",), 0.95**rank) for rank, name in enumerate(names))
     else:
-        yield operation, (), 1.0
+        yield operation, UNARY.get(operation, ()), 1.0
 
 
 def _operands(view: View, dtype: str) -> Iterator[tuple[Tensor, str, float]]:
     """Single operands: contiguous ones, or views where the kernel takes strides."""
     strided = view.known.family in STRIDED
-    for dims, name, fit in fitting(view.scene, view.spans):
-        if strided:
-            yield from (
-                (Tensor(dims, dtype, one), f"{name}, {word}", fit * share) for one, word, share in views(dims, view)
-            )
+    for dims, name, fit in view.shapes():
+        for strides, word, share in views(dims, view) if strided else ():
+            yield Tensor(dims, dtype, strides), f"{name}, {word}", fit * share
         yield Tensor(dims, dtype), name, fit * (0.8 if strided else 1.0)
 
 
@@ -123,136 +108,116 @@ def views(dims: Dims, view: View) -> Iterator[tuple[Dims, str, float]]:
     model = view.model
     if len(dims) != 4:  # noqa: PLR2004 (batch, heads, tokens, dims)
         return
-    batch, heads, length, width = dims
-    del batch
-    wide = heads * model.head_dim
+    _, heads, length, width = dims
     if model.head_dim and width in {model.head_dim, model.head_dim // 2} and heads in {model.heads, model.kv_heads}:
+        whole = (*dims[:-1], model.head_dim)
         after = view.follows("cat", "mul", "add") or not view.before
         word = "half of heads" if width != model.head_dim else "heads"
-        yield (length * wide, model.head_dim, wide, 1), f"{word}, transposed", 0.95 if after else 1.0
+        yield tokens_first(whole), f"{word}, transposed", 0.95 if after else 1.0
         yield (heads * length * model.head_dim, length * model.head_dim, model.head_dim, 1), f"{word}, in order", 0.9
         if model.heads == model.kv_heads:
-            fused = 3 * wide
-            yield (length * fused, 3 * model.head_dim, fused, 1), f"{word} of a fused projection", 0.85
+            yield tokens_first(whole, 3), f"{word} of a fused projection", 0.85
 
 
 def _pairs(view: View, operation: str) -> Iterator[Proposal]:
     dtype = _dtype(view)
     names = COMPARISONS if operation == "compare" else (operation,)
     strided = view.known.family in STRIDED
-    rest = (Number("1"),) if operation in ALPHA else ()
+    rest = ("1",) if operation in ALPHA else ()
     for left, right, why, fit in (*_broadcast(view, dtype, strided=strided), *_equal(view, dtype, strided=strided)):
-        out = max(numel(left.dims), numel(right.dims))
+        out = max(prod(left.dims), prod(right.dims))
         size = moved(left, right) + out * (1 if names is COMPARISONS else item_bytes(dtype))
         for rank, name in enumerate(names[:2]):
             yield Proposal(spec(name, left, right, *rest), f"{name}: {why}", size, fit * 0.95**rank)
 
 
-def _equal(view: View, dtype: str, *, strided: bool) -> Iterator[tuple[Tensor, Tensor, str, float]]:
-    for dims, name, share in fitting(view.scene, view.spans):
-        fit = share * (0.7 if strided else 1.0)
-        yield Tensor(dims, dtype), Tensor(dims, dtype), f"two of {shown(dims)} ({name})", fit
-        if len(dims) == 3 and dims[1] == 1 and dims[2] == view.model.hidden:  # noqa: PLR2004
-            scale = Tensor((dims[2],), dtype)
-            if dims[0] == 1:
-                likely = 1.03 if view.follows("copy") and view.known.operation == "mul" else 0.9
-                yield scale, Tensor(dims, dtype), f"a scale on {shown(dims)} ({name})", fit * likely
+def _equal(view: View, dtype: str, *, strided: bool) -> Iterator[Pair]:
+    for dims, name, share in view.shapes():
+        fit, whole = share * (0.7 if strided else 1.0), Tensor(dims, dtype)
+        yield whole, whole, f"two of {shown(dims)} ({name})", fit
+        if dims == (1, 1, view.model.hidden):
+            likely = 1.03 if view.follows("copy") and view.known.operation == "mul" else 0.9
+            yield Tensor(dims[2:], dtype), whole, f"a scale on {shown(dims)} ({name})", fit * likely
 
 
-def _broadcast(view: View, dtype: str, *, strided: bool) -> Iterator[tuple[Tensor, Tensor, str, float]]:
+def _broadcast(view: View, dtype: str, *, strided: bool) -> Iterator[Pair]:
     """Operands of two shapes, or with other strides, in the forms that transformers have."""
-    scene, model = view.scene, view.model
-    batch, queries, keys = scene.batch, scene.queries, scene.keys
-    spans = view.spans
-
-    def fits(*dims: int) -> bool:
-        return 0 not in dims and any(span.holds(numel(dims)) for span in spans)
-
+    model, batch, queries, keys = view.model, view.scene.batch, view.scene.queries, view.scene.keys
     if not strided:
-        if fits(batch, model.heads, queries, model.head_dim) and queries == 1:
-            yield from _heads_sum(view, dtype, model.heads, 0.85)
+        if view.fits(batch, model.heads, queries, model.head_dim) and queries == 1:
+            yield _heads_sum(view, dtype)
         return
-    if fits(batch, model.heads, queries, keys):
+    if view.fits(batch, model.heads, queries, keys):
         scores = Tensor((batch, model.heads, queries, keys), dtype)
         yield scores, Tensor((batch, 1, queries, keys), dtype), "attention scores and a mask", 1.0
         yield scores, Tensor((1, 1, queries, keys), dtype), "attention scores and one mask", 0.9
     for heads in dict.fromkeys((model.heads, model.kv_heads)):
-        if fits(batch, heads, queries, model.head_dim) and view.known.operation in {*ALPHA, "mul"}:
+        if view.fits(batch, heads, queries, model.head_dim) and view.known.operation in {*ALPHA, "mul"}:
             yield from _rotations(view, dtype, heads)
-    if fits(batch, queries, model.hidden):
+    if view.fits(batch, queries, model.hidden):
         whole = Tensor((batch, queries, model.hidden), dtype)
         norm = view.follows("copy") and view.known.dtype in {"fp16", "bf16"}
         yield Tensor((model.hidden,), dtype), whole, "a scale on hidden states", 1.0 if norm else 0.85
         first = 1.05 if dtype == "fp32" else 0.8
         yield whole, Tensor((batch, queries, 1), dtype), "hidden states and one number per token", first
-    yield from _small(view, dtype, fits(model.heads, batch, keys))
+    yield from _small(view, dtype)
 
 
-def _small(view: View, dtype: str, positions: bool) -> Iterator[tuple[Tensor, Tensor, str, float]]:
-    scene, model = view.scene, view.model
-    queries, keys = scene.queries, scene.keys
-    if positions:
-        slopes = Tensor((model.heads, 1), dtype)
-        yield slopes, Tensor((scene.batch, 1, keys), dtype), "slopes and positions", 1.0
-    if any(span.holds(queries * keys) for span in view.spans):
-        row = Tensor((1, 1, 1, keys), dtype)
-        yield row, Tensor((1, 1, queries, 1), dtype), "positions of keys and of queries", 0.95
-        yield Tensor((), dtype), Tensor((1, 1, queries, keys), dtype), "one value and a mask", 0.9
-    if any(span.holds(scene.batch * queries * keys) for span in view.spans):
-        mask = Tensor((1, 1, queries, keys), dtype)
-        yield mask, Tensor((scene.batch, 1, 1, keys), dtype, (keys, keys, keys, 1)), "a mask and padding", 0.95
+def _small(view: View, dtype: str) -> Iterator[Pair]:
+    model, batch, queries, keys = view.model, view.scene.batch, view.scene.queries, view.scene.keys
+    if view.fits(model.heads, batch, keys):
+        yield Tensor((model.heads, 1), dtype), Tensor((batch, 1, keys), dtype), "slopes and positions", 1.0
+    mask = Tensor((1, 1, queries, keys), dtype)
+    if view.fits(queries, keys):
+        row, column = Tensor((1, 1, 1, keys), dtype), Tensor((1, 1, queries, 1), dtype)
+        yield row, column, "positions of keys and of queries", 0.95
+        yield Tensor((), dtype), mask, "one value and a mask", 0.9
+    if view.fits(batch, queries, keys):
+        yield mask, Tensor((batch, 1, 1, keys), dtype, (keys, keys, keys, 1)), "a mask and padding", 0.95
 
 
-def _rotations(view: View, dtype: str, heads: int) -> Iterator[tuple[Tensor, Tensor, str, float]]:
+def _rotations(view: View, dtype: str, heads: int) -> Iterator[Pair]:
     """Rotary embeddings: heads by angles, and the sum of both parts."""
-    scene, model = view.scene, view.model
-    dims = (scene.batch, heads, scene.queries, model.head_dim)
-    wide = heads * model.head_dim
-    turned = (scene.queries * wide, model.head_dim, wide, 1)
-    heads_view = Tensor(dims, dtype, turned)
-    plain = Tensor(dims, dtype)
+    batch, queries, width = view.scene.batch, view.scene.queries, view.model.head_dim
+    dims = (batch, heads, queries, width)
+    turned, plain = Tensor(dims, dtype, tokens_first(dims)), Tensor(dims, dtype)
     if view.known.operation in ALPHA:
-        yield heads_view, plain, "rotary: heads and turned heads", 1.0
+        yield turned, plain, "rotary: heads and turned heads", 1.0
         return
-    angles = [Tensor((size, 1, scene.queries, model.head_dim), dtype) for size in dict.fromkeys((scene.batch, 1))]
-    after_cat = view.follows("cat")
-    weight = view.follows("copy")
-    for rank, angle in enumerate(angles):
+    after_cat, weight = view.follows("cat"), view.follows("copy")
+    for rank, size in enumerate(dict.fromkeys((batch, 1))):
+        angle = Tensor((size, 1, queries, width), dtype)
         share = 0.95**rank * (0.85 if weight else 1.0)
-        yield heads_view, angle, "rotary: heads and angles", (0.85 if after_cat else 1.0) * share
+        yield turned, angle, "rotary: heads and angles", (0.85 if after_cat else 1.0) * share
         yield plain, angle, "rotary: turned heads and angles", (1.0 if after_cat else 0.9) * share
 
 
-def _heads_sum(view: View, dtype: str, heads: int, fit: float) -> Iterator[tuple[Tensor, Tensor, str, float]]:
+def _heads_sum(view: View, dtype: str) -> Pair:
     """One token's heads, whose transposed view is contiguous in memory: the kernel is vectorised."""
-    scene, model = view.scene, view.model
-    dims = (scene.batch, heads, 1, model.head_dim)
-    wide = heads * model.head_dim
-    turned = Tensor(dims, dtype, (wide, model.head_dim, wide, 1))
+    dims = (view.scene.batch, view.model.heads, 1, view.model.head_dim)
     share = 1.1 if view.follows("mul") and view.known.operation in ALPHA else 0.8
-    yield turned, Tensor(dims, dtype), "rotary: heads and turned heads of one token", fit * share
+    turned = Tensor(dims, dtype, tokens_first(dims))
+    return turned, Tensor(dims, dtype), "rotary: heads and turned heads of one token", 0.85 * share
 
 
 def _fills(view: View) -> Iterator[Proposal]:
     dtype = _dtype(view)
     value = "0" if dtype in INTEGERS else "0."
-    for dims, name, fit in fitting(view.scene, view.spans):
+    for dims, name, fit in view.shapes():
         held = Tensor(dims, dtype)
-        yield Proposal(spec("fill_", held, Number(value)), f"fill {shown(dims)}: {name}", moved(held), fit)
-    if any(span.holds(1) for span in view.spans):
-        yield Proposal(spec("fill_", Tensor((), dtype), Number(value)), "fill one value", 8.0, 0.92)
+        yield Proposal(spec("fill_", held, value), f"fill {shown(dims)}: {name}", moved(held), fit)
+    if view.fits():
+        yield Proposal(spec("fill_", Tensor((), dtype), value), "fill one value", 8.0, 0.92)
 
 
 def _ranges(view: View) -> Iterator[Proposal]:
     """Sequences of numbers: `arange_cuda_out` dispatches int before long, and its name counts the dispatches."""
     scene = view.scene
-    short = INT_RANGE.search(view.kind.name) is not None
-    dtypes = ("int32", "int64") if short else (_dtype(view),)
+    dtypes = ("int32", "int64") if INT_RANGE.search(view.kind.name) else (_dtype(view),)
     for span in view.spans:
         lengths = dict.fromkeys((scene.queries, scene.keys, scene.batch, view.model.heads, span.most))
-        for (rank, length), dtype in itertools.product(enumerate(one for one in lengths if span.holds(one)), dtypes):
-            start, end, step = Number("0"), Number(str(length)), Number("1")
-            made = spec("arange", start, end, step, Tensor((0,), dtype, (1,)))
+        for (rank, length), dtype in itertools.product(enumerate(filter(span.holds, lengths)), dtypes):
+            made = spec("arange", "0", str(length), "1", Tensor((0,), dtype, (1,)))
             fit = 0.9 * 0.97**rank * (1.0 if dtype == dtypes[0] else 0.8)
             yield Proposal(made, f"arange of {length}", length * item_bytes(dtype), fit)
 
@@ -260,10 +225,10 @@ def _ranges(view: View) -> Iterator[Proposal]:
 def _powers(view: View) -> Iterator[Proposal]:
     """Powers of one base, as slopes of attention heads have them, and of as many bases."""
     dtype = _dtype(view)
-    for dims, name, fit in fitting(view.scene, view.spans):
+    for dims, name, fit in view.shapes():
         likely = 1.1 if dims == (view.model.heads,) else fit
         for base, kind in ((Tensor((), dtype), "int32"), (Tensor((), dtype), dtype), (Tensor(dims, dtype), dtype)):
-            size = moved(base) + 2 * numel(dims) * item_bytes(kind)
+            size = moved(base) + 2 * prod(dims) * item_bytes(kind)
             why = f"powers of {'one base' if base.dims == () else 'as many bases'}: {shown(dims)} ({name})"
             share = likely * (1.0 if kind == "int32" else 0.9)
             yield Proposal(spec("pow", base, Tensor(dims, kind)), why, size, share)
@@ -271,10 +236,7 @@ def _powers(view: View) -> Iterator[Proposal]:
 
 def _choices(view: View) -> Iterator[Proposal]:
     dtype = next((one for one in view.known.dtypes if one != "bool"), view.model.dtype)
-    scene = view.scene
-    for dims, name, fit in fitting(scene, view.spans):
-        mask = Tensor(dims, "bool", contiguous(dims))
-        single = Tensor((), dtype)
-        size = moved(mask) + numel(dims) * item_bytes(dtype)
-        made = spec("where", mask, single, single)
-        yield Proposal(made, f"where on {shown(dims)}: {name}", size, fit)
+    for dims, name, fit in view.shapes():
+        mask, single = Tensor(dims, "bool"), Tensor((), dtype)
+        size = moved(mask, Tensor(dims, dtype))
+        yield Proposal(spec("where", mask, single, single), f"where on {shown(dims)}: {name}", size, fit)

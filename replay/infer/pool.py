@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Final
 
-from kerneldb.replay.infer.calls import Dims, numel
+from kerneldb.replay.infer.calls import Dims
 from kerneldb.replay.infer.grids import Span
 from kerneldb.replay.infer.scene import Scene
 
@@ -49,7 +50,7 @@ def fitting(scene: Scene, spans: tuple[Span, ...]) -> Iterator[tuple[Dims, str, 
     fit = BEST
     for number, span in enumerate(spans):
         for dims, name in shapes(scene):
-            if 0 not in dims and dims not in seen and span.holds(numel(dims)):
+            if 0 not in dims and dims not in seen and span.holds(prod(dims)):
                 seen.add(dims)
                 yield dims, name, fit * OTHER_SPAN**number
                 fit *= NEXT

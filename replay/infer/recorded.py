@@ -45,7 +45,7 @@ def completed(model: Model, seen: Iterable[tuple[OpCall, int]]) -> Model:
     weights: Counter[tuple[int, int]] = Counter()
     sizes: dict[str, Counter[int]] = {name: Counter() for name in ("hidden", "vocab", "heads", "kv_heads", "head_dim")}
     for call, count in seen:
-        dims = _dims(call)
+        dims = json.loads(call.input_dims or "[]")
         operator = short_name(call.op)
         weights.update(dict.fromkeys(_weights(operator, dims), count))
         for name, size in _sizes(operator, dims):
@@ -79,10 +79,6 @@ def _of_width(model: Model, hidden: int) -> Model:
     heads = hidden // model.head_dim if model.head_dim and hidden % model.head_dim == 0 else 0
     kept = tuple(one for one in widths if one)
     return replace(model, hidden=hidden, ffn=ffn, widths=kept, heads=heads, kv_heads=heads)
-
-
-def _dims(call: OpCall) -> list[Any]:
-    return json.loads(call.input_dims) if call.input_dims else []
 
 
 def _weights(operator: str, dims: list[Any]) -> Iterator[tuple[int, int]]:

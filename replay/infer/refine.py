@@ -14,28 +14,29 @@ from typing import Any, Final
 from kerneldb.replay.resolve.recorded import short_name
 from kerneldb.replay.wire.plan import CallSpec
 
-PRODUCTS: Final = {"mm": (0, 1), "addmm": (1, 2), "bmm": (0, 1), "baddbmm": (1, 2)}
-ROWWISE: Final = frozenset({"_softmax", "_log_softmax", "argmax", "argmin", "sum", "mean", "amax", "amin"})
+ROWWISE: Final = ("_softmax", "_log_softmax", "argmax", "argmin", "sum", "mean", "amax", "amin")
+OPEN: Final = {
+    **dict.fromkeys(("mm", "bmm"), ((0, -1), (1, -2))),
+    **dict.fromkeys(("addmm", "baddbmm"), ((1, -1), (2, -2))),
+    **dict.fromkeys(ROWWISE, ((0, -1),)),
+}
+"""Where the open dim stands: arguments, and their dims from the end."""
 STEPS: Final = (64, 8)
 LEAST: Final = 8
-MATRIX: Final = 2
 SAME: Final = 0.05
 
 
 def scaled(spec: CallSpec, ratio: float) -> Iterator[tuple[CallSpec, str]]:
     """The call with its open dim `ratio` times as large, in steps that libraries like; nothing where no dim is open."""
-    operator = short_name(spec.call.op)
+    sides = OPEN.get(short_name(spec.call.op), ())
     dims = json.loads(spec.call.input_dims or "[]")
-    first, second = PRODUCTS.get(operator, (0, 0))
-    if operator in PRODUCTS and _has_dims(dims, first, 1) and _has_dims(dims, second, MATRIX):
-        for depth in _rounded(dims[first][-1], ratio):
-            dims[first][-1] = depth
-            dims[second][-2] = depth
-            yield _with(spec, dims), f"K {depth} by time"
-    elif operator in ROWWISE and _has_dims(dims, 0, 1):
-        for width in _rounded(dims[0][-1], ratio):
-            dims[0][-1] = width
-            yield _with(spec, dims), f"row length {width} by time"
+    if not sides or not all(_has_dims(dims, place, -axis) for place, axis in sides):
+        return
+    word = "K" if len(sides) > 1 else "row length"
+    for size in _rounded(dims[sides[0][0]][-1], ratio):
+        for place, axis in sides:
+            dims[place][axis] = size
+        yield _with(spec, dims), f"{word} {size} by time"
 
 
 def _has_dims(dims: Sequence[Any], place: int, least: int) -> bool:
@@ -47,8 +48,7 @@ def _has_dims(dims: Sequence[Any], place: int, least: int) -> bool:
 def _rounded(size: int, ratio: float) -> list[int]:
     if abs(ratio - 1) < SAME or not size:
         return []
-    wanted = size * ratio
-    sizes = [max(round(wanted / step) * step, LEAST) for step in STEPS]
+    sizes = (max(round(size * ratio / step) * step, LEAST) for step in STEPS)
     return [one for one in dict.fromkeys(sizes) if one != size]
 
 

@@ -14,28 +14,24 @@ from typing import Any, Final, NoReturn
 
 from kerneldb.errors import UsageError
 from kerneldb.replay.infer import grids
-from kerneldb.replay.infer.calls import SIZES, item_bytes
+from kerneldb.replay.infer.calls import item_bytes
 from kerneldb.replay.infer.grids import Span
 from kerneldb.replay.infer.units import Reading, Unit
-from kerneldb.replay.plan.unknowns import Kind
+from kerneldb.replay.plan.unknowns import Sequence as Launches
 
-NAMES: Final[Mapping[str, tuple[str, ...]]] = {
-    "hidden": ("hidden_size", "n_embd", "d_model", "n_embed", "dim", "hidden_dim"),
-    "ffn": ("intermediate_size", "ffn_dim", "n_inner", "d_ff", "ffn_hidden_size", "encoder_ffn_dim"),
-    "heads": ("num_attention_heads", "n_head", "num_heads", "n_heads", "encoder_attention_heads"),
-    "kv_heads": ("num_key_value_heads", "num_kv_heads", "n_head_kv"),
-    "head_dim": ("head_dim", "attention_head_size", "d_kv"),
-    "vocab": ("vocab_size",),
-    "experts": ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"),
-    "per_token": ("num_experts_per_tok", "num_experts_per_token", "experts_per_token"),
-    "expert_ffn": ("moe_intermediate_size", "expert_intermediate_size"),
-    "shared_ffn": ("shared_expert_intermediate_size",),
+SIZES: Final[Mapping[str, tuple[int, tuple[str, ...]]]] = {
+    "hidden": (1 << 18, ("hidden_size", "n_embd", "d_model", "n_embed", "dim", "hidden_dim")),
+    "ffn": (1 << 20, ("intermediate_size", "ffn_dim", "n_inner", "d_ff", "ffn_hidden_size", "encoder_ffn_dim")),
+    "heads": (1 << 12, ("num_attention_heads", "n_head", "num_heads", "n_heads", "encoder_attention_heads")),
+    "kv_heads": (1 << 12, ("num_key_value_heads", "num_kv_heads", "n_head_kv")),
+    "head_dim": (1 << 14, ("head_dim", "attention_head_size", "d_kv")),
+    "vocab": (1 << 24, ("vocab_size",)),
+    "experts": (1 << 14, ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")),
+    "per_token": (1 << 14, ("num_experts_per_tok", "num_experts_per_token", "experts_per_token")),
+    "expert_ffn": (1 << 20, ("moe_intermediate_size", "expert_intermediate_size")),
+    "shared_ffn": (1 << 20, ("shared_expert_intermediate_size",)),
 }
-MOST: Final[Mapping[str, int]] = {
-    "hidden": 1 << 18, "ffn": 1 << 20, "heads": 1 << 12, "kv_heads": 1 << 12, "head_dim": 1 << 14, "vocab": 1 << 24,
-    "experts": 1 << 14, "per_token": 1 << 14, "expert_ffn": 1 << 20, "shared_ffn": 1 << 20,
-}  # fmt: skip
-"""Sizes several times those of the largest models: what is larger is none."""
+"""Sizes several times those of the largest models (what is larger is none), and the keys that configs have for them."""
 EXPERTS: Final = frozenset({"experts", "per_token", "expert_ffn", "shared_ffn"})
 """Sizes that dense models may give as 0, and others by layer."""
 SHOWN: Final = 24
@@ -49,7 +45,8 @@ SMALL_BATCH: Final = 512
 LONGEST: Final = 1 << 20
 BESIDE_SOFTMAX: Final = 100
 ARANGE: Final = 3
-
+COMPUTED: Final = frozenset({"fp16", "bf16", "fp32", "tf32", "e4m3"})
+"""Dtypes that a model may compute in."""
 
 Votes = dict[int, float]
 
@@ -101,9 +98,9 @@ def from_config(config: Mapping[str, Any], dtype: str) -> Model:
     Raises UsageError where a size is none, where sizes do not go together, and where there is no hidden size.
     """
     merged = _language_part(config)
-    found = {name: _first(merged, name) for name in NAMES}
+    found = {name: _first(merged, name) for name in SIZES}
     if not found["hidden"]:
-        message = f"the configuration of the model has no hidden size ({', '.join(NAMES['hidden'])})"
+        message = f"the configuration of the model has no hidden size ({', '.join(SIZES['hidden'][1])})"
         raise UsageError(message)
     _require_fitting(merged, found)
     hidden, heads = found["hidden"], found["heads"]
@@ -140,7 +137,7 @@ def _refuse(config: Mapping[str, Any], name: str, why: str) -> NoReturn:
 
 def _key(config: Mapping[str, Any], name: str) -> str | None:
     """The first of the keys of a size that is there."""
-    return next((one for one in NAMES[name] if config.get(one) is not None), None)
+    return next((one for one in SIZES[name][1] if config.get(one) is not None), None)
 
 
 def _language_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -157,71 +154,65 @@ def _first(config: Mapping[str, Any], name: str) -> int:
         return 0
     if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
         _refuse(config, name, "give a whole number above 0, or null")
-    if value > MOST[name]:
-        _refuse(config, name, f"larger than that of any model; give a whole number up to {MOST[name]:,}")
+    most, _ = SIZES[name]
+    if value > most:
+        _refuse(config, name, f"larger than that of any model; give a whole number up to {most:,}")
     return value
 
 
-def dtype_of(reading: Reading, found: Sequence[Unit]) -> str:
+def dtype_of(sequence: Launches, found: Iterable[Unit]) -> str:
     """The dtype that most time of matrix products goes to; of all kernels where there is none."""
     spent: Counter[str] = Counter()
     for unit in found:
-        known = reading.name(unit.main)
-        if known.dtype in SIZES and known.dtype is not None:
+        known = unit.launch.known
+        if known.dtype in COMPUTED:
             weight = 1000 if known.category in {"GEMM", "GEMV", "ATTENTION"} else 1
-            spent[known.dtype] += weight * (reading.sequence.duration_ns[unit.main] or 1)
-    named = [dtype for dtype, _ in spent.most_common() if dtype in {"fp16", "bf16", "fp32", "tf32", "e4m3"}]
-    return named[0] if named else "fp16"
+            spent[known.dtype] += weight * (sequence.duration_ns[unit.main] or 1)
+    return max(spent, key=spent.__getitem__, default="fp16")
 
 
-def row_votes(reading: Reading, members: Iterable[Unit], model: Model) -> Counter[int]:
+def row_votes(members: Iterable[Unit], model: Model) -> Counter[int]:
     """How many kernels of a step speak for a number of tokens."""
     votes: Counter[int] = Counter()
     for unit in members:
-        kind, known = reading.kind(unit.main), reading.name(unit.main)
-        if known.category in {"NORMALIZATION", "REDUCTION", "INDEXING"}:
-            found = grids.rows(kind)
-            if found is not None:
-                votes[found.most] += 3
-        if model.hidden:
-            for span in grids.elements(kind)[:1]:
-                width = next((one for one in (model.ffn, model.hidden) if one and span.most % one == 0), 0)
-                if width:
-                    votes[span.most // width] += 1
+        rowwise = unit.launch.known.category in {"NORMALIZATION", "REDUCTION", "INDEXING"}
+        found = grids.rows(unit.launch.kind) if rowwise else None
+        if found is not None:
+            votes[found.most] += 3
+        for span in grids.elements(unit.launch.kind)[:1] if model.hidden else ():
+            width = next((one for one in (model.ffn, model.hidden) if one and span.most % one == 0), 0)
+            if width:
+                votes[span.most // width] += 1
     return votes
 
 
 def scene_of(reading: Reading, members: Sequence[Unit], model: Model, keys: int | None, *, growing: bool) -> Scene:
     """The scene of one step. `keys` where they are known; `growing`: the cache grows from step to step."""
-    votes = row_votes(reading, members, model)
+    votes = row_votes(members, model)
     tokens = max(votes, key=lambda one: (votes[one], one)) if votes else 1
     phase = reading.sequence.phase[members[0].main] or ""
     if "decode" in phase or (growing and tokens <= SMALL_BATCH):
         return Scene(model, tokens, 1, keys or 1)
-    queries = _queries(reading, members, model, tokens)
+    queries = _queries(members, model, tokens)
     return Scene(model, max(tokens // queries, 1), queries, keys or queries)
 
 
-def _queries(reading: Reading, members: Sequence[Unit], model: Model, tokens: int) -> int:
+def _queries(members: Sequence[Unit], model: Model, tokens: int) -> int:
     """Tokens per sequence, from the elements of attention scores, or from `arange`."""
     votes: Counter[int] = Counter()
     for index, unit in enumerate(members):
-        known = reading.name(unit.main)
-        for span in grids.elements(reading.kind(unit.main))[:1]:
+        for span in grids.elements(unit.launch.kind)[:1]:
             if model.heads and span.most % (model.heads * tokens) == 0:
                 length = span.most // (model.heads * tokens)
                 if tokens % length == 0 and length > model.head_dim:
-                    votes[length] += BESIDE_SOFTMAX if _beside_softmax(reading, members, index) else 1
-            if known.operation == "arange":
-                fitting = [one for one in range(span.most, span.least - 1, -1) if one and tokens % one == 0]
-                votes.update(fitting[:1] * ARANGE)
+                    near = members[max(index - 1, 0) : index + 2]
+                    beside = any(one.launch.known.category == "SOFTMAX" for one in near)
+                    votes[length] += BESIDE_SOFTMAX if beside else 1
+            if unit.launch.known.operation == "arange":
+                longest = next((one for one in range(span.most, span.least - 1, -1) if one and tokens % one == 0), 0)
+                votes[longest] += ARANGE
     usual = [(count, length) for length, count in votes.items() if length > 1]
     return max(usual)[1] if usual else tokens
-
-
-def _beside_softmax(reading: Reading, members: Sequence[Unit], index: int) -> bool:
-    near = members[max(index - 1, 0) : index + 2]
-    return any(reading.name(unit.main).category == "SOFTMAX" for unit in near)
 
 
 def key_votes(reading: Reading, members: Iterable[Unit], everywhere: frozenset[int], scene: Scene) -> Votes:
@@ -230,26 +221,16 @@ def key_votes(reading: Reading, members: Iterable[Unit], everywhere: frozenset[i
     model = scene.model
     heads, rows = scene.batch * model.heads * scene.queries, scene.batch * scene.queries
     cached = scene.batch * model.kv_heads * model.head_dim
-    for unit in members:
-        for place in unit.places:
-            if reading.sequence.order[place] in everywhere:
-                continue
-            kind = reading.kind(place)
-            for span in _exact(kind, model.dtype):
-                _vote(votes, span, (heads, rows, scene.batch), EXACT_WEIGHT)
-            for span in grids.elements(kind)[:1]:
-                _vote(votes, span, (heads, rows, scene.batch), 1.0)
-            joined = grids.cat_elements(kind)
-            if joined is not None and cached:
-                _vote(votes, joined, (cached,), EXACT_WEIGHT, shift=scene.queries)
+    for kind in (reading.launches[one].kind for unit in members for one in unit.kinds if one not in everywhere):
+        if kind.kind == "memcpy" and kind.copy_kind == "DtoD" and kind.bytes:
+            count = kind.bytes // item_bytes(model.dtype)
+            _vote(votes, Span(count, count), (heads, rows, scene.batch), EXACT_WEIGHT)
+        for span in grids.elements(kind)[:1]:
+            _vote(votes, span, (heads, rows, scene.batch), 1.0)
+        joined = grids.cat_elements(kind)
+        if joined is not None and cached:
+            _vote(votes, joined, (cached,), EXACT_WEIGHT, shift=scene.queries)
     return votes
-
-
-def _exact(kind: Kind, dtype: str) -> tuple[Span, ...]:
-    if kind.kind != "memcpy" or kind.copy_kind != "DtoD" or not kind.bytes:
-        return ()
-    count = kind.bytes // item_bytes(dtype)
-    return (Span(count, count),)
 
 
 def _vote(votes: Votes, span: Span, per_key: Iterable[int], weight: float, shift: int = 0) -> None:
@@ -262,18 +243,13 @@ def _vote(votes: Votes, span: Span, per_key: Iterable[int], weight: float, shift
 
 def settled(votes: Sequence[Votes]) -> list[int | None]:
     """The keys of every step: those with most votes that fit a cache growing by one, or starting over."""
-    best = [_foremost(one) for one in votes]
+    best = [min(one, key=lambda keys: (-one[keys], keys), default=None) for one in votes]
     found: list[int | None] = []
-    for index, foremost in enumerate(best):
-        before, after = found[-1] if found else None, best[index + 1] if index + 1 < len(best) else None
-        keys = foremost
-        if before is not None and votes[index].get(before + 1, 0) >= NEARLY * votes[index].get(foremost or 0, 0):
+    for held, foremost, after in zip(votes, best, [*best[1:], None], strict=True):
+        before, keys = found[-1] if found else None, foremost
+        if before is not None and held.get(before + 1, 0) >= NEARLY * held.get(foremost or 0, 0):
             keys = before + 1
         elif foremost is None and after is not None:
             keys = after - 1
         found.append(keys)
     return found
-
-
-def _foremost(votes: Votes) -> int | None:
-    return min(votes, key=lambda keys: (-votes[keys], keys)) if votes else None

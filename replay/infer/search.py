@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kerneldb.replay.infer.refine import scaled
-from kerneldb.replay.wire.journal import CallResult, Try
+from kerneldb.replay.routes.grades import KernelMatch
 from kerneldb.replay.wire.plan import CallSpec, Candidate, Item
-from kerneldb.replay.worker.grades import Grade, KernelMatch
+from kerneldb.replay.wire.results import CallResult, Grade, Try
 from kerneldb.replay.worker.results import Verdict
 
 CLOSE: Final = math.log(1.05)
@@ -54,8 +55,8 @@ class Attempt:
     @property
     def note(self) -> str:
         """How it differs from the plain call."""
-        words = [f"{name}:{word}" for name, word in (("values", self.values), ("cache", self.cache)) if word]
-        return " ".join([*words, *([f"setting:{self.setting}"] if self.setting else [])])
+        words = (("values", self.values), ("cache", self.cache), ("setting", self.setting))
+        return " ".join(f"{name}:{word}" for name, word in words if word)
 
     @property
     def reason(self) -> str:
@@ -66,10 +67,9 @@ class Attempt:
 def attempt_of(candidate: Candidate, place: int) -> Attempt:
     """The attempt that a candidate asks for; one that was found by an earlier search in the variant that was found."""
     noted = NOTE.search(candidate.why)
-    words = dict(word.split(":", 1) for word in noted[1].split()) if noted else {}
+    words: dict[str, Any] = dict(word.split(":", 1) for word in noted[1].split()) if noted else {}
     why = candidate.why[: noted.start()] if noted else candidate.why
-    values, cache, setting = (words.get(name, "") for name in ("values", "cache", "setting"))
-    return Attempt(candidate.spec, why, place, candidate.score or 0.0, values, cache, setting)
+    return Attempt(candidate.spec, why, place, candidate.score or 0.0, **words)
 
 
 @dataclass(slots=True)
@@ -92,6 +92,11 @@ class Outcome:
     def timely(self) -> bool:
         """Whether the time speaks for the call."""
         return self.off <= BELIEVED
+
+    @property
+    def believable(self) -> bool:
+        """Whether kernels, launches and time speak for the call."""
+        return self.shaped and self.timely
 
     @property
     def rank(self) -> tuple[bool, bool, bool, int, int]:
@@ -133,8 +138,7 @@ class Search:
     def failed(self, attempt: int, reason: str) -> None:
         """An attempt could not run."""
         one = self.attempts[attempt]
-        grade = Grade.L4.value
-        self.tries.append(Try(one.spec.call, one.reason, grade, one.candidate, reason=reason, attempt=attempt))
+        self.tries.append(Try(one.spec.call, one.reason, Grade.L4, one.candidate, reason=reason, attempt=attempt))
 
     def told(self, verdict: Verdict) -> None:
         """An attempt ran; or the one that stands ran again, and its time is that of all its runs."""
@@ -172,20 +176,20 @@ class Search:
 
     def found(self) -> Candidate | None:
         """The call that is believed: the same kernels, launched alike, in about the same time."""
-        best = self._best()
-        if best is None or not self._believable(best):
+        believed = self._believed()
+        if believed is None:
             return None
-        one, outcome = self.attempts[best], self.outcomes[best]
-        score = round(one.score * math.exp(-outcome.distance), 4)
+        one = self.attempts[believed]
+        score = round(one.score * math.exp(-self.outcomes[believed].distance), 4)
         if one.candidate is None:
             return Candidate(one.spec, one.reason, score)
         return replace(self.item.candidates[one.candidate], why=one.reason, score=score)
 
     def trail(self) -> tuple[Try, ...]:
         """All tries in order, the believed one marked."""
-        best = self._best()
-        believed = None if best is None or not self._believable(best) else self.places[best]
-        return tuple(replace(one, accepted=place == believed) for place, one in enumerate(self.tries))
+        believed = self._believed()
+        accepted = None if believed is None else self.places[believed]
+        return tuple(replace(one, accepted=place == accepted) for place, one in enumerate(self.tries))
 
     def _without_kernels(self, attempt: int) -> bool:
         """Whether the call ran where no kernel can tell (on a CPU)."""
@@ -201,6 +205,10 @@ class Search:
             return self.standing
         return min(self.outcomes, key=lambda one: self._rank(self.outcomes[one].verdict), default=None)
 
+    def _believed(self) -> int | None:
+        best = self._best()
+        return best if best is not None and self.outcomes[best].believable else None
+
     def _settled(self, best: int) -> bool:
         """Agrees closely, and no untried candidate was thought better of."""
         known = self.outcomes[best]
@@ -211,9 +219,7 @@ class Search:
 
     def _worth(self, attempt: int, best: int | None) -> bool:
         """Whether the next candidate is worth a run: always while no kernel agreed, else while it scores near."""
-        if best is None or not self.outcomes[best].named:
-            return True
-        if not self._believable(best):
+        if best is None or not self.outcomes[best].believable:
             return True
         near = self.attempts[best].score - self.attempts[attempt].score <= SCORE_GAP
         return near and len(self.tries) < PATIENCE
@@ -224,14 +230,12 @@ class Search:
             return True
         return not self.outcomes[best].timely if variant.scaled else self.outcomes[best].off > NEAR
 
-    def _believable(self, best: int) -> bool:
-        known = self.outcomes[best]
-        return known.shaped and known.timely
-
     def _refinements(self, best: int) -> Iterator[Attempt]:
         one, known = self.attempts[best], self.outcomes[best]
-        if not known.named:
-            yield from self._settings()
+        if not known.named:  # the foremost products under PyTorch's other library
+            foremost = self.attempts[:FALLBACK_TRIES]
+            matching = (each for each in foremost if "mm" in each.spec.call.op or "linear" in each.spec.call.op)
+            yield from (replace(each, setting="cublaslt", candidate=None, score=each.score * 0.9) for each in matching)
             return
         if known.off <= NEAR:
             return
@@ -245,18 +249,12 @@ class Search:
         for spec, word in scaled(one.spec, 1 / ratio if ratio else 1.0):
             yield replace(one, spec=spec, why=f"{one.why}; {word}", candidate=None, score=one.score * 0.8, scaled=True)
 
-    def _settings(self) -> Iterator[Attempt]:
-        """No kernel agreed: the foremost products under PyTorch's other library."""
-        for one in self.attempts[:FALLBACK_TRIES]:
-            if any(word in one.spec.call.op for word in ("mm", "linear")):
-                yield replace(one, setting="cublaslt", candidate=None, score=one.score * 0.9)
-
 
 def outcome_of(verdict: Verdict) -> Outcome:
     """What a verdict says: are the kernels the planned ones, do their launches agree, and how far is the time?"""
-    kernels = verdict.match.kernels
-    named = bool(kernels) and all(one.grade.rank <= Grade.L1.rank for one in kernels if _counts(one))
-    launched = named and all(one.grade is Grade.L0 for one in kernels if _counts(one))
+    grades = [one.grade for one in verdict.match.kernels if _counts(one)]
+    named = bool(verdict.match.kernels) and all(grade.rank <= Grade.L1.rank for grade in grades)
+    launched = named and all(grade is Grade.L0 for grade in grades)
     shaped = named and False not in {_same(_pairs(verdict), name) for name in SHAPES}
     ratio = time_ratio(verdict)
     distance = abs(math.log(ratio)) if ratio else math.inf
@@ -273,9 +271,8 @@ def time_ratio(verdict: Verdict) -> float:
     recorded = replayed = 0.0
     for one in verdict.match.kernels:
         if one.place is not None and one.planned.median_ns and _counts(one):
-            runs = sorted(verdict.durations[one.place])
             recorded += one.planned.median_ns
-            replayed += runs[len(runs) // 2] if runs else 0.0
+            replayed += statistics.median_high(verdict.durations[one.place] or [0.0])
     return replayed / recorded if recorded else 0.0
 
 
@@ -283,19 +280,18 @@ def _try(one: Attempt, outcome: Outcome) -> Try:
     verdict = outcome.verdict
     pairs = _pairs(verdict)
     reasons = dict.fromkeys(match.reason for match in verdict.match.kernels if match.reason)
-    ratio = time_ratio(verdict)
     recorded = float(sum(match.planned.median_ns or 0 for match in pairs)) or None
     return Try(
         call=one.spec.call,
         why=one.reason,
-        grade=verdict.grade.value,
+        grade=verdict.grade,
         candidate=one.candidate,
         overload=verdict.overload,
         same_name=outcome.named,
         same_grid=_same(pairs, "grid"),
         same_block=_same(pairs, "block"),
         same_shared=_same(pairs, "shared_bytes"),
-        time_ns=None if recorded is None else round(ratio * recorded, 1),
+        time_ns=None if recorded is None else round(time_ratio(verdict) * recorded, 1),
         recorded_ns=recorded,
         score=round(one.score, 4),
         reason="; ".join(reasons) or None,

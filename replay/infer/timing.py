@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from kerneldb.replay.infer.calls import FP8
 from kerneldb.replay.plan.unknowns import Device
 
 PEAK_SHARE: Final = 0.72
@@ -15,7 +16,6 @@ BANDWIDTH_SHARE: Final = 0.72
 FLOOR_NS: Final = 1500.0
 PRODUCT_FLOOR_NS: Final = 2500.0
 PEAKS: Final = {"fp16": 300.0, "bf16": 300.0, "fp32": 20.0, "tf32": 150.0, "fp64": 10.0, "fp8": 600.0}
-ALIASES: Final = {"e4m3": "fp8", "e5m2": "fp8", "fp8e4m3": "fp8", "fp8e5m2": "fp8"}
 BANDWIDTH_GBS: Final = 1500.0
 SHARPNESS: Final = 1.5
 
@@ -33,7 +33,7 @@ def bandwidth(device: Device) -> float:
 
 def peak(device: Device, dtype: str | None) -> float:
     """TFLOPS that good matrix products of a dtype reach; those of an A100 where the device is not known."""
-    name = ALIASES.get(dtype or "", dtype or "")
+    name = "fp8" if dtype in FP8 else dtype or ""
     return (device.peaks.get(name) or PEAKS.get(name, PEAKS["fp32"])) * PEAK_SHARE
 
 

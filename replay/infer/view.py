@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
+from typing import Final
 
 from kerneldb.names import Decoded
-from kerneldb.replay.infer import grids
-from kerneldb.replay.infer.calls import Dims, Tensor, stored
+from kerneldb.replay.infer import grids, pool
+from kerneldb.replay.infer.calls import Dims, Tensor, item_bytes
 from kerneldb.replay.infer.grids import Span
 from kerneldb.replay.infer.scene import Model, Scene
+from kerneldb.replay.infer.units import Launch
 from kerneldb.replay.plan.unknowns import Device, Kind
+from kerneldb.replay.resolve.tensors import distinct
 from kerneldb.replay.wire.plan import CallSpec
 
-
-@dataclass(frozen=True, slots=True)
-class Near:
-    """The main kernel of a unit near the one in question."""
-
-    kind: Kind
-    known: Decoded
-
-    @property
-    def spans(self) -> tuple[Span, ...]:
-        """Its ranges of elements; those of a vectorised `cat` too."""
-        joined = grids.cat_elements(self.kind) if self.known.category == "CONCAT" else None
-        return grids.elements(self.kind)[:1] or ((joined,) if joined is not None else ())
-
-    def holds(self, count: int) -> bool:
-        """Whether it works on `count` elements, as far as its launch tells."""
-        return any(span.holds(count) for span in self.spans)
+FLOATS: Final = frozenset({"fp16", "bf16", "fp32"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +30,11 @@ class View:
 
     kind: Kind
     known: Decoded
-    kernels: tuple[Near, ...]
+    kernels: tuple[Launch, ...]
     scene: Scene
     device: Device
-    before: tuple[Near, ...]
-    after: tuple[Near, ...]
+    before: tuple[Launch, ...]
+    after: tuple[Launch, ...]
     duration_ns: float | None
     added: bool = False
     fused: bool = False
@@ -58,9 +46,27 @@ class View:
         return self.scene.model
 
     @property
+    def dtype(self) -> str:
+        """The dtype of the main kernel; that of the model where its name does not tell."""
+        return self.known.dtype or self.model.dtype
+
+    @property
+    def float_dtype(self) -> str:
+        """The same, where the kernel may work on other types than those of the tensors."""
+        return self.dtype if self.known.dtype in FLOATS else self.model.dtype
+
+    @property
     def spans(self) -> tuple[Span, ...]:
         """The ranges of elements that the launch allows."""
         return grids.elements(self.kind)
+
+    def fits(self, *dims: int) -> bool:
+        """Whether a tensor of these dims has as many elements, and at least one."""
+        return 0 not in dims and any(span.holds(prod(dims)) for span in self.spans)
+
+    def shapes(self) -> Iterator[tuple[Dims, str, float]]:
+        """The shapes of the scene that fit, with names and fits, see `pool.fitting`."""
+        return pool.fitting(self.scene, self.spans)
 
     def follows(self, *operations: str) -> bool:
         """Whether the call right before does one of these operations."""
@@ -91,14 +97,9 @@ class Proposal:
 
 def moved(*held: Tensor) -> float:
     """Bytes of all these tensors, broadcast ones once."""
-    return float(sum(stored(one) for one in held))
+    return float(sum(distinct(one.dims, one.layout) * item_bytes(one.dtype) for one in held))
 
 
 def shown(dims: Sequence[int]) -> str:
     """`8×1024×4096`."""
     return "×".join(map(str, dims))
-
-
-def dims_of(*sizes: int) -> Dims:
-    """A shape of these sizes."""
-    return tuple(sizes)

@@ -20,7 +20,7 @@ from typing import Final
 from kerneldb.replay.resolve import hidden as hidden_variables
 from kerneldb.replay.resolve import overload, recorded, schema
 from kerneldb.replay.resolve.arguments import Option, Problem, options
-from kerneldb.replay.resolve.draft import BuiltCall, Draft, Input
+from kerneldb.replay.resolve.draft import BuiltCall, Draft, built
 from kerneldb.replay.resolve.errors import CallFailedError, Reason, UnresolvedCallError
 from kerneldb.replay.resolve.schema import load_libraries
 from kerneldb.replay.wire.plan import CallSpec, ChildCall
@@ -31,7 +31,6 @@ __all__ = [
     "CallSpec",
     "ChildCall",
     "Draft",
-    "Input",
     "Reason",
     "UnresolvedCallError",
     "candidates",
@@ -75,18 +74,7 @@ def candidates(spec: CallSpec, device: str = "cuda", *, hidden: bool = True, see
 
     Raises UnresolvedCallError where none can be built.
     """
-    failure: UnresolvedCallError | None = None
-    built = False
-    for draft in drafts(spec, device, hidden=hidden):
-        try:
-            call = draft.build(device, seed)
-        except UnresolvedCallError as error:
-            failure = failure or error
-            continue
-        built = True
-        yield call
-    if not built and failure is not None:
-        raise failure
+    return built(drafts(spec, device, hidden=hidden), device, seed)
 
 
 def _fitting(spec: CallSpec) -> list[schema.Overload]:
@@ -105,9 +93,8 @@ def _combinations(problem: Problem) -> list[Draft]:
     ranked = [list(enumerate(options(problem, index))) for index in range(count)]
     limited = itertools.islice(itertools.product(*ranked), COMBINATION_LIMIT * COMBINATION_LIMIT)
     chosen = sorted(limited, key=lambda combination: sum(rank for rank, _ in combination))[:COMBINATION_LIMIT]
-    return [_draft(problem, [option for _, option in combination]) for combination in chosen]
+    return [_draft(problem.overload, [option for _, option in combination]) for combination in chosen]
 
 
-def _draft(problem: Problem, chosen: list[Option]) -> Draft:
-    notes = dict.fromkeys(note for option in chosen for note in option.notes)
-    return Draft(problem.overload, tuple(option.value for option in chosen), tuple(notes))
+def _draft(called: schema.Overload, chosen: list[Option]) -> Draft:
+    return Draft(called, tuple(one.value for one in chosen)).noted(*(note for one in chosen for note in one.notes))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kerneldb.replay.resolve import indices, lists, recorded, texts
-from kerneldb.replay.resolve.dtypes import WRAPPED, enum_value, torch_dtype, torch_name
+from kerneldb.replay.resolve.dtypes import enum_value, torch_dtype, torch_name
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.resolve.overload import ENUM_TYPES, INTS, NUMBERS, OPTIONAL_TENSORS, TENSORS
 from kerneldb.replay.resolve.recorded import Argument, Number
 from kerneldb.replay.resolve.schema import Overload, Parameter
-from kerneldb.replay.resolve.tensors import Shape, StorageSpec, TensorSpec, contiguous, span
+from kerneldb.replay.resolve.tensors import StorageSpec, TensorSpec, contiguous, span
 from kerneldb.replay.resolve.values import Known, fill_for
 from kerneldb.replay.wire.plan import CallSpec
 
@@ -25,14 +24,13 @@ WRAPPING: Final = frozenset({
     "__rshift__", "logical_and", "logical_or", "logical_xor", "xlogy", "logaddexp", "copysign", "heaviside", "hypot",
 })  # fmt: skip
 WRAPPED_VALUES: Final[dict[str, Number]] = {"float64": 1.5, "int64": 2, "bool": True, "complex128": 1 + 1j}
+NONE_ALLOWED: Final = frozenset({"Tensor", "Generator"})
+"""Types of which None is passed also where it is not optional: a required tensor is then an undefined one."""
 VIEW_WITH_SPAN: Final = frozenset({"as_strided", "as_strided_", "as_strided_scatter", "as_strided_copy"})
 # Integers of the schema that name a dtype, a layout or a memory format where a wrapper lost their type.
 ENUM_NAMES: Final = {
-    "dtype": "ScalarType",
-    "out_dtype": "ScalarType",
-    "layout": "Layout",
-    "memory_format": "MemoryFormat",
-}
+    "dtype": "ScalarType", "out_dtype": "ScalarType", "layout": "Layout", "memory_format": "MemoryFormat",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +62,6 @@ class Problem:
         named = {parameter.name: argument for parameter, argument in pairs}
         return Known(self.op, named, tuple(self.spec.direct()), near)
 
-    def has_tensors(self) -> bool:
-        """Whether any tensor or tensor list was passed."""
-        return any(one.is_tensor or one.kind == recorded.TENSOR_LIST for one in self.arguments)
-
 
 def options(problem: Problem, index: int) -> list[Option]:
     """The values to try for the argument at `index`, best first. Raises UnresolvedCallError."""
@@ -85,21 +79,15 @@ def options(problem: Problem, index: int) -> list[Option]:
     raise UnresolvedCallError(Reason.DTYPE, argument.kind)
 
 
-def strides_of(argument: Argument) -> Shape:
-    """Recorded strides; row-major ones where the trace has none."""
-    return argument.strides if len(argument.strides) == len(argument.dims) else contiguous(argument.dims)
-
-
 def _tensor(problem: Problem, index: int) -> list[Option]:
     parameter, argument = problem.overload.parameters[index], problem.arguments[index]
     dtype, dims = torch_name(argument.kind), argument.dims
     fill, note = fill_for(problem.known(), parameter.name, dtype)
-    spec = TensorSpec(dims, strides_of(argument), dtype, fill, storage=_least_storage(problem, index))
+    spec = TensorSpec(dims, argument.layout, dtype, fill, storage=_least_storage(problem, index))
     tensor = Option(spec, (note,) if note else ())
-    if dims or dtype not in WRAPPED or parameter.written or problem.op not in WRAPPING:
+    if dims or dtype not in WRAPPED_VALUES or parameter.written or problem.op not in WRAPPING:
         return [tensor]
-    others = {one.kind for place, one in enumerate(problem.arguments) if place != index and one.is_tensor}
-    differs = any(torch_name(kind) != dtype for kind in others)
+    differs = any(one.is_tensor and torch_name(one.kind) != dtype for one in problem.arguments)
     if index == 0 and not differs:
         return [tensor]
     number = Option(_wrapped_value(problem, index, dtype), ("wrapped-number",))
@@ -118,12 +106,10 @@ def _least_storage(problem: Problem, index: int) -> int:
     """`as_strided` sees past its input: size, stride and offset are arguments of its own."""
     if index or problem.op not in VIEW_WITH_SPAN:
         return 0
-    named = problem.known().named
-    size, stride = (recorded.integers(named[name].text) for name in ("size", "stride"))
-    offset = problem.known().value("storage_offset", 0)
-    own = problem.arguments[0]
-    needed = span(size, stride) + offset
-    return needed if needed > span(own.dims, strides_of(own)) else 0
+    known, own = problem.known(), problem.arguments[0]
+    size, stride = (recorded.integers(known.named[name].text) for name in ("size", "stride"))
+    needed = span(size, stride) + known.value("storage_offset", 0)
+    return needed if needed > span(own.dims, own.layout) else 0
 
 
 def _tensor_list(problem: Problem, parameter: Parameter, argument: Argument) -> list[Option]:
@@ -131,17 +117,11 @@ def _tensor_list(problem: Problem, parameter: Parameter, argument: Argument) -> 
         return [Option(list(indices.indices(problem.spec, problem.arguments[0].dims)), ("indices-from-children",))]
     if parameter.base != TENSORS:
         raise UnresolvedCallError(Reason.OPAQUE, f"{parameter.name}: {parameter.base}")
-    found = lists.variants(problem.spec, argument, parameter.name)
-    return [Option(_entries(problem, parameter.name, one), one.notes) for one in found]
-
-
-def _entries(problem: Problem, name: str, found: lists.TensorList) -> list[TensorSpec]:
-    known, made = problem.known(), []
-    for entry in found.entries:
-        dtype = entry.dtype or "float32"
-        fill, _ = fill_for(known, name, dtype)
-        made.append(TensorSpec(entry.dims, entry.strides, dtype, fill))
-    return made
+    known, name = problem.known(), parameter.name
+    return [
+        Option([replace(entry, fill=fill_for(known, name, entry.dtype)[0]) for entry in one.entries], one.notes)
+        for one in lists.variants(problem.spec, argument, name)
+    ]
 
 
 def _scalar(parameter: Parameter, argument: Argument) -> Any:
@@ -165,15 +145,15 @@ def _unknown_scalar(parameter: Parameter) -> Any:
     return plain.get(parameter.base, 1)
 
 
-Absent = Callable[[Problem, Parameter], list[Option]]
-
-
 def _absent(problem: Problem, parameter: Parameter) -> list[Option]:
     """`''`: None, or something that the profiler does not record."""
-    handler = ABSENT.get(parameter.base)
-    if handler is not None:
-        return handler(problem, parameter)
-    if parameter.optional or parameter.base == "Tensor":  # None for a required tensor is an undefined one
+    if parameter.base == "str":
+        return [Option(text, (f"string={text}",)) for text in texts.texts(parameter, problem.spec)]
+    if parameter.base == "Device":
+        return _device(problem, parameter)
+    if parameter.base == "Storage":
+        return [Option(_storage(problem))]
+    if parameter.optional or parameter.base in NONE_ALLOWED:
         return [Option(None)]
     if parameter.base.startswith("List["):
         return _dropped_list(problem, parameter)
@@ -182,42 +162,24 @@ def _absent(problem: Problem, parameter: Parameter) -> list[Option]:
     raise UnresolvedCallError(Reason.OPAQUE, f"{parameter.name}: {parameter.base}")
 
 
-def _text(problem: Problem, parameter: Parameter) -> list[Option]:
-    found = texts.texts(parameter, problem.spec)
-    return [Option(text, (f"string={text}",)) for text in found]
-
-
 def _device(problem: Problem, parameter: Parameter) -> list[Option]:
     """A factory without tensor inputs makes its result on the device; other calls stay where their input is."""
     import torch
 
-    target = torch.device(problem.device)
-    factory = not problem.has_tensors()
-    if not parameter.optional or (factory and problem.device != "cpu"):
-        return [Option(target, ("device",)), *([Option(None)] if parameter.optional else [])]
-    return [Option(None)]
+    passed = any(one.is_tensor or one.kind == recorded.TENSOR_LIST for one in problem.arguments)
+    there = [Option(torch.device(problem.device), ("device",))]
+    if not parameter.optional:
+        return there
+    return [*(there if not passed and problem.device != "cpu" else []), Option(None)]
 
 
-def _storage(problem: Problem, _: Parameter) -> list[Option]:
+def _storage(problem: Problem) -> StorageSpec:
     """As large as the size, stride and offset passed beside it need; else as the tensor that takes it."""
-    named = problem.known()
-    own = problem.arguments[0]
-    size = recorded.integers(named.named["size"].text) if "size" in named.named else own.dims
-    stride = recorded.integers(named.named["stride"].text) if "stride" in named.named else ()
-    elements = span(size, stride if len(stride) == len(size) else contiguous(size)) + named.value("storage_offset", 0)
-    return [Option(StorageSpec(elements, torch_name(own.kind)))]
-
-
-def _generator(_: Problem, __: Parameter) -> list[Option]:
-    return [Option(None)]
-
-
-ABSENT: Final[dict[str, Absent]] = {
-    "str": _text,
-    "Device": _device,
-    "Storage": _storage,
-    "Generator": _generator,
-}
+    known, own = problem.known(), problem.arguments[0]
+    size = recorded.integers(known.named["size"].text) if "size" in known.named else own.dims
+    stride = recorded.integers(known.named["stride"].text) if "stride" in known.named else ()
+    elements = span(size, stride if len(stride) == len(size) else contiguous(size)) + known.value("storage_offset", 0)
+    return StorageSpec(elements, torch_name(own.kind))
 
 
 def _dropped_list(problem: Problem, parameter: Parameter) -> list[Option]:
@@ -225,12 +187,10 @@ def _dropped_list(problem: Problem, parameter: Parameter) -> list[Option]:
     element = parameter.base.removeprefix("List[").removesuffix("]")
     if element in {*NUMBERS, "float"}:
         return [Option([1.0] * count, ("scalar-list-guess",)) for count in _list_lengths(problem)]
-    sizes = _piece_sizes(problem) if problem.op.startswith("split_with_sizes") else []
-    if sizes:
-        return [Option(sizes, ("list-from-children",))]
-    result = _result_dims(problem) if element in INTS else None
-    if result is not None:
-        return [Option(list(result), ("list-from-children",))]
+    found = _piece_sizes(problem) if problem.op.startswith("split_with_sizes") else None
+    found = found or (_result_dims(problem) if element in INTS else None)
+    if found is not None:
+        return [Option(found, ("list-from-children",))]
     raise UnresolvedCallError(Reason.LIST_DROPPED, f"{parameter.name} of {problem.spec.call.op}")
 
 
@@ -245,19 +205,13 @@ def _list_lengths(problem: Problem) -> list[int]:
 def _piece_sizes(problem: Problem) -> list[int]:
     """Each piece is an as_strided (or narrow) of its own."""
     axis = problem.known().value("dim", 0)
-    sizes: list[int] = []
-    for child in problem.spec.children:
-        arguments = recorded.or_none(child.call)
-        if child.call.op == "aten::as_strided" and len(arguments) > 1:
-            size = recorded.integers(arguments[1].text)
-            sizes.extend([size[axis]] * child.times if -len(size) <= axis < len(size) else [])
-    total = problem.known().size("self", axis)
-    return sizes if sum(sizes) == total else []
+    pieces = [child for child in problem.spec.children if child.call.op == "aten::as_strided"]
+    shapes = [(one.times, recorded.integers(text.text)) for one in pieces for text in recorded.or_none(one.call)[1:2]]
+    sizes = [size[axis] for times, size in shapes for _ in range(times) if -len(size) <= axis < len(size)]
+    return sizes if sum(sizes) == problem.known().size("self", axis) else []
 
 
-def _result_dims(problem: Problem) -> Shape | None:
-    for call in problem.spec.below():
-        arguments = recorded.or_none(call)
-        if call.op == "aten::empty" and arguments and arguments[0].kind == recorded.SCALAR_LIST:
-            return recorded.integers(arguments[0].text)
-    return None
+def _result_dims(problem: Problem) -> list[int] | None:
+    made = (recorded.or_none(call)[:1] for call in problem.spec.below() if call.op == "aten::empty")
+    sizes = (list(recorded.integers(one.text)) for first in made for one in first if one.kind == recorded.SCALAR_LIST)
+    return next(sizes, None)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kerneldb.replay.resolve.errors import CallFailedError, Reason, UnresolvedCallError
 from kerneldb.replay.resolve.schema import Overload
-from kerneldb.replay.resolve.tensors import StorageSpec, TensorSpec, distinct, make, refill
+from kerneldb.replay.resolve.tensors import StorageSpec, TensorSpec, distinct, hide, make, refill
 
 # What torch raises for arguments that an operator does not take; out-of-memory is a RuntimeError.
 TORCH_ERRORS: Final = (
-    RuntimeError, TypeError, ValueError, IndexError, AttributeError, NotImplementedError, AssertionError,
-    ZeroDivisionError, OverflowError, LookupError,
+    RuntimeError, TypeError, ValueError, LookupError, AttributeError, AssertionError, ZeroDivisionError, OverflowError,
 )  # fmt: skip
 DETAIL_LENGTH: Final = 200
+
+Settings = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,6 @@ class Draft:
         maker = _Maker(device, seed)
         try:
             made = [maker.make(value, self.name(index)) for index, value in enumerate(self.values)]
-        except UnresolvedCallError:
-            raise
         except TORCH_ERRORS as error:
             raise UnresolvedCallError(Reason.REFUSED, f"making the inputs: {quoted(error)}") from error
         pairs = list(zip(self.overload.parameters, made, strict=False))
@@ -68,7 +67,6 @@ class Draft:
             inputs=tuple(maker.inputs),
             notes=self.notes,
             draft=self,
-            device=device,
         )
 
 
@@ -84,7 +82,11 @@ class Input:
 
 @dataclass(slots=True)
 class BuiltCall:
-    """A call with its inputs in memory. `overload` as in `aten::add.Tensor`, `notes` what was assumed."""
+    """A call with its inputs in memory. `overload` as in `aten::add.Tensor`, `notes` what was assumed.
+
+    `settings` are those of PyTorch's backends that it runs under, `cache` the cache state where it overrides that of
+    the run. With `masked`, the first input has the values that a causal mask leaves.
+    """
 
     overload: str
     function: Any
@@ -93,35 +95,58 @@ class BuiltCall:
     inputs: tuple[Input, ...]
     notes: tuple[str, ...]
     draft: Draft
-    device: str
-
-    @property
-    def input_bytes(self) -> int:
-        """Bytes of all inputs."""
-        return sum(one.bytes for one in self.inputs)
+    settings: Settings = contextlib.nullcontext
+    cache: str | None = None
+    masked: bool = False
 
     def call(self) -> Any:
         """Run it once and return its result. Raises CallFailedError with the first line of torch's message."""
-        try:
-            with self._mode():
-                return self.function(*self.args, **self.kwargs)
-        except TORCH_ERRORS as error:
-            raise CallFailedError(Reason.REFUSED, f"{self.overload}: {quoted(error)}") from error
+        import torch
 
-    def fresh(self, seed: int) -> BuiltCall:
-        """The same call with another set of inputs: one more place of a ring."""
-        return self.draft.build(self.device, seed)
+        with self.settings(), torch.set_grad_enabled(self.draft.grad):
+            try:
+                return self.function(*self.args, **self.kwargs)
+            except TORCH_ERRORS as error:
+                raise CallFailedError(Reason.REFUSED, f"{self.overload}: {quoted(error)}") from error
 
     def refill(self, seed: int = 0) -> None:
         """Draw all inputs anew: values of in-place calls drift, towards inf or denormals, when they run in a loop."""
         for one in self.inputs:
             refill(one.tensor, one.spec, generator(str(one.tensor.device), seed))
+        if self.masked:
+            hide(self.inputs[0].tensor)
 
-    def _mode(self) -> contextlib.AbstractContextManager[Any]:
-        import torch
 
-        mode: contextlib.AbstractContextManager[Any] = torch.enable_grad() if self.draft.grad else torch.no_grad()
-        return mode
+def built(on_paper: Iterable[Draft], device: str, seed: int = 0) -> Iterator[BuiltCall]:
+    """The calls of these drafts that can be built, each when it is asked for.
+
+    Raises UnresolvedCallError, that of the first draft, where none can.
+    """
+    failure: UnresolvedCallError | None = None
+    any_built = False
+    for draft in on_paper:
+        try:
+            call = draft.build(device, seed)
+        except UnresolvedCallError as error:
+            failure = failure or error
+            continue
+        any_built = True
+        yield call
+    if failure is not None and not any_built:
+        raise failure
+
+
+@contextlib.contextmanager
+def blas_library(name: str) -> Iterator[None]:
+    """Matrix products by this library (`cublas`, `cublaslt`) as far as it has them."""
+    import torch
+
+    before = torch.backends.cuda.preferred_blas_library()
+    torch.backends.cuda.preferred_blas_library(name)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.preferred_blas_library(before)
 
 
 def generator(device: str, seed: int) -> Any:
@@ -154,8 +179,7 @@ class _Maker:
         if isinstance(value, TensorSpec):
             return self._tensor(value, name)
         if isinstance(value, StorageSpec):
-            held = TensorSpec((value.elements,), (1,), value.dtype)
-            return self._tensor(held, name).untyped_storage()
+            return self._tensor(TensorSpec((value.elements,), (1,), value.dtype), name).untyped_storage()
         if isinstance(value, list):
             return [self.make(entry, f"{name}[{index}]") for index, entry in enumerate(value)]
         return value

@@ -10,7 +10,7 @@ import string
 from typing import Final
 
 from kerneldb.replay.resolve import recorded
-from kerneldb.replay.resolve.recorded import Shape
+from kerneldb.replay.resolve.tensors import Shape
 from kerneldb.replay.wire.plan import CallSpec
 
 LETTERS: Final = string.ascii_lowercase
@@ -22,7 +22,9 @@ def equations(spec: CallSpec) -> tuple[str, ...]:
     orders = _orders(spec, operands)
     if not operands or len(orders) < len(operands):
         return ()
-    sides = [_labels(order, len(dims)) for order, dims in zip(orders, operands, strict=True)]
+    # the label of a dim is the letter of its place
+    places = [[order.index(axis) for axis, _ in enumerate(dims)] for order, dims in zip(orders, operands, strict=True)]
+    sides = ["".join(LETTERS[place] for place in one) for one in places]
     counts = sorted(range(max(map(len, orders)) + 1), key=lambda count: _rank(sides, count))
     return tuple(f"{','.join(sides)}->{LETTERS[:count]}" for count in counts)
 
@@ -32,8 +34,7 @@ def _orders(spec: CallSpec, operands: tuple[Shape, ...]) -> list[Shape]:
     permutes = [recorded.or_none(call) for call in spec.direct() if call.op == "aten::permute"]
     found: list[Shape] = []
     for dims in operands:
-        fits = (place for place, one in enumerate(permutes) if _widened(one[0].dims, dims))
-        place = next(fits, None)
+        place = next((at for at, one in enumerate(permutes) if _widened(one[0].dims, dims)), None)
         if place is not None:
             found.append(recorded.integers(permutes.pop(place)[1].text))
     return found
@@ -41,11 +42,6 @@ def _orders(spec: CallSpec, operands: tuple[Shape, ...]) -> list[Shape]:
 
 def _widened(wide: Shape, dims: Shape) -> bool:
     return wide[: len(dims)] == dims and set(wide[len(dims) :]) <= {1}
-
-
-def _labels(order: Shape, dims: int) -> str:
-    """Letters of an operand: the place of each of its own dims."""
-    return "".join(LETTERS[order.index(axis)] for axis in range(dims))
 
 
 def _rank(sides: list[str], count: int) -> tuple[int, int]:

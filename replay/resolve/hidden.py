@@ -32,7 +32,8 @@ def variants(draft: Draft, spec: CallSpec, device: str) -> Iterator[Draft]:
         yield from _transfers(draft, recorded.short_name(spec.call.op), device)
     yield from _unread(draft)
     yield from _index_orders(draft)
-    yield from _with_autograd(draft, spec)
+    if spec.children and not draft.overload.has_out:  # composite calls under autograd may take another path
+        yield replace(draft, grad=True).noted("hidden:autograd")
 
 
 def _offsets(draft: Draft) -> Iterator[Draft]:
@@ -57,12 +58,12 @@ def _aliases(draft: Draft) -> Iterator[Draft]:
     groups: dict[TensorSpec, list[int]] = {}
     for index, spec in draft.tensors():
         groups.setdefault(replace(spec, fill=Fill("normal")), []).append(index)
-    shared = {number: places for number, places in enumerate(groups.values(), 1) if len(places) > 1}
-    for number, places in shared.items():
+    for number, places in enumerate(groups.values(), 1):
         aliased = draft
-        for index in places:
+        for index in places if len(places) > 1 else ():
             aliased = aliased.with_value(index, replace(draft.values[places[0]], group=number))
-        yield aliased.noted(f"hidden:aliased({','.join(map(draft.name, places))})")
+        if aliased is not draft:
+            yield aliased.noted(f"hidden:aliased({','.join(map(draft.name, places))})")
 
 
 def _host_scalars(draft: Draft) -> Iterator[Draft]:
@@ -88,9 +89,9 @@ def _transfers(draft: Draft, op: str, device: str) -> Iterator[Draft]:
 def _to_device(draft: Draft, device: str) -> Draft:
     import torch
 
-    places = (index for index, one in enumerate(draft.overload.parameters) if one.base == "Device")
-    index = next(places, None)
-    return draft if index is None or index >= len(draft.values) else draft.with_value(index, torch.device(device))
+    pairs = enumerate(zip(draft.overload.parameters, draft.values, strict=False))
+    index = next((index for index, (one, _) in pairs if one.base == "Device"), None)
+    return draft if index is None else draft.with_value(index, torch.device(device))
 
 
 def _unread(draft: Draft) -> Iterator[Draft]:
@@ -110,9 +111,3 @@ def _index_orders(draft: Draft) -> Iterator[Draft]:
         for kind in INDEX_PATTERNS:
             ordered = replace(spec, fill=Fill(kind, spec.fill.low, spec.fill.high))
             yield draft.with_value(index, ordered).noted(f"hidden:{kind}({draft.name(index)})")
-
-
-def _with_autograd(draft: Draft, spec: CallSpec) -> Iterator[Draft]:
-    """Composite calls recorded under autograd may take another path."""
-    if spec.children and not draft.overload.has_out:
-        yield replace(draft, grad=True).noted("hidden:autograd")

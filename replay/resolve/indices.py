@@ -8,13 +8,14 @@ tensor, from its broadcast dims to [1, …, dims, …, 1].
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Final
 
 from kerneldb.replay.resolve import recorded
 from kerneldb.replay.resolve.dtypes import torch_name
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.resolve.recorded import Argument
-from kerneldb.replay.resolve.tensors import Fill, Shape, TensorSpec, contiguous, numel
+from kerneldb.replay.resolve.tensors import Fill, Shape, TensorSpec, contiguous
 from kerneldb.replay.wire.plan import CallSpec, OpCall
 
 INDEXING: Final = frozenset(
@@ -44,7 +45,7 @@ def indices(spec: CallSpec, self_dims: Shape) -> list[TensorSpec | None]:
     for call in calls:
         arguments = recorded.or_none(call)
         if call.op == "aten::masked_fill_" and len(arguments) > 1 and arguments[1].is_tensor:
-            return [_mask(arguments[1], numel(arguments[1].dims) // 2)]
+            return [_mask(arguments[1], prod(arguments[1].dims) // 2)]
     traces = _read(calls, self_dims)
     if not traces.indices:
         raise UnresolvedCallError(Reason.INDICES, spec.call.op)
@@ -61,26 +62,22 @@ def _indexing_calls(spec: CallSpec) -> list[OpCall]:
 
 
 def _read(calls: list[OpCall], self_dims: Shape) -> Traces:
-    found: list[tuple[Argument, Shape]] = []
-    expanded: list[tuple[Argument, Shape]] = []
-    masks: list[Argument] = []
-    order, restrided = None, None
-    for call in calls:
-        arguments = recorded.or_none(call)
-        if not arguments or not arguments[0].is_tensor:
-            continue
-        first, kind, texts = arguments[0], torch_name(arguments[0].kind), [one.text for one in arguments]
-        if call.op == "aten::permute" and order is None and first.dims == self_dims:
-            order = recorded.integers(texts[1])
-        elif call.op == "aten::nonzero" and kind in MASK_KINDS:
-            masks.append(first)
-        elif call.op == "aten::as_strided" and restrided is None and texts[1]:
-            restrided = recorded.integers(texts[1]), recorded.integers(texts[2])
-        elif call.op == "aten::reshape" and kind in INDEX_KINDS:
-            found.append((first, recorded.integers(texts[1])))
-        elif call.op == "aten::expand" and kind in INDEX_KINDS:
-            expanded.append((first, recorded.integers(texts[1])))
-    return Traces(tuple(found), tuple(masks), order, restrided, tuple(expanded))
+    on_tensors = [(call.op, found) for call in calls if (found := recorded.or_none(call)) and found[0].is_tensor]
+
+    def reshaped(op: str) -> tuple[tuple[Argument, Shape], ...]:
+        held = (found for name, found in on_tensors if name == op and torch_name(found[0].kind) in INDEX_KINDS)
+        return tuple((found[0], recorded.integers(found[1].text)) for found in held)
+
+    order = (found[1] for op, found in on_tensors if op == "aten::permute" and found[0].dims == self_dims)
+    views = (found for op, found in on_tensors if op == "aten::as_strided" and found[1].text)
+    masks = (found[0] for op, found in on_tensors if op == "aten::nonzero")
+    return Traces(
+        indices=reshaped("aten::reshape"),
+        masks=tuple(mask for mask in masks if torch_name(mask.kind) in MASK_KINDS),
+        order=next((recorded.integers(one.text) for one in order), None),
+        restrided=next(((recorded.integers(one[1].text), recorded.integers(one[2].text)) for one in views), None),
+        expanded=reshaped("aten::expand"),
+    )
 
 
 def _positions(traces: Traces, self_dims: Shape) -> Shape:
@@ -90,8 +87,7 @@ def _positions(traces: Traces, self_dims: Shape) -> Shape:
         return traces.order[:count]
     argument, full = traces.indices[0]
     starts = range(len(full) - len(argument.dims) + 1)
-    fits = (start for start in starts if _fits(traces, self_dims, start))
-    start = next(fits, 0)
+    start = next((one for one in starts if _fits(traces, self_dims, one)), 0)
     return tuple(range(start, start + count))
 
 
@@ -133,21 +129,16 @@ def _broadcast_strides(narrow: Argument, dims: Shape) -> Shape:
 
 def _masked(traces: Traces, self_dims: Shape, position: int) -> list[TensorSpec | None]:
     """A mask with as many true entries as its index tensors are long; further index tensors follow it."""
-    mask = traces.masks[0]
-    selected = numel(traces.indices[0][0].dims)
-    found: list[TensorSpec | None] = [None] * position
-    found.append(_mask(mask, selected))
-    used = len(mask.dims)
-    rest = self_dims[position + used :]
-    found.extend(_index(argument, size) for (argument, _), size in zip(traces.indices[used:], rest, strict=False))
-    return found
+    mask, used = traces.masks[0], len(traces.masks[0].dims)
+    further = zip(traces.indices[used:], self_dims[position + used :], strict=False)
+    found = [_mask(mask, prod(traces.indices[0][0].dims)), *(_index(one, size) for (one, _), size in further)]
+    return [*[None] * position, *found]
 
 
 def _index(argument: Argument, size: int) -> TensorSpec:
-    strides = argument.strides if len(argument.strides) == len(argument.dims) else contiguous(argument.dims)
-    return TensorSpec(argument.dims, strides, torch_name(argument.kind), Fill("integers", 0, max(size, 1)))
+    return TensorSpec(argument.dims, argument.layout, torch_name(argument.kind), Fill("integers", 0, max(size, 1)))
 
 
 def _mask(argument: Argument, selected: int) -> TensorSpec:
     dims = argument.dims
-    return TensorSpec(dims, contiguous(dims), torch_name(argument.kind), Fill("count", 0, min(selected, numel(dims))))
+    return TensorSpec(dims, contiguous(dims), torch_name(argument.kind), Fill("count", 0, min(selected, prod(dims))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kerneldb.replay.resolve import recorded
-from kerneldb.replay.resolve.recorded import Argument, spelling, split_list
+from kerneldb.replay.resolve.recorded import Argument, Number, spelling, split_list
 from kerneldb.replay.resolve.schema import Overload, Parameter
 
 INTS: Final = frozenset({"int", "SymInt"})
@@ -13,6 +13,8 @@ NUMBERS: Final = frozenset({"number", "Scalar"})
 ENUM_TYPES: Final = frozenset({"ScalarType", "Layout", "MemoryFormat"})
 UNRECORDED: Final = frozenset({"str", "Device", "Generator", "Stream", "Dimname", "Storage", "Layout"})
 SCALARS: Final = INTS | NUMBERS | ENUM_TYPES | {"float", "bool"}
+EXACT: Final[dict[str, type[Number]]] = {"int": int, "SymInt": int, "float": float, "bool": bool}
+"""The spelling that a type asks for; other numbers may be spelled in any way."""
 OPTIONAL_TENSORS: Final = "List[Optional[Tensor]]"
 TENSORS: Final = "List[Tensor]"
 
@@ -30,14 +32,12 @@ def ranked(candidates: tuple[Overload, ...], arguments: tuple[Argument, ...]) ->
     The dispatcher records every schema argument, defaults filled in, so the arity must be equal. Where none fits, the
     trace may come from another version of torch: then trailing arguments may be missing or surplus.
     """
-    exact = _sorted(candidates, arguments, drift=False)
-    return exact or _sorted(candidates, arguments, drift=True)
-
-
-def _sorted(candidates: tuple[Overload, ...], arguments: tuple[Argument, ...], *, drift: bool) -> list[Overload]:
-    scored = ((penalty(overload, arguments, drift=drift), overload) for overload in candidates)
-    fits = [(score, overload) for score, overload in scored if score is not None]
-    return [overload for _, overload in sorted(fits, key=lambda fit: fit[0])]
+    for drift in (False, True):
+        scored = ((penalty(overload, arguments, drift=drift), overload) for overload in candidates)
+        fits = [(score, overload) for score, overload in scored if score is not None]
+        if fits:
+            return [overload for _, overload in sorted(fits, key=lambda fit: fit[0])]
+    return []
 
 
 def penalty(overload: Overload, arguments: tuple[Argument, ...], *, drift: bool = False) -> float | None:
@@ -79,9 +79,7 @@ def argument_penalty(parameter: Parameter, argument: Argument) -> float | None:
         return _scalar_list(base, split_list(argument.text))
     if argument.kind == recorded.TENSOR_LIST:
         return {TENSORS: 0.0, OPTIONAL_TENSORS: 1.0}.get(base)
-    if argument.kind == recorded.GENERIC_LIST:
-        return 1.0 if base.startswith("List[") else None
-    return None
+    return 1.0 if argument.kind == recorded.GENERIC_LIST and base.startswith("List[") else None
 
 
 def _absent(parameter: Parameter) -> float | None:
@@ -99,13 +97,9 @@ def _absent(parameter: Parameter) -> float | None:
 def _scalar(base: str, text: str) -> float | None:
     if text == "":  # versions before 2.1 record no scalars
         return 1.0 if base in SCALARS else None
-    kind = spelling(text)
-    if base in INTS or base in ENUM_TYPES:
-        return 0.0 if kind is int else None
-    if base == "float":
-        return 0.0 if kind is float else None
-    if base == "bool":
-        return 0.0 if kind is bool else None
+    kind, wanted = spelling(text), int if base in ENUM_TYPES else EXACT.get(base)
+    if wanted is not None:
+        return 0.0 if kind is wanted else None
     return ANY_NUMBER if base in NUMBERS and kind is not None else None
 
 
@@ -113,10 +107,8 @@ def _scalar_list(base: str, entries: list[str]) -> float | None:
     if not base.startswith("List["):
         return None
     element = base.removeprefix("List[").removesuffix("]")
-    kinds = {spelling(entry) for entry in entries}
-    if element in INTS:
-        return 0.0 if kinds <= {int} else None
-    if element in {"float", "bool"}:
-        wanted = {float} if element == "float" else {bool}
-        return (0.0 if kinds <= wanted else None) if entries else 1.0
+    kinds, wanted = {spelling(entry) for entry in entries}, EXACT.get(element)
+    if wanted is not None:
+        empty = 0.0 if wanted is int else 1.0
+        return (0.0 if kinds == {wanted} else None) if entries else empty
     return ANY_NUMBER if element in NUMBERS and None not in kinds else None

@@ -11,8 +11,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kerneldb.replay.resolve.dtypes import is_dtype
+from kerneldb.replay.resolve.dtypes import TORCH_NAMES
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
+from kerneldb.replay.resolve.tensors import Shape, contiguous
 from kerneldb.replay.wire.plan import OpCall
 
 SCALAR: Final = "Scalar"
@@ -27,7 +28,6 @@ COMPLEX: Final = re.compile(rf"\(?{PART}[,+]?{PART}[ij]?\)?")
 COMPLEX_MARKS: Final = ("(", "j", "i,")
 
 Number = bool | int | float | complex
-Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,14 @@ class Argument:
     @property
     def is_tensor(self) -> bool:
         """Whether a tensor was recorded (its dtype name is `kind`)."""
-        return is_dtype(self.kind)
+        return self.kind in TORCH_NAMES
+
+    @property
+    def layout(self) -> tuple[Any, ...]:
+        """The strides; row-major ones where the trace has none. Of a list: one entry per tensor."""
+        if len(self.strides) == len(self.dims):
+            return self.strides
+        return contiguous(self.dims) if self.is_tensor else tuple(map(contiguous, self.dims))
 
 
 def arguments(call: OpCall) -> tuple[Argument, ...]:
@@ -62,10 +69,8 @@ def arguments(call: OpCall) -> tuple[Argument, ...]:
 
 def or_none(call: OpCall | None) -> tuple[Argument, ...]:
     """The recorded arguments, or none where they cannot be read: for calls that only serve as evidence."""
-    if call is None or call.input_dtypes is None:
-        return ()
     try:
-        return arguments(call)
+        return () if call is None else arguments(call)
     except UnresolvedCallError:
         return ()
 
@@ -93,10 +98,8 @@ def number(text: str) -> Number:
     kind = spelling(text)
     if kind is bool:
         return text == "True"
-    if kind is int:
-        return int(text)
-    if kind is float:
-        return float(text)
+    if kind is int or kind is float:
+        return kind(text)
     match = COMPLEX.fullmatch(text)
     if match is None:
         raise UnresolvedCallError(Reason.UNREADABLE, f"scalar {text!r}")

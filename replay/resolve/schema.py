@@ -39,7 +39,6 @@ class Overload:
     name: str
     function: Any
     parameters: tuple[Parameter, ...]
-    mutates: bool
     takes_names: bool
 
     @property
@@ -80,7 +79,7 @@ def _overload(name: str, function: Any) -> Overload:
     parameters = tuple(_parameter(argument) for argument in schema.arguments)
     label = function._overloadname
     takes_names = "Dimname" in str(schema) or label.endswith("names")
-    return Overload(f"{name}.{label}", function, parameters, bool(schema.is_mutable), takes_names)
+    return Overload(f"{name}.{label}", function, parameters, takes_names)
 
 
 def _parameter(argument: Any) -> Parameter:

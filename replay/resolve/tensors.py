@@ -6,14 +6,15 @@ friends refuse views. Its whole storage is filled, on its own device.
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kerneldb.replay.resolve.dtypes import is_integer, torch_dtype
 
 CHUNK: Final = 1 << 24
-HOST: Final = "cpu"
 MASKED: Final = "masked"
 MATRIX: Final = 2
 
@@ -69,11 +70,6 @@ class StorageSpec:
     dtype: str
 
 
-def numel(dims: Shape) -> int:
-    """Elements of a tensor of these dims; 1 for a 0-dim one."""
-    return math.prod(dims)
-
-
 def span(dims: Shape, strides: Shape) -> int:
     """Elements between the first and the last one of a strided tensor, both included; 0 for an empty one."""
     return 0 if 0 in dims else 1 + sum((size - 1) * stride for size, stride in zip(dims, strides, strict=True))
@@ -87,19 +83,15 @@ def distinct(dims: Shape, strides: Shape) -> int:
 
 def contiguous(dims: Shape) -> Shape:
     """Row-major strides."""
-    strides: list[int] = []
-    step = 1
-    for size in reversed(dims):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
+    steps = itertools.accumulate((max(size, 1) for size in reversed(dims)), operator.mul, initial=1)
+    return tuple(steps)[:-1][::-1]
 
 
 def make(spec: TensorSpec, device: str, generator: Any = None) -> Any:
     """The tensor of `spec`, filled."""
     import torch
 
-    place = HOST if spec.place else device
+    place = "cpu" if spec.place else device
     dtype = torch_dtype(spec.dtype)
     if spec.offset or spec.storage > span(spec.dims, spec.strides):
         base = torch.empty(spec.elements, dtype=dtype, device=place)

@@ -28,28 +28,17 @@ VALUES: Final[dict[str, tuple[str | None, ...]]] = {
     "activation": ("silu", "gelu"),
 }
 FREE: Final = frozenset({"assert_msg", "msg", "message", "label", "name"})
-PARENTS: Final = {
-    "floor_divide": "floor",
-    "scatter_add": "sum",
-    "scatter_mean": "mean",
-    "reflection_pad": "reflect",
-    "replication_pad": "replicate",
-}
-CHILDREN: Final = {
-    "reflection_pad": "reflect",
-    "replication_pad": "replicate",
-    "constant_pad": "constant",
-}
+PADDING: Final = {"reflection_pad": "reflect", "replication_pad": "replicate"}
+PARENTS: Final = {"floor_divide": "floor", "scatter_add": "sum", "scatter_mean": "mean", **PADDING}
+CHILDREN: Final = {**PADDING, "constant_pad": "constant"}
 
 
 def texts(parameter: Parameter, spec: CallSpec) -> tuple[str | None, ...]:
     """The values to try for a text argument, best first. Raises UnresolvedCallError (TEXT) where any would do."""
     values: list[Any] = list(equations(spec) if parameter.name == "equation" else VALUES.get(parameter.name, ()))
-    if parameter.has_default and parameter.default in values:
-        values = _front(values, parameter.default)
-    for hint in _hints(spec):
-        if hint in values:
-            values = _front(values, hint)
+    for likely in [*([parameter.default] if parameter.has_default else []), *_hints(spec)]:
+        if likely in values:
+            values = [likely, *(value for value in values if value != likely)]
     if values:
         return tuple(values)
     if parameter.has_default or parameter.optional:
@@ -57,10 +46,6 @@ def texts(parameter: Parameter, spec: CallSpec) -> tuple[str | None, ...]:
     if parameter.name in FREE:
         return ("replay",)
     raise UnresolvedCallError(Reason.TEXT, f"{parameter.name} of {spec.call.op}")
-
-
-def _front(values: list[Any], first: Any) -> list[Any]:
-    return [first, *(value for value in values if value != first)]
 
 
 def _hints(spec: CallSpec) -> list[str]:

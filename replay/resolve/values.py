@@ -16,7 +16,7 @@ from typing import Final
 from kerneldb.replay.resolve import recorded
 from kerneldb.replay.resolve.dtypes import is_integer
 from kerneldb.replay.resolve.recorded import Argument, Number
-from kerneldb.replay.resolve.tensors import MASKED, Fill, Shape, numel
+from kerneldb.replay.resolve.tensors import MASKED, Fill, Shape
 from kerneldb.replay.wire.plan import OpCall
 
 ACTIVATION: Final = Fill("normal", 0.0, 1.0)
@@ -53,30 +53,36 @@ class Known:
         argument = self.named.get(name)
         return argument.dims if argument is not None and argument.is_tensor else ()
 
+    def count(self, name: str) -> int:
+        """Elements of a tensor argument; 1 where there is none."""
+        return math.prod(self.dims(name))
+
     def size(self, name: str, axis: int) -> int:
         """One of these dims; 1 where there is none."""
         dims = self.dims(name)
         return int(dims[axis]) if -len(dims) <= axis < len(dims) else 1
 
+    def text(self, name: str) -> str:
+        """The text of a recorded scalar argument; empty where there is none."""
+        argument = self.named.get(name)
+        return argument.text if argument is not None and argument.kind == recorded.SCALAR else ""
+
     def value(self, name: str, default: int) -> int:
         """A recorded integer argument."""
-        argument = self.named.get(name)
-        if argument is None or argument.kind != recorded.SCALAR or recorded.spelling(argument.text) is not int:
-            return default
-        return int(argument.text)
+        text = self.text(name)
+        return int(text) if recorded.spelling(text) is int else default
 
     def number(self, name: str) -> Number | None:
         """A recorded scalar argument."""
-        argument = self.named.get(name)
-        scalar = argument is not None and argument.kind == recorded.SCALAR and argument.text != ""
-        return recorded.number(argument.text) if argument is not None and scalar else None
+        text = self.text(name)
+        return recorded.number(text) if text else None
 
     def first(self, *names: str) -> Shape:
         """The dims of the first of these tensor arguments that was recorded."""
         return next((dims for dims in map(self.dims, names) if dims), ())
 
 
-Rule = Callable[[Known], Fill]
+Rule = Fill | Callable[[Known], Fill]
 
 
 def fill_for(known: Known, name: str, dtype: str) -> tuple[Fill, str | None]:
@@ -86,7 +92,7 @@ def fill_for(known: Known, name: str, dtype: str) -> tuple[Fill, str | None]:
     if rule is None:
         rule = (INTEGER_NAMES if whole else BOOL_NAMES if dtype == "bool" else REAL_NAMES).get(name)
     if rule is not None:
-        fill = _fitting(rule(known), dtype)
+        fill = _fitting(rule if isinstance(rule, Fill) else rule(known), dtype)
         return fill, CAUSAL if fill.kind == MASKED else None
     if dtype == "bool":
         return MASK, None
@@ -109,17 +115,8 @@ def below(limit: Callable[[Known], int]) -> Rule:
     return lambda known: Fill("integers", 0, max(limit(known), 1))
 
 
-def always(fill: Fill) -> Rule:
-    """The same fill whatever the arguments."""
-    return lambda _: fill
-
-
 def _each(names: Iterable[str], rules: dict[str, Rule]) -> dict[str, dict[str, Rule]]:
     return dict.fromkeys(names, rules)
-
-
-def _along(name: str) -> Rule:
-    return below(lambda known: known.size(name, known.value("dim", 0)))
 
 
 def _scores(known: Known) -> Fill:
@@ -135,12 +132,7 @@ def _hides(call: OpCall, dims: Shape) -> bool:
 
 def _classes(known: Known) -> int:
     """Class axis of the scores: [N, C, …], or [C] for a single sample."""
-    dims = known.first("self", "input")
-    return dims[1] if len(dims) > 1 else dims[0] if dims else 1
-
-
-def _plane(known: Known) -> int:
-    return known.size("self", -1) * known.size("self", -2)
+    return (known.first("self", "input") or (1,))[:2][-1]
 
 
 def _group_ends(known: Known) -> Fill:
@@ -150,7 +142,7 @@ def _group_ends(known: Known) -> Fill:
     """
     batched = len(known.dims("self")) > MATRIX, len(known.dims("mat2")) > MATRIX
     operand, axis = ("mat2", 1) if batched[0] else ("self", 0) if batched[1] else ("self", 1)
-    total, groups = known.size(operand, axis), max(numel(known.dims("offs")), 1)
+    total, groups = known.size(operand, axis), max(known.count("offs"), 1)
     pairs = [recorded.or_none(call)[:2] for call in known.calls if call.op == "aten::mm"]
     sizes = [pair[operand == "mat2"].dims[axis] for pair in pairs]
     if len(sizes) == groups and sum(sizes) == total:
@@ -158,26 +150,27 @@ def _group_ends(known: Known) -> Fill:
     return Fill("cumulative", total / groups, total)
 
 
-def _tokens(name: str) -> Callable[[Known], int]:
-    """Tokens of a packed batch: [total, heads, dim], or [1, total, heads, dim]."""
-    return lambda known: known.size(name, 0) * (known.size(name, 1) if len(known.dims(name)) > PACKED else 1)
+def _token_ends(known: Known, *names: str) -> Fill:
+    """Ends of the sequences of a packed batch: [total, heads, dim], or [1, total, heads, dim]."""
+    dims = known.first(*names) or (1,)
+    return Fill("cumulative", 0, dims[0] * (dims[1] if len(dims) > PACKED else 1))
 
 
 def _repeats(known: Known) -> Fill:
-    counts = numel(known.dims("repeats"))
+    counts = known.count("repeats")
     return Fill("constant", max(known.value("output_size", counts) // max(counts, 1), 1))
 
 
 def _scatter_mask(known: Known) -> Fill:
     """As many true entries as there are source values to take, mask broadcast included."""
-    copies = max(numel(known.dims("self")) // max(numel(known.dims("mask")), 1), 1)
-    return Fill("count", 0, min(numel(known.dims("source")) // copies, numel(known.dims("mask"))))
+    copies = max(known.count("self") // max(known.count("mask"), 1), 1)
+    return Fill("count", 0, min(known.count("source") // copies, known.count("mask")))
 
 
 def _dropout_mask(known: Known) -> Fill:
     scale = known.number("scale")
     kept = 1 / scale if isinstance(scale, float) and scale >= 1 else 0.5
-    return Fill("count", 0, round(kept * numel(known.dims("mask"))))
+    return Fill("count", 0, round(kept * known.count("mask")))
 
 
 def _power_base(known: Known) -> Fill:
@@ -185,12 +178,8 @@ def _power_base(known: Known) -> Fill:
     return POSITIVE if isinstance(exponent, float) and not exponent.is_integer() else ACTIVATION
 
 
-def _softmax_output(known: Known) -> Fill:
-    return Fill("uniform", 0.0, 2.0 / max(known.size("output", known.value("dim", -1)), 1))
-
-
-def _log_softmax_output(known: Known) -> Fill:
-    return Fill("normal", -math.log(max(known.size("output", known.value("dim", -1)), 1)) - 0.5, 1.0)
+def _row(known: Known) -> int:
+    return max(known.size("output", known.value("dim", -1)), 1)
 
 
 def _log_sum_exp(known: Known) -> Fill:
@@ -200,27 +189,15 @@ def _log_sum_exp(known: Known) -> Fill:
     return Fill("normal", math.log(max(keys, 1)) + 0.5, 0.01)
 
 
-def _class_targets(known: Known) -> Fill:
-    return Fill("integers", 0, max(_classes(known), 1))
-
-
 def _mat2(known: Known) -> Fill:
     """A weight is the second matrix and, in `linear`, a transposed one; batched or two activations are not."""
     argument = known.named.get("mat2")
     return WEIGHT if argument is not None and argument.strides[:1] == (1,) else ACTIVATION
 
 
-def _pages(known: Known) -> int:
-    return (known.first("key_cache", "k_cache", "kv_cache", "key", "k") or (1,))[0]
-
-
 def _slots(known: Known) -> Fill:
     dims = known.first("key_cache", "k_cache", "kv_cache")
     return Fill("range", 0, max(dims[0], 1)) if dims else SAFE_INDEX
-
-
-def _experts(known: Known) -> int:
-    return (known.first("w1", "w13", "w13_weight", "w2", "gating_output") or (1,))[0]
 
 
 ALONG_SELF: Final = (
@@ -251,11 +228,11 @@ NORMS: Final = (
 GROUPED: Final = below(lambda known: known.size("weight", 0))
 
 OPERATOR_RULES: Final[dict[str, dict[str, Rule]]] = {
-    **_each(ALONG_SELF, {"index": _along("self")}),
-    **_each(CLASS_LOSSES, {"target": _class_targets, "total_weight": always(TRUE)}),
-    **_each(POSITIVE_DOMAIN, {"self": always(POSITIVE), "target": always(POSITIVE)}),
-    **_each(DIVISIONS, {"other": always(DIVISOR)}),
-    **_each(NORMS, {"weight": always(GAIN), "mean": always(SMALL)}),
+    **_each(ALONG_SELF, {"index": below(lambda known: known.size("self", known.value("dim", 0)))}),
+    **_each(CLASS_LOSSES, {"target": below(_classes), "total_weight": TRUE}),
+    **_each(POSITIVE_DOMAIN, {"self": POSITIVE, "target": POSITIVE}),
+    **_each(DIVISIONS, {"other": DIVISOR}),
+    **_each(NORMS, {"weight": GAIN, "mean": SMALL}),
     **_each(("pow", "pow_", "_foreach_pow"), {"self": _power_base}),
     **_each(("mm", "addmm", "_addmm_activation"), {"mat2": _mat2}),
     **_each(("masked_scatter", "masked_scatter_"), {"mask": _scatter_mask}),
@@ -264,58 +241,55 @@ OPERATOR_RULES: Final[dict[str, dict[str, Rule]]] = {
         "indices": below(lambda known: known.value("num_weights", 1))}),
     **_each(("_grouped_mm", "_scaled_grouped_mm"), {"offs": _group_ends}),
     **_each(("_embedding_bag", "embedding_bag", "_embedding_bag_forward_only"), {
-        "indices": GROUPED, "offsets": lambda known: Fill("range", 0, numel(known.dims("indices")))}),
+        "indices": GROUPED, "offsets": lambda known: Fill("range", 0, known.count("indices"))}),
     **_each(("max_pool2d_with_indices_backward", "adaptive_max_pool2d_backward", "max_unpool2d"), {
-        "indices": below(_plane)}),
+        "indices": below(lambda known: known.size("self", -1) * known.size("self", -2))}),
     **_each(("ctc_loss", "_ctc_loss"), {
         "targets": lambda known: Fill("integers", 1, max(known.size("log_probs", -1), 2)),
         "input_lengths": lambda known: Fill("constant", known.size("log_probs", 0)),
-        "target_lengths": lambda known: Fill("constant", max(numel(known.dims("targets"))
-                                                             // max(numel(known.dims("target_lengths")), 1), 1))}),
-    **_each(("take", "put_"), {"index": below(lambda known: numel(known.dims("self")))}),
-    "embedding": {"indices": GROUPED, "weight": always(WEIGHT)},
+        "target_lengths": lambda known: Fill(
+            "constant", max(known.count("targets") // max(known.count("target_lengths"), 1), 1))}),
+    **_each(("take", "put_"), {"index": below(lambda known: known.count("self"))}),
+    **_each(("_assert_async", "is_nonzero"), {"self": TRUE}),
+    **_each(("grid_sampler", "grid_sampler_2d"), {"grid": Fill("uniform", -1.0, 1.0)}),
+    **_each(("_foreach_addcdiv_", "_foreach_addcdiv", "addcdiv", "addcdiv_"), {"tensor2": NEAR_ONE}),
+    "embedding": {"indices": GROUPED, "weight": WEIGHT},
     "embedding_renorm_": {"indices": below(lambda known: known.size("self", 0))},
     "one_hot": {"self": below(lambda known: known.value("num_classes", 2))},
     "bincount": {"self": below(lambda known: max(known.value("minlength", 2), 2))},
     "repeat_interleave": {"repeats": _repeats},
-    "_assert_async": {"self": always(TRUE)},
-    "is_nonzero": {"self": always(TRUE)},
-    "searchsorted": {"sorted_sequence": always(Fill("ascending", -2.0, 2.0))},
-    "bucketize": {"boundaries": always(Fill("ascending", -2.0, 2.0))},
-    "grid_sampler": {"grid": always(Fill("uniform", -1.0, 1.0))},
-    "grid_sampler_2d": {"grid": always(Fill("uniform", -1.0, 1.0))},
+    "searchsorted": {"sorted_sequence": Fill("ascending", -2.0, 2.0)},
+    "bucketize": {"boundaries": Fill("ascending", -2.0, 2.0)},
     "_softmax": {"self": _scores},
-    "_softmax_backward_data": {"output": _softmax_output},
-    "_log_softmax_backward_data": {"output": _log_softmax_output},
-    "tanh_backward": {"output": always(Fill("uniform", -0.95, 0.95))},
-    "sigmoid_backward": {"output": always(POSITIVE)},
-    "_foreach_addcdiv_": {"tensor2": always(NEAR_ONE)},
-    "_foreach_addcdiv": {"tensor2": always(NEAR_ONE)},
-    "addcdiv": {"tensor2": always(NEAR_ONE)},
-    "addcdiv_": {"tensor2": always(NEAR_ONE)},
+    "_softmax_backward_data": {"output": lambda known: Fill("uniform", 0.0, 2.0 / _row(known))},
+    "_log_softmax_backward_data": {"output": lambda known: Fill("normal", -math.log(_row(known)) - 0.5, 1.0)},
+    "tanh_backward": {"output": Fill("uniform", -0.95, 0.95)},
+    "sigmoid_backward": {"output": POSITIVE},
     "_pack_padded_sequence": {"lengths": lambda known: Fill("constant", known.size("input", 0))},
 }  # fmt: skip
 
 REAL_NAMES: Final[dict[str, Rule]] = {
-    **dict.fromkeys(("weight", "w1", "w2", "w13", "w13_weight", "bias"), always(WEIGHT)),
-    **dict.fromkeys(("running_mean", "save_mean"), always(SMALL)),
+    **dict.fromkeys(("weight", "w1", "w2", "w13", "w13_weight", "bias"), WEIGHT),
+    **dict.fromkeys(("running_mean", "save_mean"), SMALL),
     **dict.fromkeys(("logsumexp", "softmax_lse"), _log_sum_exp),
     **dict.fromkeys((
         "running_var", "save_var", "save_invstd", "invstd", "rstd", "exp_avg_sqs", "max_exp_avg_sqs", "scale",
-        "scale_a", "scale_b", "scales", "inv_scale", "grad_scale", "state_steps"), always(NEAR_ONE)),
-    **dict.fromkeys(("found_inf",), always(Fill("constant", 0))),
+        "scale_a", "scale_b", "scales", "inv_scale", "grad_scale", "state_steps"), NEAR_ONE),
+    "found_inf": Fill("constant", 0),
 }  # fmt: skip
-BOOL_NAMES: Final[dict[str, Rule]] = dict.fromkeys(("attn_mask", "attn_bias", "key_padding_mask"), always(TRUE))
+BOOL_NAMES: Final[dict[str, Rule]] = dict.fromkeys(("attn_mask", "attn_bias", "key_padding_mask"), TRUE)
 INTEGER_NAMES: Final[dict[str, Rule]] = {
-    **dict.fromkeys(("cum_seq_q", "cu_seqlens_q", "cu_seqlens", "qo_indptr", "q_indptr"), lambda known: Fill(
-        "cumulative", 0, _tokens("query" if known.dims("query") else "q")(known))),
-    **dict.fromkeys(("cum_seq_k", "cu_seqlens_k", "kv_indptr", "paged_kv_indptr"), lambda known: Fill(
-        "cumulative", 0, _tokens("key" if known.dims("key") else "k")(known))),
-    **dict.fromkeys(("block_table", "block_tables", "page_table", "kv_indices"), below(_pages)),
+    **dict.fromkeys(("cum_seq_q", "cu_seqlens_q", "cu_seqlens", "qo_indptr", "q_indptr"),
+        lambda known: _token_ends(known, "query", "q")),
+    **dict.fromkeys(("cum_seq_k", "cu_seqlens_k", "kv_indptr", "paged_kv_indptr"),
+        lambda known: _token_ends(known, "key", "k")),
+    **dict.fromkeys(("block_table", "block_tables", "page_table", "kv_indices"), below(
+        lambda known: (known.first("key_cache", "k_cache", "kv_cache", "key", "k") or (1,))[0])),
     "slot_mapping": _slots,
     **dict.fromkeys(("seq_lens", "seqused_k", "context_lens", "cache_seqlens"), lambda known: Fill(
         "constant", max(known.value("max_seqlen_k", known.value("max_seq_len", known.value("max_k", 1))), 1))),
-    **dict.fromkeys(("topk_ids", "expert_ids"), below(_experts)),
+    **dict.fromkeys(("topk_ids", "expert_ids"), below(
+        lambda known: (known.first("w1", "w13", "w13_weight", "w2", "gating_output") or (1,))[0])),
     "positions": below(lambda known: known.size("cos_sin_cache", 0)),
-    **dict.fromkeys(("batch_sizes", "repeats"), always(SAFE_INTEGER)),
+    **dict.fromkeys(("batch_sizes", "repeats"), SAFE_INTEGER),
 }  # fmt: skip

@@ -9,13 +9,14 @@ import pytest
 
 from kerneldb.replay import routes
 from kerneldb.replay.infer import infer
-from kerneldb.replay.infer.building import Played, build
+from kerneldb.replay.infer.building import build
 from kerneldb.replay.infer.search import Attempt, Search, again
 from kerneldb.replay.measure.energy.phase import Task
 from kerneldb.replay.measure.spread import spread
 from kerneldb.replay.plan.unknowns import Clues, Kind
-from kerneldb.replay.wire.journal import CallResult
+from kerneldb.replay.resolve import BuiltCall
 from kerneldb.replay.wire.plan import Item
+from kerneldb.replay.wire.results import CallResult
 from kerneldb.replay.worker import energy as weighing
 from tests.inferring import traces
 from tests.inferring.test_search import depth, find, item, item_at
@@ -69,7 +70,7 @@ def test_energy_is_that_of_the_variant_that_was_found(monkeypatch: pytest.Monkey
     assert isinstance(task, Task)
     assert task.attempt == 0
     call = next(iter(routes.find("inferred").prepare(task.item, "cpu")))
-    assert isinstance(call, Played)
+    assert isinstance(call, BuiltCall)
     assert "hidden:values:masked" in call.notes
     scores = call.inputs[0].tensor
     lowest = torch.finfo(scores.dtype).min

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from kerneldb.replay.infer import calls, grids, infer
-from kerneldb.replay.infer.calls import Nothing, Number, Numbers, Tensor, Tensors
+from kerneldb.replay.infer.calls import Tensor
 from kerneldb.replay.infer.recorded import completed
 from kerneldb.replay.infer.refine import scaled
 from kerneldb.replay.infer.scene import Model, from_config
@@ -103,9 +103,7 @@ def test_rows_come_from_blocks() -> None:
 
 
 def test_calls_are_written_as_the_profiler_writes_them() -> None:
-    made = calls.call(
-        "example", Tensor((2, 3), "fp16"), Tensors((Tensor((4,), "fp32"),)), Number("-1"), Numbers((5, 6)), Nothing()
-    )
+    made = calls.call("example", Tensor((2, 3), "fp16"), (Tensor((4,), "fp32"),), "-1", (5, 6), None)
     assert made.op == "aten::example"
     assert made.input_dims == "[[2, 3], [[4]], [], [], []]"
     assert made.input_strides == "[[3, 1], [[1]], [], [], []]"

@@ -16,10 +16,10 @@ from kerneldb.replay.infer import infer
 from kerneldb.replay.infer.search import Attempt, Search
 from kerneldb.replay.options import Options
 from kerneldb.replay.plan.unknowns import Clues, Guess, Sequence
-from kerneldb.replay.wire.journal import CallResult
+from kerneldb.replay.routes import grades
+from kerneldb.replay.wire.messages import Message, Result
 from kerneldb.replay.wire.plan import Donor, Item, PlannedKernel
-from kerneldb.replay.worker import grades
-from kerneldb.replay.worker.activity import Activity
+from kerneldb.replay.wire.results import Activity, CallResult
 from kerneldb.replay.worker.engine import Engine
 from kerneldb.replay.worker.executor import Ring, Timed
 from kerneldb.replay.worker.results import Verdict
@@ -99,15 +99,13 @@ class Results:
 
     by_item: dict[str, CallResult] = field(default_factory=dict)
 
-    def begin(self, item: str | None, phase: str) -> None: ...
-
-    def result(self, result: CallResult) -> None:
-        self.by_item[result.item] = result
+    def __call__(self, message: Message) -> None:
+        if isinstance(message, Result):
+            self.by_item[message.call.item] = message.call
 
 
 def find(wanted: Item, answer: Answer, monkeypatch: pytest.MonkeyPatch) -> CallResult:
     """Search for the call of an item on a fake GPU; nothing is computed (meta tensors)."""
-    routes.register_defaults()
     searches = {wanted.id: Search(wanted)}
     monkeypatch.setattr(routes, "search", lambda one: searches[one.id])
     results = Results()
@@ -208,7 +206,6 @@ def test_nothing_is_believed_where_the_time_never_agrees(monkeypatch: pytest.Mon
 
 def test_an_item_without_candidates_fails_with_a_reason() -> None:
     empty = Item("none", "inferred", None, item_at(3).kernels)
-    routes.register_defaults()
     assert routes.search(empty) is None
     results = Results()
     Engine(FakeGpu(lambda _: ("", 1.0), {}), Options(device="meta"), results).run([empty])

@@ -51,10 +51,10 @@ def test_unknown_fields_are_ignored() -> None:
     ("lines", "message"),
     [
         ([], "line 1: not JSON"),
-        (["[]"], "line 1: not a JSON object"),
+        (["[]"], "line 1: not a replay plan"),
         (["{}"], "not a replay plan"),
-        ([json.dumps({"format": FORMAT, "version": VERSION + 1})], "upgrade"),
-        ([json.dumps({"format": FORMAT, "version": VERSION}), '{"route": "aten"}'], "line 2: not an item"),
+        ([json.dumps({"format": FORMAT, "version": VERSION + 1})], "update it"),
+        ([json.dumps({"format": FORMAT, "version": VERSION}), '{"route": "aten"}'], "line 2: no .id."),
         ([json.dumps({"format": FORMAT, "version": VERSION}), "{"], "line 2: not JSON"),
     ],
 )
