@@ -11,6 +11,7 @@ fill nine tenths of what the profiler writes.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from kerneldb.replay.worker.profiling import Session
 SIZE: Final = 64
 
 
-class Interlude:
+class Disturber:
     """Call it to launch small kernels of a dozen kinds on `device`."""
 
     def __init__(self, device: str) -> None:
@@ -47,10 +48,8 @@ class Interlude:
         """The graph; None where the device cannot capture it."""
         with Session(gpu=True):
             self._launch()  # as all graphs, it is captured where the profiler has been attached before
-        try:
+        with contextlib.suppress(RuntimeError):
             return loops.captured(self._launch, self._launch)
-        except RuntimeError:
-            return None
 
     def _kinds(self) -> list[Callable[[], Any]]:
         import torch

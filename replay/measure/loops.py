@@ -10,12 +10,13 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from kerneldb.replay.measure.sets import Flush, Sets
-from kerneldb.replay.measure.spread import Spread, spread
-from kerneldb.replay.routes import Call
+from kerneldb.replay.measure.spread import settled, spread
+from kerneldb.replay.routes.base import Call
+from kerneldb.replay.wire.results import Spread
 
 TARGET_NS: Final = 1_000_000
 MOST_CALLS: Final = 256
@@ -36,7 +37,7 @@ def repeat(sample: Callable[[], float], *, fewest: int = FEWEST, cap_ns: float =
         if len(samples) < fewest:
             continue
         found = spread(samples)
-        if sum(samples) >= cap_ns or (found is not None and found.settled(RELATIVE, step_ns=0.0)):
+        if sum(samples) >= cap_ns or (found is not None and settled(found, RELATIVE, step_ns=0.0)):
             break
     return samples
 
@@ -108,35 +109,28 @@ def captured(body: Callable[[], object], first: Callable[[], object]) -> Any:
     """
     import torch
 
-    side = _side()
+    stream, pool, _ = _side()
     graph = torch.cuda.CUDAGraph()
     torch.cuda.synchronize()
-    with torch.cuda.stream(side.stream):
+    with torch.cuda.stream(stream):
         first()
         torch.cuda.synchronize()
-        with _capturing(graph, side.pool):
+        with _capturing(graph, pool):
             body()
     torch.cuda.synchronize()
     return graph
 
 
-class _Side:
-    """One stream for all captures, and one memory pool, which the first graph keeps alive."""
-
-    def __init__(self) -> None:
-        import torch
-
-        self.stream = torch.cuda.Stream()
-        self.pool = torch.cuda.graph_pool_handle()
-        self._keeper = torch.cuda.CUDAGraph()
-        torch.cuda.synchronize()
-        with torch.cuda.stream(self.stream), _capturing(self._keeper, self.pool):
-            self._held = torch.ones(1, device="cuda")
-
-
 @functools.cache
-def _side() -> _Side:
-    return _Side()
+def _side() -> tuple[Any, Any, Any]:
+    """One stream for all captures, and one memory pool, which the first graph keeps alive: held here, with its data."""
+    import torch
+
+    stream, pool, keeper = torch.cuda.Stream(), torch.cuda.graph_pool_handle(), torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream), _capturing(keeper, pool):
+        held = torch.ones(1, device="cuda")
+    return stream, pool, (keeper, held)
 
 
 @contextmanager
@@ -146,17 +140,10 @@ def _capturing(graph: Any, pool: Any) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        _abandon(graph)
+        with suppress(RuntimeError):  # the capture that an error has invalidated: the runtime reports it once more
+            graph.capture_end()
         raise
     graph.capture_end()
-
-
-def _abandon(graph: Any) -> None:
-    """End a capture that an error has invalidated; the runtime reports that error once more."""
-    try:
-        graph.capture_end()
-    except RuntimeError:
-        return
 
 
 def graph_samples(loop: GraphLoop, sets: Sets, flush: Flush) -> Spread | None:

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kerneldb.replay.resolve.recorded import short_name
-from kerneldb.replay.routes import Input
+from kerneldb.replay.routes.base import Input
 from kerneldb.replay.wire.plan import Item
 
 
@@ -36,20 +36,18 @@ class Role(enum.StrEnum):
     FRESH = "fresh"
 
 
-CACHES: Final = ("cold", "warm", "mixed")
 PARAMETERS: Final = frozenset({"bias", "running_mean", "running_var", "gamma", "scale", "zero_point"})
 PRODUCTS: Final = frozenset({"mm", "addmm", "_addmm_activation", "linear", "mv", "addmv", "_scaled_mm"})
 POINTWISE: Final = frozenset({"mul", "add", "sub", "div"})
 TERMS: Final = frozenset({"self", "other"})
-SECOND_FACTORS: Final = frozenset({"mat2", "b"})
+FACTORS: Final = frozenset({(2, "mat2"), (2, "b"), (1, "self")})
 OPTIMIZERS: Final = re.compile(r"_fused_(adam|adamw|sgd|adagrad)|_foreach_")
 BACKWARD: Final = re.compile(r"_backward(_|$)|_bwd")
 ENTRY: Final = re.compile(r"\[\d+\]$")
-MATRIX: Final = 2
 
 
 def roles(item: Item, inputs: Sequence[Input], cache: str, l2_bytes: int) -> list[Role]:
-    """The role of each input under the cache state `cache` (one of `CACHES`)."""
+    """The role of each input under the cache state `cache`: cold, warm or mixed."""
     if cache != "mixed":
         return [Role.COLD if cache == "cold" else Role.WARM for _ in inputs]
     operator = "" if item.spec is None else short_name(item.spec.call.op)
@@ -61,15 +59,9 @@ def roles(item: Item, inputs: Sequence[Input], cache: str, l2_bytes: int) -> lis
 
 
 def _role(operator: str, name: str, one: Input, widest: int) -> Role:
-    if "weight" in name or name in PARAMETERS:
-        return Role.COLD
     dims = len(one.tensor.shape)
-    if operator in PRODUCTS and name in SECOND_FACTORS and dims == MATRIX:
-        return Role.COLD
-    if operator in PRODUCTS and name == "self" and dims == 1:
-        return Role.COLD
-    if operator in POINTWISE and dims == 1 and name in TERMS and widest > 1:
-        return Role.COLD
-    if BACKWARD.search(operator) and not name.startswith("grad"):
-        return Role.COLD
-    return Role.FRESH
+    parameter = "weight" in name or name in PARAMETERS
+    factor = operator in PRODUCTS and (dims, name) in FACTORS
+    scale = operator in POINTWISE and dims == 1 and name in TERMS and widest > 1
+    saved = BACKWARD.search(operator) is not None and not name.startswith("grad")
+    return Role.COLD if parameter or factor or scale or saved else Role.FRESH

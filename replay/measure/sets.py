@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kerneldb.replay.measure.residency import Role
-from kerneldb.replay.routes import Call
+from kerneldb.replay.routes.base import Call
 
 RING_FACTOR: Final = 3
 WORD_BYTES: Final = 4
@@ -32,23 +32,22 @@ class Sets:
         on_device = max((one.tensor.device.type for one, _ in held), default="cpu", key=lambda kind: kind != "cpu")
         held = [(one, role) for one, role in held if one.tensor.device.type == on_device]
         changed = written(call)
-        self._cold = [one.tensor for one, role in held if role is Role.COLD]
-        self._drifting = [one.name in changed for one, role in held if role is Role.COLD]
-        self._touch = [
-            _Touch(one.tensor, restore=one.name in changed)
-            for one, role in held
-            if role is Role.FRESH or (role is Role.WARM and one.name in changed)
-        ]
-        size = sum(one.bytes for one, role in held if role is Role.COLD)
+        cold = [one for one, role in held if role is Role.COLD]
+        self._cold = [one.tensor for one in cold]
+        touched = [one for one, role in held if role is Role.FRESH or (role is Role.WARM and one.name in changed)]
+        flat = [(_flat(one.tensor), one.name in changed) for one in touched]
+        self._touched = [(bits, bits.clone() if restored else None) for bits, restored in flat]
+        self.cold_bytes = size = sum(one.bytes for one in cold)
         self._ring_bytes = RING_FACTOR * l2_bytes
-        self.cold_bytes = size
-        self.copies = _copies(size, turns, RING_FACTOR * l2_bytes, memory_bytes) if self._cold else 1
-        self.flush_each = bool(self._cold) and self.copies == 1 and size < RING_FACTOR * l2_bytes
+        fitting = min(turns, ring_copies(size, l2_bytes), memory_bytes // max(size, 1))
+        self.copies = max(1, fitting) if cold else 1
+        self.flush_each = bool(cold) and self.copies == 1 and size < self._ring_bytes
         self._original = [tensor.data for tensor in self._cold]
         self._ring = [[_copied(tensor) for tensor in self._cold] for _ in range(self.copies)] if self.copies > 1 else []
-        keep = self.copies == 1 and size <= memory_bytes
-        drifting = zip(self._cold, self._drifting, strict=True)
-        self._saved = [(tensor, _copied(tensor)) for tensor, changed in drifting if changed and keep]
+        drifting = [place for place, one in enumerate(cold) if one.name in changed]
+        self._saved = [(copies[place], self._original[place]) for copies in self._ring for place in drifting]
+        if self.copies == 1 and size <= memory_bytes:
+            self._saved = [(self._cold[place], _copied(self._cold[place])) for place in drifting]
         self._turn = 0
 
     @property
@@ -66,24 +65,23 @@ class Sets:
 
     def touch(self) -> None:
         """Rewrite the fresh inputs, and restore the warm ones that the call changes."""
-        for one in self._touch:
-            one.apply()
+        for flat, saved in self._touched:
+            if saved is None:
+                flat.bitwise_or_(0)  # its own bits
+            else:
+                flat.copy_(saved)
 
     def restore(self) -> None:
         """Put back the values that the call changes in cold inputs and their copies."""
         for tensor, saved in self._saved:
             _flat(tensor).copy_(_flat(saved))
-        for copies in self._ring:
-            for copy, original, drifting in zip(copies, self._original, self._drifting, strict=True):
-                if drifting:
-                    _flat(copy).copy_(_flat(original))
 
     def upkeep(self) -> None:
         """Put back all values that the call changes, and touch nothing else: what loops without end need."""
         self.restore()
-        for one in self._touch:
-            if one.restores:
-                one.apply()
+        for flat, saved in self._touched:
+            if saved is not None:
+                flat.copy_(saved)
 
     @property
     def complete(self) -> bool:
@@ -94,8 +92,7 @@ class Sets:
         """Put the original data back, and drop the copies."""
         for tensor, data in zip(self._cold, self._original, strict=True):
             tensor.data = data
-        self._ring = []
-        self._saved = []
+        self._ring, self._saved = [], []
 
 
 class Flush:
@@ -109,25 +106,6 @@ class Flush:
     def __call__(self) -> None:
         """Read it all."""
         self._buffer.sum()
-
-
-class _Touch:
-    """Rewrites the storage of a tensor: with its own bits, or with a copy taken at the start."""
-
-    def __init__(self, tensor: Any, *, restore: bool) -> None:
-        self._flat = _flat(tensor)
-        self._saved = self._flat.clone() if restore else None
-
-    @property
-    def restores(self) -> bool:
-        """Whether it puts back a copy, rather than the same bits."""
-        return self._saved is not None
-
-    def apply(self) -> None:
-        if self._saved is not None:
-            self._flat.copy_(self._saved)
-        else:
-            self._flat.bitwise_or_(0)
 
 
 def written(call: Call) -> frozenset[str]:
@@ -152,7 +130,7 @@ def _flat(tensor: Any) -> Any:
 
 
 def ring_copies(size: int, l2_bytes: int) -> int:
-    """How many copies of `size` bytes make a ring that keeps them cold; 1 where they fill it alone."""
+    """Copies of `size` bytes in a ring that keeps them cold, one of them to spare; 1 where they fill it alone."""
     ring_bytes = RING_FACTOR * l2_bytes
     return 1 if size >= ring_bytes else math.ceil(ring_bytes / max(size, 1)) + 1
 
@@ -161,14 +139,6 @@ def _movable(tensor: Any) -> bool:
     import torch
 
     return bool(tensor.layout == torch.strided and tensor.numel() and tensor.untyped_storage().nbytes())
-
-
-def _copies(size: int, turns: int, ring_bytes: int, memory_bytes: int) -> int:
-    """As many as runs, or as fill the ring with one to spare; inputs that fill it alone need no copy."""
-    if size >= ring_bytes:
-        return 1
-    wanted = min(turns, math.ceil(ring_bytes / max(size, 1)) + 1)
-    return max(1, min(wanted, memory_bytes // max(size, 1)))
 
 
 def _copied(tensor: Any) -> Any:

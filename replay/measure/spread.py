@@ -5,36 +5,14 @@ from __future__ import annotations
 import functools
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
+
+from kerneldb.replay.wire.results import Spread
 
 CONFIDENCE: Final = 0.95
 CLOCK_STEP_NS: Final = 32.0
 """CUPTI reports most durations in steps of 32 ns (80–87 % of those on H100 and B200)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Durations of `n` runs, in nanoseconds.
-
-    `mad_ns` is the median absolute deviation (not scaled); `low_ns` and `high_ns` bound the median with at least 95 %
-    confidence, or are the extremes where fewer than six runs allow no such statement.
-    """
-
-    n: int
-    median_ns: float
-    mad_ns: float
-    low_ns: float
-    high_ns: float
-    mean_ns: float
-    min_ns: float
-
-    def settled(self, relative: float = 0.01, step_ns: float = CLOCK_STEP_NS) -> bool:
-        """Whether half the interval is at most `relative` of the median, or at most one step of the clock."""
-        if self.n < smallest_sample():
-            return False
-        return (self.high_ns - self.low_ns) / 2 <= max(relative * self.median_ns, step_ns)
 
 
 def spread(samples: Sequence[float]) -> Spread | None:
@@ -53,6 +31,13 @@ def spread(samples: Sequence[float]) -> Spread | None:
         mean_ns=statistics.fmean(ordered),
         min_ns=ordered[0],
     )
+
+
+def settled(time: Spread, relative: float = 0.01, step_ns: float = CLOCK_STEP_NS) -> bool:
+    """Whether half the interval is at most `relative` of the median, or at most one step of the clock."""
+    if time.n < smallest_sample():
+        return False
+    return (time.high_ns - time.low_ns) / 2 <= max(relative * time.median_ns, step_ns)
 
 
 @functools.cache

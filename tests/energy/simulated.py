@@ -10,16 +10,18 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kerneldb.replay.measure.energy.loads import Load, Prepared
+from kerneldb.replay.measure.energy.loads import Loads, Prepared
 from kerneldb.replay.measure.energy.meter import MeterError, Sample
+from kerneldb.replay.measure.energy.steps import Clock, Load
 from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, PowerReading
+from kerneldb.replay.wire.messages import Energy, Message, Readings, SharedEnergy
 from kerneldb.replay.wire.plan import Item, PlannedKernel
 
 IDLE_W = 75.0
 CONTEXT_W = 120.0
 GAP_W = 135.0
 GAP_NS = 1200.0
-PAD_W = 138.0
+PADDING_W = 138.0
 EMPTY_NS = 900.0
 MAX_MHZ = 1980.0
 
@@ -28,18 +30,18 @@ MAX_MHZ = 1980.0
 class Work:
     """A call of `kernel_ns` at `kernel_w`, then a gap at the device's gap power; true values at 40 °C.
 
-    Behind it the device may wait for `pad_ns`. `clock` is the share of the highest clock at which it runs.
+    Behind it the device may wait for `padding_ns`. `clock` is the share of the highest clock at which it runs.
     """
 
     kernel_w: float
     kernel_ns: float
     gap_ns: float = GAP_NS
-    pad_ns: float = 0.0
+    padding_ns: float = 0.0
     clock: float = 1.0
 
     @property
     def slot_s(self) -> float:
-        return (self.kernel_ns + self.gap_ns + self.pad_ns) / 1e9
+        return (self.kernel_ns + self.gap_ns + self.padding_ns) / 1e9
 
     @property
     def above_mj(self) -> float:
@@ -57,11 +59,11 @@ class Work:
         whole, rest = divmod(at, self.slot_s)
         kernel = min(rest, self.kernel_ns / 1e9)
         gap = min(rest - kernel, self.gap_ns / 1e9)
-        return whole * self.slot_j + self.kernel_w * kernel + GAP_W * gap + PAD_W * (rest - kernel - gap)
+        return whole * self.slot_j + self.kernel_w * kernel + GAP_W * gap + PADDING_W * (rest - kernel - gap)
 
     @property
     def slot_j(self) -> float:
-        return (self.kernel_w * self.kernel_ns + GAP_W * self.gap_ns + PAD_W * self.pad_ns) / 1e9
+        return (self.kernel_w * self.kernel_ns + GAP_W * self.gap_ns + PADDING_W * self.padding_ns) / 1e9
 
     @property
     def mean_w(self) -> float:
@@ -74,12 +76,12 @@ class Work:
             clock -= 0.002
             above = (self.kernel_w - GAP_W) * self.kernel_ns * clock
             taken = self.kernel_ns / clock
-            found = Work(GAP_W + above / taken, taken, self.gap_ns, self.pad_ns, clock)
+            found = Work(GAP_W + above / taken, taken, self.gap_ns, self.padding_ns, clock)
         return found
 
 
 @dataclass
-class Device:
+class Device(Clock):
     """Its clock, what it runs, its temperature, and its counter.
 
     `leak` is watts per °C above 40; `gain` what the meter makes of a watt at a time; `jitter_s` how irregularly the
@@ -179,7 +181,7 @@ class SimulatedMeter:
 
 
 @dataclass
-class SimulatedLoad:
+class SimulatedLoad(Load):
     """Keeps a device at one kind of work."""
 
     device: Device
@@ -210,10 +212,10 @@ class SimulatedLoad:
 
 
 @dataclass
-class SimulatedLoads:
+class SimulatedLoads(Loads):
     """Calls by the id of their item. `uncapturable` ones run one by one, with a gap ten times their kernel's time.
 
-    So do those of `slow_host`, which run out of work but where a pad gives the host time.
+    So do those of `slow_host`, which run out of work but where idle padding gives the host time.
 
     Those of `dries` run out of work where no more than that is queued, in seconds.
     """
@@ -228,16 +230,16 @@ class SimulatedLoads:
     dries: dict[str, float] = field(default_factory=dict)
     empties: float | None = EMPTY_NS
 
-    def call(self, item: Item, attempt: int, call_ns: float, *, capture: bool, pad_ns: float = 0.0) -> Prepared:
+    def call(self, item: Item, attempt: int, call_ns: float, *, capture: bool, padding_ns: float = 0.0) -> Prepared:
         del attempt, call_ns
         if item.id in self.failing or (capture and item.id in self.uncapturable | self.slow_host):
             message = "operation not permitted when stream is capturing"
             raise RuntimeError(message)
         work = self.works[item.id]
         if item.id in self.slow_host:
-            padded = Work(work.kernel_w, work.kernel_ns, work.gap_ns, pad_ns)
-            load = SimulatedLoad(self.device, padded, kind="eager", dries=0.0 if pad_ns else 99.0)
-            return Prepared(load, pad_ns=pad_ns)
+            padded = Work(work.kernel_w, work.kernel_ns, work.gap_ns, padding_ns)
+            load = SimulatedLoad(self.device, padded, kind="eager", dries=0.0 if padding_ns else 99.0)
+            return Prepared(load, padding_ns=padding_ns)
         if not capture:
             slow = Work(work.kernel_w, work.kernel_ns, 10 * work.kernel_ns)
             return Prepared(SimulatedLoad(self.device, slow, kind="eager"))
@@ -246,28 +248,21 @@ class SimulatedLoads:
             joint = Work((work.joules(0, work.slot_s) + own.joules(0, own.slot_s)) / (work.slot_s + own.slot_s),
                          work.kernel_ns + work.gap_ns + own.kernel_ns + own.gap_ns, 0.0)  # fmt: skip
             return Prepared(SimulatedLoad(self.device, joint), SimulatedLoad(self.device, own), upkeeps=1.0)
-        padded = Work(work.kernel_w, work.kernel_ns, work.gap_ns, pad_ns)
-        return Prepared(SimulatedLoad(self.device, padded, dries=self.dries.get(item.id, 0.0)), pad_ns=pad_ns)
+        padded = Work(work.kernel_w, work.kernel_ns, work.gap_ns, padding_ns)
+        return Prepared(SimulatedLoad(self.device, padded, dries=self.dries.get(item.id, 0.0)), padding_ns=padding_ns)
 
     def empty(self) -> Load | None:
         self.device.context = True
         return SimulatedLoad(self.device, Work(GAP_W, GAP_NS, 0.0))
 
-    def flush(self) -> Load | None:
-        return None
-
-    def pad(self) -> Load | None:
-        return SimulatedLoad(self.device, Work(PAD_W, 100_000.0, 0.0))
+    def padding(self) -> Load | None:
+        return SimulatedLoad(self.device, Work(PADDING_W, 100_000.0, 0.0))
 
     def empty_ns(self) -> float | None:
         return self.empties
 
     def anchor(self) -> Load:
         return SimulatedLoad(self.device, Work(480.0, 340_000.0))
-
-    def check(self) -> None: ...
-
-    def release(self) -> None: ...
 
 
 @dataclass
@@ -279,17 +274,15 @@ class Notes:
     facts: EnergyFacts = field(default_factory=EnergyFacts)
     read: list[PowerReading] = field(default_factory=list)
 
-    def begin(self, item: str | None, phase: str) -> None: ...
-
-    def energy(self, item: str, energy: CallEnergy) -> None:
-        self.energies[item] = energy
-        self.history.append((item, energy))
-
-    def energy_facts(self, facts: EnergyFacts) -> None:
-        self.facts = facts
-
-    def readings(self, readings: list[PowerReading]) -> None:
-        self.read.extend(readings)
+    def __call__(self, message: Message) -> None:
+        match message:
+            case Energy(item, energy):
+                self.energies[item] = energy
+                self.history.append((item, energy))
+            case SharedEnergy(energy):
+                self.facts = energy
+            case Readings(readings):
+                self.read.extend(readings)
 
 
 def planned(name: str, total_ns: int = 1_000_000) -> Item:

@@ -17,9 +17,9 @@ from kerneldb.replay.measure.energy.loads import Deeper, EagerLoad, GraphLoad
 from kerneldb.replay.measure.sets import Flush, Sets
 from kerneldb.replay.options import Options
 from kerneldb.replay.resolve.errors import UnresolvedCallError
-from kerneldb.replay.routes import register_defaults
 from kerneldb.replay.wire.plan import Item
-from kerneldb.replay.worker.activity import Activity, Marked
+from kerneldb.replay.wire.results import Activity
+from kerneldb.replay.worker.activity import Marked
 from kerneldb.replay.worker.profiling import Session
 from tests.replay.specs import scalar, spec, tensor
 from tests.replay_worker.plans import copy, item
@@ -90,7 +90,6 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
     monkeypatch.setattr(loops, "captured", found.captured)
     monkeypatch.setattr(Flush, "__call__", lambda _: found.launched.append("flush"))
     monkeypatch.setattr(Sets, "upkeep", lambda _: found.launched.append("restore"))
-    register_defaults()
     return found
 
 
@@ -212,14 +211,14 @@ def test_graphs_take_about_four_milliseconds(
 
 
 @pytest.mark.parametrize(
-    ("call_ns", "pad_ns", "expected"),
+    ("call_ns", "padding_ns", "expected"),
     [(100_000.0, 100_000.0, (20, 1, 20)), (2_000.0, 2_000.0, (1000, 10, 100)), (9e6, 9e6, (1, 1, 1))],
 )
-def test_pads_stand_behind_every_call_or_every_few_short_ones(
-    call_ns: float, pad_ns: float, expected: tuple[int, int, int]
+def test_padding_stands_behind_every_call_or_every_few_short_ones(
+    call_ns: float, padding_ns: float, expected: tuple[int, int, int]
 ) -> None:
-    found = plan_round(call_ns, shape(0, 1, complete=True), 1 << 20, restore=False, pad_ns=pad_ns)
-    assert (found.calls, found.pad_every, found.pads) == expected
+    found = plan_round(call_ns, shape(0, 1, complete=True), 1 << 20, restore=False, padding_ns=padding_ns)
+    assert (found.calls, found.padding_every, found.paddings) == expected
 
 
 def prepared(gpu: Gpu, one: Item, call_ns: float, cache: str = "mixed", *, capture: bool = True) -> Any:
@@ -243,13 +242,13 @@ def test_a_call_that_changes_its_input_has_it_put_back(gpu: Gpu) -> None:
 
 def test_a_padded_graph_waits_between_calls(gpu: Gpu) -> None:
     gpu.launched.clear()
-    made = GpuLoads(Options(device="cpu")).call(item("i", "aten", MM), 0, 1e6, capture=True, pad_ns=1e6)
-    assert made.pad_ns == 1e6
+    made = GpuLoads(Options(device="cpu")).call(item("i", "aten", MM), 0, 1e6, capture=True, padding_ns=1e6)
+    assert made.padding_ns == 1e6
     assert set(gpu.launched) == {"wait"}
     assert len(gpu.launched) > 1
 
 
-def test_pads_are_calibrated(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_padding_is_calibrated(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """A waiting kernel takes 600 ns, and half a nanosecond per cycle."""
     waited: list[int] = []
 
@@ -258,7 +257,7 @@ def test_pads_are_calibrated(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
         gpu.replay_s = 16 * (600 + cycles / 2) / 1e9
 
     monkeypatch.setattr(torch.cuda, "_sleep", sleep)
-    GpuLoads(Options(device="cpu")).pad()
+    GpuLoads(Options(device="cpu")).padding()
     assert waited[-1] == pytest.approx(2 * (100_000 - 600), abs=1)
 
 
@@ -274,7 +273,7 @@ def test_the_duration_of_an_empty_kernel_is_that_of_the_profiler(gpu: Gpu, monke
     assert made.empty_ns() is None
 
 
-def test_small_cold_inputs_are_left_in_the_cache_and_told(gpu: Gpu) -> None:
+def test_small_cold_inputs_are_left_in_the_cache_and_reported(gpu: Gpu) -> None:
     made = prepared(gpu, item("i", "aten", spec("aten::add", tensor([64, 32]), tensor([32]), scalar(1))), 2_000.0)
     assert (made.flushes, made.cold_bytes) == (0, 128)
 
@@ -314,7 +313,6 @@ def test_calls_that_are_not_there_say_so(gpu: Gpu) -> None:
 
 
 def test_a_cpu_is_busy_while_it_calls() -> None:
-    register_defaults()
     made = CpuLoads(Options(device="cpu")).call(item("i", "memory", None, copy(4096)), 0, 1000.0, capture=True)
     made.load.begin()
     assert not made.load.top_up(0.25)

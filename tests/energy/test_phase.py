@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay.measure.energy.evaluate import Common, Gap, Kernels, evaluate
-from kerneldb.replay.measure.energy.pads import Limits, free
+from kerneldb.replay.measure.energy.evaluate import Common, Kernels, LaunchLoop, evaluate
+from kerneldb.replay.measure.energy.padding import Limits, free
 from kerneldb.replay.measure.energy.phase import Phase, Task
 from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts
 from tests.energy.simulated import EMPTY_NS, GAP_NS, GAP_W, Device, Notes, SimulatedLoads, SimulatedMeter, Work, planned
@@ -35,7 +35,7 @@ def tasks(works: Mapping[str, Work] = WORKS, **totals: int) -> list[Task]:
     ]
 
 
-def weigh(
+def measured(
     device: Device | None = None,
     todo: list[Task] | None = None,
     facts: EnergyFacts | None = None,
@@ -63,7 +63,7 @@ def within(energy: CallEnergy, work: Work) -> tuple[bool, bool]:
 
 
 def test_known_energies_come_out_within_one_percent() -> None:
-    notes = weigh()
+    notes = measured()
     for name, work in WORKS.items():
         found = notes.energies[name]
         assert found.energy_mj == pytest.approx(work.energy_mj, rel=0.01), name
@@ -76,7 +76,7 @@ def test_known_energies_come_out_within_one_percent() -> None:
 
 def test_sums_close_exactly() -> None:
     """Σ n·above + G·T is Σ n·energy + G·(T - Σ n·t), whatever the launches and the wall time."""
-    notes = weigh()
+    notes = measured()
     gap, wall_ns = notes.facts.gap_power_w, 5e9
     assert gap is not None
     launches = dict(zip(WORKS, (3, 170, 400, 900, 2), strict=True))
@@ -90,7 +90,7 @@ def test_error_bars_hold_what_they_promise() -> None:
     """95 % intervals hold the truth in at least 90 % of repeats, with noise, and scatter from window to window."""
     hits: list[tuple[bool, bool]] = []
     for seed in range(24):
-        notes = weigh(Device(seed=seed, spread=0.004), facts=EnergyFacts(seed=seed))
+        notes = measured(Device(seed=seed, spread=0.004), facts=EnergyFacts(seed=seed))
         hits += [within(notes.energies[name], work) for name, work in WORKS.items()]
     for held in zip(*hits, strict=True):
         assert sum(held) / len(held) >= 0.9
@@ -99,19 +99,19 @@ def test_error_bars_hold_what_they_promise() -> None:
 def test_error_bars_hold_on_a_warming_device() -> None:
     held: list[bool] = []
     for seed in range(24):
-        notes = weigh(Device(seed=seed, spread=0.004, leak=0.3), facts=EnergyFacts(seed=seed))
+        notes = measured(Device(seed=seed, spread=0.004, leak=0.3), facts=EnergyFacts(seed=seed))
         held += [within(notes.energies[name], work)[1] for name, work in WORKS.items()]
     assert sum(held) / len(held) >= 0.9
 
 
 def test_error_bars_are_no_wider_than_useful() -> None:
-    found = weigh().energies["gemm"]
+    found = measured().energies["gemm"]
     assert found.energy_mj is not None
     assert ((found.energy_high_mj or 0) - (found.energy_low_mj or 0)) / 2 < 0.015 * found.energy_mj
 
 
 def test_a_warm_device_is_compared_with_warm_gaps() -> None:
-    notes = weigh(Device(leak=0.8))
+    notes = measured(Device(leak=0.8))
     assert max(one.temperature_c or 0 for one in notes.facts.gaps) > 43
     for name, work in WORKS.items():
         assert notes.energies[name].above_gap_mj == pytest.approx(work.above_mj, rel=0.02), name
@@ -134,26 +134,26 @@ def test_drift_of_the_meter_is_taken_out() -> None:
 
 
 def test_upkeep_is_taken_off() -> None:
-    notes = weigh(upkeep={"gemv": Work(300.0, 6_000.0)})
+    notes = measured(upkeep={"gemv": Work(300.0, 6_000.0)})
     found = notes.energies["gemv"]
     assert found.above_gap_mj == pytest.approx(WORKS["gemv"].above_mj, rel=0.02)
     assert "upkeep" in str(found.method)
 
 
 def test_what_does_not_keep_the_device_busy_has_no_energy() -> None:
-    found = weigh(uncapturable=frozenset({"add"})).energies["add"]
+    found = measured(uncapturable=frozenset({"add"})).energies["add"]
     assert (found.energy_mj, found.above_gap_mj) == (None, None)
     assert found.reason == "the device was not kept busy: kernels ran for 9% of the time"
 
 
 def test_what_fails_has_its_reason_and_harms_no_other() -> None:
-    notes = weigh(failing=frozenset({"norm"}))
+    notes = measured(failing=frozenset({"norm"}))
     assert notes.energies["norm"].reason == "RuntimeError: operation not permitted when stream is capturing"
     assert notes.energies["gemm"].energy_mj is not None
 
 
 def test_a_counter_that_never_moves() -> None:
-    notes = weigh(meter={"sticks_at": 0.0})
+    notes = measured(meter={"sticks_at": 0.0})
     assert {one.reason for one in notes.energies.values()} == {
         "the energy counter of simulated does not move: 2 s without a change"
     }
@@ -162,7 +162,7 @@ def test_a_counter_that_never_moves() -> None:
 
 @pytest.mark.parametrize("cause", ["dies_at", "sticks_at"])
 def test_a_meter_that_fails_on_the_way_keeps_what_was_measured(cause: str) -> None:
-    notes = weigh(meter={cause: 112.0})
+    notes = measured(meter={cause: 112.0})
     known = [one for one in notes.energies.values() if one.energy_mj is not None]
     lost = [one for one in notes.energies.values() if one.energy_mj is None]
     assert 0 < len(known) < len(WORKS)
@@ -172,20 +172,20 @@ def test_a_meter_that_fails_on_the_way_keeps_what_was_measured(cause: str) -> No
 
 def test_the_budget_leaves_out_what_took_least_time() -> None:
     totals = {"gemm": 10**9, "gemv": 10**8, "norm": 10**5, "add": 10**4, "slow": 10**3}
-    notes = weigh(todo=tasks(**totals), budget_s=11.0)
+    notes = measured(todo=tasks(**totals), budget_s=11.0)
     reasons = {name: notes.energies[name].reason for name in totals}
     assert reasons["gemm"] is None
     assert reasons["slow"] == "budget"
     assert notes.facts.spent_s < 16.0
 
 
-def test_each_window_is_told_and_a_later_part_of_the_run_goes_on() -> None:
-    first = weigh(meter={"dies_at": 116.0})
+def test_each_window_is_reported_and_a_later_part_of_the_run_goes_on() -> None:
+    first = measured(meter={"dies_at": 116.0})
     windows = {name: list(one.windows) for name, one in first.energies.items()}
     counts = {name: len(held) for name, held in windows.items()}
     assert 0 < sum(counts.values()) < 15
     todo = [Task(one.item, 0, one.kernels, windows=windows[one.item.id]) for one in tasks()]
-    second = weigh(Device(seed=5), todo, first.facts)
+    second = measured(Device(seed=5), todo, first.facts)
     assert {len(one.windows) for one in second.energies.values()} == {3}
     assert second.facts.seed == first.facts.seed == 7
     assert len(second.facts.gaps) > len(first.facts.gaps)
@@ -193,12 +193,12 @@ def test_each_window_is_told_and_a_later_part_of_the_run_goes_on() -> None:
 
 
 def test_orders_differ_by_seed_and_are_the_same_for_the_same() -> None:
-    orders = [[name for name, _ in weigh(facts=EnergyFacts(seed=seed)).history] for seed in (1, 1, 2)]
+    orders = [[name for name, _ in measured(facts=EnergyFacts(seed=seed)).history] for seed in (1, 1, 2)]
     assert orders[0] == orders[1] != orders[2]
 
 
 def test_readings_are_in_order_and_say_what_ran() -> None:
-    notes = weigh()
+    notes = measured()
     assert {one.stage for one in notes.read} == {*WORKS, "gap", "anchor"}
     counted = [one.energy_mj for one in notes.read if one.energy_mj is not None]
     assert all(a <= b for a, b in itertools.pairwise(counted))
@@ -207,11 +207,11 @@ def test_readings_are_in_order_and_say_what_ran() -> None:
 
 def hot(**chosen: Any) -> Notes:
     """Calls that draw more than the board may, and one that does not."""
-    return weigh(Device(cap_w=CAP_W), tasks(HOT), works=HOT, **chosen)
+    return measured(Device(cap_w=CAP_W), tasks(HOT), works=HOT, **chosen)
 
 
 def test_a_loop_that_the_power_cap_slows_down_is_padded() -> None:
-    """The energy at full clock comes out within 1 %; without pads it would be off by more than 5 %."""
+    """The energy at full clock comes out within 1 %; without idle padding it would be off by more than 5 %."""
     notes = hot()
     for name, work in HOT.items():
         found = notes.energies[name]
@@ -227,7 +227,7 @@ def test_a_loop_that_the_power_cap_slows_down_is_padded() -> None:
     assert gemm.capped_stretch == pytest.approx(law.slot_s / HOT["gemm"].slot_s, rel=0.01)
     assert gemm.capped_above_gap_mj == pytest.approx(law.above_mj, rel=0.02)
     assert notes.energies["norm"].capped_mhz is None
-    capped = evaluate(slowed, Kernels(HOT["gemm"].kernel_ns), Common(Gap(GAP_W, 0.1)))
+    capped = evaluate(slowed, Kernels(HOT["gemm"].kernel_ns), Common(LaunchLoop(GAP_W, 0.1)))
     assert (capped.above_gap_mj or 0) < 0.95 * HOT["gemm"].above_mj
     assert gemm.method == "CUDA-graph loop between counter edges, padded"
     assert (gemm.sm_mhz, gemm.throttle) == (1980.0, None)
@@ -240,17 +240,17 @@ def test_intervals_of_padded_calls_hold_what_they_promise() -> None:
     held: list[tuple[bool, bool]] = []
     for seed in range(12):
         device = Device(seed=seed, spread=0.004, cap_w=CAP_W)
-        notes = weigh(device, tasks(HOT), EnergyFacts(seed=seed), works=HOT)
+        notes = measured(device, tasks(HOT), EnergyFacts(seed=seed), works=HOT)
         held += [within(notes.energies[name], work) for name, work in HOT.items()]
     for quantity in zip(*held, strict=True):
         assert sum(quantity) / len(quantity) >= 0.9
 
 
-def test_without_time_for_pads_the_interval_says_how_little_is_known() -> None:
+def test_without_time_for_padding_the_interval_says_how_little_is_known() -> None:
     first = hot()
     task = tasks(HOT)[0]
     task.windows.append(first.energies["gemm"].windows[0])
-    found = weigh(Device(cap_w=CAP_W), [task], first.facts, works=HOT, budget_s=1.0).energies["gemm"]
+    found = measured(Device(cap_w=CAP_W), [task], first.facts, works=HOT, budget_s=1.0).energies["gemm"]
     assert (len(found.windows), found.final) == (1, True)
     assert found.method == "CUDA-graph loop between counter edges, held down by the power cap"
     assert found.throttle == "software power cap"
@@ -258,48 +258,48 @@ def test_without_time_for_pads_the_interval_says_how_little_is_known() -> None:
     assert within(found, HOT["gemm"]) == (True, True)
 
 
-def test_a_later_part_of_the_run_goes_on_with_the_same_pads() -> None:
+def test_a_later_part_of_the_run_goes_on_with_the_same_padding() -> None:
     first = hot()
     todo = [Task(one.item, 0, one.kernels, windows=list(first.energies[one.item.id].windows[:2])) for one in tasks(HOT)]
-    notes = weigh(Device(seed=4, cap_w=CAP_W), todo, first.facts, works=HOT, budget_s=1000.0)
+    notes = measured(Device(seed=4, cap_w=CAP_W), todo, first.facts, works=HOT, budget_s=1000.0)
     gemm = notes.energies["gemm"].windows
     assert [bool(one.slowed) for one in gemm] == [True, False, False, False]
     assert len({one.pad_ns for one in gemm[1:]}) == 1
 
 
-def test_windows_with_pads_leave_time_for_calls_that_have_none() -> None:
+def test_windows_with_padding_leave_time_for_calls_that_have_none() -> None:
     works = {**{f"gemm{number}": Work(1000.0, 127_000.0) for number in range(12)}, "add": Work(300.0, 2_000.0)}
     totals = dict.fromkeys(works, 10**9) | {"add": 10**4}
-    notes = weigh(Device(cap_w=CAP_W), tasks(works, **totals), works=works, budget_s=62.0)
+    notes = measured(Device(cap_w=CAP_W), tasks(works, **totals), works=works, budget_s=62.0)
     assert all(free(one.windows) for one in notes.energies.values())
     assert notes.energies["add"].energy_mj is not None
     assert notes.facts.spent_s < 65.0
 
 
 def test_a_queue_that_ran_dry_is_tried_once_more_and_deeper() -> None:
-    found = weigh(dries={"gemm": 0.2}).energies["gemm"]
+    found = measured(dries={"gemm": 0.2}).energies["gemm"]
     assert (found.reason, len(found.windows)) == (None, 3)
-    lost = weigh(dries={"gemm": 5.0}).energies["gemm"]
+    lost = measured(dries={"gemm": 5.0}).energies["gemm"]
     assert "ran out of work" in str(lost.reason)
     assert lost.energy_mj is None
 
 
-def test_a_host_too_slow_to_keep_up_gets_time_from_pads() -> None:
+def test_a_host_too_slow_to_keep_up_gets_time_from_padding() -> None:
     """Calls that cannot be captured, enqueued at half the speed at which they run."""
     work = Work(400.0, 30_000.0)
-    found = weigh(works={"sdpa": work}, todo=tasks({"sdpa": work}), slow_host=frozenset({"sdpa"})).energies["sdpa"]
+    found = measured(works={"sdpa": work}, todo=tasks({"sdpa": work}), slow_host=frozenset({"sdpa"})).energies["sdpa"]
     assert found.above_gap_mj == pytest.approx(work.above_mj, rel=0.01)
     assert all(one.pad_ns >= 200_000 for one in found.windows)
 
 
 def test_the_gap_is_the_slot_without_the_empty_kernel() -> None:
-    facts = weigh().facts
+    facts = measured().facts
     assert (facts.gap_slot_ns, facts.empty_ns) == (pytest.approx(GAP_NS), EMPTY_NS)
     assert facts.gap_ns == pytest.approx(GAP_NS - EMPTY_NS)
 
 
 @pytest.mark.parametrize("empty_ns", [None, 2 * GAP_NS])
 def test_a_gap_that_is_not_known_is_none(empty_ns: float | None) -> None:
-    facts = weigh(empties=empty_ns).facts
+    facts = measured(empties=empty_ns).facts
     assert (facts.gap_ns, facts.empty_ns) == (None, empty_ns)
     assert facts.gap_slot_ns == pytest.approx(GAP_NS)

@@ -1,8 +1,8 @@
 """The energy of a call from the windows in which it ran again and again.
 
 A device whose queue stays full runs a call in slots: its kernels, then the gap to the next. With P the mean power of
-the device in such a loop, t_slot the time from one call to the next and G the power of gaps (a queue full of empty
-kernels),
+the device in such a loop, t_slot the time from one call to the next and G the launch-loop power (that of a queue full
+of empty kernels),
 
     above_gap = (P - G) * t_slot             what the call adds to a device that is only kept going
 
@@ -33,24 +33,25 @@ Drift: one matrix product, the anchor, is measured again and again. Where its ab
 own errors, windows are divided by its course, smoothed and interpolated between anchors; what is left of its scatter is
 an error that all windows share.
 
-Windows in which the power cap slowed a loop down do not count where there are others (`measure.energy.pads`);
-those without pads tell what the call costs, and how long it takes, at the lower clock. Where there are no others, what
-they say may be too low by as much as they were slowed down, and the interval is so much wider.
+Windows in which the power cap slowed a loop down do not count where there are others (`measure.energy.padding`);
+those without idle padding show what the call costs, and how long it takes, at the lower clock. Where there are no
+others, what they say may be too low by as much as they were slowed down, and the interval is so much wider.
 
-Error bars are 95 % intervals: Student's t for what differs from window to window (edges, steps of the counter,
+Error bars are 95 % intervals: Student's t for what differs from window to window (steps of the counter,
 repetitions pooled over all calls of the run: Smyth 2004, doi:10.2202/1544-6115.1027), and in quadrature what does not
-(gap power, drift, kernel time).
+(launch-loop power, drift, kernel time).
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from kerneldb.replay.measure.energy.pads import free, usable
+from kerneldb.replay.measure.energy.padding import free, usable
 from kerneldb.replay.wire.energy import CallEnergy, Window, together
 
 NJ_PER_MJ: Final = 1e6
@@ -66,8 +67,8 @@ NOT_BUSY: Final = "the device was not kept busy: kernels ran for {:.0%} of the t
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """Power of gaps: `power_w` ± `sd_w` at `temperature_c`, and its rise per °C ± `slope_sd`."""
+class LaunchLoop:
+    """Power of the launch loop: `power_w` ± `sd_w` at `temperature_c`, and its rise per °C ± `slope_sd`."""
 
     power_w: float
     sd_w: float
@@ -75,17 +76,17 @@ class Gap:
     slope: float = 0.0
     slope_sd: float = 0.0
 
-    def sd_at(self, temperature_c: float | None) -> float:
-        """Standard deviation at a temperature (None: unknown)."""
-        if temperature_c is None or self.temperature_c is None:
-            return self.sd_w
-        return math.hypot(self.sd_w, self.slope_sd * (temperature_c - self.temperature_c))
-
     def at(self, temperature_c: float | None) -> float:
         """Watts at a temperature (None: unknown)."""
-        if temperature_c is None or self.temperature_c is None:
-            return self.power_w
-        return self.power_w + self.slope * (temperature_c - self.temperature_c)
+        return self.power_w + self.slope * self._warmer(temperature_c)
+
+    def sd_at(self, temperature_c: float | None) -> float:
+        """Standard deviation at a temperature (None: unknown)."""
+        return math.hypot(self.sd_w, self.slope_sd * self._warmer(temperature_c))
+
+    def _warmer(self, temperature_c: float | None) -> float:
+        """By how many °C this is warmer than its windows were; 0 where either is unknown."""
+        return 0.0 if temperature_c is None or self.temperature_c is None else temperature_c - self.temperature_c
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,23 +103,20 @@ class Drift:
             return 1.0
         if at <= self.times[0]:
             return self.factors[0]
-        for (t0, f0), (t1, f1) in zip(self._points(), self._points()[1:], strict=False):
+        for (t0, f0), (t1, f1) in itertools.pairwise(zip(self.times, self.factors, strict=True)):
             if at <= t1:
                 return f0 + (f1 - f0) * (at - t0) / max(t1 - t0, 1e-9)
         return self.factors[-1]
-
-    def _points(self) -> list[tuple[float, float]]:
-        return list(zip(self.times, self.factors, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class Common:
     """What all calls of a run share. `repeatability` is the scatter of a call's windows beyond their own errors.
 
-    `freedom` is how many repetitions told it.
+    `freedom` is by how many repetitions it is known.
     """
 
-    gap: Gap
+    launch_loop: LaunchLoop
     drift: Drift = Drift()
     repeatability: float = REPEATABILITY
     freedom: int = 0
@@ -133,26 +131,24 @@ class Kernels:
     slot_ns: float | None = None
 
 
-def gap_of(windows: Sequence[Window]) -> Gap:
-    """The power of gaps from its windows (at least one)."""
+def launch_loop_of(windows: Sequence[Window]) -> LaunchLoop:
+    """The launch-loop power from its windows (at least one)."""
     weights = [1 / max(one.power_sd_w, 1e-3) ** 2 for one in windows]
     mean = _mean([one.power_w for one in windows], weights)
+    away = [one.power_w - mean for one in windows]
     own = math.sqrt(1 / sum(weights))
-    known = [one.temperature_c for one in windows if one.temperature_c is not None]
-    if len(known) < len(windows):
-        return Gap(mean, _spread([one.power_w - mean for one in windows], own))
-    middle = _mean(known, weights)
-    slope, slope_sd = _slope(windows, known, weights)
-    left = [one.power_w - mean - slope * (t - middle) for one, t in zip(windows, known, strict=True)]
-    return Gap(mean, _spread(left, own), middle, slope, slope_sd)
+    warmth = [one.temperature_c for one in windows if one.temperature_c is not None]
+    if len(warmth) < len(windows):
+        return LaunchLoop(mean, _spread(away, own))
+    middle = _mean(warmth, weights)
+    points = list(zip((one - middle for one in warmth), away, weights, strict=True))
+    apart = len(windows) >= SLOPE_POINTS and max(warmth) - min(warmth) >= SLOPE_KELVIN
+    slope, slope_sd = _slope(points) if apart else (0.0, 0.0)
+    return LaunchLoop(mean, _spread([y - slope * x for x, y, _ in points], own), middle, slope, slope_sd)
 
 
-def _slope(windows: Sequence[Window], temperatures: Sequence[float], weights: Sequence[float]) -> tuple[float, float]:
-    """Watts per °C ± its standard deviation, where they rise for sure over points that are far enough apart; else 0."""
-    if len(windows) < SLOPE_POINTS or max(temperatures) - min(temperatures) < SLOPE_KELVIN:
-        return 0.0, 0.0
-    middle, mean = _mean(temperatures, weights), _mean([one.power_w for one in windows], weights)
-    points = [(t - middle, one.power_w - mean, w) for one, t, w in zip(windows, temperatures, weights, strict=True)]
+def _slope(points: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
+    """Watts per °C ± its standard deviation, where they rise for sure, else 0; of (°C, W, weight) around the means."""
     across = sum(w * x * x for x, _, w in points)
     slope = sum(w * x * y for x, y, w in points) / across
     left = sum(w * (y - slope * x) ** 2 for x, y, w in points) / (len(points) - 2)
@@ -162,24 +158,21 @@ def _slope(windows: Sequence[Window], temperatures: Sequence[float], weights: Se
 
 def _spread(left: Sequence[float], own: float) -> float:
     """Standard deviation of a mean: by its parts' own errors, or by how they scatter where that is more."""
-    if len(left) <= 1:
-        return own
-    return max(own, statistics.stdev(left) / math.sqrt(len(left)))
+    return max(own, statistics.stdev(left) / math.sqrt(len(left))) if len(left) > 1 else own
 
 
-def drift_of(anchors: Sequence[Window], gap: Gap) -> Drift:
+def drift_of(anchors: Sequence[Window], launch_loop: LaunchLoop) -> Drift:
     """The course of the anchor; none where its scatter is no more than its own errors explain."""
     if len(anchors) < 2:  # noqa: PLR2004 (a course has two ends)
         return Drift()
-    values = [above(one, gap) for one in anchors]
+    values = [above(one, launch_loop) for one in anchors]
     mean = statistics.fmean(values)
-    errors = [_window_sd(one) / mean for one in anchors]
     relative = [value / mean - 1 for value in values]
-    scatter, own = statistics.stdev(relative), math.sqrt(statistics.fmean(one**2 for one in errors))
-    beyond = math.sqrt(max(scatter**2 - own**2, 0.0))
+    scatter = statistics.stdev(relative)
+    own = math.sqrt(statistics.fmean((_window_sd(one) / mean) ** 2 for one in anchors))
     left = _left_of_neighbours(relative)
     if len(anchors) < DRIFT_POINTS or scatter < SURE * own or left > scatter:
-        return Drift(sd=beyond)
+        return Drift(sd=math.sqrt(max(scatter**2 - own**2, 0.0)))
     factors = tuple(1 + one for one in _smooth(relative))
     return Drift(tuple(one.at for one in anchors), factors, math.sqrt(max(left**2 - own**2, 0.0)))
 
@@ -197,9 +190,9 @@ def _left_of_neighbours(values: Sequence[float]) -> float:
     return math.sqrt(statistics.fmean(one**2 for one in away) / 1.5) if away else math.inf
 
 
-def above(window: Window, gap: Gap, drift: Drift = Drift()) -> float:
+def above(window: Window, launch_loop: LaunchLoop, drift: Drift = Drift()) -> float:
     """The energy above the gap of one call in one window, in nanojoules."""
-    base = gap.at(window.temperature_c)
+    base = launch_loop.at(window.temperature_c)
     slot = (window.power_w - base) * window.slot_ns - (window.upkeep_w - base) * window.upkeep_ns
     return (slot + window.memory_nj) / drift.factor(window.at)
 
@@ -207,19 +200,17 @@ def above(window: Window, gap: Gap, drift: Drift = Drift()) -> float:
 def _window_sd(window: Window) -> float:
     """Its standard deviation by what differs from window to window, in nanojoules."""
     return math.hypot(
-        window.power_sd_w * window.slot_ns,
-        window.power_w * window.slot_sd_ns,
-        window.upkeep_sd_w * window.upkeep_ns,
+        window.power_sd_w * window.slot_ns, window.power_w * window.slot_sd_ns, window.upkeep_sd_w * window.upkeep_ns
     )
 
 
-def repeatability(calls: Iterable[Sequence[Window]], gap: Gap, drift: Drift) -> tuple[float, int]:
+def repeatability(calls: Iterable[Sequence[Window]], launch_loop: LaunchLoop, drift: Drift) -> tuple[float, int]:
     """How far windows of one call scatter beyond their own errors, as a share of P·t, pooled; and the freedom of it."""
     squares, freedom = 0.0, 0
     for windows in map(usable, calls):
         if len(windows) < 2:  # noqa: PLR2004 (one window repeats nothing)
             continue
-        values = [above(one, gap, drift) for one in windows]
+        values = [above(one, launch_loop, drift) for one in windows]
         own = statistics.fmean(_window_sd(one) ** 2 for one in windows)
         whole = statistics.fmean(one.power_w * one.slot_ns for one in windows)
         squares += (len(windows) - 1) * (statistics.variance(values) - own) / whole**2
@@ -227,60 +218,63 @@ def repeatability(calls: Iterable[Sequence[Window]], gap: Gap, drift: Drift) -> 
     return (math.sqrt(max(squares / freedom, 0.0)), freedom) if freedom else (REPEATABILITY, 0)
 
 
+def common_of(gaps: Sequence[Window], anchors: Sequence[Window], calls: Iterable[Sequence[Window]] = ()) -> Common:
+    """What all calls share, by the windows of the launch loop (at least one), of the anchor, and of calls."""
+    launch_loop = launch_loop_of(gaps)
+    drift = drift_of(anchors, launch_loop)
+    return Common(launch_loop, drift, *repeatability(calls, launch_loop, drift))
+
+
 def evaluate(windows: Sequence[Window], kernels: Kernels, common: Common, *, final: bool = True) -> CallEnergy:
     """The energy of a call from its windows (at least one)."""
     given, windows = windows, usable(windows)
     slot = statistics.fmean(one.slot_ns - one.upkeep_ns for one in windows)
     share = kernels.ns / slot
-    told = CallEnergy(
+    found = CallEnergy(
         **_capped(given, kernels, common),
         power_w=statistics.fmean(one.power_w for one in windows),
         busy_share=round(share, 4),
         seconds=round(sum(one.seconds for one in windows), 3),
         method=_method(windows),
-        sm_mhz=_median([one.sm_mhz for one in windows if one.sm_mhz is not None]),
+        sm_mhz=over((one.sm_mhz for one in windows), statistics.median),
         throttle=together(one.throttle for one in windows),
         final=final,
         windows=tuple(given),
     )
     if share < BUSY_ENOUGH and windows[0].loop != "graph":
-        return replace(told, reason=NOT_BUSY.format(share))
+        return replace(found, reason=NOT_BUSY.format(share))
     mean, half = _above(windows, common)
-    base = common.gap
-    energy = mean + base.power_w * kernels.ns
-    shared = _over([one.temperature_c for one in windows], base)
-    above_half = math.hypot(half, Z95 * shared * slot)
+    base = common.launch_loop
+    shared = base.sd_at(over((one.temperature_c for one in windows), statistics.fmean))
     sure = math.hypot(shared * slot - base.sd_w * kernels.ns, base.power_w * kernels.sd_ns)
-    energy_half = math.hypot(half, Z95 * sure)
-    a_low, a_mean, a_high = _interval(mean, above_half)
-    e_low, e_mean, e_high = _interval(energy, energy_half)
-    return replace(
-        told,
-        energy_mj=e_mean,
-        energy_low_mj=e_low,
-        energy_high_mj=e_high,
-        above_gap_mj=a_mean,
-        above_gap_low_mj=a_low,
-        above_gap_high_mj=a_high,
-    )
+    energy = mean + base.power_w * kernels.ns
+    above_gap = _interval("above_gap", mean, math.hypot(half, Z95 * shared * slot))
+    return replace(found, **above_gap, **_interval("energy", energy, math.hypot(half, Z95 * sure)))
+
+
+def over(values: Iterable[float | None], mean: Callable[[list[float]], float]) -> float | None:
+    """The `mean` of those values that are known; None where there are none."""
+    known = [one for one in values if one is not None]
+    return mean(known) if known else None
 
 
 def _capped(windows: Sequence[Window], kernels: Kernels, common: Common) -> dict[str, Any]:
-    """What the windows that the cap held down say of a call, where others tell of it at full clock."""
+    """What the windows that the cap held down say of a call, where there are others at full clock."""
     held = [one for one in windows if one.slowed and not one.pad_ns and one.sm_mhz is not None]
     if not held or not free(windows) or not kernels.slot_ns:
         return {}
     slot_ns = statistics.fmean(one.slot_ns - one.upkeep_ns for one in held)
+    above_nj = statistics.fmean(above(one, common.launch_loop, common.drift) for one in held)
     return {
         "capped_mhz": statistics.fmean(one.sm_mhz or 0.0 for one in held),
         "capped_stretch": round(max(slot_ns / kernels.slot_ns, 1.0), 4),
-        "capped_above_gap_mj": statistics.fmean(above(one, common.gap, common.drift) for one in held) / NJ_PER_MJ,
+        "capped_above_gap_mj": above_nj / NJ_PER_MJ,
     }
 
 
 def _above(windows: Sequence[Window], common: Common) -> tuple[float, float]:
-    """Mean over the windows, and half of its 95 % interval without the error of the gap power, in nanojoules."""
-    values = [above(one, common.gap, common.drift) for one in windows]
+    """Mean over the windows, and half of its 95 % interval without the error of launch-loop power, in nanojoules."""
+    values = [above(one, common.launch_loop, common.drift) for one in windows]
     whole = statistics.fmean(one.power_w * one.slot_ns for one in windows)
     variances = [_window_sd(one) ** 2 + (common.repeatability * whole) ** 2 for one in windows]
     weights = [1 / max(one, 1e-12) for one in variances]
@@ -288,8 +282,7 @@ def _above(windows: Sequence[Window], common: Common) -> tuple[float, float]:
     own_freedom = len(windows) - 1
     prior = min(common.freedom, PRIOR_FREEDOM) if common.freedom else PRIOR_FREEDOM
     scatter = sum(w * (value - mean) ** 2 for w, value in zip(weights, values, strict=True))
-    moderated = (prior + scatter) / (prior + own_freedom)
-    sd = math.sqrt(moderated / sum(weights))
+    sd = math.sqrt((prior + scatter) / (prior + own_freedom) / sum(weights))
     slowed = statistics.fmean(one.slowed for one in windows)
     return mean, math.hypot(student(prior + own_freedom) * sd, Z95 * common.drift.sd * mean) + slowed * mean
 
@@ -306,29 +299,20 @@ def student(freedom: int) -> float:
     return z + sum(term / n**power for power, term in enumerate(terms, 1))
 
 
-def _interval(mean_nj: float, half_nj: float) -> tuple[float, float, float]:
-    return (mean_nj - half_nj) / NJ_PER_MJ, mean_nj / NJ_PER_MJ, (mean_nj + half_nj) / NJ_PER_MJ
+def _interval(name: str, mean_nj: float, half_nj: float) -> dict[str, Any]:
+    """The fields of a quantity: its mean in millijoules and the ends of its interval."""
+    ends = {"low_mj": mean_nj - half_nj, "mj": mean_nj, "high_mj": mean_nj + half_nj}
+    return {f"{name}_{end}": value / NJ_PER_MJ for end, value in ends.items()}
 
 
 def _method(windows: Sequence[Window]) -> str:
-    loop = windows[0].loop
     padded = ", padded" if any(one.pad_ns for one in windows) else ""
     capped = ", held down by the power cap" if any(one.slowed for one in windows) else ""
     upkeep = ", upkeep of inputs taken off" if any(one.upkeep_ns > one.pad_ns for one in windows) else ""
     memory = ", small cold inputs added" if any(one.memory_nj for one in windows) else ""
-    kind = {"graph": "CUDA-graph loop", "eager": "loop of single calls"}.get(loop, loop)
+    kind = {"graph": "CUDA-graph loop", "eager": "loop of single calls"}.get(windows[0].loop, windows[0].loop)
     return f"{kind} between counter edges{padded}{capped}{upkeep}{memory}"
-
-
-def _over(temperatures: Sequence[float | None], gap: Gap) -> float:
-    """Standard deviation of the gap power over windows at these temperatures."""
-    known = [one for one in temperatures if one is not None]
-    return gap.sd_at(statistics.fmean(known) if known else None)
 
 
 def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
     return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
-
-
-def _median(values: Sequence[float]) -> float | None:
-    return statistics.median(values) if values else None

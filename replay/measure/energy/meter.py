@@ -21,10 +21,10 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, Protocol, Self
 
 from kerneldb.errors import KerneldbError
+from kerneldb.replay.measure.energy.readings import failing_as
 
 GROUP: Final = "kerneldb.meters"
 
@@ -39,7 +39,7 @@ class MeterError(KerneldbError):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A reading. Fields are None where the device does not tell.
+    """A reading. Fields are None where the device does not report them.
 
     `epoch_ns` is wall-clock time (UTC), `monotonic_ns` that of `time.monotonic_ns`, both of the middle of the reading.
     `energy_mj` counts up from an arbitrary start. `throttle` names the reasons why clocks are held down, separated by
@@ -113,61 +113,72 @@ def _gpu_meter(device: str, uuid: str | None) -> Meter:
     from kerneldb.replay.measure.energy.amd import AmdMeter
     from kerneldb.replay.measure.energy.nvidia import NvidiaMeter
 
-    try:
-        return NvidiaMeter(device, uuid)
-    except NoMeterError as nvidia:
+    refused: list[str] = []
+    for kind in (NvidiaMeter, AmdMeter):
         try:
-            return AmdMeter(device, uuid)
-        except NoMeterError as amd:
-            message = f"{nvidia}; {amd}"
-            raise NoMeterError(message) from amd
+            return kind(device, uuid)
+        except NoMeterError as error:
+            refused.append(str(error))
+    raise NoMeterError("; ".join(refused))
 
 
 def _installed() -> list[Opener]:
     """The openers of installed distributions. Raises NoMeterError where one cannot be loaded."""
     openers: list[Opener] = []
     for entry in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda one: one.name):
-        try:
+        message = f"the meter {entry.name!r} ({entry.value}) cannot be loaded"
+        with failing_as(NoMeterError, message, ImportError, AttributeError):
             openers.append(entry.load())
-        except (ImportError, AttributeError) as error:
-            message = f"the meter {entry.name!r} ({entry.value}) cannot be loaded: {error}"
-            raise NoMeterError(message) from error
     return openers
 
 
-class Sampler:
-    """Samples a meter every `period_s` seconds in a thread, from `with` to the end of its block.
+class Background:
+    """Reads a meter again and again in a thread, from `with` to the end of its block.
 
-    `samples` holds pairs of stage and sample; `stage` may be set at any time. Where the meter fails, sampling ends and
-    `failure` has the reason. Sampling too often disturbs: a reading of NVML takes about 4 ms on an H200.
+    Where the meter fails, reading ends and `failure` has the reason.
     """
 
-    def __init__(self, meter: Meter, period_s: float = 0.1) -> None:
-        self.samples: list[tuple[str | None, Sample]] = []
-        self.stage: str | None = None
+    def __init__(self, name: str) -> None:
         self.failure: str | None = None
-        self._meter = meter
-        self._period_s = period_s
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="kerneldb-power", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
 
     def _run(self) -> None:
-        due = time.monotonic()
-        while not self._stop.is_set():
-            try:
-                self.samples.append((self.stage, self._meter.sample()))
-            except MeterError as error:
-                self.failure = str(error)
-                return
-            due = max(due + self._period_s, time.monotonic())
-            self._stop.wait(due - time.monotonic())
+        try:
+            while not self._stop.is_set():
+                self._read()
+        except MeterError as error:
+            self.failure = str(error)
+
+    def _read(self) -> None:
+        """Read once, and wait until the next reading is due. Raises MeterError."""
+        raise NotImplementedError
+
+
+class Sampler(Background):
+    """Samples a meter every `period_s` seconds, until the end of its block or until the meter fails (`failure`).
+
+    `samples` holds pairs of stage and sample; `stage` may be set at any time. Sampling too often disturbs: a reading of
+    NVML takes about 4 ms on an H200.
+    """
+
+    def __init__(self, meter: Meter, period_s: float = 0.1) -> None:
+        super().__init__("kerneldb-power")
+        self.samples: list[tuple[str | None, Sample]] = []
+        self.stage: str | None = None
+        self._meter = meter
+        self._period_s = period_s
+        self._due = time.monotonic()
+
+    def _read(self) -> None:
+        self.samples.append((self.stage, self._meter.sample()))
+        self._due = max(self._due + self._period_s, time.monotonic())
+        self._stop.wait(self._due - time.monotonic())

@@ -8,9 +8,10 @@ calls get a short window, and what still does not fit goes without, those with l
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,8 +19,6 @@ TOP_SHARE: Final = 0.95
 ROUNDS: Final = 3
 SETTLE_S: Final = 0.4
 WINDOW_S: Final = 1.5
-TAIL_SETTLE_S: Final = 0.15
-TAIL_WINDOW_S: Final = 0.45
 BUILD_S: Final = 0.2
 ANCHOR_EVERY: Final = 15
 REFERENCES: Final = 6
@@ -41,7 +40,7 @@ class Tier:
         return self.settle_s + self.window_s + BUILD_S + REFERENCE_S / ANCHOR_EVERY
 
 
-TAIL: Final = Tier(1, TAIL_SETTLE_S, TAIL_WINDOW_S)
+TAIL: Final = Tier(rounds=1, settle_s=0.15, window_s=0.45)
 TIERS: Final = (
     *(Tier(ROUNDS, SETTLE_S, WINDOW_S * scale) for scale in (1.0, 0.8, 0.65, 0.5)),
     *(Tier(rounds, SETTLE_S, WINDOW_S / 2) for rounds in (2, 1)),
@@ -60,16 +59,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One window to measure."""
+    """One window to measure, of the call or reference `id`. It costs `seconds`, with its part in references."""
 
     id: str
     settle_s: float
     window_s: float
-
-    @property
-    def seconds(self) -> float:
-        """What it costs, with its part in references."""
-        return Tier(1, self.settle_s, self.window_s).seconds
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,49 +88,42 @@ def schedule(entries: Sequence[Entry], budget_s: float, seed: int) -> Schedule:
     drawn = random.Random(seed)  # noqa: S311 (an order, no secret)
     turns: list[Turn] = []
     for number in range(tier.rounds):
-        group = [one for one in kept if one.id in top and one.done <= number]
-        turns += (Turn(one.id, tier.settle_s, tier.window_s) for one in _shuffled(group, drawn))
-    rest = [one for one in kept if one.id not in top and not one.done]
-    turns += (Turn(one.id, TAIL.settle_s, TAIL.window_s) for one in _shuffled(rest, drawn))
+        turns += _shuffled([one for one in kept if one.id in top and one.done <= number], tier, drawn)
+    turns += _shuffled([one for one in kept if one.id not in top and not one.done], TAIL, drawn)
     names = {one.id for one in kept}
     return Schedule(tuple(turns), tuple(one.id for one in ranked if one.id not in names))
 
 
 def _top(ranked: Sequence[Entry]) -> frozenset[str]:
     """The calls up to 95 % of the time, the one that reaches it included."""
-    whole, before, names = sum(one.weight for one in ranked), 0.0, []
-    for one in ranked:
-        if before >= TOP_SHARE * whole:
-            break
-        names.append(one.id)
-        before += one.weight
-    return frozenset(names)
+    whole = sum(one.weight for one in ranked)
+    before = itertools.accumulate((one.weight for one in ranked), initial=0.0)
+    return frozenset(one.id for one, earlier in zip(ranked, before, strict=False) if earlier < TOP_SHARE * whole)
 
 
 def _fit(ranked: Sequence[Entry], top: frozenset[str], budget_s: float) -> tuple[Tier, list[Entry]]:
     """The first tier that leaves time for every call; else the last one, and the calls that fit."""
     for tier in TIERS:
-        if sum(_seconds(ranked, top, tier)) <= budget_s:
+        if sum(_seconds(one, top, tier) for one in ranked) <= budget_s:
             return tier, list(ranked)
     kept: list[Entry] = []
     left = budget_s
-    for one, seconds in zip(ranked, _seconds(ranked, top, TAIL), strict=True):
+    for one in ranked:
+        seconds = _seconds(one, top, TAIL)
         if seconds <= left or one.done:
             kept.append(one)
             left -= seconds
     return TAIL, kept
 
 
-def _seconds(ranked: Sequence[Entry], top: frozenset[str], tier: Tier) -> Iterator[float]:
-    """What each call costs."""
-    for one in ranked:
-        if one.id in top:
-            yield max(tier.rounds - one.done, 0) * tier.seconds
-        else:
-            yield 0.0 if one.done else TAIL.seconds
+def _seconds(one: Entry, top: frozenset[str], tier: Tier) -> float:
+    """What a call costs."""
+    if one.id in top:
+        return max(tier.rounds - one.done, 0) * tier.seconds
+    return 0.0 if one.done else TAIL.seconds
 
 
-def _shuffled(entries: Sequence[Entry], drawn: random.Random) -> list[Entry]:
-    mixed = list(entries)
-    drawn.shuffle(mixed)
-    return mixed
+def _shuffled(entries: list[Entry], tier: Tier, drawn: random.Random) -> list[Turn]:
+    """A window for each, in an order that is drawn."""
+    drawn.shuffle(entries)
+    return [Turn(one.id, tier.settle_s, tier.window_s, tier.seconds) for one in entries]

@@ -1,4 +1,4 @@
-"""When a loop was held down by the power cap, and how long its pads are: figures of an H200 with a limit of 700 W."""
+"""When a loop was held down by the power cap, and how long its idle padding is: figures of an H200 (700 W)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from kerneldb.replay.measure.energy.meter import Sample
-from kerneldb.replay.measure.energy.pads import Limits, free, held_down, pad_ns, slowed, usable
+from kerneldb.replay.measure.energy.padding import Limits, free, held_down, padding_ns, slowed, usable
 from kerneldb.replay.wire.energy import Window
 
 LIMITS = Limits(700.0, 1980.0)
@@ -41,7 +41,7 @@ def test_a_padded_loop_is_judged_by_its_clock() -> None:
     assert slowed(dataclasses.replace(padded, sm_mhz=1965.0), LIMITS, TIMED_NS) == 0
 
 
-def test_without_known_limits_the_time_tells() -> None:
+def test_without_known_limits_the_time_shows() -> None:
     assert slowed(GEMM, Limits(), TIMED_NS) == pytest.approx(0.207, abs=0.001)
 
 
@@ -53,24 +53,24 @@ def test_a_sample_shows_the_cap_by_its_clock() -> None:
     assert not held_down(dataclasses.replace(sample, sm_mhz=None), LIMITS)
 
 
-def test_a_pad_is_at_least_as_long_as_the_call_and_grows() -> None:
+def test_padding_is_at_least_as_long_as_the_call_and_grows() -> None:
     capped = dataclasses.replace(GEMM, slowed=0.544)
-    assert pad_ns([], 125.0, LIMITS, TIMED_NS) == 0
-    assert pad_ns([GEMM], 125.0, LIMITS, TIMED_NS) == 0
-    first = pad_ns([capped], 125.0, LIMITS, TIMED_NS)
+    assert padding_ns([], 125.0, LIMITS, TIMED_NS) == 0
+    assert padding_ns([GEMM], 125.0, LIMITS, TIMED_NS) == 0
+    first = padding_ns([capped], 125.0, LIMITS, TIMED_NS)
     assert first == TIMED_NS
     padded = dataclasses.replace(capped, pad_ns=first, upkeep_ns=first, upkeep_w=127.0, slot_ns=first + 130_000)
-    assert pad_ns([capped, padded], 125.0, LIMITS, TIMED_NS) >= 1.5 * first
+    assert padding_ns([capped, padded], 125.0, LIMITS, TIMED_NS) >= 1.5 * first
     enough = dataclasses.replace(padded, slowed=0.0)
-    assert pad_ns([capped, enough], 125.0, LIMITS, TIMED_NS) == first
+    assert padding_ns([capped, enough], 125.0, LIMITS, TIMED_NS) == first
 
 
-def test_a_pad_brings_the_mean_power_to_four_fifths_of_the_limit() -> None:
+def test_padding_brings_the_mean_power_to_four_fifths_of_the_limit() -> None:
     """A loop that was slowed down by half, and costs more at full clock by as much."""
     capped = Window(0.0, 0.7, 700.0, 1.0, 150_000.0, 7, slowed=0.5)
-    pad = pad_ns([capped], 125.0, LIMITS, 100_000.0)
+    pause_ns = padding_ns([capped], 125.0, LIMITS, 100_000.0)
     above_nj = (700.0 - 125.0) * 150_000.0 * 1.5
-    assert 125.0 + above_nj / (100_000.0 + pad) == pytest.approx(560.0)
+    assert 125.0 + above_nj / (100_000.0 + pause_ns) == pytest.approx(560.0)
 
 
 def test_slowed_windows_count_where_there_are_no_others() -> None:

@@ -1,13 +1,13 @@
-"""Pads: pauses between calls that keep a loop below the power cap of the board.
+"""Idle padding: pauses between calls that keep a loop below the power cap of the board.
 
 A matrix product alone in a loop can draw more than the board may. It then runs at a lower clock and voltage, at which
 it costs less energy than in a model, where kernels of less power stand between. A loop that was held down is measured
-again with pads: kernels that only wait, so long that the mean power stays clearly below the cap. A pad is upkeep: its
-power is measured alone and taken off. The loop that was held down counts too: it tells what the call costs, and how
-long it takes, at its lower clock, and a model that is itself capped runs in between.
+again with idle padding: kernels that only wait, so long that the mean power stays clearly below the cap. Padding is
+upkeep: its power is measured alone and taken off. The loop that was held down counts too: it shows what the call costs,
+and how long it takes, at its lower clock, and a model that is itself capped runs in between.
 
-Pads also help a call that takes the host longer to enqueue than the device to run: the device waits behind each, and
-does not run out of work.
+Idle padding also helps a call that takes the host longer to enqueue than the device to run: the device waits behind
+each, and does not run out of work.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FULL_SPEED: Final = 1.03
 NEAR_CAP: Final = 0.75
 AIM: Final = 0.8
 LONGER: Final = 1.5
-MOST_PADS: Final = 2
+MOST_PADDED: Final = 2
 PATIENT: Final = 4.0
 PATIENT_NS: Final = 200_000.0
 
@@ -47,7 +47,7 @@ def slowed(window: Window, limits: Limits, timed_ns: float) -> float:
     """By what share the power cap made a loop slower than its call is alone (`timed_ns`), or its clock; 0: not at all.
 
     The reason alone does not count: it stays for a while after the cap did, and also where the clock hardly moves. How
-    long a padded call takes does not count either: what its slot is beyond the pad is not known as well.
+    long a padded call takes does not count either: what its slot is beyond the padding is not known as well.
     """
     if CAP not in (window.throttle or ""):
         return 0.0
@@ -70,12 +70,12 @@ def free(windows: Sequence[Window]) -> list[Window]:
     return [one for one in windows if not one.slowed]
 
 
-def pad_ns(windows: Sequence[Window], gap_w: float, limits: Limits, timed_ns: float) -> float:
+def padding_ns(windows: Sequence[Window], launch_loop_w: float, limits: Limits, timed_ns: float) -> float:
     """How long to wait after each call in the next window, by the windows so far; 0: not at all.
 
     As long as the last one did where that was not held down. Else so long that the mean power comes to 80 % of the
     limit (of what the capped loop drew, where that is unknown), but no less than the call takes, nor than half as much
-    again as the last pad. At full clock a call is taken to cost more than in the capped loop by as much as it was
+    again as the last padding. At full clock a call is taken to cost more than in the capped loop by as much as it was
     slowed down there: energy goes with the square of the voltage, which follows the clock in part.
     """
     if not windows:
@@ -83,9 +83,9 @@ def pad_ns(windows: Sequence[Window], gap_w: float, limits: Limits, timed_ns: fl
     last = windows[-1]
     if not last.slowed:
         return last.pad_ns
-    above = (last.power_w - gap_w) * last.slot_ns - (last.upkeep_w - gap_w) * last.upkeep_ns
+    above = (last.power_w - launch_loop_w) * last.slot_ns - (last.upkeep_w - launch_loop_w) * last.upkeep_ns
     stretch = 1.0 if last.pad_ns else max((last.slot_ns - last.upkeep_ns) / timed_ns, 1.0)
-    left_w = AIM * (limits.power_w or last.power_w) - gap_w
+    left_w = AIM * (limits.power_w or last.power_w) - launch_loop_w
     needed = above * stretch / max(left_w, 1.0) - timed_ns
     return max(needed, timed_ns, LONGER * last.pad_ns)
 

@@ -8,16 +8,18 @@ from typing import Any
 
 import pytest
 
+from kerneldb import codec
 from kerneldb.replay.errors import ReplayError
 from kerneldb.replay.measure.energy import meter
 from kerneldb.replay.measure.energy.meter import Meter
-from kerneldb.replay.measure.energy.pads import Limits
+from kerneldb.replay.measure.energy.padding import Limits
 from kerneldb.replay.measure.spread import spread
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, Window
-from kerneldb.replay.wire.journal import CallResult, LoopCost, RunFacts, Writer
-from kerneldb.replay.wire.messages import Job, job_from_text, job_to_text
-from kerneldb.replay.worker import energy as weighing
+from kerneldb.replay.wire.journal import Writer
+from kerneldb.replay.wire.messages import Broken, Done, Job, Message, Unusable
+from kerneldb.replay.wire.results import CallResult, LoopCost, RunFacts
+from kerneldb.replay.worker import energy as measuring
 from kerneldb.replay.worker.executor import BrokenDeviceError
 from tests.energy.simulated import Device, Notes, SimulatedMeter
 from tests.replay_worker.plans import item, kernel, write
@@ -34,18 +36,20 @@ class Sent(Notes):
         super().__init__()
         self.said: list[str] = []
 
-    def done(self) -> None:
-        self.said.append("done")
+    def __call__(self, message: Message) -> None:
+        match message:
+            case Done():
+                self.said.append("done")
+            case Unusable(reason):
+                self.said.append(f"unusable: {reason}")
+            case Broken(reason):
+                self.said.append(f"broken: {reason}")
+            case _:
+                super().__call__(message)
 
-    def unusable(self, reason: str) -> None:
-        self.said.append(f"unusable: {reason}")
 
-    def broken(self, reason: str) -> None:
-        self.said.append(f"broken: {reason}")
-
-
-def weigh(folder: Path, *calls: CallResult, opens: Any = None, **options: Any) -> tuple[int, Sent]:
-    path = write(folder / "plan", *(item(one.item, "aten", None, kernel()) for one in calls))
+def measured(folder: Path, *calls: CallResult, opens: Any = None, **options: Any) -> tuple[int, Sent]:
+    path = write(folder / "plan", *(item(one.item, one.route, None, kernel()) for one in calls))
     with Writer(folder / "journal") as writer:
         facts = RunFacts("r", "2026-01-01T00:00:00+00:00", "mixed", "cpu", max_sm_mhz=1980, power_limit_w=700.0)
         writer.run(facts)
@@ -54,7 +58,7 @@ def weigh(folder: Path, *calls: CallResult, opens: Any = None, **options: Any) -
     chosen = Options(device="cpu", **options)
     job = Job(str(path), tuple(one.item for one in calls), chosen, str(folder / "journal"))
     sent = Sent()
-    return weighing.main(job_from_text(job_to_text(job)), sent, opens or (lambda *_: None)), sent  # type: ignore[arg-type]
+    return measuring.main(codec.load(Job, codec.dump(job)), sent, opens or (lambda *_: None)), sent  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -90,7 +94,7 @@ class Phase:
 
 def test_without_a_meter_run_and_calls_have_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kerneldb.replay.measure.energy.rapl.RaplMeter.__init__.__defaults__", (tmp_path,))
-    code, sent = weigh(tmp_path, RAN, dataclasses.replace(RAN, item="b"))
+    code, sent = measured(tmp_path, RAN, dataclasses.replace(RAN, item="b"))
     assert (code, sent.said) == (0, ["done"])
     assert "no RAPL counters" in str(sent.facts.reason)
     assert {name: one.reason for name, one in sent.energies.items()} == dict.fromkeys("ab", sent.facts.reason)
@@ -98,7 +102,7 @@ def test_without_a_meter_run_and_calls_have_the_reason(tmp_path: Path, monkeypat
 
 def test_tasks_are_the_calls_that_ran(tmp_path: Path, simulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
     phase = Phase()
-    monkeypatch.setattr(weighing, "Phase", phase)
+    monkeypatch.setattr(measuring, "Phase", phase)
     window = Window(1.0, 1.4, 300.0, 1.0, 2000.0, 14)
     calls = (
         RAN,
@@ -107,8 +111,9 @@ def test_tasks_are_the_calls_that_ran(tmp_path: Path, simulated: None, monkeypat
         dataclasses.replace(RAN, item="unasked", loop=None, loop_note="not asked for"),
         dataclasses.replace(RAN, item="old", attempt=None),
         dataclasses.replace(RAN, item="empty", time=None),
+        dataclasses.replace(RAN, item="stranger", route="another"),
     )
-    code, sent = weigh(tmp_path, *calls)
+    code, sent = measured(tmp_path, *calls)
     assert (code, sent.said) == (0, ["done"])
     assert {(one.item.id, one.capture, len(one.windows)) for one in phase.tasks} == {
         ("a", True, 0), ("begun", True, 1), ("waits", False, 0), ("unasked", True, 0)
@@ -117,19 +122,20 @@ def test_tasks_are_the_calls_that_ran(tmp_path: Path, simulated: None, monkeypat
     assert {one.item.id: one.loop_ns for one in phase.tasks}["a"] == 2025.0
     assert phase.limits == Limits(700.0, 1980)
     reasons = {name: one.reason for name, one in sent.energies.items()}
-    assert reasons == {"old": weighing.OLD, "empty": weighing.NO_TIME}
+    assert "no route 'another'" in str(reasons.pop("stranger"))
+    assert reasons == {"old": measuring.OLD, "empty": measuring.NO_TIME}
 
 
-def test_a_broken_device_is_told(tmp_path: Path, simulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weighing, "Phase", Phase(breaks=True))
-    assert weigh(tmp_path, RAN)[1].said == ["broken: illegal access"]
+def test_a_broken_device_is_reported(tmp_path: Path, simulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "Phase", Phase(breaks=True))
+    assert measured(tmp_path, RAN)[1].said == ["broken: illegal access"]
 
 
-def test_a_machine_that_cannot_run_it_is_told(tmp_path: Path, simulated: None) -> None:
+def test_a_machine_that_cannot_run_it_is_reported(tmp_path: Path, simulated: None) -> None:
     def opens(*_: Any) -> None:
         message = "no GPU here"
         raise ReplayError(message)
 
-    code, sent = weigh(tmp_path, RAN, opens=opens)
+    code, sent = measured(tmp_path, RAN, opens=opens)
     assert (code, sent.said) == (1, ["unusable: no GPU here"])
     assert sent.facts == EnergyFacts()
