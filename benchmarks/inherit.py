@@ -17,7 +17,7 @@ import polars as pl
 
 from kerneldb.api import donors
 from kerneldb.api.inheriting import MOST_LAUNCHES
-from kerneldb.api.recorded import frame
+from kerneldb.api.queries import frame
 from kerneldb.warehouse import Warehouse
 
 FOLDS = 5

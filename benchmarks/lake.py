@@ -19,15 +19,17 @@ import duckdb
 from warehouse_queries import QUERIES, SELECTED
 
 import kerneldb
-from kerneldb.api import upkeep
 from kerneldb.errors import WarehouseMissingError
 from kerneldb.selection import Selection
-from kerneldb.warehouse import Warehouse
+from kerneldb.warehouse import Warehouse, upkeep
+from kerneldb.warehouse.place import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RUNS = 5
+WAIT_S = 30.0
+KEEP_HOURS = 24
 
 
 def limit(file_ms: float) -> float:
@@ -40,12 +42,12 @@ def fill(file: Path, lake: str, data: str) -> None:
     try:
         kerneldb.open(lake)
     except WarehouseMissingError:
-        upkeep.init(lake, data)
+        upkeep.init(Place.of(lake), data, WAIT_S)
     began = time.perf_counter()
     added = kerneldb.open(lake).copy_from(kerneldb.open(file))
     print(f"pushed {len(added.traces)} traces in {time.perf_counter() - began:.1f} s")
     began = time.perf_counter()
-    print(f"{upkeep.compact(lake)} in {time.perf_counter() - began:.1f} s")
+    print(f"{upkeep.compact(Place.of(lake), KEEP_HOURS, KEEP_HOURS, WAIT_S)} in {time.perf_counter() - began:.1f} s")
 
 
 def asked() -> Iterator[tuple[str, str | None, str]]:

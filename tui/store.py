@@ -80,17 +80,17 @@ class Store:
 
         Raises KerneldbError; waits while the file is locked.
         """
-        from kerneldb.api import browsing
+        from kerneldb.api import queries
 
-        return await self.read(lambda con: browsing.rows(con, statement, params, selection))
+        return await self.read(lambda con: queries.rows(con, statement, params, selection))
 
     async def table(
         self, statement: str, params: Mapping[str, Any] | None = None, selection: Selection | None = None
     ) -> pa.Table:
         """As `rows`, as an Arrow table: for many rows."""
-        from kerneldb.api import browsing
+        from kerneldb.api import queries
 
-        return await self.read(lambda con: browsing.table(con, statement, params, selection))
+        return await self.read(lambda con: queries.table(con, statement, params, selection))
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """The result of `work` on a connection of its own, in a thread. It is interrupted when cancelled here."""

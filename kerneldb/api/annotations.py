@@ -6,20 +6,21 @@ import ast
 import math
 import operator
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from kerneldb.api.queries import require_traces, statement
+from kerneldb.api.queries import require_traces
 from kerneldb.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import duckdb
-    import pyarrow as pa
 
+    from kerneldb.selection import Selection
     from kerneldb.warehouse import Warehouse
 
     Connection = duckdb.DuckDBPyConnection
+    Note = tuple[str, str | None, float | None]
 
 KEYS: Final = ("flops", "bytes", "role")
 NUMBERS: Final = ("flops", "bytes")
@@ -68,75 +69,51 @@ def _value(node: ast.expr) -> float:
 
 
 def annotate(
-    warehouse: Warehouse,
-    where: str | None,
-    traces: Sequence[str],
-    notes: Mapping[str, str | None],
-    author: str | None,
+    warehouse: Warehouse, where: str | None, traces: Sequence[str], notes: Mapping[str, str | None], author: str | None
 ) -> int:
     """Note facts (`flops`, `bytes`, `role`; None takes one off) about the signatures of the selected launches.
 
     Returns how many signatures. A note holds for its signature in every trace, and replaces the same author's; of
-    several authors' notes the latest counts. Raises UsageError for an unknown key, for a text that is no arithmetic,
-    and where nothing is selected.
+    several authors' notes the latest counts. The author is the user's login name unless given. Raises UsageError for an
+    unknown key, for a text that is no arithmetic, and where nothing is selected.
     """
-    _check(notes)
-    require_traces(warehouse, traces)
-    return warehouse.write(lambda con: _note(con, Selected(where, tuple(traces)), notes, author))
-
-
-class Selected(NamedTuple):
-    """Which launches, as the user said it."""
-
-    where: str | None
-    traces: tuple[str, ...]
-
-
-def _note(con: Connection, selected: Selected, notes: Mapping[str, str | None], author: str | None) -> int:
-    from kerneldb.schemas import loader
     from kerneldb.selection import Selection
+
+    told = [(key, text, _checked(key, text)) for key, text in notes.items()]
+    require_traces(warehouse, traces)
+    selection, known = Selection(where, tuple(traces)), author_of(author)
+    return warehouse.write(lambda con: _note(con, selection, told, known))
+
+
+def _note(con: Connection, selection: Selection, notes: Sequence[Note], author: str | None) -> int:
+    from kerneldb.schemas import loader
     from kerneldb.warehouse.execute import query_errors
 
     with query_errors():
-        Selection(*selected).bind(con)
+        selection.bind(con)
         ids = [identity for (identity,) in con.execute(loader.statement("annotate", "chosen")).fetchall()]
     if not ids:
         message = "no launch meets the condition; nothing is noted"
         raise UsageError(message)
-    for key, text in notes.items():
-        wanted = {"ids": ids, "key": key}
-        con.execute(loader.statement("annotate", "forget"), wanted | {"author": author if text else None})
+    for key, text, value in notes:
+        wanted = {"ids": ids, "key": key, "author": author}
+        con.execute(loader.statement("annotate", "forget"), wanted if text else {**wanted, "author": None})
         if text is not None:
-            value = number(text) if key in NUMBERS else None
-            con.execute(
-                loader.statement("annotate", "note"), wanted | {"value": text, "author": author, "number": value}
-            )
+            con.execute(loader.statement("annotate", "note"), {**wanted, "value": text, "number": value})
     return len(ids)
 
 
-def _check(notes: Mapping[str, str | None]) -> None:
-    for key, text in notes.items():
-        if key not in KEYS:
-            message = f"there is no note {key!r}; there are {', '.join(KEYS)}"
-            raise UsageError(message)
-        if text is not None and key in NUMBERS:
-            number(text)
-        elif text is not None and not text.strip():
-            message = f"the {key} is empty"
-            raise UsageError(message)
-
-
-def listed(warehouse: Warehouse, where: str | None, traces: Sequence[str]) -> pa.Table:
-    """What is noted about the signatures of the selected launches."""
-    from kerneldb.warehouse.statements import table_of
-
-    require_traces(warehouse, traces)
-    from kerneldb.selection import Selection
-    from kerneldb.warehouse.execute import query_errors
-
-    with warehouse.connection() as con, query_errors():
-        Selection(where, tuple(traces)).bind(con)
-        return table_of(con, statement("annotate_list"))
+def _checked(key: str, text: str | None) -> float | None:
+    """The number of a note that is one. Raises UsageError for what cannot be noted."""
+    if key not in KEYS:
+        message = f"there is no note {key!r}; there are {', '.join(KEYS)}"
+        raise UsageError(message)
+    if text is not None and key in NUMBERS:
+        return number(text)
+    if text is not None and not text.strip():
+        message = f"the {key} is empty"
+        raise UsageError(message)
+    return None
 
 
 def author_of(given: str | None) -> str | None:

@@ -1,53 +1,22 @@
-"""Answers: one table macro each, over the launches that a WHERE text and trace names select."""
+"""Comparisons of two traces or sets of traces: their times, and their hardware counters."""
 
 from __future__ import annotations
 
-import contextlib
+import collections
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kerneldb.api.queries import BATCH_ROWS, require, require_traces, rows, statement
+from kerneldb.api.queries import ask, require, require_traces, selected, statement, table
 from kerneldb.errors import GateError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import pyarrow as pa
 
     from kerneldb.warehouse import Warehouse
 
 THRESHOLD: Final = 0.03
 """Changes of a kernel's mean up to this share are not told from none."""
-
-
-def answer(warehouse: Warehouse, name: str, where: str | None, traces: Sequence[str], **params: Any) -> pa.Table:
-    """The rows of `schemas/queries/answer_<name>.sql`, which reads the selected launches as `selection`.
-
-    Raises UsageError for an unknown trace, SelectionError for a bad `where`.
-    """
-    from kerneldb.selection import Selection
-    from kerneldb.warehouse.execute import query_errors
-    from kerneldb.warehouse.statements import table_of
-
-    require_traces(warehouse, traces)
-    with warehouse.connection() as con, query_errors():
-        Selection(where, tuple(traces)).bind(con)
-        return table_of(con, statement(f"answer_{name}"), params)
-
-
-@contextlib.contextmanager
-def stream(
-    warehouse: Warehouse, query: str, where: str | None, traces: Sequence[str]
-) -> Iterator[pa.RecordBatchReader]:
-    """The rows of `schemas/queries/<query>.sql` over `selection` as a stream, for as long as the context lasts."""
-    from kerneldb.selection import Selection
-    from kerneldb.warehouse.execute import query_errors
-
-    require_traces(warehouse, traces)
-    with warehouse.connection() as con, query_errors():
-        Selection(where, tuple(traces)).bind(con)
-        yield con.sql(statement(query)).to_arrow_reader(BATCH_ROWS)
 
 
 class Steady(NamedTuple):
@@ -100,12 +69,13 @@ class Difference:
         if not self.before_ns or not self.after_ns:
             message = "a side has no GPU time, so there is nothing to hold to a limit; compare counters with --metrics"
             raise UsageError(message)
-        worst = [
-            row for row in self.table.to_pylist() if row["verdict"] == "slower" and row["own_delta_pct"] >= limit_pct
+        reasons = [
+            f"{row['kernel']}: +{row['own_delta_pct']:.1f} % a launch"
+            for row in self.table.to_pylist()
+            if row["verdict"] == "slower" and row["own_delta_pct"] >= limit_pct
         ]
-        reasons = [f"{row['kernel']}: +{row['own_delta_pct']:.1f} % a launch" for row in worst]
         what, change = self.grown()
-        if change >= limit_pct and self.after_ns:
+        if change >= limit_pct:
             reasons.insert(0, f"{what}: +{change:.1f} %")
         if reasons:
             shown = "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else "")  # noqa: PLR2004
@@ -118,7 +88,7 @@ def traces_named(warehouse: Warehouse, name: str) -> list[str]:
 
     Raises UsageError where there is none.
     """
-    found = [row["trace"] for row in rows(warehouse, "traces_named", wanted=name)]
+    found = [row["trace"] for row in ask(warehouse, "traces_named", {"wanted": name})]
     if not found:
         require_traces(warehouse, [name])
     return found
@@ -130,31 +100,28 @@ def difference(
     """Compare two sides (see `traces_named`); `where` restricts both. Raises UsageError for an unknown name."""
     from kerneldb.selection import Selection
     from kerneldb.warehouse.execute import query_errors
-    from kerneldb.warehouse.statements import table_of
 
     sides = traces_named(warehouse, before), traces_named(warehouse, after)
-    both = list(dict.fromkeys((*sides[0], *sides[1])))
     params = {"before": before, "after": after, "threshold": threshold}
     if where is None:
-        table = warehouse.answer(statement("answer_diff"), params)
+        found = warehouse.answer(statement("answer_diff"), params)
     else:
         with warehouse.connection() as con, query_errors():
-            con.register("selection", Selection(where, tuple(both)).read(con))
-            table = table_of(con, statement("answer_diff_selected"), params)
-    columns = {name: table[name].to_pylist() for name in ("total_before_ns", "total_after_ns", "verdict")}
-    shift = table["common_shift_pct"].to_pylist()
-    counts = {verdict: columns["verdict"].count(verdict) for verdict in dict.fromkeys(columns["verdict"])}
+            both = Selection(where, tuple(dict.fromkeys((*sides[0], *sides[1]))))
+            con.register("selection", both.read(con))
+            found = table(con, "answer_diff_selected", params)
+    rows = found.select(["total_before_ns", "total_after_ns", "common_shift_pct", "verdict"]).to_pylist()
     steady = [
         Steady(row["n"], row["mean_ns"])
         for names in sides
-        for row in answer(warehouse, "steady", where, names, names=names).to_pylist()
+        for row in selected(warehouse, "answer_steady", where, names, {"names": names}).to_pylist()
     ]
     return Difference(
-        table,
-        sum(columns["total_before_ns"]),
-        sum(columns["total_after_ns"]),
-        shift[0] if shift else None,
-        counts,
+        found,
+        sum(row["total_before_ns"] for row in rows),
+        sum(row["total_after_ns"] for row in rows),
+        rows[0]["common_shift_pct"] if rows else None,
+        dict(collections.Counter(row["verdict"] for row in rows)),
         (steady[0], steady[1]) if len(steady) == len(sides) else None,
     )
 
@@ -173,16 +140,15 @@ class CounterDifference:
 
     def coverage(self) -> dict[str, tuple[int, int]]:
         """Side (before, after) → kernels with a known class, and kernels."""
-        verdicts = {side: self.classes[f"verdict_{side}"].to_pylist() for side in ("before", "after")}
-        return {
-            side: (sum(1 for one in found if one not in {None, "unknown"}), sum(1 for one in found if one is not None))
-            for side, found in verdicts.items()
-        }
+        counted = {}
+        for side in ("before", "after"):
+            verdicts = [one for one in self.classes[f"verdict_{side}"].to_pylist() if one is not None]
+            counted[side] = len(verdicts) - verdicts.count("unknown"), len(verdicts)
+        return counted
 
     def changes(self) -> dict[str, int]:
         """How many kernels are the same, changed their class, became known, or are on one side only."""
-        found = self.classes["change"].to_pylist()
-        return {change: found.count(change) for change in dict.fromkeys(found)}
+        return dict(collections.Counter(self.classes["change"].to_pylist()))
 
     def sentence(self) -> str:
         """Coverage and class changes in a line."""
@@ -198,7 +164,7 @@ def counter_difference(warehouse: Warehouse, before: str, after: str, rule: str)
     """
     for name in (before, after):
         traces_named(warehouse, name)
-    require("rule", [rule], [row["rule"] for row in rows(warehouse, "bounds_rules")])
+    require("rule", [rule], [row["rule"] for row in ask(warehouse, "bounds_rules")])
     sides = {"before": before, "after": after}
     classes = warehouse.answer(statement("answer_diff_classes"), {**sides, "rule": rule})
     found = CounterDifference(classes, warehouse.answer(statement("answer_diff_metrics"), sides), rule)

@@ -6,16 +6,18 @@ A `Reading` runs in a worker thread. Its work gets a connection whose file is at
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import threading
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from kerneldb.api.queries import statement
+from kerneldb.api import queries
+from kerneldb.api.result import BATCH_ROWS
 from kerneldb.errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     import duckdb
@@ -85,44 +87,10 @@ class Reading(Generic[T]):
             raise ReadCancelledError
 
 
-def ask(con: Connection, name: str, params: Mapping[str, Any] | None, selection: Selection | None) -> Relation:
-    """The relation of `schemas/queries/<name>.sql`, which reads the launches of `selection` under that name."""
-    _bind(con, selection)
-    return con.sql(statement(name), params=dict(params) if params else None)
-
-
-def _bind(con: Connection, selection: Selection | None) -> None:
-    if selection is not None:
-        selection.bind(con)
-
-
-def rows(
-    con: Connection, name: str, params: Mapping[str, Any] | None = None, selection: Selection | None = None
-) -> list[dict[str, Any]]:
-    """The rows of a statement file as dictionaries; for small results, without Arrow."""
-    from kerneldb.warehouse.statements import rows_of
-
-    _bind(con, selection)
-    return rows_of(con, statement(name), params)
-
-
-def table(
-    con: Connection, name: str, params: Mapping[str, Any] | None = None, selection: Selection | None = None
-) -> pa.Table:
-    """The rows of a statement file as an Arrow table."""
-    from kerneldb.warehouse.statements import table_of
-
-    _bind(con, selection)
-    return table_of(con, statement(name), params)
-
-
 def check(con: Connection, selection: Selection) -> None:
     """Raise SelectionError where the WHERE text does not parse or bind, UsageError for an unknown trace."""
-    from kerneldb.api.queries import require
-
     if selection.traces:
-        known = [name for (name,) in con.execute(statement("trace_names")).fetchall()]
-        require("trace", selection.traces, known)
+        queries.require("trace", selection.traces, [row["name"] for row in queries.rows(con, "trace_names")])
     selection.relation(con)
 
 
@@ -135,42 +103,23 @@ def kernels(con: Connection, selection: Selection, level: str) -> pa.Table:
 
     As there, rollups answer where there is no condition.
     """
-    from kerneldb.api.queries import rollups, sums
-    from kerneldb.warehouse.statements import table_of
-
-    source = sums(con, selection) if selection.where else rollups(con, selection.traces)
-    con.register("keyed", _keyed(source, level))
-    return table_of(con, statement("tui_kernels"))
+    queries.bind_sums(con, selection, level)
+    return queries.table(con, "tui_kernels")
 
 
 def kernels_more(con: Connection, selection: Selection, level: str) -> pa.Table:
     """Quantiles, rates, energy and replay per operator, kernel or signature: `schemas/queries/tui_kernels_more.sql`."""
-    from kerneldb.warehouse.statements import table_of
-
-    con.register("keyed", _keyed(selection.relation(con), level))
-    return table_of(con, statement("tui_kernels_more"))
+    queries.bind_keyed(con, selection.relation(con), level)
+    return queries.table(con, "tui_kernels_more")
 
 
 def traces(con: Connection, names: Sequence[str]) -> list[dict[str, Any]]:
     """All traces with their sizes and times; those of `names` count as they do among them alone."""
-    import duckdb
-
-    from kerneldb.api.queries import rollups
-
-    whole = rollups(con, names)
+    whole = queries.rollups(con, names)
     if names:
-        constants = [duckdb.ConstantExpression(name) for name in names]
-        whole = whole.union(con.table("kernel_rollups").filter(duckdb.ColumnExpression("trace").isnotin(*constants)))
+        whole = whole.union(con.table("kernel_rollups").filter(~queries.among("trace", names)))
     con.register("whole", whole)
-    return rows(con, "tui_overview_traces")
-
-
-def _keyed(source: Relation, level: str) -> Relation:
-    import duckdb
-
-    from kerneldb.api.queries import key_of
-
-    return source.select(key_of(level).alias("key"), duckdb.StarExpression())
+    return queries.rows(con, "tui_overview_traces")
 
 
 class Runs:
@@ -254,35 +203,26 @@ def launch_keys(con: Connection, selection: Selection, order: str | None, *, des
     import duckdb
 
     column = duckdb.ColumnExpression
-    traces = tuple(name for (name,) in con.execute(statement("tui_trace_order")).fetchall())
-    if order is None and not descending and not (selection.where or "").strip():
-        runs = rows(con, "tui_launch_runs", {"traces": list(selection.traces) or None})
+    traces = tuple(row["trace_id"] for row in queries.rows(con, "tui_trace_order"))
+    if order is None and not descending and not queries.has_condition(selection.where):
+        runs = queries.rows(con, "tui_launch_runs", {"traces": list(selection.traces) or None})
         if all(run["dense"] for run in runs):
             return LaunchKeys(traces, Runs([range(run["first_key"], run["first_key"] + run["n"]) for run in runs]))
-    found = ask(con, "tui_launch_keys", None, selection)
-    if order is None:
-        ordered = found.sort(column("key").desc() if descending else column("key"))
-    else:
-        by = column(order).desc() if descending else column(order).asc()
-        ordered = found.sort(by.nulls_last(), column("key"))
+    by = column(order or "key")
+    placed = [(by.desc() if descending else by.asc()).nulls_last(), *([column("key")] if order else [])]
+    ordered = queries.relation(con, "tui_launch_keys", selection).sort(*placed)
     return LaunchKeys(traces, Numbers(ordered.select(column("key")).to_arrow_table().column(0)))
 
 
 def launch_page(con: Connection, wanted: Sequence[tuple[str, int]]) -> list[dict[str, Any] | None]:
     """The launches with these trace ids and indexes, in this order; None for one that is not there any more."""
-    import duckdb
-
-    from kerneldb.warehouse.statements import rows_of
-
     if not wanted:
         return []
-    column, constant = duckdb.ColumnExpression, duckdb.ConstantExpression
-    traces = [constant(trace) for trace in sorted({trace for trace, _ in wanted})]
-    indexes = [constant(index) for index in sorted({index for _, index in wanted})]
+    traces, indexes = (sorted(set(values)) for values in zip(*wanted, strict=True))
     # Lists of constants reach the scan of the launches, where they rule out most of them; a join does not.
-    page = con.table("kernels").filter(column("trace_id").isin(*traces) & column("launch_index").isin(*indexes))
+    page = con.table("kernels").filter(queries.among("trace_id", traces) & queries.among("launch_index", indexes))
     con.register("page", page)
-    by_key = {(row["trace_id"], row["launch_index"]): row for row in rows_of(con, statement("tui_launch_page"))}
+    by_key = {(row["trace_id"], row["launch_index"]): row for row in queries.rows(con, "tui_launch_page")}
     return [by_key.get(key) for key in wanted]
 
 
@@ -292,25 +232,19 @@ def answer(con: Connection, text: str, selection: Selection, most: int) -> tuple
     The statement may read the selected launches as `selection`. Raises QueryError with the engine's message, which
     marks the place.
     """
-    import duckdb
     import pyarrow as pa
 
     from kerneldb.output.carried import carried
-    from kerneldb.warehouse.execute import message_of
 
     selection.bind(con)
-    try:
+    with _plain_errors():
         count = len(con.extract_statements(text))
         if count != 1:
             message = f"one statement at a time, please: this text holds {count}"
             raise QueryError(message)
         found: Relation | None = _statement(con, text)
-        table = pa.table({}) if found is None else carried(found.limit(most + 1)).to_arrow_table()
-    except duckdb.InterruptException:
-        raise
-    except duckdb.Error as error:
-        raise QueryError(message_of(error)) from error
-    return table.slice(0, most), table.num_rows > most
+        shown = pa.table({}) if found is None else carried(found.limit(most + 1)).to_arrow_table()
+    return shown.slice(0, most), shown.num_rows > most
 
 
 def _statement(con: Connection, text: str) -> Relation:
@@ -324,24 +258,32 @@ def _statement(con: Connection, text: str) -> Relation:
         raise
 
 
-def words(con: Connection) -> list[str]:
-    """What may stand in a condition or a query: columns of `kernels`, values of its short columns, views, macros."""
-    return [word for (word,) in con.execute(statement("tui_words")).fetchall()]
-
-
-def export(con: Connection, text: str, selection: Selection, path: Path) -> int:
-    """Write all rows of the statement `text` to `path`, in the format of its suffix; returns how many."""
+@contextlib.contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Turn errors of the engine in a user's statement into QueryError: none of them is the fault of the WHERE text."""
     import duckdb
 
-    from kerneldb.output import Output, format_of, write
-    from kerneldb.output.carried import carried
     from kerneldb.warehouse.execute import message_of
 
-    selection.bind(con)
     try:
-        reader = carried(_statement(con, text)).to_arrow_reader(65_536)
+        yield
     except duckdb.InterruptException:
         raise
     except duckdb.Error as error:
         raise QueryError(message_of(error)) from error
+
+
+def words(con: Connection) -> list[str]:
+    """What may stand in a condition or a query: columns of `kernels`, values of its short columns, views, macros."""
+    return [row["word"] for row in queries.rows(con, "tui_words")]
+
+
+def export(con: Connection, text: str, selection: Selection, path: Path) -> int:
+    """Write all rows of the statement `text` to `path`, in the format of its suffix; returns how many."""
+    from kerneldb.output import Output, format_of, write
+    from kerneldb.output.carried import carried
+
+    selection.bind(con)
+    with _plain_errors():
+        reader = carried(_statement(con, text)).to_arrow_reader(BATCH_ROWS)
     return write(reader, Output(format=format_of(path) or "parquet", path=path)).shown

@@ -6,20 +6,23 @@ import dataclasses
 import itertools
 from typing import TYPE_CHECKING, Any, Final
 
-from kerneldb.api.queries import require_traces, rows
+from kerneldb.api.queries import ask, require_traces, selecting
+from kerneldb.closure import Balance
+from kerneldb.closure.groups import groups, longest
+from kerneldb.closure.jobs import Job
+from kerneldb.closure.kernels import Kernel
+from kerneldb.closure.terms import FIGURES, Term
 from kerneldb.errors import KerneldbError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    import duckdb
     import pyarrow as pa
 
-    from kerneldb.closure.kernels import Kernel
+    from kerneldb.closure.groups import Group
     from kerneldb.warehouse import Warehouse
 
 Row = dict[str, Any]
-KERNELS: Final = "kernels"
 Stage = tuple[str, str, str | None]
 
 TOP: Final = 20
@@ -61,18 +64,13 @@ class Books:
 
     def term(self, section: str, name: str) -> Row:
         """A term by its section (time, energy, above gap) and name. Raises KeyError."""
-        found = next((row for row in self.terms if (row["section"], row["term"]) == (section, name)), None)
-        if found is None:
-            raise KeyError((section, name))
-        return found
+        return {(row["section"], row["term"]): row for row in self.terms}[section, name]
 
     def as_dict(self) -> Row:
         """What `--json` prints for the stage."""
         named = {"trace": self.trace, "stage": self.stage, "mode": self.mode, **self.facts}
-        groups = {
-            by: [{key: value for key, value in row.items() if key != "grouped_by"} for row in some]
-            for by, some in itertools.groupby(self.groups, lambda row: row["grouped_by"])
-        }
+        by_kind = itertools.groupby(self.groups, lambda row: row["grouped_by"])
+        groups = {by: [_without(row, "grouped_by") for row in some] for by, some in by_kind}
         return {**named, "terms": self.terms, "groups": groups, "kernels": self.kernels}
 
 
@@ -90,9 +88,8 @@ class Closure:
     def remarks(self) -> Iterator[str]:
         """What keeps books from closing, with the remedy, a line each."""
         for one in self.books:
-            if all(
-                row["value"] == 0 for row in one.terms if row["section"] == "time" and row["term"].startswith(KERNELS)
-            ):
+            times = [row for row in one.terms if row["section"] == "time" and row["term"].startswith("kernels")]
+            if all(row["value"] == 0 for row in times):
                 facts = {**one.facts, "gpu": one.facts["gpu"] or "its GPU"}
                 yield NOTHING_REPLAYED.format(trace=one.trace, stage=one.stage, **facts)
 
@@ -103,105 +100,75 @@ def closure(warehouse: Warehouse, names: Sequence[str], where: str | None = None
     With `where`, only kernels of launches that meet it enter; the measured totals stay whole. Raises UsageError for an
     unknown name, SelectionError for a bad `where`, KerneldbError where nothing was measured.
     """
-    stages = rows(warehouse, "closure_measured", names=list(names) or None)
+    stages = ask(warehouse, "closure_measured", {"names": list(names) or None})
     if not stages:
         require_traces(warehouse, names)
         message = NOTHING.format(of=f" of {', '.join(names)}" if names else "")
         raise KerneldbError(message)
-    wanted = {_key(row): row for row in stages}
+    wanted = {_key(row): _without(row, *KEY) for row in stages}
     found = _found(warehouse, sorted({trace for trace, _, _ in wanted}), where)
-    terms = [row for row in found.terms if _key(row) in wanted]
-    by_stage = [_grouped(some) for some in (terms, found.groups(), found.longest(top))]
+    terms = [row for row in _rows(found.terms) if _key(row) in wanted]
+    by_stage = [
+        _by_stage(some) for some in (terms, _rows(groups(found.kernels)), map(_line, longest(found.kernels, top)))
+    ]
     books = [
-        Books(*key, _facts(row), *(_stripped(some.get(key, [])) for some in by_stage))
-        for key, row in wanted.items()
+        Books(*key, facts, *(some.get(key, []) for some in by_stage))
+        for key, facts in wanted.items()
         if key in by_stage[0]
     ]
     if not books:
         raise KerneldbError(NO_LAUNCHES if where is None else NOT_SELECTED)
-    return Closure(books, _table(terms), _named(warehouse, found.jobs, names))
+    return Closure(books, _table(terms), _named(warehouse, _rows(found.jobs), names))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Found:
-    """Rows of `closure_terms` and `closure_jobs`, and the kernels that they are made of."""
+def _found(warehouse: Warehouse, traces: Sequence[str], where: str | None) -> Balance:
+    """What is stored of these traces; with `where`, what only the launches that meet it make."""
+    from kerneldb.warehouse import closure as stored
 
-    terms: Sequence[Row]
-    jobs: Sequence[Row]
-    kernels: Sequence[Kernel]
-
-    def groups(self) -> list[Row]:
-        """Recorded against replayed, per tier, category and route of each stage."""
-        from kerneldb.closure.groups import groups
-
-        return [dataclasses.asdict(one) for one in groups(self.kernels)]
-
-    def longest(self, top: int) -> list[Row]:
-        """The `top` kernels of each stage that take most time."""
-        from kerneldb.closure.groups import longest
-
-        return [line(one) for one in longest(self.kernels, top)]
+    if where is not None:
+        with selecting(warehouse, where, ()) as con:
+            return stored.selected(con)
+    kernels = [Kernel(**row) for row in ask(warehouse, "closure_kernels", {"traces": traces})]
+    terms = [Term(**row) for row in ask(warehouse, "closure_terms", {"traces": traces})]
+    return Balance(kernels, (), terms, [Job(**row) for row in ask(warehouse, "closure_jobs")])
 
 
-def line(kernel: Kernel) -> Row:
+def _rows(found: Iterable[Group | Job | Term]) -> list[Row]:
+    return [dataclasses.asdict(one) for one in found]
+
+
+def _line(kernel: Kernel) -> Row:
     """What is shown of a kernel."""
     row = {name: getattr(kernel, name) for name in SHOWN}
     return {**row, "above_gap_error_mj": kernel.above_gap_half_mj, "reason": kernel.reason or kernel.energy_reason}
-
-
-def _found(warehouse: Warehouse, traces: Sequence[str], where: str | None) -> _Found:
-    """What is stored of these traces; with `where`, what only the launches that meet it make."""
-    from kerneldb.closure.kernels import Kernel
-    from kerneldb.warehouse.execute import query_errors
-
-    if where is not None:
-        with warehouse.connection() as con, query_errors():
-            return _selected(con, where)
-    kernels = [Kernel(**row) for row in rows(warehouse, "closure_kernels", traces=traces)]
-    return _Found(rows(warehouse, "closure_terms", traces=traces), rows(warehouse, "closure_jobs"), kernels)
-
-
-def _selected(con: duckdb.DuckDBPyConnection, where: str) -> _Found:
-    from kerneldb.selection import Selection
-    from kerneldb.warehouse import closure as stored
-
-    Selection(where).bind(con)
-    found = stored.selected(con)
-    terms, jobs = ([dataclasses.asdict(one) for one in some] for some in (found.terms, found.jobs))
-    return _Found(terms, jobs, found.kernels)
 
 
 def _named(warehouse: Warehouse, jobs: Iterable[Row], names: Sequence[str]) -> list[Row]:
     """The jobs that are called so (all where `names` is empty), by themselves, their run or one of their traces."""
     if not names:
         return list(jobs)
-    called = {*names, *(row["job"] for row in rows(warehouse, "closure_job_names", names=list(names)))}
+    called = {*names, *(row["job"] for row in ask(warehouse, "closure_job_names", {"names": list(names)}))}
     return [row for row in jobs if row["job"] in called or row["run"] in names]
 
 
 def _table(terms: Sequence[Row]) -> pa.Table:
     import pyarrow as pa
 
-    from kerneldb.closure.terms import FIGURES, Term
-
     kinds = {field.name: pa.float64() if field.name in FIGURES else pa.string() for field in dataclasses.fields(Term)}
     return pa.Table.from_pylist(list(terms), pa.schema(list(kinds.items())))
 
 
-def _key(row: Mapping[str, Any]) -> Stage:
+def _key(row: Row) -> Stage:
     return row["trace"], row["stage"], row["mode"]
 
 
-def _grouped(found: Iterable[Row]) -> dict[Stage, list[Row]]:
-    grouped: dict[Stage, list[Row]] = {}
+def _by_stage(found: Iterable[Row]) -> dict[Stage, list[Row]]:
+    """The rows of each stage, without what names it."""
+    stages: dict[Stage, list[Row]] = {}
     for row in found:
-        grouped.setdefault(_key(row), []).append(row)
-    return grouped
+        stages.setdefault(_key(row), []).append(_without(row, *KEY))
+    return stages
 
 
-def _stripped(found: Iterable[Row]) -> list[Row]:
-    return [{name: value for name, value in row.items() if name not in KEY} for row in found]
-
-
-def _facts(row: Row) -> Row:
-    return {name: value for name, value in row.items() if name not in KEY}
+def _without(row: Row, *names: str) -> Row:
+    return {name: value for name, value in row.items() if name not in names}

@@ -48,7 +48,8 @@ def ingest_with_ray(
     ray = connected(address)
     task = ray.remote(num_cpus=1, max_retries=RETRIES)(ingest_unit)
     plain = dataclasses.replace(options, shard=None)
-    arguments = (database, plain, _variables())
+    variables = {name: value for name, value in os.environ.items() if name.startswith(PASSED_ON)}
+    arguments = (database, plain, variables)
     pending = {task.remote([str(file) for file in unit.files], *arguments): unit.path for unit in units}
     while pending:
         (done,), _ = ray.wait(list(pending), num_returns=1)
@@ -70,10 +71,6 @@ def ingest_unit(
 
     os.environ.update(variables)
     return list(api.open(database, lock_timeout=TASK_TIMEOUT_S).ingest_each(files, options))
-
-
-def _variables() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name.startswith(PASSED_ON)}
 
 
 def connected(address: str | None) -> Any:

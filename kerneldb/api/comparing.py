@@ -1,17 +1,15 @@
-"""Kernels of several traces side by side, and the other kernels of a code object."""
+"""Kernels of several traces side by side."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerneldb.api import signature
-from kerneldb.api.queries import require_traces, statement
+from kerneldb.api.queries import rows, selecting, table
 from kerneldb.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import duckdb
     import pyarrow as pa
 
     from kerneldb.warehouse import Warehouse
@@ -34,26 +32,14 @@ def compare(
 
     Raises UsageError for unknown traces and for texts that no selected kernel's name holds.
     """
-    from kerneldb.warehouse.statements import table_of
-
-    require_traces(warehouse, traces)
-    from kerneldb.selection import Selection
-    from kerneldb.warehouse.execute import query_errors
-
     texts = [text for pair in pairs for text in pair]
     labels = [first for first, _ in pairs for _ in range(2)]
-    with warehouse.connection() as con, query_errors():
-        Selection(where, tuple(traces)).bind(con)
-        _require_texts(con, texts)
+    with selecting(warehouse, where, traces) as con:
+        if missing := rows(con, "compare_texts", {"texts": texts}):
+            message = f"no selected kernel has {missing[0]['text']!r} in its name"
+            raise UsageError(message)
         wanted = {"texts": texts, "labels": labels, "traces": list(traces), "iterations": iterations}
-        return table_of(con, statement("compare_kernels"), wanted)
-
-
-def _require_texts(con: duckdb.DuckDBPyConnection, texts: Sequence[str]) -> None:
-    missing = con.execute(statement("compare_texts"), {"texts": list(texts)}).fetchall()
-    if missing:
-        message = f"no selected kernel has {missing[0][0]!r} in its name"
-        raise UsageError(message)
+        return table(con, "compare_kernels", wanted)
 
 
 def pair_of(text: str) -> Pair:
@@ -63,12 +49,3 @@ def pair_of(text: str) -> Pair:
         message = f"{text!r} is not A=B, parts of two kernels' names"
         raise UsageError(message)
     return first.strip(), second.strip()
-
-
-def variants(warehouse: Warehouse, prefix: str) -> pa.Table:
-    """The symbols of the code object that holds the kernel of the signature whose id starts with `prefix`.
-
-    Nearest first; `differences` lists the tokens in which a Tensile name differs. Raises UsageError unless exactly one
-    signature fits.
-    """
-    return warehouse.answer(statement("variants_of"), {"signature_id": signature.find(warehouse, prefix)})

@@ -7,7 +7,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
-from kerneldb.api.queries import require, require_traces, rows, statement
+from kerneldb.api import queries
 from kerneldb.errors import SelectionError, UsageError
 
 if TYPE_CHECKING:
@@ -20,23 +20,16 @@ if TYPE_CHECKING:
 
     Connection = duckdb.DuckDBPyConnection
 
-DEFAULT_RULE: Final = "ncu"
 TOP: Final = 20
 NAMED: Final = 17
 """Columns of sums that a message lists: the dimensions, which come first."""
 
 LOG_FILE: Final = "ncu-raw.csv"
 SECTIONS: Final = (
-    "SpeedOfLight",
-    "SpeedOfLight_RooflineChart",
-    "SpeedOfLight_HierarchicalSingleRooflineChart",
-    "SpeedOfLight_HierarchicalDoubleRooflineChart",
-    "SpeedOfLight_HierarchicalHalfRooflineChart",
-    "SpeedOfLight_HierarchicalTensorRooflineChart",
-    "MemoryWorkloadAnalysis",
-    "Occupancy",
-    "LaunchStats",
-)
+    "SpeedOfLight", "SpeedOfLight_RooflineChart", "SpeedOfLight_HierarchicalSingleRooflineChart",
+    "SpeedOfLight_HierarchicalDoubleRooflineChart", "SpeedOfLight_HierarchicalHalfRooflineChart",
+    "SpeedOfLight_HierarchicalTensorRooflineChart", "MemoryWorkloadAnalysis", "Occupancy", "LaunchStats",
+)  # fmt: skip
 """Identifiers of the sections of Nsight Compute that the views `bounds` and `ncu_roofline` read."""
 
 METRICS: Final = ("dram__bytes.sum", "dram__bytes_read.sum", "dram__bytes_write.sum")
@@ -86,11 +79,6 @@ class NcuCommand:
         return shlex.join(self.arguments)
 
 
-def rules(warehouse: Warehouse) -> pa.Table:
-    """The rules of the table `bound_rules` with their thresholds and sources."""
-    return warehouse.answer(statement("bounds_rules"))
-
-
 def bounds(
     warehouse: Warehouse, rule: str, where: str | None, traces: Sequence[str], *, kernels: bool = False
 ) -> pa.Table:
@@ -98,14 +86,8 @@ def bounds(
 
     Raises UsageError for an unknown rule or trace, SelectionError for a bad `where`.
     """
-    require("rule", [rule], sorted({row["rule"] for row in rows(warehouse, "bounds_rules")}))
-    return _selected(warehouse, "bounds_kernels" if kernels else "bounds_classes", where, traces, rule=rule)
-
-
-def repeated_prints(warehouse: Warehouse, traces: Sequence[str] = ()) -> list[str]:
-    """Names of the traces, of `traces` or of all, that print a report once more that another trace of the run has."""
-    found = [row["trace"] for row in rows(warehouse, "bounds_repeated")]
-    return [name for name in found if not traces or name in traces]
+    queries.require("rule", [rule], sorted({row["rule"] for row in queries.ask(warehouse, "bounds_rules")}))
+    return queries.selected(warehouse, "bounds_kernels" if kernels else "bounds_classes", where, traces, {"rule": rule})
 
 
 def coverage(warehouse: Warehouse, where: str | None, traces: Sequence[str], top: int | None = None) -> pa.Table:
@@ -116,18 +98,11 @@ def coverage(warehouse: Warehouse, where: str | None, traces: Sequence[str], top
     """
     import pyarrow as pa
 
-    from kerneldb.selection import Selection
-    from kerneldb.warehouse.execute import query_errors
-    from kerneldb.warehouse.statements import table_of
-
-    require_traces(warehouse, traces)
-    with warehouse.connection() as con, query_errors():
-        Selection(where, tuple(traces)).bind(con)
-        found = table_of(con, statement("coverage_top"))
+    with queries.selecting(warehouse, where, traces) as con:
+        found = queries.table(con, "coverage_top")
         if _bind_sums(con, where, traces, needed=not found.num_rows):
-            sums = table_of(con, statement("coverage_sums"))
             order = [("total_ns", "descending"), ("trace", "ascending"), ("signature_id", "ascending")]
-            found = pa.concat_tables([found, sums]).sort_by(order)
+            found = pa.concat_tables([found, queries.table(con, "coverage_sums")]).sort_by(order)
     return found if top is None else found.slice(0, top)
 
 
@@ -141,11 +116,11 @@ def _bind_sums(
     """
     import duckdb
 
-    sums = con.sql(statement("coverage_reported"), params={"traces": list(traces)})
+    sums = con.sql(queries.statement("coverage_reported"), params={"traces": list(traces)})
     if phase is not None:
-        sums = _in_phase(sums, phase)
+        sums = sums.filter(queries.among("phase", [phase]))
     try:
-        chosen = sums.filter(where) if where and where.strip() else sums
+        chosen = sums.filter(where) if queries.has_condition(where) else sums
         con.register("sums", chosen)
     except duckdb.Error as error:
         if not needed or not len(sums.limit(1)):
@@ -158,41 +133,32 @@ def _bind_sums(
     return len(chosen.limit(1)) > 0
 
 
-def _selected(warehouse: Warehouse, name: str, where: str | None, traces: Sequence[str], **params: Any) -> pa.Table:
-    from kerneldb.selection import Selection
-    from kerneldb.warehouse.execute import query_errors
-    from kerneldb.warehouse.statements import table_of
-
-    require_traces(warehouse, traces)
-    with warehouse.connection() as con, query_errors():
-        Selection(where, tuple(traces)).bind(con)
-        return table_of(con, statement(name), params)
-
-
 def ncu_command(warehouse: Warehouse, wanted: Counting) -> NcuCommand:
     """The line that collects the counters of the wanted kernels. Raises UsageError where nothing timed is selected."""
     from kerneldb.selection import Selection
     from kerneldb.warehouse.execute import query_errors
 
-    require_traces(warehouse, wanted.traces)
+    queries.require_traces(warehouse, wanted.traces)
     with warehouse.connection() as con, query_errors():
-        selected = Selection(wanted.where, wanted.traces).relation(con)
-        con.register("selection", selected if wanted.phase is None else _in_phase(selected, wanted.phase))
-        kernels = _fetch(con, "ncu_chosen", top=wanted.top)
+        launches = Selection(wanted.where, wanted.traces).relation(con)
+        if wanted.phase is not None:
+            launches = launches.filter(queries.among("phase", [wanted.phase]))
+        con.register("selection", launches)
+        kernels = queries.rows(con, "ncu_chosen", {"top": wanted.top})
         from_sums = not kernels and _bind_sums(con, wanted.where, wanted.traces, phase=wanted.phase, needed=True)
         if from_sums:
-            kernels = _fetch(con, "ncu_chosen_sums", top=wanted.top)
+            kernels = queries.rows(con, "ncu_chosen_sums", {"top": wanted.top})
         if not kernels:
             message = "no kernels with times are selected; kerneldb top lists what there is"
             raise UsageError(message)
-        functions = sorted({function_name(row["name"]) for row in kernels})
-        _refuse_amd(kernels, functions)
-        launches = [row["launch"] for row in kernels]
+        functions = {function_name(row["name"]) for row in kernels}
+        _refuse_amd(kernels, sorted(functions))
+        chosen = [row["launch"] for row in kernels]
         if from_sums:
-            count, profiled = _safe_count(con, functions, wanted.traces, launches), 0
+            count, profiled = _safe_count(con, functions, wanted.traces, chosen), 0
         else:
-            count, profiled = _launch_count(con, functions, launches)
-    arguments = _arguments(functions, count, wanted)
+            count, profiled = _launch_count(con, functions, chosen)
+    arguments = _arguments(sorted(functions), count, wanted)
     return NcuCommand(arguments, tuple(kernels), sum(row["share_pct"] or 0.0 for row in kernels), profiled, from_sums)
 
 
@@ -208,18 +174,6 @@ def _refuse_amd(kernels: Sequence[dict[str, Any]], functions: Sequence[str]) -> 
         raise UsageError(message)
 
 
-def _in_phase(selected: duckdb.DuckDBPyRelation, phase: str) -> duckdb.DuckDBPyRelation:
-    import duckdb
-
-    return selected.filter(duckdb.ColumnExpression("phase") == duckdb.ConstantExpression(phase))
-
-
-def _fetch(con: Connection, name: str, **params: Any) -> list[dict[str, Any]]:
-    from kerneldb.warehouse.statements import rows_of
-
-    return rows_of(con, statement(name), params)
-
-
 def function_name(name: str) -> str:
     """The name that ``--kernel-name-base function`` of ncu matches: without scope, template arguments, parameters."""
     from kerneldb.names.structure import parse
@@ -227,26 +181,24 @@ def function_name(name: str) -> str:
     return parse(name).base.strip() or name
 
 
-def _launch_count(con: Connection, functions: Sequence[str], launches: Sequence[str]) -> tuple[int, int]:
+def _launch_count(con: Connection, functions: set[str], launches: Sequence[str]) -> tuple[int, int]:
     """Launches of one grid and block to profile so that all of `launches` are among them, and how many that makes.
 
     ``--filter-mode per-launch-config`` applies ``--launch-count`` to each grid size, block size and shared memory
     (Nsight Compute CLI guide), not to each name.
     """
-    wanted = set(functions)
-    names = [row["name_id"] for row in _fetch(con, "ncu_names") if function_name(row["name"]) in wanted]
-    (row,) = _fetch(con, "ncu_launch_count", name_ids=names, launches=list(launches))
-    return int(row["per_configuration"]), int(row["profiled"])
+    names = [row["name_id"] for row in queries.rows(con, "ncu_names") if function_name(row["name"]) in functions]
+    (row,) = queries.rows(con, "ncu_launch_count", {"name_ids": names, "launches": list(launches)})
+    return row["per_configuration"], row["profiled"]
 
 
-def _safe_count(con: Connection, functions: Sequence[str], traces: Sequence[str], chosen: Sequence[str]) -> int:
+def _safe_count(con: Connection, functions: set[str], traces: Sequence[str], chosen: Sequence[str]) -> int:
     """Launches of one grid and block that surely include all of the `chosen` names, in whatever order they run.
 
     Other names with these functions may come first, with all of their launches in one configuration.
     """
-    wanted = set(functions)
-    names = _fetch(con, "ncu_names_sums", traces=list(traces))
-    launches = {row["name_id"]: int(row["n"] or 1) for row in names if function_name(row["name"]) in wanted}
+    names = queries.rows(con, "ncu_names_sums", {"traces": list(traces)})
+    launches = {row["name_id"]: row["n"] or 1 for row in names if function_name(row["name"]) in functions}
     return 1 + sum(launches.values()) - min(launches[name] for name in chosen)
 
 

@@ -58,53 +58,37 @@ def check_table(checks: Sequence[Check]) -> pa.Table:
 
 
 def _packages() -> Iterator[Check]:
-    for name in REQUIRED:
-        version = _version(name)
-        if version is None:
-            yield Check("problem", name, "not installed", f"pip install {name}")
-        else:
-            yield Check("ok", name, version)
-    for name, purpose in OPTIONAL.items():
-        version = _version(name)
-        yield (
-            Check("note", name, f"not installed; needed for {purpose}")
-            if version is None
-            else Check("ok", name, version)
-        )
-
-
-def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    for name in (*REQUIRED, *OPTIONAL):
+        try:
+            found = Check("ok", name, importlib.metadata.version(name))
+        except importlib.metadata.PackageNotFoundError:
+            found = Check("problem", name, "not installed", f"pip install {name}")
+            if name in OPTIONAL:
+                found = Check("note", name, f"not installed; needed for {OPTIONAL[name]}")
+        yield found
 
 
 def _database(path: str | Path) -> Iterator[Check]:
     from kerneldb import api
 
     try:
+        place = place_of(path)
         database = api.open(path, create=False, lock_timeout=QUICK_S)
         version = database.version()
         traces = len(database.traces())
     except WarehouseMissingError:
-        yield Check("note", "database", *_where_missing(path))
+        lacks, remedy = f"{place} does not exist", "kerneldb ingest creates it"
+        if place.is_lake:
+            lacks, remedy = f"there is no lake at {place}", "kerneldb init makes it"
+        yield Check("note", "database", lacks, remedy)
     except WarehouseLockedError as error:
         yield Check("warning", "database", str(error), "wait for that process, or end it")
     except KerneldbError as error:
         yield Check("problem", "database", str(error))
     else:
-        place = place_of(path)
         size = "" if place.is_lake else f", {place.path.stat().st_size / 1e6:,.1f} MB"
         held = "1 trace" if traces == 1 else f"{traces:,} traces"
         yield Check("ok", "database", f"{place}: {held}{size}, {version}")
-
-
-def _where_missing(path: str | Path) -> tuple[str, str]:
-    place = place_of(path)
-    if place.is_lake:
-        return f"there is no lake at {place}", "kerneldb init makes it"
-    return f"{place} does not exist", "kerneldb ingest creates it"
 
 
 def _files_of(name: str, database: str | Path) -> list[Path]:

@@ -150,14 +150,16 @@ def plan_units(paths: Sequence[Path], options: IngestOptions) -> tuple[list[Unit
 
     Raises UsageError where one `options.name` would have to serve several of them.
     """
+    from kerneldb import ingest
+
     files: list[Path] = []
     failed: list[Outcome] = []
     for path in paths:
         try:
-            files += _files(path)
+            files += ingest.expand([path])
         except (TraceError, OSError) as error:
             failed.append(_failed(path, error))
-    units = _units(files)
+    units = ingest.plan(dict.fromkeys(files))
     if options.name is not None and len(units) > 1:
         message = f"--name names one trace, but there are several: {options.name}"
         raise UsageError(message)
@@ -187,30 +189,20 @@ def _check_folder(database: Path) -> None:
         raise WarehouseError(message)
 
 
-def _files(path: Path) -> list[Path]:
-    from kerneldb import ingest
-
-    return ingest.expand([path])
-
-
-def _units(files: Sequence[Path]) -> list[Unit]:
-    from kerneldb import ingest
-
-    return ingest.plan(dict.fromkeys(files))
-
-
 def _failed(path: Path, error: TraceError | OSError, seconds: float = 0.0) -> Outcome:
-    if isinstance(error, OSError):
-        reason = TraceError(f"{path}: {error.strerror or error}")
+    reason = error if isinstance(error, TraceError) else TraceError(f"{path}: {error.strerror or error}")
+    if reason is not error:
         reason.__cause__ = error
-        return Outcome(path, "failed", seconds=seconds, error=reason)
-    return Outcome(path, "failed", seconds=seconds, error=error)
+    return Outcome(path, "failed", seconds=seconds, error=reason)
 
 
 def _ingest_unit(
     store: Store, folder: Callable[[], Path], unit: Unit, options: IngestOptions, progress: ProgressCallback | None
 ) -> Iterator[Outcome]:
+    from kerneldb import ingest
+
     began = time.monotonic()
+    follow = None if progress is None else functools.partial(progress, unit.path.name)
     try:
         held = [] if options.replace else store.held(unit)
         for trace_id, name in held:
@@ -218,14 +210,17 @@ def _ingest_unit(
         if held:
             return
         shutil.rmtree(folder(), ignore_errors=True)  # what the one before left
-        for manifest in _convert(unit, folder(), options, progress):
+        for manifest in ingest.convert(unit, folder(), options.for_reader(), follow):
             whole = archived(derived(manifest), options.triton_sources, unit.path)
             yield _commit(store, whole, unit.path, options, began)
             began = time.monotonic()
     except (TraceError, OSError) as error:
         yield _failed(unit.path, error, time.monotonic() - began)
     except WarehouseError as error:
-        if not _is_of_rows(error):
+        import duckdb
+
+        # Locks, a full disk and a damaged database concern all traces, refused values this one.
+        if not isinstance(error.__cause__, duckdb.IntegrityError | duckdb.DataError):
             raise
         first = next(iter(str(error.__cause__).splitlines()), "")
         message = (
@@ -237,28 +232,10 @@ def _ingest_unit(
         yield _failed(unit.path, refused, time.monotonic() - began)
 
 
-def _is_of_rows(error: WarehouseError) -> bool:
-    """Whether the engine refused values of one trace; locks, a full disk and a damaged database concern all."""
-    import duckdb
-
-    return isinstance(error.__cause__, duckdb.IntegrityError | duckdb.DataError)
-
-
-def _convert(unit: Unit, folder: Path, options: IngestOptions, progress: ProgressCallback | None) -> list[Manifest]:
-    from kerneldb import ingest
-
-    follow: Callable[[int, int], None] | None = None
-    if progress is not None:
-        watcher = progress
-
-        def follow(done: int, total: int) -> None:
-            watcher(unit.path.name, done, total)
-
-    return ingest.convert(unit, folder, options.for_reader(), follow)
-
-
 def _commit(store: Store, manifest: Manifest, file: Path, options: IngestOptions, began: float) -> Outcome:
     added = store.commit(manifest, replace=options.replace, tags=options.tags)
+    files = read_part(manifest, "trace_files", ["events", "bytes"])
+    report = read_part(manifest, "ingest_reports", ["outcome", "reason", "n"])
     status: Status = "unchanged" if not added.written else ("replaced" if added.known else "ingested")
     return Outcome(
         file,
@@ -267,10 +244,10 @@ def _commit(store: Store, manifest: Manifest, file: Path, options: IngestOptions
         manifest.trace_id,
         launches=manifest.rows.get("launches", 0),
         ops=manifest.rows.get("ops", 0),
-        events=_sum(manifest, "events"),
+        events=sum(row["events"] or 0 for row in files),
         seconds=time.monotonic() - began,
-        bytes=_sum(manifest, "bytes"),
-        report=_report(manifest),
+        bytes=sum(row["bytes"] or 0 for row in files),
+        report=tuple(ReportEntry(**row) for row in report),
         sums=sum(manifest.rows.get(table, 0) for table in ("rollups", "measurements", "power_samples")),
         linked=tuple(Linked(**row) for row in added.linked),
     )
@@ -282,15 +259,6 @@ def read_part(manifest: Manifest, table: str, columns: list[str]) -> list[dict[s
 
     parts = manifest.parts.get(table, [])
     return pl.concat([pl.read_parquet(part, columns=columns) for part in parts]).to_dicts() if parts else []
-
-
-def _sum(manifest: Manifest, column: str) -> int:
-    return sum(row[column] or 0 for row in read_part(manifest, "trace_files", [column]))
-
-
-def _report(manifest: Manifest) -> tuple[ReportEntry, ...]:
-    rows = read_part(manifest, "ingest_reports", ["outcome", "reason", "n"])
-    return tuple(ReportEntry(row["outcome"], row["reason"], row["n"]) for row in rows)
 
 
 def derived(manifest: Manifest) -> Manifest:
@@ -310,12 +278,9 @@ def derived(manifest: Manifest) -> Manifest:
     if {"kernel_names", "signatures"} <= manifest.parts.keys():
         facts = pl.read_parquet(manifest.parts["signatures"]).unique("signature_id", maintain_order=True)
         frames["signatures"] = derive.derive_signatures(facts, names)
-    parts, rows = dict(manifest.parts), dict(manifest.rows)
     for table, frame in frames.items():
-        path = manifest.folder / f"{table}.derived.parquet"
-        frame.write_parquet(path, compression="lz4", statistics=False)
-        parts[table], rows[table] = [path], frame.height
-    return dataclasses.replace(manifest, parts=parts, rows=rows)
+        manifest = _with_part(manifest, table, frame, "derived", behind=False)
+    return manifest
 
 
 def archived(manifest: Manifest, folders: Sequence[Path], file: Path) -> Manifest:
@@ -328,18 +293,19 @@ def archived(manifest: Manifest, folders: Sequence[Path], file: Path) -> Manifes
     from kerneldb.ingest import triton_sources
 
     found = triton_sources.found(manifest, folders, file)
-    of_file = (pl.lit(manifest.trace_id).alias("trace_id"), pl.lit(0).alias("file_index"))
-    whole = _with_part(manifest, "ingest_reports", found.report().rows().with_columns(of_file))
-    return _with_part(whole, triton_sources.TABLE, pl.DataFrame(found.rows))
+    report = found.report().rows().with_columns(trace_id=pl.lit(manifest.trace_id), file_index=pl.lit(0))
+    told = {"ingest_reports": report, triton_sources.TABLE: pl.DataFrame(found.rows)}
+    for table, frame in told.items():
+        if not frame.is_empty():
+            manifest = _with_part(manifest, table, frame, "archived", behind=True)
+    return manifest
 
 
-def _with_part(manifest: Manifest, table: str, frame: pl.DataFrame) -> Manifest:
-    """`manifest` with `frame` behind what it has of `table`."""
-    if frame.is_empty():
-        return manifest
-    path = manifest.folder / f"{table}.archived.parquet"
+def _with_part(manifest: Manifest, table: str, frame: pl.DataFrame, made: str, *, behind: bool) -> Manifest:
+    """`manifest` with `frame` behind what it has of `table`, or in its place; `made` names the file."""
+    path = manifest.folder / f"{table}.{made}.parquet"
     frame.write_parquet(path, compression="lz4", statistics=False)
-    parts, rows = manifest.parts.get(table, []), manifest.rows.get(table, 0)
+    parts, rows = (manifest.parts.get(table, []), manifest.rows.get(table, 0)) if behind else ([], 0)
     return dataclasses.replace(
         manifest,
         parts={**manifest.parts, table: [*parts, path]},
@@ -348,17 +314,9 @@ def _with_part(manifest: Manifest, table: str, frame: pl.DataFrame) -> Manifest:
 
 
 COLUMNS: Final = {
-    "trace": "string",
-    "status": "string",
-    "launches": "int64",
-    "ops": "int64",
-    "events": "int64",
-    "bytes": "int64",
-    "seconds": "double",
-    "trace_id": "string",
-    "path": "string",
-    "error": "string",
-}
+    "trace": "string", "status": "string", "launches": "int64", "ops": "int64", "events": "int64", "bytes": "int64",
+    "seconds": "double", "trace_id": "string", "path": "string", "error": "string",
+}  # fmt: skip
 """Columns of a table of outcomes, with their Arrow types."""
 
 

@@ -6,14 +6,16 @@ import contextlib
 import difflib
 import functools
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
+from kerneldb.api.result import BATCH_ROWS
 from kerneldb.errors import SelectionError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import duckdb
+    import polars as pl
     import pyarrow as pa
 
     from kerneldb.selection import Selection
@@ -22,24 +24,13 @@ if TYPE_CHECKING:
     Connection = duckdb.DuckDBPyConnection
     Relation = duckdb.DuckDBPyRelation
     Expression = duckdb.Expression
+    Params = Mapping[str, Any]
 
-KEYS: Final = {
-    "kernel": "name_id",
-    "signature": "signature_id",
-    "category": "category",
-    "family": "family",
-    "library": "library",
-    "operation": "operation",
-    "op": "op",
-    "dtype": "dtype",
-    "phase": "phase",
-    "module": "module",
-    "kind": "kind",
-    "device": "device",
-    "stream": "stream",
-    "trace": "trace",
-    "timing": "timing",
-}
+COLUMNS: Final = (
+    "category", "family", "library", "operation", "op", "dtype", "phase", "module", "kind", "device", "stream", "trace",
+    "timing",
+)  # fmt: skip
+KEYS: Final = {"kernel": "name_id", "signature": "signature_id", **{name: name for name in COLUMNS}}
 """What `top` groups by, and the column that holds it."""
 
 LEADING: Final = {
@@ -51,8 +42,8 @@ LEADING: Final = {
 FIGURES: Final = ("n", "total_ns", "share_pct", "mean_ns", "min_ns", "max_ns")
 ORDERS: Final = {"total": "total_ns", "n": "n", "mean": "mean_ns", "min": "min_ns", "max": "max_ns"}
 ONLY_OF_LAUNCHES: Final = frozenset({"module"})
-BATCH_ROWS: Final = 65_536
 NEAR: Final = 5
+OBJECT: Final = "table, view or macro"
 
 
 @functools.cache
@@ -61,13 +52,82 @@ def statement(name: str) -> str:
     return resources.files("kerneldb.schemas").joinpath("queries", f"{name}.sql").read_text(encoding="utf-8")
 
 
-def rows(warehouse: Warehouse, name: str, **params: Any) -> list[dict[str, Any]]:
-    """The rows of a statement file."""
-    from kerneldb.warehouse.execute import interruptible, query_errors
+def rows(
+    con: Connection, name: str, params: Params | None = None, selection: Selection | None = None
+) -> list[dict[str, Any]]:
+    """The rows of a statement file as dictionaries; it reads the launches of `selection` under that name.
+
+    For small results, without Arrow.
+    """
     from kerneldb.warehouse.statements import rows_of
 
+    if selection is not None:
+        selection.bind(con)
+    return rows_of(con, statement(name), params)
+
+
+def table(con: Connection, name: str, params: Params | None = None, selection: Selection | None = None) -> pa.Table:
+    """As `rows`, as an Arrow table."""
+    from kerneldb.warehouse.statements import table_of
+
+    if selection is not None:
+        selection.bind(con)
+    return table_of(con, statement(name), params)
+
+
+def frame(con: Connection, name: str, params: Params | None = None) -> pl.DataFrame:
+    """As `rows`, as a frame."""
+    from kerneldb.warehouse.statements import frame_of
+
+    return frame_of(con, statement(name), params)
+
+
+def by_id(con: Connection, name: str, column: str, ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The rows of a statement file about `ids`, by their id, which is in `column`."""
+    return {row[column]: row for row in rows(con, name, {"ids": sorted(set(ids))})}
+
+
+def relation(con: Connection, name: str, selection: Selection) -> Relation:
+    """A statement file as a relation, which reads the launches of `selection` under that name."""
+    selection.bind(con)
+    return con.sql(statement(name))
+
+
+def ask(warehouse: Warehouse, name: str, params: Params | None = None) -> list[dict[str, Any]]:
+    """The rows of a statement file, on a connection of its own; Ctrl-C ends it."""
+    from kerneldb.warehouse.execute import interruptible, query_errors
+
     with warehouse.connection() as con, query_errors():
-        return interruptible(con, lambda: rows_of(con, statement(name), params))
+        return interruptible(con, lambda: rows(con, name, params))
+
+
+@contextlib.contextmanager
+def selecting(warehouse: Warehouse, where: str | None, traces: Sequence[str]) -> Iterator[Connection]:
+    """A connection whose statements read the selected launches as `selection`.
+
+    Raises UsageError for an unknown trace, SelectionError for a bad `where`.
+    """
+    from kerneldb.selection import Selection
+    from kerneldb.warehouse.execute import query_errors
+
+    require_traces(warehouse, traces)
+    with warehouse.connection() as con, query_errors():
+        Selection(where, tuple(traces)).bind(con)
+        yield con
+
+
+def selected(
+    warehouse: Warehouse, name: str, where: str | None, traces: Sequence[str], params: Params | None = None
+) -> pa.Table:
+    """The rows of a statement file, which reads the selected launches as `selection`. Raises as `selecting` does."""
+    with selecting(warehouse, where, traces) as con:
+        return table(con, name, params)
+
+
+def of_traces(warehouse: Warehouse, name: str, traces: Sequence[str]) -> pa.Table:
+    """The rows of a statement file about `traces` (all where empty). Raises UsageError for an unknown one."""
+    require_traces(warehouse, traces)
+    return warehouse.answer(statement(name), {"names": list(traces) or None})
 
 
 def require(what: str, names: Sequence[str], known: Sequence[str]) -> None:
@@ -82,101 +142,86 @@ def require(what: str, names: Sequence[str], known: Sequence[str]) -> None:
 def require_traces(warehouse: Warehouse, names: Sequence[str]) -> None:
     """Raise UsageError unless all traces `names` exist."""
     if names:
-        require("trace", names, [row["name"] for row in rows(warehouse, "trace_names")])
+        require("trace", names, [row["name"] for row in ask(warehouse, "trace_names")])
 
 
-def traces(warehouse: Warehouse, names: Sequence[str]) -> pa.Table:
-    """The traces (all where `names` is empty) with their notes: rows of the view `trace_overview`."""
-    require_traces(warehouse, names)
-    with warehouse.connection() as con:
-        return _of_traces(con, con.table("trace_overview"), "trace_overview", names).to_arrow_table()
+def has_condition(where: str | None) -> TypeGuard[str]:
+    """Whether a WHERE text leaves anything out: a blank one means all launches."""
+    return where is not None and bool(where.strip())
 
 
-def report(warehouse: Warehouse, names: Sequence[str]) -> pa.Table:
-    """The ingest report of the traces (all where `names` is empty)."""
-    require_traces(warehouse, names)
-    return warehouse.answer(statement("trace_reports"), {"names": list(names) or None})
+def among(column: str, values: Iterable[object]) -> Expression:
+    """Whether a column holds one of `values`."""
+    import duckdb
 
-
-def files(warehouse: Warehouse, name: str) -> list[str]:
-    """The paths of the files of the trace `name`."""
-    require_traces(warehouse, [name])
-    return [row["path"] for row in rows(warehouse, "trace_files") if row["name"] == name]
+    return duckdb.ColumnExpression(column).isin(*map(duckdb.ConstantExpression, values))
 
 
 def schema(warehouse: Warehouse, name: str | None) -> pa.Table:
     """The objects of the database; with `name`, the columns of that one."""
     if name is None:
         return warehouse.answer(statement("schema_objects"))
-    require("table, view or macro", [name], list(_objects(warehouse)))
+    require(OBJECT, [name], list(_objects(warehouse)))
     return warehouse.answer(statement("schema_columns"), {"object": name})
 
 
 def about(warehouse: Warehouse, name: str) -> dict[str, str | None]:
     """Kind, meaning, notes and example (None: none) of an object. Raises UsageError for an unknown name."""
-    require("table, view or macro", [name], list(_objects(warehouse)))
-    (found,) = rows(warehouse, "schema_about", object=name)
+    require(OBJECT, [name], list(_objects(warehouse)))
+    (found,) = ask(warehouse, "schema_about", {"object": name})
     return found
 
 
 def _objects(warehouse: Warehouse) -> dict[str, str]:
     """Name → table, view or macro."""
-    return {row["object"]: row["kind"] for row in rows(warehouse, "schema_objects")}
+    return {row["object"]: row["kind"] for row in ask(warehouse, "schema_objects")}
 
 
-def top(warehouse: Warehouse, by: str, where: str | None, names: Sequence[str], sort: str) -> pa.Table:
-    """Launches and GPU time by `by`, largest `sort` first, told apart by timing.
-
-    Without a condition the rollups answer, which does not depend on the number of launches.
-    """
-    require("grouping", [by], list(KEYS))
-    require("order", [sort], list(ORDERS))
-    require_traces(warehouse, names)
+def top(warehouse: Warehouse, by: str, where: str | None, traces: Sequence[str], sort: str) -> pa.Table:
+    """Launches and GPU time by `by`, largest `sort` first, told apart by timing."""
+    from kerneldb.selection import Selection
     from kerneldb.warehouse.execute import query_errors
 
+    require("grouping", [by], list(KEYS))
+    require("order", [sort], list(ORDERS))
+    require_traces(warehouse, traces)
     with warehouse.connection() as con, query_errors():
-        found = _top(con, by, where, names)
+        bind_sums(con, Selection(where, tuple(traces)), by)
+        found = table(con, "top")
     # timeline, summed, profiled: times of programs that ran as ever stand before those under a profiler.
     order = [("timing", "descending"), (ORDERS[sort], "descending"), ("n", "descending"), ("key", "ascending")]
-    leading = LEADING.get(by, ("key",))
     told_apart = () if by == "timing" else ("timing",)
-    columns = [*leading, *told_apart, *FIGURES, *([] if "key" in leading else ["key"])]
+    columns = list(dict.fromkeys((*LEADING.get(by, ("key",)), *told_apart, *FIGURES, "key")))
     labels = [KEYS[by] if name == "key" else name for name in columns]
     return found.sort_by(order).select(columns).rename_columns(labels)
 
 
-def _top(con: Connection, by: str, where: str | None, names: Sequence[str]) -> pa.Table:
+def bind_sums(con: Connection, selection: Selection, by: str) -> None:
+    """Make the sums of the selected launches known as `keyed`: the columns of `kernel_rollups`, and `key` for `by`.
+
+    Without a condition the rollups answer, which does not depend on the number of launches.
+    """
+    if has_condition(selection.where) or by in ONLY_OF_LAUNCHES:
+        selection.bind(con)
+        bind_keyed(con, con.table_function("_as_rollups", ["selection"]), by)
+    else:
+        bind_keyed(con, rollups(con, selection.traces), by)
+
+
+def bind_keyed(con: Connection, source: Relation, by: str) -> None:
+    """Make `source` known as `keyed`, with what is summed over as `key`.
+
+    Operators that were found for launches recorded without one stand apart.
+    """
     import duckdb
 
-    from kerneldb.selection import Selection
-    from kerneldb.warehouse.statements import table_of
-
-    where = where if where and where.strip() else None
-    of_launches = where is not None or by in ONLY_OF_LAUNCHES
-    source = sums(con, Selection(where, tuple(names))) if of_launches else rollups(con, names)
-    keyed = source.select(key_of(by).alias("key"), duckdb.StarExpression())
-    con.register("keyed", keyed)
-    wanted = dict.fromkeys(("key", *LEADING.get(by, ()), "timing", *FIGURES))
-    return table_of(con, statement("top")).select(list(wanted))
-
-
-def key_of(by: str) -> Expression:
-    """What is summed over; operators that were found for launches recorded without one stand apart."""
-    import duckdb
-
-    column = duckdb.ColumnExpression(KEYS[by])
-    if by != "op":
-        return column
-    found = duckdb.ColumnExpression("found_by")
-    between, behind = duckdb.ConstantExpression(" ("), duckdb.ConstantExpression(")")
-    labelled = duckdb.FunctionExpression("concat", column, between, found, behind)
-    return duckdb.CaseExpression(found.isnull() | column.isnull(), column).otherwise(labelled)
-
-
-def sums(con: Connection, selection: Selection) -> Relation:
-    """The selected launches with the figures of `kernel_rollups`, each the sums of one launch."""
-    selection.bind(con)
-    return con.table_function("_as_rollups", ["selection"])
+    key: Expression = duckdb.ColumnExpression(KEYS[by])
+    if by == "op":
+        found = duckdb.ColumnExpression("found_by")
+        between, behind = duckdb.ConstantExpression(" ("), duckdb.ConstantExpression(")")
+        labelled = duckdb.FunctionExpression("concat", key, between, found, behind)
+        key = duckdb.CaseExpression(found.isnull() | key.isnull(), key).otherwise(labelled)
+    con.register("keyed", source.select(key.alias("key"), duckdb.StarExpression()))
 
 
 def rollups(con: Connection, names: Sequence[str]) -> Relation:
@@ -185,69 +230,52 @@ def rollups(con: Connection, names: Sequence[str]) -> Relation:
 
     if not names:
         return con.table("kernel_rollups")
-    con.register("named", _of_traces(con, con.table("all_rollups"), "all_rollups", names))
+    con.register("named", con.table("all_rollups").filter(among("trace", names)))
     return con.sql(statement("named_rollups"), params={"revived": list(revived(con, names))})
 
 
-def repeated_by(warehouse: Warehouse, names: Sequence[str]) -> list[tuple[str, str, str]]:
-    """(trace, run, other trace) of those traces `names` whose launches are primary in another trace of their run."""
-    found = rows(warehouse, "repeated_by", names=list(names)) if names else []
-    return [(row["trace"], row["run"], row["other"]) for row in found]
-
-
-def sums_only(warehouse: Warehouse, names: Sequence[str]) -> list[str]:
-    """Those of the traces `names` (all where empty) that hold sums by kernel and no single launches."""
-    return [row["trace"] for row in rows(warehouse, "sums_only", names=list(names) or None)]
-
-
 @contextlib.contextmanager
-def stream(warehouse: Warehouse, table: str, where: str | None, names: Sequence[str]) -> Iterator[pa.RecordBatchReader]:
+def stream(warehouse: Warehouse, name: str, where: str | None, traces: Sequence[str]) -> Iterator[pa.RecordBatchReader]:
     """The selected rows of a table, view or macro as a stream, for as long as the context lasts."""
     from kerneldb.warehouse.execute import query_errors
 
-    require_traces(warehouse, names)
+    require_traces(warehouse, traces)
     known = _objects(warehouse)
     with warehouse.connection() as con, query_errors():
-        yield _selected(con, table, where, names, known).to_arrow_reader(BATCH_ROWS)
+        yield _rows_of(con, name, where, traces, known).to_arrow_reader(BATCH_ROWS)
 
 
-def _selected(
-    con: Connection, table: str, where: str | None, names: Sequence[str], known: Mapping[str, str]
+def _rows_of(
+    con: Connection, name: str, where: str | None, traces: Sequence[str], known: Mapping[str, str]
 ) -> Relation:
     import duckdb
 
     from kerneldb.selection import Selection
 
-    if table == "kernels":
-        return Selection(where, tuple(names)).relation(con)
+    if name == "kernels":
+        return Selection(where, tuple(traces)).relation(con)
     try:
-        found = con.table_function(table) if known.get(table) == "macro" else con.table(table)
+        found = con.table_function(name) if known.get(name) == "macro" else con.table(name)
     except duckdb.CatalogException:
-        require("table, view or macro", [table], [name for name in known if name != table])
+        require(OBJECT, [name], [other for other in known if other != name])
         raise
     except duckdb.BinderException as error:
-        message = f"{table} has arguments that have to be given; ask it with: kerneldb query"
+        message = f"{name} has arguments that have to be given; ask it with: kerneldb query"
         raise UsageError(message) from error
-    relation = _of_traces(con, found, table, names)
+    relation = _of_traces(con, found, name, traces) if traces else found
     try:
         return relation if where is None else relation.filter(where)
     except duckdb.Error as error:
-        message = f"the condition {where!r} does not work on {table}: {error}"
+        message = f"the condition {where!r} does not work on {name}: {error}"
         raise SelectionError(message) from error
 
 
-def _of_traces(con: Connection, relation: Relation, table: str, names: Sequence[str]) -> Relation:
-    """The rows of `relation`, called `table`, that belong to the traces `names` (all where empty)."""
-    import duckdb
-
-    if not names:
-        return relation
+def _of_traces(con: Connection, relation: Relation, name: str, traces: Sequence[str]) -> Relation:
+    """The rows of `relation`, called `name`, that belong to the traces `traces`."""
     if "trace" in relation.columns:
-        wanted = [duckdb.ConstantExpression(name) for name in names]
-        return relation.filter(duckdb.ColumnExpression("trace").isin(*wanted))
+        return relation.filter(among("trace", traces))
     if "trace_id" not in relation.columns:
-        message = f"{table} holds no rows of single traces; leave --trace out"
+        message = f"{name} holds no rows of single traces; leave --trace out"
         raise UsageError(message)
-    named = con.execute(statement("trace_ids"), {"names": list(names)}).fetchall()
-    wanted = [duckdb.ConstantExpression(trace_id) for (trace_id,) in named]
-    return relation.filter(duckdb.ColumnExpression("trace_id").isin(*wanted))
+    named = rows(con, "trace_ids", {"names": list(traces)})
+    return relation.filter(among("trace_id", [row["trace_id"] for row in named]))

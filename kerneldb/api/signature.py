@@ -6,7 +6,7 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
-from kerneldb.api.queries import rows
+from kerneldb.api.queries import ask
 from kerneldb.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,26 +54,23 @@ class SignaturePage:
 def page(warehouse: Warehouse, prefix: str) -> SignaturePage:
     """The page of the signature whose id starts with `prefix`. Raises UsageError unless exactly one does."""
     signature_id = find(warehouse, prefix)
-    (found,) = rows(warehouse, "signature", signature_id=signature_id)
-    found["grid"] = _extent(found, "grid")
-    found["block"] = _extent(found, "block")
-    if found["demangled"] == found["name"]:
-        found["demangled"] = None
+    wanted = {"signature_id": signature_id}
+    (found,) = ask(warehouse, "signature", wanted)
     sections = {title: {key: found.get(key) for key in keys} for title, keys in SECTIONS.items()}
-    counters = rows(warehouse, "ncu_signature_counters", signature_id=signature_id)
+    counters = ask(warehouse, "ncu_signature_counters", wanted)
     measured = sorted({signature for row in counters for signature in row.pop("measured_ids")})
     tables = {
-        "times": rows(warehouse, "signature_times", signature_id=signature_id),
+        "times": ask(warehouse, "signature_times", wanted),
         "counters": counters,
-        "bounds": rows(warehouse, "bounds_signature", signatures=measured) if measured else [],
-        "matches": rows(warehouse, "signature_matches", signature_id=signature_id),
+        "bounds": ask(warehouse, "bounds_signature", {"signatures": measured}) if measured else [],
+        "matches": ask(warehouse, "signature_matches", wanted),
     }
     return SignaturePage(signature_id, sections, tables)
 
 
 def find(warehouse: Warehouse, prefix: str) -> str:
     """The one signature id that starts with `prefix`."""
-    found = rows(warehouse, "signature_ids", prefix=prefix.lower())
+    found = ask(warehouse, "signature_ids", {"prefix": prefix.lower()})
     if not found:
         message = f"no signature id starts with {prefix!r}; kerneldb top --by signature lists them"
         raise UsageError(message)
@@ -83,11 +80,6 @@ def find(warehouse: Warehouse, prefix: str) -> str:
         message = f"several signature ids start with {prefix!r}:\n{shown}{more}"
         raise UsageError(message)
     return str(found[0]["signature_id"])
-
-
-def _extent(found: dict[str, Any], what: str) -> str | None:
-    sizes = [found[f"{what}_{axis}"] for axis in "xyz"]
-    return None if sizes[0] is None else " × ".join(str(size) for size in sizes)
 
 
 def _parsed(key: str, value: Any) -> Any:

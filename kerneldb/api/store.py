@@ -6,15 +6,15 @@ import contextlib
 import dataclasses
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kerneldb.api.ingestion import read_part
-from kerneldb.api.queries import rows
+from kerneldb.api.queries import ask
 from kerneldb.errors import WarehouseMissingError
 from kerneldb.files import inode_of, stamp_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from kerneldb.batch import Manifest
     from kerneldb.ingest import Unit
@@ -38,11 +38,10 @@ class Files:
     sizes: set[int | None] = dataclasses.field(default_factory=set)
     stamp: object = None
 
-    def add(self, manifest: Manifest, name: str, stamp: object) -> None:
-        """Note a trace that was committed now."""
-        self.names[manifest.trace_id] = name
-        self.sizes.update(row["compressed_bytes"] for row in read_part(manifest, "trace_files", ["compressed_bytes"]))
-        self.stamp = stamp
+    def add(self, trace_id: str, name: str, files: Sequence[Mapping[str, Any]]) -> None:
+        """Note a trace with its files."""
+        self.names[trace_id] = name
+        self.sizes.update(row["compressed_bytes"] for row in files)
 
 
 class WarehouseStore:
@@ -61,25 +60,22 @@ class WarehouseStore:
         if not self.place.is_lake and not self.path.exists():
             message = f"{self.path}: no such database; create it with: kerneldb --db {self.path} ingest TRACE"
             raise WarehouseMissingError(message)
-        if self._opened is None or self._is_another():
-            from kerneldb.warehouse import Warehouse
+        from kerneldb.warehouse import Warehouse
 
-            self._opened = Warehouse.open(self.place, self._lock_timeout)
-            self._inode = inode_of(self.path)
-        return self._opened
+        return self._current(Warehouse.open)
 
     def made(self) -> Warehouse:
         """The warehouse, made where the file is missing."""
-        if self._opened is None or self._is_another():
-            from kerneldb.warehouse import Warehouse
+        from kerneldb.warehouse import Warehouse
 
-            self._opened = Warehouse.create_or_open(self.place, self._lock_timeout)
+        return self._current(Warehouse.create_or_open)
+
+    def _current(self, opened: Callable[[Place, float], Warehouse]) -> Warehouse:
+        """The warehouse, opened anew where the file is gone or another one, maybe of another schema, took its place."""
+        if self._opened is None or (not self.place.is_lake and inode_of(self.path) != self._inode):
+            self._opened = opened(self.place, self._lock_timeout)
             self._inode = inode_of(self.path)
         return self._opened
-
-    def _is_another(self) -> bool:
-        """Whether the file is gone, or another one stands in its place, whose schema may be another."""
-        return not self.place.is_lake and inode_of(self.path) != self._inode
 
     def close(self) -> None:
         """Let the file go, if it is open."""
@@ -110,23 +106,22 @@ class WarehouseStore:
         known = self._known()
         if any(size not in known.sizes for file in unit.files for size in stored_sizes(file)):
             return []
-        names = known.names
         keys = ingest.trace_keys(unit)
-        return [(key, names[key]) for key in keys] if all(key in names for key in keys) else []
+        return [(key, known.names[key]) for key in keys] if known.names.keys() >= set(keys) else []
 
     def commit(self, manifest: Manifest, *, replace: bool, tags: Mapping[str, str]) -> Added:
         """Add the trace, and say what became of it."""
         added = self.made().commit(manifest, replace=replace, tags=tags)
         if added.written:
-            self._files.add(manifest, added.name, stamp_of(self.path))
+            files = read_part(manifest, "trace_files", ["compressed_bytes"])
+            self._files.add(manifest.trace_id, added.name, files)
+            self._files.stamp = stamp_of(self.path)
         return added
 
     def _known(self) -> Files:
         stamp = stamp_of(self.path)  # before the rows: what is written meanwhile makes it old
         if self.place.is_lake or self._files.stamp != stamp:
-            self._files = Files()
-            for row in rows(self.made(), "trace_files"):
-                self._files.names[row["trace_id"]] = row["name"]
-                self._files.sizes.add(row["compressed_bytes"])
-            self._files.stamp = stamp
+            self._files = Files(stamp=stamp)
+            for row in ask(self.made(), "trace_files"):
+                self._files.add(row["trace_id"], row["name"], [row])
         return self._files

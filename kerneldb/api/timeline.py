@@ -10,8 +10,7 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from kerneldb.api.browsing import ask, rows
-from kerneldb.api.queries import statement
+from kerneldb.api.queries import has_condition, relation, rows, statement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,11 +23,8 @@ if TYPE_CHECKING:
     Relation = duckdb.DuckDBPyRelation
 
 Row = dict[str, Any]
-Place = tuple[str, int]
-"""The trace id and the launch index of a launch."""
 Direction = Literal["next", "previous"]
 
-COLUMNS: Final = ("trace_id", "process", "device", "stream", "queue", "category", "timing", "start_ns", "end_ns")
 ACTIVITIES: Final = "activities"
 LANED: Final = "laned"
 PAIRED: Final = "paired"
@@ -179,23 +175,10 @@ class Stretch:
 def axis(con: Connection, traces: Sequence[str]) -> Axis:
     """The traces named (none: all), side by side. Traces of one run whose clocks are the same keep their distances."""
     found = rows(con, "tui_timeline_traces", {"traces": list(traces) or None})
-    timed = [row for row in found if row["first_ns"] is not None]
-    aligned = _one_clock(timed)
-    origin = min((row["base_ns"] + row["first_ns"] for row in timed), default=0) if aligned else 0
-    placed = tuple(
-        Placed(
-            row["trace"],
-            row["trace_id"],
-            row["first_ns"],
-            row["last_ns"],
-            row["base_ns"] - origin if aligned else -row["first_ns"],
-            row["processes"],
-            row["device_names"],
-            row["bin_ns"],
-        )
-        for row in timed
-    )
-    return Axis(placed, aligned, tuple((row["trace"], _reason(row)) for row in found if row["first_ns"] is None))
+    fields = [field.name for field in dataclasses.fields(Placed)]
+    placed = tuple(Placed(**{name: row[name] for name in fields}) for row in found if row["reason"] is None)
+    left_out = tuple((row["trace"], row["reason"]) for row in found if row["reason"] is not None)
+    return Axis(placed, any(row["aligned"] for row in found), left_out)
 
 
 def beginning(con: Connection, known: Axis | None, selection: Selection, columns: int) -> tuple[Axis, Seen]:
@@ -204,58 +187,30 @@ def beginning(con: Connection, known: Axis | None, selection: Selection, columns
     return shown, lanes(con, shown, selection, shown.stretch(0, shown.end_ns, columns))
 
 
-def _one_clock(timed: Sequence[Row]) -> bool:
-    clocks = {(row["run"], row["clock"]) for row in timed}
-    known = all(row["base_ns"] is not None and row["run"] is not None and row["clock"] is not None for row in timed)
-    if len(timed) < 2 or len(clocks) != 1 or not known:  # noqa: PLR2004 (several)
-        return False
-    begins = max(row["base_ns"] + row["first_ns"] for row in timed)
-    ends = min(row["base_ns"] + row["last_ns"] for row in timed)
-    return bool(begins < ends)
-
-
-def _reason(row: Row) -> str:
-    if row["profiled"]:
-        return "launches ran one by one under a counter profiler, so their times make no timeline"
-    if row["kind"] == "summary":
-        return "holds sums only, no single launches"
-    return "holds no launches with times"
-
-
 def lanes(con: Connection, shown: Axis, selection: Selection, stretch: Stretch) -> Seen:
     """The selected launches of a stretch, in bins."""
-    process = "process" if shown.several else "NULL::VARCHAR AS process"
-    columns = ", ".join(process if name == "process" else name for name in COLUMNS)
-    _read(con, _launches(con, selection, "tui_timeline_launches_all").select(columns))
-    if not _takes_all(selection):
+    con.register(ACTIVITIES, _launches(con, selection, "tui_timeline_launches_all"))
+    if has_condition(selection.where):
         return _binned(con, shown, stretch)
-    return _binned(con, shown, stretch, _categories(con), shown.stored(stretch))
+    numbered = None, *(row["category"] for row in rows(con, "tui_timeline_categories"))
+    return _binned(con, shown, stretch, numbered, shown.stored(stretch))
 
 
 def phases(con: Connection, shown: Axis, selection: Selection, stretch: Stretch) -> dict[int, Mapping[int, Bin]]:
     """The bins of the phases, by place of the trace and number of the bin: `Bin.category` is the phase here."""
-    lane = "NULL::VARCHAR AS process, NULL::INTEGER AS device, NULL::BIGINT AS stream, NULL::BIGINT AS queue"
-    source = _launches(con, selection, "tui_timeline_phases_all").filter("phase IS NOT NULL")
-    _read(con, source.select(f"trace_id, {lane}, phase AS category, timing, start_ns, end_ns"))
+    con.register(ACTIVITIES, _launches(con, selection, "tui_timeline_phases_all", "tui_timeline_phases"))
     return {lane.number: bins for lane, bins in _binned(con, shown, stretch).lanes.items()}
 
 
-def _takes_all(selection: Selection) -> bool:
-    return selection.where is None or not selection.where.strip()
+def _launches(con: Connection, selection: Selection, everything: str, chosen: str | None = None) -> Relation:
+    """The launches of `selection`, as the statement `chosen` tells of them where there is one.
 
-
-def _launches(con: Connection, selection: Selection, everything: str) -> Relation:
-    """The launches of `selection`. The traces named are picked by the axis, so a missing WHERE needs no filter."""
-    return con.sql(statement(everything)) if _takes_all(selection) else selection.relation(con)
-
-
-def _categories(con: Connection) -> tuple[str | None, ...]:
-    """The category of each number of the statement that reads all launches; 0 is none."""
-    return None, *(category for (category,) in con.execute(statement("tui_timeline_categories")).fetchall())
-
-
-def _read(con: Connection, relation: Relation) -> None:
-    con.register(ACTIVITIES, relation)
+    A missing WHERE needs no filter, since the axis picks the traces, and none of the columns of `kernels`, which take
+    the engine longer to plan than to read: then `everything` tells of them.
+    """
+    if not has_condition(selection.where):
+        return con.sql(statement(everything))
+    return selection.relation(con) if chosen is None else relation(con, chosen, selection)
 
 
 def _binned(
@@ -265,7 +220,7 @@ def _binned(
     numbered: Sequence[str | None] | None = None,
     stored: Sequence[int] = (),
 ) -> Seen:
-    """What `activities` holds of the stretch. `numbered` tells the categories where they are numbers there.
+    """What `activities` holds of the stretch. `numbered` tells the categories by their numbers there (0: none), if any.
 
     Of the traces at the places `stored`, the stored bins are read instead.
     """
@@ -290,13 +245,16 @@ def _paired(con: Connection, shown: Axis, stretch: Stretch, stored: Sequence[int
     found = []
     if scanned := [place for place in range(len(shown.traces)) if place not in stored]:
         whole = stretch.first_ns <= 0 and stretch.last_ns > shown.end_ns
-        params = {**_placed(shown, stretch, scanned), "step_ns": stretch.step_ns, "whole": whole}
-        found.append(con.sql(statement("tui_timeline_paired"), params=params))
+        params = {"step_ns": stretch.step_ns, "whole": whole, "several": shown.several}
+        found.append(con.sql(statement("tui_timeline_paired"), params=_placed(shown, stretch, scanned) | params))
     if stored:
-        traces = [shown.traces[place].trace_id for place in stored]
-        kept = {"traces": traces, "numbers": list(stored), "step_ns": stretch.step_ns}
-        named = {f"stored_{name}": value for name, value in kept.items()}
-        found.append(con.sql(statement("tui_timeline_stored"), params={**named, "several": shown.several}))
+        kept = {
+            "stored_traces": [shown.traces[place].trace_id for place in stored],
+            "stored_numbers": list(stored),
+            "stored_step_ns": stretch.step_ns,
+            "stored_several": shown.several,
+        }
+        found.append(con.sql(statement("tui_timeline_stored"), params=kept))
     return functools.reduce(lambda one, other: one.union(other), found)
 
 
@@ -316,13 +274,8 @@ def _placed(shown: Axis, stretch: Stretch, places: Sequence[int] | None = None) 
 
 
 def _keys(shown: Axis, lane: Lane) -> Row:
-    several = shown.several
-    return {
-        "trace_id": shown.traces[lane.number].trace_id,
-        "process": lane.process if several else None,
-        "device": lane.device,
-        "lane": lane.code,
-    }
+    trace_id = shown.traces[lane.number].trace_id
+    return {"trace_id": trace_id, "process": lane.process, "device": lane.device, "lane": lane.code}
 
 
 def at(con: Connection, shown: Axis, selection: Selection, lane: Lane, span: tuple[int, int]) -> Row | None:
@@ -358,7 +311,7 @@ def neighbour(con: Connection, shown: Axis, selection: Selection, lane: Lane, st
     limit = trace.last_ns + 1 if forward else trace.first_ns - 1
     near = step.start_ns + NEARBY * step.reach_ns * (1 if forward else -1)
     same = {name: getattr(step, name) for name in ("start_ns", "launch_index", "signature_id", "times")}
-    found: list[Place] = []
+    found: list[Row] = []
     for bound in (near, limit):
         params = {**_keys(shown, lane), **same, "bound_ns": bound}
         found = _places(con, f"tui_timeline_{step.direction}", params, selection)
@@ -384,43 +337,29 @@ def labels(
     con: Connection, shown: Axis, selection: Selection, stretch: Stretch, least_ns: int, most: int
 ) -> list[Label]:
     """The launches of at least `least_ns` in the stretch, at most `most` of them, the longest."""
-    found = []
     params = {**_placed(shown, stretch), "least_ns": least_ns, "most": most}
-    all_laned = con.sql(statement("tui_timeline_laned_all")) if _takes_all(selection) else None
-    for row in _laned(con, "tui_timeline_labels", params, selection, all_laned):
-        process = row["process"] if shown.several else None
-        lane = Lane(row["number"], process, row["device"], row["lane"])
-        found.append(Label(lane, row["begins"], row["ends"], row["label"], row["category"]))
-    return found
+    con.register(LANED, _launches(con, selection, "tui_timeline_laned_all", "tui_timeline_laned"))
+    return [
+        Label(_lane(shown, row["number"], row), row["begins"], row["ends"], row["label"], row["category"])
+        for row in rows(con, "tui_timeline_labels", params)
+    ]
 
 
-def _places(con: Connection, name: str, params: Mapping[str, Any], selection: Selection) -> list[Place]:
-    """The launches that a statement finds, which reads `laned`: those of `selection` with their lanes.
-
-    A missing WHERE needs none of the columns of `kernels`, which take the engine longer to plan than to read.
-    """
-    every = con.sql(statement("tui_timeline_places_all")) if _takes_all(selection) else None
-    return [(row["trace_id"], row["launch_index"]) for row in _laned(con, name, params, selection, every)]
-
-
-def _told(con: Connection, places: Sequence[Place]) -> Row | None:
-    """What the timeline tells about the first of the launches; None where there is none."""
-    for trace_id, launch_index in places:
-        (found,) = rows(con, "tui_timeline_told", {"trace_id": trace_id, "launch_index": launch_index})
-        return found
-    return None
-
-
-def _laned(
-    con: Connection, name: str, params: Mapping[str, Any], selection: Selection, launches: Relation | None = None
-) -> list[Row]:
-    """The rows of a statement that reads `laned`: the launches of `selection` with their lanes; or `launches`."""
-    con.register(LANED, ask(con, "tui_timeline_laned", None, selection) if launches is None else launches)
+def _places(con: Connection, name: str, params: Mapping[str, Any], selection: Selection) -> list[Row]:
+    """The trace id and launch index of what a statement finds, which reads `laned`: the launches with their lanes."""
+    con.register(LANED, _launches(con, selection, "tui_timeline_places_all", "tui_timeline_laned"))
     return rows(con, name, params)
+
+
+def _told(con: Connection, places: Sequence[Row]) -> Row | None:
+    """What the timeline tells about the first of the launches; None where there is none."""
+    return rows(con, "tui_timeline_told", places[0])[0] if places else None
 
 
 def lane_of(shown: Axis, row: Row) -> Lane:
     """The lane of a launch that one of these functions found."""
-    number = next(place for place, one in enumerate(shown.traces) if one.trace_id == row["trace_id"])
-    process = row["process"] if shown.several else None
-    return Lane(number, process, row["device"], row["lane"])
+    return _lane(shown, [one.trace_id for one in shown.traces].index(row["trace_id"]), row)
+
+
+def _lane(shown: Axis, number: int, row: Row) -> Lane:
+    return Lane(number, row["process"] if shown.several else None, row["device"], row["lane"])

@@ -13,10 +13,13 @@ from kerneldb.cli.root import Settings
 
 if TYPE_CHECKING:
     from kerneldb.api.upkeep import Copied
+    from kerneldb.warehouse.place import Place
 
 
-def _chosen() -> str | Path:
-    return click.get_current_context().ensure_object(Settings).database
+def _chosen() -> Place:
+    from kerneldb.warehouse.place import Place
+
+    return Place.of(click.get_current_context().ensure_object(Settings).database)
 
 
 @click.command(short_help="Make a database or a lake.")
@@ -32,7 +35,7 @@ def init(*, data: str | None, lock_timeout: float) -> None:
       kerneldb --db 'ducklake:postgres:dbname=lake host=db' init --data s3://bucket/kernels
       kerneldb --db ducklake:sqlite:/shared/lake.sqlite init --data /shared/kernels
     """
-    from kerneldb.api import upkeep
+    from kerneldb.warehouse import upkeep
 
     upkeep.init(_chosen(), data, lock_timeout)
     note("the database is ready")
@@ -47,9 +50,9 @@ def migrate(*, lock_timeout: float) -> None:
     Files are migrated whenever they are opened. In a lake this changes definitions for everybody: programs with an
     older kerneldb go on reading, and cannot write to newer tables.
     """
-    from kerneldb.api import upkeep
+    from kerneldb.warehouse import upkeep
 
-    before, now = upkeep.migrate(_chosen(), lock_timeout)
+    before, now = upkeep.migrate_to_newest(_chosen(), lock_timeout)
     note(f"schema {before} → {now}" if before != now else f"schema {now}; views and macros are those of this version")
 
 
@@ -69,7 +72,7 @@ def compact(*, keep: int, orphans_after: int, lock_timeout: float) -> None:
 
     No row changes. Others may read and commit meanwhile. Run it every night where traces come in all day.
     """
-    from kerneldb.api import upkeep
+    from kerneldb.warehouse import upkeep
 
     done = upkeep.compact(_chosen(), keep, orphans_after, lock_timeout)
     note(

@@ -18,7 +18,7 @@ categories AS (
 
 SELECT
     p.number,
-    CASE WHEN $several THEN b.process END AS process,
+    CASE WHEN $stored_several THEN b.process END AS process,
     b.device,
     coalesce(2 * b.stream, 2 * b.queue + 1) AS lane,
     c.category_number AS category,

@@ -95,11 +95,10 @@ async def facts_of(store: Store, choice: Choice) -> Facts:
 
 
 def _rolled_up(con: Connection, choice: Choice) -> dict[str, Any]:
-    from kerneldb.api import browsing
-    from kerneldb.api.queries import rollups
+    from kerneldb.api.queries import rollups, rows
 
     con.register("chosen", rollups(con, choice.traces))
-    (found,) = browsing.rows(con, "tui_status_rollups", {"names": list(choice.traces) or None})
+    (found,) = rows(con, "tui_status_rollups", {"names": list(choice.traces) or None})
     return found
 
 
