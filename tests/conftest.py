@@ -33,6 +33,14 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # before marks choose what runs
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that read the collection of large traces, by the fixture that knows where it is."""
+    for item in items:
+        if "shared_data" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.collection)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Thousands of tests and all of torch stay to the end: the garbage collector need not visit them again.
 

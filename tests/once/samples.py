@@ -119,7 +119,8 @@ def each_group() -> list[object]:
 
 
 def _thorough(collection: Collection) -> list[pytest.MarkDecorator]:
-    return [_needs(collection), pytest.mark.thorough]
+    marks = [_needs(collection), pytest.mark.thorough]
+    return [*marks, pytest.mark.collection] if collection is SHARED else marks
 
 
 def _needs(collection: Collection) -> pytest.MarkDecorator:
