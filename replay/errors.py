@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kerneldb.codec import printable
 from kerneldb.errors import KerneldbError, UsageError
 
 FAILURES: Final = (KerneldbError, RuntimeError, ValueError, TypeError, LookupError, MemoryError, AttributeError)
@@ -15,8 +16,16 @@ class ReplayError(KerneldbError):
     """The run cannot start or go on: no PyTorch, no such device, or a worker that keeps dying."""
 
 
+class PlanError(KerneldbError):
+    """The file is no replay plan, one of a newer kerneldb, or a line of it is damaged."""
+
+    remedy = "write the plan again"
+
+
 class JournalError(KerneldbError):
     """The file is no replay journal, or a line of it is damaged."""
+
+    remedy = "replay again, or copy the journal again"
 
 
 class JournalExistsError(UsageError):
@@ -26,5 +35,5 @@ class JournalExistsError(UsageError):
 def first_line(error: BaseException) -> str:
     """One line for the journal: our own reasons as they are, other errors with their class."""
     lines = str(error).splitlines()
-    first = lines[0][:LINE] if lines else ""
+    first = printable(lines[0], LINE) if lines else ""
     return first if isinstance(error, KerneldbError) else f"{type(error).__name__}: {first}".removesuffix(": ")

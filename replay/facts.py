@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import datetime
+import gc
+import os
 import platform
 import uuid as uuids
 from typing import Any, Final
 
+from kerneldb.codec import printable
 from kerneldb.replay import libraries
 from kerneldb.replay.errors import ReplayError
 from kerneldb.replay.monitor import Monitor
+from kerneldb.replay.options import Options
+from kerneldb.replay.wire.messages import Ready, Send
 
 INSTALL: Final = "install it with: pip install 'kerneldb[replay]'"
+
+
+def pytorch() -> Any:
+    """The package torch. Raises ReplayError where it is not installed."""
+    try:
+        import torch
+    except ImportError as error:
+        msg = f"replay needs PyTorch: {INSTALL}"
+        raise ReplayError(msg) from error
+    return torch
 
 
 def require(device: str) -> None:
@@ -19,11 +34,7 @@ def require(device: str) -> None:
 
     Raises ReplayError, in one line that says what is missing and how to get it.
     """
-    try:
-        import torch
-    except ImportError as error:
-        msg = f"replay needs PyTorch: {INSTALL}"
-        raise ReplayError(msg) from error
+    torch = pytorch()
     if device == "cpu":
         return
     if not torch.cuda.is_available():
@@ -34,6 +45,17 @@ def require(device: str) -> None:
         msg = f"no device {device}: this machine has {torch.cuda.device_count()}"
         raise ReplayError(msg)
     torch.cuda.set_device(number)
+
+
+def open_device(options: Options, send: Send) -> Monitor:
+    """Make the device current, and report ready. Raises ReplayError."""
+    # CUPTI must stay attached: CUDA graphs captured between two profiler sessions break where it is torn down.
+    os.environ.setdefault("TEARDOWN_CUPTI", "0")
+    require(options.device)
+    monitor = Monitor(uuid(options.device), index(options.device) or 0)
+    send(Ready(gather(options.device, monitor)))
+    gc.freeze()
+    return monitor
 
 
 def index(device: str) -> int | None:
@@ -57,27 +79,22 @@ def gather(device: str, monitor: Monitor) -> dict[str, Any]:
     """What `RunFacts` holds beside the options: versions, device, clocks."""
     import torch
 
-    found: dict[str, Any] = {
-        "device": device,
-        "device_index": index(device),
-        "torch": torch.__version__,
-        "host": platform.node(),
-        "python": platform.python_version(),
-    }
+    found: dict[str, Any] = {"device": device, "device_index": index(device), "torch": torch.__version__}
+    found |= {"host": platform.node(), "python": platform.python_version()}
     if index(device) is not None:
-        found |= _gpu(torch, index(device) or 0, uuid(device))
+        found |= _gpu(torch, device)
     return {name: value for name, value in {**found, **monitor.facts()}.items() if value is not None}
 
 
-def _gpu(torch: Any, number: int, name: str | None) -> dict[str, Any]:
-    properties = torch.cuda.get_device_properties(number)
+def _gpu(torch: Any, device: str) -> dict[str, Any]:
+    properties = torch.cuda.get_device_properties(index(device) or 0)
     hip = torch.version.hip
     cudnn = torch.backends.cudnn.version() if torch.backends.cudnn.is_available() else None
     return {
         "gpu": properties.name,
         "vendor": vendor(),
         "arch": getattr(properties, "gcnArchName", None) if hip else f"sm_{properties.major}{properties.minor}",
-        "uuid": name,
+        "uuid": uuid(device),
         "cuda": hip or torch.version.cuda,
         "cudnn": None if cudnn is None else str(cudnn),
         "cublas": libraries.cublas_version(),
@@ -98,7 +115,7 @@ def foreign(recorded: object, here: str | None) -> str | None:
     """What to say of a plan for GPUs of vendor `recorded` on one of vendor `here`; None where they are the same."""
     if not recorded or here is None or str(recorded).lower() == here.lower():
         return None
-    return f"recorded on a GPU of {recorded}, replayed on one of {here}: the same operation at best"
+    return f"recorded on a GPU of {printable(str(recorded))}, replayed on one of {here}: the same operation at best"
 
 
 def new_run_id() -> str:

@@ -8,45 +8,47 @@ from __future__ import annotations
 from typing import Any
 
 from kerneldb.replay.measure.energy.nvidia import reasons
-from kerneldb.replay.wire.journal import DeviceState
+from kerneldb.replay.measure.energy.readings import LibraryMeter
+from kerneldb.replay.wire.results import DeviceState
 
 
-class Monitor:
+class Monitor(LibraryMeter):
     """Reads one NVIDIA device, named by its UUID (or index where there is none)."""
 
     def __init__(self, uuid: str | None, index: int) -> None:
-        self._nvml, self._handle = _open(uuid, index)
+        nvml, handle = _open(uuid, index)
+        super().__init__(nvml, Exception if nvml is None else nvml.NVMLError, handle)
 
     def state(self) -> DeviceState | None:
         """The device now; None where it cannot be read. Takes about a millisecond."""
-        if self._nvml is None:
+        nvml = self._library
+        if nvml is None:
             return None
-        nvml, handle = self._nvml, self._handle
         power = self._read("nvmlDeviceGetPowerUsage")
         return DeviceState(
             sm_mhz=self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
             memory_mhz=self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM),
             temperature_c=self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
             power_w=None if power is None else power / 1000,
-            throttle=reasons(_asked(nvml, "nvmlDeviceGetCurrentClocksEventReasons", handle) or 0),
+            throttle=reasons(self._read("nvmlDeviceGetCurrentClocksEventReasons") or 0),
         )
 
     def facts(self) -> dict[str, Any]:
         """Driver version, highest clocks (MHz) and power limit (W): the fields of `RunFacts` that NVML knows."""
-        if self._nvml is None:
+        nvml = self._library
+        if nvml is None:
             return {}
-        nvml = self._nvml
         limit = self._read("nvmlDeviceGetPowerManagementLimit")
-        driver = _asked(nvml, "nvmlSystemGetDriverVersion")
+        try:
+            driver = nvml.nvmlSystemGetDriverVersion()
+        except nvml.NVMLError:
+            driver = None
         return {
             "driver": driver.decode() if isinstance(driver, bytes) else driver,
             "max_sm_mhz": self._read("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_SM),
             "max_memory_mhz": self._read("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_MEM),
             "power_limit_w": None if limit is None else limit / 1000,
         }
-
-    def _read(self, function: str, *arguments: Any) -> Any:
-        return _asked(self._nvml, function, self._handle, *arguments)
 
 
 def _open(uuid: str | None, index: int) -> tuple[Any, Any]:
@@ -61,14 +63,3 @@ def _open(uuid: str | None, index: int) -> tuple[Any, Any]:
         return pynvml, pynvml.nvmlDeviceGetHandleByIndex(index)
     except pynvml.NVMLError:
         return None, None
-
-
-def _asked(nvml: Any, function: str, *arguments: Any) -> Any:
-    """What NVML answers; None where this driver or device cannot."""
-    asked = getattr(nvml, function, None)
-    if asked is None:
-        return None
-    try:
-        return asked(*arguments)
-    except nvml.NVMLError:
-        return None

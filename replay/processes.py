@@ -7,15 +7,26 @@ was started there. `python -m` searches that folder first; with `-P` it does not
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 import importlib.util
 import os
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from kerneldb.replay.errors import FAILURES, ReplayError, first_line
+
 INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
+PR_SET_PDEATHSIG: Final = 1
+
+
+def die_with_parent() -> None:
+    """Ask the kernel for SIGKILL when the host dies: a hung call would otherwise hold the GPU for ever."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def command(module: str, *arguments: str) -> tuple[str, ...]:
@@ -45,6 +56,16 @@ def import_named(module: str) -> None:
         return
     with _current_folder_last():
         importlib.import_module(module)
+
+
+def import_all(modules: Sequence[str]) -> None:
+    """Import the modules that the user names. Raises ReplayError where one cannot be."""
+    for module in modules:
+        try:
+            import_named(module)
+        except (*FAILURES, ImportError, OSError, SyntaxError) as error:
+            message = f"cannot import {module}: {error if isinstance(error, ImportError) else first_line(error)}"
+            raise ReplayError(message) from error
 
 
 @contextlib.contextmanager

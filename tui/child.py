@@ -1,10 +1,10 @@
 """The process that replays for the screen Replay: a request on stdin, one JSON object a line on stdout.
 
-    python -m kerneldb.tui.child < REQUEST
+    python -m kerneldb.tui.child < ORDER
 
 It does what `kerneldb replay` does, with events instead of text, so that the terminal stays free and never holds the
-database while results are written. The request has the fields of `Order`. Events are those of
-`kerneldb.replay.host.supervisor`, with the names of kernels, and around them `planned`, and at the end `done`,
+database while results are written. The order is JSON of `Order`. Events are those of
+`kerneldb.replay.host.run`, with the names of kernels, and around them `planned`, and at the end `done`,
 `failed`, or `stopped` where there was no run yet. An interrupt (SIGINT) stops the run so that it can be resumed.
 """
 
@@ -15,7 +15,10 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from kerneldb import codec
+from kerneldb.api.planning import Request
 from kerneldb.errors import KerneldbError
+from kerneldb.replay.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,19 +32,12 @@ MEASURING: Final = frozenset({"progress", "energy"})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Order:
-    """What to replay: the fields of `kerneldb.api.planning.Request` and of `kerneldb.replay.options.Options`.
-
-    With `resume`, the run that was stopped goes on, and `request` is left alone.
-    """
+    """What to replay. With `resume`, the run that was stopped goes on, and `request` is left alone."""
 
     database: str
-    request: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    request: Request = dataclasses.field(default_factory=Request)
+    options: Options = dataclasses.field(default_factory=Options)
     resume: bool = False
-
-    def text(self) -> str:
-        """The order as JSON."""
-        return json.dumps(dataclasses.asdict(self))
 
 
 def run(order: Order, sink: TextIO) -> int:
@@ -60,18 +56,14 @@ def run(order: Order, sink: TextIO) -> int:
 
 def _replay(order: Order, teller: _Teller) -> None:
     from kerneldb import api
-    from kerneldb.api.planning import Request
-    from kerneldb.replay import options
 
     database = api.open(order.database, create=False, lock_timeout=LOCK_WAIT_S)
     planned = None
     if not order.resume:
-        given: dict[str, Any] = dict(order.request)
-        request = Request(**{**given, "traces": tuple(given.get("traces", ()))})
-        planned = database.plan_replay(request)
+        planned = database.plan_replay(order.request)
         teller.learn(planned)
         teller.tell({"event": "planned", "calls": len(planned.plan.items)})
-    done = database.replay(planned, options.from_dict(dict(order.options)), teller.tell)
+    done = database.replay(planned, order.options, teller.tell)
     teller.tell({
         "event": "done",
         "run": done.run_id,
@@ -112,7 +104,7 @@ class _Teller:
 
 def main() -> None:
     """Take the order from stdin."""
-    sys.exit(run(Order(**json.load(sys.stdin)), sys.stdout))
+    sys.exit(run(codec.load(Order, sys.stdin.read(), own=True), sys.stdout))
 
 
 if __name__ == "__main__":

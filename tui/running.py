@@ -16,6 +16,8 @@ import threading
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
+from kerneldb import codec
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
@@ -152,7 +154,7 @@ class Child:
         )
         assert process.stdin is not None  # noqa: S101 (it was asked for)
         with contextlib.suppress(BrokenPipeError):  # one that died before reading is noticed by its closed pipe
-            process.stdin.write(self._order.text().encode())
+            process.stdin.write(codec.dump(self._order).encode())
             process.stdin.close()
         return process
 

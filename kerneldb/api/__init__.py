@@ -6,33 +6,31 @@ with one file in turn.
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kerneldb.api import queries, signature
+from kerneldb.api import answers, comparing, counters, queries, signature, upkeep
 from kerneldb.api.ingestion import IngestOptions, Outcome, ProgressCallback, ReportEntry, ingest_each, outcome_table
-from kerneldb.api.result import Result
+from kerneldb.api.result import BATCH_ROWS, Result
 from kerneldb.api.signature import SignaturePage
 from kerneldb.api.store import WarehouseStore, place_of
 from kerneldb.errors import KerneldbError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import Self
 
     import pyarrow as pa
 
-    from kerneldb.api.answers import CounterDifference, Difference
     from kerneldb.api.closure import Closure
-    from kerneldb.api.counters import Counting, NcuCommand
     from kerneldb.api.planning import Planned, Request
     from kerneldb.api.recording import Recorded
-    from kerneldb.api.replaying import Replayed
-    from kerneldb.api.upkeep import Copied
+    from kerneldb.replay.host.run import Outcome as ReplayOutcome
     from kerneldb.replay.options import Options
     from kerneldb.replay.recording.settings import Settings
+    from kerneldb.replay.wire.plan import Plan
     from kerneldb.warehouse import Warehouse
 
 DEFAULT_DATABASE = "kernels.duckdb"
@@ -158,7 +156,7 @@ class Database:
         `selection`. Read-only unless `write`. Raises QueryError with the engine's message, SelectionError for a bad
         `where`, QueryTimeoutError after `timeout` seconds.
         """
-        return Result(self._warehouse.query(query, params, where=where, timeout=timeout, write=write))
+        return Result(self.warehouse.query(query, params, where=where, timeout=timeout, write=write))
 
     def top(
         self,
@@ -170,7 +168,7 @@ class Database:
         sort: str = "total",
     ) -> Result:
         """Launches and GPU time by `by` (kernel, signature, category, op, phase, …), largest `sort` first."""
-        result = Result(queries.top(self._warehouse, by, where, tuple(traces), sort))
+        result = Result(queries.top(self.warehouse, by, where, traces, sort))
         return result if limit is None else result.head(limit)
 
     def plan_replay(self, request: Request) -> Planned:
@@ -191,7 +189,7 @@ class Database:
 
         from kerneldb.api import inheriting
 
-        found = inheriting.inherit(self._warehouse, traces, where)
+        found = inheriting.inherit(self.warehouse, traces, where)
         return Result(pa.Table.from_pylist(inheriting.summary(found), schema=pa.schema(inheriting.SUMMARY)))
 
     def replay(
@@ -202,18 +200,24 @@ class Database:
         *,
         gpus: str | None = None,
         ray: str | None = None,
-    ) -> Replayed:
+    ) -> ReplayOutcome:
         """Replay a plan, or (None) go on with the run that was stopped; results are committed while it goes on.
 
         `gpus` (a number, or all) is on how many GPUs, with a worker each; `ray` (an address, or an empty text for that
         of RAY_ADDRESS) on those of a Ray cluster. `listen` is told of events (see
-        `kerneldb.replay.host.supervisor`). Raises ReplayError without PyTorch or device.
+        `kerneldb.replay.host.run`). Raises ReplayError without PyTorch or device.
         """
         from kerneldb.api import replaying
         from kerneldb.api.resuming import Files
 
         files = Files.beside(self.path)
         return replaying.run(self._warehouse, planned, files, options, listen, gpus=gpus, ray=ray)
+
+    def stopped_replay(self) -> Plan:
+        """The plan of the replay that was stopped and can go on. Raises UsageError where there is none."""
+        from kerneldb.api.resuming import Files
+
+        return Files.beside(self.path).stopped_plan()
 
     def record(
         self,
@@ -231,12 +235,8 @@ class Database:
     def read_journal(self, plan: Path, journal: Path) -> str:
         """Commit the journal of a plan that was replayed elsewhere; returns the id of the run."""
         from kerneldb.api import replaying
-        from kerneldb.replay.wire import journal as journals
-        from kerneldb.replay.wire import plan as plans
 
-        found = journals.read(journal)
-        replaying.store(self._warehouse, plans.read(plan), found)
-        return found.run.run_id
+        return replaying.read_journal(self._warehouse, plan, journal)
 
     def replay_results(self, run_ids: str | Sequence[str]) -> Result:
         """Coverage and predicted against recorded time of a run, or of several together, by category and route."""
@@ -246,62 +246,47 @@ class Database:
 
     def answer(self, name: str, *, where: str | None = None, traces: Sequence[str] = ()) -> Result:
         """The rows of the table macro `name` (idle, overlap, collectives, iterations, …) over the selected launches."""
-        from kerneldb.api import answers
+        return Result(queries.selected(self.warehouse, f"answer_{name}", where, traces))
 
-        return Result(answers.answer(self._warehouse, name, where, traces))
-
-    def diff(self, before: str, after: str, *, where: str | None = None, threshold: float = 0.03) -> Difference:
+    def diff(self, before: str, after: str, *, where: str | None = None, threshold: float = 0.03) -> answers.Difference:
         """What changed from `before` to `after`; changes of a mean up to `threshold` are none.
 
         Each names a trace, a run, a label, or traces by a pattern such as `nightly-*`, in that order.
         """
-        from kerneldb.api import answers
+        return answers.difference(self.warehouse, before, after, where, threshold)
 
-        return answers.difference(self._warehouse, before, after, where, threshold)
-
-    def diff_counters(self, before: str, after: str, *, rule: str = "ncu") -> CounterDifference:
+    def diff_counters(self, before: str, after: str, *, rule: str = "ncu") -> answers.CounterDifference:
         """What changed between the hardware counters of two traces or runs: coverage, classes by `rule`, means."""
-        from kerneldb.api import answers
-
-        return answers.counter_difference(self._warehouse, before, after, rule)
+        return answers.counter_difference(self.warehouse, before, after, rule)
 
     def bounds(
         self, rule: str = "ncu", *, where: str | None = None, traces: Sequence[str] = (), kernels: bool = False
     ) -> Result:
         """What `rule` says limits the selected profiled launches: a row per verdict with means, or (`kernels`) each."""
-        from kerneldb.api import counters
-
-        return Result(counters.bounds(self._warehouse, rule, where, tuple(traces), kernels=kernels))
+        return Result(counters.bounds(self.warehouse, rule, where, traces, kernels=kernels))
 
     def repeated_prints(self, traces: Sequence[str] = ()) -> list[str]:
         """Names of traces that hold a report of Nsight Compute once more than another trace of their run."""
-        from kerneldb.api import counters
-
-        return counters.repeated_prints(self._warehouse, traces)
+        found = [row["trace"] for row in queries.ask(self.warehouse, "bounds_repeated")]
+        return [name for name in found if not traces or name in traces]
 
     def bound_rules(self) -> Result:
         """The rules of `bounds`, with thresholds and sources."""
-        from kerneldb.api import counters
-
-        return Result(counters.rules(self._warehouse))
+        return Result(self.warehouse.answer(queries.statement("bounds_rules")))
 
     def coverage(self, *, where: str | None = None, traces: Sequence[str] = (), top: int | None = None) -> Result:
         """Which of the selected kernels (the `top` ones by time, or all) have valid counters."""
-        from kerneldb.api import counters
+        return Result(counters.coverage(self.warehouse, where, traces, top))
 
-        return Result(counters.coverage(self._warehouse, where, tuple(traces), top))
-
-    def ncu_command(self, wanted: Counting) -> NcuCommand:
+    def ncu_command(self, wanted: counters.Counting) -> counters.NcuCommand:
         """The Nsight Compute line that counts the wanted kernels. UsageError where nothing timed is selected."""
-        from kerneldb.api import counters
-
-        return counters.ncu_command(self._warehouse, wanted)
+        return counters.ncu_command(self.warehouse, wanted)
 
     def closure(self, names: str | Sequence[str] = (), *, where: str | None = None, top: int = 20) -> Closure:
         """What the replayed kernels predict, against time and energy measured whole, per trace, stage and mode."""
         from kerneldb.api import closure
 
-        return closure.closure(self._warehouse, _several(names), where, top)
+        return closure.closure(self.warehouse, _several(names), where, top)
 
     def annotate(
         self,
@@ -315,15 +300,13 @@ class Database:
 
         Returns how many signatures it concerns. See `kerneldb.api.annotations`.
         """
-        from kerneldb.api.annotations import annotate, author_of
+        from kerneldb.api.annotations import annotate
 
-        return annotate(self._warehouse, where, traces, notes, author_of(author))
+        return annotate(self.warehouse, where, traces, notes, author)
 
     def annotations(self, *, where: str | None = None, traces: Sequence[str] = ()) -> Result:
         """What is noted about the signatures of the selected launches."""
-        from kerneldb.api.annotations import listed
-
-        return Result(listed(self._warehouse, where, traces))
+        return Result(queries.selected(self.warehouse, "annotate_list", where, traces))
 
     def compare(
         self,
@@ -334,85 +317,85 @@ class Database:
         iterations: int | None = None,
     ) -> Result:
         """Kernels of the traces side by side and the sums of an iteration; `matches` pairs names: "A=B"."""
-        from kerneldb.api import comparing
-
         pairs = [comparing.pair_of(text) for text in matches]
-        return Result(comparing.compare(self._warehouse, traces, where, pairs, iterations))
+        return Result(comparing.compare(self.warehouse, traces, where, pairs, iterations))
 
     def variants(self, prefix: str) -> Result:
-        """Kernels of the code object that holds the kernel of the signature whose id starts with `prefix`."""
-        from kerneldb.api import comparing
+        """Kernels of the code object that holds the kernel of the signature whose id starts with `prefix`.
 
-        return Result(comparing.variants(self._warehouse, prefix))
+        Nearest first; `differences` lists the tokens in which a Tensile name differs. Raises UsageError unless exactly
+        one signature fits.
+        """
+        of_kernel = {"signature_id": signature.find(self.warehouse, prefix)}
+        return Result(self.warehouse.answer(queries.statement("variants_of"), of_kernel))
 
     def show(self, prefix: str) -> SignaturePage:
         """Everything about the signature whose id starts with `prefix`. UsageError unless exactly one does."""
-        return signature.page(self._warehouse, prefix)
+        return signature.page(self.warehouse, prefix)
 
     def traces(self, names: Sequence[str] = ()) -> Result:
         """The traces (all, or the named ones), with their notes."""
-        return Result(queries.traces(self._warehouse, tuple(names)))
+        return Result(queries.of_traces(self.warehouse, "trace_overview", names))
 
     def report(self, names: Sequence[str] = ()) -> Result:
         """What ingest stored, repaired, skipped and lost, per trace."""
-        return Result(queries.report(self._warehouse, tuple(names)))
+        return Result(queries.of_traces(self.warehouse, "trace_reports", names))
 
     def files(self, name: str) -> list[str]:
         """The paths of the files that the trace `name` was read from."""
-        return queries.files(self._warehouse, name)
+        queries.require_traces(self.warehouse, [name])
+        return [row["path"] for row in queries.ask(self.warehouse, "trace_files") if row["name"] == name]
 
     def tag(
         self, names: str | Sequence[str], tags: Mapping[str, str] | None = None, *, unset: Sequence[str] = ()
     ) -> None:
         """Set and unset notes (key and value) on the named traces."""
         removed: dict[str, str | None] = dict.fromkeys(unset)
-        self._warehouse.tag(_several(names), {**removed, **(tags or {})})
+        self.warehouse.tag(_several(names), {**removed, **(tags or {})})
 
     def repeated_by(self, traces: Sequence[str]) -> list[tuple[str, str, str]]:
         """(trace, run, trace that counts instead) of those `traces` whose work counts in another one of their run."""
-        return queries.repeated_by(self._warehouse, tuple(traces))
+        found = queries.ask(self.warehouse, "repeated_by", {"names": list(traces)}) if traces else []
+        return [(row["trace"], row["run"], row["other"]) for row in found]
 
     def sums_only(self, traces: Sequence[str] = ()) -> list[str]:
         """Those of `traces` (all where empty) that hold sums by kernel and no launches: no condition selects any."""
-        return queries.sums_only(self._warehouse, tuple(traces))
+        found = queries.ask(self.warehouse, "sums_only", {"names": list(traces) or None})
+        return [row["trace"] for row in found]
 
     def set_run(self, names: str | Sequence[str], run: str | None) -> None:
         """Put the named traces into the run `run` (None: into none)."""
-        self._warehouse.set_run(_several(names), run)
+        self.warehouse.set_run(_several(names), run)
 
     def rename(self, old: str, new: str) -> None:
         """Give the trace `old` the name `new`. Raises TraceExistsError where that is taken."""
-        self._warehouse.rename(old, new)
+        self.warehouse.rename(old, new)
 
     def remove(self, names: str | Sequence[str]) -> None:
         """Remove the named traces with all their rows."""
-        self._warehouse.remove(_several(names))
+        self.warehouse.remove(_several(names))
 
-    def copy_from(self, source: Database, names: Sequence[str] = ()) -> Copied:
+    def copy_from(self, source: Database, names: Sequence[str] = ()) -> upkeep.Copied:
         """Copy traces (all, or the named ones) of `source` into this database, with what was learned of them."""
-        from kerneldb.api import upkeep
-
-        return upkeep.copy_traces(self._store.made(), source._warehouse, names)
+        return upkeep.copy_traces(self._store.made(), source.warehouse, names)
 
     def refresh(self, *, everything: bool = False) -> dict[str, int]:
         """Decode anew what an older kerneldb decoded (`everything`: all names and signatures); rows per table."""
-        return self._warehouse.refresh(everything=everything)
+        return self.warehouse.refresh(everything=everything)
 
     def schema(self, name: str | None = None) -> Result:
         """Tables, views and macros with their meaning; of one of them, the columns with type, unit and meaning."""
-        return Result(queries.schema(self._warehouse, name))
+        return Result(queries.schema(self.warehouse, name))
 
     def schema_about(self, name: str) -> dict[str, str | None]:
         """Kind, meaning, notes and example of a table, view or macro. Raises UsageError for an unknown name."""
-        return queries.about(self._warehouse, name)
+        return queries.about(self.warehouse, name)
 
-    @contextlib.contextmanager
     def stream(
         self, table: str = "kernels", *, where: str | None = None, traces: Sequence[str] = ()
-    ) -> Iterator[pa.RecordBatchReader]:
+    ) -> AbstractContextManager[pa.RecordBatchReader]:
         """The rows of a table, view or macro as a stream of record batches, for as long as the context lasts."""
-        with queries.stream(self._warehouse, table, where, tuple(traces)) as reader:
-            yield reader
+        return queries.stream(self.warehouse, table, where, traces)
 
     def export(
         self,
@@ -433,16 +416,15 @@ class Database:
 
     def export_timeline(self, path: Path | None, *, where: str | None = None, traces: Sequence[str] = ()) -> int:
         """Write launches and their host side as a JSON trace (None: to stdout); returns the number of events."""
-        from kerneldb.api import answers
         from kerneldb.output import perfetto
         from kerneldb.output.destination import opened
 
-        with answers.stream(self._warehouse, "perfetto_events", where, traces) as reader, opened(path) as sink:
-            return perfetto.write(sink, reader)
+        with queries.selecting(self.warehouse, where, traces) as con, opened(path) as sink:
+            return perfetto.write(sink, con.sql(queries.statement("perfetto_events")).to_arrow_reader(BATCH_ROWS))
 
     def version(self) -> str:
         """The versions of schema and storage of the file."""
-        return self._warehouse.version()
+        return self.warehouse.version()
 
 
 def _several(names: str | Sequence[str]) -> tuple[str, ...]:

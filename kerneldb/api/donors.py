@@ -20,6 +20,8 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    Chain = tuple[tuple[int, int], "Chain | None"]
+
 STREAM: Final = ("trace_id", "process", "device", "stream")
 FACTS: Final = (
     *STREAM, "launch_index", "kind", "start_ns", "duration_ns", "arch", "name_id", "shape", "shared_bytes", "bytes",
@@ -66,21 +68,16 @@ def match(launches: pl.DataFrame) -> pl.DataFrame:
     donors = placed.filter(pl.col("variant").is_not_null())
     wanted = placed.filter("wanted")
     keyed, pool = _grouped(wanted, donors)
-    if keyed.is_empty():
-        return _empty()
-    contexts, sizes = _contexts(placed)
     alone, several = _by_one_call(keyed, pool)
     if several.is_empty():
         return alone
-    windowed = _windowed(several, contexts), _windowed(pool, contexts)
-    found = pl.concat([alone, *_by_neighbours(*windowed, _aligned(placed, contexts, sizes))])
-    return _kept_together(found, placed)
-
-
-def _empty() -> pl.DataFrame:
-    types: dict[str, pl.DataType] = {"row": pl.UInt32(), "donor": pl.UInt32(), "level": pl.String()}
-    more: dict[str, pl.DataType] = {"decided": pl.String(), "before": pl.Int32(), "after": pl.Int32()}
-    return pl.DataFrame(schema=types | more | {"alternatives": pl.UInt32(), "away": pl.Int64()})
+    contexts, sizes = _contexts(placed)
+    aligned = _aligned(placed, contexts, sizes)
+    expected = _windowed(several, contexts).join(aligned, on=["sequence", "place"], how="left")
+    known, windowed = pl.col("expected").is_not_null(), _windowed(pool, contexts)
+    by_place = _by_windows(expected.filter(known), windowed, NEAR)
+    others = _by_windows(expected.filter(~known), windowed, REACH)
+    return _kept_together(pl.concat([alone, *by_place, *others]), placed)
 
 
 def _placed(launches: pl.DataFrame) -> pl.DataFrame:
@@ -90,15 +87,12 @@ def _placed(launches: pl.DataFrame) -> pl.DataFrame:
     """
     kernel = pl.col("kind") == "kernel"
     named = pl.struct(pl.coalesce("launch_key", "match_name"))
-    ordered = launches.sort(*STREAM, "start_ns", "launch_index", nulls_last=True)
-    behind = kernel.cast(pl.Int64).cum_sum().over("sequence")
-    return (
-        ordered.with_columns(
-            sequence=pl.struct(*STREAM).rank("dense").cast(pl.Int64),
-            token=pl.when(kernel).then(named.hash(1)).otherwise(pl.struct("kind", "bytes", "copy_kind").hash(2)),
-        )
-        .with_columns(behind=behind)
-        .with_columns(place=pl.col("behind") - kernel.cast(pl.Int64))
+    behind = kernel.cast(pl.Int64).cum_sum().over(STREAM)
+    return launches.sort(*STREAM, "start_ns", "launch_index", nulls_last=True).with_columns(
+        sequence=pl.struct(*STREAM).rank("dense").cast(pl.Int64),
+        token=pl.when(kernel).then(named.hash(1)).otherwise(pl.struct("kind", "bytes", "copy_kind").hash(2)),
+        behind=behind,
+        place=behind - kernel.cast(pl.Int64),
     )
 
 
@@ -106,23 +100,20 @@ def _grouped(wanted: pl.DataFrame, donors: pl.DataFrame) -> tuple[pl.DataFrame, 
     """Wanted launches with `level` and `group`, the key of the first rung on which there are donors, and those."""
     found: list[pl.DataFrame] = []
     pools: list[pl.DataFrame] = []
-    left = wanted
     for among, (level, columns) in itertools.product((donors.filter("related"), donors), LADDER):
         group = _key(f"{level} {len(found)}", columns)
-        keyed = left.with_columns(group=group, level=pl.lit(level)).filter(_may(level))
+        keyed = wanted.with_columns(group=group, level=pl.lit(level)).filter(_may(level))
         pool = among.with_columns(group=group).join(keyed.select("group").unique(), on="group", how="semi")
         hit = keyed.join(pool.select("group").unique(), on="group", how="semi")
         found.append(hit)
         pools.append(pool)
-        left = left.join(hit.select("row"), on="row", how="anti")
+        wanted = wanted.join(hit.select("row"), on="row", how="anti")
     return pl.concat(found), pl.concat(pools)
 
 
 def _key(level: str, columns: Sequence[str]) -> pl.Expr:
-    copied = pl.struct(pl.lit(level), "kind", "bytes", "copy_kind")
-    return (
-        pl.when(pl.col("kind") == "kernel").then(pl.struct(pl.lit(level), *columns).hash(3)).otherwise(copied.hash(4))
-    )
+    copied = pl.struct(pl.lit(level), "kind", "bytes", "copy_kind").hash(4)
+    return pl.when(pl.col("kind") == "kernel").then(pl.struct(pl.lit(level), *columns).hash(3)).otherwise(copied)
 
 
 def _may(level: str) -> pl.Expr:
@@ -184,27 +175,19 @@ def _windowed(launches: pl.DataFrame, contexts: pl.DataFrame) -> pl.DataFrame:
     return launches.join(before, on=["sequence", "place"]).join(after, on=["sequence", "behind"])
 
 
-def _by_neighbours(wanted: pl.DataFrame, pool: pl.DataFrame, aligned: pl.DataFrame) -> Iterable[pl.DataFrame]:
-    """Donors with the widest common window; of several calls with it, the one in the expected place."""
-    placed = wanted.join(aligned, on=["sequence", "place"], how="left")
-    known = pl.col("expected").is_not_null()
-    for left, reach in ((placed.filter(known), NEAR), (placed.filter(~known), REACH)):
-        yield from _by_windows(left, pool, reach)
-
-
 def _by_windows(wanted: pl.DataFrame, pool: pl.DataFrame, reach: Sequence[int]) -> Iterable[pl.DataFrame]:
-    left = wanted
+    """Donors with the widest common window; of several calls with it, the one in the expected place."""
     for before, after in sorted(itertools.product(reach, reach), key=lambda pair: (-min(pair), -max(pair), pair)):
-        if left.is_empty():
+        if wanted.is_empty():
             return
         on = ["group", f"before_{before}", f"after_{after}"]
         calls = pool.group_by(on).agg(calls=pl.col("variant").n_unique(), donor=pl.col("row").first())
-        hit = left.join(calls, on=on)
+        hit = wanted.join(calls, on=on)
         if hit.is_empty():
             continue
         yield _result(hit.filter(pl.col("calls") == 1), NEIGHBOURS, before, after)
         yield from _by_place(hit.filter(pl.col("calls") > 1).drop("donor"), pool, on, (before, after))
-        left = left.join(hit.select("row"), on="row", how="anti")
+        wanted = wanted.join(hit.select("row"), on="row", how="anti")
 
 
 def _by_place(
@@ -222,10 +205,8 @@ def _by_place(
     timed = pool.join(rest.select(on).unique(), on=on, how="semi").group_by([*on, "variant"])
     usual = timed.agg(usual=pl.col("duration_ns").median(), donor=pl.col("row").first())
     away = (pl.col("duration_ns").clip(1) / pl.col("usual").clip(1)).log().abs()
-    chosen = (
-        rest.join(usual, on=on).sort(away, "donor", nulls_last=True).unique("row", keep="first", maintain_order=True)
-    )
-    yield _result(chosen, DURATION, *window)
+    ranked = rest.join(usual, on=on).sort(away, "donor", nulls_last=True)
+    yield _result(ranked.unique("row", keep="first", maintain_order=True), DURATION, *window)
 
 
 def _kept_together(found: pl.DataFrame, placed: pl.DataFrame) -> pl.DataFrame:
@@ -234,9 +215,8 @@ def _kept_together(found: pl.DataFrame, placed: pl.DataFrame) -> pl.DataFrame:
     behind = ordered.with_columns(pl.col("ordinal") - 1).select("trace_id", "op_id", "ordinal", "name", next="row")
     donors = found.join(ordered.drop("sequence", "name"), left_on="donor", right_on="row")
     after = donors.join(behind, on=["trace_id", "op_id", "ordinal"]).select("row", "name", "next")
-    upcoming = ordered.with_columns(
-        first=pl.col("row").shift(1).over("sequence"), unlinked=pl.col("op_id").is_null()
-    ).filter("unlinked")
+    follows = ordered.with_columns(first=pl.col("row").shift(1).over("sequence"))
+    upcoming = follows.filter(pl.col("op_id").is_null())
     moved = upcoming.join(after, left_on=["first", "name"], right_on=["row", "name"]).select("row", "next")
     doubtful = pl.col("decided").is_in([ORDER, DURATION]) & pl.col("next").is_not_null()
     chosen = pl.when(doubtful).then("next").otherwise("donor")
@@ -288,17 +268,14 @@ def _common(mine: pl.DataFrame, theirs: pl.DataFrame, size: int) -> list[tuple[i
 def _rising(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """The longest part of `pairs` in which both numbers rise, by patience sorting (Fredman 1975)."""
     tails: list[int] = []
-    ends: list[int] = []
-    ordered = sorted(set(pairs), key=lambda pair: (pair[0], -pair[1]))
-    previous: list[int | None] = []
-    for index, (_, there) in enumerate(ordered):
-        at = bisect.bisect_left(tails, there)
-        tails[at : at + 1] = [there]
-        previous.append(ends[at - 1] if at else None)
-        ends[at : at + 1] = [index]
+    chains: list[Chain] = []  # the best one that ends at each of the tails
+    for pair in sorted(set(pairs), key=lambda pair: (pair[0], -pair[1])):
+        at = bisect.bisect_left(tails, pair[1])
+        chains[at : at + 1] = [(pair, chains[at - 1] if at else None)]
+        tails[at : at + 1] = [pair[1]]
     chain: list[tuple[int, int]] = []
-    index_: int | None = ends[-1] if ends else None
-    while index_ is not None:
-        chain.append(ordered[index_])
-        index_ = previous[index_]
+    link = chains[-1] if chains else None
+    while link is not None:
+        chain.append(link[0])
+        link = link[1]
     return chain[::-1]

@@ -6,13 +6,13 @@ What is found is stored beside the launch (`found_calls`, `launches.found_id`), 
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
-from kerneldb.api.queries import require_traces, statement
+from kerneldb.api.queries import by_id, frame, rows, selecting
+from kerneldb.api.recorded import call_row
 from kerneldb.ids import content_id
-from kerneldb.selection import Selection
+from kerneldb.replay.wire.plan import OpCall
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from kerneldb.warehouse import Warehouse
 
     Connection = duckdb.DuckDBPyConnection
+    Row = dict[str, Any]
+    Rows = Mapping[str, Row]
 
 INHERITED: Final = "inherited"
 INFERRED: Final = "inferred"
 MOST_DONORS: Final = 8
 MOST_LAUNCHES: Final = 1_000_000
-AXES: Final = tuple(f"{shape}_{axis}" for shape in ("grid", "block") for axis in "xyz")
-CALL: Final = ("op", "input_dims", "input_strides", "input_dtypes", "scalars")
 
 TIMELINE: Final = "timeline"
 TARGET: Final = (
@@ -48,22 +48,18 @@ OTHER_DURATION: Final = 0.6
 RELATED: Final = 0.8
 CLOSE: Final = 0.5
 """Traces with at least this share of the kernels are asked before others."""
-BY_GRAMMAR: Final = "operator by grammar"
-BY_NAME_ALONE: Final = "the name of the kernel tells the operator, not its sizes"
-OPERATOR_SHARE: Final = {"name": 0.95, "operation": 0.85, "grammar": 0.8}
 TOLERANCE: Final = 0.25
 TOLERANCE_NS: Final = 500
 
-GRAMMAR: Final = {
-    ("PyTorch ATen", operation): f"aten::{operator}"
-    for operation, operator in {
-        "fill": "fill_", "where": "where", "copy": "copy_", "arange": "arange", "cat": "cat", "argmax": "argmax",
-        "index_select": "index_select", "mean": "mean", "cos": "cos", "sin": "sin", "neg": "neg", "rsqrt": "rsqrt",
-        "mul": "mul", "add": "add", "pow": "pow", "silu": "silu", "gather": "gather", "softmax": "_softmax",
-        "gelu": "gelu",
-    }.items()
-}  # fmt: skip
-"""Operators that the names of their kernels tell, for launches like none that was ever recorded with its operator."""
+COLUMNS: Final = (
+    "trace_id", "launch_index", "signature_id", "found_id", "found_by", "call_id", "call_ordinal", "call_kernels",
+    "call_launch", "donor_trace_id", "donor_launch_index", "method", "confidence", "alternatives", "evidence",
+)  # fmt: skip
+SUMMARY: Final = (
+    ("trace", "string"), ("found", "string"), ("method", "string"), ("launches", "int64"), ("share_pct", "double"),
+    ("confidence", "double"),
+)  # fmt: skip
+"""Columns of `summary`, with their Arrow types."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,16 +67,16 @@ class Found:
     """What was found for the launches of one trace.
 
     `rows` are rows of `found_calls` (and the operator and trace of the donor), `signatures` and `calls` those of the
-    other tables that they name. `weak` are donors that are too unsure to be believed. `launches` has index, duration
-    and shared memory of each launch of the trace, `wanted` counts those without a recorded call.
+    other tables that they name, by id. `weak` are donors that are too unsure to be believed. `launches` has index,
+    duration and shared memory of each launch of the trace, `wanted` counts those without a recorded call.
     """
 
     trace_id: str
     trace: str
     wanted: int
     rows: pl.DataFrame
-    signatures: pl.DataFrame
-    calls: pl.DataFrame
+    signatures: Rows
+    calls: Rows
     launches: pl.DataFrame
     weak: pl.DataFrame
 
@@ -97,9 +93,7 @@ def inherit(warehouse: Warehouse, traces: Sequence[str] = (), where: str | None 
 
     Earlier finds of the same kind in these traces are replaced. Raises UsageError and SelectionError.
     """
-    require_traces(warehouse, traces)
-    with warehouse.connection() as con:
-        Selection(where, tuple(traces)).bind(con)
+    with selecting(warehouse, where, traces) as con:
         found = find(con)
     keep(warehouse, found)
     return found
@@ -107,94 +101,78 @@ def inherit(warehouse: Warehouse, traces: Sequence[str] = (), where: str | None 
 
 def keep(warehouse: Warehouse, found: Iterable[Found]) -> None:
     """Store what was inherited, a transaction per trace, in place of what was before."""
-    from kerneldb.warehouse import found as storing
-
     for one in found:
-        rows = one.rows.select(COLUMNS)
-        store = functools.partial(
-            storing.store, trace_id=one.trace_id, rows=rows, signatures=one.signatures, calls=one.calls, renew=True
-        )
-        warehouse.write(store)
+        store(warehouse, one.trace_id, one.rows.select(COLUMNS), one.signatures, one.calls, renew=True)
+
+
+def store(
+    warehouse: Warehouse, trace_id: str, rows: pl.DataFrame, signatures: Rows, calls: Rows, *, renew: bool
+) -> None:
+    """Store rows of `found_calls` with the signatures and calls that they name, by id; see `warehouse.found.store`."""
+    import polars as pl
+
+    from kerneldb.derive import FACTS
+    from kerneldb.warehouse import found
+
+    facts = pl.DataFrame(list(signatures.values()), schema={**FACTS, "name": pl.String()})
+    texts = {name: pl.String() for name in (*(field.name for field in dataclasses.fields(OpCall)), "call_id")}
+    frames: dict[str, Any] = {
+        "rows": rows,
+        "signatures": facts,
+        "calls": pl.DataFrame(list(calls.values()), schema=texts),
+    }
+    warehouse.write(functools.partial(found.store, trace_id=trace_id, renew=renew, **frames))
 
 
 def find(con: Connection) -> list[Found]:
     """The calls found for the traces of `selection`, which is bound."""
-    return [_of_trace(con, row["trace_id"], row["trace"]) for row in _rows(con, "inherit_targets")]
-
-
-SUMMARY: Final = (
-    ("trace", "string"), ("found", "string"), ("method", "string"), ("launches", "int64"), ("share_pct", "double"),
-    ("confidence", "double"),
-)  # fmt: skip
-"""Columns of `summary`, with their Arrow types."""
+    return [_of_trace(con, row["trace_id"], row["trace"]) for row in rows(con, "inherit_targets")]
 
 
 def summary(found: Iterable[Found]) -> list[dict[str, Any]]:
     """Per trace and way of finding: launches, their share of those without a call, and the mean confidence."""
     import polars as pl
 
-    lines: list[dict[str, Any]] = []
+    lines: list[Row] = []
+    whole = pl.when(pl.col("call_kernels").is_not_null().all()).then(pl.lit("call")).otherwise(pl.lit("operator"))
+    sums = {"found": whole, "launches": pl.len(), "confidence": pl.mean("confidence")}
     for one in found:
-        ways = one.rows.group_by("method").agg(
-            launches=pl.len(), confidence=pl.col("confidence").mean(), whole=pl.col("call_kernels").is_not_null().all()
-        )
-        largest = ways.sort("launches", descending=True).iter_rows(named=True)
-        lines.extend(_summary_line(one, row) for row in largest)
+        ways = one.rows.group_by("method").agg(**sums).sort("launches", descending=True).to_dicts()
         rest = one.wanted - one.rows.height
         if rest:
-            lines.append(_summary_line(one, {"method": None, "launches": rest, "confidence": None, "whole": None}))
+            ways.append({"found": "nothing", "method": None, "launches": rest, "confidence": None})
+        lines.extend({"trace": one.trace, "share_pct": 100 * way["launches"] / one.wanted, **way} for way in ways)
     return lines
-
-
-def _summary_line(one: Found, row: Mapping[str, Any]) -> dict[str, Any]:
-    found = {True: "call", False: "operator", None: "nothing"}[row["whole"]]
-    share = 100 * row["launches"] / max(one.wanted, 1)
-    return {
-        "trace": one.trace,
-        "found": found,
-        "method": row["method"],
-        "launches": row["launches"],
-        "share_pct": share,
-        "confidence": row["confidence"],
-    }
-
-
-def _rows(con: Connection, name: str, **params: Any) -> list[dict[str, Any]]:
-    from kerneldb.warehouse.statements import rows_of
-
-    return rows_of(con, statement(name), params)
-
-
-def _frame(con: Connection, name: str, **params: Any) -> pl.DataFrame:
-    from kerneldb.warehouse.statements import frame_of
-
-    return frame_of(con, statement(name), params)
 
 
 def _of_trace(con: Connection, trace_id: str, trace: str) -> Found:
     import polars as pl
 
-    own = _frame(con, "inherit_launches", trace_id=trace_id, most=MOST_LAUNCHES)
-    donors = {row["trace_id"]: row for row in _donor_traces(con, trace_id)}
-    others = [_frame(con, "inherit_launches", trace_id=one, most=MOST_LAUNCHES) for one in donors if one != trace_id]
-    known = [frame.with_columns(wanted=pl.lit(value=False)) for frame in others]
-    kin = [one for one, row in donors.items() if row["kinship"] >= CLOSE]
-    related = pl.col("trace_id").is_in([trace_id, *kin])
-    launches = pl.concat([own, *known]).with_columns(related=related).with_row_index("row")
-    matched = _explained(_matched(launches, {one: row["kinship"] for one, row in donors.items()}), donors)
-    weak = matched.filter(pl.col("confidence") < SURE)
-    whole = _grouped(matched.filter(pl.col("confidence") >= SURE))
-    rows = pl.concat([whole, _operators(con, own, whole)], how="diagonal_relaxed")
-    return _found(con, trace_id, trace, own, rows, weak)
+    donors = _donor_traces(con, trace_id)
+    kin = [trace_id, *(row["donor_trace_id"] for row in donors if row["kinship"] >= CLOSE)]
+    asked = dict.fromkeys([trace_id, *(row["donor_trace_id"] for row in donors)])
+    own, *others = (frame(con, "inherit_launches", {"trace_id": one, "most": MOST_LAUNCHES}) for one in asked)
+    launches = pl.concat([own, *(other.with_columns(wanted=pl.lit(value=False)) for other in others)])
+    numbered = launches.with_columns(related=pl.col("trace_id").is_in(kin)).with_row_index("row")
+    matched = _matched(numbered, donors)
+    whole, weak = _grouped(matched.filter(pl.col("confidence") >= SURE)), matched.filter(pl.col("confidence") < SURE)
+    operators = frame(con, "inherit_operators", {"trace_id": trace_id, "close": CLOSE, "sure": SURE})
+    rest = own.select("trace_id", "launch_index", "signature_id", call_launch="launch_index")
+    told = rest.join(whole, on="launch_index", how="anti").join(operators, on="signature_id")
+    named = _named(con, pl.concat([whole, told], how="diagonal_relaxed"))
+    launched = own.select("launch_index", "duration_ns", "shared_bytes")
+    return Found(trace_id, trace, int(own["wanted"].sum()), *named, launched, weak)
 
 
-def _donor_traces(con: Connection, trace_id: str) -> list[dict[str, Any]]:
+def _donor_traces(con: Connection, trace_id: str) -> list[Row]:
     """The traces with recorded calls of most kernels that are wanted, and those that add further kernels."""
-    chosen: list[dict[str, Any]] = []
+    chosen: list[Row] = []
     covered: set[str] = set()
-    pool = _rows(con, "inherit_pool", trace_id=trace_id)
+    pool = rows(con, "inherit_pool", {"trace_id": trace_id})
     while pool and len(chosen) < MOST_DONORS:
-        best = max(pool, key=lambda row: (len(set(row["known"]) - covered), row["trace_id"] == trace_id, row["n"]))
+        best = max(
+            pool, key=lambda one: (len(set(one["known"]) - covered), one["donor_trace_id"] == trace_id, one["n"])
+        )
         if not set(best["known"]) - covered:
             break
         chosen.append(best)
@@ -203,32 +181,27 @@ def _donor_traces(con: Connection, trace_id: str) -> list[dict[str, Any]]:
     return chosen
 
 
-def _matched(launches: pl.DataFrame, kinship: Mapping[str, float]) -> pl.DataFrame:
-    """A row per wanted launch with a donor: the donor's call, its place in it, and how sure that is."""
+def _matched(launches: pl.DataFrame, traces: list[Row]) -> pl.DataFrame:
+    """A row per wanted launch with a donor: the donor's call, its place in it, and how sure that is and why."""
     import polars as pl
 
     from kerneldb.api import donors
 
-    found = donors.match(launches.drop("row").select(donors.FACTS))
-    target = launches.select("row", *TARGET)
-    donor = launches.select(
-        donor="row",
-        donor_trace_id="trace_id",
-        donor_launch_index="launch_index",
-        donor_op_id="op_id",
-        call_id="call_id",
-        call_ordinal=pl.col("ordinal").cast(pl.Int32),
-        call_kernels=pl.col("kernels").cast(pl.Int32),
-        usual="duration_ns",
-    )
-    rows = found.join(target, on="row").join(donor, on="donor").sort("row")
+    place = pl.col("ordinal", "kernels").cast(pl.Int32).name.prefix("call_")
+    given = pl.col("trace_id", "launch_index", "op_id").name.prefix("donor_")
+    donor = launches.select(given, "call_id", place, donor="row", usual="duration_ns")
+    found = donors.match(launches.select(donors.FACTS)).join(launches.select("row", *TARGET), on="row")
+    named = pl.DataFrame(traces, schema={"donor_trace_id": pl.String, "donor_trace": pl.String, "kinship": pl.Float64})
+    rows = found.join(donor, on="donor").join(named, on="donor_trace_id", how="left").sort("row")
     alike = ["signature_id", "call_id"]
     mean, usual = pl.col("duration_ns").mean().over(alike), pl.col("usual").mean().over(alike)
     off = (mean - usual).abs()
     slower = (pl.col("timing") == TIMELINE) & (off > TOLERANCE_NS) & (off > TOLERANCE * usual)
-    kin = pl.col("donor_trace_id").replace_strict(dict(kinship), default=0.0, return_dtype=pl.Float64())
-    return rows.with_columns(ratio=pl.when(slower).then(mean / usual), kinship=kin).with_columns(
-        confidence=_confidence(), method=pl.format("{}: {}", "level", "decided")
+    return rows.with_columns(pl.col("kinship").fill_null(0.0), ratio=pl.when(slower).then(mean / usual)).with_columns(
+        found_by=pl.lit(INHERITED),
+        method=pl.format("{}: {}", "level", "decided"),
+        confidence=_confidence(),
+        evidence=_evidence(),
     )
 
 
@@ -241,6 +214,21 @@ def _confidence() -> pl.Expr:
     other = pl.when(pl.col("ratio").is_not_null()).then(OTHER_DURATION).otherwise(1.0)
     related = (pl.col("kinship") / RELATED).clip(0, 1)
     return right * rung * far * other * related
+
+
+def _evidence() -> pl.Expr:
+    """A line for people."""
+    import polars as pl
+
+    window = pl.format("; {} kernels before and {} behind agree, of {} calls", "before", "after", "alternatives")
+    slower = pl.format("; takes {} times as long: perhaps other work", pl.col("ratio").round(2))
+    stranger = pl.format("; that trace has {} % of the kernels", (100 * pl.col("kinship")).round(0).cast(pl.Int64()))
+    return pl.concat_str(
+        pl.format("as {} #{}", "donor_trace", "donor_launch_index"),
+        pl.when(pl.col("alternatives") > 1).then(window).otherwise(pl.lit("; the only call of such a kernel")),
+        slower.fill_null(""),
+        pl.when(pl.col("kinship") < RELATED).then(stranger).otherwise(pl.lit("")),
+    )
 
 
 def _grouped(rows: pl.DataFrame) -> pl.DataFrame:
@@ -256,118 +244,31 @@ def _grouped(rows: pl.DataFrame) -> pl.DataFrame:
     return numbered.with_columns(call_launch=pl.col("launch_index").first().over("group")).sort("launch_index")
 
 
-def _operators(con: Connection, own: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:
-    """A row per launch for which only the operator can be told, surely enough: by kernels of its name or operation."""
+def _named(con: Connection, found: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Row], dict[str, Row]]:
+    """Rows of `found_calls` (and the operator and trace of the donor), and the signatures and calls that they name."""
     import polars as pl
 
-    trace_id = own["trace_id"][0]
-    asked = _rows(con, "inherit_operators", trace_id=trace_id, close=CLOSE)
-    told = [{"signature_id": row["signature_id"], **_operator(row)} for row in asked]
-    text = dict.fromkeys(("signature_id", "op", "method", "evidence"), pl.String())
-    known = pl.DataFrame(told, schema={**text, "confidence": pl.Float64()}).filter(pl.col("confidence") >= SURE)
-    wanted = own.filter(pl.col("wanted") & pl.col("op").is_null() & (pl.col("kind") == "kernel")).drop("op")
-    rest = wanted.join(whole.select("launch_index"), on="launch_index", how="anti").join(known, on="signature_id")
-    same = ("trace_id", "launch_index", "signature_id", "op", "method", "confidence", "evidence")
-    return rest.select(*same, call_launch="launch_index")
-
-
-def _operator(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The operator of most launches like these, or the one that the name tells; empty where nothing does."""
-    if row["op"] is not None:
-        share = OPERATOR_SHARE[row["method"]] * row["n"] / row["of_n"]
-        return {"op": row["op"], "method": f"operator by {row['method']}", "confidence": share, "evidence": _vote(row)}
-    op = GRAMMAR.get((row["library"], row["operation"]))
-    known = {"op": op, "method": BY_GRAMMAR, "confidence": OPERATOR_SHARE["grammar"], "evidence": BY_NAME_ALONE}
-    return {} if op is None else known
-
-
-def _vote(row: Mapping[str, Any]) -> str:
-    alike = "of this kernel" if row["method"] == "name" else f"of {row['library']}'s {row['operation']} kernels"
-    where = "in traces with most of these kernels" if row["related"] else "elsewhere"
-    return f"{row['n']:,} of {row['of_n']:,} launches {alike} {where}; no sizes"
-
-
-def _explained(rows: pl.DataFrame, donors: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
-    """With `donor_trace`, its name, and `evidence`, a line for people."""
-    import polars as pl
-
-    names = {trace_id: row["trace"] for trace_id, row in donors.items()}
-    trace = pl.col("donor_trace_id").replace_strict(names, default=None, return_dtype=pl.String())
-    window = pl.format("; {} kernels before and {} behind agree, of {} calls", "before", "after", "alternatives")
-    slower = pl.format("; takes {} times as long: perhaps other work", pl.col("ratio").round(2))
-    stranger = pl.format("; that trace has {} % of the kernels", (100 * pl.col("kinship")).round(0).cast(pl.Int64()))
-    text = pl.concat_str(
-        pl.format("as {} #{}", "donor_trace", "donor_launch_index"),
-        pl.when(pl.col("alternatives") > 1).then(window).otherwise(pl.lit("; the only call of such a kernel")),
-        pl.when(pl.col("ratio").is_not_null()).then(slower).otherwise(pl.lit("")),
-        pl.when(pl.col("kinship") < RELATED).then(stranger).otherwise(pl.lit("")),
+    told = {op: call_row(OpCall(op)) for op in found["op"].drop_nulls().unique()}
+    ids = pl.col("op").replace_strict(
+        {op: call["call_id"] for op, call in told.items()}, default=None, return_dtype=pl.String()
     )
-    return rows.with_columns(donor_trace=trace).with_columns(evidence=text)
-
-
-COLUMNS: Final = (
-    "trace_id", "launch_index", "signature_id", "found_id", "found_by", "call_id", "call_ordinal", "call_kernels",
-    "call_launch", "donor_trace_id", "donor_launch_index", "method", "confidence", "alternatives", "evidence",
-    "found_at",
-)  # fmt: skip
-
-
-def _found(
-    con: Connection, trace_id: str, trace: str, own: pl.DataFrame, rows: pl.DataFrame, weak: pl.DataFrame
-) -> Found:
-    import polars as pl
-
-    calls = {
-        row["call_id"]: row for row in _rows(con, "inherit_calls", ids=rows["call_id"].drop_nulls().unique().to_list())
-    }
-    calls |= {_operator_call(op): {"call_id": _operator_call(op), "op": op} for op in rows["op"].drop_nulls().unique()}
-    by_operator = pl.col("op").replace_strict(
-        {op: _operator_call(op) for op in rows["op"].drop_nulls().unique()}, default=None
-    )
-    filled = rows.with_columns(call_id=pl.coalesce("call_id", by_operator.cast(pl.String())))
+    calls = by_id(con, "inherit_calls", "call_id", found["call_id"].drop_nulls())
+    calls |= {call["call_id"]: call for call in told.values()}
+    filled = found.with_columns(call_id=pl.coalesce("call_id", ids))
     pairs = filled.select("signature_id", "call_id").unique(maintain_order=True)
-    facts = {row["signature_id"]: row for row in _rows(con, "inherit_signatures", ids=pairs["signature_id"].to_list())}
+    facts = by_id(con, "inherit_signatures", "signature_id", pairs["signature_id"])
     made = [found_signature(facts[one], calls[call]) for one, call in pairs.rows()]
-    ids = pl.Series([row["signature_id"] for row in made], dtype=pl.String())
-    now = pl.lit(datetime.datetime.now(datetime.UTC).replace(tzinfo=None))
-    whole = filled.join(pairs.with_columns(found_id=ids), on=["signature_id", "call_id"])
-    by = pl.when(pl.col("method") == BY_GRAMMAR).then(pl.lit(INFERRED)).otherwise(pl.lit(INHERITED))
-    stamped = whole.with_columns(found_by=by, found_at=now).sort("launch_index")
-    kept = stamped.select(*COLUMNS, "donor_op_id", "donor_trace")
-    launches = own.select("launch_index", "duration_ns", "shared_bytes")
-    wanted = int(own["wanted"].sum())
-    return Found(trace_id, trace, wanted, kept, signature_frame(made), call_frame(calls.values()), launches, weak)
+    named = pairs.with_columns(found_id=pl.Series([row["signature_id"] for row in made], dtype=pl.String()))
+    rows = filled.join(named, on=["signature_id", "call_id"]).sort("launch_index")
+    signatures = {row["signature_id"]: row for row in made}
+    return rows.select(*COLUMNS, "donor_op_id", "donor_trace"), signatures, calls
 
 
-def signature_frame(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
-    """Distinct fact rows of `signatures`, with the `name`."""
-    import polars as pl
-
-    from kerneldb.derive import FACTS
-
-    distinct = {row["signature_id"]: row for row in rows}
-    return pl.DataFrame(list(distinct.values()), schema={**FACTS, "name": pl.String()})
-
-
-def call_frame(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
-    """Distinct rows of `op_calls`."""
-    import polars as pl
-
-    distinct = {row["call_id"]: row for row in rows}
-    return pl.DataFrame(list(distinct.values()), schema=dict.fromkeys(("call_id", *CALL, "extra"), pl.String()))
-
-
-@functools.cache
-def _operator_call(op: str) -> str:
-    """The id of a call of which the operator is all that is known."""
-    return content_id("c1", op, None, None, None, None, None)
-
-
-def found_signature(facts: Mapping[str, Any], call: Mapping[str, Any]) -> dict[str, Any]:
+def found_signature(facts: Mapping[str, Any], call: Mapping[str, Any]) -> Row:
     """The fact columns of the signature `facts` with `call` as its operator call, and its `name`."""
-    shape = [facts[axis] for axis in AXES]
+    shape = [facts[f"{shape}_{axis}"] for shape in ("grid", "block") for axis in "xyz"]
     products = [facts["total_blocks"], facts["threads_per_block"]]
     more = products if all(axis is None for axis in shape) and any(one is not None for one in products) else []
     copied = (facts["bytes"], facts["copy_kind"])
     identity = content_id("s1", facts["kind"], facts["name"], *shape, *copied, call["call_id"], *more)
-    return {**facts, **{name: call.get(name) for name in CALL}, "call_id": call["call_id"], "signature_id": identity}
+    return {**facts, **call, "signature_id": identity}

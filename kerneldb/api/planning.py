@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from kerneldb.api import collectives, triton, unrecorded
-from kerneldb.api.queries import require_traces
-from kerneldb.api.recorded import Recorded, rows, triple
+from kerneldb.api import unrecorded
+from kerneldb.api.queries import rows, selecting
+from kerneldb.api.recorded import Recorded, planned_kernel
 from kerneldb.errors import UsageError
 from kerneldb.ids import content_id
-from kerneldb.replay.wire.plan import Item, Plan, PlannedKernel
-from kerneldb.selection import Selection
+from kerneldb.replay import routes
+from kerneldb.replay.plan.work import Work
+from kerneldb.replay.routes.collective import OPERATOR
+from kerneldb.replay.wire.plan import CallSpec, OpCall, Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator
 
     import duckdb
     import pyarrow as pa
 
     from kerneldb.api.inheriting import Found
-    from kerneldb.replay.wire.plan import OpCall
+    from kerneldb.replay.plan.work import Decision
     from kerneldb.warehouse import Warehouse
 
     Connection = duckdb.DuckDBPyConnection
@@ -31,12 +35,10 @@ if TYPE_CHECKING:
 SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*%?")
 SMALLEST_SHARE: Final = 0.01
 KERNEL: Final = "kernel"
-MEMORY: Final = "memory"
-INHERITED: Final = unrecorded.INHERITED
-INFERRED: Final = unrecorded.INFERRED
-TRITON: Final = "triton"
-RECORDED: Final = ("aten", TRITON, MEMORY, "collective")
-REPLAYABLE: Final = (*RECORDED, INHERITED, INFERRED)
+COMMUNICATION: Final = unrecorded.COMMUNICATION
+SAID: Final = ("Collective name", "dtype", "In msg nelems", "Out msg nelems", "Group size")
+NO_SIZE: Final = "the size of the copy is not recorded"
+NO_SHAPES: Final = "recorded without input shapes"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,34 +81,26 @@ def share_of(text: str) -> float:
 def make_plan(warehouse: Warehouse, request: Request) -> Planned:
     """Plan the replay of `request`. Raises SelectionError and UsageError, also where nothing is selected."""
     _check(request.config)
-    require_traces(warehouse, request.traces)
-    with warehouse.connection() as con:
-        timing = _bound(con, request)
+    with selecting(warehouse, request.where, request.traces) as con:
+        (timing,) = rows(con, "replay_timing")  # which launches are replayed
         wanted = {**timing, "signatures": _wanted(con, request, timing)}
         recorded = Recorded(con)
-        exchanges = list(collectives.items(con, wanted["signatures"]))
-        calls = collectives.without(_call_items(con, {"signatures": wanted["signatures"]}, recorded), exchanges)
+        exchanges = list(_exchanges(con, wanted))
+        calls = _without(_calls(con, wanted, recorded), exchanges)
+        known = routes.decide([*calls, *exchanges], recorded)
         others = unrecorded.plan(con, wanted, recorded, request.config)
-        covered = {kernel.signature_id for item in calls for kernel in item.kernels}
         remaining = {**wanted, "covered": others.covered}
-        copies = [item for item in _copy_items(con, remaining) if item.kernels[0].signature_id not in covered]
-        specs = [one.spec.call for one in (*calls, *others.items) if one.spec is not None]
-        sources = triton.sources_for(con, [call for call in specs if triton.is_triton(call)])
-        known = collectives.with_reasons([*rows(con, "replay_routes", remaining), *others.routes], exchanges)
-        routes = _settled(known, covered)
-        routes = triton.with_reasons(routes, (*calls, *others.items), sources)
+        covered = {kernel.signature_id for one in known if one.item is not None for kernel in one.item.kernels}
+        copies = routes.decide(_copies(con, remaining, covered), recorded)
+        selected = rows(con, "replay_selected", remaining)
         vendors = [row["vendor"] for row in rows(con, "replay_vendors")]
+        items = [one.item for one in (*known, *others.decisions, *copies) if one.item is not None]
+        sources = routes.gather(items, recorded)
     notes: dict[str, Any] = {"where": request.where, "traces": list(request.traces), **timing}
     if len(vendors) == 1:
         notes["vendor"] = vendors[0]
-    return Planned(Plan((*calls, *exchanges, *others.items, *copies), notes, sources), routes, tuple(others.found))
-
-
-def _bound(con: Connection, request: Request) -> Row:
-    """Make what is to be replayed known as `selection`; returns which launches these are, by their `timing`."""
-    Selection(request.where, request.traces).bind(con)
-    (found,) = rows(con, "replay_timing")
-    return found
+    settled = _settled(selected, others.routes, [*known, *copies])
+    return Planned(Plan(tuple(items), notes, sources), _table(settled), tuple(others.found))
 
 
 def _check(config: Mapping[str, Any] | None) -> None:
@@ -139,93 +133,102 @@ def _unselected(con: Connection, request: Request) -> str:
     return f"{message} ({held} sums by kernel only; what is replayed comes from traces of launches)"
 
 
-def _settled(routes: Iterable[Mapping[str, Any]], covered: set[str]) -> pa.Table:
-    """The routes as a table; copies that replay as part of a recorded call have its route."""
-    import pyarrow as pa
-
-    aten = {"route": "aten"}
-    settled = [{**row, **(aten if row["route"] == MEMORY and row["signature_id"] in covered else {})} for row in routes]
-    types = {name: pa.string() for name in ("signature_id", "category", "kind", "name", "route", "reason")}
-    return pa.Table.from_pylist(settled, schema=pa.schema({**types, "n": pa.int64(), "total_ns": pa.int64()}))
-
-
-def _call_items(con: Connection, wanted: Row, recorded: Recorded) -> Iterator[Item]:
-    for kernels, group in itertools.groupby(rows(con, "replay_variants", wanted), key=lambda row: row["kernels"]):
+def _calls(con: Connection, wanted: Row, recorded: Recorded) -> Iterator[Work]:
+    """A work per distinct recorded call and list of kernels that it launched."""
+    variants = rows(con, "replay_variants", {"signatures": wanted["signatures"]})
+    for kernels, group in itertools.groupby(variants, key=lambda row: row["kernels"]):
         members = list(group)
         if all(row["kind"] != KERNEL for row in members) or members[0]["call_id"] is None:
             continue
         spec = recorded.spec(members[0]["trace_id"], members[0]["op_id"])
-        route = _route(spec.call)
-        if route is not None:
-            yield Item(content_id("p1", kernels), route, spec, tuple(map(_planned, members)))
+        others = (row["category"] for row in members if row["kind"] == KERNEL and row["category"] != COMMUNICATION)
+        category = next(others, COMMUNICATION)
+        yield Work(content_id("p1", kernels), tuple(map(planned_kernel, members)), category, spec, why_not=NO_SHAPES)
 
 
-def _route(call: OpCall) -> str | None:
-    """None for calls that no route of this version replays: those recorded without shapes."""
-    if call.input_dims is None and call.input_dtypes is None:
-        return None
-    return TRITON if triton.is_triton(call) else "aten"
+def _exchanges(con: Connection, wanted: Row) -> Iterator[Work]:
+    """A work per kernel, type, sizes and ranks of the wanted collectives: what ranks exchanged, by their launches."""
+    for row in rows(con, "replay_collectives", {"signatures": wanted["signatures"]}):
+        said = json.dumps({name: row[name] for name in SAID if row[name] is not None})
+        identity = content_id("p1", row["signature_id"], said)
+        yield Work(identity, (planned_kernel(row),), COMMUNICATION, CallSpec(OpCall(OPERATOR, extra=said)))
 
 
-def _copy_items(con: Connection, wanted: Row) -> Iterator[Item]:
-    for row in rows(con, "replay_copies", wanted):
-        kernel = _planned({**row, "ordinal": 0})
-        yield Item(content_id("p1", kernel.signature_id), "memory", None, (kernel,))
+def _without(calls: Iterable[Work], exchanges: Iterable[Work]) -> list[Work]:
+    """The `calls` less those that launched nothing but collectives: operators that only pass them on."""
+    covered = {kernel.signature_id for work in exchanges for kernel in work.kernels}
+    return [work for work in calls if not {kernel.signature_id for kernel in work.kernels} <= covered]
 
 
-def _planned(row: Row) -> PlannedKernel:
-    return PlannedKernel(
-        ordinal=row["ordinal"],
-        signature_id=row["signature_id"],
-        name=row["name"],
-        kind=row["kind"],
-        grid=triple(row, "grid"),
-        block=triple(row, "block"),
-        shared_bytes=row.get("shared_bytes"),
-        bytes=row["bytes"],
-        copy_kind=row["copy_kind"],
-        launches=row["launches"],
-        median_ns=row["median_ns"],
-        total_ns=row["total_ns"],
-    )
+def _copies(con: Connection, remaining: Row, covered: set[str]) -> Iterator[Work]:
+    """A work per copy and fill that is no part of a call."""
+    for row in rows(con, "replay_copies", remaining):
+        if row["signature_id"] not in covered:
+            yield Work(content_id("p1", row["signature_id"]), (planned_kernel(row),), row["category"])
 
 
-def feasibility(routes: pa.Table) -> list[dict[str, Any]]:
+def _settled(selected: Iterable[Row], others: Iterable[Row], decisions: Iterable[Decision]) -> Iterator[Row]:
+    """The rows of signatures whose call is recorded, and of copies, each with its route, or the reason for none.
+
+    Then those of the `others`, of which collectives have a route where the launches say what is exchanged.
+    """
+    found: dict[str, tuple[str, str | None]] = {}
+    for one in decisions:
+        for kernel in () if one.item is None else one.item.kernels:
+            route, reason = found.get(kernel.signature_id, (one.route, None))
+            found[kernel.signature_id] = route, reason or (one.reason if route == one.route else None)
+    for row in selected:
+        why_not = NO_SIZE if row["kind"] != KERNEL else NO_SHAPES
+        usual = unrecorded.NOT_RECORDED if row["category"] == COMMUNICATION else why_not
+        route, reason = found.get(row["signature_id"], (routes.NONE, usual))
+        yield {**row, "route": route, "reason": reason}
+    for row in others:
+        exchanged = found.get(row["signature_id"]) if row["category"] == COMMUNICATION else None
+        yield row if exchanged is None else {**row, "route": exchanged[0], "reason": exchanged[1]}
+
+
+def _table(listed: Iterable[Row]) -> pa.Table:
+    import pyarrow as pa
+
+    types = {name: pa.string() for name in ("signature_id", "category", "kind", "name", "route", "reason")}
+    return pa.Table.from_pylist(list(listed), schema=pa.schema({**types, "n": pa.int64(), "total_ns": pa.int64()}))
+
+
+LINE: Final = (
+    "category", "route", "signatures", "launches", "total_ns", "share_pct", "replayable_pct", "reason"
+)  # fmt: skip
+
+
+def feasibility(planned: pa.Table) -> list[dict[str, Any]]:
     """The plan as a table: category, route, distinct signatures, launches, share of time, and the reason for none.
 
     The last row, TOTAL, is of all launches, and says what share of the time recorded calls replay; what inherited and
     inferred calls replay stands apart, in rows of their own before it. What lacks something (a source) is not counted
     as replayable: it has a reason.
     """
-    listed = routes.to_pylist()
-    whole = sum(row["total_ns"] or 0 for row in listed) or 1
-    groups: dict[tuple[str, str, str | None], list[Row]] = {}
-    for row in listed:
-        groups.setdefault((row["category"], row["route"], row["reason"]), []).append(row)
-    lines = [_line(*key, group, whole, REPLAYABLE) for key, group in groups.items()]
-    lines.sort(key=lambda line: -line["total_ns"])
-    apart = {route: [row for row in listed if row["route"] == route] for route in (INHERITED, INFERRED)}
-    lines.extend(
-        _line(f"TOTAL {route}", route, None, group, whole, (route,)) for route, group in apart.items() if group
-    )
-    return [*lines, _line("TOTAL", "", None, listed, whole, RECORDED)]
+    import polars as pl
 
-
-def _line(
-    category: str, route: str, reason: str | None, group: Sequence[Row], whole: int, replayable: Collection[str]
-) -> dict[str, Any]:
-    total = sum(row["total_ns"] or 0 for row in group)
-    able = [row for row in group if row["route"] in replayable and row["reason"] is None]
-    return {
-        "category": category,
-        "route": route,
-        "signatures": len({row["signature_id"] for row in group}),
-        "launches": sum(row["n"] for row in group),
-        "total_ns": total,
-        "share_pct": 100 * total / whole,
-        "replayable_pct": 100 * sum(row["total_ns"] or 0 for row in able) / whole,
-        "reason": reason,
+    listed = pl.DataFrame(planned).with_columns(pl.col("total_ns").fill_null(0))
+    total_ns, route, whole = pl.col("total_ns"), pl.col("route"), listed["total_ns"].sum() or 1
+    able = route.is_in([one.name for one in routes.known()]) & pl.col("reason").is_null()
+    sums = {
+        "signatures": pl.n_unique("signature_id"),
+        "launches": pl.sum("n"),
+        "total_ns": total_ns.sum(),
+        "share_pct": total_ns.sum(),
+        "replayable_pct": total_ns.filter(able).sum(),
     }
+    apart = [one.name for one in routes.known() if one.apart]
+    groups = listed.group_by("category", "route", "reason", maintain_order=True).agg(**sums)
+    totals = [
+        listed.filter(route == name).group_by("route", category=pl.lit(f"TOTAL {name}")).agg(**sums) for name in apart
+    ]
+    own = total_ns.filter(able & ~route.is_in(apart)).sum()
+    last = listed.select(**{**sums, "replayable_pct": own}, category=pl.lit("TOTAL"), route=pl.lit(""))
+    parts = [groups.sort("total_ns", descending=True, maintain_order=True), *totals, last]
+    lines = pl.concat(parts, how="diagonal").select(LINE).to_dicts()
+    shares = ("share_pct", "replayable_pct")  # sums so far; polars multiplies by the inverse, which is less exact
+    return [{**line, **{name: 100 * line[name] / whole for name in shares}} for line in lines]
 
 
 CANDIDATES: Final = (

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import dataclasses
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from kerneldb.api.queries import statement
+from kerneldb.api.queries import frame, rows
 from kerneldb.replay.plan.evidence import Trace
-from kerneldb.replay.wire.plan import OpCall
+from kerneldb.replay.wire.plan import OpCall, PlannedKernel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import duckdb
-    import polars as pl
+    from _typeshed import DataclassInstance
 
     from kerneldb.replay.wire.plan import CallSpec
 
     Connection = duckdb.DuckDBPyConnection
 
-CALL_FIELDS: Final = ("op", "input_dims", "input_strides", "input_dtypes", "scalars", "extra")
-AXES: Final = "xyz"
+T = TypeVar("T", bound="DataclassInstance")
 
 
 class Recorded:
-    """The operators of the traces of a warehouse; each trace is read when it is first asked for."""
+    """The operators of the traces of a warehouse; each trace is read when it is first asked for.
+
+    Also what else it holds beside launches (see `kerneldb.replay.plan.work.Archive`).
+    """
 
     def __init__(self, con: Connection) -> None:
         self._con = con
@@ -36,42 +39,43 @@ class Recorded:
         trace, places = self._traces[trace_id]
         return trace.spec(places[op_id])
 
+    def sources(self, language: str, hashes: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
+        """Archived sources of kernels by hash or by name."""
+        return rows(self._con, "replay_sources", {"language": language, "hashes": hashes, "names": names})
+
     def _read(self, trace_id: str) -> tuple[Trace, dict[int, int]]:
-        import polars as pl
-
-        ops = frame(self._con, "replay_ops", {"trace_id": trace_id}).with_row_index("place")
-        distinct = frame(self._con, "replay_op_calls", {"trace_id": trace_id})
-        calls = [op_call(row) for row in distinct.to_dicts()]
-        key, around = ("op", "call_id"), ops.select(parent_id="op_id", parent="place")
-        codes = distinct.select(key).with_row_index("code")
-        known = ops.join(codes, on=key, how="left", nulls_equal=True, maintain_order="left")
-        known = known.join(around, on="parent_id", how="left", maintain_order="left").select("code", "parent")
-        placed = dict(zip(ops["op_id"].to_list(), range(ops.height), strict=True))
-        return Trace(
-            [calls[code] for code in known["code"].cast(pl.Int64).to_list()], known["parent"].to_list()
-        ), placed
+        ops = frame(self._con, "replay_ops", {"trace_id": trace_id})
+        calls = [op_call(row) for row in rows(self._con, "replay_op_calls", {"trace_id": trace_id})]
+        places = {op_id: place for place, op_id in enumerate(ops["op_id"].to_list())}
+        return Trace([calls[code] for code in ops["code"].to_list()], ops["parent"].to_list()), places
 
 
-def rows(con: Connection, name: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-    """The rows of a statement file."""
-    from kerneldb.warehouse.statements import rows_of
+def filled(kind: type[T], row: Mapping[str, Any], **others: Any) -> T:
+    """A dataclass with the columns of `row` that are named like its fields, and `others`."""
+    known = {field.name: row[field.name] for field in dataclasses.fields(kind) if field.name in row}
+    return kind(**{**known, **others})
 
-    return rows_of(con, statement(name), params)
 
-
-def frame(con: Connection, name: str, params: Mapping[str, Any] | None = None) -> pl.DataFrame:
-    """The rows of a statement file as a frame."""
-    from kerneldb.warehouse.statements import frame_of
-
-    return frame_of(con, statement(name), params)
+def planned_kernel(row: Mapping[str, Any]) -> PlannedKernel:
+    """The kernel whose facts and sums stand in `row`."""
+    ordinal = row.get("ordinal") or 0
+    return filled(PlannedKernel, row, ordinal=ordinal, grid=triple(row, "grid"), block=triple(row, "block"))
 
 
 def op_call(row: Mapping[str, Any]) -> OpCall:
     """The call whose columns stand in `row`."""
-    return OpCall(**{name: row[name] for name in CALL_FIELDS})
+    return filled(OpCall, row)
+
+
+def call_row(call: OpCall) -> dict[str, Any]:
+    """The row of `op_calls` of a call."""
+    from kerneldb.ingest.pytorch.identity import call_id
+
+    row = dataclasses.asdict(call)
+    return {**row, "call_id": call_id(row)}
 
 
 def triple(row: Mapping[str, Any], shape: str) -> tuple[int, int, int] | None:
     """`grid_x`, `grid_y`, `grid_z` (or block) of a row, None where one of them is not known."""
-    x, y, z = (row.get(f"{shape}_{axis}") for axis in AXES)
+    x, y, z = (row.get(f"{shape}_{axis}") for axis in "xyz")
     return None if x is None or y is None or z is None else (int(x), int(y), int(z))

@@ -13,9 +13,12 @@ from typing import IO, TYPE_CHECKING
 
 from kerneldb.errors import UsageError
 from kerneldb.replay.host import fleet
+from kerneldb.replay.wire import plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from kerneldb.replay.wire.plan import Plan
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,6 +51,19 @@ class Files:
     def resumable(self) -> bool:
         """Whether there is a run to go on with."""
         return self.plan.exists() or self.stopped
+
+    def stopped_plan(self) -> Plan:
+        """The plan of the run to go on with. Raises UsageError where there is none, PlanError."""
+        if not self.plan.exists() and self.stopped:
+            return plan.read(self.aside / self.plan.name)
+        self.require_plan()
+        return plan.read(self.plan)
+
+    def require_plan(self) -> None:
+        """Raise UsageError where there is no run to go on with."""
+        if not self.plan.exists():
+            message = f"{self.plan}: no replay to resume; start one without --resume"
+            raise UsageError(message)
 
     def remove(self) -> None:
         """Remove all, where they are."""

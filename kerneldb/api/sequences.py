@@ -3,116 +3,76 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from typing import TYPE_CHECKING, Any, Final
 
-from kerneldb.api.recorded import op_call, rows, triple
+from kerneldb.api.queries import by_id, rows
+from kerneldb.api.recorded import filled, op_call, triple
 from kerneldb.replay.plan.unknowns import Clues, Device, Kind, Sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Set
 
     import duckdb
 
     from kerneldb.replay.plan.unknowns import Guess
-    from kerneldb.replay.wire.plan import OpCall
 
     Connection = duckdb.DuckDBPyConnection
-    Row = Mapping[str, Any]
-    Asked = tuple["Guess", "Sequence", list[int]]
+    Row = dict[str, Any]
 
 MOST: Final = 200_000
-STREAM: Final = ("process", "device", "stream")
-RECORDED: Final = "recorded"
-SAME: Final = (
-    "signature_id",
-    "name",
-    "kind",
-    "total_blocks",
-    "threads_per_block",
-    "shared_bytes",
-    "registers",
-    "bytes",
-)
+STREAM: Final = operator.itemgetter("process", "device", "stream")
+KEY: Final = operator.itemgetter("signature_id", "call_id", "wanted")
+"""Launches that are equal in these are of one kind."""
 
 
 def guesses(
-    con: Connection, trace: tuple[str, str], wanted: Collection[int], inherited: Mapping[int, str], config: Row | None
-) -> Iterator[Asked]:
+    con: Connection,
+    trace: tuple[str, str],
+    wanted: Set[int],
+    inherited: Mapping[int, str],
+    config: Mapping[str, Any] | None,
+) -> Iterator[tuple[Guess, list[Row]]]:
     """The guesses for the launches `wanted` (launch indices) of a trace (id and name), stream by stream.
 
-    Each comes with its sequence and the launch indices of that. `inherited` has the calls that other launches of the
-    trace inherit, by launch index; `config` is that of the model.
+    Each comes with the launches of its sequence. `inherited` has the calls that other launches of the trace inherit, by
+    launch index; `config` is that of the model.
     """
     from kerneldb.replay.infer import infer
 
     trace_id, name = trace
-    launches = rows(con, "replay_sequence", {"trace_id": trace_id, "most": MOST})
-    calls = _calls(con, launches, inherited)
-    devices = {row["device"]: _device(row) for row in rows(con, "replay_devices", {"trace_id": trace_id})}
+    launches = _launches(con, trace_id, wanted, inherited)
+    listed = rows(con, "replay_devices", {"trace_id": trace_id})
+    devices = {row["device"]: filled(Device, row, peaks=dict(row["peaks"] or {})) for row in listed}
     clues = Clues(tuple((op_call(row), row["n"]) for row in rows(con, "replay_seen", {"trace_id": trace_id})), config)
-    for _, stream in itertools.groupby(launches, key=lambda row: [row[column] for column in STREAM]):
+    for _, stream in itertools.groupby(launches, STREAM):
         members = list(stream)
-        places = [row["launch_index"] for row in members]
-        if wanted.isdisjoint(places) if isinstance(wanted, set) else not set(wanted) & set(places):
-            continue
-        device = devices.get(members[0]["device"]) or next(iter(devices.values()), Device())
-        sequence = _sequence(name, device, members, wanted, inherited, calls)
-        for guess in infer(sequence, clues):
-            yield guess, sequence, places
+        if not wanted.isdisjoint(row["launch_index"] for row in members):
+            device = devices.get(members[0]["device"]) or next(iter(devices.values()), Device())
+            for guess in infer(_sequence(name, device, members), clues):
+                yield guess, members
 
 
-def _calls(con: Connection, launches: Iterable[Row], inherited: Mapping[int, str]) -> dict[str, OpCall]:
+def _launches(con: Connection, trace_id: str, wanted: Set[int], inherited: Mapping[int, str]) -> list[Row]:
+    """The launches of a trace with their calls, recorded or inherited, and whether one is `wanted`."""
+    launches = rows(con, "replay_sequence", {"trace_id": trace_id, "most": MOST})
     ids = {row["call_id"] for row in launches if row["call_id"]} | set(inherited.values())
-    return {row["call_id"]: op_call(row) for row in rows(con, "inherit_calls", {"ids": sorted(ids)})}
+    calls = {call_id: op_call(row) for call_id, row in by_id(con, "inherit_calls", "call_id", ids).items()}
+    for row in launches:
+        source = "recorded" if row["call_id"] else "inherited"
+        row["call_id"] = row["call_id"] or inherited.get(row["launch_index"])
+        row["call"] = calls.get(row["call_id"])
+        row["call_source"] = row["call"] and source
+        row["wanted"] = row["call_id"] is None and row["launch_index"] in wanted
+    return launches
 
 
-def _device(row: Row) -> Device:
-    peaks = dict(row["peaks"] or {})
-    known = {name: row[name] for name in ("name", "vendor", "arch", "multiprocessors", "bandwidth_gbs")}
-    return Device(**known, peaks=peaks)
-
-
-def _sequence(
-    name: str,
-    device: Device,
-    members: list[dict[str, Any]],
-    wanted: Collection[int],
-    inherited: Mapping[int, str],
-    calls: Mapping[str, OpCall],
-) -> Sequence:
-    kinds: dict[tuple[Any, ...], int] = {}
-    found: list[Kind] = []
-    order: list[int] = []
+def _sequence(name: str, device: Device, members: list[Row]) -> Sequence:
+    firsts: dict[tuple[Any, ...], Row] = {}
     for row in members:
-        call_id = row["call_id"] or inherited.get(row["launch_index"])
-        asked = row["launch_index"] in wanted and call_id is None
-        key = (row["signature_id"], call_id, asked)
-        if key not in kinds:
-            kinds[key] = len(found)
-            found.append(_kind(row, None if call_id is None else calls.get(call_id), wanted=asked))
-        order.append(kinds[key])
-    return Sequence(
-        trace=name,
-        device=device,
-        kinds=tuple(found),
-        order=tuple(order),
-        duration_ns=tuple(row["duration_ns"] for row in members),
-        start_ns=tuple(row["start_ns"] for row in members),
-        phase=tuple(row["phase"] for row in members),
-        source=members[0]["source"],
-        timing=members[0]["timing"],
-    )
-
-
-def _kind(row: Row, call: OpCall | None, *, wanted: bool) -> Kind:
-    source = None if call is None else (RECORDED if row["call_id"] else "inherited")
-    return Kind(
-        **{name: row[name] for name in SAME},
-        grid=triple(row, "grid"),
-        block=triple(row, "block"),
-        copy_kind=row["copy_kind"],
-        moved_bytes=row["moved_bytes"],
-        call=call,
-        call_source=source,
-        wanted=wanted,
-    )
+        row["shared_bytes"] = firsts.setdefault(KEY(row), row)["shared_bytes"]
+    kinds = [filled(Kind, row, grid=triple(row, "grid"), block=triple(row, "block")) for row in firsts.values()]
+    numbers = {key: number for number, key in enumerate(firsts)}
+    order = tuple(numbers[KEY(row)] for row in members)
+    times = {column: tuple(row[column] for row in members) for column in ("duration_ns", "start_ns", "phase")}
+    return filled(Sequence, members[0], trace=name, device=device, kinds=tuple(kinds), order=order, **times)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import re
 import statistics
-from collections import Counter, defaultdict
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from kerneldb.api import collectives, inheriting, sequences
-from kerneldb.api.recorded import frame, op_call, rows, triple
+from kerneldb.api import inheriting, sequences
+from kerneldb.api.queries import by_id, frame, rows
+from kerneldb.api.recorded import op_call, planned_kernel
 from kerneldb.ids import content_id
-from kerneldb.replay.wire.plan import CallSpec, Candidate, Donor, Item, PlannedKernel
+from kerneldb.replay import routes
+from kerneldb.replay.plan.work import Work
+from kerneldb.replay.wire.plan import CallSpec, Candidate, Donor, PlannedKernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -21,33 +24,33 @@ if TYPE_CHECKING:
 
     from kerneldb.api.inheriting import Found
     from kerneldb.api.recorded import Recorded
-    from kerneldb.replay.plan.unknowns import Guess, Sequence
+    from kerneldb.replay.plan.work import Decision
 
     Connection = duckdb.DuckDBPyConnection
     Row = dict[str, Any]
+    Settled = dict[tuple[str, int], tuple[str, str | None]]
 
-INHERITED: Final = inheriting.INHERITED
-INFERRED: Final = inheriting.INFERRED
-NONE: Final = "none"
 NOTHING_PROPOSED: Final = "no call could be proposed"
 KERNEL: Final = "kernel"
 LAUNCH: Final = "launch"
 COMMUNICATION: Final = "COMMUNICATION"
+PLACE: Final = {"trace_id": str, "launch_index": int}
+NOT_RECORDED: Final = "what the collective exchanges is not recorded"
 EARLIER: Final = "found by the replay {run}: {why}"
 SAID: Final = re.compile(r"^found by the replay \S+: ")
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Unrecorded:
-    """Items for launches without a recorded call, what was inherited, and rows of the routes of all of them.
+    """What became of launches without a recorded call, what was inherited, and rows of the routes of all of them.
 
     `covered` are copies and fills that are part of the items ("trace_id launch_index").
     """
 
-    items: list[Item] = dataclasses.field(default_factory=list)
-    routes: list[Row] = dataclasses.field(default_factory=list)
-    covered: list[str] = dataclasses.field(default_factory=list)
-    found: list[Found] = dataclasses.field(default_factory=list)
+    decisions: list[Decision]
+    routes: list[Row]
+    covered: list[str]
+    found: list[Found]
 
 
 def plan(
@@ -57,70 +60,79 @@ def plan(
     import polars as pl
 
     selected = frame(con, "replay_unrecorded", wanted)
-    planned = Unrecorded()
     if selected.is_empty():
-        return planned
-    planned.found = [one for one in inheriting.find(con) if one.trace_id in set(selected["trace_id"])]
-    settled: dict[tuple[str, int], tuple[str, str | None]] = {}
-    for found in planned.found:
-        asked = selected.filter(pl.col("trace_id") == found.trace_id)
-        for item in _inherited(con, found, asked, recorded):
-            planned.items.append(item)
-            settled |= dict.fromkeys(_places(item), (INHERITED, None))
-        inherited = dict(found.with_call.select("launch_index", "call_id").rows())
-        for item, reason in _inferred(con, found, asked, inherited, config):
-            route = INFERRED if item.candidates else NONE
-            planned.items += [item] if item.candidates else []
-            settled |= dict.fromkeys(_places(item), (route, reason))
-        settled = _beyond(found, asked) | settled
-    kernel = pl.col("kind") == KERNEL
-    copies = [row for row in selected.filter(~kernel).to_dicts() if (row["trace_id"], row["launch_index"]) in settled]
-    planned.covered = [f"{row['trace_id']} {row['launch_index']}" for row in copies]
-    planned.routes = _routes([*selected.filter(kernel).to_dicts(), *copies], settled)
-    return planned
+        return Unrecorded([], [], [], [])
+    asked_first = routes.decide(_plain(con, selected), recorded, routes.of_users())
+    decisions = [one for one in asked_first if one.item is not None]
+    settled = _settled(decisions)
+    rest = selected.join(pl.DataFrame(list(settled), schema=PLACE, orient="row"), on=list(PLACE), how="anti")
+    found = [one for one in inheriting.find(con) if one.trace_id in set(rest["trace_id"])]
+    for one in found:
+        asked = rest.filter(pl.col("trace_id") == one.trace_id)
+        works = [*_inherited(con, one, asked, recorded), *_inferred(con, one, asked, config)]
+        decided = routes.decide(works, recorded)
+        decisions += decided
+        settled = {**_beyond(one, asked), **settled, **_settled(decided)}
+    return Unrecorded(decisions, *_routes(selected, settled), found)
 
 
-def _beyond(found: Found, asked: pl.DataFrame) -> dict[tuple[str, int], tuple[str, str | None]]:
+def _plain(con: Connection, selected: pl.DataFrame) -> Iterator[Work]:
+    """A work per trace and signature, for routes that need neither a call nor what other launches tell."""
+    if not routes.of_users():
+        return
+    facts = by_id(con, "inherit_signatures", "signature_id", selected["signature_id"])
+    for (trace_id, signature_id), group in selected.group_by("trace_id", "signature_id", maintain_order=True):
+        kernel = _kernel(str(trace_id), facts[str(signature_id)], group.to_dicts(), 0)
+        yield Work(content_id("p4", str(trace_id), str(signature_id)), (kernel,), group["category"][0])
+
+
+def _beyond(found: Found, asked: pl.DataFrame) -> Settled:
     """The asked kernels of a trace with more launches than calls are proposed for: those not reached have a reason."""
     if found.launches.height <= sequences.MOST:
         return {}
+    reason = f"not among the {sequences.MOST:,} launches of the trace that calls are proposed for"
+    return {(found.trace_id, index): (routes.NONE, reason) for index in asked.filter(_proposable())["launch_index"]}
+
+
+def _proposable() -> pl.Expr:
+    """Kernels, less those that say themselves what they do."""
     import polars as pl
 
-    reason = f"not among the {sequences.MOST:,} launches of the trace that calls are proposed for"
-    kernels = asked.filter((pl.col("kind") == KERNEL) & (pl.col("category") != COMMUNICATION))
-    return {(found.trace_id, index): (NONE, reason) for index in kernels["launch_index"]}
+    return (pl.col("kind") == KERNEL) & (pl.col("category") != COMMUNICATION)
 
 
-def _places(item: Item) -> Iterator[tuple[str, int]]:
-    for kernel in item.kernels:
+def _settled(decisions: Iterable[Decision]) -> Settled:
+    """Route and reason by launch."""
+    return {place: (one.route, one.reason) for one in decisions for place in _places(one.work)}
+
+
+def _places(work: Work) -> Iterator[tuple[str, int]]:
+    for kernel in work.kernels:
         for trace_id, indices in (kernel.places or {}).items():
             yield from ((trace_id, index) for index in indices)
 
 
-def _inherited(con: Connection, found: Found, asked: pl.DataFrame, recorded: Recorded) -> Iterator[Item]:
-    """One item per inherited call and list of kernels that it has here."""
+def _inherited(con: Connection, found: Found, asked: pl.DataFrame, recorded: Recorded) -> Iterator[Work]:
+    """One work per inherited call and list of kernels that it has here."""
     import polars as pl
 
-    whole = found.with_call.join(found.launches, on="launch_index")
-    touched = whole.join(asked.select("launch_index"), on="launch_index", how="semi").select("call_launch").unique()
-    members = whole.join(touched, on="call_launch", how="semi").sort("call_launch", "call_ordinal")
-    lists = members.group_by("call_launch", maintain_order=True).agg(
-        key=pl.concat_str(pl.col("call_id").first(), pl.col("signature_id").str.join(" "), separator=" ")
-    )
-    facts = _facts(con, members["signature_id"].unique().to_list())
-    for (key,), group in members.join(lists, on="call_launch").group_by("key", maintain_order=True):
+    key = pl.concat_str(pl.first("call_id"), pl.col("signature_id").str.join(" "), separator=" ")
+    touched = pl.col("launch_index").is_in(asked["launch_index"].to_list()).any()
+    whole = found.with_call.join(found.launches, on="launch_index").filter(touched.over("call_launch"))
+    members = whole.sort("call_launch", "call_ordinal").with_columns(key=key.over("call_launch"))
+    facts = by_id(con, "inherit_signatures", "signature_id", members["signature_id"])
+    for (key_,), group in members.group_by("key", maintain_order=True):
         best = group.sort("confidence", descending=True).row(0, named=True)
         try:
             spec = recorded.spec(best["donor_trace_id"], best["donor_op_id"])
         except KeyError:  # an operator without a start is in no order of time
             continue
         kernels = [
-            _kernel(found.trace_id, facts, rows_.to_dicts())
-            for _, rows_ in group.group_by("call_ordinal", maintain_order=True)
+            _kernel(found.trace_id, facts[launches["signature_id"][0]], launches.to_dicts(), ordinal)
+            for (ordinal,), launches in group.group_by("call_ordinal", maintain_order=True)
         ]
-        yield Item(
-            content_id("p2", found.trace_id, str(key)), INHERITED, spec, tuple(kernels), (_donated(group, best, spec),)
-        )
+        identity = content_id("p2", found.trace_id, str(key_))
+        yield Work(identity, tuple(kernels), spec=spec, candidates=(_donated(group, best, spec),))
 
 
 def _donated(group: pl.DataFrame, best: Row, spec: CallSpec) -> Candidate:
@@ -128,109 +140,55 @@ def _donated(group: pl.DataFrame, best: Row, spec: CallSpec) -> Candidate:
     score = float(group["confidence"].mean())  # type: ignore[arg-type]
     level = best["method"].split(":")[0]
     why = best["evidence"] if level == LAUNCH else f"by {level}: {best['evidence']}"
-    return Candidate(spec, why, round(score, 4), INHERITED, donor)
+    return Candidate(spec, why, round(score, 4), inheriting.INHERITED, donor)
 
 
-def _facts(con: Connection, ids: list[str]) -> dict[str, Row]:
-    return {row["signature_id"]: row for row in rows(con, "inherit_signatures", {"ids": ids})}
-
-
-def _kernel(trace_id: str, facts: Mapping[str, Row], launches: list[Row], ordinal: int | None = None) -> PlannedKernel:
-    first = launches[0]
-    fact = facts[first["signature_id"]]
+def _kernel(trace_id: str, facts: Row, launches: list[Row], ordinal: Any) -> PlannedKernel:
+    """A kernel of a call, of which `facts` are those of the signature, with sums over its launches."""
     durations = [row["duration_ns"] for row in launches if row["duration_ns"] is not None]
-    return PlannedKernel(
-        ordinal=first["call_ordinal"] if ordinal is None else ordinal,
-        signature_id=first["signature_id"],
-        name=fact["name"],
-        kind=fact["kind"],
-        grid=triple(fact, "grid"),
-        block=triple(fact, "block"),
-        shared_bytes=Counter(row["shared_bytes"] for row in launches).most_common(1)[0][0],
-        bytes=fact["bytes"],
-        copy_kind=fact["copy_kind"],
-        launches=len(launches),
-        median_ns=round(statistics.median(durations)) if durations else None,
-        total_ns=sum(durations) if durations else None,
-        places={trace_id: sorted(row["launch_index"] for row in launches)},
-    )
+    sums = {
+        "ordinal": ordinal,
+        "shared_bytes": Counter(row.get("shared_bytes") for row in launches).most_common(1)[0][0],
+        "launches": len(launches),
+        "median_ns": round(statistics.median(durations)) if durations else None,
+        "total_ns": sum(durations) if durations else None,
+        "places": {trace_id: tuple(sorted(row["launch_index"] for row in launches))},
+    }
+    return planned_kernel({**facts, **sums})
 
 
-def _inferred(
-    con: Connection, found: Found, asked: pl.DataFrame, inherited: Mapping[int, str], config: Mapping[str, Any] | None
-) -> Iterator[tuple[Item, str | None]]:
-    """An item per guess, with the reason where it has no candidate."""
-    import polars as pl
-
-    open_ = ~pl.col("launch_index").is_in(list(inherited)) & (pl.col("kind") == KERNEL)
-    rest = asked.filter(open_ & (pl.col("category") != COMMUNICATION))
-    wanted = set(rest["launch_index"].to_list())
+def _inferred(con: Connection, found: Found, asked: pl.DataFrame, config: Mapping[str, Any] | None) -> Iterator[Work]:
+    """A work per guess, with the reason where it has no candidate."""
+    inherited = dict(found.with_call.select("launch_index", "call_id").rows())
+    wanted = set(asked.filter(_proposable())["launch_index"]) - inherited.keys()
     if not wanted:
         return
-    earlier = _known(con, found, wanted)
-    facts = _facts(con, rest["signature_id"].unique().to_list())
-    trace = (found.trace_id, found.trace)
-    for guess, sequence, places in sequences.guesses(con, trace, wanted, inherited, config):
-        kernels = [_guessed(found.trace_id, facts, sequence, places, guess, nth) for nth in range(len(guess.kernels))]
-        known = tuple(kernel for kernel in kernels if kernel is not None)
-        if known:
-            candidates = (*_earlier(earlier, known[0]), *guess.candidates)
-            first = str(min(index for kernel in known for one in (kernel.places or {}).values() for index in one))
-            ids = (kernel.signature_id for kernel in known)
-            yield Item(content_id("p3", found.trace_id, first, *ids), INFERRED, None, known, candidates), guess.reason
+    earlier, trace_id = _known(con, found, wanted), found.trace_id
+    for guess, launches in sequences.guesses(con, (trace_id, found.trace), wanted, inherited, config):
+        listed = [(nth, [launches[place] for place in at]) for nth, at in enumerate(guess.kernels) if at]
+        kernels = tuple(_kernel(trace_id, members[0], members, nth) for nth, members in listed)
+        if kernels:
+            candidates = (*_earlier(earlier, listed[0][1]), *guess.candidates)
+            first = min(row["launch_index"] for _, members in listed for row in members)
+            identity = content_id("p3", trace_id, str(first), *(kernel.signature_id for kernel in kernels))
+            yield Work(identity, kernels, candidates=candidates, why_not=guess.reason)
 
 
 def _known(con: Connection, found: Found, wanted: set[int]) -> dict[int, Row]:
     """Calls to try before those that are guessed, by launch: of donors that are not sure, and of earlier replays."""
-    import polars as pl
-
-    weak = found.weak.filter(pl.col("launch_index").is_in(list(wanted))).to_dicts()
-    calls = {
-        row["call_id"]: row for row in rows(con, "inherit_calls", {"ids": sorted({row["call_id"] for row in weak})})
-    }
-    known = {row["launch_index"]: {**row, **calls[row["call_id"]], "source": INHERITED} for row in weak}
+    weak = [row for row in found.weak.to_dicts() if row["launch_index"] in wanted]
+    calls = by_id(con, "inherit_calls", "call_id", (row["call_id"] for row in weak))
+    known = {row["launch_index"]: {**row, **calls[row["call_id"]], "source": inheriting.INHERITED} for row in weak}
     for row in rows(con, "replay_found", {"trace_id": found.trace_id}):
-        known[row["launch_index"]] = {**row, "evidence": EARLIER.format(run=row["run_id"], why=_first_why(row))}
+        # Why the call was tried at first, and how it was run, whichever replay found it again since.
+        why = SAID.sub("", row["evidence"] or "")
+        known[row["launch_index"]] = {**row, "evidence": EARLIER.format(run=row["run_id"], why=why)}
     return known
 
 
-def _first_why(row: Row) -> str:
-    """Why the call was tried at first, and how it was run, whichever replay found it again since."""
-    return SAID.sub("", row["evidence"] or "")
-
-
-def _guessed(
-    trace_id: str, facts: dict[str, Row], sequence: Sequence, places: list[int], guess: Guess, nth: int
-) -> PlannedKernel | None:
-    at = guess.kernels[nth]
-    if not at:
-        return None
-    kind = sequence.kinds[sequence.order[at[0]]]
-    fact = facts.setdefault(kind.signature_id, _fact(sequence, at[0]))
-    launches = [
-        {
-            "signature_id": kind.signature_id,
-            "launch_index": places[place],
-            "duration_ns": sequence.duration_ns[place],
-            "shared_bytes": sequence.kinds[sequence.order[place]].shared_bytes,
-        }
-        for place in at
-    ]
-    return _kernel(trace_id, {kind.signature_id: fact}, launches, nth)
-
-
-def _fact(sequence: Sequence, place: int) -> Row:
-    kind = sequence.kinds[sequence.order[place]]
-    shapes = zip(("grid", "block"), (kind.grid, kind.block), strict=True)
-    axes = {
-        f"{shape}_{axis}": value for shape, given in shapes for axis, value in zip("xyz", given or (), strict=False)
-    }
-    return {"name": kind.name, "kind": kind.kind, "bytes": kind.bytes, "copy_kind": kind.copy_kind, **axes}
-
-
-def _earlier(known: Mapping[int, Row], kernel: PlannedKernel) -> Iterator[Candidate]:
+def _earlier(known: Mapping[int, Row], launches: list[Row]) -> Iterator[Candidate]:
     """The call that is already known of most of these launches."""
-    calls = [known[index] for indices in (kernel.places or {}).values() for index in indices if index in known]
+    calls = [known[index] for index in sorted(row["launch_index"] for row in launches) if index in known]
     if calls:
         usual = Counter(row["call_id"] for row in calls).most_common(1)[0][0]
         row = next(row for row in calls if row["call_id"] == usual)
@@ -239,27 +197,25 @@ def _earlier(known: Mapping[int, Row], kernel: PlannedKernel) -> Iterator[Candid
         yield Candidate(CallSpec(op_call(row)), row["evidence"], row["confidence"], row["source"], donor)
 
 
-def _routes(selected: Iterable[Row], settled: Mapping[tuple[str, int], tuple[str, str | None]]) -> list[Row]:
-    """Rows like those of the statement `replay_routes`: launches by signature, route and reason."""
-    groups: dict[tuple[str, str, str | None], list[Row]] = defaultdict(list)
-    for row in selected:
-        place = (row["trace_id"], row["launch_index"])
-        usual = ("collective", collectives.NOT_RECORDED) if row["category"] == COMMUNICATION else (NONE, None)
-        route, why = settled.get(place, usual)
-        reason = None if route in {INHERITED, INFERRED} else why or f"{row['reason']}; {NOTHING_PROPOSED}"
-        groups[row["signature_id"], route, reason].append(row)
-    return [_route(key, group) for key, group in groups.items()]
+def _routes(selected: pl.DataFrame, settled: Settled) -> tuple[list[Row], list[str]]:
+    """Rows like those of the statement `replay_selected` with route and reason, and the copies that are settled."""
+    import polars as pl
 
-
-def _route(key: tuple[str, str, str | None], group: list[Row]) -> Row:
-    durations = [row["duration_ns"] for row in group if row["duration_ns"] is not None]
-    return {
-        "signature_id": key[0],
-        "category": group[0]["category"],
-        "kind": group[0]["kind"],
-        "name": group[0]["name"],
-        "n": len(group),
-        "total_ns": sum(durations) if durations else None,
-        "route": key[1],
-        "reason": key[2],
-    }
+    kernel, alone = pl.col("kind") == KERNEL, pl.col("route").is_null()
+    places = [(*place, *route) for place, route in settled.items()]
+    known = pl.DataFrame(places, schema={**PLACE, "route": str, "why": str}, orient="row")
+    told = selected.join(known, on=list(PLACE), how="left", maintain_order="left")
+    copies = told.filter(~kernel & ~alone)
+    exchanged = pl.when(alone & (pl.col("category") == COMMUNICATION)).then(pl.lit(NOT_RECORDED))
+    nothing = pl.when(alone | (pl.col("route") == routes.NONE)).then(
+        pl.format("{}; {}", "reason", pl.lit(NOTHING_PROPOSED))
+    )
+    groups = pl.concat([told.filter(kernel), copies]).group_by(
+        "signature_id",
+        route=pl.col("route").fill_null(routes.NONE),
+        reason=pl.coalesce("why", exchanged, nothing),
+        maintain_order=True,
+    )
+    total_ns = pl.when(pl.count("duration_ns") > 0).then(pl.sum("duration_ns"))
+    listed = groups.agg(pl.first("category", "kind", "name"), n=pl.len(), total_ns=total_ns)
+    return listed.to_dicts(), copies.select(pl.concat_str(*PLACE, separator=" ")).to_series().to_list()

@@ -17,6 +17,7 @@ from kerneldb.output import FORMATS, Format, Output, format_of
 
 if TYPE_CHECKING:
     from kerneldb.api import Database
+    from kerneldb.replay.options import Flag
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -87,6 +88,51 @@ def selection_options(command: Command) -> Command:
         "--trace", "traces", multiple=True, metavar="NAME", help="Only this trace. May be given several times."
     )
     return where(trace(command))
+
+
+def flag_options(options: type[Any]) -> Callable[[Command], Command]:
+    """An option for each field of the dataclass `options` that is for everyone (see `kerneldb.replay.options.Flag`)."""
+    from kerneldb.replay.options import flags
+
+    def add(command: Command) -> Command:
+        for field, flag in reversed(flags(options)):
+            if not flag.expert:
+                _flag_option(options, field, flag)(command)
+        return command
+
+    return add
+
+
+def replay_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of a replay (see `kerneldb.replay.options`); the command receives them as one `options: Options`."""
+    from kerneldb.replay.options import Options, flags
+
+    @functools.wraps(command)
+    def wrapper(*args: Any, **kwargs: Any) -> None:
+        chosen = {field.name: kwargs.pop(field.name) for field, flag in flags(Options) if not flag.expert}
+        command(*args, options=Options(**chosen), **kwargs)
+
+    return flag_options(Options)(wrapper)
+
+
+def _flag_option(
+    options: type[Any], field: dataclasses.Field[Any], flag: Flag
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    from kerneldb.replay.options import scalar, switch
+
+    name, default = switch(field.name, flag), field.default
+    same: dict[str, Any] = {"help": flag.help, "metavar": flag.metavar}
+    if isinstance(default, bool):
+        both = f"{name}/--no-{name[2:]}" if default else name
+        return click.option(both, field.name, is_flag=True, default=default, show_default=default, help=flag.help)
+    if isinstance(default, tuple):
+        return click.option(name, field.name, multiple=True, **same)
+    kind: Any = scalar(options, field.name)
+    if flag.choices:
+        kind = click.Choice(flag.choices)
+    elif flag.least is not None:
+        kind = click.IntRange(int(flag.least)) if kind is int else click.FloatRange(flag.least)
+    return click.option(name, field.name, type=kind, default=default, show_default=default is not None, **same)
 
 
 def output_options(command: Callable[..., None]) -> Callable[..., None]:

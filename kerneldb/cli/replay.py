@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kerneldb.cli.console import emit, note, note_repeated
-from kerneldb.cli.options import database_option, open_database, output_options, selection_options
+from kerneldb.cli.options import database_option, open_database, output_options, replay_options, selection_options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
 
@@ -27,42 +29,48 @@ BEST = 2
 SHOWN_ROWS = 20
 SHOWN = ["kernel", "launches", "total_ns", "route", "rank", "op", "input_dims", "score", "why"]
 MEASURING = ("progress", "energy")
-CACHES = ("cold", "warm", "mixed")
+
+
+def _request_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Which launches are replayed; the command receives them as one `request: Request`."""
+
+    @functools.wraps(command)
+    def wrapper(*args: Any, until_time: str | None, model_config: Path | None, **kwargs: Any) -> None:
+        from kerneldb.api.planning import Request, share_of
+
+        asked = {name: kwargs.pop(name) for name in ("where", "traces", "signatures", "top")}
+        share = share_of(until_time) if until_time else None
+        config = None if model_config is None else _config(model_config)
+        command(*args, request=Request(**asked, until_share=share, config=config), **kwargs)
+
+    for option in reversed(_REQUEST):
+        option(wrapper)
+    return wrapper
+
+
+_REQUEST = (
+    selection_options,
+    click.option("--signature", "signatures", multiple=True, metavar="ID", help="Only this one (a prefix will do)."),
+    click.option("--top", type=click.IntRange(min=1), metavar="N", help="The N signatures with most time."),
+    click.option("--until-time", metavar="SHARE", help="Signatures up to this share of the time, for example 95%."),
+    click.option(
+        "--model-config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="CONFIG.JSON",
+        help="Configuration of the model: its sizes help to find calls that were not recorded.",
+    ),
+)
 
 
 @click.command(short_help="Run kernels again, proven the same, for time and energy.")
-@selection_options
-@click.option("--signature", "signatures", multiple=True, metavar="ID", help="Only this signature (a prefix will do).")
-@click.option("--top", type=click.IntRange(min=1), metavar="N", help="The N signatures with most time.")
-@click.option("--until-time", metavar="SHARE", help="Signatures up to this share of the time, for example 95%.")
-@click.option("--device", default="cuda:0", show_default=True, metavar="DEVICE", help="cuda:N or cpu.")
+@_request_options
 @click.option("--gpus", metavar="N", help="How many GPUs, or all: one worker each; with --device cpu, workers.")
 @click.option(
     "--ray", is_flag=False, flag_value="", metavar="[ADDRESS]",
     help="On all GPUs of a Ray cluster (default: RAY_ADDRESS, else this machine); with --device cpu, its CPUs.",
 )  # fmt: skip
-@click.option("--cache", type=click.Choice(CACHES), default="mixed", show_default=True, help="State of the L2.")
-@click.option("--runs", type=click.IntRange(min=1), default=12, show_default=True, help="Timed calls.")
-@click.option("--warmup", type=click.IntRange(min=1), default=3, show_default=True, help="Calls before them.")
-@click.option("--import", "modules", multiple=True, metavar="MODULE", help="Module that registers operators.")
-@click.option("--energy/--no-energy", default=True, show_default=True, help="Measure energy, where there is a meter.")
-@click.option(
-    "--energy-seconds",
-    type=click.FloatRange(min=0),
-    default=420.0,
-    show_default=True,
-    metavar="S",
-    help="Time for energy; kernels with least time go without where it is not enough.",
-)
-@click.option("--limit-seconds", type=click.FloatRange(min=0), metavar="S", help="Stop after so long.")
-@click.option("--allow-code", is_flag=True, help="Run sources of Triton kernels that came with the traces.")
+@replay_options
 @click.option("--resume", is_flag=True, help="Go on with the replay that was stopped.")
-@click.option(
-    "--model-config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="CONFIG.JSON",
-    help="Configuration of the model: its sizes help to find calls that were not recorded.",
-)
 @click.option("--dry-run", is_flag=True, help="Print the plan and run nothing.")
 @click.option("--candidates", is_flag=True, help="Print the calls proposed for launches without one; run nothing.")
 @click.option(
@@ -71,26 +79,37 @@ CACHES = ("cold", "warm", "mixed")
 @click.option("--read-journal", type=click.Path(path_type=Path), help="Commit a journal made elsewhere.")
 @output_options
 @database_option
-def replay(*, output: Output, **given: Any) -> None:
+def replay(
+    *,
+    request: Request,
+    gpus: str | None,
+    ray: str | None,
+    options: Options,
+    resume: bool,
+    dry_run: bool,
+    candidates: bool,
+    write_plan: Path | None,
+    read_journal: Path | None,
+    output: Output,
+) -> None:
     """Run kernels again on this machine, alone, prove that the same kernel ran, and measure its time and energy.
 
-    The selected signatures are replayed by rebuilding the operator call that launched each; the profiler says which
-    kernels came out. Grades: L0 same name, grid, block and shared memory; L1 same name, other launch; L2 same family;
-    L3 same operation; L4 failed or not attempted, with the reason. Only L0 and L1 enter predicted times. Results are
-    written back as they come (replays, replay_calls, replay_runs), and `kernels` shows replay_grade and replay_ns.
+    The operator call that launched each selected kernel is rebuilt; the profiler says which kernels came out. Grades:
+    L0 same name, grid, block and shared memory; L1 same name, other launch; L2 same family; L3 same operation; L4
+    failed or not attempted, with the reason. Only L0 and L1 enter predicted times. Results are stored as they come
+    (replays, replay_calls, replay_runs), and `kernels` shows replay_grade and replay_ns.
 
     Energy is that of the whole board, by the counter of its driver (NVIDIA, AMD) or of the CPU (RAPL), with a 95 %
-    interval: energy_mj per launch, and above_gap_mj above a GPU that is only kept going. Where it cannot be measured
-    it is NULL, with the reason.
+    interval: energy_mj per launch, and above_gap_mj above a GPU that is only kept going. NULL, with the reason, where
+    it cannot be measured.
 
-    Launches recorded without a call (in graphs, cut traces, traces of nsys, ncu and rocprof) inherit that of the same
-    launch elsewhere in the database, chosen by the kernels before and after it; failing that, calls are proposed from
-    name, grid, duration and order, and tried. Their results are labelled inherited and inferred (dims_source), and
-    summed apart from those of recorded calls.
+    Launches recorded without a call (in graphs, cut traces, traces of nsys, ncu and rocprof) take that of the same
+    launch elsewhere in the database; failing that, calls are proposed from name, grid, duration and order, and tried.
+    Their results are labelled inherited and inferred (dims_source), and summed apart.
 
-    Prints the plan with --dry-run, else what came of it, by category and route. Needs PyTorch and, unless --device
-    cpu, a GPU. On a machine without DuckDB: --write-plan here, `python -P -m kerneldb.replay PLAN --journal JOURNAL`
-    there, --read-journal with --write-plan here.
+    Prints the plan with --dry-run, else what came of it. Needs PyTorch and, unless --device cpu, a GPU. On a machine
+    without DuckDB: --write-plan here, `python -P -m kerneldb.replay PLAN --journal JOURNAL` there, --read-journal with
+    --write-plan here.
 
     \b
       kerneldb replay --where "category = 'GEMM'" --dry-run
@@ -99,29 +118,17 @@ def replay(*, output: Output, **given: Any) -> None:
       kerneldb top --where "energy_mj > 5"
       kerneldb query "SELECT name, reason FROM kernels JOIN replays USING (signature_id) WHERE replay_grade = 'L4'"
     """
+    from kerneldb.replay.processes import import_all
+
     database = open_database()
-    if given["read_journal"] is not None:
-        _read(database, given["write_plan"], given["read_journal"], output)
-    elif given["dry_run"] or given["candidates"] or given["write_plan"] is not None:
-        _plan(database, _request(given), given["write_plan"], output, only_candidates=given["candidates"])
+    import_all(options.modules)
+    if read_journal is not None:
+        _read(database, write_plan, read_journal, output)
+        return
+    if dry_run or candidates or write_plan is not None:
+        _plan(database, request, write_plan, output, only_candidates=candidates)
     else:
-        _run(database, None if given["resume"] else _request(given), _options(given), output, _where(given))
-
-
-def _where(given: Mapping[str, Any]) -> dict[str, str | None]:
-    where = {name: given[name] for name in ("gpus", "ray")}
-    if None not in where.values():
-        message = "--gpus is for this host, --ray for a cluster: give one of them"
-        raise click.UsageError(message)
-    return where
-
-
-def _request(given: Mapping[str, Any]) -> Request:
-    from kerneldb.api.planning import Request, share_of
-
-    share = share_of(given["until_time"]) if given["until_time"] else None
-    config = None if given["model_config"] is None else _config(given["model_config"])
-    return Request(given["where"], given["traces"], given["signatures"], given["top"], share, config)
+        _run(database, None if resume else request, options, output, gpus=gpus, ray=ray)
 
 
 def _config(path: Path) -> dict[str, Any]:
@@ -151,17 +158,6 @@ def _require_sizes(path: Path, config: dict[str, Any]) -> None:
         raise click.BadParameter(message, param_hint="--model-config") from error
 
 
-_SAME = ("cache", "runs", "warmup", "modules", "limit_seconds", "energy", "energy_seconds", "allow_code")
-
-
-def _options(given: Mapping[str, Any]) -> Options:
-    from kerneldb.replay.options import Options
-
-    device = "cuda:0" if given["device"] == "cuda" else given["device"]
-    same = {name: given[name] for name in _SAME}
-    return Options(device=device, **same)
-
-
 def _plan(
     database: Database, request: Request, path: Path | None, output: Output, *, only_candidates: bool = False
 ) -> None:
@@ -176,7 +172,7 @@ def _plan(
         database.keep_found(planned)
         plan.write(planned.plan, path)
         note(f"{path}: {len(planned.plan.items):,} calls to replay")
-    _tell_code(planned.plan, allowed=False)
+    _say_code(planned.plan, allowed=False)
     proposed = pa.Table.from_pylist(list(candidates(planned.plan)), schema=pa.schema(CANDIDATES))
     if not only_candidates:
         emit(pa.Table.from_pylist(feasibility(planned.routes)).to_reader(), output)
@@ -214,16 +210,18 @@ def _read(database: Database, plan: Path | None, journal: Path, output: Output) 
 
 
 def _run(
-    database: Database, request: Request | None, options: Options, output: Output, many: Mapping[str, str | None]
+    database: Database, request: Request | None, options: Options, output: Output, *, gpus: str | None, ray: str | None
 ) -> None:
+    if gpus is not None and ray is not None:
+        message = "--gpus is for this host, --ray for a cluster: give one of them"
+        raise click.UsageError(message)
     planned = None if request is None else database.plan_replay(request)
-    if planned is not None:
-        _tell_code(planned.plan, allowed=options.allow_code)
-    where = "" if options.device == "cuda:0" else f" --device {options.device}"
-    where += "".join(f" --{name} {value}".rstrip() for name, value in many.items() if value is not None)
-    stopped = f"stopped; go on with: kerneldb replay --resume{where}"
+    _say_code(database.stopped_replay() if planned is None else planned.plan, allowed=options.allow_code)
+    many = [part for name, value in (("--gpus", gpus), ("--ray", ray)) if value is not None for part in (name, value)]
+    again = shlex.join(part for part in (*options.arguments(), *many) if part)
+    stopped = f"stopped; go on with: kerneldb replay --resume {again}".rstrip()
     try:
-        done = database.replay(planned, options, _Teller().hear, **many)
+        done = database.replay(planned, options, _Teller().hear, gpus=gpus, ray=ray)
     except KeyboardInterrupt:
         note(stopped)
         raise
@@ -238,10 +236,10 @@ def _run(
         raise KeyboardInterrupt
 
 
-def _tell_code(plan: Plan, *, allowed: bool) -> None:
-    from kerneldb.replay.triton import code
+def _say_code(plan: Plan, *, allowed: bool) -> None:
+    from kerneldb.replay import routes
 
-    for line in code.shown(plan, allowed=allowed):
+    for line in routes.consent(plan, allowed=allowed):
         note(line)
 
 

@@ -202,13 +202,15 @@ class Warehouse:
         items: Sequence[str],
         rows: Mapping[str, Sequence[Mapping[str, Any]]],
         *,
+        new: bool = True,
         balance: bool = True,
     ) -> None:
         """Write rows of the replay tables, replacing those of the same run and items.
 
-        Without `balance`, the tables `closure…` are left to the call for the last of several runs.
+        Without `new`, readings are added to those of the run. Without `balance`, the tables `closure…` are left to the
+        call for the last of several runs.
         """
-        self.write(lambda con: replay.store(con, run_id, items, rows, balance=balance))
+        self.write(lambda con: replay.store(con, run_id, items, rows, new=new, balance=balance))
 
     def traces(self) -> pa.Table:
         """One row per trace: the view `trace_overview`."""

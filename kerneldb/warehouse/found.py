@@ -54,7 +54,5 @@ def _derived(con: Connection, signatures: pl.DataFrame) -> pl.DataFrame:
 
 def _with(con: Connection, frame: pl.DataFrame, name: str, params: dict[str, object] | None = None) -> None:
     con.register("found_rows", frame.to_arrow())
-    try:
-        con.execute(statement("found", name), params)
-    finally:
-        con.unregister("found_rows")
+    con.execute(statement("found", name), params)
+    con.unregister("found_rows")  # not where it failed: the transaction is over, and its error would hide that one

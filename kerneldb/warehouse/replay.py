@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Connection = duckdb.DuckDBPyConnection
 
-TABLES = ("replay_runs", "replay_calls", "replay_tries", "replays", "power_samples")
+TABLES = ("replay_runs", "replay_routes", "replay_calls", "replay_tries", "replays", "power_samples")
 
 
 def store(
@@ -23,14 +23,19 @@ def store(
     items: Sequence[str],
     rows: Mapping[str, Sequence[Mapping[str, Any]]],
     *,
+    new: bool = True,
     balance: bool = True,
 ) -> None:
     """Write rows of the replay tables, replacing those of the same run and items. The caller holds the transaction.
 
-    Without `balance`, that of measured and predicted is left to the next one, which follows.
+    Readings of a `new` run replace those of an earlier writing of it, else they are added. Without `balance`, that of
+    measured and predicted is left to the next one, which follows.
     """
-    for name in ("forget_run", "forget_power"):
+    for name in ("forget_run", "forget_power") if new else ("forget_run",):
         con.execute(statement("replay", name), {"run_id": run_id})
+    if rows.get("replay_routes"):
+        known = {"names": [row["route"] for row in rows["replay_routes"]]}
+        con.execute(statement("replay", "forget_routes"), known)
     for name in ("forget_calls", "forget_tries", "forget_replays"):
         con.execute(statement("replay", name), {"run_id": run_id, "items": list(items)})
     for table in TABLES:
@@ -45,7 +50,5 @@ def _insert(con: Connection, table: str, rows: Sequence[Mapping[str, Any]]) -> N
 
     columns = list(dict.fromkeys(name for row in rows for name in row))
     con.register("replay_rows", pa.table({name: [row.get(name) for row in rows] for name in columns}))
-    try:
-        con.execute(statement("replay", table))
-    finally:
-        con.unregister("replay_rows")
+    con.execute(statement("replay", table))
+    con.unregister("replay_rows")  # not where it failed: the transaction is over, and its error would hide that one

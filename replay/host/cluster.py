@@ -8,23 +8,23 @@ Collectives of k ranks are a portion that takes k GPUs of one node. Ray itself i
 from __future__ import annotations
 
 import dataclasses
-import math
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from kerneldb.replay import options
-from kerneldb.replay.errors import JournalExistsError, ReplayError, first_line
-from kerneldb.replay.host import fleet, supervisor
+from kerneldb import codec
+from kerneldb.replay import routes
+from kerneldb.replay.errors import ReplayError, first_line
+from kerneldb.replay.host import fleet
+from kerneldb.replay.host import run as alone
 from kerneldb.replay.host.devices import CPU
-from kerneldb.replay.host.fleet import FleetOutcome
-from kerneldb.replay.host.supervisor import Listener
+from kerneldb.replay.host.phases import Listener, Progress, nobody
+from kerneldb.replay.host.run import Outcome
 from kerneldb.replay.options import Options
-from kerneldb.replay.routes import collective
-from kerneldb.replay.wire import journal, plan
+from kerneldb.replay.wire import plan
 from kerneldb.replay.wire.plan import Item, Plan
 
 PORTIONS: Final = 3
@@ -48,43 +48,31 @@ class Portion:
     tries: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Done:
-    """What a task brings back: the text of its journals, results by grade, and whether nothing was left."""
+def replay_portion(
+    text: str, given: Mapping[str, Any], devices: int, until: float | None
+) -> tuple[Outcome, tuple[str, ...]]:
+    """Replay the plan `text` on the GPUs of this task; how that ended, with the texts of its journals.
 
-    journals: tuple[str, ...]
-    by_grade: Mapping[str, int]
-    finished: bool
-
-
-def replay_portion(text: str, given: Mapping[str, Any], devices: int, until: float | None) -> Done:
-    """Replay the plan `text` on the GPUs of this task; `until` (seconds since the epoch) nothing more is begun."""
-    chosen = options.from_dict(given)
+    From `until` (seconds since the epoch) on, nothing more is begun.
+    """
+    chosen = codec.decode(Options, given)
     if until is not None:
         chosen = dataclasses.replace(chosen, limit_seconds=max(until - time.time(), 0.0))
     with tempfile.TemporaryDirectory(prefix="kerneldb-replay-") as folder:
         plan_path, journal_path = Path(folder, "plan"), Path(folder, "journal")
         plan_path.write_text(text, encoding="utf-8")
         if devices == 1:
-            alone = supervisor.run(plan_path, journal_path, chosen)
-            grades, finished = alone.by_grade, alone.finished
+            outcome = alone.run(plan_path, journal_path, chosen)
         else:
             places = [CPU if chosen.on_cpu else f"cuda:{number}" for number in range(devices)]
-            together = fleet.run(plan_path, journal_path, chosen, places)
-            grades, finished = together.by_grade, together.finished
+            outcome = fleet.run(plan_path, journal_path, chosen, places)
         texts = tuple(one.read_text(encoding="utf-8") for one in fleet.journals(journal_path))
-    return Done(texts, dict(grades), finished)
+    return outcome, texts
 
 
 def run(
-    ray: Any,
-    plan_path: Path,
-    journal_path: Path,
-    chosen: Options,
-    *,
-    resume: bool = False,
-    listen: Listener | None = None,
-) -> FleetOutcome:
+    ray: Any, plan_path: Path, journal_path: Path, chosen: Options, *, resume: bool = False, listen: Listener = nobody
+) -> Outcome:
     """Replay the plan at `plan_path` on all GPUs of the cluster (its CPUs, where the options name that device).
 
     `ray` is the package, connected. Raises ReplayError where the cluster has no such device or none can be used,
@@ -92,23 +80,11 @@ def run(
     """
     planned = plan.read(plan_path)
     before = fleet.journals(journal_path)
-    if before and not resume:
-        message = f"{journal_path}: there is a journal already; resume it, or name another file"
-        raise JournalExistsError(message)
-    settled = {name for one in before for name in journal.read(one).settled(chosen.cache)}
-    left = [item for item in planned.items if item.id not in settled]
-    made = _Cluster(ray, planned, journal_path, chosen, listen or _nobody)
-    return made.go(left, first=_next_number(before, journal_path))
-
-
-def _nobody(event: Mapping[str, Any]) -> None:
-    """Hears events where nobody else does."""
-    del event
-
-
-def _next_number(before: Sequence[Path], path: Path) -> int:
-    suffixes = [one.name[len(path.name) + 1 :] for one in before]
-    return 1 + max((int(one) for one in suffixes if one.isdigit()), default=-1)
+    left = fleet.unsettled(planned, journal_path, chosen.cache, resume=resume)
+    suffixes = [one.name[len(journal_path.name) + 1 :] for one in before]
+    first = 1 + max((int(one) for one in suffixes if one.isdigit()), default=-1)
+    until = None if chosen.limit_seconds is None else time.time() + chosen.limit_seconds
+    return _Cluster(ray, planned, journal_path, chosen, listen, until, first).go(left)
 
 
 def portions(items: Sequence[Item], slots: int, largest: int, *, first: int = 0) -> list[Portion]:
@@ -118,8 +94,8 @@ def portions(items: Sequence[Item], slots: int, largest: int, *, first: int = 0)
     """
     groups: dict[int, list[Item]] = defaultdict(list)
     for item in items:
-        size = collective.group_size(item)
-        groups[size if size is not None and size <= largest else 1].append(item)
+        size = routes.ranks(item)
+        groups[size if size <= largest else 1].append(item)
     alone = groups.pop(1, [])
     count = min(len(alone), PORTIONS * slots)
     dealt = [(tuple(alone[number::count]), 1) for number in range(count)]
@@ -127,28 +103,40 @@ def portions(items: Sequence[Item], slots: int, largest: int, *, first: int = 0)
     return [Portion(number, some, size) for number, (some, size) in enumerate(dealt, first)]
 
 
+@dataclasses.dataclass(slots=True)
 class _Cluster:
-    def __init__(self, ray: Any, planned: Plan, journal_path: Path, chosen: Options, listen: Listener) -> None:
-        self._ray = ray
-        self._plan = planned
-        self._journal_path = journal_path
-        self._options = chosen
-        self._listen = listen
-        self._unit = "CPU" if chosen.on_cpu else "GPU"
-        self._next = 0
-        self._total = self._attempted = 0
-        self._grades: Counter[str] = Counter()
-        self._whole = True
-        self._error: str | None = None
-        self._begun = self._roomy = time.monotonic()
-        self._until = None if chosen.limit_seconds is None else time.time() + chosen.limit_seconds
+    """A replay in progress: the next journal has the number `next`; `whole` so far means that no portion left any."""
 
-    def go(self, items: Sequence[Item], *, first: int) -> FleetOutcome:
-        """Replay `items`, the journals numbered from `first` on."""
-        slots, largest = self._room()
-        dealt = portions(items, slots, largest, first=first)
-        self._next, self._total = first + len(dealt), len(items)
-        self._listen({"event": "start", "items": len(items), "devices": [f"{slots} {self._unit} of a Ray cluster"]})
+    ray: Any
+    plan: Plan
+    journal_path: Path
+    options: Options
+    listen: Listener
+    until: float | None
+    next: int
+    progress: Progress = dataclasses.field(default_factory=lambda: Progress(0))
+    grades: Counter[str] = dataclasses.field(default_factory=Counter)
+    whole: bool = True
+    error: str | None = None
+    begun: float = dataclasses.field(default_factory=time.monotonic)
+    roomy: float = dataclasses.field(default_factory=time.monotonic)
+
+    @property
+    def unit(self) -> str:
+        """What Ray counts."""
+        return "CPU" if self.options.on_cpu else "GPU"
+
+    def go(self, items: Sequence[Item]) -> Outcome:
+        """Replay `items`."""
+        alive = self._alive()
+        if not sum(alive):
+            message = f"the Ray cluster has no {self.unit}"
+            raise ReplayError(message)
+        dealt = portions(items, sum(alive), max(alive), first=self.next)
+        self.next += len(dealt)
+        self.progress.total = len(items)
+        shown = f"{sum(alive)} {self.unit} of a Ray cluster"
+        self.listen({"event": "start", "items": len(items), "devices": [shown]})
         pending = {self._submit(one): one for one in dealt}
         interrupted = False
         try:
@@ -156,48 +144,41 @@ class _Cluster:
         except KeyboardInterrupt:
             interrupted = True
             for task in pending:
-                self._ray.cancel(task, force=True)
-        if self._error is not None and not self._attempted:
-            raise ReplayError(self._error)
-        wall, grades = time.monotonic() - self._begun, dict(sorted(self._grades.items()))
-        whole = self._whole and not interrupted
-        self._listen({"event": "end", "finished": whole, "wall_s": round(wall, 3), "grades": grades})
-        return FleetOutcome((), grades, whole, interrupted, wall, 0.0)
-
-    def _room(self) -> tuple[int, int]:
-        """Devices of the cluster, and of its largest node."""
-        alive = self._alive()
-        if not sum(alive):
-            message = f"the Ray cluster has no {self._unit}"
-            raise ReplayError(message)
-        return sum(alive), max(alive)
+                self.ray.cancel(task, force=True)
+        done, whole = self.progress.done, self.whole and not interrupted
+        if self.error is not None and not done:
+            raise ReplayError(self.error)
+        wall, grades = time.monotonic() - self.begun, dict(sorted(self.grades.items()))
+        ids = fleet.run_ids(self.journal_path)
+        return Outcome(ids, len(items), done, grades, whole, interrupted, wall).told(self.listen)
 
     def _alive(self) -> list[int]:
         """Devices of each node that is there."""
-        return [int(node["Resources"].get(self._unit, 0)) for node in self._ray.nodes() if node["Alive"]]
+        return [int(node["Resources"].get(self.unit, 0)) for node in self.ray.nodes() if node["Alive"]]
 
     def _submit(self, portion: Portion) -> Any:
         """Give a portion out; Ray finds a place, and another one where that is lost."""
-        text = "".join(f"{line}\n" for line in plan.to_lines(dataclasses.replace(self._plan, items=portion.items)))
-        needed = {"num_cpus": portion.devices if self._options.on_cpu else 1}
-        if not self._options.on_cpu:
+        text = "".join(f"{line}\n" for line in plan.to_lines(dataclasses.replace(self.plan, items=portion.items)))
+        needed = {"num_cpus": portion.devices if self.options.on_cpu else 1}
+        if not self.options.on_cpu:
             needed["num_gpus"] = portion.devices
-        task = self._ray.remote(max_retries=RETRIES, **needed)(replay_portion)
-        share = dataclasses.replace(self._options, energy_seconds=self._options.energy_seconds / PORTIONS)
-        return task.remote(text, options.to_dict(share), portion.devices, self._until)
+        task = self.ray.remote(max_retries=RETRIES, **needed)(replay_portion)
+        share = dataclasses.replace(self.options, energy_seconds=self.options.energy_seconds / PORTIONS)
+        return task.remote(text, codec.encode(share), portion.devices, self.until)
 
     def _collect(self, pending: dict[Any, Portion]) -> None:
         """Take what comes back, until nothing is missing."""
         while pending:
-            for task in self._ready(pending):
+            ready, _ = self.ray.wait(list(pending), num_returns=1, timeout=PATIENCE_S)
+            for task in ready:
                 portion = pending.pop(task)
                 try:
-                    found: Done = self._ray.get(task)
-                except self._ray.exceptions.RayError as error:
+                    outcome, journals = self.ray.get(task)
+                except self.ray.exceptions.RayError as error:
                     again = self._failed(portion, first_line(getattr(error, "cause", None) or error))
                     pending |= {self._submit(one): one for one in again}
                 else:
-                    self._keep(portion, found)
+                    self._keep(portion, outcome, journals)
             self._give_up(pending)
 
     def _give_up(self, pending: dict[Any, Portion]) -> None:
@@ -205,39 +186,35 @@ class _Cluster:
         largest = max(self._alive(), default=0)
         homeless = [task for task, portion in pending.items() if portion.devices > largest]
         if not homeless:
-            self._roomy = time.monotonic()
-        elif time.monotonic() - self._roomy > ROOM_PATIENCE_S:
+            self.roomy = time.monotonic()
+        elif time.monotonic() - self.roomy > ROOM_PATIENCE_S:
             for task in homeless:
-                self._ray.cancel(task, force=True)
+                self.ray.cancel(task, force=True)
                 needed = pending.pop(task).devices
-                self._whole, self._error = False, f"no node with {needed} {self._unit}s is left in the Ray cluster"
-                self._listen({"event": "worker", "reason": self._error, "item": None})
-
-    def _ready(self, pending: Mapping[Any, Portion]) -> Iterator[Any]:
-        done, _ = self._ray.wait(list(pending), num_returns=1, timeout=PATIENCE_S)
-        yield from done
+                self._leave(f"no node with {needed} {self.unit}s is left in the Ray cluster")
 
     def _failed(self, portion: Portion, reason: str) -> list[Portion]:
         """Tell of it; the portion to give out again, if that may help."""
-        self._listen({"event": "worker", "reason": reason, "item": None})
         if portion.tries + 1 < TRIES:
+            self.listen({"event": "worker", "reason": reason, "item": None})
             return [dataclasses.replace(portion, tries=portion.tries + 1)]
-        self._whole, self._error = False, reason
+        self._leave(reason)
         return []
 
-    def _keep(self, portion: Portion, found: Done) -> None:
+    def _leave(self, reason: str) -> None:
+        """Tell that a portion is left, and why."""
+        self.whole, self.error = False, reason
+        self.listen({"event": "worker", "reason": reason, "item": None})
+
+    def _keep(self, portion: Portion, outcome: Outcome, journals: Sequence[str]) -> None:
         """Write the journals of a portion down, and tell how far all is."""
-        for count, text in enumerate(found.journals):
-            number = portion.number if not count else self._next
-            self._next += bool(count)
-            path = self._journal_path.with_name(f"{self._journal_path.name}.{number}")
+        for count, text in enumerate(journals):
+            number = portion.number if not count else self.next
+            self.next += bool(count)
+            path = self.journal_path.with_name(f"{self.journal_path.name}.{number}")
             unfinished = path.with_name(f"{path.name}.part")
             unfinished.write_text(text, encoding="utf-8")
             unfinished.replace(path)
-        self._whole = self._whole and found.finished
-        self._grades.update(found.by_grade)
-        self._attempted += len(portion.items)
-        spent = time.monotonic() - self._begun
-        left = spent / self._attempted * (self._total - self._attempted)
-        figures = {"done": self._attempted, "total": self._total, "elapsed_s": round(spent, 2)}
-        self._listen({"event": "progress", **figures, "eta_s": math.ceil(left)})
+        self.whole = self.whole and outcome.finished
+        self.grades.update(outcome.by_grade)
+        self.listen({"event": "progress", **self.progress.more(len(portion.items))})

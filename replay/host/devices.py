@@ -6,6 +6,7 @@ import os
 from typing import Any, Final
 
 from kerneldb.errors import UsageError
+from kerneldb.replay import facts
 from kerneldb.replay.errors import ReplayError
 
 ALL: Final = "all"
@@ -43,14 +44,7 @@ def _count() -> int:
     counted = None if HIDING in os.environ else _boards()
     if counted is not None:
         return counted
-    try:
-        import torch
-    except ImportError as error:
-        from kerneldb.replay.facts import INSTALL
-
-        message = f"replay needs PyTorch: {INSTALL}"
-        raise ReplayError(message) from error
-    return int(torch.cuda.device_count())
+    return int(facts.pytorch().cuda.device_count())
 
 
 def _boards() -> int | None:

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 DEALT_AT_ONCE: Final = 0.5
@@ -24,6 +24,7 @@ class Pool:
 
     def __init__(self, items: Iterable[str], devices: int, *, at_once: float = DEALT_AT_ONCE) -> None:
         self._lock = threading.Lock()
+        self._workers: list[subprocess.Popen[bytes]] = []
         self._items = list(items)
         self._part = at_once / devices
         self.stopped = False
@@ -56,34 +57,21 @@ class Pool:
         with self._lock:
             self._items = [*items, *self._items]
 
-
-class Member:
-    """One worker's share of a pool (see `kerneldb.replay.host.supervisor.Share`)."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def stopped(self) -> bool:
-        """Whether all are to stop."""
-        return self._pool.stopped
-
-    def take(self) -> Sequence[str]:
-        """The next portion."""
-        return self._pool.take()
-
-    def give_back(self, items: Sequence[str]) -> None:
-        """Leave items to others."""
-        self._pool.give_back(items)
-
-    def attend(self, process: subprocess.Popen[bytes] | None) -> None:
-        """The worker that runs now."""
-        self._process = process
+    @contextlib.contextmanager
+    def attending(self, worker: subprocess.Popen[bytes]) -> Iterator[None]:
+        """Within this block, `stop` ends the worker."""
+        with self._lock:
+            self._workers.append(worker)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._workers.remove(worker)
 
     def stop(self) -> None:
-        """End the worker; its supervisor notices, and writes down what it left."""
-        process = self._process
-        if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+        """Deal out nothing more, and end the workers; their runs notice, and write down what they left."""
+        with self._lock:
+            self.stopped = True
+            for worker in self._workers:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(worker.pid, signal.SIGKILL)

@@ -9,6 +9,7 @@ attention scores stands in the call that puts it on, shortly before their softma
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 import json
 from collections import Counter, defaultdict
@@ -42,7 +43,6 @@ class Trace:
         inner = [index for index, parent in enumerate(parents) if parent is not None]
         self._inner = sorted(inner, key=parents.__getitem__)  # type: ignore[arg-type]  # without those of no parent
         self._outer: list[int] = [parents[index] for index in self._inner]  # type: ignore[misc]
-        self._objects: dict[Shape, set[int]] | None = None
         self._shapes: dict[OpCall, tuple[Shape, ...]] = {}
 
     def spec(self, index: int) -> CallSpec:
@@ -80,7 +80,7 @@ class Trace:
         scores = next(_tensor_shapes(self.calls[index]), None)
         for place in range(index - 1, max(index - 1 - MASK_REACH, -1), -1):
             call = self.calls[place]
-            if call.op in MASKING and scores is not None and scores in self._shapes_of(call):
+            if call.op in MASKING and scores in self._shapes_of(call):
                 return [call]
         return []
 
@@ -103,7 +103,7 @@ class Trace:
 
     def _near(self, shape: Shape, index: int) -> int | None:
         """The closest other call with a tensor of that shape; of two, the earlier one."""
-        found = self._with_shape().get(shape)
+        found = self._with_shape.get(shape)
         if not found:
             return None
         calls, last = self.calls, len(self.calls) - 1
@@ -114,14 +114,14 @@ class Trace:
                 return index + distance
         return None
 
+    @functools.cached_property
     def _with_shape(self) -> dict[Shape, set[int]]:
         """The objects among the calls that have a tensor of a shape, by their ids."""
-        if self._objects is None:
-            self._objects = defaultdict(set)
-            for number, call in {id(call): call for call in self.calls}.items():
-                for shape in self._shapes_of(call):
-                    self._objects[shape].add(number)
-        return self._objects
+        found: dict[Shape, set[int]] = defaultdict(set)
+        for number, call in {id(call): call for call in self.calls}.items():
+            for shape in self._shapes_of(call):
+                found[shape].add(number)
+        return found
 
     def _shapes_of(self, call: OpCall) -> tuple[Shape, ...]:
         if call not in self._shapes:
@@ -145,9 +145,8 @@ class Trace:
 
 def _distinct(pairs: Iterable[tuple[OpCall, int]]) -> tuple[ChildCall, ...]:
     """At most `CHILD_LIMIT` distinct calls: the evidence the resolver reads stands among the first."""
-    counts = Counter(pairs)
-    kept = list(counts.items())[:CHILD_LIMIT]
-    return tuple(ChildCall(call, depth, times) for (call, depth), times in kept)
+    counted = itertools.islice(Counter(pairs).items(), CHILD_LIMIT)
+    return tuple(ChildCall(call, depth, times) for (call, depth), times in counted)
 
 
 def _runs(calls: Iterable[OpCall]) -> tuple[ChildCall, ...]:
@@ -161,10 +160,8 @@ def _field(text: str | None) -> list[Any]:
 
 
 def _entries(call: OpCall) -> Iterator[tuple[str, Any, Any]]:
-    types = _field(call.input_dtypes)
-    dims, strides = _field(call.input_dims), _field(call.input_strides)
-    strides = strides or [[] for _ in types]
-    return zip(types, dims, strides, strict=False)
+    types, dims = _field(call.input_dtypes), _field(call.input_dims)
+    return zip(types, dims, _field(call.input_strides) or [[] for _ in types], strict=False)
 
 
 def _tensor_shapes(call: OpCall) -> Iterator[Shape]:

@@ -1,166 +1,68 @@
-"""Routes: the ways to make a planned call again. A route is one class, registered under the name that plans use.
+"""The routes: ways to make launches again. Each is one class (`routes.base.Route`) with one registration.
 
-    class Mine:
-        name = "mine"
-        def prepare(self, item, device): yield …     # calls to try, the most likely first
-
-    register(Mine())
-
-`memory` and `aten` are registered here; other modules register theirs when they are imported (`--import MODULE`).
+A route of a package of its own is found by its entry point of the group `kerneldb.routes`, which names the class; or
+its module calls `register` when it is imported (`--import MODULE`). Nothing else need know of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+import contextlib
+import functools
+import importlib.metadata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
+from kerneldb.codec import printable
+from kerneldb.replay.errors import FAILURES, ReplayError, first_line
+from kerneldb.replay.plan.work import Archive, Decision, Work
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
-from kerneldb.replay.wire.plan import Candidate, Item
+from kerneldb.replay.routes.base import SOURCES, Route, Search, Seen
+from kerneldb.replay.routes.grades import CallMatch
+from kerneldb.replay.wire.plan import Item, Plan
 
-if TYPE_CHECKING:
-    from kerneldb.replay.wire.journal import Try
-    from kerneldb.replay.worker.results import Verdict
-
-
-class Input(Protocol):
-    """A tensor that a call reads or writes, with the name of its argument and the bytes that it really holds."""
-
-    @property
-    def name(self) -> str:
-        """Schema name of the argument; `tensors[2]` in a list."""
-        ...
-
-    @property
-    def tensor(self) -> Any:
-        """The tensor."""
-        ...
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of the elements that it really holds: broadcast dims once."""
-        ...
-
-
-class Call(Protocol):
-    """A call with its inputs in memory, ready to run any number of times.
-
-    One that has its operator as `function` (an OpOverload) tells by its schema which inputs it changes.
-    """
-
-    @property
-    def overload(self) -> str:
-        """The overload called, as in `aten::add.Tensor`."""
-        ...
-
-    @property
-    def inputs(self) -> Sequence[Input]:
-        """The tensors it reads or writes."""
-        ...
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was assumed."""
-        ...
-
-    def call(self) -> Any:
-        """Run it once. Raises UnresolvedCallError, or an error of torch, where the operator refuses."""
-        ...
-
-    def refill(self, seed: int = 0) -> None:
-        """Draw all inputs anew."""
-        ...
-
-
-class Search(Protocol):
-    """Chooses the calls to try for an item whose own is not recorded, from what came of the earlier ones.
-
-    Attempts are counted from 0; `attempts` has those chosen so far.
-    """
-
-    @property
-    def attempts(self) -> Sequence[Any]:
-        """The calls chosen so far."""
-        ...
-
-    def build(self, attempt: int, device: str) -> Call:
-        """The call of an attempt. Raises UnresolvedCallError."""
-        ...
-
-    def played(self, attempt: int) -> Item:
-        """The item with the call of the attempt as its recorded one."""
-        ...
-
-    def failed(self, attempt: int, reason: str) -> None:
-        """An attempt could not run."""
-        ...
-
-    def told(self, verdict: Verdict) -> None:
-        """An attempt ran."""
-        ...
-
-    def better(self, new: Verdict, old: Verdict | None) -> bool:
-        """Whether a new verdict stands rather than the one so far."""
-        ...
-
-    def goes_on(self, attempt: int) -> bool:
-        """Whether there is a further call to try after this attempt."""
-        ...
-
-    def found(self) -> Candidate | None:
-        """The call that is believed."""
-        ...
-
-    def trail(self) -> tuple[Try, ...]:
-        """All tries in order."""
-        ...
-
-
-class Route(Protocol):
-    """A way to make calls again.
-
-    One that also has `search(item) -> Search` chooses its calls by what came of the earlier ones.
-    """
-
-    @property
-    def name(self) -> str:
-        """The name that plans use."""
-        ...
-
-    def prepare(self, item: Item, device: str) -> Iterator[Call]:
-        """The calls that `item` may have been, best first, each built when asked for; the same ones every time.
-
-        `device` is a torch device text. Raises UnresolvedCallError where there is none.
-        """
-        ...
-
+GROUP: Final = "kerneldb.routes"
+NONE: Final = "none"
+"""What tables say in place of a route where there is none."""
 
 _ROUTES: Final[dict[str, Route]] = {}
 
 
 def register(route: Route) -> None:
-    """Make `route` known under its name; the last one registered wins."""
-    _ROUTES[route.name] = route
+    """Make `route` known under its name; the last one registered of a name wins, and is asked first.
+
+    Raises ReplayError for what is no route.
+    """
+    _load()
+    _add(route)
+
+
+def known() -> tuple[Route, ...]:
+    """All routes, in the order in which they are asked what they claim. Raises ReplayError for a broken package."""
+    _load()
+    return tuple(reversed(_ROUTES.values()))
+
+
+def of_users() -> tuple[Route, ...]:
+    """Those that do not come with kerneldb."""
+    return tuple(route for route in known() if not _is_ours(route))
+
+
+def _is_ours(route: Route) -> bool:
+    return type(route).__module__.startswith(f"{__name__}.")
 
 
 def find(name: str) -> Route:
     """The route of that name. Raises UnresolvedCallError (MODULE) where nothing registered it."""
+    _load()
     if name not in _ROUTES:
-        known = ", ".join(sorted(_ROUTES))
-        raise UnresolvedCallError(Reason.MODULE, f"no route {name!r} here (known: {known})")
+        listed = ", ".join(sorted(_ROUTES))
+        raise UnresolvedCallError(Reason.MODULE, f"no route {name!r} here (known: {listed})")
     return _ROUTES[name]
 
 
-def search(item: Item) -> Search | None:
-    """A search for the call of `item`, where its route makes one and there are candidates."""
-    maker = getattr(_ROUTES.get(item.route), "search", None)
-    if maker is None or not item.candidates:
-        return None
-    made: Search = maker(item)
-    return made
-
-
-def register_defaults() -> None:
-    """Register the routes that come with kerneldb."""
+@functools.cache
+def _load() -> None:
+    """Register the routes of kerneldb, those asked last first, then those of installed packages."""
     from kerneldb.replay.routes.aten import AtenRoute
     from kerneldb.replay.routes.collective import CollectiveRoute
     from kerneldb.replay.routes.inferred import InferredRoute
@@ -168,9 +70,109 @@ def register_defaults() -> None:
     from kerneldb.replay.routes.memory import MemoryRoute
     from kerneldb.replay.routes.triton import TritonRoute
 
-    register(AtenRoute())
-    register(MemoryRoute())
-    register(TritonRoute())
-    register(CollectiveRoute())
-    register(InheritedRoute())
-    register(InferredRoute())
+    ours = (InferredRoute, MemoryRoute, AtenRoute, TritonRoute, CollectiveRoute, InheritedRoute)
+    _ROUTES.update({kind.name: kind() for kind in ours})
+    for entry in importlib.metadata.entry_points(group=GROUP):
+        try:
+            _add(entry.load()())
+        except (*FAILURES, ImportError, OSError, SyntaxError) as error:
+            package = entry.dist.name if entry.dist is not None else entry.value
+            message = f"the route {entry.name} of the installed package {package} cannot be loaded: {first_line(error)}"
+            raise ReplayError(message) from error
+
+
+def _add(route: object) -> None:
+    """Take a route; one of a name that is taken replaces that one, and is asked first. Raises ReplayError."""
+    name = getattr(route, "name", None)
+    if not isinstance(route, Route) or not name or name == NONE or route.source not in SOURCES:
+        message = f"{type(route).__name__} is no route: an instance of a subclass of routes.base.Route, with a name"
+        raise ReplayError(message)
+    if name in _ROUTES and _is_ours(_ROUTES[name]):
+        message = f"a route {name!r} comes with kerneldb; give yours another name"
+        raise ReplayError(message)
+    _ROUTES.pop(name, None)
+    _ROUTES[name] = route
+
+
+def _of(item: Item) -> Route:
+    """The route of `item`; one that does nothing of its own where that is not known here."""
+    _load()
+    return _ROUTES.get(item.route) or Route()
+
+
+def verify(item: Item, call: Any, seen: Seen) -> CallMatch:
+    """How close a call came. Raises UnresolvedCallError for an unknown route, TypeError for one that does not say."""
+    match: object = find(item.route).verify(item, call, seen)
+    if not isinstance(match, CallMatch):
+        message = f"the route {item.route!r} does not say how close its call came"
+        raise TypeError(message)
+    return match
+
+
+def search(item: Item) -> Search | None:
+    """A search for the call of `item`, where its route is known and makes one."""
+    return _of(item).search(item)
+
+
+def ranks(item: Item) -> int:
+    """How many devices take part in `item` at once; 1 where its route is not known here."""
+    return _of(item).ranks(item)
+
+
+def decide(works: Iterable[Work], archive: Archive, among: Sequence[Route] | None = None) -> list[Decision]:
+    """Give each work to the first route that claims it; a work that none claims is decided to have none.
+
+    Raises ReplayError, with the route and the kernel, where a route of somebody fails over it.
+    """
+    asked = known() if among is None else among
+    planned = [(work, *_claimed(work, asked)) for work in works]
+    sources = gather((item for _, _, item in planned if item is not None), archive)
+    return [_decision(*one, sources) for one in planned]
+
+
+def _claimed(work: Work, asked: Sequence[Route]) -> tuple[Route | None, Item | None]:
+    for route in asked:
+        with _blamed(route, work):
+            if route.claims(work):
+                return route, route.plan(work)
+    return None, None
+
+
+def _decision(work: Work, route: Route | None, item: Item | None, sources: Mapping[str, Any]) -> Decision:
+    if route is None or item is None:
+        return Decision(work, NONE, None, work.why_not)
+    with _blamed(route, work):
+        return Decision(work, route.name, item, route.lacks(item, sources))
+
+
+@contextlib.contextmanager
+def _blamed(route: Route, work: Work | Item) -> Iterator[None]:
+    try:
+        yield
+    except FAILURES as error:
+        name = work.kernels[0].name if work.kernels else work.id
+        message = f"the route {route.name!r} fails over {printable(name)}: {first_line(error)}"
+        raise ReplayError(message) from error
+
+
+def gather(items: Iterable[Item], archive: Archive) -> dict[str, Any]:
+    """What the items need beside themselves, of all routes."""
+    listed = list(items)
+    sources: dict[str, Any] = {}
+    for route in known():
+        own = [item for item in listed if item.route == route.name]
+        if own:
+            with _blamed(route, own[0]):
+                sources |= route.sources(own, archive)
+    return sources
+
+
+def consent(plan: Plan, *, allowed: bool) -> list[str]:
+    """What to tell the user before a plan is run: the code that it carries. Empty where there is none."""
+    return [line for route in known() for line in route.consent(plan, allowed=allowed)]
+
+
+def provide(sources: Mapping[str, Any], *, allowed: bool) -> None:
+    """Hand the sources of a plan to all routes, in this process."""
+    for route in known():
+        route.provide(sources, allowed=allowed)

@@ -8,13 +8,17 @@ with that argument in host memory comes first: the trace does not record the dev
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import operator
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
+from kerneldb.replay.plan.work import Work
 from kerneldb.replay.resolve import BuiltCall, Draft, drafts
+from kerneldb.replay.resolve.draft import Settings, blas_library, built
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.resolve.recorded import short_name
+from kerneldb.replay.routes.base import Route
 from kerneldb.replay.wire.plan import Item
 
 HIDDEN: Final = "hidden:"
@@ -22,51 +26,18 @@ HTOD: Final = "HtoD"
 DTOH: Final = "DtoH"
 PRODUCTS: Final = frozenset({"mm", "addmm", "bmm", "baddbmm", "_addmm_activation", "mv", "addmv", "linear", "matmul"})
 
-Settings = Callable[[], contextlib.AbstractContextManager[None]]
 
-
-@dataclass(frozen=True, slots=True)
-class Under:
-    """A call made under other settings of PyTorch's backends, which a trace does not record."""
-
-    plain: BuiltCall
-    label: str
-    settings: Settings
-
-    @property
-    def overload(self) -> str:
-        """The overload called."""
-        return self.plain.overload
-
-    @property
-    def inputs(self) -> Sequence[Any]:
-        """The inputs of the plain call."""
-        return self.plain.inputs
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Its notes, with the setting."""
-        return (*self.plain.notes, f"{HIDDEN}{self.label}")
-
-    @property
-    def function(self) -> Any:
-        """The operator."""
-        return self.plain.function
-
-    def call(self) -> Any:
-        """Run it once under the settings."""
-        with self.settings():
-            return self.plain.call()
-
-    def refill(self, seed: int = 0) -> None:
-        """Draw all inputs anew."""
-        self.plain.refill(seed)
-
-
-class AtenRoute:
+class AtenRoute(Route):
     """Rebuilds the recorded operator call (`kerneldb.replay.resolve`)."""
 
     name = "aten"
+    about = "rebuilds the recorded operator call, also of libraries that `--import MODULE` registers"
+
+    def claims(self, work: Work) -> bool:
+        """A recorded call with shapes. What only exchanges with other ranks is none for one device."""
+        call = None if work.spec is None else work.spec.call
+        shaped = call is not None and (call.input_dims is not None or call.input_dtypes is not None)
+        return shaped and work.category != "COMMUNICATION"
 
     def prepare(self, item: Item, device: str) -> Iterator[Any]:
         """The candidates of the resolver, and the first of them under other settings."""
@@ -76,29 +47,14 @@ class AtenRoute:
         ordered = sorted(drafts(item.spec, device), key=lambda draft: wanted not in draft.notes)
         plain = [draft for draft in ordered if wanted in draft.notes or not _is_hidden(draft)]
         first: BuiltCall | None = None
-        for built in _built(plain, device):
-            first = first or built
-            yield built
+        for call in built(plain, device):
+            first = first or call
+            yield call
         if first is not None and device != "cpu":
-            yield from _under_settings(first, item)
+            for label, settings in _settings(item):
+                yield replace(first, notes=(*first.notes, f"{HIDDEN}{label}"), settings=settings)
         hidden = [draft for draft in ordered if draft not in plain]
-        yield from _built(hidden, device) if first is not None else ()
-
-
-def _built(on_paper: Iterable[Draft], device: str) -> Iterator[BuiltCall]:
-    """The calls of these drafts that can be built. Raises the first failure where none can."""
-    failure: UnresolvedCallError | None = None
-    any_built = False
-    for draft in on_paper:
-        try:
-            built = draft.build(device)
-        except UnresolvedCallError as error:
-            failure = failure or error
-            continue
-        any_built = True
-        yield built
-    if failure is not None and not any_built:
-        raise failure
+        yield from built(hidden, device) if first is not None else ()
 
 
 def _is_hidden(draft: Draft) -> bool:
@@ -118,41 +74,28 @@ def _host_variant(item: Item) -> str:
     return f"{HIDDEN}{place}(src)" if in_place else f"{HIDDEN}{place}(self)"
 
 
-def _under_settings(built: BuiltCall, item: Item) -> Iterator[Under]:
-    operator = "" if item.spec is None else short_name(item.spec.call.op)
+def _settings(item: Item) -> Iterator[tuple[str, Settings]]:
+    """Settings of PyTorch's backends that can matter, with their names: a trace does not record them."""
+    called = "" if item.spec is None else short_name(item.spec.call.op)
     single = item.spec is not None and '"float"' in (item.spec.call.input_dtypes or "")
-    if "conv" in operator:
-        yield Under(built, "cudnn-benchmark", lambda: _flag("cudnn", "benchmark", value=True))
+    if "conv" in called:
+        yield "cudnn-benchmark", lambda: _flag("cudnn", "benchmark", value=True)
         if single:
-            yield Under(built, "no-tf32", lambda: _flag("cudnn", "allow_tf32", value=False))
-    elif operator in PRODUCTS:
+            yield "no-tf32", lambda: _flag("cudnn", "allow_tf32", value=False)
+    elif called in PRODUCTS:
         if single:
-            yield Under(built, "tf32", lambda: _flag("cuda.matmul", "allow_tf32", value=True))
-        yield Under(built, "cublaslt", lambda: _blas_library("cublaslt"))
+            yield "tf32", lambda: _flag("cuda.matmul", "allow_tf32", value=True)
+        yield "cublaslt", lambda: blas_library("cublaslt")
 
 
 @contextlib.contextmanager
 def _flag(backend: str, name: str, *, value: bool) -> Iterator[None]:
     import torch
 
-    holder: Any = torch.backends
-    for part in backend.split("."):
-        holder = getattr(holder, part)
+    holder = operator.attrgetter(backend)(torch.backends)
     before = getattr(holder, name)
     setattr(holder, name, value)
     try:
         yield
     finally:
         setattr(holder, name, before)
-
-
-@contextlib.contextmanager
-def _blas_library(library: str) -> Iterator[None]:
-    import torch
-
-    before = torch.backends.cuda.preferred_blas_library()
-    torch.backends.cuda.preferred_blas_library(library)
-    try:
-        yield
-    finally:
-        torch.backends.cuda.preferred_blas_library(before)

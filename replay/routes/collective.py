@@ -12,10 +12,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kerneldb.replay.plan.work import Work
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
+from kerneldb.replay.routes.base import Route
 from kerneldb.replay.wire.plan import Item
 
 ROUTE: Final = "collective"
+OPERATOR: Final = "record_param_comms"
+"""The operator by which PyTorch notes what a collective exchanges."""
+SIZE: Final = "Group size"
 DTYPES: Final = {
     "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "int": "int32", "long": "int64",
     "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool", "float8_e4m3fn": "float8_e4m3fn",
@@ -46,25 +51,17 @@ class Message:
         return max(self.given, self.taken)
 
 
-def group_size(item: Item) -> int | None:
-    """The ranks that a collective needs; None for other items, and where they are not recorded."""
-    if item.route != ROUTE:
-        return None
-    try:
-        return message(item).ranks
-    except UnresolvedCallError:
-        return None
-
-
 def message(item: Item) -> Message:
     """What the plan says of the collective. Raises UnresolvedCallError where it lacks something."""
     said = json.loads((item.spec and item.spec.call.extra) or "{}")
     try:
         name, dtype = str(said["Collective name"]), str(said["dtype"])
         given, taken = int(said["In msg nelems"]), int(said["Out msg nelems"])
-        ranks = int(said["Group size"])
+        ranks = int(said[SIZE])
     except KeyError as error:
         raise UnresolvedCallError(Reason.NO_INPUTS, f"{error.args[0]} of the collective") from error
+    except (TypeError, ValueError) as error:
+        raise UnresolvedCallError(Reason.UNREADABLE, f"what the collective exchanges: {error}") from error
     known = DTYPES.get(TYPE_PREFIXES.sub("", dtype).lower())
     if known is None:
         raise UnresolvedCallError(Reason.DTYPE, dtype)
@@ -73,10 +70,24 @@ def message(item: Item) -> Message:
     return Message(UNDERSCORES.sub("", name.lower()), known, given, taken, ranks, reduction)
 
 
-class CollectiveRoute:
-    """Says that a collective cannot run on one device alone."""
+class CollectiveRoute(Route):
+    """What ranks exchanged, on as many devices as it took."""
 
     name = ROUTE
+    about = "exchanges what the ranks exchanged, on as many GPUs as it was recorded on"
+    waits = True
+
+    def claims(self, work: Work) -> bool:
+        """A record of what ranks exchanged, with how many they were."""
+        call = None if work.spec is None else work.spec.call
+        return call is not None and call.op == OPERATOR and SIZE in (call.extra or "")
+
+    def ranks(self, item: Item) -> int:
+        """The ranks of its group; 1 where they are not recorded."""
+        try:
+            return message(item).ranks
+        except UnresolvedCallError:
+            return 1
 
     def prepare(self, item: Item, device: str) -> Iterator[Any]:
         """No call: raises UnresolvedCallError with the number of ranks that it takes."""
@@ -95,19 +106,19 @@ class Exchange:
     part: Any
     rank: int
 
-    def call(self) -> Any:
-        """Take part in it once. Raises UnresolvedCallError for a kind that is not known here."""
-        known = EXCHANGES.get(self.message.operation)
-        if known is None:
-            raise UnresolvedCallError(Reason.NO_OPERATOR, f"collective {self.message.operation!r}")
-        return known(self)
+    @property
+    def overload(self) -> str:
+        """What is called."""
+        return f"torch.distributed, {self.message.operation}"
 
     @property
     def reduction(self) -> Any:
         """The ReduceOp of torch."""
-        import torch.distributed as dist
+        return getattr(_dist().ReduceOp, self.message.reduction)
 
-        return getattr(dist.ReduceOp, self.message.reduction)
+    def call(self) -> Any:
+        """Take part in it once."""
+        return EXCHANGES[self.message.operation](self)
 
 
 def exchange(wanted: Message, rank: int, device: str) -> Exchange:
@@ -117,7 +128,7 @@ def exchange(wanted: Message, rank: int, device: str) -> Exchange:
     if wanted.operation not in EXCHANGES:
         raise UnresolvedCallError(Reason.NO_OPERATOR, f"collective {wanted.operation!r}")
     smaller = min(wanted.given, wanted.taken)
-    if wanted.operation in SHARING and smaller * wanted.ranks != wanted.elements:
+    if wanted.operation.startswith(SHARING) and smaller * wanted.ranks != wanted.elements:
         detail = f"{wanted.operation} of {wanted.given} and {wanted.taken} elements among {wanted.ranks}"
         raise UnresolvedCallError(Reason.UNREADABLE, detail)
     if wanted.operation.startswith("alltoall") and wanted.given != wanted.taken:
@@ -167,14 +178,9 @@ def _one_way(one: Exchange) -> None:
         dist.recv(one.part, 0)
 
 
-def _gather(one: Exchange) -> Any:
-    parts = list(one.whole.chunk(one.message.ranks)) if one.rank == 0 else None
-    return _dist().gather(one.part, parts, dst=0)
-
-
-def _scatter(one: Exchange) -> Any:
-    parts = list(one.whole.chunk(one.message.ranks)) if one.rank == 0 else None
-    return _dist().scatter(one.part, parts, src=0)
+def _parts(one: Exchange) -> list[Any] | None:
+    """The parts of all ranks, which rank 0 alone has."""
+    return list(one.whole.chunk(one.message.ranks)) if one.rank == 0 else None
 
 
 EXCHANGES: Final[dict[str, Callable[[Exchange], Any]]] = {
@@ -188,8 +194,8 @@ EXCHANGES: Final[dict[str, Callable[[Exchange], Any]]] = {
     "reduce": lambda one: _dist().reduce(one.whole, 0, op=one.reduction),
     "alltoall": _all_to_all,
     "alltoallv": _all_to_all,
-    "gather": _gather,
-    "scatter": _scatter,
+    "gather": lambda one: _dist().gather(one.part, _parts(one), dst=0),
+    "scatter": lambda one: _dist().scatter(one.part, _parts(one), src=0),
     "send": _one_way,
     "recv": _one_way,
     "sendrecv": _pair,
@@ -197,6 +203,5 @@ EXCHANGES: Final[dict[str, Callable[[Exchange], Any]]] = {
     "barrier": lambda one: _dist().all_reduce(one.whole, op=one.reduction),
 }
 """Kind, as `collectives` names it → the call."""
-SHARING: Final = frozenset(
-    name for name in EXCHANGES if name.startswith(("allgather", "reducescatter", "gather", "scatter"))
-)
+SHARING: Final = ("allgather", "reducescatter", "gather", "scatter")
+"""Of these, each rank has a part of the whole; begins of the kinds' names."""

@@ -7,17 +7,21 @@ itself, because `zero_` of PyTorch launches a kernel.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kerneldb.replay import libraries
+from kerneldb.replay.plan.work import Work
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
+from kerneldb.replay.routes.base import Route, Seen
 from kerneldb.replay.wire.plan import Item, PlannedKernel
+from kerneldb.replay.wire.results import Grade
 
 DIRECTION: Final = re.compile(r"(HtoD|DtoH|DtoD|HtoH|PtoP|HostToDevice|DeviceToHost|DeviceToDevice|HostToHost)")
 LONG_FORMS: Final = {"HostToDevice": "HtoD", "DeviceToHost": "DtoH", "DeviceToDevice": "DtoD", "HostToHost": "HtoH"}
 PINNED: Final = "Pinned"
+MEMSET: Final = "cudaMemsetAsync"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,55 +38,36 @@ class Bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
-    """A copy of bytes between two buffers."""
+class Transfer:
+    """A copy of bytes from one buffer to another, or a fill of one: `run` does it."""
 
-    inputs: tuple[Bytes, Bytes]
-    non_blocking: bool
+    inputs: tuple[Bytes, ...]
+    run: Callable[[], Any]
+    overload: str
     notes: tuple[str, ...] = ()
-    overload: str = "aten::copy_"
 
     def call(self) -> Any:
-        """Copy once."""
-        source, target = self.inputs
-        return target.tensor.copy_(source.tensor, non_blocking=self.non_blocking)
+        """Do it once, on the current stream. Raises UnresolvedCallError (REFUSED) with the runtime's error code."""
+        return self.run()
 
     def refill(self, seed: int = 0) -> None:
-        """Draw the bytes anew; a copy does not change its source, so `seed` only has to differ."""
+        """Draw what is read anew; a copy does not change its source, so `seed` only has to differ."""
         del seed
-        self.inputs[0].tensor.random_(0, 256)
+        for source in self.inputs[:-1]:
+            source.tensor.random_(0, 256)
 
 
-@dataclass(frozen=True, slots=True)
-class Fill:
-    """A fill of a buffer, by the runtime where it can be called directly, else by `zero_`."""
-
-    inputs: tuple[Bytes]
-    runtime: Any
-    notes: tuple[str, ...] = ()
-    overload: str = "cudaMemsetAsync"
-
-    def call(self) -> Any:
-        """Fill once, on the current stream. Raises UnresolvedCallError (REFUSED) with the runtime's error code."""
-        tensor = self.inputs[0].tensor
-        if self.runtime is None:
-            return tensor.zero_()
-        import torch
-
-        stream = torch.cuda.current_stream(tensor.device).cuda_stream
-        code = self.runtime(tensor.data_ptr(), 0, tensor.numel(), stream)
-        if code:
-            raise UnresolvedCallError(Reason.REFUSED, f"{self.overload}: error {code}")
-        return None
-
-    def refill(self, seed: int = 0) -> None:
-        """Nothing: a fill reads nothing."""
-
-
-class MemoryRoute:
+class MemoryRoute(Route):
     """Copies and fills of exact bytes."""
 
     name = "memory"
+    about = "repeats a copy or a fill by its bytes and kind"
+    source = None
+
+    def claims(self, work: Work) -> bool:
+        """A copy or fill whose size is recorded, and no call with it."""
+        alone = work.spec is None and len(work.kernels) == 1
+        return alone and work.kernels[0].kind != "kernel" and work.kernels[0].bytes is not None
 
     def prepare(self, item: Item, device: str) -> Iterator[Any]:
         """One call per planned activity. Raises UnresolvedCallError without bytes, or for copies between devices."""
@@ -91,23 +76,43 @@ class MemoryRoute:
         planned = item.kernels[0]
         yield _fill(planned, device) if planned.kind == "memset" else _copy(planned, device)
 
+    def same_operators(self, item: Item, call: Any, seen: Seen) -> Grade:
+        """L0 where the call was the one operator, over exactly the bytes of its buffers."""
+        del item
+        sizes = [[one.bytes] for one in call.inputs]
+        roots = [one for one in seen.operations if one.depth == 0 and one.name == call.overload]
+        moved = len(roots) == 1 and sorted(size for size in roots[0].dims if size) == sorted(sizes)
+        return Grade.L0 if moved else Grade.L3
 
-def _fill(planned: PlannedKernel, device: str) -> Fill:
-    buffer = Bytes("self", _buffer(planned.bytes or 0, device, pinned=False))
+
+def _fill(planned: PlannedKernel, device: str) -> Transfer:
+    """A fill by the runtime where it can be called directly, else by `zero_`."""
+    tensor = _buffer(planned.bytes or 0, device, pinned=False)
+    buffers = (Bytes("self", tensor),)
     runtime = None if device == "cpu" else libraries.memset()
-    notes = () if runtime is not None else ("filled by zero_: the runtime's memset was not found",)
-    return Fill((buffer,), runtime, notes, "aten::zero_" if runtime is None else "cudaMemsetAsync")
+    if runtime is None:
+        return Transfer(buffers, tensor.zero_, "aten::zero_", ("filled by zero_: the runtime's memset was not found",))
+
+    def fill() -> None:
+        import torch
+
+        stream = torch.cuda.current_stream(tensor.device).cuda_stream
+        code = runtime(tensor.data_ptr(), 0, tensor.numel(), stream)
+        if code:
+            raise UnresolvedCallError(Reason.REFUSED, f"{MEMSET}: error {code}")
+
+    return Transfer(buffers, fill, MEMSET)
 
 
-def _copy(planned: PlannedKernel, device: str) -> Copy:
+def _copy(planned: PlannedKernel, device: str) -> Transfer:
     direction = copy_direction(planned)
     if direction == "PtoP":
         raise UnresolvedCallError(Reason.REFUSED, "a copy between two devices")
     ends = _ends(planned.name, direction, device)
-    size = planned.bytes or 0
-    source, target = (_buffer(size, place, pinned=pinned) for place, pinned in ends)
-    on_host_pinned = any(pinned for _, pinned in ends)
-    return Copy((Bytes("source", source), Bytes("self", target)), non_blocking=on_host_pinned or direction == "DtoD")
+    source, target = (_buffer(planned.bytes or 0, place, pinned=pinned) for place, pinned in ends)
+    free = direction == "DtoD" or any(pinned for _, pinned in ends)
+    buffers = (Bytes("source", source), Bytes("self", target))
+    return Transfer(buffers, lambda: target.copy_(source, non_blocking=free), "aten::copy_")
 
 
 def copy_direction(planned: PlannedKernel) -> str:

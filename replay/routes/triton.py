@@ -10,21 +10,26 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kerneldb.replay.plan.work import Archive, Work
 from kerneldb.replay.resolve.draft import TORCH_ERRORS, Input, generator, quoted
 from kerneldb.replay.resolve.dtypes import is_integer, torch_name
 from kerneldb.replay.resolve.errors import CallFailedError, Reason, UnresolvedCallError
 from kerneldb.replay.resolve.recorded import ABSENT, SCALAR, Argument, arguments, number
 from kerneldb.replay.resolve.tensors import Fill, TensorSpec, distinct, make, refill
+from kerneldb.replay.routes import grades
+from kerneldb.replay.routes.base import Route, Seen
+from kerneldb.replay.routes.grades import CallMatch
 from kerneldb.replay.triton import code, constants, recompiling
 from kerneldb.replay.triton.code import Code
 from kerneldb.replay.triton.constants import Constants
 from kerneldb.replay.triton.loading import Launchable, launchables
 from kerneldb.replay.triton.recompiling import Recompiled
-from kerneldb.replay.wire.plan import Item, OpCall
+from kerneldb.replay.wire.plan import Item, OpCall, Plan
+from kerneldb.replay.wire.results import Grade
 
 ASSERTED: Final = re.compile(r"index out of bounds: .*?< (\d+)")
 ZEROED: Final = re.compile(r"^(ws_ptr|workspace|semaphores?|sem_ptr)")
@@ -33,6 +38,7 @@ MEANINGLESS: Final = "int-default"
 FEWEST: Final = 2
 FOUND_AGAIN: Final = "source:compiled-again"
 OTHER_SOURCE: Final = "drift:other-source"
+OTHER: Final = "its source is lost: the operators were compiled again, to another one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +67,44 @@ class KernelCall:
             refill(one.tensor, one.spec, generator(str(one.tensor.device), seed))
 
 
-class TritonRoute:
+class TritonRoute(Route):
     """Launches archived Triton kernels (`kerneldb.replay.triton`)."""
 
-    name = "triton"
+    name = code.ROUTE
+    about = "launches archived Triton kernels from their sources, by consent only"
+
+    def __init__(self) -> None:
+        self._known: Mapping[str, Code] = {}
+        self._allowed = False
+
+    def claims(self, work: Work) -> bool:
+        """A recorded launch of a Triton kernel, by what its trace says beside the arguments."""
+        return work.spec is not None and code.is_triton(work.spec.call)
+
+    def sources(self, items: Sequence[Item], archive: Archive) -> Mapping[str, Any]:
+        """The archived sources that calls were launched from, by hash; a call without one takes all of its name."""
+        hashes, names = code.wanted(one.spec.call for one in items if one.spec is not None)
+        if not hashes and not names:
+            return {}
+        found = (Code(**row) for row in archive.sources(code.ROUTE, hashes, names))
+        return {one.hash: code.to_source(one) for one in found}
+
+    def lacks(self, item: Item, sources: Mapping[str, Any]) -> str | None:
+        """The source, and where to get it."""
+        return None if item.spec is None else code.reason(item.spec.call, sources)
+
+    def consent(self, plan: Plan, *, allowed: bool) -> list[str]:
+        """Each source that would run, or that none will."""
+        return code.shown(plan, allowed=allowed)
+
+    def provide(self, sources: Mapping[str, Any], *, allowed: bool) -> None:
+        """Take the sources of the plan."""
+        self._known, self._allowed = code.held(sources), allowed
+
+    def verify(self, item: Item, call: Any, seen: Seen) -> CallMatch:
+        """As any call; L3 at best where the source is lost."""
+        match = super().verify(item, call, seen)
+        return grades.at_best(match, Grade.L3, OTHER) if OTHER_SOURCE in call.notes else match
 
     def prepare(self, item: Item, device: str) -> Iterator[Any]:
         """One call per source and configuration that the launch may have had, mostly one.
@@ -77,11 +117,11 @@ class TritonRoute:
         if device == "cpu":
             raise UnresolvedCallError(Reason.REFUSED, "a Triton kernel needs a GPU")
         call = item.spec.call
-        sources = code.matching(call)
+        sources = code.matching(call, self._known)
         if not sources:
             yield _again(call, launched, device)
             return
-        if not code.allowed():
+        if not self._allowed:
             raise UnresolvedCallError(Reason.SOURCE, code.REFUSED)
         grid = launched.grid or (item.kernels[0].grid if item.kernels else None)
         for source in sources:
@@ -98,18 +138,14 @@ def _again(call: OpCall, launched: Constants, device: str) -> KernelCall:
     if lost is not None:
         found = build(next(launchables(lost, launched, launched.grid, device)), call, lost.text, device)
         return dataclasses.replace(found, notes=(*found.notes, FOUND_AGAIN))
-    kernel = Launchable(lambda *given: made.function(*given[: made.reads]), (), frozenset())
+    kernel = Launchable(lambda *given: made.function(*given[: made.reads]))
     return dataclasses.replace(build(kernel, call, "", device), notes=(OTHER_SOURCE,))
 
 
 @functools.cache
 def _recompiled(call: OpCall, kernel_hash: str | None, device: str) -> tuple[Recompiled, Code | None]:
-    tensors = [one.tensor for one in build(Launchable(_nothing, (), frozenset()), call, "", device).inputs]
+    tensors = [one.tensor for one in build(Launchable(lambda *_: None), call, "", device).inputs]
     return recompiling.anew(code.function_name(call), kernel_hash, tensors)
-
-
-def _nothing(*_: Any) -> None:
-    """Launches nothing."""
 
 
 def build(kernel: Launchable, call: OpCall, text: str, device: str) -> KernelCall:
@@ -132,11 +168,8 @@ def build(kernel: Launchable, call: OpCall, text: str, device: str) -> KernelCal
 
 def _input(one: Argument, name: str, bound: int, device: str) -> Input:
     dtype = torch_name(one.kind)
-    fill = Fill("normal")
-    if ZEROED.match(name):
-        fill = ZERO
-    elif is_integer(dtype):
-        fill = Fill("integers", 0, bound)
+    drawn = Fill("integers", 0, bound) if is_integer(dtype) else Fill("normal")
+    fill = ZERO if ZEROED.match(name) else drawn
     spec = TensorSpec(one.dims, one.strides, dtype, fill)
     tensor = make(spec, device, generator(device, 0))
     return Input(name, tensor, spec, distinct(spec.dims, spec.strides) * tensor.element_size())

@@ -17,8 +17,6 @@ from kerneldb.replay.triton.constants import Constants
 from kerneldb.replay.wire.plan import CallSpec, Item, OpCall, Plan
 
 ROUTE: Final = "triton"
-RUNNING: Final = frozenset({ROUTE, "inherited"})
-"""Routes that run sources."""
 INDUCTOR: Final = "inductor"
 REFUSED: Final = "its source comes with the trace and was not run: allow it with --allow-code"
 USER_OP: Final = "triton::"
@@ -34,42 +32,11 @@ class Code:
     origin: str = INDUCTOR
     file: str = ""
 
-    @property
-    def lines(self) -> int:
-        """Lines of the text."""
-        return len(self.text.strip().splitlines())
-
     def shown(self) -> str:
         """One line about it: name, origin, hash, number of lines and file, with escapes for what moves a cursor."""
-        said = f"{self.name}  {self.origin}  {self.hash}  {self.lines} lines  {self.file}"
+        lines = len(self.text.strip().splitlines())
+        said = f"{self.name}  {self.origin}  {self.hash}  {lines} lines  {self.file}"
         return "".join(one if one.isprintable() else repr(one)[1:-1] for one in said)
-
-
-@dataclass(slots=True)
-class _Held:
-    """What this process was given: one plan's code, and whether it may run."""
-
-    known: dict[str, Code]
-    allowed: bool
-
-
-_HELD: Final = _Held({}, allowed=False)
-
-
-def provide(sources: Mapping[str, Any], *, allowed: bool) -> None:
-    """Make the sources of a plan known to the route, in this process. Without `allowed` none of them runs."""
-    _HELD.known = {code.hash: code for code in codes(sources)}
-    _HELD.allowed = allowed
-
-
-def allowed() -> bool:
-    """Whether code of the plan may run."""
-    return _HELD.allowed
-
-
-def matching(call: OpCall) -> list[Code]:
-    """The sources that `call` may have been launched from: the one of its hash, or, without one, those of its name."""
-    return _matching(call, _HELD.known)
 
 
 def is_triton(call: OpCall) -> bool:
@@ -77,13 +44,17 @@ def is_triton(call: OpCall) -> bool:
     return constants.read(call.extra) is not None
 
 
+def wanted(calls: Iterable[OpCall]) -> tuple[list[str], list[str]]:
+    """Hashes of the sources that `calls` were launched from, and names of those whose hash is not recorded."""
+    launched = [(call, found) for call in calls if (found := constants.read(call.extra)) is not None]
+    hashes = {one.kernel_hash for _, one in launched if one.kernel_hash is not None}
+    return sorted(hashes), sorted({function_name(call) for call, one in launched if one.kernel_hash is None})
+
+
 def reason(call: OpCall, sources: Mapping[str, Any]) -> str | None:
     """Why `call` cannot be launched from its own source; None where it can."""
-    return None if _matching(call, {code.hash: code for code in codes(sources)}) else lost(call)
-
-
-def lost(call: OpCall) -> str:
-    """That there is no source for `call`, and where to get it."""
+    if matching(call, held(sources)):
+        return None
     found = constants.read(call.extra)
     name = call.op if found is None or found.kernel_hash is None else found.kernel_hash
     return f"no source of {name}: give it to ingest with --triton-sources DIR"
@@ -102,6 +73,11 @@ def codes(sources: Mapping[str, Any]) -> Iterator[Code]:
             yield Code(code_hash(given["text"]), origin=str(value.get("origin") or INDUCTOR), **given)
 
 
+def held(sources: Mapping[str, Any]) -> dict[str, Code]:
+    """The same by hash."""
+    return {code.hash: code for code in codes(sources)}
+
+
 def to_source(code: Code) -> dict[str, str]:
     """The inverse of `codes` for one: JSON-ready."""
     return {"language": ROUTE} | {name: getattr(code, name) for name in Code.__dataclass_fields__}
@@ -118,21 +94,8 @@ def shown(plan: Plan, *, allowed: bool) -> list[str]:
     return [f"--allow-code runs {number} that come with the plan:", *(f"  {code.shown()}" for code in used)]
 
 
-def used_by(plan: Plan) -> Iterable[Code]:
-    """The sources that items of `plan` would run, each once: of recorded calls, and of those that were inherited."""
-    known = {code.hash: code for code in codes(plan.sources)}
-    specs = [spec for item in plan.items if item.route in RUNNING for spec in specs_of(item)]
-    found = {code.hash: code for spec in specs for code in _matching(spec.call, known)}
-    return found.values()
-
-
-def specs_of(item: Item) -> list[CallSpec]:
-    """The calls that an item with a known call may be replayed by: its own first, then other candidates, each once."""
-    given = (item.spec, *(one.spec for one in item.candidates))
-    return list(dict.fromkeys(spec for spec in given if spec is not None))
-
-
-def _matching(call: OpCall, known: Mapping[str, Code]) -> list[Code]:
+def matching(call: OpCall, known: Mapping[str, Code]) -> list[Code]:
+    """Which of the sources `known` it may have been: that of the hash of `call`, or, without one, those of its name."""
     launched = constants.read(call.extra)
     if launched is None:
         return []
@@ -142,7 +105,19 @@ def _matching(call: OpCall, known: Mapping[str, Code]) -> list[Code]:
     return [code for code in named if _agrees(code, launched)] or named
 
 
+def used_by(plan: Plan) -> Iterable[Code]:
+    """The sources that items of `plan` would run, each once: of recorded calls, and of those that were inherited."""
+    known = held(plan.sources)
+    specs = [spec for item in plan.items for spec in specs_of(item)]
+    return {code.hash: code for spec in specs for code in matching(spec.call, known)}.values()
+
+
+def specs_of(item: Item) -> list[CallSpec]:
+    """The calls that an item with a known call may be replayed by: its own first, then other candidates, each once."""
+    given = (item.spec, *(one.spec for one in item.candidates))
+    return list(dict.fromkeys(spec for spec in given if spec is not None))
+
+
 def _agrees(code: Code, launched: Constants) -> bool:
     """Whether a source that fixes its own constants (a template) fixes them as they were recorded."""
-    given = {"num_warps": launched.num_warps, "num_stages": launched.num_stages}
-    return all(value is None or re.search(rf"\b{name}={value}\b", code.text) for name, value in given.items())
+    return all(re.search(rf"\b{name}={value}\b", code.text) for name, value in launched.numbers.items())

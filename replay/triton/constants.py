@@ -34,10 +34,20 @@ class Constants:
     num_stages: int | None = None
     grid: tuple[int, ...] | None = None
 
+    @property
+    def numbers(self) -> dict[str, int]:
+        """`num_warps` and `num_stages`, where recorded."""
+        given = {"num_warps": self.num_warps, "num_stages": self.num_stages}
+        return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The values that the texts of `kwargs` write."""
+        return {name: value_of(text) for name, text in self.kwargs.items()}
+
     def shown(self) -> str:
         """As one text: `XBLOCK=1024 num_warps=4 num_stages=1`."""
-        given = {**self.kwargs, "num_warps": self.num_warps, "num_stages": self.num_stages}
-        return " ".join(f"{name}={value}" for name, value in given.items() if value is not None)
+        return " ".join(f"{name}={value}" for name, value in {**self.kwargs, **self.numbers}.items())
 
 
 def read(extra: str | None) -> Constants | None:

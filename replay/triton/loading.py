@@ -21,7 +21,7 @@ from typing import Any, Final
 from kerneldb.replay.resolve.draft import TORCH_ERRORS, quoted
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.triton.code import INDUCTOR, Code
-from kerneldb.replay.triton.constants import Constants, value_of
+from kerneldb.replay.triton.constants import Constants
 
 TUNERS: Final = {"coordinate_descent_tuning": False, "dynamic_scale_rblock": False}
 LOADED: Final = re.compile(r"tl\.load\(\s*(\w+)")
@@ -40,8 +40,8 @@ class Launchable:
     """
 
     launch: Run
-    names: tuple[str, ...]
-    changed: frozenset[str]
+    names: tuple[str, ...] = ()
+    changed: frozenset[str] = frozenset()
 
 
 _MADE: Final[dict[tuple[str, str, int, str], Launchable]] = {}
@@ -108,9 +108,7 @@ def _copied(kernel: Any) -> Any:
 
 def configurations(known: Sequence[Any], constants: Constants) -> list[Any]:
     """The `triton.Config` with the recorded constants, as the source has it or made new; all of them without any."""
-    named = {name: value_of(text) for name, text in constants.kwargs.items()}
-    numbers = {"num_warps": constants.num_warps, "num_stages": constants.num_stages}
-    given = {name: value for name, value in numbers.items() if value is not None}
+    named, given = constants.values, constants.numbers
     same = [one for one in known if all(getattr(one, name) == value for name, value in given.items())]
     if not named:
         return same or list(known)
@@ -153,26 +151,16 @@ def _properties(device: Any, recorded: Any) -> Any:
 
 
 def _of_user(code: Code, kernel: Any, constants: Constants, grid: Grid) -> Launchable:
-    given = {name: value_of(text) for name, text in constants.kwargs.items()}
-    numbers = {"num_warps": constants.num_warps, "num_stages": constants.num_stages}
-    given |= {name: value for name, value in numbers.items() if value is not None}
-    constant = {name: _typed(value) for name, value in given.items()}
+    constant = {name: _typed(value) for name, value in {**constants.values, **constants.numbers}.items()}
+    options = {name: value for name, value in constant.items() if name not in kernel.arg_names}
 
     def launch(*arguments: Any) -> Any:
-        return kernel[grid](*_placed(kernel.arg_names, arguments, constant), **_options(kernel.arg_names, constant))
+        rest = iter(arguments)
+        placed = [constant[name] if name in constant else next(rest) for name in kernel.arg_names]
+        return kernel[grid](*placed, **options)
 
     names = tuple(name for name in kernel.arg_names if name not in constant)
     return Launchable(launch, names, _changed(code))
-
-
-def _placed(names: Sequence[str], arguments: Sequence[Any], constant: dict[str, Any]) -> list[Any]:
-    """Arguments and constants in the order of the function's parameters."""
-    rest = iter(arguments)
-    return [constant[name] if name in constant else next(rest) for name in names]
-
-
-def _options(names: Sequence[str], constant: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in constant.items() if name not in names}
 
 
 def _typed(value: Any) -> Any:

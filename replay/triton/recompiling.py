@@ -24,12 +24,13 @@ from kerneldb.ids import code_hash
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.triton.code import INDUCTOR, Code
 
-NAME: Final = re.compile(r"triton_poi_fused_(\w+?)_(\d+)")
 UNARY: Final = frozenset(
     ("relu", "sigmoid", "tanh", "exp", "log", "neg", "abs", "sqrt", "rsqrt", "silu", "gelu", "sin", "cos", "clone")
 )
 BINARY: Final = frozenset(("add", "mul", "sub", "div", "maximum", "minimum"))
 CONVERT: Final = "_to_copy"
+OPERATOR: Final = "|".join(sorted({*UNARY, *BINARY, CONVERT}))
+NAME: Final = re.compile(rf"triton_poi_fused_((?:(?:{OPERATOR})_)+)(\d+)")
 MOST_OPERATORS: Final = 3
 CACHE_VARIABLE: Final = "TORCHINDUCTOR_CACHE_DIR"
 SETTINGS: Final = {"fx_graph_cache": False, "compile_threads": 1}
@@ -53,26 +54,12 @@ def operators(name: str) -> tuple[list[str], int]:
     (['_to_copy', 'add', 'mul'], 1)
     """
     match = NAME.fullmatch(name)
-    found = None if match is None else _split(match[1])
-    if match is None or found is None:
+    if match is None:
         raise UnresolvedCallError(Reason.SOURCE, f"lost, and the operators of {name} are not all elementwise")
+    found = re.findall(rf"({OPERATOR})_", match[1])
     if len(found) > MOST_OPERATORS:
         raise UnresolvedCallError(Reason.SOURCE, f"lost, and {name} has more than {MOST_OPERATORS} operators")
     return found, int(match[2])
-
-
-def _split(text: str) -> list[str] | None:
-    """The operators whose names stand in `text`, joined by underscores; None where there is no such reading."""
-    if not text:
-        return []
-    for known in sorted(UNARY | BINARY | {CONVERT}, key=len, reverse=True):
-        if text == known:
-            return [known]
-        if text.startswith(f"{known}_"):
-            rest = _split(text[len(known) + 1 :])
-            if rest is not None:
-                return [known, *rest]
-    return None
 
 
 def anew(name: str, kernel_hash: str | None, tensors: Sequence[Any]) -> tuple[Recompiled, Code | None]:

@@ -27,7 +27,7 @@ def watch(folder: Path) -> Callable[[], None]:
     Without Triton there is nothing to watch.
     """
     if importlib.util.find_spec("triton") is None:
-        return _nothing
+        return lambda: None
     from triton.runtime.jit import JITFunction
 
     launch = JITFunction.run
@@ -108,7 +108,3 @@ def _profiling() -> bool:
     from torch.autograd import profiler
 
     return bool(profiler._is_profiler_enabled)  # the flag that TorchInductor asks too
-
-
-def _nothing() -> None:
-    """There is nothing to end."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,42 +130,3 @@ def together(reasons: Iterable[str | None]) -> str | None:
     """Throttle reasons of several readings as one text; None where there are none."""
     named = dict.fromkeys(one for several in reasons if several for one in several.split(", "))
     return ", ".join(named) or None
-
-
-def call_energy(data: Mapping[str, Any]) -> CallEnergy:
-    """A `CallEnergy` from JSON values."""
-    found: CallEnergy = _known(CallEnergy, data, windows=_windows(data, "windows"))
-    return found
-
-
-def energy_facts(data: Mapping[str, Any]) -> EnergyFacts:
-    """An `EnergyFacts` from JSON values."""
-    found: EnergyFacts = _known(
-        EnergyFacts,
-        data,
-        gaps=_windows(data, "gaps"),
-        anchors=_windows(data, "anchors"),
-        flush=_window(data.get("flush")),
-        pad=_window(data.get("pad")),
-    )
-    return found
-
-
-def power_reading(data: Mapping[str, Any]) -> PowerReading:
-    """A `PowerReading` from JSON values."""
-    found: PowerReading = _known(PowerReading, data)
-    return found
-
-
-def _window(data: Mapping[str, Any] | None) -> Window | None:
-    found: Window | None = None if data is None else _known(Window, data)
-    return found
-
-
-def _windows(data: Mapping[str, Any], name: str) -> tuple[Window, ...]:
-    return tuple(_known(Window, one) for one in data.get(name, ()))
-
-
-def _known(kind: type[Any], data: Mapping[str, Any], **parsed: Any) -> Any:
-    names = {entry.name for entry in dataclasses.fields(kind)}
-    return kind(**{**{name: value for name, value in data.items() if name in names}, **parsed})

@@ -16,27 +16,27 @@ them ("Input Dims", "Input Strides", "Input type", "Concrete Inputs"); `extra` i
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from kerneldb.errors import KerneldbError
+from kerneldb import codec
+from kerneldb.codec import Count, Int32
+from kerneldb.replay.errors import PlanError
+from kerneldb.replay.wire import lines
 
 FORMAT: Final = "kerneldb-replay-plan"
 VERSION: Final = 1
 SOURCE: Final = "source"
 
 
-class PlanError(KerneldbError):
-    """The file is no replay plan, or one of a newer kerneldb."""
-
-
 @dataclass(frozen=True, slots=True)
 class OpCall:
-    """A distinct operator call as recorded: the columns of `op_calls`. None is what the trace did not record."""
+    """A distinct operator call as recorded: the columns of `op_calls`. None is what the trace did not record.
+
+    The texts of the profiler may hold anything, which is graded when the call is rebuilt; `extra` is an object.
+    """
 
     op: str
     input_dims: str | None = None
@@ -44,6 +44,14 @@ class OpCall:
     input_dtypes: str | None = None
     scalars: str | None = None
     extra: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an `extra` that kerneldb cannot have written."""
+        if self.extra is not None:
+            try:
+                codec.load(Mapping[str, Any], self.extra)  # type: ignore[type-abstract]
+            except codec.CodecError as error:
+                raise codec.CodecError(error.message, "extra") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +62,8 @@ class ChildCall:
     """
 
     call: OpCall
-    depth: int = 1
-    times: int = 1
+    depth: Int32 = 1
+    times: Count = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +108,7 @@ class Candidate:
     spec: CallSpec
     why: str
     score: float | None = None
-    source: str = "inferred"
+    source: Literal["inherited", "inferred"] = "inferred"
     donor: Donor | None = None
     expected_ns: float | None = None
 
@@ -114,7 +122,7 @@ class PlannedKernel:
     (trace id to launch indices), for items whose call is not recorded.
     """
 
-    ordinal: int
+    ordinal: Int32
     signature_id: str
     name: str
     kind: str = "kernel"
@@ -123,7 +131,7 @@ class PlannedKernel:
     shared_bytes: int | None = None
     bytes: int | None = None
     copy_kind: str | None = None
-    launches: int = 1
+    launches: Count = 1
     median_ns: int | None = None
     total_ns: int | None = None
     places: Mapping[str, Sequence[int]] | None = None
@@ -155,13 +163,25 @@ class Plan:
     sources: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _Header:
+    format: str
+    version: Count
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    source: str
+    value: Any = None
+
+
 def to_lines(plan: Plan) -> Iterator[str]:
     """The lines of the plan file, without line ends."""
-    yield json.dumps({"format": FORMAT, "version": VERSION, "notes": dict(plan.notes)})
+    yield codec.dump(_Header(FORMAT, VERSION, plan.notes))
     for key, value in plan.sources.items():
-        yield json.dumps({"source": key, "value": value})
-    for item in plan.items:
-        yield json.dumps(_compact(item))
+        yield codec.dump(_Source(key, value))
+    yield from map(codec.dump, plan.items)
 
 
 def write(plan: Plan, path: Path) -> None:
@@ -169,103 +189,26 @@ def write(plan: Plan, path: Path) -> None:
     path.write_text("".join(f"{line}\n" for line in to_lines(plan)), encoding="utf-8")
 
 
-def from_lines(lines: Iterable[str]) -> Plan:
-    """The plan of these lines. Raises PlanError where they are no plan, or one of a newer version."""
-    rest = iter(lines)
-    header = _parse(next(rest, ""), 1)
-    if header.get("format") != FORMAT:
-        msg = f"line 1: not a replay plan (no format {FORMAT!r})"
-        raise PlanError(msg)
-    version = header.get("version")
-    if not isinstance(version, int) or version > VERSION:
-        msg = f"line 1: version {version} of a replay plan; this kerneldb reads up to {VERSION}: upgrade it"
-        raise PlanError(msg)
-    parsed = [(_parse(line, number), number) for number, line in enumerate(rest, 2) if line.strip()]
-    sources = {data["source"]: data.get("value") for data, _ in parsed if SOURCE in data}
-    items = tuple(_item(data, number) for data, number in parsed if SOURCE not in data)
-    return Plan(items, header.get("notes") or {}, sources)
+def from_lines(given: Iterable[str], place: str = "plan") -> Plan:
+    """The plan of these lines. Raises PlanError, with `place` and the line, for other lines and newer versions."""
+    numbered = [(number, text) for number, text in enumerate(given, 1) if text.strip()]
+    header = lines.header(_Header, numbered, lines.Wanted(FORMAT, VERSION, "a replay plan", PlanError), place)
+    sources: dict[str, Any] = {}
+    items: dict[str, Item] = {}
+    for number, text in numbered[1:]:
+        with lines.naming(PlanError, place, number):
+            data = codec.parse(text)
+            if isinstance(data, dict) and SOURCE in data:
+                source = codec.decode(_Source, data)
+                sources[source.source] = source.value
+            else:
+                item = codec.decode(Item, data)
+                if item.id in items:
+                    raise codec.CodecError(f"a second item '{codec.printable(item.id)}'")  # noqa: EM102, TRY003 (one place)
+                items[item.id] = item
+    return Plan(tuple(items.values()), header.notes, sources)
 
 
 def read(path: Path) -> Plan:
-    """The plan of the file at `path`. Raises PlanError."""
-    with path.open(encoding="utf-8") as lines:
-        return from_lines(lines)
-
-
-def spec_to_dict(spec: CallSpec) -> dict[str, Any]:
-    """`spec` as JSON-ready values, defaults left out."""
-    compact: dict[str, Any] = _compact(spec)
-    return compact
-
-
-def spec_from_dict(data: Mapping[str, Any]) -> CallSpec:
-    """The inverse of `spec_to_dict`. Raises KeyError or TypeError on other data."""
-    parent = data.get("parent")
-    return CallSpec(
-        call=_known(OpCall, data["call"]),
-        children=_children(data.get("children", ())),
-        parent=None if parent is None else _known(OpCall, parent),
-        neighbours=_children(data.get("neighbours", ())),
-    )
-
-
-def candidate_from_dict(data: Mapping[str, Any]) -> Candidate:
-    """The inverse of `to_dict` of a candidate. Raises KeyError or TypeError on other data."""
-    donor = data.get("donor")
-    known = {"spec": spec_from_dict(data["spec"]), "donor": None if donor is None else _known(Donor, donor)}
-    candidate: Candidate = _known(Candidate, {**data, **known})
-    return candidate
-
-
-def call_from_dict(data: Mapping[str, Any]) -> OpCall:
-    """An operator call of its fields. Raises TypeError on other data."""
-    call: OpCall = _known(OpCall, data)
-    return call
-
-
-def _compact(value: Any) -> Any:
-    """Dataclasses as dictionaries without the fields that hold their default."""
-    if isinstance(value, tuple):
-        return [_compact(entry) for entry in value]
-    if not dataclasses.is_dataclass(value):
-        return value
-    pairs = ((entry, getattr(value, entry.name)) for entry in dataclasses.fields(value))
-    return {entry.name: _compact(held) for entry, held in pairs if held != entry.default}
-
-
-def _known(kind: type[Any], data: Mapping[str, Any]) -> Any:
-    names = {entry.name for entry in dataclasses.fields(kind)}
-    return kind(**{name: value for name, value in data.items() if name in names})
-
-
-def _children(data: Iterable[Mapping[str, Any]]) -> tuple[ChildCall, ...]:
-    return tuple(_known(ChildCall, {**child, "call": _known(OpCall, child["call"])}) for child in data)
-
-
-def _kernel(data: Mapping[str, Any]) -> PlannedKernel:
-    triples = {name: tuple(data[name]) for name in ("grid", "block") if data.get(name) is not None}
-    kernel: PlannedKernel = _known(PlannedKernel, {**data, **triples})
-    return kernel
-
-
-def _item(data: Mapping[str, Any], number: int) -> Item:
-    try:
-        spec = data.get("spec")
-        kernels = tuple(_kernel(kernel) for kernel in data.get("kernels", ()))
-        candidates = tuple(candidate_from_dict(one) for one in data.get("candidates", ()))
-        return Item(data["id"], data["route"], None if spec is None else spec_from_dict(spec), kernels, candidates)
-    except (KeyError, TypeError) as error:
-        msg = f"line {number}: not an item of a replay plan ({error!r})"
-        raise PlanError(msg) from error
-
-
-def _parse(line: str, number: int) -> dict[str, Any]:
-    try:
-        data = json.loads(line)
-    except ValueError as error:
-        msg = f"line {number}: not JSON ({error})"
-        raise PlanError(msg) from error
-    if not isinstance(data, dict):
-        msg = f"line {number}: not a JSON object"
-        raise PlanError(msg)
-    return data
+    """The plan of the file at `path`. Raises PlanError with its place."""
+    return from_lines((text for _, text in lines.numbered(path, PlanError)), str(path))

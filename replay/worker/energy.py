@@ -14,58 +14,55 @@ from typing import Final
 
 from kerneldb.errors import KerneldbError
 from kerneldb.replay import facts, routes
-from kerneldb.replay.infer.search import again
-from kerneldb.replay.measure.energy.clock import SystemClock
+from kerneldb.replay.errors import FAILURES, first_line
 from kerneldb.replay.measure.energy.devices import CpuLoads, GpuLoads
-from kerneldb.replay.measure.energy.edges import Watch, find_beat
 from kerneldb.replay.measure.energy.evaluate import Kernels
 from kerneldb.replay.measure.energy.meter import Meter, MeterError, NoMeterError, open_meter
-from kerneldb.replay.measure.energy.pads import Limits
+from kerneldb.replay.measure.energy.padding import Limits
 from kerneldb.replay.measure.energy.phase import UNCAPTURED, Phase, Task, idle_power
+from kerneldb.replay.measure.energy.steps import Clock, Watch, find_period
 from kerneldb.replay.monitor import Monitor
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts
-from kerneldb.replay.wire.journal import CallResult
-from kerneldb.replay.wire.messages import Job, Sender
+from kerneldb.replay.wire.messages import Broken, Done, Energy, Job, Send, SharedEnergy, Unusable
 from kerneldb.replay.wire.plan import Item
+from kerneldb.replay.wire.results import CallResult
 from kerneldb.replay.worker.executor import BrokenDeviceError
 
 OLD: Final = "replayed by a version that did not note which call it was"
 NO_TIME: Final = "nothing ran on the GPU"
 WIDTH: Final = 2 * 1.96
 
-Opener = Callable[[Options, Sender], Monitor]
+Opener = Callable[[Options, Send], Monitor]
 
 
-def main(job: Job, sender: Sender, open_device: Opener) -> int:
-    """Measure the items of `job`; the exit code is 0 unless the device broke or cannot be used.
-
-    Modules that the user names are imported before: one of them may register a meter.
-    """
+def main(job: Job, send: Send, open_device: Opener) -> int:
+    """Measure the items of `job`; the exit code is 0 unless the device broke or cannot be used."""
     found = journal.read(Path(str(job.journal)))
     known = found.energy or EnergyFacts()
     try:
         meter = open_meter(job.options.device)
         known = _idle(meter, known, job.options)
-        open_device(job.options, sender)
+        open_device(job.options, send)
         meter = _surely(meter, job.options)
     except (NoMeterError, MeterError) as error:
-        _none(job, sender, dataclasses.replace(known, reason=str(error)))
+        _none(job, send, dataclasses.replace(known, reason=str(error)))
         return 0
     except (KerneldbError, ImportError, OSError) as error:  # torch may be broken
-        sender.unusable(str(error))
+        send(Unusable(str(error)))
         return 1
     try:
         loads = CpuLoads(job.options) if job.options.on_cpu else GpuLoads(job.options)
-        tasks = _tasks(job, found, sender)
-        Phase(loads, meter, SystemClock(), sender, known, _limits(found)).run(tasks, job.options.energy_seconds)
+        tasks = _tasks(job, found, send)
+        limits = Limits(found.run.power_limit_w, found.run.max_sm_mhz)
+        Phase(loads, meter, Clock(), send, known, limits).run(tasks, job.options.energy_seconds)
     except BrokenDeviceError as error:
-        sender.broken(str(error))
+        send(Broken(str(error)))
         return 1
     finally:
         meter.close()
-    sender.done()
+    send(Done())
     return 0
 
 
@@ -74,8 +71,8 @@ def _idle(meter: Meter, known: EnergyFacts, options: Options) -> EnergyFacts:
     if options.on_cpu or known.idle_power_w is not None:
         return known
     importlib.import_module("torch")  # takes seconds, in which the device comes to rest
-    watch = Watch(meter, SystemClock())
-    found = idle_power(watch, find_beat(watch))
+    watch = Watch(meter, Clock())
+    found = idle_power(watch, find_period(watch))
     return dataclasses.replace(known, meter=meter.name, idle_power_w=found.power_w, idle_power_sd_w=found.sd_w)
 
 
@@ -88,45 +85,39 @@ def _surely(meter: Meter, options: Options) -> Meter:
     return open_meter(options.device, uuid)
 
 
-def _none(job: Job, sender: Sender, known: EnergyFacts) -> None:
+def _none(job: Job, send: Send, known: EnergyFacts) -> None:
     """There is no energy to be had: say why, for the run and for every call."""
-    sender.energy_facts(known)
+    send(SharedEnergy(known))
     for name in job.items:
-        sender.energy(name, CallEnergy(reason=known.reason))
-    sender.done()
+        send(Energy(name, CallEnergy(reason=known.reason)))
+    send(Done())
 
 
-def _tasks(job: Job, found: journal.Journal, sender: Sender) -> list[Task]:
+def _tasks(job: Job, found: journal.Journal, send: Send) -> list[Task]:
     items = {item.id: item for item in plan.read(Path(job.plan)).items}
     calls = {call.item: call for call in found.calls if call.cache == job.options.cache}
     tasks: list[Task] = []
     for name in job.items:
-        task = _task(items[name], calls[name])
+        try:
+            task = _task(items[name], calls[name])
+        except FAILURES as error:  # of a route that is not known here, or fails
+            task = first_line(error)
         if isinstance(task, str):
-            sender.energy(name, CallEnergy(reason=task))
+            send(Energy(name, CallEnergy(reason=task)))
         else:
             tasks.append(task)
     return tasks
-
-
-def _limits(found: journal.Journal) -> Limits:
-    return Limits(found.run.power_limit_w, found.run.max_sm_mhz)
 
 
 def _task(item: Item, call: CallResult) -> Task | str:
     """What to measure, or why not."""
     if call.time is None:
         return NO_TIME
-    if call.attempt is None:
+    stands = routes.find(item.route).again(item, call)
+    if stands is None:
         return OLD
-    attempt = call.attempt
-    if routes.search(item) is not None:
-        searched = again(item, call)
-        if searched is None:
-            return OLD
-        item, attempt = searched, 0
     capture = call.loop is not None or not (call.loop_note or "").startswith(UNCAPTURED)
     windows = list(call.energy.windows) if call.energy is not None else []
     looped = call.loop.time.median_ns if call.loop is not None else 0.0
     kernels = Kernels(call.time.mean_ns, (call.time.high_ns - call.time.low_ns) / WIDTH, looped or None)
-    return Task(item, attempt, kernels, capture, windows, loop_ns=looped)
+    return Task(*stands, kernels, capture, windows, loop_ns=looped)

@@ -11,22 +11,22 @@ import dataclasses
 import itertools
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from kerneldb.replay import routes
 from kerneldb.replay.errors import FAILURES, first_line
 from kerneldb.replay.measure.loops import CAP_NS
-from kerneldb.replay.measure.spread import smallest_sample
+from kerneldb.replay.measure.spread import settled, smallest_sample
 from kerneldb.replay.options import Options
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
-from kerneldb.replay.routes import Search
-from kerneldb.replay.wire.journal import CallResult
+from kerneldb.replay.routes.base import Call, Search
+from kerneldb.replay.wire.messages import Begin, Result, Send
 from kerneldb.replay.wire.plan import Item
+from kerneldb.replay.wire.results import CallResult, Grade, failure
 from kerneldb.replay.worker import results
 from kerneldb.replay.worker.executor import Bench, Ring, Timed
-from kerneldb.replay.worker.grades import Grade
 from kerneldb.replay.worker.results import Verdict
 
 TOP_UPS: Final = 2
@@ -35,18 +35,6 @@ TRYING_SECONDS: Final = 10.0
 SEARCHING_SECONDS: Final = 30.0
 FEW: Final = 4
 NO_MEMORY: Final = ("OutOfMemoryError", "out of memory", "MemoryError")
-
-
-class Report(Protocol):
-    """Where the engine tells what it does."""
-
-    def begin(self, item: str | None, phase: str) -> None:
-        """Work on `item` begins (None: on no item in particular)."""
-        ...
-
-    def result(self, result: CallResult) -> None:
-        """There is a result."""
-        ...
 
 
 @dataclass(slots=True)
@@ -90,7 +78,7 @@ class Rehearsed:
     """A call that ran in the session now open."""
 
     task: Task
-    call: routes.Call
+    call: Call
     ring: Ring
     label: str
 
@@ -98,7 +86,7 @@ class Rehearsed:
 class Engine:
     """Replays items on a bench."""
 
-    def __init__(self, bench: Bench, options: Options, report: Report) -> None:
+    def __init__(self, bench: Bench, options: Options, report: Send) -> None:
         self._bench = bench
         self._options = options
         self._report = report
@@ -109,14 +97,22 @@ class Engine:
 
         `further` is asked for more when few are left, until it has none.
         """
-        queue = deque(Task(item, search=routes.search(item)) for item in items)
+        queue = deque(self._tasks(items))
         while queue or further is not None:
             if further is not None and len(queue) <= FEW:
                 given = further()
-                queue.extend(Task(item, search=routes.search(item)) for item in given)
+                queue.extend(self._tasks(given))
                 further = further if given else None
             if queue:
                 self._batch(queue)
+
+    def _tasks(self, items: Iterable[Item]) -> Iterator[Task]:
+        """Tasks of items; one whose route fails to begin a search is reported as failed."""
+        for item in items:
+            try:
+                yield Task(item, search=routes.search(item))
+            except FAILURES as error:
+                self._report(Result(failure(item, self._options.cache, first_line(error))))
 
     def _batch(self, queue: deque[Task]) -> None:
         ready: list[Rehearsed] = []
@@ -131,17 +127,22 @@ class Engine:
                     break
                 else:
                     self._give_up(task, queue)
-            self._report.begin(ready[0].task.item.id if len(ready) == 1 else None, "collect")
+            self._report(Begin(ready[0].task.item.id if len(ready) == 1 else None, "collect"))
         for rehearsed in ready:
             marked = session.seen.get(rehearsed.label, [])
             task = rehearsed.task
-            verdict = self._bench.judge(task.item, rehearsed.call, task.attempt, marked)
+            try:
+                verdict = self._bench.judge(task.item, rehearsed.call, task.attempt, marked)
+            except FAILURES as error:  # of the route, which compares what came out
+                task.failure = first_line(error)
+                self._give_up(task, queue)
+                continue
             verdict.cold_bytes, verdict.copies = rehearsed.ring.cold_bytes, rehearsed.ring.copies
             self._decide(task, verdict, rehearsed.call, queue)
 
     def _timed_rehearsal(self, task: Task) -> Rehearsed | None:
         started = time.perf_counter()
-        self._report.begin(task.item.id, "rehearse")
+        self._report(Begin(task.item.id, "rehearse"))
         rehearsed = self._rehearse(task)
         task.spent_s += time.perf_counter() - started
         return rehearsed
@@ -149,7 +150,7 @@ class Engine:
     def _rehearse(self, task: Task) -> Rehearsed | None:
         """Run the next attempt that runs at all; None where there is none left, or no memory beside the others."""
         task.crowded_out = False
-        while task.attempt < self._limit(task):
+        while task.attempt < (self._options.tries if task.search is None else len(task.search.attempts)):
             call, label = None, str(next(self._labels))
             try:
                 call = self._call(task)
@@ -179,10 +180,7 @@ class Engine:
             return asked - smallest_sample()
         return min(asked, smallest_sample()) if task.retried else asked
 
-    def _limit(self, task: Task) -> int:
-        return self._options.tries if task.search is None else len(task.search.attempts)
-
-    def _call(self, task: Task) -> routes.Call | None:
+    def _call(self, task: Task) -> Call | None:
         """The call of the next attempt; None where the route has no further one."""
         task.tries = max(task.tries, task.attempt + 1)
         if task.search is not None:
@@ -190,7 +188,7 @@ class Engine:
         prepared = routes.find(task.item.route).prepare(task.item, self._options.device)
         return next(itertools.islice(prepared, task.attempt, None), None)
 
-    def _decide(self, task: Task, verdict: Verdict, call: routes.Call, queue: deque[Task]) -> None:
+    def _decide(self, task: Task, verdict: Verdict, call: Call, queue: deque[Task]) -> None:
         if task.best is not None and task.settling and task.best.attempt == verdict.attempt:
             task.best.extend(verdict)
             if task.search is not None:
@@ -198,13 +196,10 @@ class Engine:
         elif self._better(task, verdict):
             task.best, task.glance = verdict, task.retried
         assert task.best is not None  # noqa: S101 (for the type checker: one of the branches has set it)
-        if self._may_try_again(task):
-            self._report.result(self._result(task, final=False))
-            task.attempt += 1
-            queue.append(task)
-        elif self._runs_again(task):
-            self._report.result(self._result(task, final=False))
-            task.attempt = task.best.attempt
+        further = self._may_try_again(task)
+        if further or self._runs_again(task):
+            self._report(Result(self._result(task, final=False)))
+            task.attempt = task.attempt + 1 if further else task.best.attempt
             queue.append(task)
         else:
             self._finish(task, call if task.best.attempt == verdict.attempt else None)
@@ -231,51 +226,48 @@ class Engine:
         if task.glance and not task.settling and found.n < self._options.runs and lasted < CAP_NS:
             task.filling = True
             return True
-        if task.top_ups >= TOP_UPS or found.settled() or lasted * (1 + TOP_UP_FACTOR) >= CAP_NS:
+        if task.top_ups >= TOP_UPS or settled(found) or lasted * (1 + TOP_UP_FACTOR) >= CAP_NS:
             return False
         task.top_ups += 1
         return True
 
     def _give_up(self, task: Task, queue: deque[Task]) -> None:
         """No further attempt runs: the best one stands, if there is one, and is run as often as any other."""
-        if task.best is not None:
-            if not task.settling and self._runs_again(task):
-                task.attempt = task.best.attempt
-                queue.append(task)
-            else:
-                self._finish(task, None)
-            return
-        reason = task.failure or str(UnresolvedCallError(Reason.NO_OVERLOAD, "no call to try"))
-        result = results.failure(task.item, self._options.cache, reason)
-        trail = () if task.search is None else task.search.trail()
-        self._report.result(dataclasses.replace(result, tries=task.tries, wall_s=round(task.spent_s, 4), trail=trail))
+        if task.best is None:
+            reason = task.failure or str(UnresolvedCallError(Reason.NO_OVERLOAD, "no call to try"))
+            trail = () if task.search is None else task.search.trail()
+            spent, failed = round(task.spent_s, 4), failure(task.item, self._options.cache, reason)
+            self._report(Result(dataclasses.replace(failed, tries=task.tries, wall_s=spent, trail=trail)))
+        elif not task.settling and self._runs_again(task):
+            task.attempt = task.best.attempt
+            queue.append(task)
+        else:
+            self._finish(task, None)
 
-    def _finish(self, task: Task, call: routes.Call | None) -> None:
+    def _finish(self, task: Task, call: Call | None) -> None:
         """Time the best call outside of the profiler, and report the item."""
         assert task.best is not None  # noqa: S101 (callers check)
-        self._report.result(self._result(task, final=False))
-        self._report.begin(task.item.id, "time")
-        started = time.perf_counter()
+        self._report(Result(self._result(task, final=False)))
+        self._report(Begin(task.item.id, "time"))
+        started, timed = time.perf_counter(), Timed()
         try:
             if call is None:
                 task.attempt = task.best.attempt
                 call = self._call(task)
-            timed = None if call is None else self._bench.measure(call, task.played, task.best)
-            note = None if timed is None else timed.note
+            if call is not None:
+                timed = self._bench.measure(call, task.played, task.best)
         except FAILURES as error:
-            timed, note = None, first_line(error)
+            timed = Timed(note=first_line(error))
             self._bench.check()
         task.spent_s += time.perf_counter() - started
         result = self._result(task, final=True)
-        timed = timed or Timed()
-        state = timed.state or self._bench.state()
-        wall = timed.time or result.time
-        self._report.result(dataclasses.replace(result, loop=timed.loop, loop_note=note, time=wall, state=state))
+        wall, state = timed.time or result.time, timed.state or self._bench.state()
+        self._report(Result(dataclasses.replace(result, loop=timed.loop, loop_note=timed.note, time=wall, state=state)))
 
     def _result(self, task: Task, *, final: bool) -> CallResult:
         assert task.best is not None  # noqa: S101 (callers check)
         result = results.success(task.item, self._options.cache, task.best)
-        spent = round(task.spent_s, 4)
         if task.search is not None:
             result = dataclasses.replace(result, trail=task.search.trail(), found=task.search.found())
-        return dataclasses.replace(result, tries=task.tries, warmup=self._options.warmup, wall_s=spent, final=final)
+        spent, warmup = round(task.spent_s, 4), self._options.warmup
+        return dataclasses.replace(result, tries=task.tries, warmup=warmup, wall_s=spent, final=final)

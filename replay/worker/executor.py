@@ -7,37 +7,32 @@ what the session saw, then timed on its own.
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from kerneldb.replay import routes
 from kerneldb.replay.measure import loops
-from kerneldb.replay.measure.disturber import Interlude
+from kerneldb.replay.measure.disturber import Disturber
 from kerneldb.replay.measure.residency import roles
 from kerneldb.replay.measure.sets import Flush, Sets, written
-from kerneldb.replay.measure.spread import Spread, smallest_sample
+from kerneldb.replay.measure.spread import smallest_sample
 from kerneldb.replay.monitor import Monitor
 from kerneldb.replay.options import Options
 from kerneldb.replay.resolve.errors import UnresolvedCallError
-from kerneldb.replay.routes import Call
-from kerneldb.replay.wire.journal import DeviceState, LoopCost
+from kerneldb.replay.routes import grades
+from kerneldb.replay.routes.base import Call, Seen
 from kerneldb.replay.wire.plan import Item
-from kerneldb.replay.worker import grades, operations
+from kerneldb.replay.wire.results import DeviceState, Grade, LoopCost, Spread
 from kerneldb.replay.worker.activity import Marked
-from kerneldb.replay.worker.grades import CallMatch, Grade, KernelMatch
 from kerneldb.replay.worker.profiling import Session, marker
-from kerneldb.replay.worker.results import CHANGING, Verdict
+from kerneldb.replay.worker.results import CHANGING, Verdict, usual
 
 CPU_CACHE_BYTES: Final = 32 << 20
 CPU_ROOM_BYTES: Final = 2 << 30
 HELD_SHARE: Final = 0.35
 COPIES_SHARE: Final = 0.25
-UNFAITHFUL: Final = ("drift",)
-OTHER_SOURCE: Final = "drift:other-source"
-OTHER: Final = "its source is lost: the operators were compiled again, to another one"
-NO_KERNELS: Final = "replayed on the CPU, where no GPU kernel runs"
 
 
 class BrokenDeviceError(Exception):
@@ -62,52 +57,38 @@ class Ring:
     copies: int = 1
 
 
-class Profiled(Protocol):
-    """A session; once it is closed, `seen` has the marked calls by label, in time order."""
-
-    @property
-    def seen(self) -> Mapping[str, Sequence[Marked]]:
-        """The marked calls."""
-        ...
-
-
 class Bench(Protocol):
-    """What the engine needs of a device."""
+    """What the engine needs of a device. What is not overridden does nothing, as on a CPU."""
 
-    def session(self) -> AbstractContextManager[Profiled]:
-        """A profiler session for rehearsals."""
-        ...
+    def session(self) -> AbstractContextManager[Session]:
+        """A profiler session for rehearsals; once it is closed, `seen` has the marked calls by label, in time order."""
 
     def room(self) -> bool:
         """Whether there is memory for the inputs of further calls."""
-        ...
 
     def rehearse(self, call: Call, item: Item, label: str, runs: int) -> Ring:
         """Run a call `runs` times, marked. Raises UnresolvedCallError where it fails."""
-        ...
 
     def judge(self, item: Item, call: Call, attempt: int, marked: Sequence[Marked]) -> Verdict:
         """What came out of a rehearsal."""
-        ...
 
     def measure(self, call: Call, item: Item, verdict: Verdict) -> Timed:
         """Time a judged call without the profiler."""
-        ...
 
     def check(self) -> None:
         """Wait for the device. Raises BrokenDeviceError where an earlier call has broken its context."""
-        ...
+        return
 
     def release(self) -> None:
         """Give memory that is held for reuse back to the device."""
-        ...
+        return
 
     def state(self) -> DeviceState | None:
-        """Clocks, temperature and power now."""
-        ...
+        """Clocks, temperature and power now; None where they are not read."""
+        return None
 
 
-class CpuBench:
+class CpuBench(Bench):
     """Calls on the CPU: the same operators instead of the same kernels, wall time instead of GPU time."""
 
     def __init__(self, options: Options) -> None:
@@ -132,38 +113,21 @@ class CpuBench:
         return Ring()
 
     def judge(self, item: Item, call: Call, attempt: int, marked: Sequence[Marked]) -> Verdict:
-        """Compare operators with the recorded ones; without recorded ones, the bytes that were moved."""
-        seen = marked[0].operations if marked else []
-        if item.spec is not None:
-            grade = operations.compare(item.spec, seen)
-        else:
-            grade = Grade.L0 if _moved(seen, call) else Grade.L3
-        kernels = tuple(KernelMatch(kernel, Grade.L4, reason=NO_KERNELS) for kernel in item.kernels)
-        return Verdict(attempt, CallMatch(_limited(grade, call), kernels), call.overload, tuple(call.notes))
+        """Let the route compare the operators that ran."""
+        seen = Seen(operations=marked[0].operations if marked else (), on_cpu=True)
+        match = routes.verify(item, call, seen)
+        return Verdict(attempt, match, call.overload, tuple(call.notes))
 
     def measure(self, call: Call, item: Item, verdict: Verdict) -> Timed:
         """Wall time of single calls."""
-        sets = self._sets(call, item)
-        verdict.cold_bytes, verdict.copies = sets.cold_bytes, sets.copies
-        return Timed(loops.wall_clock(call, sets, warmup=self._options.warmup, fewest=self._options.runs))
-
-    def check(self) -> None:
-        """Nothing to wait for."""
-
-    def release(self) -> None:
-        """Nothing is held."""
-
-    def state(self) -> DeviceState | None:
-        """None: not read on CPUs."""
-        return None
-
-    def _sets(self, call: Call, item: Item) -> Sets:
+        runs, warmup = self._options.runs, self._options.warmup
         given = roles(item, call.inputs, self._options.cache, CPU_CACHE_BYTES)
-        turns = self._options.runs + self._options.warmup
-        return Sets(call, given, turns=turns, l2_bytes=CPU_CACHE_BYTES, memory_bytes=CPU_ROOM_BYTES)
+        sets = Sets(call, given, turns=runs + warmup, l2_bytes=CPU_CACHE_BYTES, memory_bytes=CPU_ROOM_BYTES)
+        verdict.cold_bytes, verdict.copies = sets.cold_bytes, sets.copies
+        return Timed(loops.wall_clock(call, sets, warmup=warmup, fewest=runs))
 
 
-class GpuBench:
+class GpuBench(Bench):
     """Calls on a GPU: kernels attributed and timed by CUPTI (roctracer), cost by CUDA-graph loops."""
 
     def __init__(self, options: Options, monitor: Monitor, foreign: str | None = None) -> None:
@@ -177,7 +141,7 @@ class GpuBench:
         self._memory = int(properties.total_memory)
         self._l2 = l2_bytes(properties)
         self._flush = Flush(options.device, self._l2)
-        self._interlude = Interlude(options.device)
+        self._disturber = Disturber(options.device)
 
     def session(self) -> Session:
         """A session that records kernels, copies and runtime calls."""
@@ -197,7 +161,7 @@ class GpuBench:
         for _ in range(runs):
             if sets.flush_each:
                 self._flush()
-            self._interlude()
+            self._disturber()
             sets.turn()
             sets.touch()
             if self._options.spacing == "idle":
@@ -209,20 +173,14 @@ class GpuBench:
         return Ring(sets.cold_bytes, sets.copies)
 
     def judge(self, item: Item, call: Call, attempt: int, marked: Sequence[Marked]) -> Verdict:
-        """Compare the kernels of the most frequent run with the planned ones."""
-        runs = [tuple(one.launch for one in run.activities) for run in marked]
-        usual = Counter(runs).most_common(1)[0][0] if runs else ()
-        kept = [run for run, launches in zip(marked, runs, strict=True) if launches == usual]
-        seen = kept[0].activities if kept else []
-        notes = (*call.notes, *([CHANGING] if len(kept) < len(marked) else []))
-        match = grades.compare(item.kernels, seen, faithful=_faithful(call))
-        if OTHER_SOURCE in call.notes:
-            match = grades.at_best(match, Grade.L3, OTHER)
+        """Let the route compare the kernels of the most frequent run with the planned ones."""
+        seen, durations, changing = usual([[run.activities for run in marked]])
+        notes = (*call.notes, *([CHANGING] if changing else []))
+        match = routes.verify(item, call, Seen(seen))
         if self._foreign is not None:  # ATen's and Triton's kernels have the same names there, and are others
             match = grades.at_best(match, Grade.L3, self._foreign)
-        durations = [[run.activities[place].duration_ns for run in kept] for place in range(len(seen))]
         waits = any(run.waits for run in marked)
-        return Verdict(attempt, match, call.overload, notes, tuple(seen), durations, waits)
+        return Verdict(attempt, match, call.overload, notes, seen, durations, waits)
 
     def measure(self, call: Call, item: Item, verdict: Verdict) -> Timed:
         """Time per call in a CUDA-graph loop, where the call can be captured."""
@@ -279,19 +237,3 @@ class GpuBench:
 def l2_bytes(properties: Any) -> int:
     """Size of the L2 cache from torch's device properties."""
     return int(getattr(properties, "L2_cache_size", 0)) or CPU_CACHE_BYTES
-
-
-def _faithful(call: Call) -> bool:
-    """Whether the rebuilt call has every recorded dim, stride, dtype and scalar, as far as its notes tell."""
-    return not any(note.startswith(UNFAITHFUL) for note in call.notes)
-
-
-def _limited(grade: Grade, call: Call) -> Grade:
-    return grade if _faithful(call) or grade.rank >= Grade.L2.rank else Grade.L2
-
-
-def _moved(seen: Sequence[Any], call: Call) -> bool:
-    """Whether the marked call was the one operator, over exactly the bytes of its buffers."""
-    sizes = [[one.bytes] for one in call.inputs]
-    roots = [one for one in seen if one.depth == 0 and one.name == call.overload]
-    return len(roots) == 1 and sorted(size for size in roots[0].dims if size) == sorted(sizes)

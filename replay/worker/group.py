@@ -1,4 +1,4 @@
-"""The worker for collectives: as many processes as ranks, in lockstep, of which the first talks to the supervisor.
+"""The worker for collectives: as many processes as ranks, in lockstep, of which the first talks to the host.
 
 `python -m kerneldb.replay.worker.group DEVICES DESCRIPTOR`, with a job as the first line of standard input; DEVICES is
 `cuda:0,cuda:1`, one per rank. It starts the other ranks itself, and ends when one of them dies.
@@ -16,29 +16,27 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from kerneldb import codec
 from kerneldb.errors import KerneldbError
 from kerneldb.replay import facts, processes
 from kerneldb.replay.errors import FAILURES, first_line
 from kerneldb.replay.measure.spread import smallest_sample
 from kerneldb.replay.options import Options
 from kerneldb.replay.recording.ranks import Place, Ranks, free_ports
-from kerneldb.replay.routes import collective
+from kerneldb.replay.routes import collective, grades
 from kerneldb.replay.routes.collective import Exchange
-from kerneldb.replay.wire import journal, plan
-from kerneldb.replay.wire.journal import CallResult
-from kerneldb.replay.wire.messages import Job, Sender, job_from_text, job_to_text
+from kerneldb.replay.wire import plan
+from kerneldb.replay.wire.messages import Begin, Done, Job, Result, Send, Sender, Unusable
 from kerneldb.replay.wire.plan import Item
-from kerneldb.replay.worker import grades, results
-from kerneldb.replay.worker.activity import Activity, Marked
-from kerneldb.replay.worker.device import die_with_parent, open_device
-from kerneldb.replay.worker.grades import CallMatch, Grade, KernelMatch
+from kerneldb.replay.wire.results import Activity, CallResult, Grade, failure
+from kerneldb.replay.worker import results
+from kerneldb.replay.worker.activity import Marked
 from kerneldb.replay.worker.profiling import Session, marker
-from kerneldb.replay.worker.results import Verdict
+from kerneldb.replay.worker.results import Verdict, usual
 
 RANK: Final = "KERNELDB_REPLAY_RANK"
 BATCH_BYTES: Final = 8 << 30
@@ -47,50 +45,39 @@ NO_MULTICAST: Final = {"NCCL_NVLS_ENABLE": "0"}
 NO_LOOP: Final = "collectives are not timed in loops"
 OTHER_KERNELS: Final = "ranks ran different kernels"
 EQUAL_SHARES: Final = "shares taken to be equal"
-ON_CPU: Final = "replayed on the CPU, where no GPU kernel runs"
+NOTES: Final = ("transfer: the shortest of the ranks", "buffers stay where they are, warm")
 
-
-class _Mute(Sender):
-    """For the ranks that nobody listens to."""
-
-    def __init__(self) -> None:
-        """Without a pipe."""
-
-    def _send(self, event: str, **fields: Any) -> None:
-        del event, fields
+Activities = tuple[Activity, ...]
 
 
 def main() -> int:
     """Do the job; the exit code is 0 unless a rank cannot be used."""
-    die_with_parent()
+    processes.die_with_parent()
     for name, value in NO_MULTICAST.items():
         os.environ.setdefault(name, value)
     devices = sys.argv[1].split(",")
-    job = job_from_text(sys.stdin.readline())
-    own = Place(**_own_place()) if RANK in os.environ else Place(0, len(devices), free_ports(1)[0])
-    sender = Sender(int(sys.argv[2])) if own.rank == 0 else _Mute()
+    job = codec.load(Job, sys.stdin.readline(), own=True)
+    given = os.environ.get(RANK)
+    own = Place(*map(int, given.split(","))) if given else Place(0, len(devices), free_ports(1)[0])
+    send: Send = Sender(int(sys.argv[2])) if own.rank == 0 else lambda _: None  # nobody listens to the others
     if own.rank == 0:
         _start_others(job, devices, own)
     job = dataclasses.replace(job, options=dataclasses.replace(job.options, device=devices[own.rank]))
     try:
-        open_device(job.options, sender)
+        processes.import_all(job.options.modules)
+        facts.open_device(job.options, send)
     except KerneldbError as error:
-        sender.unusable(str(error))
+        send(Unusable(str(error)))
         return 1
     ranks = Ranks(own)
     ranks.join(job.options.device)
     planned = plan.read(Path(job.plan))
     items = {item.id: item for item in planned.items}
     foreign = None if job.options.on_cpu else facts.foreign(planned.notes.get("vendor"), facts.vendor())
-    _Lockstep(ranks, job.options, sender, foreign).run([items[name] for name in job.items])
-    sender.done()
+    _Lockstep(ranks, job.options, send, foreign).run([items[name] for name in job.items])
+    send(Done())
     ranks.leave()
     return 0
-
-
-def _own_place() -> dict[str, int]:
-    rank, size, port = map(int, os.environ[RANK].split(","))
-    return {"rank": rank, "world_size": size, "port": port}
 
 
 def _start_others(job: Job, devices: Sequence[str], own: Place) -> None:
@@ -102,7 +89,7 @@ def _start_others(job: Job, devices: Sequence[str], own: Place) -> None:
             env={**os.environ, RANK: f"{rank},{len(devices)},{own.port}"},
         )
         assert process.stdin is not None  # noqa: S101 (it was asked for)
-        process.stdin.write(f"{job_to_text(job)}\n".encode())
+        process.stdin.write(f"{codec.dump(job)}\n".encode())
         process.stdin.close()
         threading.Thread(target=_watch, args=(process, rank), daemon=True).start()
 
@@ -124,59 +111,62 @@ class _Ready:
     walls: list[float]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a rank tells the others: the activities of its runs, by label."""
+
+    runs: Mapping[str, tuple[Activities, ...]]
+
+
+@dataclasses.dataclass(slots=True)
 class _Lockstep:
     """Replays items together with the other ranks, which do the same in the same order."""
 
-    def __init__(self, ranks: Ranks, options: Options, sender: Sender, foreign: str | None = None) -> None:
-        self._ranks = ranks
-        self._options = options
-        self._sender = sender
-        self._foreign = foreign
-        self._runs = max(options.runs, smallest_sample())
+    ranks: Ranks
+    options: Options
+    send: Send
+    foreign: str | None
 
     def run(self, items: Sequence[Item]) -> None:
         """Replay all, in sessions of as many as there is room for."""
-        rest = list(items)
-        while rest:
-            batch = rest[: self._fitting(rest)]
-            rest = rest[len(batch) :]
-            self._session(batch)
-
-    def _fitting(self, items: Sequence[Item]) -> int:
+        batch: list[Item] = []
         held = 0
-        for count, item in enumerate(items):
+        for item in items:
             held += _bytes(item)
-            if count and (held > BATCH_BYTES or count >= self._options.batch):
-                return count
-        return len(items)
+            if batch and (held > BATCH_BYTES or len(batch) >= self.options.batch):
+                self._session(batch)
+                batch, held = [], _bytes(item)
+            batch.append(item)
+        if batch:
+            self._session(batch)
 
     def _session(self, items: Sequence[Item]) -> None:
         ready: list[_Ready] = []
-        with Session(gpu=not self._options.on_cpu) as session:
+        with Session(gpu=not self.options.on_cpu) as session:
             for number, item in enumerate(items):
-                self._sender.begin(item.id, "rehearse")
+                self.send(Begin(item.id, "rehearse"))
                 try:
                     ready.append(self._rehearse(item, str(number)))
                 except FAILURES as error:
                     # the same on all ranks; where one has died, the others wait here until they are ended
-                    self._ranks.wait()
-                    self._sender.result(results.failure(item, self._options.cache, first_line(error)))
-            self._sender.begin(ready[0].item.id if len(ready) == 1 else None, "collect")
+                    self.ranks.wait()
+                    self.send(Result(failure(item, self.options.cache, first_line(error))))
+            self.send(Begin(ready[0].item.id if len(ready) == 1 else None, "collect"))
         mine = {one.label: self._runs_of(one, session.seen.get(one.label, ())) for one in ready}
-        everyone = self._ranks.gather(mine)
+        everyone = [codec.decode(_Seen, told) for told in self.ranks.gather(codec.encode(_Seen(mine)))]
         for one in ready:
-            self._sender.result(self._result(one, [seen[one.label] for seen in everyone]))
+            self.send(Result(self._result(one, [seen.runs[one.label] for seen in everyone])))
 
     def _rehearse(self, item: Item, label: str) -> _Ready:
         """Run the collective, marked."""
         wanted = collective.message(item)
-        made = collective.exchange(wanted, self._ranks.place.rank, self._options.device)
-        for _ in range(max(self._options.warmup, 1)):
+        made = collective.exchange(wanted, self.ranks.place.rank, self.options.device)
+        for _ in range(max(self.options.warmup, 1)):
             made.call()
         self._synchronize()
-        self._ranks.wait()
+        self.ranks.wait()
         walls = []
-        for _ in range(self._runs):
+        for _ in range(max(self.options.runs, smallest_sample())):
             started = time.perf_counter_ns()
             with marker(label):
                 made.call()
@@ -184,49 +174,34 @@ class _Lockstep:
         self._synchronize()
         return _Ready(item, made, label, walls)
 
-    def _runs_of(self, one: _Ready, marked: Sequence[Marked]) -> list[list[dict[str, Any]]]:
-        """The activities of each run, JSON-ready; on a CPU the run itself, by the clock."""
-        if self._options.on_cpu:
-            call = _overload(one)
-            return [[journal.to_dict(Activity("call", call, duration_ns=wall))] for wall in one.walls]
-        return [[journal.to_dict(activity) for activity in run.activities] for run in marked]
+    def _runs_of(self, one: _Ready, marked: Sequence[Marked]) -> tuple[Activities, ...]:
+        """The activities of each run; on a CPU the run itself, by the clock."""
+        if self.options.on_cpu:
+            call = one.exchange.overload
+            return tuple((Activity("call", call, duration_ns=wall),) for wall in one.walls)
+        return tuple(tuple(run.activities) for run in marked)
 
     def _synchronize(self) -> None:
-        if not self._options.on_cpu:
+        if not self.options.on_cpu:
             import torch
 
             torch.cuda.synchronize()
 
-    def _result(self, one: _Ready, by_rank: Sequence[Sequence[Sequence[Mapping[str, Any]]]]) -> CallResult:
-        verdict = self._verdict(one, by_rank)
-        result = results.success(one.item, self._options.cache, verdict)
-        waits = _waits(by_rank)
-        found = {"ranks": len(by_rank), **({} if waits is None else {"wait_ns": waits})}
-        return dataclasses.replace(
-            result, inputs=found, tries=1, warmup=self._options.warmup, loop_note=NO_LOOP, state=None
-        )
-
-    def _verdict(self, one: _Ready, by_rank: Sequence[Sequence[Sequence[Mapping[str, Any]]]]) -> Verdict:
-        notes: tuple[str, ...] = ("transfer: the shortest of the ranks", "buffers stay where they are, warm")
-        if one.exchange.message.operation == "alltoallv":
-            notes = (*notes, EQUAL_SHARES)
-        if self._options.on_cpu:
-            kernels = tuple(KernelMatch(kernel, Grade.L4, reason=ON_CPU) for kernel in one.item.kernels)
-            walls = [min(run[0]["duration_ns"] for run in runs) for runs in zip(*by_rank, strict=True)]
-            return Verdict(0, CallMatch(Grade.L0, kernels), _overload(one), notes, durations=[walls])
-        usual = Counter(tuple(_launch(place) for place in run) for rank in by_rank for run in rank).most_common(1)
-        kept = [
-            runs for runs in zip(*by_rank, strict=False)
-            if usual and all(tuple(_launch(place) for place in run) == usual[0][0] for run in runs)
-        ]  # fmt: skip
-        if len(kept) < max(map(len, by_rank)):
-            notes = (*notes, OTHER_KERNELS)
-        seen = tuple(_activity(place) for place in kept[0][0]) if kept else ()
-        durations = [[min(run[place]["duration_ns"] for run in runs) for runs in kept] for place in range(len(seen))]
-        match = grades.compare(one.item.kernels, seen)
-        if self._foreign is not None:
-            match = grades.at_best(match, Grade.L3, self._foreign)
-        return Verdict(0, match, _overload(one), notes, seen, durations)
+    def _result(self, one: _Ready, ranks: Sequence[Sequence[Activities]]) -> CallResult:
+        seen, durations, changing = usual(ranks)
+        equal = [EQUAL_SHARES] if one.exchange.message.operation == "alltoallv" else []
+        notes = (*NOTES, *equal, *([OTHER_KERNELS] if changing else []))
+        if self.options.on_cpu:
+            match = grades.on_cpu(one.item, Grade.L0, faithful=True)
+        else:
+            match = grades.compare(one.item.kernels, seen)
+        if self.foreign is not None:
+            match = grades.at_best(match, Grade.L3, self.foreign)
+        verdict = Verdict(0, match, one.exchange.overload, notes, seen, durations)
+        result = results.success(one.item, self.options.cache, verdict)
+        waits = _waits(ranks)
+        found = {"ranks": len(ranks), **({} if waits is None else {"wait_ns": waits})}
+        return dataclasses.replace(result, inputs=found, tries=1, warmup=self.options.warmup, loop_note=NO_LOOP)
 
 
 def _bytes(item: Item) -> int:
@@ -238,26 +213,13 @@ def _bytes(item: Item) -> int:
     return 2 * 8 * wanted.elements
 
 
-def _overload(one: _Ready) -> str:
-    return f"torch.distributed, {one.exchange.message.operation}"
-
-
-def _activity(data: Mapping[str, Any]) -> Activity:
-    triples = {name: tuple(data[name]) for name in ("grid", "block") if data.get(name) is not None}
-    return Activity(**{**data, **triples})
-
-
-def _launch(data: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(str(data.get(name)) for name in ("kind", "name", "grid", "block", "shared_bytes"))
-
-
-def _waits(by_rank: Sequence[Sequence[Sequence[Mapping[str, Any]]]]) -> list[float] | None:
+def _waits(ranks: Sequence[Sequence[Activities]]) -> list[float] | None:
     """Median wait of each rank: what its runs have beyond the shortest of all ranks."""
-    totals = [[sum(place.get("duration_ns", 0.0) for place in run) for run in rank] for rank in by_rank]
+    totals = [[sum(one.duration_ns for one in run) for run in rank] for rank in ranks]
     together = list(zip(*totals, strict=False))
     if not together:
         return None
-    return [statistics.median(run[rank] - min(run) for run in together) for rank in range(len(by_rank))]
+    return [statistics.median(run[rank] - min(run) for run in together) for rank in range(len(ranks))]
 
 
 if __name__ == "__main__":

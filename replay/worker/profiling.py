@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from kerneldb.replay.worker import activity
@@ -30,11 +29,9 @@ class Session:
         self._profile.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._profile.__exit__(kind, error, trace)
-        if error is None:
+    def __exit__(self, *raised: object) -> None:
+        self._profile.__exit__(*raised)
+        if raised == (None, None, None):
             self.seen = self._read()
         self._profile = None
 

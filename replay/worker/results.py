@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from kerneldb.replay.measure.spread import Spread, spread
-from kerneldb.replay.wire.journal import FAILED, OK, CallResult, KernelResult
+from kerneldb.replay.measure.spread import spread
+from kerneldb.replay.routes.grades import CallMatch
 from kerneldb.replay.wire.plan import Item
-from kerneldb.replay.worker.activity import Activity
-from kerneldb.replay.worker.grades import CallMatch, Grade, failed
+from kerneldb.replay.wire.results import OK, Activity, CallResult, Grade, KernelResult, Spread
 
 CHANGING: Final = "kernels differ between runs"
 
@@ -51,11 +52,7 @@ class Verdict:
 
     def better_than(self, other: Verdict | None) -> bool:
         """Whether this one is closer to the plan; the earlier one wins a tie."""
-        return other is None or self._rank() < other._rank()
-
-    def _rank(self) -> tuple[int, int, int]:
-        kernels = self.match.kernels
-        return self.grade.rank, sum(one.grade.rank for one in kernels), len(self.match.extra)
+        return other is None or self.match.rank < other.match.rank
 
     def extend(self, other: Verdict) -> None:
         """Take the runs of another session of the same call, where the same kernels came out, launched alike."""
@@ -68,6 +65,21 @@ class Verdict:
         self.waits = self.waits or other.waits
 
 
+def usual(ranks: Sequence[Sequence[Sequence[Activity]]]) -> tuple[tuple[Activity, ...], list[list[float]], bool]:
+    """What a call launches: `ranks[r][i]` are the activities of its i-th run, where it ran on several devices at once.
+
+    Gives those of one run of the most frequent kind, the durations of each in all runs of that kind on all ranks (the
+    shortest of the ranks, run by run), and whether there were other runs.
+    """
+    launched = [[tuple(one.launch for one in run) for run in rank] for rank in ranks]
+    counted = Counter(itertools.chain(*launched)).most_common(1)
+    pairs = zip(zip(*ranks, strict=False), zip(*launched, strict=False), strict=True)
+    kept = [runs for runs, launches in pairs if set(launches) == {counted[0][0]}]
+    seen = tuple(kept[0][0]) if kept else ()
+    durations = [[min(run[place].duration_ns for run in runs) for runs in kept] for place in range(len(seen))]
+    return seen, durations, len(kept) < max(map(len, ranks))
+
+
 def success(item: Item, cache: str, verdict: Verdict) -> CallResult:
     """The result of a call that ran."""
     match = verdict.match
@@ -78,7 +90,7 @@ def success(item: Item, cache: str, verdict: Verdict) -> CallResult:
         route=item.route,
         cache=cache,
         status=OK,
-        grade=match.grade.value,
+        grade=match.grade,
         reason=None if match.grade is Grade.L0 else reason,
         overload=verdict.overload,
         notes=verdict.notes,
@@ -92,39 +104,20 @@ def success(item: Item, cache: str, verdict: Verdict) -> CallResult:
     )
 
 
-def failure(item: Item, cache: str, reason: str, status: str = FAILED) -> CallResult:
-    """The result of a call that failed, or that was not attempted."""
-    match = failed(item.kernels, reason)
-    return CallResult(
-        item=item.id,
-        route=item.route,
-        cache=cache,
-        status=status,
-        grade=match.grade.value,
-        reason=reason,
-        kernels=_kernels(Verdict(0, match)),
-        missing=match.missing,
-    )
-
-
 def _kernels(verdict: Verdict) -> tuple[KernelResult, ...]:
     medians = [statistics.median(runs) for runs in verdict.durations if runs]
+    total = sum(medians)
     return tuple(
         KernelResult(
             ordinal=one.planned.ordinal,
             signature_id=one.planned.signature_id,
             name=one.planned.name,
-            grade=one.grade.value,
+            grade=one.grade,
             reason=one.reason,
             replayed=one.seen,
             unknown=one.unknown,
-            share=_share(medians, one.place),
+            share=None if one.place is None or not total else round(medians[one.place] / total, 6),
             time=None if one.place is None else spread(verdict.durations[one.place]),
         )
         for one in verdict.match.kernels
     )
-
-
-def _share(medians: Sequence[float], place: int | None) -> float | None:
-    total = sum(medians)
-    return None if place is None or not total else round(medians[place] / total, 6)

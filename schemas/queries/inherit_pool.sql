@@ -20,8 +20,8 @@ recorded AS (
 )
 
 SELECT
-    recorded.trace_id,
-    any_value(t.name) AS trace,
+    recorded.trace_id AS donor_trace_id,
+    any_value(t.name) AS donor_trace,
     list(DISTINCT known_by ORDER BY known_by) AS known,
     len(known) / (SELECT count(*) FROM wanted) AS kinship,
     sum(recorded.n)::BIGINT AS n

@@ -1,11 +1,12 @@
--- The wanted collectives whose operation, type, sizes and ranks are recorded, those with most time first.
+-- The wanted collectives whose operation, type, sizes and ranks are recorded (named as PyTorch's profiler names them), those with most time
+-- first.
 SELECT
     k.signature_id,
-    k.collective,
-    k.collective_dtype,
-    k.collective_in_elements,
-    k.collective_out_elements,
-    k.group_size,
+    k.collective AS "Collective name",
+    k.collective_dtype AS "dtype",
+    k.collective_in_elements AS "In msg nelems",
+    k.collective_out_elements AS "Out msg nelems",
+    k.group_size AS "Group size",
     any_value(k.name) AS name,
     'kernel' AS kind,
     NULL::BIGINT AS bytes,

@@ -6,6 +6,7 @@ SELECT
     k.signature_id,
     any_value(k.name) AS name,
     any_value(k.kind) AS kind,
+    any_value(k.category) AS category,
     any_value(k.bytes) AS bytes,
     any_value(k.copy_kind) AS copy_kind,
     count(*) AS launches,

@@ -7,12 +7,14 @@
 WITH replayed AS (
     SELECT
         r.*,
+        coalesce(t.waits, false) AS waits,
         n.category AS kernel_category,
         CASE WHEN r.dims_source IN ('inherited', 'inferred') THEN r.dims_source END AS found,
         r.grade IN ('L0', 'L1') AND (found IS NULL OR r.found_id IS NOT NULL) AS fits
     FROM replays AS r
     INNER JOIN signatures AS s USING (signature_id)
     INNER JOIN kernel_names AS n USING (name_id)
+    LEFT JOIN replay_routes AS t USING (route)
     WHERE list_contains($run_ids::VARCHAR[], r.run_id)
 ),
 
@@ -29,7 +31,6 @@ rows AS (
         l.*,
         l.own AND l.fits AS same,
         l.own AND l.fits AND l.energy_mj IS NOT NULL AS weighed,
-        l.route = 'collective' AS waits,
         l.grade || ': ' || coalesce(l.reason, 'no call was found that fits') AS why_not,
         sum(l.launches * (l.energy_high_mj - l.energy_low_mj) / 2) FILTER (l.own AND l.fits) OVER item AS item_error,
         sum(l.launches * (l.above_gap_high_mj - l.above_gap_low_mj) / 2) FILTER (l.own AND l.fits) OVER item

@@ -7,7 +7,7 @@ SELECT
     min(file) AS file
 FROM kernel_sources
 WHERE
-    "language" = 'triton'
+    "language" = $language
     AND (list_contains($hashes::VARCHAR[], kernel_hash) OR list_contains($names::VARCHAR[], name))
 GROUP BY kernel_hash
 ORDER BY kernel_hash;

@@ -4,7 +4,7 @@ CREATE TABLE replay_calls (
     item_id VARCHAR NOT NULL,  -- The item of the plan: a call with the kernels that it launched.
     call_id VARCHAR,  -- The recorded call, in op_calls.
     op VARCHAR,  -- Its operator.
-    route VARCHAR,  -- How it was replayed: aten, memory, or none.
+    route VARCHAR,  -- How it was replayed: a route of replay_routes, or none.
     cache VARCHAR,  -- State of the L2: cold, warm or mixed.
     status VARCHAR,  -- ok, failed, or skipped (not attempted).
     grade VARCHAR,  -- The worst grade of its kernels.

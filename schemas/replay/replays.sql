@@ -5,7 +5,7 @@ CREATE TABLE replays (
     ordinal INTEGER NOT NULL,  -- Position of the kernel in the call.
     signature_id VARCHAR NOT NULL,  -- The recorded signature.
     cache VARCHAR,  -- State of the L2: cold, warm or mixed.
-    route VARCHAR,  -- How it was replayed, or would have to be.
+    route VARCHAR,  -- How it was replayed: a route of replay_routes; none where no route claims it.
     grade VARCHAR NOT NULL,  -- L0 same name, grid, block and shared memory; L1 same name; L2 same family; L3 same operation; L4 failed or not
     -- attempted.
     reason VARCHAR,  -- Why it is not L0.

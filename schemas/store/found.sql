@@ -28,7 +28,7 @@ SELECT * FROM kernel_names WHERE name_id IN (SELECT name_id FROM found_rows);
 
 -- name: found_calls
 INSERT INTO found_calls BY NAME
-SELECT *
+SELECT *, now() AT TIME ZONE 'UTC' AS found_at
 FROM found_rows AS part
 WHERE
     NOT EXISTS (

@@ -3,6 +3,12 @@
 -- name: forget_run
 DELETE FROM replay_runs WHERE run_id = $run_id;
 
+-- name: forget_routes
+DELETE FROM replay_routes WHERE list_contains($names::VARCHAR[], route);
+
+-- name: replay_routes
+INSERT INTO replay_routes BY NAME SELECT * FROM replay_rows;
+
 -- name: forget_power
 DELETE FROM power_samples WHERE run_id = $run_id AND source = 'replay';
 

@@ -138,6 +138,12 @@ DELETE FROM replays WHERE (run_id, item_id) IN (SELECT (run_id, item_id) FROM mo
 INSERT INTO replay_calls BY NAME SELECT * FROM source.main.replay_calls WHERE (run_id, item_id) IN (SELECT (run_id, item_id) FROM moved_items);
 INSERT INTO replay_tries BY NAME SELECT * FROM source.main.replay_tries WHERE (run_id, item_id) IN (SELECT (run_id, item_id) FROM moved_items);
 INSERT INTO replays BY NAME SELECT * FROM source.main.replays WHERE (run_id, item_id) IN (SELECT (run_id, item_id) FROM moved_items);
+INSERT INTO replay_routes BY NAME
+SELECT *
+FROM source.main.replay_routes
+WHERE
+    route IN (SELECT route FROM replay_calls WHERE (run_id, item_id) IN (SELECT (run_id, item_id) FROM moved_items))
+    AND route NOT IN (SELECT route FROM replay_routes);
 
 -- name: runs
 DELETE FROM replay_runs WHERE run_id IN (SELECT run_id FROM moved_runs);

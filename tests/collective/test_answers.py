@@ -194,6 +194,7 @@ def test_times_with_waiting_are_compared_with_nothing(database: kerneldb.Databas
         write=True,
     )
     copied.sql("UPDATE replays SET launches = 2, recorded_total_ns = 1e9 WHERE route = 'collective'", write=True)
+    copied.sql("INSERT INTO replay_routes VALUES ('collective', '', true)", write=True)
     found = {row["route"] or row["category"]: row for row in copied.replay_results("made up").rows()}
     exchanged = found["collective"]
     assert exchanged["predicted_ns"] == 2 * REPLAYED_NS * exchanged["signatures"]

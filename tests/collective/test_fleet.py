@@ -19,14 +19,16 @@ import pytest
 
 from kerneldb.errors import UsageError
 from kerneldb.replay.errors import JournalExistsError, ReplayError
-from kerneldb.replay.host import devices, fleet, supervisor
+from kerneldb.replay.host import devices, fleet
+from kerneldb.replay.host import run as host
+from kerneldb.replay.host.run import Outcome
 from kerneldb.replay.host.share import Pool
-from kerneldb.replay.host.supervisor import Outcome
 from kerneldb.replay.options import Options
 from kerneldb.replay.resolve.errors import UnresolvedCallError
 from kerneldb.replay.routes.collective import CollectiveRoute
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.plan import CallSpec, Item, OpCall, Plan, PlannedKernel
+from kerneldb.replay.wire.results import OK, SKIPPED
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 
@@ -81,7 +83,7 @@ def calls(path: Path) -> dict[str, journal.CallResult]:
 def settled(path: Path) -> list[journal.CallResult]:
     """What a resumed replay would not look at again."""
     found = [call for one in fleet.journals(path) for call in journal.read(one).calls]
-    return [call for call in found if call.final and call.status != journal.SKIPPED]
+    return [call for call in found if call.final and call.status != SKIPPED]
 
 
 def test_a_pool_deals_every_item_once_in_ever_smaller_portions() -> None:
@@ -163,7 +165,7 @@ def test_a_replay_that_was_stopped_goes_on(tmp_path: Path) -> None:
         os.kill(process.pid, signal.SIGINT)
         rest = process.stderr.read()
     assert process.returncode == INTERRUPTED, rest
-    done = [call.item for call in calls(journal_path).values() if call.status == journal.OK]
+    done = [call.item for call in calls(journal_path).values() if call.status == OK]
     assert 0 < len(done) < len(items)
     with pytest.raises(JournalExistsError):
         fleet.run(planned_path, journal_path, CPU, WORKERS)
@@ -251,15 +253,15 @@ class Clock:
 @pytest.mark.thorough
 def test_a_time_limit_is_one_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     items = [*(sleeper(number) for number in range(60)), exchange("allreduce"), exchange("reduce", ranks=3)]
-    clock, real = Clock(), supervisor.run
+    clock, real = Clock(), host.run
     ends: list[float | None] = []
 
     def run(*given: Any, until: float | None = None, **named: Any) -> Outcome:
         ends.append(until)
         return real(*given, until=until, **named)
 
-    monkeypatch.setattr(supervisor, "run", run)
-    monkeypatch.setattr(supervisor, "time", clock)
+    monkeypatch.setattr(host, "run", run)
+    monkeypatch.setattr(host, "time", clock)
     monkeypatch.setattr(fleet, "time", clock)
     chosen = dataclasses.replace(CPU, limit_seconds=3600.0, batch=1)
     outcome = fleet.run(*planned(tmp_path, *items), chosen, WORKERS, listen=clock.hear)
@@ -270,9 +272,9 @@ def test_a_time_limit_is_one_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not any(one.finished for one in read)
     found = {call.item: call for one in read for call in one.calls}
     assert found.keys() == {item.id for item in items}
-    reasons = {call.reason for call in found.values() if call.status == journal.SKIPPED}
+    reasons = {call.reason for call in found.values() if call.status == SKIPPED}
     assert reasons == {"not attempted: the time limit of 3600 s was reached"}
-    assert found["allreduce"].status == journal.SKIPPED
+    assert found["allreduce"].status == SKIPPED
     assert len(settled(tmp_path / "j")) < len(items) // 2
 
 
@@ -285,5 +287,5 @@ def test_a_replay_that_reached_its_limit_goes_on(tmp_path: Path) -> None:
     assert first.finished
     more = fleet.run(*places, dataclasses.replace(CPU, limit_seconds=0.0), WORKERS, resume=True)
     assert not more.finished
-    left = [call.item for call in journal.read(fleet.journals(places[1])[0]).calls if call.status == journal.SKIPPED]
+    left = [call.item for call in journal.read(fleet.journals(places[1])[0]).calls if call.status == SKIPPED]
     assert left == ["copy2", "copy3", "allreduce"]

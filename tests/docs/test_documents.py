@@ -19,6 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 from kerneldb.cli import cli
+from kerneldb.replay import routes
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -141,3 +142,11 @@ def test_a_wrong_line_is_noticed() -> None:
     assert agrees(["a", "…", "z"], ["a", "b", "c", "z"])
     assert not agrees(["a", "…", "z"], ["a", "b"])
     assert normal("done in 0.31 s at 45 MB/s") == "done in N s at N MB/s"
+
+
+def test_every_route_is_described_as_its_class_says() -> None:
+    told = (ROOT / "docs" / "replay.md").read_text(encoding="utf-8")
+    lines = [f"| `{route.name}` | {route.about}" for route in routes.known() if route not in routes.of_users()]
+    assert [line for line in lines if line not in told] == []
+    places = [told.index(line) for line in lines]
+    assert places == sorted(places)

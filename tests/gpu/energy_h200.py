@@ -30,7 +30,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kerneldb.replay.measure.energy.pads import free
+from kerneldb import codec
+from kerneldb.replay.measure.energy.padding import free
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts
 from kerneldb.replay.wire.plan import Item
@@ -92,7 +93,7 @@ def one_repeat(items: Sequence[Item], read: journal.Journal, seconds: float) -> 
     known = [one for one in items if one.id in found]
     sums = {f"{what}_mj": sum(span(found[one.id], what)[0] * calls_of(one) for one in known) for what in QUANTITIES}
     reasons = [one.energy.reason for one in read.calls if one.energy is not None and one.energy.energy_mj is None]
-    facts = journal.to_dict(read.energy or EnergyFacts())
+    facts = codec.encode(read.energy or EnergyFacts())
     shared = {name: value for name, value in facts.items() if name not in {"gaps", "anchors"}}
     return {
         "seconds": round(seconds, 1),
@@ -175,7 +176,7 @@ def every_call(items: Sequence[Item], reads: Sequence[journal.Journal]) -> Itera
             "launches": calls_of(item),
             "time_ns": [call.time.mean_ns if call and call.time else None for call in calls],
             "loop_ns": [call.loop.time.median_ns if call and call.loop else None for call in calls],
-            "energy": [journal.to_dict(call.energy) if call and call.energy else None for call in calls],
+            "energy": [codec.encode(call.energy) if call and call.energy else None for call in calls],
         }
 
 

@@ -31,6 +31,7 @@ from kerneldb.replay.host.fleet import journals
 from kerneldb.replay.routes import collective
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.plan import Item, Plan
+from kerneldb.replay.wire.results import FAILED, SKIPPED
 
 REPLAY = (sys.executable, "-m", "kerneldb.replay")
 WARM_UP = """
@@ -122,7 +123,7 @@ class Replay:
 
 def calls(paths: Iterable[Path]) -> dict[str, journal.CallResult]:
     """The last word on each item, over all journals."""
-    return {call.item: call for path in paths for call in journal.read(path).calls if call.status != journal.SKIPPED}
+    return {call.item: call for path in paths for call in journal.read(path).calls if call.status != SKIPPED}
 
 
 def summed(paths: Sequence[Path]) -> dict[str, Any]:
@@ -135,7 +136,7 @@ def summed(paths: Sequence[Path]) -> dict[str, Any]:
         "grades": {grade: len(list(some)) for grade, some in itertools.groupby(grades)},
         "same_kernels_pct": round(100 * sum(one in SAME for one in kernels) / max(len(kernels), 1), 2),
         "per_journal": {path.name: len(journal.read(path).calls) for path in paths},
-        "failures": sorted({call.reason for call in found.values() if call.status == journal.FAILED and call.reason}),
+        "failures": sorted({call.reason for call in found.values() if call.status == FAILED and call.reason}),
     }
 
 
@@ -179,9 +180,7 @@ def factor(wanted: collective.Message) -> float:
     """Bus bandwidth ÷ algorithm bandwidth (nccl-tests, doc/PERFORMANCE.md)."""
     if wanted.operation.startswith("allreduce"):
         return 2 * (wanted.ranks - 1) / wanted.ranks
-    return (
-        (wanted.ranks - 1) / wanted.ranks if wanted.operation in collective.SHARING | {"alltoall", "alltoallv"} else 1
-    )
+    return (wanted.ranks - 1) / wanted.ranks if wanted.operation.startswith((*collective.SHARING, "alltoall")) else 1
 
 
 def split_cores(workers: int) -> tuple[list[int], list[int]]:

@@ -170,7 +170,7 @@ def squeezed(dims: str | None) -> list[Any]:
 
 
 def run(folder: Path, out: Path, given: argparse.Namespace) -> None:
-    from kerneldb.replay.host import supervisor
+    from kerneldb.replay.host import run as host
     from kerneldb.replay.options import Options
 
     out.mkdir(parents=True, exist_ok=True)
@@ -178,7 +178,7 @@ def run(folder: Path, out: Path, given: argparse.Namespace) -> None:
         device=given.device, runs=given.runs, warmup=2, loops=False, energy=False, limit_seconds=given.seconds, batch=96
     )
     started = time.monotonic()
-    supervisor.run(folder / "infer.plan", out / "infer.jsonl", options, resume=False, listen=lambda _: None)
+    host.run(folder / "infer.plan", out / "infer.jsonl", options, resume=False, listen=lambda _: None)
     sys.stdout.write(f"searched for {time.monotonic() - started:.0f} s\n")
     judge(folder, out)
 

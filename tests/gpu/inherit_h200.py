@@ -119,7 +119,7 @@ def shares(database: Any) -> Iterator[tuple[str, Any]]:
 
 def run(work: Path, out: Path, given: argparse.Namespace) -> None:
     """Replay the plans, the given time in all."""
-    from kerneldb.replay.host import supervisor
+    from kerneldb.replay.host import run as host
     from kerneldb.replay.options import Options
 
     out.mkdir(parents=True, exist_ok=True)
@@ -128,7 +128,7 @@ def run(work: Path, out: Path, given: argparse.Namespace) -> None:
     for number, path in enumerate(plans):
         left = (ends - time.monotonic()) / (len(plans) - number)
         options = Options(device=given.device, runs=given.runs, energy=False, loops=False, limit_seconds=max(left, 5.0))
-        done = supervisor.run(path, out / f"{path.stem}.journal", options)
+        done = host.run(path, out / f"{path.stem}.journal", options)
         say(f"{path.stem}: {dict(done.by_grade)} in {done.wall_s:.0f} s, {'done' if done.finished else 'stopped'}")
 
 

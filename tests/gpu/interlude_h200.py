@@ -1,8 +1,8 @@
-"""Times of the same calls after interludes of more and of fewer kinds of kernels; OUT gets a JSON file.
+"""Times of the same calls after disturbers of more and of fewer kinds of kernels; OUT gets a JSON file.
 
     PYTHONPATH=. python3 tests/gpu/interlude_h200.py OUT --plans .plans/bloom-560m.plan .plans/gpt2-train.plan
 
-Needs PyTorch and nvidia-ml-py; plans are made elsewhere with `kerneldb replay --write-plan`. The full interlude comes
+Needs PyTorch and nvidia-ml-py; plans are made elsewhere with `kerneldb replay --write-plan`. The full disturber comes
 twice: how far the two are apart is what the others are to be compared with.
 """
 
@@ -17,12 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kerneldb.replay.measure.disturber import Interlude
+from kerneldb.replay import facts
+from kerneldb.replay.measure.disturber import Disturber
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire import plan
-from kerneldb.replay.wire.journal import CallResult
 from kerneldb.replay.wire.plan import Item
-from kerneldb.replay.worker import __main__ as worker
+from kerneldb.replay.wire.results import CallResult
 from kerneldb.replay.worker.engine import Engine
 from kerneldb.replay.worker.executor import GpuBench
 
@@ -52,17 +52,17 @@ class Times:
         self.facts = found
 
 
-def only(kinds: Callable[[Interlude], list[Any]], places: Sequence[int] | None) -> Callable[[Interlude], list[Any]]:
+def only(kinds: Callable[[Disturber], list[Any]], places: Sequence[int] | None) -> Callable[[Disturber], list[Any]]:
     """The kinds of kernels at these places."""
     return lambda self: [one for place, one in enumerate(kinds(self)) if places is None or place in places]
 
 
 def measured(items: Sequence[Item], options: Options, said: Times) -> dict[str, tuple[float, dict[str, float]]]:
-    """Seconds, and nanoseconds by call, for each interlude."""
-    monitor = worker.open_device(options, said)  # type: ignore[arg-type]
-    found, kinds = {}, Interlude._kinds
+    """Seconds, and nanoseconds by call, for each disturber."""
+    monitor = facts.open_device(options, said)  # type: ignore[arg-type]
+    found, kinds = {}, Disturber._kinds
     for name, places in KINDS.items():
-        Interlude._kinds = only(kinds, places)  # type: ignore[method-assign]
+        Disturber._kinds = only(kinds, places)  # type: ignore[method-assign]
         said.found = {}
         begun = time.monotonic()
         Engine(GpuBench(options, monitor), options, said).run(items)
@@ -71,7 +71,7 @@ def measured(items: Sequence[Item], options: Options, said: Times) -> dict[str, 
 
 
 def summed(found: Mapping[str, tuple[float, dict[str, float]]]) -> list[dict[str, Any]]:
-    """Each interlude against the full one."""
+    """Each disturber against the full one."""
     _, base = found["all"]
     rows = []
     for name, (seconds, times) in found.items():

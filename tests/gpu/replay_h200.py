@@ -25,8 +25,8 @@ from typing import Any
 
 from kerneldb.names import decode
 from kerneldb.replay.wire import journal, plan
-from kerneldb.replay.wire.journal import CallResult, KernelResult
 from kerneldb.replay.wire.plan import Item, PlannedKernel
+from kerneldb.replay.wire.results import CallResult, KernelResult
 
 HEADLINE = frozenset({"L0", "L1"})
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay.measure.disturber import Interlude
+from kerneldb.replay.measure.disturber import Disturber
 from kerneldb.replay.wire import journal
 from kerneldb.replay.wire.plan import CallSpec, Item, PlannedKernel
 from kerneldb.replay.worker.profiling import Session, marker
@@ -75,11 +75,11 @@ def test_what_was_just_run_comes_out_again(tmp_path: Path, cache: str) -> None:
         assert 0.2 < one.loop.time.median_ns / one.time.median_ns < 20, name
 
 
-def test_the_interlude_is_one_launch_of_many_kernels() -> None:
-    interlude = Interlude("cuda:0")
+def test_the_disturber_is_one_launch_of_many_kernels() -> None:
+    disturber = Disturber("cuda:0")
     with Session(gpu=True) as session:
-        with marker("interlude"):
-            interlude()
+        with marker("disturber"):
+            disturber()
         torch.cuda.synchronize()
-    launched = session.seen["interlude"][0].activities
+    launched = session.seen["disturber"][0].activities
     assert len({one.name for one in launched}) >= 10

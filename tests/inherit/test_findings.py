@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 import kerneldb
-from kerneldb.api import recorded
+from kerneldb.api import queries
 from kerneldb.api.planning import Request
 from kerneldb.replay.infer.search import attempt_of
 from kerneldb.replay.measure.spread import spread
 from kerneldb.replay.wire import journal, plan
-from kerneldb.replay.wire.journal import CallResult, KernelResult, RunFacts, Try, Writer
+from kerneldb.replay.wire.journal import Writer
 from kerneldb.replay.wire.plan import Item, Plan
-from kerneldb.replay.worker.activity import Activity
+from kerneldb.replay.wire.results import OK, Activity, CallResult, KernelResult, RunFacts, Try
 
 STRIPPED = "decoder-stripped"
 
@@ -32,7 +32,7 @@ def ran(item: Item, *, found: bool = False) -> CallResult:
         )
         for one in item.kernels
     )  # fmt: skip
-    result = CallResult(item.id, item.route, "mixed", journal.OK, "L0", kernels=kernels)
+    result = CallResult(item.id, item.route, "mixed", OK, "L0", kernels=kernels)
     if not found:
         return result
     first = item.candidates[0]
@@ -206,6 +206,6 @@ def test_the_donor_of_a_call_that_a_replay_confirmed_is_kept(fresh: kerneldb.Dat
 def test_the_report_compares_each_call_with_its_own_launches(doubled: kerneldb.Database) -> None:
     """Every call came out in twice its time, so that each difference is about 100 %."""
     with doubled._warehouse.connection() as con:
-        found = recorded.rows(con, "report_replayed_kernels", {"trace": STRIPPED})
+        found = queries.rows(con, "report_replayed_kernels", {"trace": STRIPPED})
     assert len(found) == 20
     assert max(abs(row["delta_pct"] - 100) for row in found) < 25

@@ -12,12 +12,26 @@ import kerneldb
 from kerneldb.api import planning, sequences
 from kerneldb.api.planning import Request
 from kerneldb.cli import cli
+from kerneldb.replay import routes
+from kerneldb.replay.plan.work import Work
+from kerneldb.replay.routes.base import Route
 from kerneldb.replay.wire import plan
 from kerneldb.replay.wire.plan import Plan
 
 STRIPPED = "decoder-stripped"
 LAUNCHES = 2458
 GEMMS = ("--where", "category = 'GEMM'")
+
+
+class Idle(Route):
+    name = "idle"
+
+
+class Cats(Route):
+    name = "cats"
+
+    def claims(self, work: Work) -> bool:
+        return all("CatArray" in kernel.name for kernel in work.kernels)
 
 
 def run(database: kerneldb.Database, *arguments: str) -> Result:
@@ -59,6 +73,26 @@ def test_feasibility_sums_inherited_calls_apart(planned: planning.Planned) -> No
     assert lines["TOTAL inherited"]["replayable_pct"] > 99
     assert "TOTAL inferred" not in lines
     assert list(lines)[-2:] == ["TOTAL inherited", "TOTAL"]
+
+
+def test_a_route_of_a_user_that_claims_nothing_changes_nothing(
+    inherited: kerneldb.Database, planned: planning.Planned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routes, "_ROUTES", {**{one.name: one for one in reversed(routes.known())}, "idle": Idle()})
+    again = inherited.plan_replay(Request(traces=(STRIPPED,)))
+    assert again.plan == planned.plan
+    assert again.routes.sort_by("signature_id") == planned.routes.sort_by("signature_id")
+
+
+def test_a_route_of_a_user_is_asked_before_others_inherit(
+    inherited: kerneldb.Database, planned: planning.Planned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routes, "_ROUTES", {**{one.name: one for one in reversed(routes.known())}, "cats": Cats()})
+    again = inherited.plan_replay(Request(traces=(STRIPPED,)))
+    mine = [item for item in again.plan.items if item.route == "cats"]
+    cats = [one for item in planned.plan.items for one in item.kernels if "CatArray" in one.name]
+    assert sum(kernel.launches for item in mine for kernel in item.kernels) == sum(one.launches for one in cats) > 0
+    assert sum(kernel.launches for item in again.plan.items for kernel in item.kernels) == LAUNCHES
 
 
 def test_the_plan_file_keeps_candidates_and_places(planned: planning.Planned, tmp_path: Path) -> None:

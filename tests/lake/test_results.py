@@ -16,7 +16,16 @@ from kerneldb.errors import UsageError
 from kerneldb.warehouse import Warehouse, lakes
 from kerneldb.warehouse.place import Place
 
-TABLES = ("replay_runs", "replay_calls", "replay_tries", "replays", "power_samples", "annotations", "found_calls")
+TABLES = (
+    "replay_runs",
+    "replay_routes",
+    "replay_calls",
+    "replay_tries",
+    "replays",
+    "power_samples",
+    "annotations",
+    "found_calls",
+)
 COUNTS = "SELECT " + ", ".join(f"(SELECT count(*) FROM {table}) AS {table}" for table in TABLES)
 RUN: dict[str, Any] = {"run_id": "r1", "finished": False}
 FOUND = """
@@ -38,7 +47,9 @@ def replayed(
     path: Path, items: dict[str, str], *, run: str = "r1", status: str = "ok", energy: float | None = None, **facts: Any
 ) -> None:
     """Store a replay of `items` (id → signature), as `kerneldb replay` does."""
-    calls = [{"run_id": run, "item_id": item, "call_id": None, "status": status, "energy_mj": energy} for item in items]
+    same = {"run_id": run, "route": "toy", "status": status, "energy_mj": energy}
+    calls = [{**same, "item_id": item, "call_id": None} for item in items]
+    routes = [{"route": "toy", "about": "plays", "waits": False}]
     tries = [{"run_id": run, "item_id": item, "try_index": 0, "op": "aten::mm"} for item in items]
     kernels = [
         {"run_id": run, "item_id": item, "ordinal": 0, "signature_id": signature, "grade": "L0", "energy_mj": energy}
@@ -46,7 +57,8 @@ def replayed(
     ]
     power = [{"run_id": run, "source": "replay", "power_w": 100.0 + n, "ts_ns": n} for n in range(len(items))]
     found = {"replay_runs": [RUN | {"run_id": run} | facts], "replay_calls": calls, "replay_tries": tries}
-    Warehouse(path).store_replay(run, list(items), found | {"replays": kernels, "power_samples": power})
+    found |= {"replays": kernels, "power_samples": power, "replay_routes": routes}
+    Warehouse(path).store_replay(run, list(items), found)
 
 
 def push(source: Path, target: Path | Place, *names: str) -> Copied:

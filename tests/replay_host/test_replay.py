@@ -108,6 +108,15 @@ def test_dry_run_prints_the_plan_in_every_format(database: kerneldb.Database) ->
     assert run(database, "--trace", "decoder-h200", "--dry-run", "--csv").stdout.startswith("category,route")
 
 
+def test_a_module_that_fails_is_named(
+    database: kerneldb.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "clumsy_route.py").write_text("raise ValueError('odd')\n")
+    monkeypatch.chdir(tmp_path)
+    result = run(database, "--dry-run", "--import", "clumsy_route")
+    assert (result.exit_code, result.stderr) == (1, "Error: cannot import clumsy_route: ValueError: odd\n")
+
+
 def test_resume_without_a_run_says_so(database: kerneldb.Database) -> None:
     result = run(database, "--resume", "--device", "cpu")
     assert result.exit_code == 2
@@ -171,13 +180,13 @@ def test_a_run_stopped_twice_is_written_back_at_each_step(
 
 
 def test_a_journal_made_elsewhere_is_committed(database: kerneldb.Database, tmp_path: Path) -> None:
-    from kerneldb.replay.host import supervisor
+    from kerneldb.replay.host import run as host
     from kerneldb.replay.options import Options
 
     planned, journal = tmp_path / "p.plan", tmp_path / "p.journal"
     assert run(database, "--signature", "", "--top", "2", "--write-plan", str(planned)).exit_code == 0
     worker = (sys.executable, str(ROOT / "tests" / "replay_worker" / "fake_worker.py"), str(tmp_path))
-    supervisor.run(planned, journal, Options(device="cpu", energy=False), worker=worker)
+    host.run(planned, journal, Options(device="cpu", energy=False), worker=worker)
     result = run(database, "--write-plan", str(planned), "--read-journal", str(journal), "--json")
     assert result.exit_code == 0, result.stderr
     launches = sum(kernel.launches for item in plan.read(planned).items for kernel in item.kernels)
@@ -196,8 +205,8 @@ def weighed(database: kerneldb.Database, tmp_path_factory: pytest.TempPathFactor
 def journal_with_energy(database: kerneldb.Database, folder: Path) -> tuple[Path, Path]:
     """The plan of a trace, and a journal in which all but the last call came out the same, with known energies."""
     from kerneldb.replay.measure.spread import spread
-    from kerneldb.replay.wire.journal import CallResult, KernelResult, RunFacts, Writer
-    from kerneldb.replay.worker.activity import Activity
+    from kerneldb.replay.wire.journal import Writer
+    from kerneldb.replay.wire.results import Activity, CallResult, KernelResult, RunFacts
 
     planned = database.plan_replay(Request(traces=("decoder-h200",), top=12)).plan
     plan.write(planned, folder / "e.plan")

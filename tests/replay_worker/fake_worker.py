@@ -9,12 +9,25 @@ import sys
 import time
 from pathlib import Path
 
+from kerneldb import codec
+from kerneldb.replay.routes.grades import CallMatch
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, PowerReading, Window
-from kerneldb.replay.wire.journal import DeviceState
-from kerneldb.replay.wire.messages import Job, Sender, job_from_text
+from kerneldb.replay.wire.messages import (
+    Begin,
+    Broken,
+    Done,
+    Energy,
+    Job,
+    Readings,
+    Ready,
+    Result,
+    Sender,
+    SharedEnergy,
+    Unusable,
+)  # fmt: skip
+from kerneldb.replay.wire.results import DeviceState, Grade
 from kerneldb.replay.worker import results
-from kerneldb.replay.worker.grades import CallMatch, Grade
 from kerneldb.replay.worker.results import Verdict
 
 LOG = Path(sys.argv[1], "log")
@@ -25,10 +38,10 @@ def attempt(item: plan.Item, sender: Sender, batch: int) -> None:
     alone = item.route != "silent" or batch == 1
     with LOG.open("a") as log:
         log.write(f"{item.id}\n")
-    sender.begin(item.id if alone else None, "rehearse")
+    sender(Begin(item.id if alone else None, "rehearse"))
     if item.route == "late":
         early = results.success(item, "mixed", Verdict(0, CallMatch(Grade.L1, ())))
-        sender.result(dataclasses.replace(early, final=False))
+        sender(Result(dataclasses.replace(early, final=False)))
     if item.route in {"kill", "late", "silent"}:
         os.kill(os.getpid(), signal.SIGKILL)
     if item.route in {"hang", "slow"}:
@@ -37,26 +50,26 @@ def attempt(item: plan.Item, sender: Sender, batch: int) -> None:
         msg = "lost"
         raise KeyError(msg)
     if item.route == "broken":
-        sender.broken("an illegal memory access")
+        sender(Broken("an illegal memory access"))
         sys.exit(1)
-    sender.result(results.success(item, "mixed", Verdict(0, CallMatch(Grade.L0, ()))))
-    sender.state(DeviceState(sm_mhz=1980))
+    found = results.success(item, "mixed", Verdict(0, CallMatch(Grade.L0, ())))
+    sender(Result(dataclasses.replace(found, state=DeviceState(sm_mhz=1980))))
 
 
 def weigh(item: plan.Item, sender: Sender) -> None:
     """What a worker does that measures energy: by the second word of the route."""
     with LOG.open("a") as log:
         log.write(f"weigh {item.id}\n")
-    sender.begin(item.id, "energy")
+    sender(Begin(item.id, "energy"))
     fate = item.route.removeprefix("ok ")
     if fate == "fatal":
-        sender.energy(item.id, CallEnergy(2.0, 1.9, 2.1, 1.0, 0.9, 1.1, final=False, windows=(WINDOW,)))
+        sender(Energy(item.id, CallEnergy(2.0, 1.9, 2.1, 1.0, 0.9, 1.1, final=False, windows=(WINDOW,))))
         os.kill(os.getpid(), signal.SIGKILL)
     if fate == "deadly":
         os.kill(os.getpid(), signal.SIGKILL)
     if fate == "slow":
         time.sleep(60)
-    sender.energy(item.id, CallEnergy(5.0, 4.9, 5.1, 3.0, 2.9, 3.1, windows=(WINDOW,)))
+    sender(Energy(item.id, CallEnergy(5.0, 4.9, 5.1, 3.0, 2.9, 3.1, windows=(WINDOW,))))
 
 
 def weigh_all(job: Job, items: dict[str, plan.Item], sender: Sender) -> None:
@@ -65,36 +78,36 @@ def weigh_all(job: Job, items: dict[str, plan.Item], sender: Sender) -> None:
     if any(items[name].route == "ok unborn" for name in job.items):
         sys.exit(3)
     if any(items[name].route == "ok meterless" for name in job.items):
-        sender.energy_facts(EnergyFacts(reason="no meter here"))
+        sender(SharedEnergy(EnergyFacts(reason="no meter here")))
         for name in job.items:
-            sender.energy(name, CallEnergy(reason="no meter here"))
-        sender.done()
+            sender(Energy(name, CallEnergy(reason="no meter here")))
+        sender(Done())
         return
-    sender.ready({"torch": "0", "vendor": "NVIDIA"})
-    sender.energy_facts(dataclasses.replace(facts, spent_s=facts.spent_s + 1, gap_power_w=100.0))
-    sender.readings([PowerReading("gap", 1, 2.0)])
+    sender(Ready({"torch": "0", "vendor": "NVIDIA"}))
+    sender(SharedEnergy(dataclasses.replace(facts, spent_s=facts.spent_s + 1, gap_power_w=100.0)))
+    sender(Readings((PowerReading("gap", 1, 2.0),)))
     for name in job.items:
         weigh(items[name], sender)
-    sender.done()
+    sender(Done())
 
 
 def main() -> None:
     sender = Sender(int(sys.argv[2]))
-    job = job_from_text(sys.stdin.read())
+    job = codec.load(Job, sys.stdin.read())
     items = {item.id: item for item in plan.read(Path(job.plan)).items}
     if job.journal is not None:
         weigh_all(job, items, sender)
         return
     routes = {items[name].route for name in job.items}
     if "unusable" in routes:
-        sender.unusable("no GPU here")
+        sender(Unusable("no GPU here"))
         return
     if "stillborn" in routes:
         sys.exit(3)
-    sender.ready({"torch": "0", "vendor": "NVIDIA"})
+    sender(Ready({"torch": "0", "vendor": "NVIDIA"}))
     for name in job.items:
         attempt(items[name], sender, job.options.batch)
-    sender.done()
+    sender(Done())
 
 
 main()

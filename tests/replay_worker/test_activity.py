@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay.worker import activity, exported
-from kerneldb.replay.worker.activity import marked_calls
+from kerneldb.replay.worker import activity
 
 FIRST, SECOND = "kerneldb replay 0", "kerneldb replay 1"
 
 
 def event(category: str, name: str, start: float, length: float, thread: Any = 1, **args: Any) -> dict[str, Any]:
     return {"ph": "X", "cat": category, "name": name, "ts": start, "dur": length, "tid": thread, "args": args}
+
+
+def marked_calls(events: list[dict[str, Any]]) -> dict[str, list[activity.Marked]]:
+    return activity._marked(activity.Events(events), operators=True)
 
 
 def launch(start: float, correlation: int, name: str = "cudaLaunchKernel", thread: int = 1) -> dict[str, Any]:
@@ -124,7 +127,7 @@ def test_a_trace_as_the_profiler_prints_it_is_read_without_parsing_all_of_it(
 ) -> None:
     path = tmp_path / "trace.json"
     path.write_text(printed(CALLED))
-    monkeypatch.setattr(exported, "whole", None)
+    monkeypatch.setattr(activity, "whole", None)
     assert activity.read(path) == marked_calls(CALLED)
     assert names(activity.read(path)[FIRST]) == [['void k<"correlation": 4, 1>', "b", "Memset (Device)"]]
     assert activity.read(path, operators=False)[FIRST][0].operations == []

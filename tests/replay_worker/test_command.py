@@ -44,7 +44,7 @@ def test_wrong_options_are_usage_errors(tmp_path: Path, option: tuple[str, ...])
 
 def test_the_worker_needs_no_database_and_no_torch_to_start() -> None:
     code = (
-        "import sys, kerneldb.replay.worker.__main__, kerneldb.replay.host.supervisor; "
+        "import sys, kerneldb.replay.worker.__main__, kerneldb.replay.host.run; "
         "sys.exit(len({'duckdb', 'polars', 'click', 'torch', 'pynvml'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

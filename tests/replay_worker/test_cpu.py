@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from kerneldb.replay.wire import journal
-from kerneldb.replay.wire.journal import CallResult
 from kerneldb.replay.wire.plan import CallSpec, Item, OpCall
+from kerneldb.replay.wire.results import CallResult
 from tests.replay.specs import op_call, scalar, spec, tensor, tensors
 from tests.replay_worker.plans import copy, item, write
 

@@ -13,10 +13,13 @@ import pytest
 from kerneldb.replay import routes
 from kerneldb.replay.measure.spread import spread
 from kerneldb.replay.options import Options
-from kerneldb.replay.wire.journal import CallResult, DeviceState, LoopCost
+from kerneldb.replay.routes import grades
+from kerneldb.replay.routes.base import Route
+from kerneldb.replay.wire.messages import Begin, Message, Result
 from kerneldb.replay.wire.plan import Item
-from kerneldb.replay.worker import engine, grades
-from kerneldb.replay.worker.activity import Activity, Marked
+from kerneldb.replay.wire.results import Activity, CallResult, DeviceState, Grade, LoopCost
+from kerneldb.replay.worker import engine
+from kerneldb.replay.worker.activity import Marked
 from kerneldb.replay.worker.engine import Engine
 from kerneldb.replay.worker.executor import BrokenDeviceError, Ring, Timed
 from kerneldb.replay.worker.results import Verdict
@@ -41,7 +44,7 @@ class Played:
 
 
 @dataclass
-class PlayRoute:
+class PlayRoute(Route):
     """Gives each item its prepared calls."""
 
     calls: dict[str, list[Played]]
@@ -114,11 +117,12 @@ class Notes:
     results: list[CallResult] = field(default_factory=list)
     begun: list[tuple[str | None, str]] = field(default_factory=list)
 
-    def begin(self, item: str | None, phase: str) -> None:
-        self.begun.append((item, phase))
-
-    def result(self, result: CallResult) -> None:
-        self.results.append(result)
+    def __call__(self, message: Message) -> None:
+        match message:
+            case Begin(item, phase):
+                self.begun.append((item, phase))
+            case Result(call):
+                self.results.append(call)
 
     @property
     def last(self) -> dict[str, CallResult]:
@@ -262,3 +266,16 @@ def test_unknown_routes_say_what_there_is() -> None:
     notes = Notes()
     Engine(PlayBench(), Options(), notes).run([item("a", "nowhere", None, kernel())])
     assert "no route 'nowhere'" in str(notes.last["a"].reason)
+
+
+def test_a_route_that_cannot_compare_costs_its_items_only() -> None:
+    class Odd(PlayBench):
+        def judge(self, item: Item, call: Any, attempt: int, marked: Sequence[Marked]) -> Verdict:
+            if item.id == "a":
+                msg = "odd"
+                raise ValueError(msg)
+            return super().judge(item, call, attempt, marked)
+
+    notes, _ = replay({"a": [Played()], "b": [Played()]}, Odd())
+    assert (notes.last["a"].grade, notes.last["a"].reason) == (Grade.L4, "ValueError: odd")
+    assert notes.last["b"].grade is Grade.L0

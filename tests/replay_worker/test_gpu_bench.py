@@ -13,7 +13,8 @@ from kerneldb.replay.measure.sets import Flush, Sets
 from kerneldb.replay.monitor import Monitor, reasons
 from kerneldb.replay.options import Options
 from kerneldb.replay.resolve import candidates
-from kerneldb.replay.worker.activity import Activity, Marked
+from kerneldb.replay.wire.results import Activity
+from kerneldb.replay.worker.activity import Marked
 from kerneldb.replay.worker.executor import BrokenDeviceError, GpuBench
 from tests.replay.specs import spec, tensor
 from tests.replay_worker.plans import GEMM, item, kernel

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from kerneldb.replay.wire.plan import PlannedKernel
-from kerneldb.replay.worker.activity import Activity, Operation
-from kerneldb.replay.worker.grades import Grade, compare, failed
-from kerneldb.replay.worker.operations import compare as compare_operations
+from kerneldb.replay.routes.grades import compare
+from kerneldb.replay.routes.operations import compare as compare_operations
+from kerneldb.replay.wire.plan import Item, PlannedKernel
+from kerneldb.replay.wire.results import Activity, Grade, failure
+from kerneldb.replay.worker.activity import Operation
 from tests.replay.specs import op_call, spec, tensor
 from tests.replay_worker.plans import ADD, GEMM, OTHER_TILE, copy, kernel
 
@@ -82,8 +83,9 @@ def test_a_call_that_lacks_recorded_arguments_is_at_best_l2() -> None:
 
 
 def test_failed_calls_carry_their_reason() -> None:
-    match = failed([kernel()], "out of memory")
-    assert (match.grade, match.kernels[0].grade, match.kernels[0].reason) == (Grade.L4, Grade.L4, "out of memory")
+    result = failure(Item("a", "aten", None, (kernel(),)), "mixed", "out of memory")
+    assert (result.grade, result.kernels[0].grade, result.kernels[0].reason) == (Grade.L4, Grade.L4, "out of memory")
+    assert result.missing == (kernel().name,)
 
 
 def test_operators_on_the_cpu() -> None:

@@ -6,11 +6,21 @@ from pathlib import Path
 import pytest
 
 from kerneldb.replay.errors import JournalError, JournalExistsError
-from kerneldb.replay.measure.spread import Spread
 from kerneldb.replay.wire import journal
 from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, PowerReading, Window
-from kerneldb.replay.wire.journal import CallResult, DeviceState, KernelResult, LoopCost, RunFacts, Writer
-from kerneldb.replay.worker.activity import Activity
+from kerneldb.replay.wire.journal import Writer
+from kerneldb.replay.wire.results import (
+    FAILED,
+    OK,
+    SKIPPED,
+    Activity,
+    CallResult,
+    DeviceState,
+    KernelResult,
+    LoopCost,
+    RunFacts,
+    Spread,
+)
 
 RUN = RunFacts("r1", "2026-01-01T00:00:00+00:00", "mixed", "cuda:0", gpu="NVIDIA H200", arguments={"runs": 12})
 SPREAD = Spread(12, 2048.0, 32.0, 2016.0, 2080.0, 2050.5, 1984.0)
@@ -18,7 +28,7 @@ FULL = CallResult(
     item="i1",
     route="aten",
     cache="mixed",
-    status=journal.OK,
+    status=OK,
     grade="L1",
     reason="other grid",
     overload="aten::mm.default",
@@ -40,7 +50,7 @@ FULL = CallResult(
 )  # fmt: skip
 
 
-def call(item: str, status: str = journal.OK, *, final: bool = True, grade: str = "L0") -> CallResult:
+def call(item: str, status: str = OK, *, final: bool = True, grade: str = "L0") -> CallResult:
     return CallResult(item, "aten", "mixed", status, grade, final=final)
 
 
@@ -101,7 +111,7 @@ def test_the_last_line_of_an_item_counts(tmp_path: Path) -> None:
 
 
 def test_skipped_and_unfinished_items_are_not_settled(tmp_path: Path) -> None:
-    results = (call("i1"), call("i2", journal.FAILED), call("i3", journal.SKIPPED), call("i4", final=False))
+    results = (call("i1"), call("i2", FAILED), call("i3", SKIPPED), call("i4", final=False))
     read = journal.read(written(tmp_path / "j", *results))
     assert read.settled("mixed") == {"i1", "i2"}
     assert read.settled("cold") == frozenset()
@@ -158,7 +168,7 @@ def test_energies_come_back_as_they_went(tmp_path: Path) -> None:
 def test_what_is_still_to_be_measured(tmp_path: Path) -> None:
     known = dataclasses.replace(call("i1"), energy=ENERGY)
     begun = dataclasses.replace(call("i2"), energy=CallEnergy(1.0, final=False, windows=(WINDOW,)))
-    results = (known, begun, call("i3"), call("i4", journal.FAILED), call("i5", final=False), call("i6"))
+    results = (known, begun, call("i3"), call("i4", FAILED), call("i5", final=False), call("i6"))
     read = journal.read(written(tmp_path / "j", *results))
     assert [one.item for one in read.unmeasured("mixed")] == ["i2", "i3", "i6"]
     assert read.unmeasured("cold") == ()

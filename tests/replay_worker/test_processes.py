@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kerneldb.replay import processes
-from kerneldb.replay.host import supervisor
+from kerneldb.replay.host import run as host
 from kerneldb.replay.options import Options
 from kerneldb.replay.recording import launch
 from kerneldb.replay.recording.errors import RecordError
@@ -79,7 +79,7 @@ def test_a_named_package_may_have_folders_in_several_places(hostile: Path, monke
 def test_a_worker_runs_no_file_of_the_current_folder(hostile: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     path = write(tmp_path / "plan", item("mm", "aten", spec("aten::mm", tensor([4, 4]), tensor([4, 4]))))
-    assert supervisor.run(path, tmp_path / "journal", CPU).by_grade == {"L0": 1}
+    assert host.run(path, tmp_path / "journal", CPU).by_grade == {"L0": 1}
     assert not (hostile / "ran").exists()
 
 
@@ -89,7 +89,7 @@ def test_a_worker_imports_a_named_module_of_the_current_folder(hostile: Path, tm
     (hostile / "mine.py").write_text(METER)
     path = write(tmp_path / "plan", item("mm", "aten", spec("aten::mm", tensor([4, 4]), tensor([4, 4]))))
     chosen = dataclasses.replace(CPU, energy=True, modules=("mine",))
-    assert supervisor.run(path, tmp_path / "journal", chosen).by_grade == {"L0": 1}
+    assert host.run(path, tmp_path / "journal", chosen).by_grade == {"L0": 1}
     found = journal.read(tmp_path / "journal").energy
     assert found is not None
     assert found.reason == "asked mine"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kerneldb.replay.measure.spread import interval_rank, smallest_sample, spread
+from kerneldb.replay.measure.spread import interval_rank, settled, smallest_sample, spread
 
 
 def test_statistics_of_a_sample() -> None:
@@ -27,14 +27,14 @@ def test_fewer_than_six_samples_bound_nothing() -> None:
     assert smallest_sample() == 6
     few = spread([5.0] * 5)
     assert few is not None
-    assert not few.settled()
+    assert not settled(few)
 
 
 def test_settled_by_share_or_by_one_step_of_the_clock() -> None:
     wide = spread([2000.0, 2032.0] * 10)
     assert wide is not None
-    assert wide.settled()
-    assert not wide.settled(relative=0.001, step_ns=0.0)
+    assert settled(wide)
+    assert not settled(wide, relative=0.001, step_ns=0.0)
 
 
 def test_no_samples() -> None:

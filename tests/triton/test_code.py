@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,12 +19,6 @@ from kerneldb.replay.wire.plan import CallSpec, Candidate, Item, OpCall, Plan, P
 TEXT = "import pathlib\npathlib.Path(MARK).touch()\n\ndef kernel():\n    pass\n"
 
 
-@pytest.fixture(autouse=True)
-def _nothing_provided() -> Iterator[None]:
-    yield
-    code.provide({}, allowed=False)
-
-
 def planned(text: str) -> Plan:
     call = OpCall(
         "triton_poi_fused_add_0", "[[4]]", "[[1]]", '["float"]', '[""]', json.dumps({"kernel_hash": code_hash(text)})
@@ -38,9 +31,10 @@ def planned(text: str) -> Plan:
 def test_nothing_runs_unless_allowed(tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     whole = planned(TEXT.replace("MARK", repr(str(mark))))
-    code.provide(whole.sources, allowed=False)
+    route = TritonRoute()
+    route.provide(whole.sources, allowed=False)
     with pytest.raises(UnresolvedCallError, match="--allow-code"):
-        list(TritonRoute().prepare(whole.items[0], "cuda:0"))
+        list(route.prepare(whole.items[0], "cuda:0"))
     assert not mark.exists()
 
 
@@ -106,11 +100,9 @@ def test_a_source_goes_by_the_hash_of_its_text(tmp_path: Path) -> None:
     ((name, held),) = whole.sources.items()
     outside = tmp_path / "outside"
     forged = {name: {**held, "text": "raise SystemExit\n"}, str(outside): {**held, "hash": str(outside)}}
-    code.provide(forged, allowed=True)
     assert {one.hash for one in code.codes(forged)} == {code_hash("raise SystemExit\n"), name}
-    assert code.matching(_call(whole))[0].text == held["text"]
-    code.provide({name: forged[name]}, allowed=True)
-    assert code.matching(_call(whole)) == []
+    assert code.matching(_call(whole), code.held(forged))[0].text == held["text"]
+    assert code.matching(_call(whole), code.held({name: forged[name]})) == []
 
 
 def test_a_file_name_moves_no_cursor() -> None:
@@ -127,7 +119,7 @@ def _call(whole: Plan) -> OpCall:
 def test_recorded_constants_choose_among_sources_of_one_name_by_whole_numbers() -> None:
     texts = [f"def kernel():\n    pass\n\nMADE = dict(num_warps={warps}, num_stages=3)\n" for warps in (16, 1)]
     sources = {code_hash(text): code.to_source(Code(code_hash(text), "kernel", text)) for text in texts}
-    code.provide(sources, allowed=False)
     launched = {"kernel_backend": "triton", "num_warps": "1", "num_stages": "3"}
-    found = code.matching(OpCall("kernel", "[[4]]", "[[1]]", '["float"]', '[""]', json.dumps(launched)))
+    call = OpCall("kernel", "[[4]]", "[[1]]", '["float"]', '[""]', json.dumps(launched))
+    found = code.matching(call, code.held(sources))
     assert [one.text for one in found] == [texts[1]]

@@ -118,8 +118,8 @@ def test_the_plan_carries_sources(recorded: Path) -> None:
     assert [item.route for item in planned.plan.items] == ["triton", "triton"]
     assert {row["reason"] for row in planned.routes.to_pylist()} == {None}
     calls = [item.spec.call for item in planned.plan.items if item.spec is not None]
-    code.provide(planned.plan.sources, allowed=False)
-    assert {one.op: [found.hash for found in code.matching(one)] for one in calls} == {
+    known = code.held(planned.plan.sources)
+    assert {one.op: [found.hash for found in code.matching(one, known)] for one in calls} == {
         "triton_poi_fused_add_mul_1": [HASH],
         "triton_tem_fused_mm_0": [code_hash(TEMPLATE)],  # the one with four warps
     }

@@ -16,11 +16,12 @@ from click.testing import CliRunner
 
 import kerneldb
 from kerneldb.api import inheriting
+from kerneldb.api.planning import Request
 from kerneldb.api.resuming import Files
 from kerneldb.cli import cli
 from kerneldb.errors import WarehouseMissingError
 from kerneldb.replay.errors import ReplayError
-from kerneldb.replay.host import supervisor
+from kerneldb.replay.host import run as host
 from kerneldb.tui import child, running
 from kerneldb.tui.app import KerneldbApp
 from kerneldb.tui.child import Order
@@ -179,7 +180,7 @@ def test_a_run_is_shown_while_it_goes_on_and_stops(database: Path) -> None:
         assert pane.progress.ended == "stopped"
         assert "last odd_kernel" in text_of(app)
         assert " left" not in text_of(app)
-        assert pane.settings.cache == "mixed"
+        assert pane.settings.options.cache == "mixed"
         assert pane.busy() is None
 
     run(database, flow, fake(WAITS))
@@ -360,7 +361,7 @@ def said(order: Order) -> tuple[int, list[dict[str, Any]]]:
 
 
 def test_the_process_says_what_is_wrong_with_the_order(database: Path, tmp_path: Path) -> None:
-    code, events = said(Order(str(database), {"where": "nme = 'x'"}))
+    code, events = said(Order(str(database), Request("nme = 'x'")))
     assert (code, events[0]["event"]) == (2, "failed")
     assert "near columns" in events[0]["message"]
     code, events = said(Order(str(tmp_path / "none.duckdb")))
@@ -454,8 +455,8 @@ def test_a_replay_without_a_device_leaves_the_stopped_run_and_the_database(
         assert "stopped" not in files.plan.read_text()
         raise ReplayError(NO_DEVICE)
 
-    monkeypatch.setattr(supervisor, "run", unusable)
-    assert said(Order(str(database), {"where": "category = 'GEMM'"}))[1][-1]["message"] == NO_DEVICE
+    monkeypatch.setattr(host, "run", unusable)
+    assert said(Order(str(database), Request("category = 'GEMM'")))[1][-1]["message"] == NO_DEVICE
     assert (files.plan.read_text(), files.journal.read_text()) == ("plan of a stopped run", "its journal")
     assert not kept
     assert not files.aside.exists()
@@ -470,13 +471,13 @@ def test_a_replay_that_is_stopped_before_its_device_is_ready_leaves_the_stopped_
 ) -> None:
     files, kept = stopped_run(database, monkeypatch)
 
-    def stopped(*_: Any, listen: Callable[[Mapping[str, Any]], None], **__: Any) -> supervisor.Outcome:
+    def stopped(*_: Any, listen: Callable[[Mapping[str, Any]], None], **__: Any) -> host.Outcome:
         listen({"event": "start", "items": 4, "settled": 0, "run": "new"})
         assert "stopped" not in files.plan.read_text()
-        return supervisor.Outcome("new", 4, 0, {}, False, True, 0.5)
+        return host.Outcome(("new",), 4, 0, {}, False, True, 0.5)
 
-    monkeypatch.setattr(supervisor, "run", stopped)
-    code, events = said(Order(str(database), {"where": "category = 'GEMM'"}))
+    monkeypatch.setattr(host, "run", stopped)
+    code, events = said(Order(str(database), Request("category = 'GEMM'")))
     assert (code, events[-1]["event"], events[-1]["finished"]) == (0, "done", False)
     assert (files.plan.read_text(), files.journal.read_text()) == ("plan of a stopped run", "its journal")
     assert (kept, files.aside.exists(), files.resumable) == ([], False, True)

@@ -12,6 +12,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from kerneldb.errors import UsageError
+from kerneldb.replay.options import Options
 from kerneldb.tui import numbers, running, theme
 from kerneldb.tui.pane import Copy
 from kerneldb.tui.reasons import why_empty
@@ -27,15 +28,20 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
+    from kerneldb.api.planning import Request
     from kerneldb.tui.model import Choice
 
 Row = dict[str, Any]
 View = Literal["plan", "live", "results"]
 
-CACHES: Final = ("mixed", "cold", "warm")
 RUNS: Final = (6, 12, 24, 50, 100)
 SHARES: Final = (None, 99, 95, 90, 80, 50)
-DEVICES: Final = ("cuda:0", "cuda:1", "cuda:2", "cuda:3", "cpu")
+VALUES: Final[dict[str, Sequence[Any]]] = {
+    "cache": ("mixed", "cold", "warm"),
+    "energy": (True, False),
+    "device": ("cuda:0", "cuda:1", "cuda:2", "cuda:3", "cpu"),
+}
+"""What a key goes through, by option."""
 TOTAL: Final = "TOTAL"
 BAR: Final = 30
 BESIDE_BAR: Final = 40
@@ -84,23 +90,16 @@ RESULTS: Final = (
 class Settings:
     """How to replay, as the keys of the screen set it; `share` in percent of the time, None for all."""
 
-    device: str = "cuda:0"
-    cache: str = "mixed"
-    runs: int = 12
-    energy: bool = True
+    options: Options = dataclasses.field(default_factory=Options)
     share: int | None = None
 
     def arguments(self) -> list[str]:
         """The options of `kerneldb replay` that mean the same, without those that it takes anyway."""
-        found = [] if self.device == "cuda:0" else ["--device", self.device]
-        found += [] if self.cache == "mixed" else ["--cache", self.cache]
-        found += [] if self.runs == 12 else ["--runs", str(self.runs)]  # noqa: PLR2004 (the default of the command)
-        found += [] if self.energy else ["--no-energy"]
-        return found + ([] if self.share is None else ["--until-time", f"{self.share}%"])
+        return [*self.options.arguments(), *([] if self.share is None else ["--until-time", f"{self.share}%"])]
 
-    def options(self) -> dict[str, Any]:
-        """The fields of `kerneldb.replay.options.Options`."""
-        return {"device": self.device, "cache": self.cache, "runs": self.runs, "energy": self.energy}
+    def with_option(self, name: str, value: Any) -> Settings:
+        """With another value of one of the options."""
+        return dataclasses.replace(self, options=dataclasses.replace(self.options, **{name: value}))
 
 
 def _after(values: Sequence[Any], value: Any, by: int = 1) -> Any:
@@ -223,7 +222,7 @@ class ReplayPane(DrawnPane):
             return None
         from kerneldb.api import planning
 
-        request = planning.Request(**self._request())
+        request = self._request()
         try:
             planned = await self.store.call(lambda database: database.plan_replay(request))
         except UsageError:  # of such a request, for one reason only: nothing is selected
@@ -233,13 +232,12 @@ class ReplayPane(DrawnPane):
         self._show(self.view)
         return None
 
-    def _request(self) -> dict[str, Any]:
-        choice, share = self.choice, self.settings.share
-        return {
-            "where": choice.selection().where,
-            "traces": choice.traces,
-            "until_share": None if share is None else share / 100,
-        }
+    def _request(self) -> Request:
+        from kerneldb.api.planning import Request
+
+        share = self.settings.share
+        until_share = None if share is None else share / 100
+        return Request(self.choice.selection().where, self.choice.traces, until_share=until_share)
 
     def choice_changed(self, choice: Choice) -> None:
         """Another Selection, another plan."""
@@ -267,7 +265,7 @@ class ReplayPane(DrawnPane):
             return
         from kerneldb.tui.child import Order
 
-        order = Order(self.store.address, self._request(), self.settings.options(), resume)
+        order = Order(self.store.address, self._request(), self.settings.options, resume)
         self.child = running.Child(order, self.command_of_child)
         self.progress = running.Progress()
         self.stopping = False
@@ -360,20 +358,18 @@ class ReplayPane(DrawnPane):
         """The next cache state, device or share of time; energy on or off."""
         if self.is_running:
             return
-        values: dict[str, Sequence[Any]] = {
-            "cache": CACHES,
-            "energy": (True, False),
-            "share": SHARES,
-            "device": DEVICES,
-        }
-        self.settings = dataclasses.replace(self.settings, **{what: _after(values[what], getattr(self.settings, what))})
+        if what == "share":
+            self.settings = dataclasses.replace(self.settings, share=_after(SHARES, self.settings.share))
+        else:
+            value = _after(VALUES[what], getattr(self.settings.options, what))
+            self.settings = self.settings.with_option(what, value)
         self._changed(plan=what == "share")
 
     def action_runs(self, by: int) -> None:
         """More (1) or fewer timed runs of a call."""
         if not self.is_running:
-            place = min(max(RUNS.index(self.settings.runs) + by, 0), len(RUNS) - 1)
-            self.settings = dataclasses.replace(self.settings, runs=RUNS[place])
+            place = min(max(RUNS.index(self.settings.options.runs) + by, 0), len(RUNS) - 1)
+            self.settings = self.settings.with_option("runs", RUNS[place])
             self._changed(plan=False)
 
     def _changed(self, *, plan: bool) -> None:
@@ -489,8 +485,8 @@ class ReplayPane(DrawnPane):
         )
 
     def _settings(self) -> Content:
-        one = self.settings
-        share = "all time" if one.share is None else f"{one.share} % of time"
+        one, until = self.settings.options, self.settings.share
+        share = "all time" if until is None else f"{until} % of time"
         facts = f"{one.device} (v) · {one.cache} cache (c) · {one.runs} runs (+ -) · {share} (u)"
         return Content.styled(f"{facts} · energy {'on' if one.energy else 'off'} (g)", "dim")
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
+from kerneldb import codec
 from kerneldb.replay.wire.plan import CallSpec, OpCall
+from kerneldb.replay.wire.results import Grade
 from kerneldb.replay.worker.activity import Operation
-from kerneldb.replay.worker.grades import Grade
 
 WITHOUT_WORK: Final = frozenset({
     "_assert_tensor_metadata", "_conj", "_fused_sdp_choice", "_has_compatible_shallow_copy_type",
@@ -32,36 +33,38 @@ Key = tuple[str, str, str]
 
 def compare(spec: CallSpec, seen: Sequence[Operation]) -> Grade:
     """L0: the same operators with the same dims and dtypes; L1: the same operators; else L3."""
-    recorded, replayed = Counter(_recorded(spec)), Counter(_replayed(spec.call.op, seen))
+    recorded, replayed = _recorded(spec), Counter(_replayed(spec.call.op, seen))
     if recorded == replayed:
         return Grade.L0
     return Grade.L1 if _names(recorded) == _names(replayed) else Grade.L3
 
 
-def _recorded(spec: CallSpec) -> Iterator[Key]:
-    yield _key(spec.call)
+def _recorded(spec: CallSpec) -> Counter[Key]:
+    found = Counter([_key(spec.call)])
     for child in spec.children:
         if _works(child.call.op):
-            yield from [_key(child.call)] * child.times
+            found[_key(child.call)] += child.times
+    return found
 
 
 def _replayed(root: str, seen: Iterable[Operation]) -> Iterator[Key]:
     """The operators in the marker; the call itself always counts, whatever its name."""
     for operation in seen:
         if _works(operation.name) or (operation.depth == 0 and operation.name == root):
-            yield operation.name, _canonical(operation.dims), _canonical(operation.dtypes)
+            yield operation.name, json.dumps(operation.dims), json.dumps(operation.dtypes)
 
 
 def _key(call: OpCall) -> Key:
-    return call.op, _canonical(_parsed(call.input_dims)), _canonical(_parsed(call.input_dtypes))
+    """As PyTorch prints it, whatever the recorded text looks like."""
+    return call.op, _canonical(call.input_dims), _canonical(call.input_dtypes)
 
 
-def _parsed(text: str | None) -> Any:
-    return None if text is None else json.loads(text)
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value)
+def _canonical(text: str | None) -> str:
+    """A recorded text as JSON is written; one that is no JSON stands for itself, which equals nothing."""
+    try:
+        return "null" if text is None else json.dumps(codec.parse(text))
+    except codec.CodecError:
+        return text or ""
 
 
 def _works(name: str) -> bool:
@@ -70,6 +73,6 @@ def _works(name: str) -> bool:
 
 def _names(keys: Counter[Key]) -> Counter[str]:
     names: Counter[str] = Counter()
-    for (name, _, _), count in keys.items():
-        names[name] += count
+    for (name, _, _), times in keys.items():
+        names[name] += times
     return names

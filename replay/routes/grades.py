@@ -14,35 +14,20 @@ across tools) count as L1: the text no longer proves that the template arguments
 from __future__ import annotations
 
 import dataclasses
-import enum
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kerneldb.replay.wire.plan import PlannedKernel
-from kerneldb.replay.worker.activity import Activity
+from kerneldb.replay.wire.plan import Item, PlannedKernel
+from kerneldb.replay.wire.results import Activity, Grade
 
 LAUNCH_FIELDS: Final = ("grid", "block", "shared_bytes")
 COPY_FIELDS: Final = ("bytes",)
+NO_KERNELS: Final = "replayed on the CPU, where no GPU kernel runs"
 NOT_SEEN: Final = "the call ran, and no such kernel came out"
 MANGLED: Final = "_Z"
 PRODUCTS: Final = frozenset({"GEMM", "GEMV"})
-
-
-class Grade(enum.StrEnum):
-    """How close a replay came; `L0` is the best. Compares by rank."""
-
-    L0 = "L0"
-    L1 = "L1"
-    L2 = "L2"
-    L3 = "L3"
-    L4 = "L4"
-
-    @property
-    def rank(self) -> int:
-        """0 for L0 to 4 for L4."""
-        return int(self.value[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +54,18 @@ class CallMatch:
     extra: tuple[Activity, ...] = ()
 
     @property
+    def rank(self) -> tuple[int, int, int]:
+        """The less, the closer."""
+        return self.grade.rank, sum(one.grade.rank for one in self.kernels), len(self.extra)
+
+    @property
     def missing(self) -> tuple[str, ...]:
         """Names of the planned kernels that did not come out."""
         return tuple(one.planned.name for one in self.kernels if one.place is None)
 
 
 Test = Callable[[PlannedKernel, Activity], bool]
+"""Compares two of one kind (kernel, memcpy, memset)."""
 
 
 def compare(planned: Sequence[PlannedKernel], seen: Sequence[Activity], *, faithful: bool = True) -> CallMatch:
@@ -89,13 +80,15 @@ def compare(planned: Sequence[PlannedKernel], seen: Sequence[Activity], *, faith
         for index, kernel in enumerate(planned):
             if index in pairs:
                 continue
-            place = next((at for at, one in enumerate(seen) if at not in taken and test(kernel, one)), None)
+            fits = (at for at, one in enumerate(seen) if at not in taken and one.kind == kernel.kind)
+            place = next((at for at in fits if test(kernel, seen[at])), None)
             if place is not None:
                 pairs[index] = (place, grade)
                 taken.add(place)
     matches = tuple(_match(kernel, pairs.get(index), seen, faithful) for index, kernel in enumerate(planned))
     extra = tuple(one for at, one in enumerate(seen) if at not in taken)
-    return CallMatch(_worst(matches, extra), matches, extra)
+    grades = [Grade.L0, *(Grade.L3 if one.place is None else one.grade for one in matches), *(Grade.L3 for _ in extra)]
+    return CallMatch(max(grades, key=lambda grade: grade.rank), matches, extra)
 
 
 def same_name(recorded: str, replayed: str) -> bool:
@@ -126,9 +119,10 @@ def at_best(match: CallMatch, grade: Grade, reason: str) -> CallMatch:
     return CallMatch(max(match.grade, grade, key=lambda one: one.rank), kernels, match.extra)
 
 
-def failed(planned: Iterable[PlannedKernel], reason: str) -> CallMatch:
-    """The grades of a call that did not run."""
-    return CallMatch(Grade.L4, tuple(KernelMatch(kernel, Grade.L4, reason=reason) for kernel in planned))
+def on_cpu(item: Item, grade: Grade, faithful: bool) -> CallMatch:
+    """The grades of a call that ran on a CPU, where no kernel comes out: that of its operators alone."""
+    kernels = tuple(KernelMatch(kernel, Grade.L4, reason=NO_KERNELS) for kernel in item.kernels)
+    return CallMatch(grade if faithful or grade.rank >= Grade.L2.rank else Grade.L2, kernels)
 
 
 def _match(
@@ -150,22 +144,15 @@ def _reason(kernel: PlannedKernel, seen: Activity, differing: Sequence[str]) -> 
     return "other " + ", ".join(differing)
 
 
-def _worst(matches: Sequence[KernelMatch], extra: Sequence[Activity]) -> Grade:
-    grades = [Grade.L3 if one.place is None else one.grade for one in matches]
-    return max([*grades, *([Grade.L3] if extra else []), Grade.L0], key=lambda grade: grade.rank)
-
-
 def _same_launch(planned: PlannedKernel, seen: Activity) -> bool:
     return _named_alike(planned, seen) and not differences(planned, seen)[0]
 
 
 def _named_alike(planned: PlannedKernel, seen: Activity) -> bool:
-    return planned.kind == seen.kind and same_name(planned.name, seen.name)
+    return same_name(planned.name, seen.name)
 
 
 def _same_match_name(planned: PlannedKernel, seen: Activity) -> bool:
-    if planned.kind != seen.kind:
-        return False
     from kerneldb.names import match_name
 
     return bool(match_name(planned.name) == match_name(seen.name))
@@ -173,12 +160,10 @@ def _same_match_name(planned: PlannedKernel, seen: Activity) -> bool:
 
 def _same_family(planned: PlannedKernel, seen: Activity) -> bool:
     recorded, replayed = _decoded(planned.name), _decoded(seen.name)
-    return planned.kind == seen.kind and recorded[0] is not None and recorded[:3] == replayed[:3]
+    return recorded[0] is not None and recorded[:3] == replayed[:3]
 
 
 def _same_operation(planned: PlannedKernel, seen: Activity) -> bool:
-    if planned.kind != seen.kind:
-        return False
     recorded, replayed = _decoded(planned.name), _decoded(seen.name)
     both_products = recorded[3] in PRODUCTS and replayed[3] in PRODUCTS
     return both_products or (recorded[2] is not None and recorded[2:] == replayed[2:])
