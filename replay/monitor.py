@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kerneldb.replay.measure.energy.nvidia import reasons
+from kerneldb.replay.measure.energy.nvidia import reasons, thousandth
 from kerneldb.replay.measure.energy.readings import LibraryMeter
 from kerneldb.replay.wire.results import DeviceState
 
@@ -24,12 +24,11 @@ class Monitor(LibraryMeter):
         nvml = self._library
         if nvml is None:
             return None
-        power = self._read("nvmlDeviceGetPowerUsage")
         return DeviceState(
             sm_mhz=self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
             memory_mhz=self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM),
             temperature_c=self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
-            power_w=None if power is None else power / 1000,
+            power_w=thousandth(self._read("nvmlDeviceGetPowerUsage")),
             throttle=reasons(self._read("nvmlDeviceGetCurrentClocksEventReasons") or 0),
         )
 
@@ -38,7 +37,6 @@ class Monitor(LibraryMeter):
         nvml = self._library
         if nvml is None:
             return {}
-        limit = self._read("nvmlDeviceGetPowerManagementLimit")
         try:
             driver = nvml.nvmlSystemGetDriverVersion()
         except nvml.NVMLError:
@@ -47,7 +45,7 @@ class Monitor(LibraryMeter):
             "driver": driver.decode() if isinstance(driver, bytes) else driver,
             "max_sm_mhz": self._read("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_SM),
             "max_memory_mhz": self._read("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_MEM),
-            "power_limit_w": None if limit is None else limit / 1000,
+            "power_limit_w": thousandth(self._read("nvmlDeviceGetPowerManagementLimit")),
         }
 
 

@@ -56,7 +56,7 @@ def record(
     UsageError where the folder has another recording.
     """
     target = folder or Path(settings.bundle_name)
-    complete = launch.run(settings, target, resume=resume, listen=listen or _nobody)
+    complete = launch.run(settings, target, resume=resume, listen=listen or (lambda _: None))
     outcomes = () if database is None else tuple(database.ingest_each([target], IngestOptions()))
     return Recorded(target, tuple(bundle.read_all(target)), complete, outcomes)
 
@@ -77,8 +77,3 @@ def table(contents: Sequence[Recording]) -> pa.Table:
 
 def _whole(value: float | None) -> int | None:
     return None if value is None else round(value)
-
-
-def _nobody(event: Mapping[str, Any]) -> None:
-    """Listens to nothing."""
-    del event

@@ -59,10 +59,8 @@ def _launches(con: Connection, trace_id: str, wanted: Set[int], inherited: Mappi
     ids = {row["call_id"] for row in launches if row["call_id"]} | set(inherited.values())
     calls = {call_id: op_call(row) for call_id, row in by_id(con, "inherit_calls", "call_id", ids).items()}
     for row in launches:
-        source = "recorded" if row["call_id"] else "inherited"
         row["call_id"] = row["call_id"] or inherited.get(row["launch_index"])
         row["call"] = calls.get(row["call_id"])
-        row["call_source"] = row["call"] and source
         row["wanted"] = row["call_id"] is None and row["launch_index"] in wanted
     return launches
 

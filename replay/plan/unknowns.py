@@ -33,8 +33,7 @@ class Kind:
 
     `grid` in blocks, `block` in threads; `total_blocks` and `threads_per_block` also where a profiler prints products
     only. `shared_bytes` is static plus dynamic. `bytes` and `copy_kind` belong to copies and fills. `moved_bytes` is
-    DRAM traffic per launch by counters, where measured. `call_source` is recorded or inherited. `wanted` kinds are
-    those for which a call is asked.
+    DRAM traffic per launch by counters, where measured. `wanted` kinds are those for which a call is asked.
     """
 
     signature_id: str
@@ -50,7 +49,6 @@ class Kind:
     copy_kind: str | None = None
     moved_bytes: float | None = None
     call: OpCall | None = None
-    call_source: str | None = None
     wanted: bool = False
 
 

@@ -65,7 +65,7 @@ class NvidiaMeter(LibraryMeter):
         mask = next((found for found in map(self._read, CLOCK_REASONS) if found is not None), None)
         return Sample(
             *read,
-            power_w=_thousandth(self._read("nvmlDeviceGetPowerUsage")),
+            power_w=thousandth(self._read("nvmlDeviceGetPowerUsage")),
             memory_power_w=self._memory_power(),
             sm_mhz=self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
             memory_mhz=self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM),
@@ -82,10 +82,11 @@ class NvidiaMeter(LibraryMeter):
         values = None if None in (field, scope) else self._read("nvmlDeviceGetFieldValues", [(field, scope)])
         if not values or values[0].nvmlReturn != self._library.NVML_SUCCESS:
             return None
-        return _thousandth(values[0].value.uiVal)
+        return thousandth(values[0].value.uiVal)
 
 
-def _thousandth(value: float | None) -> float | None:
+def thousandth(value: float | None) -> float | None:
+    """NVML's milliwatts in watts; None stays None."""
     return None if value is None else value / MILLI
 
 
