@@ -93,7 +93,7 @@ COMMON: dict[str, Any] = {
     "iterations": None, "labels": ["both"], "lane": 0, "lanes": 3, "last_ns": 20_000, "launch_index": None,
     "launches": ["key 0"], "least_ns": 0, "lowest_ns": 0, "most": 30, "name": "*", "name_ids": ["n0", "n1"],
     "names": NAMES, "numbers": [0, 1], "object": "kernels", "prefix": "s", "process": None,
-    "revived": ["printed"], "rule": "ncu",
+    "language": "triton", "revived": ["printed"], "rule": "ncu", "sure": 0.0,
     "run_ids": ["run 0", "run 1"], "several": False, "shifts": [0, 0], "signature_id": "s0b", "signatures": IDS,
     "start_ns": 0, "step_ns": 3000, "stored_numbers": [0, 1], "stored_several": False, "stored_step_ns": 4096,
     "stored_traces": ["id before", "id after"], "text": "before", "texts": ["kernel_2"], "threshold": 0.0, "times": 3,
