@@ -196,7 +196,8 @@ def read_journal(warehouse: Warehouse, plan_path: Path, journal_path: Path) -> s
     calls = journal.read(journal_path).calls
     strangers = [call for call in calls if call.item not in items]
     if strangers:
-        message = f"{journal_path}: {len(strangers):,} of its {len(calls):,} calls are of another plan than {plan_path}"
+        told = f"{len(strangers):,} of its {len(calls):,} calls are of another plan than {plan_path}"
+        message = f"{journal_path}: {told}; give the plan that was replayed"
         raise UsageError(message)
     made = Store(warehouse, planned, journal_path)
     made.advance()

@@ -157,7 +157,7 @@ def test_a_journal_of_another_plan_is_refused(database: kerneldb.Database, plann
         writer.call(ran(planned.plan.items[0]))
         writer.call(ran(planned.plan.items[1]))
     plan.write(dataclasses.replace(planned.plan, items=planned.plan.items[1:]), tmp_path / "plan")
-    with pytest.raises(UsageError, match=r"journal: 1 of its 2 calls are of another plan than .*plan$"):
+    with pytest.raises(UsageError, match=r"journal: 1 of its 2 calls are of another plan than .*plan; give the plan"):
         database.read_journal(tmp_path / "plan", tmp_path / "journal")
     assert database.sql("SELECT count(*) AS n FROM replay_runs").rows() == [{"n": 0}]
 
