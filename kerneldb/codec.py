@@ -74,7 +74,7 @@ def parse(text: str, *, own: bool = False) -> Any:
         message = "a text with half a surrogate pair"
         raise CodecError(message) from error
     except json.JSONDecodeError as error:
-        message = f"not JSON ({error.msg} at character {error.pos})"
+        message = f"not JSON ({error.msg}, character {error.pos})"
         raise CodecError(message) from error
     if text.count("[") + text.count("{") > DEEPEST and _deeper(value, DEEPEST):
         message = "nested too deeply"
