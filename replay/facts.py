@@ -1,22 +1,35 @@
-"""Facts of the machine that a run is made on, and what it must have."""
+"""Facts of the machine that a run is made on, and what it must have.
+
+Readings of the device: clocks, temperature, power, and why clocks are held down. Reads only, changes nothing.
+
+NVIDIA through NVML (`pip install nvidia-ml-py`); on other devices, or without it, every reading is empty.
+
+Shared libraries that PyTorch has loaded into this process, to call what it has no binding for.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import datetime
+import functools
 import gc
 import os
 import platform
 import uuid as uuids
+from pathlib import Path
 from typing import Any, Final
 
 from kerneldb.codec import printable
-from kerneldb.replay import libraries
 from kerneldb.replay.errors import ReplayError
-from kerneldb.replay.monitor import Monitor
+from kerneldb.replay.measure.energy.meter import LibraryMeter
+from kerneldb.replay.measure.energy.vendors import reasons, thousandth
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire.messages import Ready, Send
+from kerneldb.replay.wire.results import DeviceState
 
 INSTALL: Final = "install it with: pip install 'kerneldb[replay]'"
+MAPS: Final = Path("/proc/self/maps")
+VERSION_PARTS: Final = 3
 
 
 def pytorch() -> Any:
@@ -97,7 +110,7 @@ def _gpu(torch: Any, device: str) -> dict[str, Any]:
         "uuid": uuid(device),
         "cuda": hip or torch.version.cuda,
         "cudnn": None if cudnn is None else str(cudnn),
-        "cublas": libraries.cublas_version(),
+        "cublas": cublas_version(),
         "l2_bytes": int(getattr(properties, "L2_cache_size", 0)) or None,
         "memory_bytes": int(properties.total_memory),
         "sm_count": int(properties.multi_processor_count),
@@ -126,3 +139,85 @@ def new_run_id() -> str:
 def now() -> str:
     """The time, UTC, ISO 8601."""
     return datetime.datetime.now(tz=datetime.UTC).isoformat(timespec="seconds")
+
+
+class Monitor(LibraryMeter):
+    """Reads one NVIDIA device, named by its UUID (or index where there is none)."""
+
+    def __init__(self, uuid: str | None, index: int) -> None:
+        nvml, handle = _open(uuid, index)
+        super().__init__(nvml, Exception if nvml is None else nvml.NVMLError, handle)
+
+    def state(self) -> DeviceState | None:
+        """The device now; None where it cannot be read. Takes about a millisecond."""
+        nvml = self._library
+        if nvml is None:
+            return None
+        return DeviceState(
+            sm_mhz=self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
+            memory_mhz=self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM),
+            temperature_c=self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
+            power_w=thousandth(self._read("nvmlDeviceGetPowerUsage")),
+            throttle=reasons(self._read("nvmlDeviceGetCurrentClocksEventReasons") or 0),
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Driver version, highest clocks (MHz) and power limit (W): the fields of `RunFacts` that NVML knows."""
+        nvml = self._library
+        if nvml is None:
+            return {}
+        try:
+            driver = nvml.nvmlSystemGetDriverVersion()
+        except nvml.NVMLError:
+            driver = None
+        return {
+            "driver": driver.decode() if isinstance(driver, bytes) else driver,
+            "max_sm_mhz": self._read("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_SM),
+            "max_memory_mhz": self._read("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_MEM),
+            "power_limit_w": thousandth(self._read("nvmlDeviceGetPowerManagementLimit")),
+        }
+
+
+def _open(uuid: str | None, index: int) -> tuple[Any, Any]:
+    try:
+        import pynvml
+    except ImportError:
+        return None, None
+    try:
+        pynvml.nvmlInit()
+        if uuid is not None:
+            return pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        return pynvml, pynvml.nvmlDeviceGetHandleByIndex(index)
+    except pynvml.NVMLError:
+        return None, None
+
+
+@functools.cache
+def loaded(name: str) -> Any:
+    """The loaded library whose file name begins with `name`; None where there is none, or no /proc."""
+    lines = MAPS.read_text(encoding="utf-8").splitlines() if MAPS.exists() else []
+    paths = sorted({line.split(maxsplit=5)[-1] for line in lines if "/" in line})
+    found = next((path for path in paths if Path(path).name.startswith(name)), None)
+    return None if found is None else ctypes.CDLL(found)
+
+
+def memset() -> Any:
+    """`cudaMemsetAsync` or `hipMemsetAsync` (address, value, bytes, stream) -> error code; None without either."""
+    for library, symbol in (("libcudart.so", "cudaMemsetAsync"), ("libamdhip64.so", "hipMemsetAsync")):
+        runtime = loaded(library)
+        if runtime is not None:
+            function = getattr(runtime, symbol)
+            function.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p)
+            function.restype = ctypes.c_int
+            return function
+    return None
+
+
+def cublas_version() -> str | None:
+    """Version of cuBLAS, whose heuristics choose the kernels of matrix products; None where it is not loaded."""
+    library = loaded("libcublas.so")
+    if library is None:
+        return None
+    parts = [ctypes.c_int(-1) for _ in range(VERSION_PARTS)]
+    codes = [library.cublasGetProperty(number, ctypes.byref(part)) for number, part in enumerate(parts)]
+    return None if any(codes) else ".".join(str(part.value) for part in parts)

@@ -41,7 +41,7 @@ class Options:
 
     Attributes:
         device: torch device text, `cuda:0` or `cpu`.
-        cache: cold, warm or mixed (see `kerneldb.replay.measure.residency`).
+        cache: cold, warm or mixed (see `kerneldb.replay.measure.inputs`).
         runs: timed runs of a call in its first session; three times as many where they do not settle.
         warmup: calls before them.
         modules: modules to import first: they register operators, routes or meters.

@@ -106,7 +106,7 @@ def make_plan(warehouse: Warehouse, request: Request) -> Planned:
 def _check(config: Mapping[str, Any] | None) -> None:
     """Raise UsageError where the configuration of a model says no sizes, also where no launch needs them."""
     if config is not None:
-        from kerneldb.replay.infer.scene import from_config
+        from kerneldb.replay.infer.dims import from_config
 
         from_config(config, dtype="fp16")
 

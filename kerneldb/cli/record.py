@@ -121,7 +121,7 @@ def _teller(settings: Settings) -> Callable[[Mapping[str, Any]], None]:
 def _list(output: Output) -> None:
     import pyarrow as pa
 
-    from kerneldb.replay.recording.models import MODELS, STAGES
+    from kerneldb.replay.recording.settings import MODELS, STAGES
 
     rows = [
         {

@@ -149,7 +149,7 @@ def _config(path: Path) -> dict[str, Any]:
 def _require_sizes(path: Path, config: dict[str, Any]) -> None:
     """Refuse a configuration with impossible sizes here, where its file is known."""
     from kerneldb.errors import UsageError
-    from kerneldb.replay.infer.scene import from_config
+    from kerneldb.replay.infer.dims import from_config
 
     try:
         from_config(config, "fp16")

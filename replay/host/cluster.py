@@ -20,7 +20,7 @@ from kerneldb.replay import routes
 from kerneldb.replay.errors import ReplayError, first_line
 from kerneldb.replay.host import fleet
 from kerneldb.replay.host import run as alone
-from kerneldb.replay.host.devices import CPU
+from kerneldb.replay.host.fleet import CPU
 from kerneldb.replay.host.phases import Listener, Progress, nobody
 from kerneldb.replay.host.run import Outcome
 from kerneldb.replay.options import Options

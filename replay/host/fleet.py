@@ -4,11 +4,14 @@ Each device has a run and a journal of its own, `JOURNAL.0`, `JOURNAL.1`, …, s
 one board. Collectives of k ranks are replayed by k workers in lockstep, into `JOURNAL.ranksK`. A worker that dies costs
 what a run says of it; a device that cannot be used leaves its items to the others. A time limit is one for all of
 it: no round and no group begins after it.
+
+Which devices a replay uses.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import threading
 import time
 from collections import Counter, defaultdict
@@ -18,13 +21,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from kerneldb.replay import processes, routes
+from kerneldb.errors import UsageError
+from kerneldb.replay import facts, processes, routes
 from kerneldb.replay.errors import JournalExistsError, ReplayError
 from kerneldb.replay.host import run as alone
-from kerneldb.replay.host.devices import CPU
-from kerneldb.replay.host.phases import Listener, Progress, nobody
+from kerneldb.replay.host.phases import Listener, Pool, Progress, nobody
 from kerneldb.replay.host.run import Outcome
-from kerneldb.replay.host.share import Pool
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.plan import Item, Plan
@@ -32,6 +34,9 @@ from kerneldb.replay.wire.results import SKIPPED, failure
 
 GROUP_WORKER: Final = processes.command("kerneldb.replay.worker.group")
 ENOUGH_S: Final = 0.2
+ALL: Final = "all"
+CPU: Final = "cpu"
+HIDING: Final = "CUDA_VISIBLE_DEVICES"
 
 
 def journals(path: Path) -> list[Path]:
@@ -215,3 +220,57 @@ class _Fleet:
 
     def _journal(self, part: str) -> Path:
         return self.journal_path.with_name(f"{self.journal_path.name}.{part}")
+
+
+def chosen(wanted: str, device: str) -> tuple[str, ...]:
+    """The devices for `--gpus` (`all`, or how many): the first ones; that many workers where `device` is cpu.
+
+    Raises UsageError for another text, ReplayError where there are fewer.
+    """
+    if wanted != ALL and not (wanted.isdecimal() and int(wanted)):
+        message = f"--gpus {wanted}: give a number, or all"
+        raise UsageError(message)
+    if device == CPU:
+        if wanted == ALL:
+            message = "--gpus all counts GPUs; give the number of workers with --device cpu"
+            raise UsageError(message)
+        return (CPU,) * int(wanted)
+    there = _count()
+    count = there if wanted == ALL else int(wanted)
+    if count > there or not there:
+        message = f"--gpus {wanted}: this machine has {there}"
+        raise ReplayError(message)
+    return tuple(f"cuda:{number}" for number in range(count))
+
+
+def _count() -> int:
+    """GPUs that PyTorch would see; this process gets no context on them.
+
+    The driver counts them in milliseconds where nothing hides or divides any; PyTorch takes seconds to import, and its
+    workers wait for that.
+    """
+    counted = None if HIDING in os.environ else _boards()
+    if counted is not None:
+        return counted
+    return int(facts.pytorch().cuda.device_count())
+
+
+def _boards() -> int | None:
+    """NVIDIA boards of this machine; None without a driver, or where one of them is divided (MIG)."""
+    try:
+        import pynvml
+    except ImportError:
+        return None
+    try:
+        pynvml.nvmlInit()
+        boards = [pynvml.nvmlDeviceGetHandleByIndex(place) for place in range(pynvml.nvmlDeviceGetCount())]
+        return None if any(_divided(pynvml, board) for board in boards) else len(boards)
+    except pynvml.NVMLError:
+        return None
+
+
+def _divided(nvml: Any, board: Any) -> bool:
+    try:
+        return bool(nvml.nvmlDeviceGetMigMode(board)[0])
+    except nvml.NVMLError_NotSupported:
+        return False

@@ -1,4 +1,6 @@
-"""What a run does with its items, one phase after the other: replay them, then measure the energy of those that ran.
+"""Deals the items of a plan out to workers: large portions first, small ones at the end, so that all end together.
+
+What a run does with its items, one phase after the other: replay them, then measure the energy of those that ran.
 
 A phase knows what is left to do, takes what a worker reports, and says what becomes of an item that cost a worker or
 was not reached. `kerneldb.replay.host.run` starts the workers.
@@ -7,14 +9,19 @@ was not reached. `kerneldb.replay.host.run` starts the workers.
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
+import math
+import os
+import signal
+import subprocess
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from kerneldb.replay import facts
-from kerneldb.replay.host.share import Pool
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire.energy import CallEnergy
 from kerneldb.replay.wire.journal import Writer
@@ -22,11 +29,75 @@ from kerneldb.replay.wire.messages import Energy, Message, Readings, Result, Sha
 from kerneldb.replay.wire.plan import Item, Plan
 from kerneldb.replay.wire.results import FAILED, OK, SKIPPED, CallResult, DeviceState, RunFacts, Status, failure
 
+DEALT_AT_ONCE: Final = 0.5
+SMALLEST: Final = 3
+"""Items share a profiler session; fewer are not worth one."""
 ENERGY_SECONDS: Final = 30.0
 """A worker that measures energy is given at least so long for a sign of life."""
 REASON_LENGTH: Final = 300
 
 Listener = Callable[[Mapping[str, Any]], None]
+
+
+class Pool:
+    """The items that nobody has yet, for `devices` workers. Its methods may be called from several threads.
+
+    `at_once` is the part of what is left that all of them together get in one round.
+    """
+
+    def __init__(self, items: Iterable[str], devices: int, *, at_once: float = DEALT_AT_ONCE) -> None:
+        self._lock = threading.Lock()
+        self._workers: list[subprocess.Popen[bytes]] = []
+        self._items = list(items)
+        self._part = at_once / devices
+        self.stopped = False
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def take(self) -> Sequence[str]:
+        """The next portion, from all over what is left; none where nothing is left, or all is to stop.
+
+        Neighbours in a plan are alike: those that take many tries would all fall to one worker.
+        """
+        with self._lock:
+            if self.stopped:
+                return ()
+            left = len(self._items)
+            size = min(left, max(SMALLEST, math.ceil(left * self._part)))
+            portion = [self._items[number * left // size] for number in range(size)]
+            taken = set(portion)
+            self._items = [item for item in self._items if item not in taken]
+            return portion
+
+    def rest(self) -> Sequence[str]:
+        """What nobody has."""
+        with self._lock:
+            return tuple(self._items)
+
+    def give_back(self, items: Sequence[str]) -> None:
+        """Take items back for others."""
+        with self._lock:
+            self._items = [*items, *self._items]
+
+    @contextlib.contextmanager
+    def attending(self, worker: subprocess.Popen[bytes]) -> Iterator[None]:
+        """Within this block, `stop` ends the worker."""
+        with self._lock:
+            self._workers.append(worker)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._workers.remove(worker)
+
+    def stop(self) -> None:
+        """Deal out nothing more, and end the workers; their runs notice, and write down what they left."""
+        with self._lock:
+            self.stopped = True
+            for worker in self._workers:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(worker.pid, signal.SIGKILL)
 
 
 def nobody(event: Mapping[str, Any]) -> None:

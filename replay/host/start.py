@@ -9,7 +9,7 @@ from kerneldb.codec import printable
 from kerneldb.errors import UsageError
 from kerneldb.replay import processes, routes
 from kerneldb.replay.errors import ReplayError
-from kerneldb.replay.host import cluster, devices, fleet
+from kerneldb.replay.host import cluster, fleet
 from kerneldb.replay.host import run as alone
 from kerneldb.replay.host.phases import Listener, nobody
 from kerneldb.replay.host.run import Outcome
@@ -39,7 +39,7 @@ def start(
     if ray is not None:
         return cluster.run(ray, plan, journal, options, resume=resume, listen=hear)
     if gpus is not None:
-        chosen = devices.chosen(gpus, options.device)
+        chosen = fleet.chosen(gpus, options.device)
         return fleet.run(plan, journal, options, chosen, resume=resume, listen=hear)
     if any(path != journal for path in fleet.journals(journal)):
         message = "the replay that was stopped ran on several devices: give --gpus or --ray again"

@@ -13,8 +13,7 @@ from typing import Final
 
 from kerneldb.replay.infer import grids
 from kerneldb.replay.infer.calls import weight_bytes
-from kerneldb.replay.infer.timing import bandwidth, peak
-from kerneldb.replay.infer.view import View
+from kerneldb.replay.infer.view import View, bandwidth, peak
 
 STEPS: Final = {64: 0.8, 8: 0.65}
 EQUAL: Final = 1.0

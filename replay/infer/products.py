@@ -3,6 +3,13 @@
 Layout letters of cuBLAS count its column-major operands, of which the first is PyTorch's second: `tn` is `x @ W.T`, the
 product of a linear layer, `nn` a product of two row-major matrices. Persistent kernels launch one block per
 multiprocessor; others one block per tile, rounded up to a cluster, times the parts of a split K.
+
+Products of a mixture of experts: every expert multiplies the tokens that the router gives it.
+
+How many these are is in no config, and differs from launch to launch. The tiles of the grid tell it to within a tile;
+of persistent kernels the duration does, where the weight's bytes do not take it. An even share stands in otherwise.
+
+Fused attention: cuDNN's, FlashAttention's and the memory-efficient kernels of PyTorch.
 """
 
 from __future__ import annotations
@@ -12,13 +19,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from kerneldb.replay.infer import experts, grids, outlines
-from kerneldb.replay.infer.calls import DTYPES, FP8, Tensor, item_bytes, spec, transposed
+from kerneldb.replay.infer import grids, outlines
+from kerneldb.replay.infer.calls import DTYPES, FP8, Tensor, item_bytes, spec, tokens_first, transposed
+from kerneldb.replay.infer.dims import Model
 from kerneldb.replay.infer.outlines import Outline
-from kerneldb.replay.infer.scene import Model
-from kerneldb.replay.infer.timing import expected, likeness
 from kerneldb.replay.infer.units import Launch
-from kerneldb.replay.infer.view import Proposal, View, shown
+from kerneldb.replay.infer.view import Proposal, View, bandwidth, expected, likeness, shown
 from kerneldb.replay.wire.plan import CallSpec
 
 VOCABULARIES: Final = (
@@ -42,11 +48,16 @@ OUT: Final = {"fp32": "6", "fp16": "5", "bf16": "15"}
 
 Call = tuple[CallSpec, str, float]
 """A call, what it is, and its share of the strength."""
+EVEN: Final = 0.8
+BY_GRID: Final = 0.95
+BY_TIME: Final = 0.85
+ROW_STEP: Final = 8
+UNKNOWN: Final = "the tokens of an expert are not known"
 
 
 def proposals(view: View) -> Iterator[Proposal]:
     """The products that this kernel may have been."""
-    sizes = [*_linear(view), *experts.products(view), *_attention(view), *_rotary(view)]
+    sizes = [*_linear(view), *expert_sizes(view), *_attention(view), *_rotary(view)]
     if not view.added and not any(_may_be(view, size) for size in sizes):
         share = BESIDE_CONFIG if view.model.hidden and view.model.source == "config" else 1.0
         sizes.extend(replace(one, weight=one.weight * share) for one in outlines.outlines(view))
@@ -274,3 +285,86 @@ def _meets(near: tuple[Launch, ...], count: int) -> float:
     told = [one for one in near[:REACH] if one.spans]
     met = (fit for one, fit in zip(told, (1.0, 0.8, 0.6), strict=False) if one.holds(count))
     return next(met, 0.1 if told else 0.3)
+
+
+def expert_sizes(view: View) -> Iterator[Outline]:
+    """The expert_sizes of one expert."""
+    model = view.model
+    hidden, width = model.hidden, model.expert_ffn or model.ffn
+    if not (model.experts and width):
+        return
+    for k, n, name in ((hidden, width, "up"), (hidden, 2 * width, "gate and up"), (width, hidden, "down")):
+        for m, word, weight, by_time in _rows(view, n, k):
+            yield Outline(m, n, k, 1, f"{name} of an expert, {word} ({UNKNOWN})", weight, by_time)
+
+
+def _rows(view: View, n: int, k: int) -> Iterator[tuple[int, str, float, bool]]:
+    tokens, model = view.scene.tokens, view.model
+    found = _by_grid(view, n)
+    if found:
+        yield min(found, tokens), "rows by the grid", BY_GRID, False
+    timed = None if found else _by_time(view, n, k)
+    if timed and timed <= tokens:
+        yield timed, "rows by time", BY_TIME, True
+    even = max(tokens * max(model.per_token, 1) // model.experts, 1)
+    if even not in {min(found or 0, tokens), timed}:
+        yield min(even, tokens), "rows if they are shared out evenly", EVEN, False
+
+
+def _by_grid(view: View, n: int) -> int | None:
+    """The rows that the tiles cover; None where the grid is that of the GPU, or of other columns."""
+    wide, high, count = view.known.tile_m, view.known.tile_n, grids.blocks(view.kind)
+    if not wide or not high or not count or outlines.persistent(view):
+        return None
+    across = -(-n // wide)
+    return count // across * high if count % across == 0 else None
+
+
+def _by_time(view: View, n: int, k: int) -> int | None:
+    """The rows that take the duration; None where reading the weight takes most of it."""
+    reading = n * k * item_bytes(view.dtype) / bandwidth(view.device)
+    if not view.duration_ns or reading * 2 > view.duration_ns:
+        return None
+    return max(round(outlines.operations(view) / (n * k) / ROW_STEP) * ROW_STEP, ROW_STEP)
+
+
+def attention(view: View) -> Iterator[Proposal]:
+    """The attention calls that this kernel may have been."""
+    scene, model = view.scene, view.model
+    if not model.heads or not model.head_dim:
+        return
+    dtype = view.float_dtype
+    work = 4.0 * scene.batch * model.heads * scene.queries * scene.keys * model.head_dim
+    held = scene.batch * model.head_dim * (2 * model.heads * scene.queries + 2 * model.kv_heads * scene.keys)
+    shapes = [(scene.batch, model.heads, length, model.head_dim) for length in (scene.queries, scene.keys)]
+    for turned, word, share in _orders(view):
+        query, key = (
+            Tensor(dims, dtype, tokens_first(dims) if one else None) for dims, one in zip(shapes, turned, strict=True)
+        )
+        for causal in (True, False) if scene.queries > 1 else (False,):
+            fit = share * (1.0 if causal or scene.queries == 1 else 0.85)
+            why = f"attention of {scene.batch}×{model.heads} heads, {scene.queries} on {scene.keys}, {word}"
+            why += ", causal" if causal else ""
+            flops = work / 2 if causal else work
+            yield Proposal(
+                _attention_call(view, (query, key, key), str(causal)), why, item_bytes(dtype) * held, fit, flops, dtype
+            )
+
+
+def _orders(view: View) -> Iterator[tuple[tuple[bool, bool], str, float]]:
+    """Which of queries, and of keys and values, are transposed views."""
+    if view.scene.queries > 1:
+        yield (True, False), "queries transposed", 1.0
+        yield (True, True), "transposed", 0.9
+    yield (False, False), "in order", 0.85
+
+
+def _attention_call(view: View, tensors: tuple[Tensor, Tensor, Tensor], causal: str) -> CallSpec:
+    scale, family = f"{view.model.head_dim**-0.5:.17g}", view.known.family or ""
+    if family == "cudnn_sdpa":
+        lengths = (str(view.scene.queries), str(view.scene.keys))
+        rest = (None, None, None, *lengths, "False", "0.", causal, "False", scale)
+        return spec("_cudnn_attention_forward", *tensors, *rest)
+    if "fmha" in view.kind.name or "efficient" in family:
+        return spec("_scaled_dot_product_efficient_attention", *tensors, None, "False", "0.", causal, scale)
+    return spec("_scaled_dot_product_flash_attention", *tensors, "0.", causal, "False", scale)

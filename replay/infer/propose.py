@@ -8,12 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kerneldb.replay.infer import attention, copies, joining, lookups, pointwise, products, recorded, rowwise, units
-from kerneldb.replay.infer.deriving import model_of
-from kerneldb.replay.infer.scene import Model, Scene, dtype_of, from_config, key_votes, scene_of, settled
-from kerneldb.replay.infer.timing import expected, likeness
+from kerneldb.replay.infer import data_movement, dims, pointwise, products, rowwise, units
+from kerneldb.replay.infer.dims import Model, Scene, dtype_of, from_config, key_votes, model_of, scene_of, settled
 from kerneldb.replay.infer.units import Reading, Unit
-from kerneldb.replay.infer.view import Proposal, View
+from kerneldb.replay.infer.view import Proposal, View, expected, likeness
 from kerneldb.replay.plan.unknowns import Clues, Guess, Sequence
 from kerneldb.replay.wire.plan import Candidate
 
@@ -32,10 +30,10 @@ FAMILIES: Final[Mapping[str, Callable[[View], Iterator[Proposal]]]] = {
     "REDUCTION": rowwise.reduction,
     "SCAN_SORT": rowwise.cumulative,
     "ELEMENTWISE": pointwise.proposals,
-    "COPY": copies.proposals,
-    "CONCAT": joining.proposals,
-    "ATTENTION": attention.proposals,
-    "INDEXING": lookups.proposals,
+    "COPY": data_movement.copies,
+    "CONCAT": data_movement.concatenations,
+    "ATTENTION": products.attention,
+    "INDEXING": data_movement.lookups,
 }
 Context = tuple[tuple[int, ...], ...]
 """The kinds of a unit between those of the units before and after."""
@@ -83,7 +81,7 @@ def _study(sequence: Sequence, clues: Clues) -> Study:
         model = from_config(clues.config, dtype)
     else:
         longest = [found[index] for index in max(steps, key=len, default=[])]
-        model = recorded.completed(model_of(longest, dtype), clues.seen)
+        model = dims.completed(model_of(longest, dtype), clues.seen)
     spent: dict[Context, list[int]] = defaultdict(list)
     for unit, context in zip(found, contexts, strict=True):
         duration = sequence.duration_ns[unit.main]

@@ -6,18 +6,31 @@ then the time, then what spoke for it before. Equal times of another grid are ch
 result, but is no found one. The search ends early where the foremost candidate agrees within 5 %. Where the kernels
 agree and the time is off by more than 10 %, the same call is run with other values or another state of the cache, which
 no trace records; where it is not to be believed then, with the size that the launch leaves open scaled by the ratio.
+
+Sizes scaled by how far the time was off: the dims that the launch leaves open.
+
+A persistent matrix product does not show K in its grid, a softmax or a reduction not its row length, a capped
+concatenation not its tokens. What the grid does show (elements of elementwise kernels) is left alone.
+
+Builds the calls of a search: the attempt's call in memory, with its values, its cache state, its library.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
 import re
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
-from kerneldb.replay.infer.refine import scaled
+from kerneldb.replay.resolve import BuiltCall, drafts
+from kerneldb.replay.resolve.draft import blas_library, built
+from kerneldb.replay.resolve.recorded import short_name
+from kerneldb.replay.resolve.tensors import hide
 from kerneldb.replay.routes.grades import KernelMatch
 from kerneldb.replay.wire.plan import CallSpec, Candidate, Item
 from kerneldb.replay.wire.results import CallResult, Grade, Try
@@ -34,6 +47,17 @@ SHAPES: Final = ("grid", "block")
 MASKED: Final = "masked"
 CACHES: Final = ("cold", "warm")
 NOTE: Final = re.compile(r"; ((?:(?:values|cache|setting):\w+ ?)+)$")
+ROWWISE: Final = ("_softmax", "_log_softmax", "argmax", "argmin", "sum", "mean", "amax", "amin")
+OPEN: Final = {
+    **dict.fromkeys(("mm", "bmm"), ((0, -1), (1, -2))),
+    **dict.fromkeys(("addmm", "baddbmm"), ((1, -1), (2, -2))),
+    **dict.fromkeys(ROWWISE, ((0, -1),)),
+}
+"""Where the open dim stands: arguments, and their dims from the end."""
+SIZE_STEPS: Final = (64, 8)
+LEAST: Final = 8
+SAME: Final = 0.05
+NUMBER: Final = "wrapped-number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +155,6 @@ class Search:
 
     def build(self, attempt: int, device: str) -> Any:
         """The call of an attempt. Raises UnresolvedCallError."""
-        from kerneldb.replay.infer.building import build
-
         return build(self.attempts[attempt], device)
 
     def failed(self, attempt: int, reason: str) -> None:
@@ -319,3 +341,69 @@ def again(item: Item, result: CallResult) -> Item | None:
         known = (one.spec for one in item.candidates if one.spec.call == tried.call)
         kept = Candidate(next(known, CallSpec(tried.call)), tried.why, tried.score)
     return None if kept is None else replace(item, spec=kept.spec, candidates=(kept,))
+
+
+def scaled(spec: CallSpec, ratio: float) -> Iterator[tuple[CallSpec, str]]:
+    """The call with its open dim `ratio` times as large, in steps that libraries like; nothing where no dim is open."""
+    sides = OPEN.get(short_name(spec.call.op), ())
+    dims = json.loads(spec.call.input_dims or "[]")
+    if not sides or not all(_has_dims(dims, place, -axis) for place, axis in sides):
+        return
+    word = "K" if len(sides) > 1 else "row length"
+    for size in _rounded(dims[sides[0][0]][-1], ratio):
+        for place, axis in sides:
+            dims[place][axis] = size
+        yield _with(spec, dims), f"{word} {size} by time"
+
+
+def _has_dims(dims: Sequence[Any], place: int, least: int) -> bool:
+    """Whether the argument at `place` is a tensor of at least `least` dims; lists of tensors are not."""
+    held = dims[place] if place < len(dims) else []
+    return len(held) >= least and all(isinstance(one, int) for one in held)
+
+
+def _rounded(size: int, ratio: float) -> list[int]:
+    if abs(ratio - 1) < SAME or not size:
+        return []
+    sizes = (max(round(size * ratio / step) * step, LEAST) for step in SIZE_STEPS)
+    return [one for one in dict.fromkeys(sizes) if one != size]
+
+
+def _with(spec: CallSpec, dims: Sequence[Any]) -> CallSpec:
+    """The same call with other dims, whose strides keep their order; without strides where none were recorded."""
+    strides = json.loads(spec.call.input_strides or "[]")
+    known = len(strides) == len(dims)
+    made = json.dumps([_strides(one, two) for one, two in zip(dims, strides, strict=True)]) if known else None
+    call = replace(spec.call, input_dims=json.dumps(dims), input_strides=made)
+    return replace(spec, call=call, children=(), neighbours=())
+
+
+def _strides(dims: Any, strides: Any) -> Any:
+    """Dense strides in the order of the given ones."""
+    if not dims or not strides or isinstance(dims[0], list):
+        return strides
+    order = sorted(range(len(dims)), key=lambda place: (strides[place], -place))
+    made, step = [0] * len(dims), 1
+    for place in order:
+        made[place] = step if strides[place] else 0
+        step *= dims[place] if strides[place] else 1
+    return made
+
+
+def build(attempt: Attempt, device: str) -> BuiltCall:
+    """The call of an attempt in memory: of its first draft that can be built. Raises UnresolvedCallError.
+
+    A number is meant where a recorded call may have had a 0-dim tensor.
+    """
+    on_paper = sorted(drafts(attempt.spec, device, hidden=False), key=lambda one: NUMBER not in one.notes)
+    plain = next(built(on_paper, device))
+    masked = attempt.values == MASKED
+    if masked:
+        hide(plain.inputs[0].tensor)
+    return replace(
+        plain,
+        notes=(*plain.notes, *([f"hidden:{attempt.note}"] if attempt.note else [])),
+        settings=partial(blas_library, attempt.setting) if attempt.setting else contextlib.nullcontext,
+        cache=attempt.cache or None,
+        masked=masked,
+    )

@@ -1,23 +1,42 @@
-"""What a family's rules see of a call to be found, and what they answer."""
+"""What a family's rules see of a call to be found, and what they answer.
+
+Shapes that the tensors of a transformer have in one step, by the number of their elements.
+
+Durations that a roofline expects of a call, to rank candidates by: work over peak, bytes over bandwidth, a floor.
+
+The shares of peak and bandwidth are what good kernels of A100 and H100 class GPUs reach in PyTorch models.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Final
 
 from kerneldb.names import Decoded
-from kerneldb.replay.infer import grids, pool
-from kerneldb.replay.infer.calls import Dims, Tensor, item_bytes
+from kerneldb.replay.infer import grids
+from kerneldb.replay.infer.calls import FP8, Dims, Tensor, item_bytes
+from kerneldb.replay.infer.dims import Model, Scene
 from kerneldb.replay.infer.grids import Span
-from kerneldb.replay.infer.scene import Model, Scene
 from kerneldb.replay.infer.units import Launch
 from kerneldb.replay.plan.unknowns import Device, Kind
 from kerneldb.replay.resolve.tensors import distinct
 from kerneldb.replay.wire.plan import CallSpec
 
 FLOATS: Final = frozenset({"fp16", "bf16", "fp32"})
+FLAT_LIMIT: Final = 3
+BEST: Final = 0.9
+NEXT: Final = 0.97
+OTHER_SPAN: Final = 0.6
+PEAK_SHARE: Final = 0.72
+BANDWIDTH_SHARE: Final = 0.72
+FLOOR_NS: Final = 1500.0
+PRODUCT_FLOOR_NS: Final = 2500.0
+PEAKS: Final = {"fp16": 300.0, "bf16": 300.0, "fp32": 20.0, "tf32": 150.0, "fp64": 10.0, "fp8": 600.0}
+BANDWIDTH_GBS: Final = 1500.0
+SHARPNESS: Final = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +84,8 @@ class View:
         return 0 not in dims and any(span.holds(prod(dims)) for span in self.spans)
 
     def shapes(self) -> Iterator[tuple[Dims, str, float]]:
-        """The shapes of the scene that fit, with names and fits, see `pool.fitting`."""
-        return pool.fitting(self.scene, self.spans)
+        """The shapes of the scene that fit, with names and fits, see `fitting`."""
+        return fitting(self.scene, self.spans)
 
     def follows(self, *operations: str) -> bool:
         """Whether the call right before does one of these operations."""
@@ -103,3 +122,70 @@ def moved(*held: Tensor) -> float:
 def shown(dims: Sequence[int]) -> str:
     """`8×1024×4096`."""
     return "×".join(map(str, dims))
+
+
+def shapes(scene: Scene) -> Iterator[tuple[Dims, str]]:
+    """The shapes of contiguous tensors, with names, usual ones first."""
+    model, batch, queries, keys = scene.model, scene.batch, scene.queries, scene.keys
+    half = model.head_dim // 2
+    yield (batch, queries, model.hidden), "hidden states"
+    yield (batch, queries, model.ffn), f"feed-forward states{model.assumed}"
+    yield (batch, model.heads, queries, keys), "attention scores"
+    yield (batch, queries, 1), "one number per token"
+    yield (batch, model.heads, queries, model.head_dim), "queries by head"
+    yield (batch, model.kv_heads, queries, model.head_dim), "keys by head"
+    yield (batch, queries, model.head_dim), "rotary angles"
+    yield (batch, model.heads, queries, half), "half of the queries"
+    yield (batch, model.kv_heads, queries, half), "half of the keys"
+    yield (batch * model.heads, 1, keys), "a bias by position"
+    yield (batch, 1, queries, keys), "the mask"
+    yield (1, 1, queries, keys), "the mask of one sequence"
+    yield (batch, queries, 2 * model.ffn), f"gate and up{model.assumed}"
+    yield (batch, keys), "tokens of the cache"
+    yield (batch, queries), "tokens"
+    yield (batch, 1, model.vocab), "logits of the last token"
+    yield (batch, queries, model.vocab), "logits"
+    yield (queries,), "positions"
+    yield (keys,), "positions of the cache"
+    yield (1, half, 1), "frequencies"
+    yield (model.heads,), "heads"
+    yield from (((batch, queries, width), "a width seen") for width in model.widths)
+
+
+def fitting(scene: Scene, spans: tuple[Span, ...]) -> Iterator[tuple[Dims, str, float]]:
+    """The shapes whose elements lie in one of `spans`, each with a fit below 1; a flat one for each span at last."""
+    seen: set[Dims] = set()
+    fit = BEST
+    for number, span in enumerate(spans):
+        for dims, name in shapes(scene):
+            if 0 not in dims and dims not in seen and span.holds(prod(dims)):
+                seen.add(dims)
+                yield dims, name, fit * OTHER_SPAN**number
+                fit *= NEXT
+    for number, span in enumerate(spans[:FLAT_LIMIT]):
+        if (span.most,) not in seen:
+            yield (span.most,), "elements of the grid", fit * NEXT * OTHER_SPAN**number
+
+
+def expected(device: Device, moved: float, flops: float = 0.0, dtype: str | None = None) -> float:
+    """Nanoseconds for `moved` bytes and `flops` operations."""
+    floor = PRODUCT_FLOOR_NS if flops else FLOOR_NS
+    return floor + max(moved / bandwidth(device), flops / peak(device, dtype) / 1000)
+
+
+def bandwidth(device: Device) -> float:
+    """Bytes per nanosecond that good kernels move; that of an A100 where the device is not known."""
+    return (device.bandwidth_gbs or BANDWIDTH_GBS) * BANDWIDTH_SHARE
+
+
+def peak(device: Device, dtype: str | None) -> float:
+    """TFLOPS that good matrix products of a dtype reach; those of an A100 where the device is not known."""
+    name = "fp8" if dtype in FP8 else dtype or ""
+    return (device.peaks.get(name) or PEAKS.get(name, PEAKS["fp32"])) * PEAK_SHARE
+
+
+def likeness(expected_ns: float | None, recorded_ns: float | None) -> float:
+    """1 where both are equal, towards 0 with their ratio; 0.5 where one is not known."""
+    if not expected_ns or not recorded_ns:
+        return 0.5
+    return math.exp(-SHARPNESS * abs(math.log(expected_ns / recorded_ns)))

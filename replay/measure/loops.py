@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from kerneldb.replay.measure.sets import Flush, Sets
+from kerneldb.replay.measure.inputs import Flush, Sets
 from kerneldb.replay.measure.spread import settled, spread
 from kerneldb.replay.routes.base import Call
 from kerneldb.replay.wire.results import Spread

@@ -21,7 +21,7 @@ from kerneldb import codec
 from kerneldb.errors import KerneldbError, UsageError
 from kerneldb.recordings import Recording
 from kerneldb.replay.options import add_flags
-from kerneldb.replay.recording import bundle, launch, models, settings, summary
+from kerneldb.replay.recording import bundle, launch, settings, summary
 from kerneldb.replay.recording.launch import INTERRUPTED, Job, Listener
 from kerneldb.replay.recording.ranks import Ranks
 from kerneldb.replay.recording.settings import Settings
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = vars(parser.parse_args(arguments))
     asked = {name: given.pop(name) for name in ("list", "output", "resume", "events")}
     if asked["list"]:
-        sys.stdout.write("".join(f"{model.name:20}{', '.join(model.aliases)}\n" for model in models.MODELS))
+        sys.stdout.write("".join(f"{model.name:20}{', '.join(model.aliases)}\n" for model in settings.MODELS))
         return 0
     if asked["events"] is None and not given["model"] and not given["script"]:
         parser.error("name a model (--list shows them) or give --script FILE")

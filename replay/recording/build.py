@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from kerneldb.replay.facts import INSTALL
 from kerneldb.replay.recording import parallel
-from kerneldb.replay.recording.errors import RecordError
-from kerneldb.replay.recording.settings import Settings, model_of
+from kerneldb.replay.recording.settings import RecordError, Settings, model_of
 
 SPREAD: Final = 0.02
 """Standard deviation of random weights, the `initializer_range` of most of the models."""

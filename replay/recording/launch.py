@@ -16,9 +16,8 @@ from typing import IO, Any, Final
 from kerneldb import codec
 from kerneldb.replay import processes
 from kerneldb.replay.recording import bundle
-from kerneldb.replay.recording.errors import RecordError
 from kerneldb.replay.recording.ranks import ALONE, Place, free_ports
-from kerneldb.replay.recording.settings import Settings
+from kerneldb.replay.recording.settings import RecordError, Settings
 
 WORKER: Final = processes.command("kerneldb.replay.recording")
 INTERRUPTED: Final = 130

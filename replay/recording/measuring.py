@@ -4,12 +4,18 @@ The iterations run without a pause, the queue of the device kept a little ahead.
 only around its steps (`measure.energy.steps`), so that the host goes on at its own speed: an eager model is
 bound by it. Power is taken between the first and the last edge of the time in which the loop ran; energy per iteration
 is power times wall time per iteration.
+
+Rows of `measurements` as bundle.json holds them: per quantity a value with its 95 % interval, or a reason.
+
+What the device draws around the work: at rest without a context, with one, and while it runs empty kernels.
 """
 
 from __future__ import annotations
 
 import collections
 import dataclasses
+import datetime
+import functools
 import itertools
 import math
 import random
@@ -19,9 +25,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kerneldb.recordings import Measurement
 from kerneldb.replay.measure.energy.evaluate import student
 from kerneldb.replay.measure.energy.meter import Background, Meter, MeterError, Sample
-from kerneldb.replay.measure.energy.steps import Clock, CounterPeriod, CounterStep, Power, Watch, find_period, power
+from kerneldb.replay.measure.energy.steps import (
+    Clock,
+    CounterPeriod,
+    CounterStep,
+    Load,
+    Power,
+    Watch,
+    find_period,
+    power,
+    steps_of,
+)
 from kerneldb.replay.recording.ranks import ALONE, Ranks
 from kerneldb.replay.recording.settings import Settings
 from kerneldb.replay.recording.stages import Work
@@ -34,6 +51,20 @@ PHASE_S: Final = 0.1
 SAMPLE_EVERY: Final = 2
 NS: Final = 1_000_000_000
 Z95: Final = 1.96
+WALL: Final = "device clock over a loop of iterations without a pause, no profiler"
+WALL_CPU: Final = "host clock over a loop of iterations, no profiler"
+ENERGY: Final = "power between edges of the energy counter while the loop ran, times wall time"
+PROFILER: Final = "profiler"
+NO_GPU: Final = "nothing ran on a GPU"
+UNEQUAL: Final = "the ranks show other collectives: how long these waited is not known"
+WINDOW_S: Final = 2.0
+EMPTY_KERNELS: Final = 1024
+METHODS: Final = {
+    "idle": (0.0, "energy counter, no context on the device"),
+    "context": (1.0, "energy counter, a context and nothing queued"),
+    "gap": (0.5, "energy counter, a loop of empty kernels"),
+}
+"""Seconds to settle, and how it is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,3 +258,92 @@ def _within(seconds: float) -> Iterator[int]:
 def learn_beat(meter: Meter) -> CounterPeriod:
     """The period of the meter's counter. Raises MeterError where it does not move."""
     return find_period(Watch(meter, Clock()))
+
+
+def row(quantity: str, value: float | Interval | None, unit: str | None = None, **more: Any) -> Measurement:
+    """One row; `value` may have its interval with it."""
+    known = dataclasses.asdict(value) if isinstance(value, Interval) else {"value": value}
+    return Measurement(quantity, unit=unit, **known, **more)
+
+
+def of_repetitions(repetitions: Sequence[Repetition], *, on_gpu: bool, no_meter: str | None) -> list[Measurement]:
+    """Wall time, energy and power, of each repetition and over all."""
+    wall = WALL if on_gpu else WALL_CPU
+    rows = []
+    for number, one in enumerate(repetitions, 1):
+        how = {"reason": no_meter or one.reason} if one.power is None else {"method": ENERGY}
+        same = {"n": one.iterations, "repetition": number}
+        rows.append(row("wall_ns", one.wall_ns, "ns", method=wall, **same))
+        rows.append(row("energy_mj", None if one.power is None else one.mj(one.power.power_w), "mJ", **same, **how))
+    n = sum(one.iterations for one in repetitions)
+    rows.append(row("wall_ns", interval([one.wall_ns for one in repetitions]), "ns", n=n, method=wall))
+    rows += _energy(repetitions, n, no_meter)
+    rows.append(row("iterations", n))
+    rows.append(row("seconds", sum(one.seconds for one in repetitions), "s"))
+    clocks = [one.sm_mhz for one in repetitions if one.sm_mhz is not None]
+    return [*rows, row("sm_mhz", interval(clocks), "MHz")] if clocks else rows
+
+
+def _energy(repetitions: Sequence[Repetition], n: int, no_meter: str | None) -> list[Measurement]:
+    """Energy and power over all repetitions that have them."""
+    measured = [(one, one.power) for one in repetitions if one.power is not None]
+    if not measured:
+        reason = no_meter or next((one.reason for one in repetitions if one.reason), None)
+        return [row("energy_mj", None, "mJ", reason=reason), row("power_w", None, "W", reason=reason)]
+    own = [one.mj(drawn.sd_w) for one, drawn in measured]
+    energy = interval([one.mj(drawn.power_w) for one, drawn in measured], own)
+    power = interval([drawn.power_w for _, drawn in measured], [drawn.sd_w for _, drawn in measured])
+    return [row("energy_mj", energy, "mJ", n=n, method=ENERGY), row("power_w", power, "W", n=n, method=ENERGY)]
+
+
+def of_trace(busy_ns: float | None, launches: float | None, iterations: int) -> list[Measurement]:
+    """What the traced iterations say: time in which the device ran anything, and launches, per iteration."""
+    count = row("launches", launches or 0, n=iterations, method=PROFILER)
+    if not launches:
+        return [row("busy_ns", None, "ns", reason=NO_GPU), count]
+    how = {"reason": UNEQUAL} if busy_ns is None else {"method": PROFILER}
+    return [row("busy_ns", busy_ns, "ns", n=iterations, **how), count]
+
+
+def stamped(rows: Sequence[Measurement]) -> list[Measurement]:
+    """The rows with the time of now."""
+    now = datetime.datetime.now(tz=datetime.UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="seconds")
+    return [dataclasses.replace(one, measured_at=now) for one in rows]
+
+
+def measure_power(name: str, meter: Meter, beat: CounterPeriod, load: Load) -> tuple[Measurement, list[Sample]]:
+    """A row `idle_power_w`, `context_power_w` or `gap_power_w`, with the samples taken; its reason where it failed."""
+    quantity, window, (settle, method) = f"{name}_power_w", min(WINDOW_S, 100 * beat.seconds), METHODS[name]
+    try:
+        edges, samples = steps_of(load, Watch(meter, Clock()), beat, settle_s=min(settle, window), window_s=window)
+        drawn = power(edges, beat)
+    except MeterError as error:
+        return row(quantity, None, "W", reason=str(error)), []
+    half = Z95 * drawn.sd_w
+    found = Interval(drawn.power_w, drawn.power_w - half, drawn.power_w + half)
+    return row(quantity, found, "W", n=drawn.steps, method=method), samples
+
+
+def context(device: str) -> Load:
+    """Make the device current, with a context on it and nothing queued."""
+    import torch
+
+    torch.cuda.set_device(device)
+    torch.ones(1, device=device).add_(1)
+    torch.cuda.synchronize()
+    return Load()
+
+
+def empty_kernels() -> Any:
+    """A load of empty kernels, one behind the other, in a CUDA graph."""
+    import torch
+
+    from kerneldb.replay.measure.energy.loads import GraphLoad
+
+    nothing = functools.partial(torch.cuda._sleep, 0)
+
+    def body() -> None:
+        for _ in range(EMPTY_KERNELS):
+            nothing()
+
+    return GraphLoad(body, nothing, EMPTY_KERNELS)

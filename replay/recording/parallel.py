@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kerneldb.errors import UsageError
 
 if TYPE_CHECKING:
-    from kerneldb.replay.recording.models import Model
-    from kerneldb.replay.recording.settings import Settings
+    from kerneldb.replay.recording.settings import Model, Settings
 
 DIVISIBLE: Final = frozenset({"LlamaConfig", "Qwen2Config"})
 """Configs in which the size of a head is an argument of its own."""

@@ -16,16 +16,16 @@ from kerneldb.errors import KerneldbError
 from kerneldb.recordings import Part
 from kerneldb.replay import facts, processes
 from kerneldb.replay.errors import FAILURES, first_line
+from kerneldb.replay.facts import Monitor
 from kerneldb.replay.measure.energy.meter import Meter, MeterError, NoMeterError, Sampler, open_meter
 from kerneldb.replay.measure.energy.steps import CounterPeriod, Load
-from kerneldb.replay.monitor import Monitor
-from kerneldb.replay.recording import build, bundle, measuring, powers, quantities, sources, stages, tracing
+from kerneldb.replay.recording import build, bundle, measuring, stages, tracing
 from kerneldb.replay.recording.bundle import Bundle
-from kerneldb.replay.recording.errors import RecordError, StageError
 from kerneldb.replay.recording.launch import Listener
 from kerneldb.replay.recording.ranks import ALONE, Ranks
-from kerneldb.replay.recording.settings import Settings
+from kerneldb.replay.recording.settings import RecordError, Settings, StageError
 from kerneldb.replay.recording.stages import Work
+from kerneldb.replay.triton import watching
 
 SAMPLE_S: Final = 0.1
 NO_KERNELS: Final = "a CPU has no launch gaps"
@@ -41,15 +41,15 @@ def record(settings: Settings, folder: Path, *, resume: bool, listen: Listener, 
     _require(settings)
     target = bundle.start(folder, settings, resume=resume)
     if settings.compile or settings.script:
-        sources.redirect(folder)
+        watching.redirect(folder)
     processes.import_all(settings.modules)
-    sources.watch(folder)
+    watching.watch(folder)
     made = _Recorder(settings, target, listen, ranks)
     try:
         made.run()
     finally:
         made.close()
-        sources.clean(folder)
+        watching.clean(folder)
     return target
 
 
@@ -183,11 +183,11 @@ class _Recorder:
         """What the device draws with a context, and between kernels."""
         if self._settings.on_gpu:
             self._listen({"what": "power"})
-            self._power("context", lambda: powers.context(self._settings.device))
-            self._power("gap", powers.empty_kernels)
+            self._power("context", lambda: measuring.context(self._settings.device))
+            self._power("gap", measuring.empty_kernels)
         else:
-            gap = quantities.row("gap_power_w", None, "W", reason=NO_KERNELS)
-            self._bundle.keep_power("gap", quantities.stamped([gap]), [])
+            gap = measuring.row("gap_power_w", None, "W", reason=NO_KERNELS)
+            self._bundle.keep_power("gap", measuring.stamped([gap]), [])
 
     def _power(self, name: str, make: Callable[[], Load] = Load) -> None:
         """Measure what the device draws under the load that is made, unless it is known."""
@@ -195,20 +195,20 @@ class _Recorder:
         if f"{name}_power_w" in known or self._meter is None or self._beat is None:
             return
         with contextlib.closing(make()) as load:
-            row, samples = powers.measure(name, self._meter, self._beat, load)
-        self._bundle.keep_power(name, quantities.stamped([row]), samples)
+            row, samples = measuring.measure_power(name, self._meter, self._beat, load)
+        self._bundle.keep_power(name, measuring.stamped([row]), samples)
 
     def _measure(self, part: Part) -> None:
         work = self._make(part)
         gc.collect()
         gc.freeze()  # the collector of Python does not walk through the model again and again while it is timed
         found, samples = measuring.run(work, self._settings, self._meter, self._beat, self._ranks)
-        rows = quantities.of_repetitions(found, on_gpu=self._settings.on_gpu, no_meter=self._no_meter)
+        rows = measuring.of_repetitions(found, on_gpu=self._settings.on_gpu, no_meter=self._no_meter)
         if work.tokens is not None:
-            rows.append(quantities.row("tokens", work.tokens))
+            rows.append(measuring.row("tokens", work.tokens))
         if self._beat is not None:
-            rows.append(quantities.row("meter_period_ms", self._beat.seconds * 1000, "ms"))
-        self._bundle.keep(part, samples, measurements=quantities.stamped(rows))
+            rows.append(measuring.row("meter_period_ms", self._beat.seconds * 1000, "ms"))
+        self._bundle.keep(part, samples, measurements=measuring.stamped(rows))
 
     def _trace(self, part: Part) -> None:
         work = self._make(part)
@@ -216,9 +216,9 @@ class _Recorder:
         with contextlib.nullcontext() if self._meter is None else Sampler(self._meter, SAMPLE_S) as sampler:
             found = tracing.trace(work, part, self._settings, self._bundle.folder, self._ranks)
         samples = [] if sampler is None else [one for _, one in sampler.samples]
-        self._bundle.content.sources = sources.keep(self._bundle.folder) or ()
-        rows = quantities.of_trace(found.busy_ns, found.launches, found.iterations)
-        self._bundle.keep(part, samples, trace=found, of_trace=quantities.stamped(rows))
+        self._bundle.content.sources = watching.keep(self._bundle.folder) or ()
+        rows = measuring.of_trace(found.busy_ns, found.launches, found.iterations)
+        self._bundle.keep(part, samples, trace=found, of_trace=measuring.stamped(rows))
 
 
 def _explained(error: Exception, stage: str, settings: Settings) -> RecordError:

@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from kerneldb.replay.recording import build
-from kerneldb.replay.recording.errors import RecordError, StageError
-from kerneldb.replay.recording.settings import CUDA_GRAPH, SCRIPT, Settings, model_of
+from kerneldb.replay.recording.settings import CUDA_GRAPH, SCRIPT, RecordError, Settings, StageError, model_of
 
 WARM_RUNS: Final = 3
 LEARNING_RATE: Final = 1e-5

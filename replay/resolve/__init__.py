@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kerneldb.replay.resolve import hidden as hidden_variables
-from kerneldb.replay.resolve import overload, recorded, schema
+from kerneldb.replay.resolve import recorded, schema
 from kerneldb.replay.resolve.arguments import Option, Problem, options
 from kerneldb.replay.resolve.draft import BuiltCall, Draft, built
 from kerneldb.replay.resolve.errors import CallFailedError, Reason, UnresolvedCallError
@@ -81,7 +81,7 @@ def _fitting(spec: CallSpec) -> list[schema.Overload]:
     known = schema.overloads(spec.call.op)
     if not known:
         raise UnresolvedCallError(Reason.NO_OPERATOR, spec.call.op)
-    fits = overload.ranked(known, recorded.arguments(spec.call))
+    fits = schema.ranked(known, recorded.arguments(spec.call))
     if not fits:
         raise UnresolvedCallError(Reason.NO_OVERLOAD, spec.call.op)
     return fits

@@ -5,13 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from kerneldb.replay.resolve import indices, lists, recorded, texts
-from kerneldb.replay.resolve.dtypes import enum_value, torch_dtype, torch_name
+from kerneldb.replay.resolve import lists, recorded, texts
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
-from kerneldb.replay.resolve.overload import ENUM_TYPES, INTS, NUMBERS, OPTIONAL_TENSORS, TENSORS
 from kerneldb.replay.resolve.recorded import Argument, Number
-from kerneldb.replay.resolve.schema import Overload, Parameter
-from kerneldb.replay.resolve.tensors import StorageSpec, TensorSpec, contiguous, span
+from kerneldb.replay.resolve.schema import ENUM_TYPES, INTS, NUMBERS, OPTIONAL_TENSORS, TENSORS, Overload, Parameter
+from kerneldb.replay.resolve.tensors import (
+    StorageSpec,
+    TensorSpec,
+    contiguous,
+    enum_value,
+    span,
+    torch_dtype,
+    torch_name,
+)
 from kerneldb.replay.resolve.values import Known, fill_for
 from kerneldb.replay.wire.plan import CallSpec
 
@@ -114,7 +120,7 @@ def _least_storage(problem: Problem, index: int) -> int:
 
 def _tensor_list(problem: Problem, parameter: Parameter, argument: Argument) -> list[Option]:
     if parameter.base == OPTIONAL_TENSORS:
-        return [Option(list(indices.indices(problem.spec, problem.arguments[0].dims)), ("indices-from-children",))]
+        return [Option(list(lists.indices(problem.spec, problem.arguments[0].dims)), ("indices-from-children",))]
     if parameter.base != TENSORS:
         raise UnresolvedCallError(Reason.OPAQUE, f"{parameter.name}: {parameter.base}")
     known, name = problem.known(), parameter.name

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from kerneldb.replay.resolve import recorded
 from kerneldb.replay.resolve.draft import Draft
-from kerneldb.replay.resolve.dtypes import is_integer
-from kerneldb.replay.resolve.tensors import Fill, TensorSpec
+from kerneldb.replay.resolve.tensors import Fill, TensorSpec, is_integer
 from kerneldb.replay.wire.plan import CallSpec
 
 ALIGNED_OFFSET: Final = 64

@@ -1,22 +1,34 @@
-"""Tensor lists: the profiler records their dims but no dtypes, and nothing at all beyond 30 entries."""
+"""Tensor lists: the profiler records their dims but no dtypes, and nothing at all beyond 30 entries.
+
+Index lists (`Tensor?[]`) of index and index_put_: never recorded, but written in the calls that indexing makes.
+
+What make_info of aten/src/ATen/native/TensorAdvancedIndexing.cpp calls: `nonzero` for each mask, `permute` where the
+indexed dims are not adjacent, `as_strided` on self with stride 0 over the indexed dims, and one `reshape` per index
+tensor, from its broadcast dims to [1, …, dims, …, 1].
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Final
 
 from kerneldb.replay.plan.evidence import GRADIENT, OPTIMIZER_PREFIXES
 from kerneldb.replay.resolve import recorded
-from kerneldb.replay.resolve.dtypes import torch_name
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.resolve.recorded import Argument
-from kerneldb.replay.resolve.tensors import TensorSpec, contiguous
+from kerneldb.replay.resolve.tensors import Fill, Shape, TensorSpec, contiguous, torch_name
 from kerneldb.replay.wire.plan import CallSpec, OpCall
 
 ONE_DTYPE: Final = frozenset({"cat", "stack", "concat", "concatenate", "hstack", "vstack", "_foreach_norm"})
 GUESSES: Final = ("float32", "float16", "bfloat16", "int64", "bool")
+INDEXING: Final = frozenset(
+    {"aten::_index_put_impl_", "aten::index_put_", "aten::index_put", "aten::index", "aten::_unsafe_index_put"}
+)
+INDEX_KINDS: Final = frozenset({"int64", "int32"})
+MASK_KINDS: Final = frozenset({"bool", "uint8"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +147,122 @@ def _dtype(entry: TensorSpec, spec: CallSpec) -> str:
 def _typed(option: TensorList, names: list[str], note: str | None = None) -> TensorList:
     entries = (replace(entry, dtype=name) for entry, name in zip(option.entries, names, strict=True))
     return TensorList(tuple(entries), (*option.notes, note) if note else option.notes)
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """What the calls below an indexing call tell."""
+
+    indices: tuple[tuple[Argument, Shape], ...]  # index tensor, and the dims it is reshaped to
+    masks: tuple[Argument, ...]
+    order: Shape | None  # permute of self: indexed dims first
+    restrided: tuple[Shape, Shape] | None  # dims and strides of self with the indexed dims replaced
+    expanded: tuple[tuple[Argument, Shape], ...]  # index tensors that were broadcast, and to which dims
+
+
+def indices(spec: CallSpec, self_dims: Shape) -> list[TensorSpec | None]:
+    """The index list for a self of `self_dims`, None where a dim is not indexed.
+
+    Raises UnresolvedCallError (INDICES).
+    """
+    calls = _indexing_calls(spec)
+    for call in calls:
+        arguments = recorded.or_none(call)
+        if call.op == "aten::masked_fill_" and len(arguments) > 1 and arguments[1].is_tensor:
+            return [_mask(arguments[1], prod(arguments[1].dims) // 2)]
+    traces = _read(calls, self_dims)
+    if not traces.indices:
+        raise UnresolvedCallError(Reason.INDICES, spec.call.op)
+    positions = _positions(traces, self_dims)
+    return _masked(traces, self_dims, positions[0]) if traces.masks else _plain(traces, self_dims, positions)
+
+
+def _indexing_calls(spec: CallSpec) -> list[OpCall]:
+    """The direct calls of the innermost indexing call: index_put_ calls _index_put_impl_."""
+    depth = 1
+    while any(child.depth == depth and child.call.op in INDEXING for child in spec.children):
+        depth += 1
+    return [child.call for child in spec.children if child.depth == depth for _ in range(child.times)]
+
+
+def _read(calls: list[OpCall], self_dims: Shape) -> Traces:
+    on_tensors = [(call.op, found) for call in calls if (found := recorded.or_none(call)) and found[0].is_tensor]
+
+    def reshaped(op: str) -> tuple[tuple[Argument, Shape], ...]:
+        held = (found for name, found in on_tensors if name == op and torch_name(found[0].kind) in INDEX_KINDS)
+        return tuple((found[0], recorded.integers(found[1].text)) for found in held)
+
+    order = (found[1] for op, found in on_tensors if op == "aten::permute" and found[0].dims == self_dims)
+    views = (found for op, found in on_tensors if op == "aten::as_strided" and found[1].text)
+    masks = (found[0] for op, found in on_tensors if op == "aten::nonzero")
+    return Traces(
+        indices=reshaped("aten::reshape"),
+        masks=tuple(mask for mask in masks if torch_name(mask.kind) in MASK_KINDS),
+        order=next((recorded.integers(one.text) for one in order), None),
+        restrided=next(((recorded.integers(one[1].text), recorded.integers(one[2].text)) for one in views), None),
+        expanded=reshaped("aten::expand"),
+    )
+
+
+def _positions(traces: Traces, self_dims: Shape) -> Shape:
+    """Which dims of self are indexed."""
+    count = len(traces.indices)
+    if traces.order is not None:
+        return traces.order[:count]
+    argument, full = traces.indices[0]
+    starts = range(len(full) - len(argument.dims) + 1)
+    start = next((one for one in starts if _fits(traces, self_dims, one)), 0)
+    return tuple(range(start, start + count))
+
+
+def _fits(traces: Traces, self_dims: Shape, start: int) -> bool:
+    """Whether self, restrided, has the index dims (with stride 0) in place of its dims from `start` on."""
+    argument, full = traces.indices[0]
+    dims, end = argument.dims, start + len(argument.dims)
+    if full[:start] != (1,) * start or full[start:end] != dims or traces.restrided is None:
+        return False
+    sizes, strides = traces.restrided
+    around = sizes[:start] == self_dims[:start] and sizes[end:] == self_dims[start + len(traces.indices) :]
+    repeated = all(stride == 0 or size == 1 for size, stride in zip(dims, strides[start:end], strict=False))
+    return around and sizes[start:end] == dims and repeated
+
+
+def _plain(traces: Traces, self_dims: Shape, positions: Shape) -> list[TensorSpec | None]:
+    found: list[TensorSpec | None] = [None] * (max(positions) + 1)
+    unused = list(traces.expanded)
+    for position, (argument, _) in zip(positions, traces.indices, strict=False):
+        found[position] = _index(_before_broadcast(argument, unused), self_dims[position])
+    return found
+
+
+def _before_broadcast(argument: Argument, unused: list[tuple[Argument, Shape]]) -> Argument:
+    """The index tensor as it was passed; takes the `expand` it came from out of `unused`."""
+    for place, (narrow, dims) in enumerate(unused):
+        if dims == argument.dims and _broadcast_strides(narrow, dims) == argument.strides:
+            del unused[place]
+            return narrow
+    return argument
+
+
+def _broadcast_strides(narrow: Argument, dims: Shape) -> Shape:
+    lead = len(dims) - len(narrow.dims)
+    sizes, strides = (1,) * lead + narrow.dims, (0,) * lead + narrow.strides
+    rows = zip(dims, sizes, strides, strict=True)
+    return tuple(0 if size == 1 and wide != 1 else stride for wide, size, stride in rows)
+
+
+def _masked(traces: Traces, self_dims: Shape, position: int) -> list[TensorSpec | None]:
+    """A mask with as many true entries as its index tensors are long; further index tensors follow it."""
+    mask, used = traces.masks[0], len(traces.masks[0].dims)
+    further = zip(traces.indices[used:], self_dims[position + used :], strict=False)
+    found = [_mask(mask, prod(traces.indices[0][0].dims)), *(_index(one, size) for (one, _), size in further)]
+    return [*[None] * position, *found]
+
+
+def _index(argument: Argument, size: int) -> TensorSpec:
+    return TensorSpec(argument.dims, argument.layout, torch_name(argument.kind), Fill("integers", 0, max(size, 1)))
+
+
+def _mask(argument: Argument, selected: int) -> TensorSpec:
+    dims = argument.dims
+    return TensorSpec(dims, contiguous(dims), torch_name(argument.kind), Fill("count", 0, min(selected, prod(dims))))

@@ -11,9 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kerneldb.replay.resolve.dtypes import TORCH_NAMES
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
-from kerneldb.replay.resolve.tensors import Shape, contiguous
+from kerneldb.replay.resolve.tensors import TORCH_NAMES, Shape, contiguous
 from kerneldb.replay.wire.plan import OpCall
 
 SCALAR: Final = "Scalar"

@@ -1,4 +1,7 @@
-"""Operator schemas of the torch that runs here, as plain values."""
+"""Operator schemas of the torch that runs here, as plain values.
+
+Which overload was called: recorded arity and types against every schema of the operator, lowest penalty first.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,29 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kerneldb.replay.resolve import recorded
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
+from kerneldb.replay.resolve.recorded import Argument, Number, spelling, split_list
 
 # Recorded without their namespace by autograd's VariableType (torch/csrc/autograd/VariableTypeManual.cpp).
 BARE_NAMES: Final = {"detach": "aten::detach", "detach_": "aten::detach_"}
 AUTOGRAD_PREFIXES: Final = ("autograd::", "torch::")
+INTS: Final = frozenset({"int", "SymInt"})
+NUMBERS: Final = frozenset({"number", "Scalar"})
+ENUM_TYPES: Final = frozenset({"ScalarType", "Layout", "MemoryFormat"})
+UNRECORDED: Final = frozenset({"str", "Device", "Generator", "Stream", "Dimname", "Storage", "Layout"})
+SCALARS: Final = INTS | NUMBERS | ENUM_TYPES | {"float", "bool"}
+EXACT: Final[dict[str, type[Number]]] = {"int": int, "SymInt": int, "float": float, "bool": bool}
+"""The spelling that a type asks for; other numbers may be spelled in any way."""
+OPTIONAL_TENSORS: Final = "List[Optional[Tensor]]"
+TENSORS: Final = "List[Tensor]"
+
+ANY_NUMBER: Final = 1.0
+UNDEFINED_TENSOR: Final = 3.0
+NAMES: Final = 5.0
+OUT: Final = 0.5
+MISSING: Final = 4.0
+SURPLUS: Final = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +116,91 @@ def _parameter(argument: Any) -> Parameter:
         out=bool(argument.is_out),
         written=argument.alias_info is not None and bool(argument.alias_info.is_write),
     )
+
+
+def ranked(candidates: tuple[Overload, ...], arguments: tuple[Argument, ...]) -> list[Overload]:
+    """The overloads that fit, best first.
+
+    The dispatcher records every schema argument, defaults filled in, so the arity must be equal. Where none fits, the
+    trace may come from another version of torch: then trailing arguments may be missing or surplus.
+    """
+    for drift in (False, True):
+        scored = ((penalty(overload, arguments, drift=drift), overload) for overload in candidates)
+        fits = [(score, overload) for score, overload in scored if score is not None]
+        if fits:
+            return [overload for _, overload in sorted(fits, key=lambda fit: fit[0])]
+    return []
+
+
+def penalty(overload: Overload, arguments: tuple[Argument, ...], *, drift: bool = False) -> float | None:
+    """How badly the recorded arguments fit `overload`: 0 is a perfect fit, None no fit."""
+    total = _arity_penalty(overload, arguments, drift=drift)
+    if total is None:
+        return None
+    for parameter, argument in zip(overload.parameters, arguments, strict=False):
+        part = argument_penalty(parameter, argument)
+        if part is None:
+            return None
+        total += part
+    return total + NAMES * overload.takes_names + OUT * overload.has_out
+
+
+def _arity_penalty(overload: Overload, arguments: tuple[Argument, ...], *, drift: bool) -> float | None:
+    want, have = len(overload.parameters), len(arguments)
+    if want == have:
+        return 0.0
+    if not drift:
+        return None
+    if have < want:
+        rest = overload.parameters[have:]
+        return MISSING + want - have if all(one.has_default or one.optional for one in rest) else None
+    surplus = all(argument.kind in {recorded.ABSENT, recorded.SCALAR} for argument in arguments[want:])
+    return SURPLUS + have - want if surplus else None
+
+
+def argument_penalty(parameter: Parameter, argument: Argument) -> float | None:
+    """How badly one recorded argument fits one schema argument; None: not at all."""
+    base = parameter.base
+    if argument.is_tensor:
+        return 0.0 if base == "Tensor" else None
+    if argument.kind == recorded.ABSENT:
+        return _absent(parameter)
+    if argument.kind == recorded.SCALAR:
+        return _scalar(base, argument.text)
+    if argument.kind == recorded.SCALAR_LIST:
+        return _scalar_list(base, split_list(argument.text))
+    if argument.kind == recorded.TENSOR_LIST:
+        return {TENSORS: 0.0, OPTIONAL_TENSORS: 1.0}.get(base)
+    return 1.0 if argument.kind == recorded.GENERIC_LIST and base.startswith("List[") else None
+
+
+def _absent(parameter: Parameter) -> float | None:
+    """`''`: None, or a type that is not recorded, or a scalar list of more than 30 entries; never a tensor list."""
+    base = parameter.base
+    if base == "Tensor":
+        return 0.0 if parameter.optional else UNDEFINED_TENSOR
+    if parameter.optional or base in UNRECORDED or base == OPTIONAL_TENSORS:
+        return 0.0
+    if base.startswith("__torch__"):
+        return 2.0
+    return 1.0 if base.startswith("List[") and base != TENSORS else None
+
+
+def _scalar(base: str, text: str) -> float | None:
+    if text == "":  # versions before 2.1 record no scalars
+        return 1.0 if base in SCALARS else None
+    kind, wanted = spelling(text), int if base in ENUM_TYPES else EXACT.get(base)
+    if wanted is not None:
+        return 0.0 if kind is wanted else None
+    return ANY_NUMBER if base in NUMBERS and kind is not None else None
+
+
+def _scalar_list(base: str, entries: list[str]) -> float | None:
+    if not base.startswith("List["):
+        return None
+    element = base.removeprefix("List[").removesuffix("]")
+    kinds, wanted = {spelling(entry) for entry in entries}, EXACT.get(element)
+    if wanted is not None:
+        empty = 0.0 if wanted is int else 1.0
+        return (0.0 if kinds == {wanted} else None) if entries else empty
+    return ANY_NUMBER if element in NUMBERS and None not in kinds else None

@@ -1,13 +1,20 @@
-"""Text arguments, which the profiler does not record: enumerated, the most likely first; verification decides."""
+"""Text arguments, which the profiler does not record: enumerated, the most likely first; verification decides.
+
+The equation of an einsum, which is not recorded, from the permutes that einsum makes of its operands.
+
+aten/src/ATen/native/Linear.cpp gives every label a place (those of the output first, in its order) and permutes each
+operand to these places, with dims of size 1 for labels it lacks. Only how many places belong to the output stays open.
+"""
 
 from __future__ import annotations
 
+import string
 from typing import Any, Final
 
 from kerneldb.replay.resolve import recorded
-from kerneldb.replay.resolve.equations import equations
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.resolve.schema import Parameter
+from kerneldb.replay.resolve.tensors import Shape
 from kerneldb.replay.wire.plan import CallSpec
 
 VALUES: Final[dict[str, tuple[str | None, ...]]] = {
@@ -31,6 +38,7 @@ FREE: Final = frozenset({"assert_msg", "msg", "message", "label", "name"})
 PADDING: Final = {"reflection_pad": "reflect", "replication_pad": "replicate"}
 PARENTS: Final = {"floor_divide": "floor", "scatter_add": "sum", "scatter_mean": "mean", **PADDING}
 CHILDREN: Final = {**PADDING, "constant_pad": "constant"}
+LETTERS: Final = string.ascii_lowercase
 
 
 def texts(parameter: Parameter, spec: CallSpec) -> tuple[str | None, ...]:
@@ -54,3 +62,38 @@ def _hints(spec: CallSpec) -> list[str]:
     below = [recorded.short_name(call.op) for call in spec.below()]
     hints = [value for start, value in CHILDREN.items() if any(name.startswith(start) for name in below)]
     return hints + [value for start, value in PARENTS.items() if parent.startswith(start)]
+
+
+def equations(spec: CallSpec) -> tuple[str, ...]:
+    """The equations that fit the permutes, most likely first; none where the permutes are missing."""
+    operands = next((one.dims for one in recorded.or_none(spec.call) if one.kind == recorded.TENSOR_LIST), ())
+    orders = _orders(spec, operands)
+    if not operands or len(orders) < len(operands):
+        return ()
+    # the label of a dim is the letter of its place
+    places = [[order.index(axis) for axis, _ in enumerate(dims)] for order, dims in zip(orders, operands, strict=True)]
+    sides = ["".join(LETTERS[place] for place in one) for one in places]
+    counts = sorted(range(max(map(len, orders)) + 1), key=lambda count: _equation_rank(sides, count))
+    return tuple(f"{','.join(sides)}->{LETTERS[:count]}" for count in counts)
+
+
+def _orders(spec: CallSpec, operands: tuple[Shape, ...]) -> list[Shape]:
+    """The permute of each operand, in order."""
+    permutes = [recorded.or_none(call) for call in spec.direct() if call.op == "aten::permute"]
+    found: list[Shape] = []
+    for dims in operands:
+        place = next((at for at, one in enumerate(permutes) if _widened(one[0].dims, dims)), None)
+        if place is not None:
+            found.append(recorded.integers(permutes.pop(place)[1].text))
+    return found
+
+
+def _widened(wide: Shape, dims: Shape) -> bool:
+    return wide[: len(dims)] == dims and set(wide[len(dims) :]) <= {1}
+
+
+def _equation_rank(sides: list[str], count: int) -> tuple[int, int]:
+    """Labels that two operands share are summed when they stand last; a label of one operand alone is rarely summed."""
+    summed = LETTERS[count : max(len(set("".join(sides))), count)]
+    alone = sum(1 for label in summed if sum(label in side for side in sides) == 1)
+    return alone if len(sides) > 1 else 0, -1 if summed and not alone else 0

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from kerneldb.replay.resolve import recorded
-from kerneldb.replay.resolve.dtypes import is_integer
 from kerneldb.replay.resolve.recorded import Argument, Number
-from kerneldb.replay.resolve.tensors import MASKED, Fill, Shape
+from kerneldb.replay.resolve.tensors import MASKED, Fill, Shape, is_integer
 from kerneldb.replay.wire.plan import OpCall
 
 ACTIVATION: Final = Fill("normal", 0.0, 1.0)

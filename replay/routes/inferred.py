@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kerneldb.replay.infer.building import build
-from kerneldb.replay.infer.search import Search, again
+from kerneldb.replay.infer.search import Search, again, build
 from kerneldb.replay.plan.work import Work
 from kerneldb.replay.resolve import BuiltCall
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError

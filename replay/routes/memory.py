@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kerneldb.replay import libraries
+from kerneldb.replay import facts
 from kerneldb.replay.plan.work import Work
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.routes.base import Route, Seen
@@ -89,7 +89,7 @@ def _fill(planned: PlannedKernel, device: str) -> Transfer:
     """A fill by the runtime where it can be called directly, else by `zero_`."""
     tensor = _buffer(planned.bytes or 0, device, pinned=False)
     buffers = (Bytes("self", tensor),)
-    runtime = None if device == "cpu" else libraries.memset()
+    runtime = None if device == "cpu" else facts.memset()
     if runtime is None:
         return Transfer(buffers, tensor.zero_, "aten::zero_", ("filled by zero_: the runtime's memset was not found",))
 

@@ -16,18 +16,15 @@ from typing import Any, Final
 
 from kerneldb.replay.plan.work import Archive, Work
 from kerneldb.replay.resolve.draft import TORCH_ERRORS, Input, generator, quoted
-from kerneldb.replay.resolve.dtypes import is_integer, torch_name
 from kerneldb.replay.resolve.errors import CallFailedError, Reason, UnresolvedCallError
 from kerneldb.replay.resolve.recorded import ABSENT, SCALAR, Argument, arguments, number
-from kerneldb.replay.resolve.tensors import Fill, TensorSpec, distinct, make, refill
+from kerneldb.replay.resolve.tensors import Fill, TensorSpec, distinct, is_integer, make, refill, torch_name
 from kerneldb.replay.routes import grades
 from kerneldb.replay.routes.base import Route, Seen
 from kerneldb.replay.routes.grades import CallMatch
-from kerneldb.replay.triton import code, constants, recompiling
-from kerneldb.replay.triton.code import Code
-from kerneldb.replay.triton.constants import Constants
-from kerneldb.replay.triton.loading import Launchable, launchables
-from kerneldb.replay.triton.recompiling import Recompiled
+from kerneldb.replay.triton import code, loading
+from kerneldb.replay.triton.code import Code, Constants
+from kerneldb.replay.triton.loading import Launchable, Recompiled, launchables
 from kerneldb.replay.wire.plan import Item, OpCall, Plan
 from kerneldb.replay.wire.results import Grade
 
@@ -111,7 +108,7 @@ class TritonRoute(Route):
 
         Raises UnresolvedCallError: REFUSED without a GPU or permission to run code, UNREADABLE or NO_INPUTS.
         """
-        launched = None if item.spec is None else constants.read(item.spec.call.extra)
+        launched = None if item.spec is None else code.read(item.spec.call.extra)
         if item.spec is None or launched is None:
             raise UnresolvedCallError(Reason.NO_INPUTS, "the plan has no launch of a Triton kernel for this item")
         if device == "cpu":
@@ -145,7 +142,7 @@ def _again(call: OpCall, launched: Constants, device: str) -> KernelCall:
 @functools.cache
 def _recompiled(call: OpCall, kernel_hash: str | None, device: str) -> tuple[Recompiled, Code | None]:
     tensors = [one.tensor for one in build(Launchable(lambda *_: None), call, "", device).inputs]
-    return recompiling.anew(code.function_name(call), kernel_hash, tensors)
+    return loading.anew(code.function_name(call), kernel_hash, tensors)
 
 
 def build(kernel: Launchable, call: OpCall, text: str, device: str) -> KernelCall:

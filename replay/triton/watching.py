@@ -3,22 +3,49 @@
 PyTorch's profiler sees operators, and a `@triton.jit` function is none: its kernel stands in the trace without its
 arguments. While a profiler is on, each launch is wrapped in an event `triton::NAME` with arguments, constants and the
 hash of its source, by the same means as TorchInductor (`_RecordFunctionFast`); the source is kept beside.
+
+The source of a user's Triton kernel as one text: the function, those that it calls, and the constants it reads.
+
+A `@triton.jit` function stands somewhere in a program that may need much else to be imported. Triton itself looks only
+at the source of the function and at the globals that it names (`DependenciesFinder` of triton/runtime/jit.py), and so
+does this module.
+The text is the same for the same functions, whatever runs around them, and is named by its hash.
+
+Keeps the sources of kernels that were compiled while recording: what TorchInductor wrote, and what Triton did.
+
+The traces name them (`kernel_file`, `kernel_hash`), and without the sources such kernels cannot be run again. Both
+compilers are pointed at a cache inside the recording's folder, of which only sources are kept. Kernels that a program
+brings itself (`@triton.jit`) are written there too, one file each, when they are launched while a profiler is on.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib.util
-from collections.abc import Callable, Mapping
+import inspect
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
+from kerneldb.errors import KerneldbError
 from kerneldb.ids import code_hash
-from kerneldb.replay.triton.constants import AXES, written
-from kerneldb.replay.triton.standalone import StandaloneError, source_of
+from kerneldb.replay.triton.code import AXES, literal, written
 
 SEPARATE: Final = ("num_warps", "num_stages")
 OWN: Final = frozenset({"debug", "instrumentation_mode", "sanitize_overflow"})
 RECORDED: Final = (bool, int, float)
+HEADER: Final = "import triton\nimport triton.language as tl\n"
+GIVEN: Final = frozenset({"triton", "tl"})
+PLAIN: Final = (bool, int, float, str, type(None))
+SWITCHES: Final = ("do_not_specialize", "do_not_specialize_on_alignment", "noinline", "debug")
+CACHE: Final = ".cache"
+KEPT: Final = "triton"
+USER: Final = "user"
+ENDINGS: Final = frozenset({".py", ".ttir", ".source"})
+CACHES: Final = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
 
 
 def watch(folder: Path) -> Callable[[], None]:
@@ -108,3 +135,107 @@ def _profiling() -> bool:
     from torch.autograd import profiler
 
     return bool(profiler._is_profiler_enabled)  # the flag that TorchInductor asks too
+
+
+class StandaloneError(KerneldbError):
+    """The functions of a kernel mean different things by one name, so that one text cannot hold them."""
+
+
+def source_of(function: Any) -> str:
+    """The text of a `triton.JITFunction` with all that it needs, in the order in which it is needed.
+
+    Raises StandaloneError.
+    """
+    parts: dict[str, str] = {}
+    _collect(function, parts, set())
+    imports = sorted(text for text in parts.values() if text.startswith(("import ", "from ")))
+    rest = [text for text in parts.values() if not text.startswith(("import ", "from "))]
+    return "\n".join([HEADER + "".join(imports), *rest])
+
+
+def _collect(function: Any, parts: dict[str, str], begun: set[int]) -> None:
+    begun.add(id(function))
+    for name, value in _globals_of(function):
+        if _is_jit(value):
+            if id(value) not in begun:
+                _collect(value, parts, begun)
+            if value.__name__ != name:
+                _add(parts, name, f"{name} = {value.__name__}\n")
+        elif name not in GIVEN:
+            _add(parts, name, _statement(name, value))
+    _add(parts, function.__name__, f"\n@triton.jit{_switches(function)}\n{function.src.rstrip()}\n")
+
+
+def _add(parts: dict[str, str], name: str, text: str) -> None:
+    if parts.setdefault(name, text) != text:
+        message = f"{name} means different things in the functions of the kernel"
+        raise StandaloneError(message)
+
+
+def _globals_of(function: Any) -> Iterator[tuple[str, Any]]:
+    """Names that the function reads from around it, with their values, in order of appearance."""
+    around = {**function.__globals__, **inspect.getclosurevars(function.fn).nonlocals}
+    tree = ast.parse(function.src)
+    local = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    local |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    names = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    for name in dict.fromkeys(names):
+        if name not in local and name in around:
+            yield name, around[name]
+
+
+def _statement(name: str, value: Any) -> str:
+    """An import or an assignment that gives `name` its value; constants become `tl.constexpr`, as Triton wants them."""
+    if isinstance(value, ModuleType):
+        return f"import {value.__name__} as {name}\n"
+    kind = type(value).__name__
+    if kind == "constexpr":
+        return f"{name} = tl.constexpr({literal(value.value)})\n"
+    if kind == "dtype":
+        return f"{name} = {literal(value)}\n"
+    if isinstance(value, PLAIN):
+        return f"{name} = tl.constexpr({value!r})\n"
+    found = getattr(value, "__qualname__", getattr(value, "__name__", name)).split(".")[0]
+    return f"from {getattr(value, '__module__', 'builtins')} import {found} as {name}\n"
+
+
+def _is_jit(value: Any) -> bool:
+    return all(hasattr(value, attribute) for attribute in ("fn", "src", "__globals__"))
+
+
+def _switches(function: Any) -> str:
+    """Arguments of the decorator that differ from none."""
+    given = {name: getattr(function, name, None) for name in SWITCHES}
+    texts = [f"{name}={value!r}" for name, value in given.items() if value]
+    return f"({', '.join(texts)})" if texts else ""
+
+
+def redirect(folder: Path) -> None:
+    """Let the compilers of this process write below `folder`. Before torch is imported."""
+    for variable, name in CACHES.items():
+        os.environ[variable] = str((folder / CACHE / name).resolve())
+
+
+def watch_below(folder: Path) -> Callable[[], None]:
+    """Let traces tell how kernels of the program itself are launched, and keep their sources below `folder`.
+
+    From now on, until the returned function is called. See `kerneldb.replay.triton.watching`.
+    """
+    return watch(folder / CACHE / USER)
+
+
+def keep(folder: Path) -> list[str]:
+    """Copy sources that are new into `triton/`; returns the paths of all, relative to `folder`."""
+    cache = folder / CACHE
+    for source in sorted(path for path in cache.rglob("*") if path.suffix in ENDINGS and path.is_file()):
+        target = folder / KEPT / source.relative_to(cache)
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+    kept = folder / KEPT
+    return sorted(path.relative_to(folder).as_posix() for path in kept.rglob("*") if path.is_file())
+
+
+def clean(folder: Path) -> None:
+    """Remove the caches."""
+    shutil.rmtree(folder / CACHE, ignore_errors=True)

@@ -15,13 +15,12 @@ from typing import Final
 from kerneldb.errors import KerneldbError
 from kerneldb.replay import facts, routes
 from kerneldb.replay.errors import FAILURES, first_line
-from kerneldb.replay.measure.energy.devices import CpuLoads, GpuLoads
-from kerneldb.replay.measure.energy.evaluate import Kernels
+from kerneldb.replay.facts import Monitor
+from kerneldb.replay.measure.energy.evaluate import Kernels, Limits
+from kerneldb.replay.measure.energy.loads import CpuLoads, GpuLoads
 from kerneldb.replay.measure.energy.meter import Meter, MeterError, NoMeterError, open_meter
-from kerneldb.replay.measure.energy.padding import Limits
 from kerneldb.replay.measure.energy.phase import UNCAPTURED, Phase, Task, idle_power
 from kerneldb.replay.measure.energy.steps import Clock, Watch, find_period
-from kerneldb.replay.monitor import Monitor
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts

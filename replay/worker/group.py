@@ -34,8 +34,7 @@ from kerneldb.replay.wire.messages import Begin, Done, Job, Result, Send, Sender
 from kerneldb.replay.wire.plan import Item
 from kerneldb.replay.wire.results import Activity, CallResult, Grade, failure
 from kerneldb.replay.worker import results
-from kerneldb.replay.worker.activity import Marked
-from kerneldb.replay.worker.profiling import Session, marker
+from kerneldb.replay.worker.profiling import Marked, Session, marker
 from kerneldb.replay.worker.results import Verdict, usual
 
 RANK: Final = "KERNELDB_REPLAY_RANK"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import kerneldb
-from kerneldb.replay.recording import busy
+from kerneldb.replay.recording import tracing
 from kerneldb.warehouse import Warehouse
 from tests.collective import jobs, plain
 
@@ -133,8 +133,8 @@ def test_nobody_is_busy_for_longer_than_it_takes(database: kerneldb.Database, fo
     known = traces(database)
     for row in database.sql("FROM closure").rows():
         stage, rank = known[row["trace"]]
-        ran = {one: busy.activities(events(folder)[stage, one]) for one in range(jobs.RANKS)}
-        transfers = busy.transfers([one.collectives() for one in ran.values()])
+        ran = {one: tracing.activities(events(folder)[stage, one]) for one in range(jobs.RANKS)}
+        transfers = tracing.transfers([one.collectives() for one in ran.values()])
         iterations = row["iterations"]
         expected = ran[rank].busy_ns(transfers) / iterations
         assert row["measured_busy_ns"] == pytest.approx(expected, abs=ran[rank].count)

@@ -19,10 +19,10 @@ import pytest
 
 from kerneldb.errors import UsageError
 from kerneldb.replay.errors import JournalExistsError, ReplayError
-from kerneldb.replay.host import devices, fleet
+from kerneldb.replay.host import fleet
 from kerneldb.replay.host import run as host
+from kerneldb.replay.host.phases import Pool
 from kerneldb.replay.host.run import Outcome
-from kerneldb.replay.host.share import Pool
 from kerneldb.replay.options import Options
 from kerneldb.replay.resolve.errors import UnresolvedCallError
 from kerneldb.replay.routes.collective import CollectiveRoute
@@ -175,12 +175,12 @@ def test_a_replay_that_was_stopped_goes_on(tmp_path: Path) -> None:
 
 
 def test_devices_are_counted() -> None:
-    assert devices.chosen("3", "cpu") == ("cpu",) * 3
+    assert fleet.chosen("3", "cpu") == ("cpu",) * 3
     with pytest.raises(UsageError, match="--gpus all counts GPUs"):
-        devices.chosen("all", "cpu")
+        fleet.chosen("all", "cpu")
     for text in ("none", "0", "-1", "0,1", "²"):
         with pytest.raises(UsageError, match=f"--gpus {text}: give a number"):
-            devices.chosen(text, "cuda:0")
+            fleet.chosen(text, "cuda:0")
 
 
 class _Driver(types.ModuleType):
@@ -225,10 +225,10 @@ def test_the_driver_counts_boards_unless_some_are_hidden_or_divided(
     if hidden is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
     if expected:
-        assert devices.chosen("all", "cuda:0") == tuple(f"cuda:{place}" for place in range(expected))
+        assert fleet.chosen("all", "cuda:0") == tuple(f"cuda:{place}" for place in range(expected))
     else:
         with pytest.raises(ReplayError, match="this machine has 0"):
-            devices.chosen("all", "cuda:0")
+            fleet.chosen("all", "cuda:0")
 
 
 def sleeper(number: int) -> Item:

@@ -11,16 +11,14 @@ from typing import Any
 import pytest
 
 from kerneldb.replay.measure import loops
-from kerneldb.replay.measure.energy import devices, loads
-from kerneldb.replay.measure.energy.devices import CpuLoads, GpuLoads, plan_round
-from kerneldb.replay.measure.energy.loads import Deeper, EagerLoad, GraphLoad
-from kerneldb.replay.measure.sets import Flush, Sets
+from kerneldb.replay.measure.energy import loads
+from kerneldb.replay.measure.energy.loads import CpuLoads, Deeper, EagerLoad, GpuLoads, GraphLoad, plan_round
+from kerneldb.replay.measure.inputs import Flush, Sets
 from kerneldb.replay.options import Options
 from kerneldb.replay.resolve.errors import UnresolvedCallError
 from kerneldb.replay.wire.plan import Item
 from kerneldb.replay.wire.results import Activity
-from kerneldb.replay.worker.activity import Marked
-from kerneldb.replay.worker.profiling import Session
+from kerneldb.replay.worker.profiling import Marked, Session
 from tests.replay.specs import scalar, spec, tensor
 from tests.replay_worker.plans import copy, item
 
@@ -279,7 +277,7 @@ def test_small_cold_inputs_are_left_in_the_cache_and_reported(gpu: Gpu) -> None:
 
 
 def test_cold_inputs_that_matter_are_flushed(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "LITTLE_COLD_BYTES", 0)
+    monkeypatch.setattr(loads, "LITTLE_COLD_BYTES", 0)
     made = prepared(gpu, item("i", "aten", spec("aten::relu", tensor([64]))), 1e6, "cold")
     assert made.flushes == pytest.approx(1 / 4)
     assert gpu.launched == ["flush"]

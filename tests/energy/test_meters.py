@@ -12,11 +12,8 @@ from typing import Any
 import pytest
 
 from kerneldb.replay.measure.energy import meter
-from kerneldb.replay.measure.energy.amd import AmdMeter
-from kerneldb.replay.measure.energy.meter import Meter, MeterError, NoMeterError, Sample, Sampler, open_meter
-from kerneldb.replay.measure.energy.nvidia import NvidiaMeter, reasons
-from kerneldb.replay.measure.energy.rapl import RaplMeter
-from kerneldb.replay.measure.energy.readings import Unwrapped
+from kerneldb.replay.measure.energy.meter import Meter, MeterError, NoMeterError, Sample, Sampler, Unwrapped, open_meter
+from kerneldb.replay.measure.energy.vendors import AmdMeter, NvidiaMeter, RaplMeter, reasons
 
 
 class NvmlError(Exception):

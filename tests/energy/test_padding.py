@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
+from kerneldb.replay.measure.energy.evaluate import Limits, free, held_down, padding_ns, slowed, usable
 from kerneldb.replay.measure.energy.meter import Sample
-from kerneldb.replay.measure.energy.padding import Limits, free, held_down, padding_ns, slowed, usable
 from kerneldb.replay.wire.energy import Window
 
 LIMITS = Limits(700.0, 1980.0)

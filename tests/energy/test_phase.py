@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay.measure.energy.evaluate import Common, Kernels, LaunchLoop, evaluate
-from kerneldb.replay.measure.energy.padding import Limits, free
+from kerneldb.replay.measure.energy.evaluate import Common, Kernels, LaunchLoop, Limits, evaluate, free
 from kerneldb.replay.measure.energy.phase import Phase, Task
 from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts
 from tests.energy.simulated import EMPTY_NS, GAP_NS, GAP_W, Device, Notes, SimulatedLoads, SimulatedMeter, Work, planned

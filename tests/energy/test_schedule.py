@@ -4,7 +4,7 @@ import collections
 
 import pytest
 
-from kerneldb.replay.measure.energy.schedule import Entry, schedule
+from kerneldb.replay.measure.energy.phase import Entry, schedule
 
 
 def entries(*weights: float) -> list[Entry]:

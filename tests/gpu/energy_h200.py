@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kerneldb import codec
-from kerneldb.replay.measure.energy.padding import free
+from kerneldb.replay.measure.energy.evaluate import free
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts
 from kerneldb.replay.wire.plan import Item

@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from kerneldb.replay import facts
-from kerneldb.replay.measure.disturber import Disturber
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire import plan
 from kerneldb.replay.wire.plan import Item
 from kerneldb.replay.wire.results import CallResult
 from kerneldb.replay.worker.engine import Engine
-from kerneldb.replay.worker.executor import GpuBench
+from kerneldb.replay.worker.executor import Disturber, GpuBench
 
 KINDS: Mapping[str, Sequence[int] | None] = {
     "all": None,

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay.measure.disturber import Disturber
 from kerneldb.replay.wire import journal
 from kerneldb.replay.wire.plan import CallSpec, Item, PlannedKernel
+from kerneldb.replay.worker.executor import Disturber
 from kerneldb.replay.worker.profiling import Session, marker
 from tests.replay.specs import scalar, spec, tensor
 from tests.replay_worker.plans import copy, item, write

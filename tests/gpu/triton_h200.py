@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from kerneldb.replay.resolve.errors import UnresolvedCallError
-from kerneldb.replay.triton import code, recompiling
+from kerneldb.replay.triton import code, loading
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.plan import CallSpec, Item, OpCall, Plan, PlannedKernel
 
@@ -94,7 +94,7 @@ def without_source(items: tuple[Item, ...]) -> Iterator[Item]:
     for item in items:
         name = item.kernels[0].name
         try:
-            operators, _ = recompiling.operators(name)
+            operators, _ = loading.operators(name)
         except UnresolvedCallError:
             hopeless += 1
             if hopeless <= HOPELESS:

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from kerneldb.replay.recording import sources
+from kerneldb.replay.triton import watching
 
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"
@@ -113,7 +113,7 @@ def main() -> None:
     folder, name = Path(sys.argv[1]), sys.argv[2]
     from torch.profiler import ProfilerActivity, profile
 
-    end = sources.watch(folder)
+    end = watching.watch(folder)
     with torch.inference_mode():
         step = {"fp8": fp8, "user": user, "template": template}[name]()
         for _ in range(WARM):
@@ -128,11 +128,11 @@ def main() -> None:
                 torch.cuda.synchronize()
     end()
     profiler.export_chrome_trace(str(folder / "trace.json.gz"))
-    sources.keep(folder)
+    watching.keep(folder)
 
 
 if __name__ == "__main__":
     target = Path(sys.argv[1])
     target.mkdir(parents=True, exist_ok=True)
-    sources.redirect(target)
+    watching.redirect(target)
     main()

@@ -9,8 +9,7 @@ import pytest
 
 from kerneldb.replay import routes
 from kerneldb.replay.infer import infer
-from kerneldb.replay.infer.building import build
-from kerneldb.replay.infer.search import Attempt, Search, again
+from kerneldb.replay.infer.search import Attempt, Search, again, build
 from kerneldb.replay.measure.energy.phase import Task
 from kerneldb.replay.measure.spread import spread
 from kerneldb.replay.plan.unknowns import Clues, Kind

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kerneldb.errors import UsageError
-from kerneldb.replay.infer.scene import from_config
+from kerneldb.replay.infer.dims import from_config
 
 HEADS = {"hidden_size": 4096, "num_attention_heads": 32}
 

@@ -9,9 +9,8 @@ import pytest
 
 from kerneldb.replay.infer import calls, grids, infer
 from kerneldb.replay.infer.calls import Tensor
-from kerneldb.replay.infer.recorded import completed
-from kerneldb.replay.infer.refine import scaled
-from kerneldb.replay.infer.scene import Model, from_config
+from kerneldb.replay.infer.dims import Model, completed, from_config
+from kerneldb.replay.infer.search import scaled
 from kerneldb.replay.plan.unknowns import Clues, Guess, Kind, Sequence
 from kerneldb.replay.wire.plan import CallSpec, OpCall
 from tests.inferring import traces

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from kerneldb.replay.infer import infer
-from kerneldb.replay.infer.recorded import completed
-from kerneldb.replay.infer.scene import Model
+from kerneldb.replay.infer.dims import Model, completed
 from kerneldb.replay.plan.unknowns import Clues, Device, Kind
 from kerneldb.replay.wire.plan import Candidate, OpCall
 from tests.inferring import traces

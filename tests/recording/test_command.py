@@ -20,8 +20,7 @@ from kerneldb.cli import cli
 from kerneldb.errors import NotATraceError
 from kerneldb.replay.recording import launch, recorder
 from kerneldb.replay.recording.__main__ import main
-from kerneldb.replay.recording.errors import RecordError
-from kerneldb.replay.recording.settings import Settings
+from kerneldb.replay.recording.settings import RecordError, Settings
 from tests.recording.conftest import read, tiny
 
 SCRIPT = "import sys, torch\nprint('said', sys.argv[1:])\ntorch.ones(2).add(1)\n"

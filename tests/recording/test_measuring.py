@@ -12,9 +12,10 @@ import pytest
 from kerneldb import codec
 from kerneldb.replay.measure.energy.meter import Meter, MeterError, Sample
 from kerneldb.replay.measure.energy.steps import power
-from kerneldb.replay.recording import busy, measuring, quantities, recorder, sources, tracing
+from kerneldb.replay.recording import measuring, recorder, tracing
 from kerneldb.replay.recording.measuring import EdgeWatch, Repetition, interval
 from kerneldb.replay.recording.settings import Settings, resolved
+from kerneldb.replay.triton import watching
 from tests.recording.conftest import read, tiny
 from tests.recording.meters import POWER_W, FakeMeter
 
@@ -75,14 +76,14 @@ def test_a_meter_that_fails_meanwhile_costs_the_energy_only() -> None:
     failing: Meter = FailingMeter()
     found, _ = measuring.run(Work(), tiny(seconds=0.1), failing, measuring.CounterPeriod(0.01))
     assert all(one.power is None for one in found)
-    rows = {row.quantity: row for row in quantities.of_repetitions(found, on_gpu=False, no_meter=None)}
+    rows = {row.quantity: row for row in measuring.of_repetitions(found, on_gpu=False, no_meter=None)}
     assert "the counter is gone" in str(rows["energy_mj"].reason)
     assert (rows["wall_ns"].value or 0) > 9e5
 
 
 def test_unknown_energy_has_no_value() -> None:
     once = Repetition(1e6, 10, 0.1, 0.0)
-    rows = codec.encode(quantities.of_repetitions([once, once, once], on_gpu=True, no_meter="no meter"))
+    rows = codec.encode(measuring.of_repetitions([once, once, once], on_gpu=True, no_meter="no meter"))
     assert [row for row in rows if row["quantity"] == "energy_mj" and "value" in row] == []
     assert {row["reason"] for row in rows if row["quantity"] == "energy_mj"} == {"no meter"}
 
@@ -100,7 +101,7 @@ def test_busy_time_is_the_union_of_each_device() -> None:
         gpu(0, 7, pid=1),
         {"ph": "X", "cat": "cpu_op", "ts": 0, "dur": 99, "name": "aten::mm"},
     ]
-    found = busy.activities(events)
+    found = tracing.activities(events)
     assert (found.count, found.busy_ns()) == (5, (15 + 5 + 7) * 1000)
 
 
@@ -115,8 +116,8 @@ def test_sources_of_kernels_are_kept_and_binaries_are_not(tmp_path: Path) -> Non
     for name in ("inductor/ab/cab.py", "triton/HASH/add.ttir", "triton/HASH/add.cubin"):
         (tmp_path / ".cache" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / ".cache" / name).write_text(name)
-    assert sources.keep(tmp_path) == ["triton/inductor/ab/cab.py", "triton/triton/HASH/add.ttir"]
-    sources.clean(tmp_path)
+    assert watching.keep(tmp_path) == ["triton/inductor/ab/cab.py", "triton/triton/HASH/add.ttir"]
+    watching.clean(tmp_path)
     assert not (tmp_path / ".cache").exists()
     assert (tmp_path / "triton/inductor/ab/cab.py").read_text() == "inductor/ab/cab.py"
 
@@ -127,7 +128,7 @@ def test_sources_of_kernels_are_kept_and_binaries_are_not(tmp_path: Path) -> Non
 def test_compiled_code_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_meter: None) -> None:
     import torch._inductor.config  # takes seconds, which workers without this test are to be spared
 
-    for variable in sources.CACHES:
+    for variable in watching.CACHES:
         monkeypatch.setenv(variable, "")
     script = tmp_path / "job.py"
     script.write_text("import torch\ntorch.compile(torch.sin)(torch.ones(8))\n")

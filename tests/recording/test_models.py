@@ -11,10 +11,17 @@ import torch
 
 from kerneldb.errors import UsageError
 from kerneldb.recordings import EAGER
-from kerneldb.replay.recording import build, models, stages
-from kerneldb.replay.recording.errors import UnknownModelError
-from kerneldb.replay.recording.models import MODELS, STAGES, Model, find, stages_of
-from kerneldb.replay.recording.settings import Settings, resolved
+from kerneldb.replay.recording import build, settings, stages
+from kerneldb.replay.recording.settings import (
+    MODELS,
+    STAGES,
+    Model,
+    Settings,
+    UnknownModelError,
+    find,
+    resolved,
+    stages_of,
+)
 from tests.recording.conftest import tiny
 
 CASES = [(model.name, stage) for model in MODELS for stage in STAGES[model.kind]]
@@ -158,4 +165,4 @@ def test_a_folder_without_checkpoint_is_refused(tmp_path: Any) -> None:
 
 
 def test_models_are_built_by_kind() -> None:
-    assert {model.kind for model in MODELS} == set(models.STAGES)
+    assert {model.kind for model in MODELS} == set(settings.STAGES)

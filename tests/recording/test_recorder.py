@@ -16,8 +16,7 @@ import torch
 from kerneldb import recordings
 from kerneldb.errors import UsageError
 from kerneldb.replay.recording import recorder, stages, summary
-from kerneldb.replay.recording.errors import RecordError, StageError
-from kerneldb.replay.recording.settings import Settings, resolved
+from kerneldb.replay.recording.settings import RecordError, Settings, StageError, resolved
 from tests.recording.conftest import read, tiny
 from tests.recording.meters import POWER_W
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from kerneldb.replay import resolve
 from kerneldb.replay.resolve import schema
-from kerneldb.replay.resolve.dtypes import torch_name
-from kerneldb.replay.resolve.tensors import TensorSpec
+from kerneldb.replay.resolve.tensors import TensorSpec, torch_name
 from kerneldb.replay.wire.plan import CallSpec
 from tests.replay import recording
 from tests.replay.families import Executed

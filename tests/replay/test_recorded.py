@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from kerneldb.replay.resolve import dtypes, recorded
+from kerneldb.replay.resolve import recorded, tensors
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.wire.plan import OpCall
 
@@ -61,25 +61,25 @@ def test_unreadable_calls_say_why(dtypes_text: str | None, reason: Reason) -> No
 
 @pytest.mark.parametrize("name", ["long int", "long", "long long", "__int64"])
 def test_compilers_spell_dtypes_differently(name: str) -> None:
-    assert dtypes.torch_name(name) == "int64"
+    assert tensors.torch_name(name) == "int64"
 
 
 def test_unknown_dtype_is_a_reason() -> None:
     with pytest.raises(UnresolvedCallError, match="c10::Float2"):
-        dtypes.torch_name("c10::Float2")
+        tensors.torch_name("c10::Float2")
 
 
 def test_every_dtype_and_enum_is_one_of_torch() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    assert all(isinstance(dtypes.torch_dtype(name), torch.dtype) for name in dtypes.TORCH_NAMES.values())
-    for kind, values in dtypes.ENUMS.items():
-        assert len({dtypes.enum_value(kind, code) for code in values}) == len(values)
-    assert dtypes.enum_value("ScalarType", 15) is torch.bfloat16
+    assert all(isinstance(tensors.torch_dtype(name), torch.dtype) for name in tensors.TORCH_NAMES.values())
+    for kind, values in tensors.ENUMS.items():
+        assert len({tensors.enum_value(kind, code) for code in values}) == len(values)
+    assert tensors.enum_value("ScalarType", 15) is torch.bfloat16
 
 
 def test_enum_codes_are_those_of_torch() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    for code, name in dtypes.SCALAR_TYPES.items():
+    for code, name in tensors.SCALAR_TYPES.items():
         dtype = getattr(torch, name, None)
         if dtype is not None and not name.startswith("q"):
             assert torch.ops.aten.empty.memory_format([0], dtype=code, device="meta").dtype is dtype

@@ -6,8 +6,7 @@ import pytest
 
 from kerneldb.replay.resolve import tensors
 from kerneldb.replay.resolve.draft import generator
-from kerneldb.replay.resolve.dtypes import TORCH_NAMES
-from kerneldb.replay.resolve.tensors import Fill, TensorSpec
+from kerneldb.replay.resolve.tensors import TORCH_NAMES, Fill, TensorSpec
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay.worker import activity
+from kerneldb.replay.worker import profiling
 
 FIRST, SECOND = "kerneldb replay 0", "kerneldb replay 1"
 
@@ -17,8 +17,8 @@ def event(category: str, name: str, start: float, length: float, thread: Any = 1
     return {"ph": "X", "cat": category, "name": name, "ts": start, "dur": length, "tid": thread, "args": args}
 
 
-def marked_calls(events: list[dict[str, Any]]) -> dict[str, list[activity.Marked]]:
-    return activity._marked(activity.Events(events), operators=True)
+def marked_calls(events: list[dict[str, Any]]) -> dict[str, list[profiling.Marked]]:
+    return profiling._marked(profiling.Events(events), operators=True)
 
 
 def launch(start: float, correlation: int, name: str = "cudaLaunchKernel", thread: int = 1) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def kernel(name: str, start: float, correlation: int) -> dict[str, Any]:
     return event("kernel", name, start, 2.5, 7, **args)
 
 
-def names(found: list[activity.Marked]) -> list[list[str]]:
+def names(found: list[profiling.Marked]) -> list[list[str]]:
     return [[one.name for one in marked.activities] for marked in found]
 
 
@@ -94,7 +94,7 @@ def test_operators_keep_order_and_depth() -> None:
 def test_annotations_of_others_are_no_markers(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_text(json.dumps({"traceEvents": [event("user_annotation", "decode", 0, 10), launch(2, 1)]}))
-    assert activity.read(path) == {}
+    assert profiling.read(path) == {}
 
 
 def printed(events: list[dict[str, Any]]) -> str:
@@ -127,25 +127,25 @@ def test_a_trace_as_the_profiler_prints_it_is_read_without_parsing_all_of_it(
 ) -> None:
     path = tmp_path / "trace.json"
     path.write_text(printed(CALLED))
-    monkeypatch.setattr(activity, "whole", None)
-    assert activity.read(path) == marked_calls(CALLED)
-    assert names(activity.read(path)[FIRST]) == [['void k<"correlation": 4, 1>', "b", "Memset (Device)"]]
-    assert activity.read(path, operators=False)[FIRST][0].operations == []
+    monkeypatch.setattr(profiling, "whole", None)
+    assert profiling.read(path) == marked_calls(CALLED)
+    assert names(profiling.read(path)[FIRST]) == [['void k<"correlation": 4, 1>', "b", "Memset (Device)"]]
+    assert profiling.read(path, operators=False)[FIRST][0].operations == []
 
 
 @pytest.mark.parametrize("indent", [None, 1, 4])
 def test_a_trace_in_another_layout_says_the_same(tmp_path: Path, indent: int | None) -> None:
     path = tmp_path / "trace.json"
     path.write_text(json.dumps(json.loads(printed(CALLED)), indent=indent))
-    assert activity.read(path) == marked_calls(CALLED)
+    assert profiling.read(path) == marked_calls(CALLED)
 
 
 def test_a_marked_event_at_the_very_end_of_a_trace_counts(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     cut = printed(CALLED).replace(printed([]).split("[\n  {\n")[1].split("\n  }\n")[0], _piece(kernel("last", 90, 1)))
     path.write_text(cut)
-    assert names(activity.read(path)[FIRST])[0][-1] == "Memset (Device)"
-    assert "last" in names(activity.read(path)[FIRST])[0]
+    assert names(profiling.read(path)[FIRST])[0][-1] == "Memset (Device)"
+    assert "last" in names(profiling.read(path)[FIRST])[0]
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.8, 0.97])
@@ -155,4 +155,4 @@ def test_a_trace_that_is_cut_is_no_trace(tmp_path: Path, share: float) -> None:
     for end in (int(share * len(text)), text.rindex("  },", 0, int(share * len(text))) + 3):
         path.write_text(text[:end])
         with pytest.raises(ValueError, match=r"."):
-            activity.read(path)
+            profiling.read(path)

@@ -19,9 +19,9 @@ from kerneldb.replay.wire.messages import Begin, Message, Result
 from kerneldb.replay.wire.plan import Item
 from kerneldb.replay.wire.results import Activity, CallResult, DeviceState, Grade, LoopCost
 from kerneldb.replay.worker import engine
-from kerneldb.replay.worker.activity import Marked
 from kerneldb.replay.worker.engine import Engine
 from kerneldb.replay.worker.executor import BrokenDeviceError, Ring, Timed
+from kerneldb.replay.worker.profiling import Marked
 from kerneldb.replay.worker.results import Verdict
 from tests.replay_worker.plans import ADD, GEMM, OTHER_TILE, item, kernel
 

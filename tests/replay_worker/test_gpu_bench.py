@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from kerneldb.replay import facts
+from kerneldb.replay.facts import Monitor, reasons
 from kerneldb.replay.measure import loops
-from kerneldb.replay.measure.sets import Flush, Sets
-from kerneldb.replay.monitor import Monitor, reasons
+from kerneldb.replay.measure.inputs import Flush, Sets
 from kerneldb.replay.options import Options
 from kerneldb.replay.resolve import candidates
 from kerneldb.replay.wire.results import Activity
-from kerneldb.replay.worker.activity import Marked
 from kerneldb.replay.worker.executor import BrokenDeviceError, GpuBench
+from kerneldb.replay.worker.profiling import Marked
 from tests.replay.specs import spec, tensor
 from tests.replay_worker.plans import GEMM, item, kernel
 

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from kerneldb.replay.routes.base import compare as compare_operations
 from kerneldb.replay.routes.grades import compare
-from kerneldb.replay.routes.operations import compare as compare_operations
 from kerneldb.replay.wire.plan import Item, PlannedKernel
 from kerneldb.replay.wire.results import Activity, Grade, failure
-from kerneldb.replay.worker.activity import Operation
+from kerneldb.replay.worker.profiling import Operation
 from tests.replay.specs import op_call, spec, tensor
 from tests.replay_worker.plans import ADD, GEMM, OTHER_TILE, copy, kernel
 

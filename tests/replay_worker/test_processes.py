@@ -13,8 +13,7 @@ from kerneldb.replay import processes
 from kerneldb.replay.host import run as host
 from kerneldb.replay.options import Options
 from kerneldb.replay.recording import launch
-from kerneldb.replay.recording.errors import RecordError
-from kerneldb.replay.recording.settings import Settings
+from kerneldb.replay.recording.settings import RecordError, Settings
 from kerneldb.replay.wire import journal
 from tests.replay.specs import spec, tensor
 from tests.replay_worker.plans import item, write

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay.measure.residency import Role, roles
+from kerneldb.replay.measure.inputs import Role, roles
 from kerneldb.replay.wire.plan import CallSpec, Item, OpCall
 
 L2 = 50 << 20

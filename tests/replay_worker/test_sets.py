@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay.measure.residency import Role
-from kerneldb.replay.measure.sets import Sets, written
+from kerneldb.replay.measure.inputs import Role, Sets, written
 from kerneldb.replay.resolve import candidates
 from tests.replay.specs import op_call, scalar, spec, tensor, tensors
 

@@ -11,7 +11,7 @@ from kerneldb.ids import code_hash
 from kerneldb.replay import __main__ as command
 from kerneldb.replay.resolve.errors import UnresolvedCallError
 from kerneldb.replay.routes.triton import TritonRoute
-from kerneldb.replay.triton import code, constants, loading
+from kerneldb.replay.triton import code, loading
 from kerneldb.replay.triton.code import Code
 from kerneldb.replay.wire import plan
 from kerneldb.replay.wire.plan import CallSpec, Candidate, Item, OpCall, Plan, PlannedKernel
@@ -54,7 +54,7 @@ def test_source_that_raises_is_refused() -> None:
 def test_a_source_without_the_function_is_refused() -> None:
     held = Code("cempty", "kernel", "other = 1\n")
     with pytest.raises(UnresolvedCallError, match="no function kernel"):
-        next(loading.launchables(held, constants.Constants("cempty"), None, "cuda:0"))
+        next(loading.launchables(held, code.Constants("cempty"), None, "cuda:0"))
 
 
 def test_what_runs_is_shown() -> None:

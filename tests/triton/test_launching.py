@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay.measure.sets import written
+from kerneldb.replay.measure.inputs import written
 from kerneldb.replay.resolve.errors import UnresolvedCallError
 from kerneldb.replay.routes import triton as route
 from kerneldb.replay.triton import loading
-from kerneldb.replay.triton.constants import Constants
+from kerneldb.replay.triton.code import Constants
 from kerneldb.replay.triton.loading import Launchable
 from kerneldb.replay.wire.plan import OpCall
 

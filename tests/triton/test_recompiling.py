@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kerneldb.replay.resolve.errors import UnresolvedCallError
-from kerneldb.replay.triton import recompiling
+from kerneldb.replay.triton import loading
 
 torch = pytest.importorskip("torch")
 
@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
     ],
 )
 def test_operators_of_a_name(name: str, operators: list[str], number: int) -> None:
-    assert recompiling.operators(name) == (operators, number)
+    assert loading.operators(name) == (operators, number)
 
 
 @pytest.mark.parametrize(
@@ -33,11 +33,11 @@ def test_operators_of_a_name(name: str, operators: list[str], number: int) -> No
 )
 def test_names_that_cannot_be_compiled_again(name: str) -> None:
     with pytest.raises(UnresolvedCallError, match="lost"):
-        recompiling.operators(name)
+        loading.operators(name)
 
 
 def test_chains_take_one_input_per_binary_operator() -> None:
-    chain = recompiling._chain(("add", "relu", "mul", "_to_copy"), torch.float64)
+    chain = loading._chain(("add", "relu", "mul", "_to_copy"), torch.float64)
     found = chain(torch.tensor([-3.0, 1.0]), torch.tensor([1.0, 1.0]), torch.tensor([2.0, 2.0]))
     assert found.tolist() == [0.0, 4.0]
     assert found.dtype == torch.float64
@@ -45,4 +45,4 @@ def test_chains_take_one_input_per_binary_operator() -> None:
 
 def test_inputs_that_do_not_fit_the_operators() -> None:
     with pytest.raises(UnresolvedCallError, match="as many inputs"):
-        next(recompiling.attempts("triton_poi_fused_add_mul_1", [torch.ones(2)]))
+        next(loading.attempts("triton_poi_fused_add_mul_1", [torch.ones(2)]))

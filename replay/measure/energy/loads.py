@@ -1,23 +1,62 @@
-"""Work that keeps a device busy: one call again and again, in CUDA graphs or one by one."""
+"""Work that keeps a device busy: one call again and again, in CUDA graphs or one by one.
+
+The loads of GPUs and CPUs: calls made ready to run again and again.
+
+The state of the cache is that of the timing (`kerneldb.replay.measure.inputs`): cold inputs take turns in a ring larger
+than three times the L2, all others stay where the call left them. A graph goes once or several times around the ring,
+so that the ring does not begin anew before its end. Where copies of small inputs cannot fill the ring, the cache is
+read full once per round, and where a call changes its inputs, they are put back once per round: both are upkeep, whose
+energy is measured alone and taken off. So is idle padding, which lets the device wait between calls and touches
+nothing. Of cold inputs of at most 64 KB a flush would leave more noise than it is worth: they are left in the cache,
+and what it costs to bring so many bytes from memory is added.
+"""
 
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 import math
+import statistics
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kerneldb.replay import routes
+from kerneldb.replay.errors import FAILURES
 from kerneldb.replay.measure import loops
 from kerneldb.replay.measure.energy.steps import Load
+from kerneldb.replay.measure.inputs import OPTIMIZERS, RING_FACTOR, Flush, Sets, ring_copies, roles, written
+from kerneldb.replay.options import Options
+from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
+from kerneldb.replay.resolve.recorded import short_name
+from kerneldb.replay.routes.base import Call
 from kerneldb.replay.wire.plan import Item
 
 SLICE_S: Final = 0.003
 PLAUSIBLE: Final = 3.0
 TIMED_REPLAYS: Final = 3
 MOST_QUEUED: Final = 1000
+GRAPH_NS: Final = 4_000_000
+MOST_CALLS: Final = 1024
+MOST_CALLS_IN_PLACE: Final = 32
+MOST_ROUNDS: Final = 64
+EMPTY_NODES: Final = 4096
+COLD_MATTERS: Final = 0.05
+LITTLE_COLD_BYTES: Final = 1 << 16
+OVERWRITTEN: Final = frozenset({"copy_", "fill_", "zero_", "random_", "normal_", "uniform_"})
+ANCHOR_ROWS: Final = 1024
+ANCHOR_INNER: Final = 4096
+CPU_ANCHOR_SIZE: Final = 256
+CPU_CACHE_BYTES: Final = 32 << 20
+COPIES_SHARE: Final = 0.25
+PADDING_LEAST_NS: Final = 20_000.0
+PADDING_REFERENCE_NS: Final = 100_000.0
+PADDING_CYCLES: Final = (20_000, 200_000)
+PADDING_NODES: Final = 16
+EMPTY_PROFILED: Final = 200
 
 
 @dataclass(slots=True)
@@ -274,3 +313,224 @@ def repeated(work: Callable[[], object], times: int) -> Callable[[], None]:
 def _apart_s(first: Any, last: Any) -> float:
     """Seconds between two events of the device."""
     return float(first.elapsed_time(last)) / 1000
+
+
+def built(item: Item, attempt: int, device: str) -> Call:
+    """The `attempt`-th call of an item. Raises UnresolvedCallError where there is none."""
+    for number, call in enumerate(routes.find(item.route).prepare(item, device)):
+        if number == attempt:
+            return call
+    raise UnresolvedCallError(Reason.NO_OVERLOAD, "the call that was replayed cannot be built again")
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """How a graph is made up: `rounds` times upkeep, then `calls` calls.
+
+    `warm` says that cold inputs are found in the cache all the same: they are too small to be worth a flush. Padding
+    stands behind every `padding_every` calls (0: there is none), `paddings` times in all.
+    """
+
+    calls: int
+    rounds: int
+    flush: bool = False
+    restore: bool = False
+    warm: bool = False
+    padding_every: int = 0
+    paddings: int = 0
+
+
+def plan_round(call_ns: float, sets: Sets, inputs_bytes: int, *, restore: bool, padding_ns: float = 0.0) -> Round:
+    """The make-up of a graph of about 4 ms, of a call whose inputs have `inputs_bytes` together, and idle padding."""
+    call_ns += padding_ns
+    little = sets.cold_bytes <= LITTLE_COLD_BYTES
+    calls = _calls_of(call_ns, MOST_CALLS_IN_PLACE if restore else MOST_CALLS)
+    flush = not sets.complete and not little and sets.cold_bytes >= COLD_MATTERS * inputs_bytes
+    calls = max(1, min(calls, sets.copies)) if flush else sets.copies * math.ceil(calls / sets.copies)
+    left = GRAPH_NS / max(call_ns * calls, 1.0)
+    rounds = max(1, min(MOST_ROUNDS, round(left), MOST_CALLS // calls)) if flush or restore else 1
+    every = min(math.ceil(PADDING_LEAST_NS / padding_ns), calls * rounds) if padding_ns else 0
+    paddings = calls * rounds // every if every else 0
+    return Round(calls, rounds, flush, restore, not sets.complete and little, every, paddings)
+
+
+def _calls_of(call_ns: float, most: int) -> int:
+    """How many calls take about 4 ms."""
+    return max(1, min(most, round(GRAPH_NS / max(call_ns, 1.0))))
+
+
+def drifts(item: Item, call: Call) -> bool:
+    """Whether values drift when the call runs again and again: it changes an input, and does not just overwrite it."""
+    operator = "" if item.spec is None else short_name(item.spec.call.op)
+    return bool(written(call)) and operator not in OVERWRITTEN and not OPTIMIZERS.match(operator)
+
+
+class GpuLoads(Loads):
+    """Loads on a GPU."""
+
+    def __init__(self, options: Options) -> None:
+        import torch
+
+        from kerneldb.replay.worker.executor import l2_bytes
+
+        self._torch = torch
+        self._options = options
+        self._l2 = l2_bytes(torch.cuda.get_device_properties(torch.cuda.current_device()))
+        self._flush = Flush(options.device, self._l2)
+        self.flush_bytes = RING_FACTOR * self._l2
+
+    def call(self, item: Item, attempt: int, call_ns: float, *, capture: bool, padding_ns: float = 0.0) -> Prepared:
+        """A graph of the call, around the ring of its cold inputs; single calls where there is to be none."""
+        call = built(item, attempt, self._options.device)
+        call.call()
+        sets = self._sets(item, call, call_ns)
+        turn = _turning(call, sets)
+        if not capture:
+            turn = _every(1, turn, self._waiting(padding_ns)) if padding_ns else turn
+            load = EagerLoad(turn, call_ns + padding_ns, on_cpu=False)
+            return Prepared(load, padding_ns=padding_ns, release=sets.reset)
+        inputs = sum(one.bytes for one in call.inputs)
+        shape = plan_round(call_ns, sets, inputs, restore=drifts(item, call), padding_ns=padding_ns)
+        calls = shape.calls * shape.rounds
+        if shape.padding_every:
+            turn = _every(shape.padding_every, turn, self._waiting(padding_ns * calls / shape.paddings))
+        graph = GraphLoad(self._body(turn, sets, shape), call.call, calls)
+        upkeep = graph_of(sets.upkeep, shape.rounds) if shape.restore else None
+        cold = sets.cold_bytes if shape.warm else 0
+        once = 1 / shape.calls
+        return Prepared(graph, upkeep, once * shape.flush, once * shape.restore, cold, padding_ns, sets.reset)
+
+    def empty(self) -> Load:
+        """A graph of kernels that return at once.
+
+        It is asked for first of all, so that waiting is calibrated before a load may have brought the clock down.
+        """
+        _ = self._waiting_ns
+        return graph_of(self._sleeping(0), EMPTY_NODES)
+
+    def flush(self) -> Load:
+        """A graph of reading the cache full."""
+        return graph_of(self._flush, 16)
+
+    def padding(self) -> Load:
+        """A graph of kernels that wait."""
+        return graph_of(self._waiting(PADDING_REFERENCE_NS), round(GRAPH_NS / PADDING_REFERENCE_NS))
+
+    def empty_ns(self) -> float | None:
+        """Median duration of kernels that return at once, in a profiler session; None where that fails."""
+        from kerneldb.replay.worker.profiling import Session, marker
+
+        try:
+            with Session(gpu=True) as session:
+                with marker("empty"):
+                    repeated(self._sleeping(0), EMPTY_PROFILED)()
+                self._torch.cuda.synchronize()
+        except (*FAILURES, OSError):
+            return None
+        seen = [one.duration_ns for marked in session.seen.get("empty", []) for one in marked.activities]
+        return statistics.median(seen) if seen else None
+
+    def anchor(self) -> Load:
+        """A product of single-precision matrices that leaves part of the device idle: far below the board's limit."""
+        torch, device = self._torch, self._options.device
+        made = torch.Generator(device=device).manual_seed(1)
+        a = torch.randn(ANCHOR_ROWS, ANCHOR_INNER, device=device, generator=made)
+        b = torch.randn(ANCHOR_INNER, ANCHOR_ROWS, device=device, generator=made)
+        out = torch.empty(ANCHOR_ROWS, ANCHOR_ROWS, device=device)
+        return graph_of(lambda: torch.mm(a, b, out=out), 8)
+
+    def check(self) -> None:
+        """Wait for the device; errors that survive a failed call surface here."""
+        from kerneldb.replay.worker.executor import BrokenDeviceError
+
+        try:
+            self._torch.cuda.synchronize()
+        except RuntimeError as error:
+            raise BrokenDeviceError(str(error).splitlines()[0]) from error
+
+    def release(self) -> None:
+        """Empty PyTorch's cache of free blocks."""
+        self._torch.cuda.empty_cache()
+
+    def _sleeping(self, cycles: int) -> Callable[[], None]:
+        """A kernel that waits for so many cycles."""
+        return lambda: self._torch.cuda._sleep(cycles)
+
+    def _waiting(self, wanted_ns: float) -> Callable[[], None]:
+        """A kernel that waits for as long, with the gap before the next."""
+        first_ns, cycle_ns = self._waiting_ns
+        return self._sleeping(max(0, round((wanted_ns - first_ns) / cycle_ns)))
+
+    @functools.cached_property
+    def _waiting_ns(self) -> tuple[float, float]:
+        """Nanoseconds of a waiting kernel with its gap, beside its cycles; and those of a cycle."""
+        taken: list[float] = []
+        for cycles in PADDING_CYCLES:
+            with closing(graph_of(self._sleeping(cycles), PADDING_NODES)) as load:
+                taken.append(load.seconds * 1e9)
+        cycle_ns = max((taken[1] - taken[0]) / (PADDING_CYCLES[1] - PADDING_CYCLES[0]), 0.1)
+        return taken[0] - cycle_ns * PADDING_CYCLES[0], cycle_ns
+
+    def _sets(self, item: Item, call: Call, call_ns: float) -> Sets:
+        given = roles(item, call.inputs, getattr(call, "cache", None) or self._options.cache, self._l2)
+        cold = sum(one.bytes for one, role in zip(call.inputs, given, strict=True) if role == "cold")
+        calls = _calls_of(call_ns, MOST_CALLS)
+        copies = ring_copies(cold, self._l2)
+        turns = max(calls, copies) if copies <= MOST_CALLS else calls
+        if drifts(item, call):
+            turns = min(turns, MOST_CALLS_IN_PLACE)
+        memory = int(COPIES_SHARE * self._torch.cuda.mem_get_info()[0])
+        return Sets(call, given, turns=turns, l2_bytes=self._l2, memory_bytes=memory)
+
+    def _body(self, turn: Callable[[], object], sets: Sets, shape: Round) -> Callable[[], None]:
+        def one_round() -> None:
+            if shape.restore:
+                sets.upkeep()
+            if shape.flush:
+                self._flush()
+            for _ in range(shape.calls):
+                turn()
+
+        return repeated(one_round, shape.rounds)
+
+
+class CpuLoads(Loads):
+    """Loads on the CPU: it has no gaps of its own, and is idle, or at work."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def call(self, item: Item, attempt: int, call_ns: float, *, capture: bool, padding_ns: float = 0.0) -> Prepared:
+        """Single calls, one behind the other."""
+        del capture, padding_ns
+        call = built(item, attempt, "cpu")
+        given = roles(item, call.inputs, getattr(call, "cache", None) or self._options.cache, CPU_CACHE_BYTES)
+        sets = Sets(call, given, turns=16, l2_bytes=CPU_CACHE_BYTES, memory_bytes=CPU_CACHE_BYTES * 8)
+        return Prepared(EagerLoad(_turning(call, sets), call_ns, on_cpu=True), release=sets.reset)
+
+    def anchor(self) -> Load:
+        """A product of matrices."""
+        import torch
+
+        a, b = (torch.randn(CPU_ANCHOR_SIZE, CPU_ANCHOR_SIZE) for _ in range(2))
+        return EagerLoad(lambda: torch.mm(a, b), 1e6, on_cpu=True)
+
+
+def _turning(call: Call, sets: Sets) -> Callable[[], None]:
+    def turn() -> None:
+        sets.turn()
+        call.call()
+
+    return turn
+
+
+def _every(times: int, work: Callable[[], object], further: Callable[[], object]) -> Callable[[], None]:
+    """`work`, with `further` behind every `times`-th."""
+    count = itertools.count(1)
+
+    def both() -> None:
+        work()
+        if next(count) % times == 0:
+            further()
+
+    return both

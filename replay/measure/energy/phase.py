@@ -3,11 +3,20 @@
 Everything is measured between steps of the meter's counter (`steps`), in the order and for the time that `schedule`
 plans, and evaluated by `evaluate`. Each window is reported at once; when all are done, or the budget is spent, every
 call is evaluated again with all that is known by then.
+
+In what order, and for how long, the calls of a run are measured.
+
+Calls that make up 95 % of the recorded time get three windows, in three rounds; the others get a short one at the end.
+Each round has an order of its own, drawn from a seed, so that warming up falls on no call in particular. Where that
+does not fit into the budget, the windows of the first group shrink to half, then their rounds to two and one, then all
+calls get a short window, and what still does not fit goes without, those with least time first.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -16,12 +25,23 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kerneldb.replay.errors import FAILURES, first_line
-from kerneldb.replay.measure.energy import padding, schedule, steps
-from kerneldb.replay.measure.energy.evaluate import Common, Kernels, common_of, evaluate, over
+from kerneldb.replay.measure.energy import steps
+from kerneldb.replay.measure.energy.evaluate import (
+    MOST_PADDED,
+    Common,
+    Kernels,
+    Limits,
+    common_of,
+    evaluate,
+    free,
+    held_down,
+    over,
+    padding_ns,
+    patient_ns,
+    slowed,
+)
 from kerneldb.replay.measure.energy.loads import Deeper, Loads, Prepared
 from kerneldb.replay.measure.energy.meter import Meter, MeterError, Sample
-from kerneldb.replay.measure.energy.padding import Limits
-from kerneldb.replay.measure.energy.schedule import Entry, Schedule, Turn
 from kerneldb.replay.measure.energy.steps import Clock, CounterPeriod, CounterStep, Load, Power, Watch
 from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, PowerReading, Window, together
 from kerneldb.replay.wire.messages import Begin, Energy, Readings, Send, SharedEnergy
@@ -29,7 +49,7 @@ from kerneldb.replay.wire.plan import Item
 
 NS: Final = 1_000_000_000
 REST_S: Final = 1.2
-SETTLE_S: Final = 0.3
+UPKEEP_SETTLE_S: Final = 0.3
 REFERENCE_SETTLE_S: Final = 0.4
 REFERENCE_WINDOW_S: Final = 0.6
 CAPPED_S: Final = 0.45
@@ -38,6 +58,15 @@ REFERENCES: Final = frozenset({"gap", "anchor", "flush", "upkeep", "pad"})
 DEEPER: Final = 4.0
 DRY: Final = "the device ran out of work {} times while it was measured"
 UNCAPTURED: Final = ("waits", "no CUDA graph")
+TOP_SHARE: Final = 0.95
+ROUNDS: Final = 3
+SETTLE_S: Final = 0.4
+WINDOW_S: Final = 1.5
+BUILD_S: Final = 0.2
+ANCHOR_EVERY: Final = 15
+FEWEST_REFERENCES: Final = 6
+REFERENCE_S: Final = 2.2
+BEGIN_S: Final = 8.0
 
 
 @dataclass(slots=True)
@@ -165,8 +194,8 @@ class Phase:
     def _measure(self, tasks: Sequence[Task]) -> None:
         """Take turns, as long as the budget lasts."""
         named = {task.item.id: task for task in tasks}
-        entries = [Entry(task.item.id, task.weight, len(padding.free(task.windows))) for task in tasks]
-        planned = schedule.schedule(entries, self._budget_s - self._spent, self._facts.seed or 0)
+        entries = [Entry(task.item.id, task.weight, len(free(task.windows))) for task in tasks]
+        planned = schedule(entries, self._budget_s - self._spent, self._facts.seed or 0)
         for name in planned.dropped:
             named[name].reason = BUDGET
             self._send(Energy(name, CallEnergy(reason=BUDGET, final=False)))
@@ -189,7 +218,7 @@ class Phase:
 
         The plan does not know of the windows that are measured again with idle padding.
         """
-        if not padding.free(task.windows):
+        if not free(task.windows):
             return True
         others = [(one, named[one.id]) for one in planned.turns]
         waiting = {one.id: one.seconds for one, other in others if not other.windows and other.reason is None}
@@ -201,7 +230,7 @@ class Phase:
         A failure is the task's reason.
         """
         try:
-            for _ in range(1 + padding.MOST_PADDED):
+            for _ in range(1 + MOST_PADDED):
                 self._send(Begin(task.item.id, "energy"))
                 task.windows.append(self._fed_window(task, turn))
                 if not task.windows[-1].slowed or not task.capture or self._left_s() < turn.seconds:
@@ -217,11 +246,11 @@ class Phase:
 
     def _fed_window(self, task: Task, turn: Turn) -> Window:
         """A window of a task; with long padding where the host cannot enqueue calls as fast as the device runs them."""
-        pause_ns = padding.padding_ns(task.windows, self._facts.gaps[-1].power_w, self._full(), task.timed_ns)
+        pause_ns = padding_ns(task.windows, self._facts.gaps[-1].power_w, self._full(), task.timed_ns)
         try:
             return self._made_window(task, turn, pause_ns)
         except NotBusyError:
-            return self._made_window(task, turn, max(pause_ns, padding.patient_ns(task.timed_ns)))
+            return self._made_window(task, turn, max(pause_ns, patient_ns(task.timed_ns)))
 
     def _made_window(self, task: Task, turn: Turn, padding_ns: float) -> Window:
         """Make the call ready, measure it and clear up; once more, with more work ahead, where the device ran out."""
@@ -231,8 +260,8 @@ class Phase:
                 window = self._call_window(task, prepared, turn)
             except NotBusyError:
                 window = self._call_window(task, prepared, turn, DEEPER)
-        slowed = padding.slowed(window, self._full(), task.timed_ns)
-        return dataclasses.replace(window, slowed=round(slowed, 4))
+        share = slowed(window, self._full(), task.timed_ns)
+        return dataclasses.replace(window, slowed=round(share, 4))
 
     def _prepared(self, task: Task, padding_ns: float) -> Prepared:
         """The call's loads; single calls where it turns out that it cannot be captured."""
@@ -252,7 +281,7 @@ class Phase:
 
     def _call_window(self, task: Task, prepared: Prepared, turn: Turn, deeper: float = 1.0) -> Window:
         if prepared.padding_ns:
-            turn = dataclasses.replace(turn, settle_s=max(turn.settle_s, schedule.SETTLE_S))
+            turn = dataclasses.replace(turn, settle_s=max(turn.settle_s, SETTLE_S))
         limits = self._full() if task.capture and not prepared.padding_ns else None
         window = self._window(prepared.load, turn, deeper, limits)
         if prepared.padding_ns:
@@ -274,7 +303,7 @@ class Phase:
         known: Window | None = getattr(self._facts, stage)
         if known is None:
             with closing(make() or Load()) as load:
-                known = self._window(load, Turn(stage, SETTLE_S, 2 * REFERENCE_WINDOW_S))
+                known = self._window(load, Turn(stage, UPKEEP_SETTLE_S, 2 * REFERENCE_WINDOW_S))
             self._note(**{stage: known})
         return known
 
@@ -291,7 +320,7 @@ class Phase:
             marks.append((load.mark(), load.dry))
 
         def enough(sample: Sample, seconds: float) -> bool:
-            return limits is not None and seconds > CAPPED_S and padding.held_down(sample, limits)
+            return limits is not None and seconds > CAPPED_S and held_down(sample, limits)
 
         found, samples = steps.steps_of(queued, self._watch, self._period, **times, at_step=at_step, enough=enough)
         self._send(Readings(tuple(self._readings(turn.id, found, samples))))
@@ -348,3 +377,106 @@ def with_upkeep(window: Window, upkeep: Window, times: float) -> Window:
     sd_nj = (window.upkeep_sd_w * window.upkeep_ns, upkeep.power_sd_w * own)
     sd = (sd_nj[0] ** 2 + sd_nj[1] ** 2) ** 0.5 / whole if whole else 0.0
     return dataclasses.replace(window, upkeep_ns=whole, upkeep_w=mean, upkeep_sd_w=sd)
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """How the first group is measured: so many windows, each after `settle_s` seconds."""
+
+    rounds: int
+    settle_s: float
+    window_s: float
+
+    @property
+    def seconds(self) -> float:
+        """What one window costs, with its part in references."""
+        return self.settle_s + self.window_s + BUILD_S + REFERENCE_S / ANCHOR_EVERY
+
+
+TAIL: Final = Tier(rounds=1, settle_s=0.15, window_s=0.45)
+TIERS: Final = (
+    *(Tier(ROUNDS, SETTLE_S, WINDOW_S * scale) for scale in (1.0, 0.8, 0.65, 0.5)),
+    *(Tier(rounds, SETTLE_S, WINDOW_S / 2) for rounds in (2, 1)),
+    TAIL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A call to measure: `weight` is its recorded time, `done` the windows it has already."""
+
+    id: str
+    weight: float
+    done: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One window to measure, of the call or reference `id`. It costs `seconds`, with its part in references."""
+
+    id: str
+    settle_s: float
+    window_s: float
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Windows in order, and the calls for which there is no time."""
+
+    turns: tuple[Turn, ...]
+    dropped: tuple[str, ...]
+
+    @property
+    def anchor_every(self) -> int:
+        """After how many windows the references are measured again: 15, or fewer for six of them in a short run."""
+        return min(ANCHOR_EVERY, max(3, math.ceil(len(self.turns) / FEWEST_REFERENCES)))
+
+
+def schedule(entries: Sequence[Entry], budget_s: float, seed: int) -> Schedule:
+    """Plan the windows of `entries` within `budget_s` seconds."""
+    ranked = sorted(entries, key=lambda one: (-one.weight, one.id))
+    top = _top(ranked)
+    tier, kept = _fit(ranked, top, budget_s - BEGIN_S)
+    drawn = random.Random(seed)  # noqa: S311 (an order, no secret)
+    turns: list[Turn] = []
+    for number in range(tier.rounds):
+        turns += _shuffled([one for one in kept if one.id in top and one.done <= number], tier, drawn)
+    turns += _shuffled([one for one in kept if one.id not in top and not one.done], TAIL, drawn)
+    names = {one.id for one in kept}
+    return Schedule(tuple(turns), tuple(one.id for one in ranked if one.id not in names))
+
+
+def _top(ranked: Sequence[Entry]) -> frozenset[str]:
+    """The calls up to 95 % of the time, the one that reaches it included."""
+    whole = sum(one.weight for one in ranked)
+    before = itertools.accumulate((one.weight for one in ranked), initial=0.0)
+    return frozenset(one.id for one, earlier in zip(ranked, before, strict=False) if earlier < TOP_SHARE * whole)
+
+
+def _fit(ranked: Sequence[Entry], top: frozenset[str], budget_s: float) -> tuple[Tier, list[Entry]]:
+    """The first tier that leaves time for every call; else the last one, and the calls that fit."""
+    for tier in TIERS:
+        if sum(_seconds(one, top, tier) for one in ranked) <= budget_s:
+            return tier, list(ranked)
+    kept: list[Entry] = []
+    left = budget_s
+    for one in ranked:
+        seconds = _seconds(one, top, TAIL)
+        if seconds <= left or one.done:
+            kept.append(one)
+            left -= seconds
+    return TAIL, kept
+
+
+def _seconds(one: Entry, top: frozenset[str], tier: Tier) -> float:
+    """What a call costs."""
+    if one.id in top:
+        return max(tier.rounds - one.done, 0) * tier.seconds
+    return 0.0 if one.done else TAIL.seconds
+
+
+def _shuffled(entries: list[Entry], tier: Tier, drawn: random.Random) -> list[Turn]:
+    """A window for each, in an order that is drawn."""
+    drawn.shuffle(entries)
+    return [Turn(one.id, tier.settle_s, tier.window_s, tier.seconds) for one in entries]

@@ -3,21 +3,39 @@
 Model dims come from its config, or from the trace: rows of normalisations and softmaxes are tokens, elements over rows
 are widths. A step's keys (the length of the cache) come from launches that differ between steps: copies say their bytes
 exactly, elementwise kernels a range.
+
+The dims of a model from its launches alone, where no config is given.
+
+Tokens are the rows of normalisations, softmaxes and lookups. A width is elements over tokens: that of the sum before a
+normalisation (or of the squares before a mean) is the hidden size, that of an activation function the feed-forward
+size. Softmax rows over tokens are heads; cosines over tokens, and the names of attention kernels, give the head's dims.
+
+The dims of a model from operator calls that were recorded in the same run: other steps of it, other ranks.
+
+The second factor of a matrix product is a weight (K × N), whatever the number of tokens; the table of a lookup says
+vocabulary and width, the input of a normalisation its width, and attention its heads. Where none of these was recorded,
+the width is what most weights lead to and from, and the vocabulary what the widest of them makes of it. Layouts of
+dims are those of the operators' schemas (aten/src/ATen/native/native_functions.yaml).
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
 from kerneldb.errors import UsageError
+from kerneldb.names import Decoded
 from kerneldb.replay.infer import grids
 from kerneldb.replay.infer.calls import item_bytes
 from kerneldb.replay.infer.grids import Span
-from kerneldb.replay.infer.units import Reading, Unit
+from kerneldb.replay.infer.units import Launch, Reading, Unit
 from kerneldb.replay.plan.unknowns import Sequence as Launches
+from kerneldb.replay.resolve.recorded import short_name
+from kerneldb.replay.wire.plan import OpCall
 
 SIZES: Final[Mapping[str, tuple[int, tuple[str, ...]]]] = {
     "hidden": (1 << 18, ("hidden_size", "n_embd", "d_model", "n_embed", "dim", "hidden_dim")),
@@ -49,6 +67,42 @@ COMPUTED: Final = frozenset({"fp16", "bf16", "fp32", "tf32", "e4m3"})
 """Dtypes that a model may compute in."""
 
 Votes = dict[int, float]
+ACTIVATIONS: Final = frozenset({"silu", "gelu", "relu", "tanh", "sigmoid", "elu", "hardswish", "threshold", "clamp"})
+ANGLES: Final = frozenset({"cos", "sin"})
+NORMS: Final = frozenset({"NORMALIZATION", "REDUCTION"})
+BEFORE_NORMS: Final = frozenset({"add", "pow", "mul"})
+COMMON: Final = (
+    768, 896, 1024, 1536, 2048, 2304, 2560, 2816, 3072, 3584, 4096, 4864, 5120, 5632, 6144, 6912, 7168, 8192, 8960,
+    9216, 9728, 10240, 11008, 12288, 13696, 13824, 14336, 16384, 17920, 18432, 18944, 20480, 22016, 25600, 27648, 28672,
+    29568, 36864, 49152, 53248,
+)  # fmt: skip
+TILE: Final = re.compile(r"_(\d+)x(\d+)x(\d+)_")
+HEADS_FROM: Final = 2048
+LARGE_HEAD: Final = 128
+SMALL_HEAD: Final = 64
+MOST_HEADS: Final = 512
+WIDEST: Final = 1 << 17
+WIDTHS: Final = 6
+FACTORS: Final = {"mm": 1, "addmm": 2, "_scaled_mm": 1, "_int_mm": 1}
+"""Where the weight stands among the arguments, as K × N."""
+TURNED: Final = {"linear": 1, "addmv": 1, "mv": 0}
+"""The same, as N × K."""
+TABLES: Final = frozenset({"embedding", "index_select"})
+NORM_OPERATORS: Final = frozenset({"native_layer_norm", "_fused_rms_norm", "rms_norm", "layer_norm"})
+ATTENTION: Final = frozenset({
+    "_cudnn_attention_forward", "_scaled_dot_product_cudnn_attention", "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_efficient_attention",
+})  # fmt: skip
+"""Operators whose queries and keys are batch × heads × tokens × dims."""
+MATRIX: Final = 2
+HEADED: Final = 4
+LEAST_SIDE: Final = 2
+MOST: Final = 24
+WORDS: Final = 30_000
+"""Vocabularies are at least as large, and WIDER times as large as the width: the second layer of a pair is not."""
+WIDER: Final = 4
+SLIP: Final = 8
+"""Tokens are mistaken by small factors: a block or a warp takes several rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,3 +307,135 @@ def settled(votes: Sequence[Votes]) -> list[int | None]:
             keys = after - 1
         found.append(keys)
     return found
+
+
+def model_of(members: Sequence[Unit], dtype: str) -> Model:
+    """The dims that one step shows; zero where it shows none."""
+    launches = [unit.launch for unit in members]
+    tokens = _tokens(launches)
+    if not tokens:
+        return Model(dtype=dtype, source="trace")
+    pairs = zip(launches, [*(one.known.category for one in launches[1:]), ""], strict=True)
+    told = [(one.known.operation, after, width) for one, after in pairs if (width := _width(one, tokens))]
+    widths = Counter(width for _, _, width in told)
+    hidden = Counter(width for operation, after, width in told if operation in BEFORE_NORMS and after in NORMS)
+    ffn = Counter(width for operation, _, width in told if operation in ACTIVATIONS)
+    wide = _usual(hidden) or _usual(widths)
+    head_dim = _head_dim(launches, tokens, wide)
+    heads = _heads(launches, tokens) or (wide // head_dim if head_dim else 0)
+    return Model(
+        hidden=wide,
+        ffn=_usual(ffn),
+        heads=heads,
+        kv_heads=heads,
+        head_dim=head_dim if heads * head_dim == wide else (wide // heads if heads else 0),
+        dtype=dtype,
+        widths=tuple(width for width, _ in widths.most_common(WIDTHS) if 1 < width <= WIDEST),
+        source="trace",
+    )
+
+
+def _usual(votes: Counter[int]) -> int:
+    return max(votes, key=votes.__getitem__, default=0)
+
+
+def _tokens(launches: Iterable[Launch]) -> int:
+    rows = (grids.rows(one.kind) for one in launches if _takes_tokens(one.known))
+    return _usual(Counter(found.most for found in rows if found is not None))
+
+
+def _takes_tokens(known: Decoded) -> bool:
+    return known.category == "NORMALIZATION" or known.operation == "mean" or known.family == "vectorized_gather"
+
+
+def _width(one: Launch, tokens: int) -> int:
+    """Elements per token of an elementwise kernel; a common width where the range leaves several."""
+    for span in grids.elements(one.kind)[:1]:
+        width = span.most // tokens if span.most % tokens == 0 else 0
+        common = [each for each in COMMON if span.holds(each * tokens)]
+        return width if width in COMMON or not common else common[-1]
+    return 0
+
+
+def _heads(launches: Iterable[Launch], tokens: int) -> int:
+    softmaxes = (grids.rows(one.kind) for one in launches if one.known.category == "SOFTMAX")
+    rows = [found.most for found in softmaxes if found is not None and found.most % tokens == 0]
+    return _usual(Counter(each // tokens for each in rows if each // tokens <= MOST_HEADS))
+
+
+def _head_dim(launches: Iterable[Launch], tokens: int, hidden: int) -> int:
+    for one in launches:
+        known = one.known
+        if known.head_dim:
+            return known.head_dim
+        tile = TILE.search(one.kind.name) if known.family == "cudnn_sdpa" else None
+        if tile is not None:
+            return int(tile[3])
+        for span in grids.elements(one.kind)[:1] if known.operation in ANGLES else ():
+            if span.most in {SMALL_HEAD * tokens, LARGE_HEAD * tokens}:
+                return span.most // tokens
+    return LARGE_HEAD if hidden >= HEADS_FROM else SMALL_HEAD
+
+
+def completed(model: Model, seen: Iterable[tuple[OpCall, int]]) -> Model:
+    """`model` with what recorded calls (with their launches) tell, which counts before what kernels seem to say."""
+    weights: Counter[tuple[int, int]] = Counter()
+    sizes: dict[str, Counter[int]] = {name: Counter() for name in ("hidden", "vocab", "heads", "kv_heads", "head_dim")}
+    for call, count in seen:
+        dims = json.loads(call.input_dims or "[]")
+        operator = short_name(call.op)
+        weights.update(dict.fromkeys(_weights(operator, dims), count))
+        for name, size in _sizes(operator, dims):
+            sizes[name][size] += count
+    told = {name: max(votes, key=lambda one: (votes[one], one)) for name, votes in sizes.items() if votes}
+    usual: dict[str, Any] = {**_from_weights(weights, told.get("hidden")), **told}
+    known = _of_width(model, usual.get("hidden") or model.hidden)
+    return replace(known, **usual, weights=tuple(one for one, _ in weights.most_common(MOST)))
+
+
+def _from_weights(weights: Counter[tuple[int, int]], hidden: int | None) -> dict[str, int]:
+    """Width and vocabulary as far as weights tell them. Layers add to a width, so that weights lead to and from it."""
+    words = {k: n for k, n in sorted(weights) if n >= max(WORDS, WIDER * k)}
+    inner, outer = {k for k, _ in weights}, {n for _, n in weights}
+    votes: Counter[int] = Counter()
+    for sides, count in weights.items():
+        votes.update(dict.fromkeys(set(sides) & inner & (outer | set(words)), count))
+    width = hidden or max(votes, key=lambda one: (votes[one], -one), default=0)
+    found = {"hidden": width, "vocab": words.get(width, 0)}
+    return {name: size for name, size in found.items() if size}
+
+
+def _of_width(model: Model, hidden: int) -> Model:
+    """`model` with another width. Widths are elements over tokens: where one is wrong, all are, by the same ratio."""
+    if hidden == model.hidden or not model.hidden:
+        return model
+    ratio = hidden / model.hidden
+    near = 1 / SLIP <= ratio <= SLIP
+    scaled = [one * ratio if near else float(one) for one in (model.ffn, *model.widths)]
+    ffn, *widths = (round(one) if one.is_integer() else 0 for one in scaled)
+    heads = hidden // model.head_dim if model.head_dim and hidden % model.head_dim == 0 else 0
+    kept = tuple(one for one in widths if one)
+    return replace(model, hidden=hidden, ffn=ffn, widths=kept, heads=heads, kv_heads=heads)
+
+
+def _weights(operator: str, dims: list[Any]) -> Iterator[tuple[int, int]]:
+    """K and N of the weight of a product."""
+    place = TURNED.get(operator, FACTORS.get(operator))
+    if place is not None and _is_shape(dims, place, MATRIX) and min(dims[place]) >= LEAST_SIDE:
+        first, second = dims[place]
+        yield (second, first) if operator in TURNED else (first, second)
+
+
+def _sizes(operator: str, dims: list[Any]) -> Iterator[tuple[str, int]]:
+    if operator in TABLES and _is_shape(dims, 0, MATRIX):
+        yield from zip(("vocab", "hidden"), dims[0], strict=True)
+    elif operator in NORM_OPERATORS and dims and dims[0] and _is_shape(dims, 0, len(dims[0])):
+        yield "hidden", dims[0][-1]
+    elif operator in ATTENTION and _is_shape(dims, 0, HEADED) and _is_shape(dims, 1, HEADED):
+        yield from (("heads", dims[0][1]), ("head_dim", dims[0][3]), ("kv_heads", dims[1][1]))
+
+
+def _is_shape(dims: list[Any], place: int, length: int) -> bool:
+    """Whether the argument at `place` is a tensor of `length` dims, none of them empty."""
+    held = dims[place] if place < len(dims) else None
+    return isinstance(held, list) and len(held) == length and all(isinstance(one, int) and one > 0 for one in held)
