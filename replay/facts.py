@@ -95,26 +95,22 @@ def gather(device: str, monitor: Monitor) -> dict[str, Any]:
     found: dict[str, Any] = {"device": device, "device_index": index(device), "torch": torch.__version__}
     found |= {"host": platform.node(), "python": platform.python_version()}
     if index(device) is not None:
-        found |= _gpu(torch, device)
+        properties = torch.cuda.get_device_properties(index(device) or 0)
+        hip = torch.version.hip
+        cudnn = torch.backends.cudnn.version() if torch.backends.cudnn.is_available() else None
+        found |= {
+            "gpu": properties.name,
+            "vendor": vendor(),
+            "arch": getattr(properties, "gcnArchName", None) if hip else f"sm_{properties.major}{properties.minor}",
+            "uuid": uuid(device),
+            "cuda": hip or torch.version.cuda,
+            "cudnn": None if cudnn is None else str(cudnn),
+            "cublas": cublas_version(),
+            "l2_bytes": int(getattr(properties, "L2_cache_size", 0)) or None,
+            "memory_bytes": int(properties.total_memory),
+            "sm_count": int(properties.multi_processor_count),
+        }
     return {name: value for name, value in {**found, **monitor.facts()}.items() if value is not None}
-
-
-def _gpu(torch: Any, device: str) -> dict[str, Any]:
-    properties = torch.cuda.get_device_properties(index(device) or 0)
-    hip = torch.version.hip
-    cudnn = torch.backends.cudnn.version() if torch.backends.cudnn.is_available() else None
-    return {
-        "gpu": properties.name,
-        "vendor": vendor(),
-        "arch": getattr(properties, "gcnArchName", None) if hip else f"sm_{properties.major}{properties.minor}",
-        "uuid": uuid(device),
-        "cuda": hip or torch.version.cuda,
-        "cudnn": None if cudnn is None else str(cudnn),
-        "cublas": cublas_version(),
-        "l2_bytes": int(getattr(properties, "L2_cache_size", 0)) or None,
-        "memory_bytes": int(properties.total_memory),
-        "sm_count": int(properties.multi_processor_count),
-    }
 
 
 def vendor() -> str:

@@ -238,7 +238,10 @@ class _Run:
             if ending.reason is None:
                 break
             if ending.stopped:
-                self._stop(phase, ending.reason)
+                if self.log.writer.begun:
+                    phase.stop(ending.reason)
+                else:  # before a worker said where it runs there is no run yet
+                    phase.leave()
                 return False
             self.log.listen({"event": "worker", "reason": ending.reason, "item": ending.item})
             if ending.item is not None:
@@ -252,12 +255,6 @@ class _Run:
                 msg = f"the worker died {barren} times without a result: {ending.reason}"
                 raise ReplayError(msg)
         return True
-
-    def _stop(self, phase: Phase, reason: str) -> None:
-        if self.log.writer.begun:
-            phase.stop(reason)
-        else:  # before a worker said where it runs there is no run yet
-            phase.leave()
 
     def _one_worker(self, phase: Phase, batch: int) -> _Ending:
         of_energy = isinstance(phase, EnergyPhase)

@@ -312,7 +312,8 @@ def settled(votes: Sequence[Votes]) -> list[int | None]:
 def model_of(members: Sequence[Unit], dtype: str) -> Model:
     """The dims that one step shows; zero where it shows none."""
     launches = [unit.launch for unit in members]
-    tokens = _tokens(launches)
+    rows = (grids.rows(one.kind) for one in launches if _takes_tokens(one.known))
+    tokens = _usual(Counter(found.most for found in rows if found is not None))
     if not tokens:
         return Model(dtype=dtype, source="trace")
     pairs = zip(launches, [*(one.known.category for one in launches[1:]), ""], strict=True)
@@ -337,11 +338,6 @@ def model_of(members: Sequence[Unit], dtype: str) -> Model:
 
 def _usual(votes: Counter[int]) -> int:
     return max(votes, key=votes.__getitem__, default=0)
-
-
-def _tokens(launches: Iterable[Launch]) -> int:
-    rows = (grids.rows(one.kind) for one in launches if _takes_tokens(one.known))
-    return _usual(Counter(found.most for found in rows if found is not None))
 
 
 def _takes_tokens(known: Decoded) -> bool:

@@ -106,16 +106,11 @@ def rows(kind: Kind) -> Span | None:
         each = 2 if isinstance(log2, int) and log2 <= TWO_ROWS else 1
         return _span(count, kind.block[1] * each) if "warp" in kind.name else Span(count, count)
     if known.family == "reduce":
-        return _reduced_rows(kind, count)
+        if kind.block is None or kind.grid is None:
+            return None
+        if kind.grid[1] > 1:
+            return Span(kind.grid[0], kind.grid[0] * kind.block[1])
+        return _span(count, kind.block[1]) if kind.block[0] == WARP else Span(count, count * kind.block[1])
     if known.family == "vectorized_gather" and kind.grid is not None:
         return Span(kind.grid[0], kind.grid[0])
     return None
-
-
-def _reduced_rows(kind: Kind, count: int) -> Span | None:
-    """Outputs of `reduce_kernel` over the last dim: block.y rows per block, or one where threads share a row."""
-    if kind.block is None or kind.grid is None:
-        return None
-    if kind.grid[1] > 1:
-        return Span(kind.grid[0], kind.grid[0] * kind.block[1])
-    return _span(count, kind.block[1]) if kind.block[0] == WARP else Span(count, count * kind.block[1])

@@ -63,7 +63,10 @@ def outlines(view: View) -> Iterator[Outline]:
 def _matrices(view: View) -> Iterator[Outline]:
     faces = list(_faces(view))
     for rank, (m, n, batch, label) in enumerate(faces):
-        for k, weight in _depths(view, m, n, batch):
+        wanted = operations(view) / (m * n * batch)
+        reach = OWN if view.known.family == "user_gemm" else NEAR
+        square = dict.fromkeys((one for one in (n, m) if wanted / reach <= one <= wanted * reach), EQUAL)
+        for k, weight in [*square.items(), *(pair for pair in _rounded(wanted) if pair[0] not in square)]:
             yield Outline(m, n, k, batch, f"{label}, K by time", weight * LESS**rank, by_time=True)
     if not faces:
         for side, weight in _rounded(operations(view) ** (1 / 3)):
@@ -73,14 +76,6 @@ def _matrices(view: View) -> Iterator[Outline]:
 def operations(view: View) -> float:
     """Multiply-adds in the recorded duration."""
     return (view.duration_ns or 0.0) * peak(view.device, view.known.dtype) * 1000 / 2
-
-
-def _depths(view: View, m: int, n: int, batch: int) -> list[tuple[int, float]]:
-    """K that the duration allows, with weights; that of a square matrix first; own kernels may be slow."""
-    wanted = operations(view) / (m * n * batch)
-    reach = OWN if view.known.family == "user_gemm" else NEAR
-    square = dict.fromkeys((one for one in (n, m) if wanted / reach <= one <= wanted * reach), EQUAL)
-    return [*square.items(), *(pair for pair in _rounded(wanted) if pair[0] not in square)]
 
 
 def _faces(view: View) -> Iterator[tuple[int, int, int, str]]:

@@ -49,7 +49,11 @@ def proposals(view: View) -> Iterator[Proposal]:
     elif _binary(view, operation):
         yield from _pairs(view, operation)
     else:
-        yield from _singles(view, operation)
+        dtype = _dtype(view)
+        for held, name, fit in _operands(view, dtype):
+            size = moved(held, Tensor(held.dims, dtype))
+            for op, rest, share in _unary(view, operation, dtype):
+                yield Proposal(spec(op, held, *rest), f"{op} of {shown(held.dims)}: {name}", size, fit * share)
 
 
 def _binary(view: View, operation: str) -> bool:
@@ -61,14 +65,6 @@ def _binary(view: View, operation: str) -> bool:
 
 def _dtype(view: View) -> str:
     return "fp32" if view.dtype == "tf32" else view.dtype
-
-
-def _singles(view: View, operation: str) -> Iterator[Proposal]:
-    dtype = _dtype(view)
-    for held, name, fit in _operands(view, dtype):
-        size = moved(held, Tensor(held.dims, dtype))
-        for op, rest, share in _unary(view, operation, dtype):
-            yield Proposal(spec(op, held, *rest), f"{op} of {shown(held.dims)}: {name}", size, fit * share)
 
 
 def _unary(view: View, operation: str, dtype: str) -> Iterator[tuple[str, tuple[Argument, ...], float]]:
@@ -145,7 +141,10 @@ def _broadcast(view: View, dtype: str, *, strided: bool) -> Iterator[Pair]:
     model, batch, queries, keys = view.model, view.scene.batch, view.scene.queries, view.scene.keys
     if not strided:
         if view.fits(batch, model.heads, queries, model.head_dim) and queries == 1:
-            yield _heads_sum(view, dtype)
+            dims = (view.scene.batch, view.model.heads, 1, view.model.head_dim)
+            share = 1.1 if view.follows("mul") and view.known.operation in ALPHA else 0.8
+            turned = Tensor(dims, dtype, tokens_first(dims))
+            yield (turned, Tensor(dims, dtype), "rotary: heads and turned heads of one token", 0.85 * share)
         return
     if view.fits(batch, model.heads, queries, keys):
         scores = Tensor((batch, model.heads, queries, keys), dtype)
@@ -190,14 +189,6 @@ def _rotations(view: View, dtype: str, heads: int) -> Iterator[Pair]:
         share = 0.95**rank * (0.85 if weight else 1.0)
         yield turned, angle, "rotary: heads and angles", (0.85 if after_cat else 1.0) * share
         yield plain, angle, "rotary: turned heads and angles", (1.0 if after_cat else 0.9) * share
-
-
-def _heads_sum(view: View, dtype: str) -> Pair:
-    """One token's heads, whose transposed view is contiguous in memory: the kernel is vectorised."""
-    dims = (view.scene.batch, view.model.heads, 1, view.model.head_dim)
-    share = 1.1 if view.follows("mul") and view.known.operation in ALPHA else 0.8
-    turned = Tensor(dims, dtype, tokens_first(dims))
-    return turned, Tensor(dims, dtype), "rotary: heads and turned heads of one token", 0.85 * share
 
 
 def _fills(view: View) -> Iterator[Proposal]:

@@ -153,14 +153,17 @@ def _rotary(view: View) -> Iterator[Outline]:
 
 def _calls(view: View, size: Outline) -> Iterator[Call]:
     """The operators that make this product, with the layouts that the kernel's name allows."""
-    dtype = _operand(view)
+    dtype = "fp32" if view.dtype == "tf32" else view.dtype if view.dtype in DTYPES else "fp16"
     why = f"{size.label}: {f'{size.batch}×' if size.batch > 1 else ''}{size.m}×{size.n}×{size.k}"
     if view.known.dtype and view.known.dtype not in DTYPES:
         why += f", {dtype} in place of {view.known.dtype}"
     if size.batch > 1 or size.label in {"scores", "values", "rotary"}:
         yield from _batched(view, size, dtype, why)
     elif dtype in FP8:
-        yield _scaled(view, size, dtype), why, 1.0
+        left, right, _ = _factors(size, dtype)
+        scale = Tensor((), "fp32")
+        out = next((OUT[one] for one in view.known.dtypes[::-1] if one in OUT), OUT["bf16"])
+        yield spec("_scaled_mm", left, right, scale, scale, None, None, out, "False"), why, 1.0
     elif not view.added:
         yield from _flat(view, size, dtype, why)
         if view.known.category == "GEMV" and size.m == 1:
@@ -168,23 +171,10 @@ def _calls(view: View, size: Outline) -> Iterator[Call]:
             yield made, f"{why} (matrix times vector)", 0.9
 
 
-def _operand(view: View) -> str:
-    """The dtype of both factors; half precision where PyTorch has none of that name (quantised weights)."""
-    return "fp32" if view.dtype == "tf32" else view.dtype if view.dtype in DTYPES else "fp16"
-
-
 def _factors(size: Outline, dtype: str) -> tuple[Tensor, Tensor, Tensor]:
     """Both factors, the second as in a linear layer (a transpose), and in order."""
     dims = (size.k, size.n)
     return Tensor((size.m, size.k), dtype), Tensor(dims, dtype, transposed(dims)), Tensor(dims, dtype)
-
-
-def _scaled(view: View, size: Outline, dtype: str) -> CallSpec:
-    """A product of 8-bit floats, with a scale for each factor."""
-    left, right, _ = _factors(size, dtype)
-    scale = Tensor((), "fp32")
-    out = next((OUT[one] for one in view.known.dtypes[::-1] if one in OUT), OUT["bf16"])
-    return spec("_scaled_mm", left, right, scale, scale, None, None, out, "False")
 
 
 def _flat(view: View, size: Outline, dtype: str, why: str) -> Iterator[Call]:
@@ -205,21 +195,16 @@ def _batched(view: View, size: Outline, dtype: str, why: str) -> Iterator[Call]:
     fused = _fused(view, size, left)
     if view.added:
         firsts = [left] if fused is None or view.scene.queries > 1 else [fused, left]
-        yield from _added(view, size, firsts, right, why)
+        scale = view.model.head_dim**-0.5 if size.label == "scores" else 1.0
+        row, full = (Tensor((size.batch, rows, size.n), right.dtype) for rows in (1, size.m))
+        addends = [row] if size.m == 1 or view.kernels[0].kind.kind != "memcpy" else [full, row]
+        for (rank, first), addend in itertools.product(enumerate(firsts), addends):
+            made = spec("baddbmm", addend, first, right, "1.", repr(scale))
+            yield made, f"{why} on an addend of {shown(addend.dims)}", 0.9**rank
         return
     if fused is not None:
         yield spec("bmm", fused, right), f"{why}, from a fused projection", 0.7
     yield spec("bmm", left, right), why, 1.0
-
-
-def _added(view: View, size: Outline, firsts: list[Tensor], right: Tensor, why: str) -> Iterator[Call]:
-    """`baddbmm` with an addend: one row for all queries (a bias by position), or a full one."""
-    scale = view.model.head_dim**-0.5 if size.label == "scores" else 1.0
-    row, full = (Tensor((size.batch, rows, size.n), right.dtype) for rows in (1, size.m))
-    addends = [row] if size.m == 1 or view.kernels[0].kind.kind != "memcpy" else [full, row]
-    for (rank, first), addend in itertools.product(enumerate(firsts), addends):
-        made = spec("baddbmm", addend, first, right, "1.", repr(scale))
-        yield made, f"{why} on an addend of {shown(addend.dims)}", 0.9**rank
 
 
 def _fused(view: View, size: Outline, left: Tensor) -> Tensor | None:

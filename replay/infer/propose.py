@@ -68,7 +68,15 @@ def infer(sequence: Sequence, clues: Clues) -> list[Guess]:
         if any(sequence.kinds[kind].wanted for kind in unit.kinds):
             groups[study.contexts[index], study.scenes[index]].append(index)
     guesses = [_guess(study, members) for members in groups.values()]
-    return _merged(study, guesses)
+    merged: dict[object, Guess] = {}
+    for guess in guesses:
+        kinds = tuple(study.reading.sequence.order[places[0]] for places in guess.kernels)
+        key = kinds, tuple(one.spec.call for one in guess.candidates), guess.reason
+        known = merged.setdefault(key, guess)
+        if known is not guess:
+            both = tuple(tuple(sorted(one + two)) for one, two in zip(known.kernels, guess.kernels, strict=True))
+            merged[key] = replace(known, kernels=both)
+    return list(merged.values())
 
 
 def _study(sequence: Sequence, clues: Clues) -> Study:
@@ -161,16 +169,3 @@ def _ranked(view: View, proposals: Iterator[Proposal]) -> tuple[Candidate, ...]:
             best[key] = candidate
     ranked = sorted(best.values(), key=lambda one: -(one.score or 0))
     return tuple(ranked[:CANDIDATES])
-
-
-def _merged(study: Study, guesses: list[Guess]) -> list[Guess]:
-    """Guesses of the same kernels with the same candidates are one, whatever stood around them."""
-    merged: dict[object, Guess] = {}
-    for guess in guesses:
-        kinds = tuple(study.reading.sequence.order[places[0]] for places in guess.kernels)
-        key = kinds, tuple(one.spec.call for one in guess.candidates), guess.reason
-        known = merged.setdefault(key, guess)
-        if known is not guess:
-            both = tuple(tuple(sorted(one + two)) for one, two in zip(known.kernels, guess.kernels, strict=True))
-            merged[key] = replace(known, kernels=both)
-    return list(merged.values())

@@ -353,7 +353,11 @@ def scaled(spec: CallSpec, ratio: float) -> Iterator[tuple[CallSpec, str]]:
     for size in _rounded(dims[sides[0][0]][-1], ratio):
         for place, axis in sides:
             dims[place][axis] = size
-        yield _with(spec, dims), f"{word} {size} by time"
+        strides = json.loads(spec.call.input_strides or "[]")
+        known = len(strides) == len(dims)
+        made = json.dumps([_strides(one, two) for one, two in zip(dims, strides, strict=True)]) if known else None
+        call = replace(spec.call, input_dims=json.dumps(dims), input_strides=made)
+        yield replace(spec, call=call, children=(), neighbours=()), f"{word} {size} by time"
 
 
 def _has_dims(dims: Sequence[Any], place: int, least: int) -> bool:
@@ -367,15 +371,6 @@ def _rounded(size: int, ratio: float) -> list[int]:
         return []
     sizes = (max(round(size * ratio / step) * step, LEAST) for step in SIZE_STEPS)
     return [one for one in dict.fromkeys(sizes) if one != size]
-
-
-def _with(spec: CallSpec, dims: Sequence[Any]) -> CallSpec:
-    """The same call with other dims, whose strides keep their order; without strides where none were recorded."""
-    strides = json.loads(spec.call.input_strides or "[]")
-    known = len(strides) == len(dims)
-    made = json.dumps([_strides(one, two) for one, two in zip(dims, strides, strict=True)]) if known else None
-    call = replace(spec.call, input_dims=json.dumps(dims), input_strides=made)
-    return replace(spec, call=call, children=(), neighbours=())
 
 
 def _strides(dims: Any, strides: Any) -> Any:

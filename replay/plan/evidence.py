@@ -48,9 +48,10 @@ class Trace:
     def spec(self, index: int) -> CallSpec:
         """The call at `index` with its evidence."""
         call, parent = self.calls[index], self.parents[index]
+        counted = itertools.islice(Counter(self._descend(index, 1)).items(), CHILD_LIMIT)
         return CallSpec(
             call=call,
-            children=_distinct(self._descend(index, 1)),
+            children=tuple(ChildCall(call, depth, times) for (call, depth), times in counted),
             parent=None if parent is None else self.calls[parent],
             neighbours=self._neighbours(index),
         )
@@ -141,12 +142,6 @@ class Trace:
             elif found and call.op.startswith(OPTIMIZER_PREFIXES):
                 break
         return found
-
-
-def _distinct(pairs: Iterable[tuple[OpCall, int]]) -> tuple[ChildCall, ...]:
-    """At most `CHILD_LIMIT` distinct calls: the evidence the resolver reads stands among the first."""
-    counted = itertools.islice(Counter(pairs).items(), CHILD_LIMIT)
-    return tuple(ChildCall(call, depth, times) for (call, depth), times in counted)
 
 
 def _runs(calls: Iterable[OpCall]) -> tuple[ChildCall, ...]:

@@ -88,22 +88,23 @@ class _Recorder:
         had = self._ranks.gather([self._done(*one) for one in wanted])
         left = [one for one, done in zip(wanted, zip(*had, strict=True), strict=True) if not all(done)]
         if left:
-            self._prepare()
+            if not self._settings.trace_only:
+                self._open_meter()
+            facts.require(self._settings.device)
+            device = self._settings.device
+            found = facts.gather(device, Monitor(facts.uuid(device), facts.index(device) or 0))
+            known = {key: value for key, value in found.items() if key not in PRIVATE} | {"device": facts.index(device)}
+            if not self._settings.script:
+                known["transformers"] = build.transformers().__version__
+            self._bundle.note(software=known)
+            if self._meter is not None:
+                self._powers()
+            if self._ranks.many and not self._settings.script:
+                self._ranks.join(self._settings.device)
         for what, part in left:
             if part.reason is None:  # a part that could not be measured is not traced either
                 self._attempt(what, part, steps[what])
         self._bundle.note(finished=facts.now())
-
-    def _prepare(self) -> None:
-        """Open meter and device, and measure the power around the work."""
-        if not self._settings.trace_only:
-            self._open_meter()
-        facts.require(self._settings.device)
-        self._note_software()
-        if self._meter is not None:
-            self._powers()
-        if self._ranks.many and not self._settings.script:
-            self._ranks.join(self._settings.device)
 
     def close(self) -> None:
         """Let go of the meter."""
@@ -169,15 +170,6 @@ class _Recorder:
             return meter
         meter.close()
         return open_meter(self._settings.device, uuid)
-
-    def _note_software(self) -> None:
-        """Versions and device; neither the host's name nor anything of the environment."""
-        device = self._settings.device
-        found = facts.gather(device, Monitor(facts.uuid(device), facts.index(device) or 0))
-        known = {key: value for key, value in found.items() if key not in PRIVATE} | {"device": facts.index(device)}
-        if not self._settings.script:
-            known["transformers"] = build.transformers().__version__
-        self._bundle.note(software=known)
 
     def _powers(self) -> None:
         """What the device draws with a context, and between kernels."""

@@ -75,7 +75,15 @@ def options(problem: Problem, index: int) -> list[Option]:
     if argument.is_tensor:
         return _tensor(problem, index)
     if argument.kind in {recorded.TENSOR_LIST, recorded.GENERIC_LIST} or parameter.base == OPTIONAL_TENSORS:
-        return _tensor_list(problem, parameter, argument)
+        if parameter.base == OPTIONAL_TENSORS:
+            return [Option(list(lists.indices(problem.spec, problem.arguments[0].dims)), ("indices-from-children",))]
+        if parameter.base != TENSORS:
+            raise UnresolvedCallError(Reason.OPAQUE, f"{parameter.name}: {parameter.base}")
+        known, name = problem.known(), parameter.name
+        return [
+            Option([replace(entry, fill=fill_for(known, name, entry.dtype)[0]) for entry in one.entries], one.notes)
+            for one in lists.variants(problem.spec, argument, name)
+        ]
     if argument.kind == recorded.SCALAR:
         return [Option(_scalar(parameter, argument), () if argument.text else ("scalar-unknown",))]
     if argument.kind == recorded.SCALAR_LIST:
@@ -118,22 +126,15 @@ def _least_storage(problem: Problem, index: int) -> int:
     return needed if needed > span(own.dims, own.layout) else 0
 
 
-def _tensor_list(problem: Problem, parameter: Parameter, argument: Argument) -> list[Option]:
-    if parameter.base == OPTIONAL_TENSORS:
-        return [Option(list(lists.indices(problem.spec, problem.arguments[0].dims)), ("indices-from-children",))]
-    if parameter.base != TENSORS:
-        raise UnresolvedCallError(Reason.OPAQUE, f"{parameter.name}: {parameter.base}")
-    known, name = problem.known(), parameter.name
-    return [
-        Option([replace(entry, fill=fill_for(known, name, entry.dtype)[0]) for entry in one.entries], one.notes)
-        for one in lists.variants(problem.spec, argument, name)
-    ]
-
-
 def _scalar(parameter: Parameter, argument: Argument) -> Any:
     """The recorded value in the type of the schema."""
     if argument.text == "":
-        return _unknown_scalar(parameter)
+        if parameter.has_default or parameter.optional:
+            return parameter.default
+        if parameter.base == "ScalarType":
+            return torch_dtype("float32")
+        plain: dict[str, Number] = {"bool": False, "float": 1.0, "int": 0, "SymInt": 0}
+        return plain.get(parameter.base, 1)
     value = recorded.number(argument.text)
     enum = parameter.base if parameter.base in ENUM_TYPES else ENUM_NAMES.get(parameter.name)
     if enum is not None and parameter.base in ENUM_TYPES | INTS and isinstance(value, int):
@@ -141,22 +142,18 @@ def _scalar(parameter: Parameter, argument: Argument) -> Any:
     return float(value) if parameter.base == "float" and not isinstance(value, complex) else value
 
 
-def _unknown_scalar(parameter: Parameter) -> Any:
-    """Versions before 2.1 record no scalars: the default, or the plainest value of the type."""
-    if parameter.has_default or parameter.optional:
-        return parameter.default
-    if parameter.base == "ScalarType":
-        return torch_dtype("float32")
-    plain: dict[str, Number] = {"bool": False, "float": 1.0, "int": 0, "SymInt": 0}
-    return plain.get(parameter.base, 1)
-
-
 def _absent(problem: Problem, parameter: Parameter) -> list[Option]:
     """`''`: None, or something that the profiler does not record."""
     if parameter.base == "str":
         return [Option(text, (f"string={text}",)) for text in texts.texts(parameter, problem.spec)]
     if parameter.base == "Device":
-        return _device(problem, parameter)
+        import torch
+
+        passed = any(one.is_tensor or one.kind == recorded.TENSOR_LIST for one in problem.arguments)
+        there = [Option(torch.device(problem.device), ("device",))]
+        if not parameter.optional:
+            return there
+        return [*(there if not passed and problem.device != "cpu" else []), Option(None)]
     if parameter.base == "Storage":
         return [Option(_storage(problem))]
     if parameter.optional or parameter.base in NONE_ALLOWED:
@@ -166,17 +163,6 @@ def _absent(problem: Problem, parameter: Parameter) -> list[Option]:
     if parameter.has_default:
         return [Option(parameter.default)]
     raise UnresolvedCallError(Reason.OPAQUE, f"{parameter.name}: {parameter.base}")
-
-
-def _device(problem: Problem, parameter: Parameter) -> list[Option]:
-    """A factory without tensor inputs makes its result on the device; other calls stay where their input is."""
-    import torch
-
-    passed = any(one.is_tensor or one.kind == recorded.TENSOR_LIST for one in problem.arguments)
-    there = [Option(torch.device(problem.device), ("device",))]
-    if not parameter.optional:
-        return there
-    return [*(there if not passed and problem.device != "cpu" else []), Option(None)]
 
 
 def _storage(problem: Problem) -> StorageSpec:

@@ -24,7 +24,12 @@ INDEX_PATTERNS: Final = ("range", "constant")
 
 def variants(draft: Draft, spec: CallSpec, device: str) -> Iterator[Draft]:
     """Variants of `draft`, the most frequent first, each noted `hidden:…`."""
-    yield from _offsets(draft)
+    places = [index for index, spec in draft.tensors() if spec.dims and not draft.overload.parameters[index].out]
+    for offset, word in ((1, "misaligned"), (ALIGNED_OFFSET, "offset")):
+        if len(places) > 1:
+            yield _shifted(draft, places, offset).noted(f"hidden:{word}(all)")
+        for index in places[:SINGLE_LIMIT]:
+            yield _shifted(draft, [index], offset).noted(f"hidden:{word}({draft.name(index)})")
     yield from _aliases(draft)
     if device != "cpu":
         yield from _host_scalars(draft)
@@ -33,16 +38,6 @@ def variants(draft: Draft, spec: CallSpec, device: str) -> Iterator[Draft]:
     yield from _index_orders(draft)
     if spec.children and not draft.overload.has_out:  # composite calls under autograd may take another path
         yield replace(draft, grad=True).noted("hidden:autograd")
-
-
-def _offsets(draft: Draft) -> Iterator[Draft]:
-    """Storage offsets: one element (misaligned for vector loads), then aligned ones; all tensors, then each alone."""
-    places = [index for index, spec in draft.tensors() if spec.dims and not draft.overload.parameters[index].out]
-    for offset, word in ((1, "misaligned"), (ALIGNED_OFFSET, "offset")):
-        if len(places) > 1:
-            yield _shifted(draft, places, offset).noted(f"hidden:{word}(all)")
-        for index in places[:SINGLE_LIMIT]:
-            yield _shifted(draft, [index], offset).noted(f"hidden:{word}({draft.name(index)})")
 
 
 def _shifted(draft: Draft, places: list[int], offset: int) -> Draft:

@@ -71,20 +71,15 @@ def _dropped(spec: CallSpec) -> list[TensorList]:
     elif op in ONE_DTYPE:
         entries = _unsqueezed(child.call for child in spec.neighbours for _ in range(child.times))
     else:
-        entries = _handled(spec, op)
+        single = op.removeprefix("_foreach_").rstrip("_")
+        own = _firsts(call for call in spec.direct() if recorded.short_name(call.op).rstrip("_") == single)
+        entries = own or _firsts(spec.direct())
     if entries:
         return [TensorList(entries, ("list-from-children",))]
     found = _gradients(spec) if spec.call.op.startswith(OPTIMIZER_PREFIXES) else []
     if not found:
         raise UnresolvedCallError(Reason.LIST_DROPPED, spec.call.op)
     return found
-
-
-def _handled(spec: CallSpec, op: str) -> tuple[TensorSpec, ...]:
-    """`_foreach_add_` in its slow path calls `add_` once per tensor."""
-    single = op.removeprefix("_foreach_").rstrip("_")
-    own = _firsts(call for call in spec.direct() if recorded.short_name(call.op).rstrip("_") == single)
-    return own or _firsts(spec.direct())
 
 
 def _gradients(spec: CallSpec) -> list[TensorList]:
@@ -165,7 +160,10 @@ def indices(spec: CallSpec, self_dims: Shape) -> list[TensorSpec | None]:
 
     Raises UnresolvedCallError (INDICES).
     """
-    calls = _indexing_calls(spec)
+    depth = 1
+    while any(child.depth == depth and child.call.op in INDEXING for child in spec.children):
+        depth += 1
+    calls = [child.call for child in spec.children if child.depth == depth for _ in range(child.times)]
     for call in calls:
         arguments = recorded.or_none(call)
         if call.op == "aten::masked_fill_" and len(arguments) > 1 and arguments[1].is_tensor:
@@ -175,14 +173,6 @@ def indices(spec: CallSpec, self_dims: Shape) -> list[TensorSpec | None]:
         raise UnresolvedCallError(Reason.INDICES, spec.call.op)
     positions = _positions(traces, self_dims)
     return _masked(traces, self_dims, positions[0]) if traces.masks else _plain(traces, self_dims, positions)
-
-
-def _indexing_calls(spec: CallSpec) -> list[OpCall]:
-    """The direct calls of the innermost indexing call: index_put_ calls _index_put_impl_."""
-    depth = 1
-    while any(child.depth == depth and child.call.op in INDEXING for child in spec.children):
-        depth += 1
-    return [child.call for child in spec.children if child.depth == depth for _ in range(child.times)]
 
 
 def _read(calls: list[OpCall], self_dims: Shape) -> Traces:

@@ -166,7 +166,12 @@ def argument_penalty(parameter: Parameter, argument: Argument) -> float | None:
     if argument.kind == recorded.ABSENT:
         return _absent(parameter)
     if argument.kind == recorded.SCALAR:
-        return _scalar(base, argument.text)
+        if argument.text == "":  # versions before 2.1 record no scalars
+            return 1.0 if base in SCALARS else None
+        kind, wanted = spelling(argument.text), int if base in ENUM_TYPES else EXACT.get(base)
+        if wanted is not None:
+            return 0.0 if kind is wanted else None
+        return ANY_NUMBER if base in NUMBERS and kind is not None else None
     if argument.kind == recorded.SCALAR_LIST:
         return _scalar_list(base, split_list(argument.text))
     if argument.kind == recorded.TENSOR_LIST:
@@ -184,15 +189,6 @@ def _absent(parameter: Parameter) -> float | None:
     if base.startswith("__torch__"):
         return 2.0
     return 1.0 if base.startswith("List[") and base != TENSORS else None
-
-
-def _scalar(base: str, text: str) -> float | None:
-    if text == "":  # versions before 2.1 record no scalars
-        return 1.0 if base in SCALARS else None
-    kind, wanted = spelling(text), int if base in ENUM_TYPES else EXACT.get(base)
-    if wanted is not None:
-        return 0.0 if kind is wanted else None
-    return ANY_NUMBER if base in NUMBERS and kind is not None else None
 
 
 def _scalar_list(base: str, entries: list[str]) -> float | None:

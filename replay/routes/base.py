@@ -231,18 +231,14 @@ def faithful(call: Call) -> bool:
 
 def compare(spec: CallSpec, seen: Sequence[Operation]) -> Grade:
     """L0: the same operators with the same dims and dtypes; L1: the same operators; else L3."""
-    recorded, replayed = _recorded(spec), Counter(_replayed(spec.call.op, seen))
-    if recorded == replayed:
-        return Grade.L0
-    return Grade.L1 if _names(recorded) == _names(replayed) else Grade.L3
-
-
-def _recorded(spec: CallSpec) -> Counter[Key]:
     found = Counter([_key(spec.call)])
     for child in spec.children:
         if _works(child.call.op):
             found[_key(child.call)] += child.times
-    return found
+    recorded, replayed = found, Counter(_replayed(spec.call.op, seen))
+    if recorded == replayed:
+        return Grade.L0
+    return Grade.L1 if _names(recorded) == _names(replayed) else Grade.L3
 
 
 def _replayed(root: str, seen: Iterable[Operation]) -> Iterator[Key]:

@@ -154,22 +154,18 @@ def build(kernel: Launchable, call: OpCall, text: str, device: str) -> KernelCal
     for place, one in enumerate(recorded):
         name = kernel.names[place] if place < len(kernel.names) else f"argument{place}"
         if one.is_tensor:
-            inputs.append(_input(one, name, bound, device))
+            dtype = torch_name(one.kind)
+            drawn = Fill("integers", 0, bound) if is_integer(dtype) else Fill("normal")
+            fill = ZERO if ZEROED.match(name) else drawn
+            spec = TensorSpec(one.dims, one.strides, dtype, fill)
+            tensor = make(spec, device, generator(device, 0))
+            inputs.append(Input(name, tensor, spec, distinct(spec.dims, spec.strides) * tensor.element_size()))
             values.append(inputs[-1].tensor)
         else:
             values.append(_scalar(one, name))
     guessed = not asserted and any(is_integer(one.spec.dtype) and not ZEROED.match(one.name) for one in inputs)
     notes = (MEANINGLESS,) if guessed else ()
     return KernelCall(kernel, tuple(values), tuple(inputs), f"triton {call.op}", kernel.changed, notes)
-
-
-def _input(one: Argument, name: str, bound: int, device: str) -> Input:
-    dtype = torch_name(one.kind)
-    drawn = Fill("integers", 0, bound) if is_integer(dtype) else Fill("normal")
-    fill = ZERO if ZEROED.match(name) else drawn
-    spec = TensorSpec(one.dims, one.strides, dtype, fill)
-    tensor = make(spec, device, generator(device, 0))
-    return Input(name, tensor, spec, distinct(spec.dims, spec.strides) * tensor.element_size())
 
 
 def _scalar(one: Argument, name: str) -> Any:

@@ -99,7 +99,9 @@ def to_source(code: Code) -> dict[str, str]:
 
 def shown(plan: Plan, *, allowed: bool) -> list[str]:
     """What to tell the user before a plan is run: each source that would run, or that none will. Empty without any."""
-    used = list(used_by(plan))
+    known = held(plan.sources)
+    specs = [spec for item in plan.items for spec in specs_of(item)]
+    used = list({code.hash: code for spec in specs for code in matching(spec.call, known)}.values())
     if not used:
         return []
     number = f"{len(used)} source{'s' * (len(used) > 1)} of Triton kernels"
@@ -117,13 +119,6 @@ def matching(call: OpCall, known: Mapping[str, Code]) -> list[Code]:
         return [known[launched.kernel_hash]] if launched.kernel_hash in known else []
     named = [code for code in known.values() if code.name == function_name(call)]
     return [code for code in named if _agrees(code, launched)] or named
-
-
-def used_by(plan: Plan) -> Iterable[Code]:
-    """The sources that items of `plan` would run, each once: of recorded calls, and of those that were inherited."""
-    known = held(plan.sources)
-    specs = [spec for item in plan.items for spec in specs_of(item)]
-    return {code.hash: code for spec in specs for code in matching(spec.call, known)}.values()
 
 
 def specs_of(item: Item) -> list[CallSpec]:

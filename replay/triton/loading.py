@@ -80,7 +80,14 @@ def launchables(code: Code, constants: Constants, grid: Grid | None, device: str
     if kernel is None:
         raise UnresolvedCallError(Reason.REFUSED, f"{code.hash} has no function {code.name}")
     if code.origin == INDUCTOR:
-        yield from _of_inductor(code, kernel, constants, device)
+        for place, config in enumerate(configurations(kernel.configs, constants)):
+            key = (code.hash, constants.shown(), place, device)
+            if key not in _MADE:
+                made = object.__new__(type(kernel))
+                made.__dict__.update(kernel.__dict__)
+                made.lock = threading.Lock()
+                _MADE[key] = _alone(code, made, config, device)
+            yield _MADE[key]
     elif grid is None:
         raise UnresolvedCallError(Reason.NO_INPUTS, f"the grid of {code.name} is not recorded")
     else:
@@ -110,22 +117,6 @@ def _folder() -> str:
     folder = tempfile.TemporaryDirectory(prefix="kerneldb-triton-")
     atexit.register(folder.cleanup)
     return folder.name
-
-
-def _of_inductor(code: Code, kernel: Any, constants: Constants, device: str) -> Iterator[Launchable]:
-    for place, config in enumerate(configurations(kernel.configs, constants)):
-        key = (code.hash, constants.shown(), place, device)
-        if key not in _MADE:
-            _MADE[key] = _alone(code, _copied(kernel), config, device)
-        yield _MADE[key]
-
-
-def _copied(kernel: Any) -> Any:
-    """A `CachingAutotuner` of its own, since one compiles once: calls with other constants share its source."""
-    made = object.__new__(type(kernel))
-    made.__dict__.update(kernel.__dict__)
-    made.lock = threading.Lock()
-    return made
 
 
 def configurations(known: Sequence[Any], constants: Constants) -> list[Any]:

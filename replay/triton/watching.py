@@ -156,7 +156,7 @@ def source_of(function: Any) -> str:
 def _collect(function: Any, parts: dict[str, str], begun: set[int]) -> None:
     begun.add(id(function))
     for name, value in _globals_of(function):
-        if _is_jit(value):
+        if all(hasattr(value, attribute) for attribute in ("fn", "src", "__globals__")):
             if id(value) not in begun:
                 _collect(value, parts, begun)
             if value.__name__ != name:
@@ -197,10 +197,6 @@ def _statement(name: str, value: Any) -> str:
         return f"{name} = tl.constexpr({value!r})\n"
     found = getattr(value, "__qualname__", getattr(value, "__name__", name)).split(".")[0]
     return f"from {getattr(value, '__module__', 'builtins')} import {found} as {name}\n"
-
-
-def _is_jit(value: Any) -> bool:
-    return all(hasattr(value, attribute) for attribute in ("fn", "src", "__globals__"))
 
 
 def _switches(function: Any) -> str:

@@ -186,7 +186,9 @@ class Writer:
             msg = f"{path}: there is a journal already; resume it, or name another file"
             raise JournalExistsError(msg)
         if begun:
-            _drop_cut_line(path)
+            with path.open("rb+") as file:
+                whole = file.read()
+                file.truncate(whole.rfind(b"\n") + 1)
         self._file = path.open("a", encoding="utf-8")
         self._begun = exists(path)
 
@@ -257,9 +259,3 @@ def read(path: Path) -> Journal:
     reader.header()
     assert reader.journal is not None  # noqa: S101 (for the type checker: there is a header)
     return reader.journal
-
-
-def _drop_cut_line(path: Path) -> None:
-    with path.open("rb+") as file:
-        whole = file.read()
-        file.truncate(whole.rfind(b"\n") + 1)

@@ -190,7 +190,8 @@ def drift_of(anchors: Sequence[Window], launch_loop: LaunchLoop) -> Drift:
     relative = [value / mean - 1 for value in values]
     scatter = statistics.stdev(relative)
     own = math.sqrt(statistics.fmean((_window_sd(one) / mean) ** 2 for one in anchors))
-    left = _left_of_neighbours(relative)
+    away = [b - (a + c) / 2 for a, b, c in zip(relative, relative[1:], relative[2:], strict=False)]
+    left = math.sqrt(statistics.fmean(one**2 for one in away) / 1.5) if away else math.inf
     if len(anchors) < DRIFT_POINTS or scatter < SURE * own or left > scatter:
         return Drift(sd=math.sqrt(max(scatter**2 - own**2, 0.0)))
     factors = tuple(1 + one for one in _smooth(relative))
@@ -202,12 +203,6 @@ def _smooth(values: Sequence[float]) -> list[float]:
     inner = [(a + 2 * b + c) / 4 for a, b, c in zip(values, values[1:], values[2:], strict=False)]
     (a, b, c), (x, y, z) = values[:3], values[-3:]
     return [(5 * a + 2 * b - c) / 6, *inner, (5 * z + 2 * y - x) / 6]
-
-
-def _left_of_neighbours(values: Sequence[float]) -> float:
-    """Scatter of values around the middle of their two neighbours, as that of single values."""
-    away = [b - (a + c) / 2 for a, b, c in zip(values, values[1:], values[2:], strict=False)]
-    return math.sqrt(statistics.fmean(one**2 for one in away) / 1.5) if away else math.inf
 
 
 def above(window: Window, launch_loop: LaunchLoop, drift: Drift = Drift()) -> float:

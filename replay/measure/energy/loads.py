@@ -210,7 +210,12 @@ class GraphLoad(_Queue):
         self._calls = calls
         self._graph = loops.captured(body, first)
         self._graph.replay()  # the first replay uploads the graph
-        self._run_s = self._shortest()
+        marks = [self._now()]
+        for _ in range(TIMED_REPLAYS):
+            self._graph.replay()
+            marks.append(self._now())
+        marks[-1].synchronize()
+        self._run_s = max(min(_apart_s(a, b) for a, b in itertools.pairwise(marks)), 1e-6)
 
     @property
     def seconds(self) -> float:
@@ -234,15 +239,6 @@ class GraphLoad(_Queue):
     def _enqueue(self) -> None:
         self._graph.replay()
         self._note(1)
-
-    def _shortest(self) -> float:
-        """Seconds of a replay: the shortest of a few, as a host that is late makes one longer."""
-        marks = [self._now()]
-        for _ in range(TIMED_REPLAYS):
-            self._graph.replay()
-            marks.append(self._now())
-        marks[-1].synchronize()
-        return max(min(_apart_s(a, b) for a, b in itertools.pairwise(marks)), 1e-6)
 
     def _pop(self) -> None:
         """Move on to the last event that has passed, and learn how long a replay takes where it is shorter than known.

@@ -100,7 +100,12 @@ def open_meter(device: str, uuid: str | None = None) -> Meter:
 
     Raises NoMeterError, with the reason of the meter that would be responsible.
     """
-    for opener in (*_registered.values(), *_installed()):
+    openers: list[Opener] = []
+    for entry in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda one: one.name):
+        message = f"the meter {entry.name!r} ({entry.value}) cannot be loaded"
+        with failing_as(NoMeterError, message, ImportError, AttributeError):
+            openers.append(entry.load())
+    for opener in (*_registered.values(), *openers):
         found = opener(device, uuid)
         if found is not None:
             return found
@@ -108,11 +113,6 @@ def open_meter(device: str, uuid: str | None = None) -> Meter:
         from kerneldb.replay.measure.energy.vendors import RaplMeter
 
         return RaplMeter()
-    return _gpu_meter(device, uuid)
-
-
-def _gpu_meter(device: str, uuid: str | None) -> Meter:
-    """NVIDIA first; where its library sees no device, AMD."""
     from kerneldb.replay.measure.energy.vendors import AmdMeter, NvidiaMeter
 
     refused: list[str] = []
@@ -122,16 +122,6 @@ def _gpu_meter(device: str, uuid: str | None) -> Meter:
         except NoMeterError as error:
             refused.append(str(error))
     raise NoMeterError("; ".join(refused))
-
-
-def _installed() -> list[Opener]:
-    """The openers of installed distributions. Raises NoMeterError where one cannot be loaded."""
-    openers: list[Opener] = []
-    for entry in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda one: one.name):
-        message = f"the meter {entry.name!r} ({entry.value}) cannot be loaded"
-        with failing_as(NoMeterError, message, ImportError, AttributeError):
-            openers.append(entry.load())
-    return openers
 
 
 class Background:

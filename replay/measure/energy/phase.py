@@ -139,7 +139,12 @@ class Phase:
         finally:
             for _, load in self._references:
                 load.close()
-        self._finish(tasks, left)
+        if self._facts.gaps:
+            self._note(repeatability=self._common(tasks).repeatability)
+        self._report_facts()
+        for task in tasks:
+            task.reason = task.reason or left
+            self._send(Energy(task.item.id, self._evaluated(task, tasks, final=True)))
 
     def _note(self, **known: Any) -> None:
         """Facts that are known now."""
@@ -359,15 +364,6 @@ class Phase:
             return CallEnergy(reason=task.reason, final=final)
         return evaluate(task.windows, task.kernels, self._common(tasks), final=final)
 
-    def _finish(self, tasks: Sequence[Task], left: str) -> None:
-        """Evaluate every call with all that is known now."""
-        if self._facts.gaps:
-            self._note(repeatability=self._common(tasks).repeatability)
-        self._report_facts()
-        for task in tasks:
-            task.reason = task.reason or left
-            self._send(Energy(task.item.id, self._evaluated(task, tasks, final=True)))
-
 
 def with_upkeep(window: Window, upkeep: Window, times: float) -> Window:
     """`window` with upkeep of `times` runs per call; two kinds of it become one of their mean power."""
@@ -436,7 +432,9 @@ class Schedule:
 def schedule(entries: Sequence[Entry], budget_s: float, seed: int) -> Schedule:
     """Plan the windows of `entries` within `budget_s` seconds."""
     ranked = sorted(entries, key=lambda one: (-one.weight, one.id))
-    top = _top(ranked)
+    whole = sum(one.weight for one in ranked)
+    before = itertools.accumulate((one.weight for one in ranked), initial=0.0)
+    top = frozenset(one.id for one, earlier in zip(ranked, before, strict=False) if earlier < TOP_SHARE * whole)
     tier, kept = _fit(ranked, top, budget_s - BEGIN_S)
     drawn = random.Random(seed)  # noqa: S311 (an order, no secret)
     turns: list[Turn] = []
@@ -445,13 +443,6 @@ def schedule(entries: Sequence[Entry], budget_s: float, seed: int) -> Schedule:
     turns += _shuffled([one for one in kept if one.id not in top and not one.done], TAIL, drawn)
     names = {one.id for one in kept}
     return Schedule(tuple(turns), tuple(one.id for one in ranked if one.id not in names))
-
-
-def _top(ranked: Sequence[Entry]) -> frozenset[str]:
-    """The calls up to 95 % of the time, the one that reaches it included."""
-    whole = sum(one.weight for one in ranked)
-    before = itertools.accumulate((one.weight for one in ranked), initial=0.0)
-    return frozenset(one.id for one, earlier in zip(ranked, before, strict=False) if earlier < TOP_SHARE * whole)
 
 
 def _fit(ranked: Sequence[Entry], top: frozenset[str], budget_s: float) -> tuple[Tier, list[Entry]]:

@@ -227,7 +227,9 @@ def power(steps: Sequence[CounterStep], period: CounterPeriod) -> Power:
         raise StuckCounterError(message)
     seconds, span_sd = _span(steps[0], steps[-1], period)
     mean = (steps[-1].energy_mj - steps[0].energy_mj) / MILLI / seconds
-    powers = _powers(steps, period)
+    pairs = list(itertools.pairwise(steps))
+    spans = (period.between(a, b) * period.seconds if period.steady else b.at - a.at for a, b in pairs)
+    powers = [(b.energy_mj - a.energy_mj) / MILLI / span for (a, b), span in zip(pairs, spans, strict=True)]
     scatter = statistics.stdev(powers) / math.sqrt(len(powers)) if len(powers) > 1 else 0.0
     trend, doubt = _trend(powers, mean)
     sd = math.hypot(mean * span_sd / seconds, scatter, doubt)
@@ -243,13 +245,6 @@ def _span(first: CounterStep, last: CounterStep, period: CounterPeriod) -> tuple
     if period.steady and counted < ends and agree:
         return periods * period.seconds, counted
     return read, ends
-
-
-def _powers(steps: Sequence[CounterStep], period: CounterPeriod) -> list[float]:
-    """Power from each step to the next (over several periods where one was missed), in watts."""
-    pairs = list(itertools.pairwise(steps))
-    spans = (period.between(a, b) * period.seconds if period.steady else b.at - a.at for a, b in pairs)
-    return [(b.energy_mj - a.energy_mj) / MILLI / span for (a, b), span in zip(pairs, spans, strict=True)]
 
 
 def _trend(powers: Sequence[float], mean: float) -> tuple[float, float]:
