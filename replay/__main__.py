@@ -21,7 +21,6 @@ from kerneldb.replay.host.start import start
 from kerneldb.replay.options import Options, add_flags
 from kerneldb.replay.wire import plan
 
-LIMIT_REACHED: Final = 4
 INTERRUPTED: Final = 130
 
 
@@ -45,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     if outcome.interrupted:
         return INTERRUPTED
-    return 0 if outcome.finished else LIMIT_REACHED
+    return 0 if outcome.finished else 4
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -29,7 +29,6 @@ from kerneldb.replay.wire.results import DeviceState
 
 INSTALL: Final = "install it with: pip install 'kerneldb[replay]'"
 MAPS: Final = Path("/proc/self/maps")
-VERSION_PARTS: Final = 3
 
 
 def pytorch() -> Any:
@@ -214,6 +213,6 @@ def cublas_version() -> str | None:
     library = loaded("libcublas.so")
     if library is None:
         return None
-    parts = [ctypes.c_int(-1) for _ in range(VERSION_PARTS)]
+    parts = [ctypes.c_int(-1) for _ in range(3)]
     codes = [library.cublasGetProperty(number, ctypes.byref(part)) for number, part in enumerate(parts)]
     return None if any(codes) else ".".join(str(part.value) for part in parts)

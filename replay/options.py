@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 CACHES: Final = ("cold", "warm", "mixed")
-SPACINGS: Final = ("idle", "queued")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class Options:
     modules: tuple[str, ...] = option(
         (), Flag("Module to import first: it registers operators or routes.", "import", metavar="MODULE")
     )
-    spacing: str = option("idle", Flag("Device before a timed call.", choices=SPACINGS, expert=True))
+    spacing: str = option("idle", Flag("Device before a timed call.", choices=("idle", "queued"), expert=True))
     loops: bool = option(default=True, flag=Flag("Time CUDA-graph loops.", expert=True))
     tries: int = option(10, Flag("Rebuilt calls to try.", least=1, expert=True))
     batch: int = option(64, Flag("Calls per profiler session.", least=1, expert=True))

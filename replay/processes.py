@@ -15,18 +15,14 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 from kerneldb.replay.errors import FAILURES, ReplayError, first_line
-
-INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
-PR_SET_PDEATHSIG: Final = 1
 
 
 def die_with_parent() -> None:
     """Ask the kernel for SIGKILL when the host dies: a hung call would otherwise hold the GPU for ever."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def command(module: str, *arguments: str) -> tuple[str, ...]:
@@ -37,7 +33,7 @@ def command(module: str, *arguments: str) -> tuple[str, ...]:
 def environment() -> dict[str, str]:
     """Our environment, in which a process also finds a kerneldb that runs from its sources."""
     sources = Path(str(sys.modules["kerneldb"].__file__)).parents[1]
-    if sources.name in INSTALLED:
+    if sources.name in {"site-packages", "dist-packages"}:
         return dict(os.environ)
     paths = (str(sources), os.environ.get("PYTHONPATH"))
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}

@@ -33,7 +33,6 @@ from kerneldb.replay.wire.plan import Item, Plan
 from kerneldb.replay.wire.results import SKIPPED, failure
 
 GROUP_WORKER: Final = processes.command("kerneldb.replay.worker.group")
-ENOUGH_S: Final = 0.2
 ALL: Final = "all"
 CPU: Final = "cpu"
 HIDING: Final = "CUDA_VISIBLE_DEVICES"
@@ -167,7 +166,7 @@ class _Fleet:
         with ThreadPoolExecutor(len(places)) as threads:
             runs = [threads.submit(self._one, place, pool) for place in places]
             try:
-                while wait(runs, timeout=ENOUGH_S).not_done:
+                while wait(runs, timeout=0.2).not_done:
                     pass
             except KeyboardInterrupt:
                 self.interrupted = True

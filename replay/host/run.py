@@ -37,12 +37,9 @@ from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.journal import Journal, Writer
 from kerneldb.replay.wire.messages import Begin, Broken, Done, Further, Job, Message, Ready, Receiver, Unusable
 
-EXIT_SECONDS: Final = 10
 TAIL_BYTES: Final = 4096
-PROFILER_CHATTER: Final = "USDT:"
 WORKER: Final = processes.command("kerneldb.replay.worker")
 BARREN_WORKERS: Final = 4
-BATCH_DIVISOR: Final = 8
 INTERRUPTED: Final = "not attempted: interrupted"
 
 
@@ -106,13 +103,13 @@ class WorkerProcess:
     def death(self) -> str:
         """Why the worker has closed its pipe: its signal or exit code, and the last line it wrote."""
         try:
-            code = self.process.wait(EXIT_SECONDS)
+            code = self.process.wait(10)
         except subprocess.TimeoutExpired:
             return "worker closed its pipe and did not end"
         self._output.seek(0, os.SEEK_END)
         self._output.seek(max(0, self._output.tell() - TAIL_BYTES))
         written = self._output.read().decode("utf-8", "replace").splitlines()
-        lines = [line for line in written if line.strip() and not line.startswith(PROFILER_CHATTER)]
+        lines = [line for line in written if line.strip() and not line.startswith("USDT:")]
         cause = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         return f"worker {cause}: {codec.printable(lines[-1].strip(), LINE)}" if lines else f"worker {cause}"
 
@@ -248,7 +245,7 @@ class _Run:
                 phase.give_up(ending.item, ending.reason)
                 batch = self.log.options.batch
             else:
-                batch = max(1, batch // BATCH_DIVISOR)
+                batch = max(1, batch // 8)
             barren = 0 if ending.progressed or ending.item is not None else barren + 1
             if barren >= BARREN_WORKERS:
                 phase.leave()

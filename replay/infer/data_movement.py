@@ -23,12 +23,10 @@ CONVERSIONS: Final = {"float16_copy": "fp16", "bfloat16_copy": "bf16", "float8_c
 HEADED: Final = 4
 HEADS: Final = "heads of each token"
 ELEMENTS: Final = {1: "uint8", 4: "fp32", 8: "int64"}
-OVER_TOKENS: Final = "-2"
 OVER_WIDTH: Final = "-1"
 
 Form = tuple[tuple[Tensor, ...], str, str, float]
 """The tensors, the dim they are joined over, what they are, and the fit."""
-MASKING: Final = frozenset({"index", "index_elementwise"})
 
 
 def copies(view: View) -> Iterator[Proposal]:
@@ -130,7 +128,7 @@ def _forms(view: View, dtype: str) -> Iterator[Form]:
     cached = Tensor((scene.batch, model.kv_heads, old, model.head_dim) if old > 0 else (0,), dtype)
     for first, word, share in _new_tokens(view, dtype):
         why = f"{'the cache' if old > 0 else 'an empty cache'} and {word}"
-        yield (cached, first), OVER_TOKENS, why, (0.7 if turned else 1.0) * share
+        yield (cached, first), "-2", why, (0.7 if turned else 1.0) * share
     for count in dict.fromkeys((model.heads, model.kv_heads)):
         yield from _halves(view, dtype, count, 1.0 if turned else 0.7)
     half = (scene.batch, scene.queries, model.head_dim // 2)
@@ -169,7 +167,7 @@ def _halves(view: View, dtype: str, heads: int, fit: float) -> Iterator[Form]:
 def lookups(view: View) -> Iterator[Proposal]:
     """The lookups that this kernel may have been."""
     scene, model, family = view.scene, view.model, view.known.family
-    if family in MASKING and view.known.details.get("element_bytes") in {1, None}:
+    if family in {"index", "index_elementwise"} and view.known.details.get("element_bytes") in {1, None}:
         yield from _masks(view)
     rows = view.kind.grid[0] if family == "vectorized_gather" and view.kind.grid else scene.tokens
     for vocab in ((model.vocab,) if model.vocab else VOCABULARIES[:4]) if model.hidden else ():

@@ -53,24 +53,18 @@ SIZES: Final[Mapping[str, tuple[int, tuple[str, ...]]]] = {
 EXPERTS: Final = frozenset({"experts", "per_token", "expert_ffn", "shared_ffn"})
 """Sizes that dense models may give as 0, and others by layer."""
 SHOWN: Final = 24
-ASSUMED: Final = " (4 × hidden assumed)"
 NESTED: Final = ("text_config", "language_config", "llm_config", "thinker_config")
-FFN_FACTOR: Final = 4
 EXACT_WEIGHT: Final = 3.0
 NARROW: Final = 8
 NEARLY: Final = 0.9
 SMALL_BATCH: Final = 512
 LONGEST: Final = 1 << 20
-BESIDE_SOFTMAX: Final = 100
-ARANGE: Final = 3
 COMPUTED: Final = frozenset({"fp16", "bf16", "fp32", "tf32", "e4m3"})
 """Dtypes that a model may compute in."""
 
 Votes = dict[int, float]
 ACTIVATIONS: Final = frozenset({"silu", "gelu", "relu", "tanh", "sigmoid", "elu", "hardswish", "threshold", "clamp"})
-ANGLES: Final = frozenset({"cos", "sin"})
 NORMS: Final = frozenset({"NORMALIZATION", "REDUCTION"})
-BEFORE_NORMS: Final = frozenset({"add", "pow", "mul"})
 COMMON: Final = (
     768, 896, 1024, 1536, 2048, 2304, 2560, 2816, 3072, 3584, 4096, 4864, 5120, 5632, 6144, 6912, 7168, 8192, 8960,
     9216, 9728, 10240, 11008, 12288, 13696, 13824, 14336, 16384, 17920, 18432, 18944, 20480, 22016, 25600, 27648, 28672,
@@ -82,7 +76,6 @@ LARGE_HEAD: Final = 128
 SMALL_HEAD: Final = 64
 MOST_HEADS: Final = 512
 WIDEST: Final = 1 << 17
-WIDTHS: Final = 6
 FACTORS: Final = {"mm": 1, "addmm": 2, "_scaled_mm": 1, "_int_mm": 1}
 """Where the weight stands among the arguments, as K × N."""
 TURNED: Final = {"linear": 1, "addmv": 1, "mv": 0}
@@ -161,12 +154,12 @@ def from_config(config: Mapping[str, Any], dtype: str) -> Model:
     assumed = not found["ffn"] and not found["expert_ffn"]
     sizes: dict[str, Any] = {
         **found,
-        "ffn": FFN_FACTOR * hidden if assumed else found["ffn"],
+        "ffn": 4 * hidden if assumed else found["ffn"],
         "kv_heads": found["kv_heads"] or (1 if merged.get("multi_query") else heads),
         "head_dim": found["head_dim"] or (hidden // heads if heads else 0),
         "experts": found["experts"] if found["experts"] > 1 else 0,
     }
-    return Model(**sizes, dtype=dtype, assumed=ASSUMED if assumed else "")
+    return Model(**sizes, dtype=dtype, assumed=" (4 × hidden assumed)" if assumed else "")
 
 
 def _require_fitting(config: Mapping[str, Any], found: Mapping[str, int]) -> None:
@@ -261,10 +254,10 @@ def _queries(members: Sequence[Unit], model: Model, tokens: int) -> int:
                 if tokens % length == 0 and length > model.head_dim:
                     near = members[max(index - 1, 0) : index + 2]
                     beside = any(one.launch.known.category == "SOFTMAX" for one in near)
-                    votes[length] += BESIDE_SOFTMAX if beside else 1
+                    votes[length] += 100 if beside else 1
             if unit.launch.known.operation == "arange":
                 longest = next((one for one in range(span.most, span.least - 1, -1) if one and tokens % one == 0), 0)
-                votes[longest] += ARANGE
+                votes[longest] += 3
     usual = [(count, length) for length, count in votes.items() if length > 1]
     return max(usual)[1] if usual else tokens
 
@@ -319,7 +312,7 @@ def model_of(members: Sequence[Unit], dtype: str) -> Model:
     pairs = zip(launches, [*(one.known.category for one in launches[1:]), ""], strict=True)
     told = [(one.known.operation, after, width) for one, after in pairs if (width := _width(one, tokens))]
     widths = Counter(width for _, _, width in told)
-    hidden = Counter(width for operation, after, width in told if operation in BEFORE_NORMS and after in NORMS)
+    hidden = Counter(width for operation, after, width in told if operation in {"add", "pow", "mul"} and after in NORMS)
     ffn = Counter(width for operation, _, width in told if operation in ACTIVATIONS)
     wide = _usual(hidden) or _usual(widths)
     head_dim = _head_dim(launches, tokens, wide)
@@ -331,7 +324,7 @@ def model_of(members: Sequence[Unit], dtype: str) -> Model:
         kv_heads=heads,
         head_dim=head_dim if heads * head_dim == wide else (wide // heads if heads else 0),
         dtype=dtype,
-        widths=tuple(width for width, _ in widths.most_common(WIDTHS) if 1 < width <= WIDEST),
+        widths=tuple(width for width, _ in widths.most_common(6) if 1 < width <= WIDEST),
         source="trace",
     )
 
@@ -367,7 +360,7 @@ def _head_dim(launches: Iterable[Launch], tokens: int, hidden: int) -> int:
         tile = TILE.search(one.kind.name) if known.family == "cudnn_sdpa" else None
         if tile is not None:
             return int(tile[3])
-        for span in grids.elements(one.kind)[:1] if known.operation in ANGLES else ():
+        for span in grids.elements(one.kind)[:1] if known.operation in {"cos", "sin"} else ():
             if span.most in {SMALL_HEAD * tokens, LARGE_HEAD * tokens}:
                 return span.most // tokens
     return LARGE_HEAD if hidden >= HEADS_FROM else SMALL_HEAD

@@ -23,7 +23,6 @@ from kerneldb.replay.plan.unknowns import Kind
 
 ARRAY: Final = re.compile(r"std::array<char ?\*, (\d+)u?l?>|Array<char ?\*, (\d+)>")
 WARP: Final = 32
-BYTES_OF_VECTOR: Final = 16
 TWO_ROWS: Final = 7
 """A warp of a softmax takes one row, or two of at most 128 elements; a block of `cunn_SoftMaxForward` one."""
 OVER_CHANNELS: Final = ("batch_norm", "group_norm", "instance_norm")
@@ -89,7 +88,7 @@ def cat_elements(kind: Kind) -> Span | None:
     if "vectorized" not in kind.name or kind.grid is None or width is None:
         return None
     size = known.details.get("element_bytes")
-    each = known.vector_width or BYTES_OF_VECTOR // (size if isinstance(size, int) and size else 4)
+    each = known.vector_width or 16 // (size if isinstance(size, int) and size else 4)
     return _span(kind.grid[0], width * each)
 
 

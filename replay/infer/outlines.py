@@ -16,15 +16,12 @@ from kerneldb.replay.infer.calls import weight_bytes
 from kerneldb.replay.infer.view import View, bandwidth, peak
 
 STEPS: Final = {64: 0.8, 8: 0.65}
-EQUAL: Final = 1.0
 POWER: Final = 0.95
 LEAST: Final = 8
 NEAR: Final = 1.7
 OWN: Final = 32.0
 PAIRS: Final = 6
 LONG: Final = 64
-WARP_ROWS: Final = 16
-ROWS_PER_BLOCK: Final = (8, 1, 4, 16, 2)
 SQUARE: Final = 4
 WAVE_SLACK: Final = 4
 HOPPER: Final = "sm90_xmma"
@@ -65,7 +62,7 @@ def _matrices(view: View) -> Iterator[Outline]:
     for rank, (m, n, batch, label) in enumerate(faces):
         wanted = operations(view) / (m * n * batch)
         reach = OWN if view.known.family == "user_gemm" else NEAR
-        square = dict.fromkeys((one for one in (n, m) if wanted / reach <= one <= wanted * reach), EQUAL)
+        square = dict.fromkeys((one for one in (n, m) if wanted / reach <= one <= wanted * reach), 1.0)
         for k, weight in [*square.items(), *(pair for pair in _rounded(wanted) if pair[0] not in square)]:
             yield Outline(m, n, k, batch, f"{label}, K by time", weight * LESS**rank, by_time=True)
     if not faces:
@@ -100,7 +97,7 @@ def _tile(view: View) -> tuple[int, int]:
     """Columns and rows of the result in a tile; llama.cpp's products have 16 columns per warp."""
     known, block = view.known, view.kind.block
     if known.family == "mul_mat" and block is not None:
-        return WARP_ROWS * block[1], known.tile_n or 0
+        return 16 * block[1], known.tile_n or 0
     return known.tile_m or 0, known.tile_n or 0
 
 
@@ -154,7 +151,7 @@ def _vectors(view: View) -> Iterator[Outline]:
     one_each = view.known.family == "mul_mat_vec" and blocks
     for side, weight in [] if one_each else _rounded(count**0.5):
         yield Outline(1, side, side, 1, "a square matrix times a vector, by time", weight, by_time=True)
-    for rank, n in enumerate(blocks * each for each in ((1,) if one_each else ROWS_PER_BLOCK) if blocks):
+    for rank, n in enumerate(blocks * each for each in ((1,) if one_each else (8, 1, 4, 16, 2)) if blocks):
         for k, weight in _rounded(count / n):
             share = weight if max(n, k) <= SQUARE * min(n, k) else weight * LESS**SQUARE
             yield Outline(1, n, k, 1, f"{n} results of a vector, K by time", share * LESS**rank, by_time=True)

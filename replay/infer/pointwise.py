@@ -26,7 +26,6 @@ UNARY: Final[dict[str, tuple[Argument, ...]]] = {"gelu": (None,), "clamp": ("-1.
 """Arguments after the tensor."""
 ALPHA: Final = frozenset({"add", "sub"})
 BINARY_TENSORS: Final = 3
-TWO_TENSORS: Final = "tensor_tensor"
 INT_RANGE: Final = re.compile(r"arange_cuda_out\(.*?\{lambda\(\)#1\}.*?\{lambda\(\)#3\}")
 STRIDED: Final = frozenset({"elementwise", "elementwise_manual_unroll", "legacy_elementwise"})
 INTEGERS: Final = frozenset({"int64", "int32", "int16", "int8", "uint8", "bool"})
@@ -44,7 +43,7 @@ def proposals(view: View) -> Iterator[Proposal]:
         yield from _fills(view)
     elif operation == "where":
         yield from _choices(view)
-    elif operation == "pow" and TWO_TENSORS in str(view.known.details.get("functor")):
+    elif operation == "pow" and "tensor_tensor" in str(view.known.details.get("functor")):
         yield from _powers(view)
     elif _binary(view, operation):
         yield from _pairs(view, operation)

@@ -36,21 +36,15 @@ REACH: Final = 3
 TILED: Final = 0.5
 LIKELY: Final = 0.35
 """The likeness of times that differ by a factor of two."""
-BESIDE_CONFIG: Final = 0.4
-BESIDE_FUSED: Final = 0.4
-TOO_FEW_BLOCKS: Final = 0.6
 MORE: Final = 2
 LEAST_HIDDEN: Final = 128
 COMMON: Final = "a common vocabulary"
-NO_DENSE_LAYER: Final = 0.5
 OUT: Final = {"fp32": "6", "fp16": "5", "bf16": "15"}
 
 
 Call = tuple[CallSpec, str, float]
 """A call, what it is, and its share of the strength."""
 EVEN: Final = 0.8
-BY_GRID: Final = 0.95
-BY_TIME: Final = 0.85
 ROW_STEP: Final = 8
 UNKNOWN: Final = "the tokens of an expert are not known"
 
@@ -59,7 +53,7 @@ def proposals(view: View) -> Iterator[Proposal]:
     """The products that this kernel may have been."""
     sizes = [*_linear(view), *expert_sizes(view), *_attention(view), *_rotary(view)]
     if not view.added and not any(_may_be(view, size) for size in sizes):
-        share = BESIDE_CONFIG if view.model.hidden and view.model.source == "config" else 1.0
+        share = 0.4 if view.model.hidden and view.model.source == "config" else 1.0
         sizes.extend(replace(one, weight=one.weight * share) for one in outlines.outlines(view))
     for size in sizes:
         fit, moved, likely = _fit(view, size) * size.weight, _bytes(view, size), _likely(view, size)
@@ -71,8 +65,8 @@ def _likely(view: View, size: Outline) -> float:
     """Fused attention leaves no product of scores, unless a softmax stands near; a block makes no several tiles."""
     near = (*view.before[:REACH], *view.after[:REACH])
     unfused = not view.fused or any(one.known.category == "SOFTMAX" for one in near)
-    likely = 1.0 if unfused or size.label not in {"scores", "values"} else BESIDE_FUSED
-    return likely * (TOO_FEW_BLOCKS if _exceeds(view, size) else 1.0)
+    likely = 1.0 if unfused or size.label not in {"scores", "values"} else 0.4
+    return likely * (0.6 if _exceeds(view, size) else 1.0)
 
 
 def _exceeds(view: View, size: Outline) -> bool:
@@ -103,7 +97,7 @@ def weights(model: Model) -> Iterator[tuple[int, int, str, float]]:
     yield from ((k, n, "a weight recorded in the run", 1.0) for k, n in model.weights)
     h, f, v = model.hidden, model.ffn, model.vocab
     q, kv = model.heads * model.head_dim, model.kv_heads * model.head_dim
-    dense = NO_DENSE_LAYER if model.experts and not model.expert_ffn else 1.0
+    dense = 0.5 if model.experts and not model.expert_ffn else 1.0
     known = [
         (h, q, "query", 1.0), (q, h, "attention output", 1.0), (h, kv, "key or value", 1.0),
         (h, q + 2 * kv, "query, key and value", 1.0), (h, 2 * kv, "key and value", 0.8),
@@ -287,10 +281,10 @@ def _rows(view: View, n: int, k: int) -> Iterator[tuple[int, str, float, bool]]:
     tokens, model = view.scene.tokens, view.model
     found = _by_grid(view, n)
     if found:
-        yield min(found, tokens), "rows by the grid", BY_GRID, False
+        yield min(found, tokens), "rows by the grid", 0.95, False
     timed = None if found else _by_time(view, n, k)
     if timed and timed <= tokens:
-        yield timed, "rows by time", BY_TIME, True
+        yield timed, "rows by time", 0.85, True
     even = max(tokens * max(model.per_token, 1) // model.experts, 1)
     if even not in {min(found or 0, tokens), timed}:
         yield min(even, tokens), "rows if they are shared out evenly", EVEN, False

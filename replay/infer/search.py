@@ -41,20 +41,17 @@ NEAR: Final = 0.1
 BELIEVED: Final = 0.15
 LIMIT: Final = 24
 PATIENCE: Final = 6
-FALLBACK_TRIES: Final = 4
 SCORE_GAP: Final = 0.25
 SHAPES: Final = ("grid", "block")
 MASKED: Final = "masked"
 CACHES: Final = ("cold", "warm")
 NOTE: Final = re.compile(r"; ((?:(?:values|cache|setting):\w+ ?)+)$")
-ROWWISE: Final = ("_softmax", "_log_softmax", "argmax", "argmin", "sum", "mean", "amax", "amin")
 OPEN: Final = {
     **dict.fromkeys(("mm", "bmm"), ((0, -1), (1, -2))),
     **dict.fromkeys(("addmm", "baddbmm"), ((1, -1), (2, -2))),
-    **dict.fromkeys(ROWWISE, ((0, -1),)),
+    **dict.fromkeys(("_softmax", "_log_softmax", "argmax", "argmin", "sum", "mean", "amax", "amin"), ((0, -1),)),
 }
 """Where the open dim stands: arguments, and their dims from the end."""
-SIZE_STEPS: Final = (64, 8)
 LEAST: Final = 8
 SAME: Final = 0.05
 NUMBER: Final = "wrapped-number"
@@ -255,7 +252,7 @@ class Search:
     def _refinements(self, best: int) -> Iterator[Attempt]:
         one, known = self.attempts[best], self.outcomes[best]
         if not known.named:  # the foremost products under PyTorch's other library
-            foremost = self.attempts[:FALLBACK_TRIES]
+            foremost = self.attempts[:4]
             matching = (each for each in foremost if "mm" in each.spec.call.op or "linear" in each.spec.call.op)
             yield from (replace(each, setting="cublaslt", candidate=None, score=each.score * 0.9) for each in matching)
             return
@@ -369,7 +366,7 @@ def _has_dims(dims: Sequence[Any], place: int, least: int) -> bool:
 def _rounded(size: int, ratio: float) -> list[int]:
     if abs(ratio - 1) < SAME or not size:
         return []
-    sizes = (max(round(size * ratio / step) * step, LEAST) for step in SIZE_STEPS)
+    sizes = (max(round(size * ratio / step) * step, LEAST) for step in (64, 8))
     return [one for one in dict.fromkeys(sizes) if one != size]
 
 

@@ -26,7 +26,6 @@ from kerneldb.replay.resolve.tensors import distinct
 from kerneldb.replay.wire.plan import CallSpec
 
 FLOATS: Final = frozenset({"fp16", "bf16", "fp32"})
-FLAT_LIMIT: Final = 3
 BEST: Final = 0.9
 NEXT: Final = 0.97
 OTHER_SPAN: Final = 0.6
@@ -162,7 +161,7 @@ def fitting(scene: Scene, spans: tuple[Span, ...]) -> Iterator[tuple[Dims, str, 
                 seen.add(dims)
                 yield dims, name, fit * OTHER_SPAN**number
                 fit *= NEXT
-    for number, span in enumerate(spans[:FLAT_LIMIT]):
+    for number, span in enumerate(spans[:3]):
         if (span.most,) not in seen:
             yield (span.most,), "elements of the grid", fit * NEXT * OTHER_SPAN**number
 

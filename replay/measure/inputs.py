@@ -48,11 +48,8 @@ class Role(enum.StrEnum):
     FRESH = "fresh"
 
 
-PARAMETERS: Final = frozenset({"bias", "running_mean", "running_var", "gamma", "scale", "zero_point"})
 PRODUCTS: Final = frozenset({"mm", "addmm", "_addmm_activation", "linear", "mv", "addmv", "_scaled_mm"})
 POINTWISE: Final = frozenset({"mul", "add", "sub", "div"})
-TERMS: Final = frozenset({"self", "other"})
-FACTORS: Final = frozenset({(2, "mat2"), (2, "b"), (1, "self")})
 OPTIMIZERS: Final = re.compile(r"_fused_(adam|adamw|sgd|adagrad)|_foreach_")
 BACKWARD: Final = re.compile(r"_backward(_|$)|_bwd")
 ENTRY: Final = re.compile(r"\[\d+\]$")
@@ -72,9 +69,9 @@ def roles(item: Item, inputs: Sequence[Input], cache: str, l2_bytes: int) -> lis
 
 def _role(operator: str, name: str, one: Input, widest: int) -> Role:
     dims = len(one.tensor.shape)
-    parameter = "weight" in name or name in PARAMETERS
-    factor = operator in PRODUCTS and (dims, name) in FACTORS
-    scale = operator in POINTWISE and dims == 1 and name in TERMS and widest > 1
+    parameter = "weight" in name or name in {"bias", "running_mean", "running_var", "gamma", "scale", "zero_point"}
+    factor = operator in PRODUCTS and (dims, name) in {(2, "mat2"), (2, "b"), (1, "self")}
+    scale = operator in POINTWISE and dims == 1 and name in {"self", "other"} and widest > 1
     saved = BACKWARD.search(operator) is not None and not name.startswith("grad")
     return Role.COLD if parameter or factor or scale or saved else Role.FRESH
 

@@ -18,15 +18,12 @@ from kerneldb.replay.measure.spread import settled, spread
 from kerneldb.replay.routes.base import Call
 from kerneldb.replay.wire.results import Spread
 
-TARGET_NS: Final = 1_000_000
 MOST_CALLS: Final = 256
 MOST_CALLS_IN_PLACE: Final = 32
-DISCARDED: Final = 2
 FEWEST: Final = 9
 MOST: Final = 40
 CAP_NS: Final = 300_000_000
 CPU_CAP_NS: Final = 50_000_000
-RELATIVE: Final = 0.01
 
 
 def repeat(sample: Callable[[], float], *, fewest: int = FEWEST, cap_ns: float = CAP_NS) -> list[float]:
@@ -37,7 +34,7 @@ def repeat(sample: Callable[[], float], *, fewest: int = FEWEST, cap_ns: float =
         if len(samples) < fewest:
             continue
         found = spread(samples)
-        if sum(samples) >= cap_ns or (found is not None and settled(found, RELATIVE, step_ns=0.0)):
+        if sum(samples) >= cap_ns or (found is not None and settled(found, 0.01, step_ns=0.0)):
             break
     return samples
 
@@ -60,7 +57,7 @@ def wall_clock(call: Call, sets: Sets, *, warmup: int, fewest: int) -> Spread | 
 def calls_per_graph(call_ns: float, *, in_place: bool) -> int:
     """How many calls one graph holds; few where values drift from call to call."""
     most = MOST_CALLS_IN_PLACE if in_place else MOST_CALLS
-    return max(1, min(most, round(TARGET_NS / max(call_ns, 1.0))))
+    return max(1, min(most, round(1_000_000 / max(call_ns, 1.0))))
 
 
 class GraphLoop:
@@ -155,6 +152,6 @@ def graph_samples(loop: GraphLoop, sets: Sets, flush: Flush) -> Spread | None:
             flush()
         sets.touch()
 
-    for _ in range(DISCARDED):
+    for _ in range(2):
         loop.sample(prepare)
     return spread(repeat(lambda: loop.sample(prepare)))

@@ -24,7 +24,6 @@ OPTIMIZER_PREFIXES: Final = ("aten::_foreach_", "aten::_fused_")
 ANY: Final = ""
 SOFTMAX: Final = "aten::_softmax"
 MASKING: Final = frozenset({"aten::add", "aten::add_", "aten::masked_fill", "aten::masked_fill_", "aten::where"})
-MASK_REACH: Final = 24
 REACH: Final = 4000
 CHILD_LIMIT: Final = 512
 
@@ -79,7 +78,7 @@ class Trace:
     def _masking(self, index: int) -> list[OpCall]:
         """The last call shortly before that changed a tensor of the dims of the softmax, if it may have masked it."""
         scores = next(_tensor_shapes(self.calls[index]), None)
-        for place in range(index - 1, max(index - 1 - MASK_REACH, -1), -1):
+        for place in range(index - 1, max(index - 1 - 24, -1), -1):
             call = self.calls[place]
             if call.op in MASKING and scores in self._shapes_of(call):
                 return [call]

@@ -26,7 +26,6 @@ from kerneldb.replay.recording.launch import INTERRUPTED, Job, Listener
 from kerneldb.replay.recording.ranks import Ranks
 from kerneldb.replay.recording.settings import Settings
 
-PR_SET_PDEATHSIG: Final = 1
 PROCESS_WIDE: Final = {"TEARDOWN_CUPTI": "0", "DISABLE_CUPTI_LAZY_REINIT": "1"}
 """CUPTI stays attached: CUDA graphs captured between two profiler sessions break where it is torn down."""
 OFFLINE: Final = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
@@ -86,7 +85,7 @@ def _here(job: Job, listen: Listener) -> Recording:
 def _do(listen: Listener) -> int:
     """Do what a parent process wants, as JSON on standard input; this process ends with it."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
     try:
         job = codec.load(Job, sys.stdin.read())
     except ValueError as error:

@@ -18,7 +18,6 @@ CLASSES: Final = {
     "text_encoder": "AutoModelForMaskedLM",
     "image_encoder": "AutoModelForImageClassification",
 }
-CHECKPOINT_CLASSES: Final = {**CLASSES, "vision_decoder": "AutoModelForImageTextToText"}
 
 
 def transformers() -> Any:
@@ -46,7 +45,7 @@ def build(wanted: Settings, *, training: bool) -> Any:
 
 def _loaded(wanted: Settings, dtype: Any) -> Any:
     library, folder = transformers(), str(wanted.checkpoint)
-    loader = getattr(library, CHECKPOINT_CLASSES[model_of(wanted).kind])
+    loader = getattr(library, {**CLASSES, "vision_decoder": "AutoModelForImageTextToText"}[model_of(wanted).kind])
     try:
         made = loader.from_pretrained(folder, local_files_only=True, torch_dtype=dtype)
     except (OSError, ValueError, KeyError) as error:

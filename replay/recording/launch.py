@@ -21,10 +21,8 @@ from kerneldb.replay.recording.settings import RecordError, Settings
 
 WORKER: Final = processes.command("kerneldb.replay.recording")
 INTERRUPTED: Final = 130
-STDERR: Final = 2
 ENDINGS: Final = ("end", "error")
 GRACE_S: Final = 5.0
-CHATTER: Final = ("USDT:", "[W")
 Listener = Callable[[Mapping[str, Any]], None]
 
 
@@ -90,7 +88,7 @@ class _Process:
             with subprocess.Popen(  # noqa: S603 (our own interpreter and module)
                 (*WORKER, "--events", str(writing)),
                 stdin=subprocess.PIPE,
-                stdout=output or STDERR,
+                stdout=output or 2,  # descriptor 2: standard error
                 stderr=output,
                 pass_fds=(writing,),
                 env=processes.environment(),
@@ -144,5 +142,5 @@ def _last(said: IO[bytes] | None) -> str:
         return "what it said stands above"
     said.seek(0)
     lines = said.read().decode("utf-8", "replace").splitlines()
-    kept = [line.strip() for line in lines if line.strip() and not line.startswith(CHATTER)]
+    kept = [line.strip() for line in lines if line.strip() and not line.startswith(("USDT:", "[W"))]
     return kept[-1] if kept else "it said nothing more"

@@ -46,13 +46,10 @@ from kerneldb.replay.recording.stages import Work
 REPETITIONS: Final = 3
 SETTLE_S: Final = 0.6
 AHEAD_S: Final = 0.2
-READING_PAUSE_S: Final = 0.0005
-PHASE_S: Final = 0.1
 SAMPLE_EVERY: Final = 2
 NS: Final = 1_000_000_000
 Z95: Final = 1.96
 WALL: Final = "device clock over a loop of iterations without a pause, no profiler"
-WALL_CPU: Final = "host clock over a loop of iterations, no profiler"
 ENERGY: Final = "power between edges of the energy counter while the loop ran, times wall time"
 PROFILER: Final = "profiler"
 NO_GPU: Final = "nothing ran on a GPU"
@@ -119,7 +116,7 @@ class EdgeWatch(Background):
     def _read(self) -> None:
         edge = self._watch.poll(self._beat)
         if edge is None:
-            time.sleep(READING_PAUSE_S)
+            time.sleep(0.0005)
             return
         self.edges.append(edge)
         if len(self.edges) % SAMPLE_EVERY == 1:
@@ -193,7 +190,7 @@ def run(
 
 def _measured(loop: _Loop, meter: Meter, beat: CounterPeriod, samples: list[Sample]) -> Repetition:
     # the periods of iterations and of the counter beat against each other: every repetition begins at another phase
-    time.sleep(random.uniform(0, PHASE_S))  # noqa: S311 (no secret)
+    time.sleep(random.uniform(0, 0.1))  # noqa: S311 (no secret)
     with EdgeWatch(meter, beat) as watch:
         found = loop.run()
     samples += watch.samples
@@ -268,7 +265,7 @@ def row(quantity: str, value: float | Interval | None, unit: str | None = None, 
 
 def of_repetitions(repetitions: Sequence[Repetition], *, on_gpu: bool, no_meter: str | None) -> list[Measurement]:
     """Wall time, energy and power, of each repetition and over all."""
-    wall = WALL if on_gpu else WALL_CPU
+    wall = WALL if on_gpu else "host clock over a loop of iterations, no profiler"
     rows = []
     for number, one in enumerate(repetitions, 1):
         how = {"reason": no_meter or one.reason} if one.power is None else {"method": ENERGY}

@@ -27,8 +27,6 @@ from kerneldb.replay.recording.settings import RecordError, Settings, StageError
 from kerneldb.replay.recording.stages import Work
 from kerneldb.replay.triton import watching
 
-SAMPLE_S: Final = 0.1
-NO_KERNELS: Final = "a CPU has no launch gaps"
 PRIVATE: Final = frozenset({"host", "device", "device_index"})
 
 
@@ -178,7 +176,7 @@ class _Recorder:
             self._power("context", lambda: measuring.context(self._settings.device))
             self._power("gap", measuring.empty_kernels)
         else:
-            gap = measuring.row("gap_power_w", None, "W", reason=NO_KERNELS)
+            gap = measuring.row("gap_power_w", None, "W", reason="a CPU has no launch gaps")
             self._bundle.keep_power("gap", measuring.stamped([gap]), [])
 
     def _power(self, name: str, make: Callable[[], Load] = Load) -> None:
@@ -205,7 +203,7 @@ class _Recorder:
     def _trace(self, part: Part) -> None:
         work = self._make(part)
         self._ranks.wait()
-        with contextlib.nullcontext() if self._meter is None else Sampler(self._meter, SAMPLE_S) as sampler:
+        with contextlib.nullcontext() if self._meter is None else Sampler(self._meter, 0.1) as sampler:
             found = tracing.trace(work, part, self._settings, self._bundle.folder, self._ranks)
         samples = [] if sampler is None else [one for _, one in sampler.samples]
         self._bundle.content.sources = watching.keep(self._bundle.folder) or ()

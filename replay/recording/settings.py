@@ -39,7 +39,6 @@ STAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "image_encoder": ("forward", "train_step"),
 }
 """The stages of each kind, in the order in which they are recorded."""
-SHORT_STAGES: Final[Mapping[str, str]] = {"train": "train_step"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +344,7 @@ def stages_of(kind: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """The wanted stages in the order of recording; without a wish, all but training. Raises UsageError."""
     known = STAGES[kind]
     named = {name.strip() for names in wanted for name in names.split(",")} - {""}
-    asked = {SHORT_STAGES.get(name, name) for name in named} or set(known) - {"train_step"}
+    asked = {{"train": "train_step"}.get(name, name) for name in named} or set(known) - {"train_step"}
     if "forward" in known and not asked.isdisjoint(GENERATING):
         asked = asked - set(GENERATING) | {"forward"}
     foreign = sorted(asked - set(known))

@@ -27,8 +27,6 @@ from kerneldb.replay.recording import build
 from kerneldb.replay.recording.settings import CUDA_GRAPH, SCRIPT, RecordError, Settings, StageError, model_of
 
 WARM_RUNS: Final = 3
-LEARNING_RATE: Final = 1e-5
-LAST_LOGITS: Final = ("logits_to_keep", "num_logits_to_keep")
 
 
 class Work(Protocol):
@@ -120,7 +118,7 @@ def _with_image(ids: Any, config: Any) -> Any:
 def _last_logits(model: Any) -> dict[str, int]:
     """The argument that keeps the logits of the last token only, as generation does."""
     known = inspect.signature(model.forward).parameters
-    return next(({name: 1} for name in LAST_LOGITS if name in known), {})
+    return next(({name: 1} for name in ("logits_to_keep", "num_logits_to_keep") if name in known), {})
 
 
 class Pass:
@@ -198,7 +196,7 @@ class TrainStep:
             kind, dtype = torch.device(settings.device).type, getattr(torch, str(settings.dtype))
             self._precision = functools.partial(torch.autocast, kind, dtype=dtype)
         fused = {"fused": True, "capturable": True} if settings.on_gpu else {}
-        self._optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, **fused)
+        self._optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, **fused)
 
     def __call__(self) -> None:
         """Forward, backward, update."""

@@ -31,7 +31,6 @@ from kerneldb.replay.recording.stages import Work, synchronize
 
 TRACE_ENDING: Final = ".pt.trace.json.gz"
 EXECUTION_ENDING: Final = ".et.json.gz"
-LEVEL: Final = 5
 TAIL_BYTES: Final = 4096
 FILE_NAME: Final = re.compile(rb'("traceName"\s*:\s*")(?:[^"\\]|\\.)*"')
 ON_GPU: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
@@ -103,7 +102,7 @@ def _forget_path(path: Path, name: str) -> None:
 def _packed(source: Path, target: Path) -> str:
     """Compress `source` into `target`, which appears when it is complete; returns its name."""
     unfinished = target.with_name(f".{target.name}.tmp")
-    with source.open("rb") as plain, gzip.GzipFile(unfinished, "wb", LEVEL, mtime=0) as packed:
+    with source.open("rb") as plain, gzip.GzipFile(unfinished, "wb", 5, mtime=0) as packed:
         shutil.copyfileobj(plain, packed, 1 << 20)
     unfinished.replace(target)
     return target.name

@@ -39,7 +39,6 @@ __all__ = [
     "overload_name",
 ]
 
-OVERLOAD_LIMIT: Final = 3
 COMBINATION_LIMIT: Final = 24
 
 
@@ -55,7 +54,7 @@ def drafts(spec: CallSpec, device: str = "cuda", *, hidden: bool = True) -> Iter
     """
     best: Draft | None = None
     failure: UnresolvedCallError | None = None
-    for fit in _fitting(spec)[:OVERLOAD_LIMIT]:
+    for fit in _fitting(spec)[:3]:
         try:
             plain = _combinations(Problem(spec, fit, recorded.arguments(spec.call), device))
         except UnresolvedCallError as error:

@@ -32,7 +32,6 @@ WRAPPING: Final = frozenset({
 WRAPPED_VALUES: Final[dict[str, Number]] = {"float64": 1.5, "int64": 2, "bool": True, "complex128": 1 + 1j}
 NONE_ALLOWED: Final = frozenset({"Tensor", "Generator"})
 """Types of which None is passed also where it is not optional: a required tensor is then an undefined one."""
-VIEW_WITH_SPAN: Final = frozenset({"as_strided", "as_strided_", "as_strided_scatter", "as_strided_copy"})
 # Integers of the schema that name a dtype, a layout or a memory format where a wrapper lost their type.
 ENUM_NAMES: Final = {
     "dtype": "ScalarType", "out_dtype": "ScalarType", "layout": "Layout", "memory_format": "MemoryFormat",
@@ -118,7 +117,7 @@ def _wrapped_value(problem: Problem, index: int, dtype: str) -> Number:
 
 def _least_storage(problem: Problem, index: int) -> int:
     """`as_strided` sees past its input: size, stride and offset are arguments of its own."""
-    if index or problem.op not in VIEW_WITH_SPAN:
+    if index or problem.op not in {"as_strided", "as_strided_", "as_strided_scatter", "as_strided_copy"}:
         return 0
     known, own = problem.known(), problem.arguments[0]
     size, stride = (recorded.integers(known.named[name].text) for name in ("size", "stride"))

@@ -15,7 +15,6 @@ from kerneldb.replay.resolve.tensors import StorageSpec, TensorSpec, distinct, h
 TORCH_ERRORS: Final = (
     RuntimeError, TypeError, ValueError, LookupError, AttributeError, AssertionError, ZeroDivisionError, OverflowError,
 )  # fmt: skip
-DETAIL_LENGTH: Final = 200
 
 Settings = Callable[[], contextlib.AbstractContextManager[None]]
 
@@ -163,7 +162,7 @@ def generator(device: str, seed: int) -> Any:
 def quoted(error: BaseException) -> str:
     """Class and first line of an error, shortened."""
     lines = str(error).splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:DETAIL_LENGTH]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:200]
 
 
 class _Maker:

@@ -16,19 +16,16 @@ from kerneldb.replay.resolve.draft import Draft
 from kerneldb.replay.resolve.tensors import Fill, TensorSpec, is_integer
 from kerneldb.replay.wire.plan import CallSpec
 
-ALIGNED_OFFSET: Final = 64
-SINGLE_LIMIT: Final = 4
 COPIES: Final = frozenset({"copy_", "_to_copy", "to"})
-INDEX_PATTERNS: Final = ("range", "constant")
 
 
 def variants(draft: Draft, spec: CallSpec, device: str) -> Iterator[Draft]:
     """Variants of `draft`, the most frequent first, each noted `hidden:…`."""
     places = [index for index, spec in draft.tensors() if spec.dims and not draft.overload.parameters[index].out]
-    for offset, word in ((1, "misaligned"), (ALIGNED_OFFSET, "offset")):
+    for offset, word in ((1, "misaligned"), (64, "offset")):
         if len(places) > 1:
             yield _shifted(draft, places, offset).noted(f"hidden:{word}(all)")
-        for index in places[:SINGLE_LIMIT]:
+        for index in places[:4]:
             yield _shifted(draft, [index], offset).noted(f"hidden:{word}({draft.name(index)})")
     yield from _aliases(draft)
     if device != "cpu":
@@ -102,6 +99,6 @@ def _index_orders(draft: Draft) -> Iterator[Draft]:
     for index, spec in draft.tensors():
         if spec.fill.kind != "integers" or not is_integer(spec.dtype):
             continue
-        for kind in INDEX_PATTERNS:
+        for kind in ("range", "constant"):
             ordered = replace(spec, fill=Fill(kind, spec.fill.low, spec.fill.high))
             yield draft.with_value(index, ordered).noted(f"hidden:{kind}({draft.name(index)})")

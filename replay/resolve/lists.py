@@ -27,8 +27,6 @@ GUESSES: Final = ("float32", "float16", "bfloat16", "int64", "bool")
 INDEXING: Final = frozenset(
     {"aten::_index_put_impl_", "aten::index_put_", "aten::index_put", "aten::index", "aten::_unsafe_index_put"}
 )
-INDEX_KINDS: Final = frozenset({"int64", "int32"})
-MASK_KINDS: Final = frozenset({"bool", "uint8"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +177,7 @@ def _read(calls: list[OpCall], self_dims: Shape) -> Traces:
     on_tensors = [(call.op, found) for call in calls if (found := recorded.or_none(call)) and found[0].is_tensor]
 
     def reshaped(op: str) -> tuple[tuple[Argument, Shape], ...]:
-        held = (found for name, found in on_tensors if name == op and torch_name(found[0].kind) in INDEX_KINDS)
+        held = (found for name, found in on_tensors if name == op and torch_name(found[0].kind) in {"int64", "int32"})
         return tuple((found[0], recorded.integers(found[1].text)) for found in held)
 
     order = (found[1] for op, found in on_tensors if op == "aten::permute" and found[0].dims == self_dims)
@@ -187,7 +185,7 @@ def _read(calls: list[OpCall], self_dims: Shape) -> Traces:
     masks = (found[0] for op, found in on_tensors if op == "aten::nonzero")
     return Traces(
         indices=reshaped("aten::reshape"),
-        masks=tuple(mask for mask in masks if torch_name(mask.kind) in MASK_KINDS),
+        masks=tuple(mask for mask in masks if torch_name(mask.kind) in {"bool", "uint8"}),
         order=next((recorded.integers(one.text) for one in order), None),
         restrided=next(((recorded.integers(one[1].text), recorded.integers(one[2].text)) for one in views), None),
         expanded=reshaped("aten::expand"),

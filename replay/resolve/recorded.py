@@ -24,7 +24,6 @@ ABSENT: Final = ""
 INTEGER: Final = re.compile(r"-?\d+")
 PART: Final = r"([-+\d.e]+|[-+]?inf|[-+]?nan)"
 COMPLEX: Final = re.compile(rf"\(?{PART}[,+]?{PART}[ij]?\)?")
-COMPLEX_MARKS: Final = ("(", "j", "i,")
 
 Number = bool | int | float | complex
 
@@ -88,7 +87,7 @@ def spelling(text: str) -> type[Number] | None:
     try:
         float(text)
     except ValueError:
-        return complex if text and any(mark in text for mark in COMPLEX_MARKS) and COMPLEX.fullmatch(text) else None
+        return complex if text and any(mark in text for mark in ("(", "j", "i,")) and COMPLEX.fullmatch(text) else None
     return float
 
 

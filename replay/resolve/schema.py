@@ -17,7 +17,6 @@ from kerneldb.replay.resolve.recorded import Argument, Number, spelling, split_l
 
 # Recorded without their namespace by autograd's VariableType (torch/csrc/autograd/VariableTypeManual.cpp).
 BARE_NAMES: Final = {"detach": "aten::detach", "detach_": "aten::detach_"}
-AUTOGRAD_PREFIXES: Final = ("autograd::", "torch::")
 INTS: Final = frozenset({"int", "SymInt"})
 NUMBERS: Final = frozenset({"number", "Scalar"})
 ENUM_TYPES: Final = frozenset({"ScalarType", "Layout", "MemoryFormat"})
@@ -29,11 +28,9 @@ OPTIONAL_TENSORS: Final = "List[Optional[Tensor]]"
 TENSORS: Final = "List[Tensor]"
 
 ANY_NUMBER: Final = 1.0
-UNDEFINED_TENSOR: Final = 3.0
 NAMES: Final = 5.0
 OUT: Final = 0.5
 MISSING: Final = 4.0
-SURPLUS: Final = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +72,7 @@ def overloads(op: str) -> tuple[Overload, ...]:
 
     name = BARE_NAMES.get(op, op)
     namespace, _, operator = name.rpartition("::")
-    if not namespace or name.startswith(AUTOGRAD_PREFIXES):
+    if not namespace or name.startswith(("autograd::", "torch::")):
         return ()
     try:
         packet = getattr(getattr(torch.ops, namespace), operator)
@@ -155,7 +152,7 @@ def _arity_penalty(overload: Overload, arguments: tuple[Argument, ...], *, drift
         rest = overload.parameters[have:]
         return MISSING + want - have if all(one.has_default or one.optional for one in rest) else None
     surplus = all(argument.kind in {recorded.ABSENT, recorded.SCALAR} for argument in arguments[want:])
-    return SURPLUS + have - want if surplus else None
+    return 8.0 + have - want if surplus else None
 
 
 def argument_penalty(parameter: Parameter, argument: Argument) -> float | None:
@@ -183,7 +180,7 @@ def _absent(parameter: Parameter) -> float | None:
     """`''`: None, or a type that is not recorded, or a scalar list of more than 30 entries; never a tensor list."""
     base = parameter.base
     if base == "Tensor":
-        return 0.0 if parameter.optional else UNDEFINED_TENSOR
+        return 0.0 if parameter.optional else 3.0
     if parameter.optional or base in UNRECORDED or base == OPTIONAL_TENSORS:
         return 0.0
     if base.startswith("__torch__"):

@@ -27,11 +27,9 @@ SMALL: Final = Fill("normal", 0.0, 0.1)
 TRUE: Final = Fill("constant", 1)
 DIVISOR: Final = Fill("uniform", 1.0, 4.0)
 MASK: Final = Fill("uniform", 0.0, 2.0)
-SCORES: Final = Fill(MASKED, 0.0, 1.0)
 SAFE_INDEX: Final = Fill("constant", 0)
 SAFE_INTEGER: Final = Fill("constant", 1)
 MATRIX: Final = 2
-CAUSAL: Final = "values:masked"
 PACKED: Final = 3
 
 
@@ -92,7 +90,7 @@ def fill_for(known: Known, name: str, dtype: str) -> tuple[Fill, str | None]:
         rule = (INTEGER_NAMES if whole else BOOL_NAMES if dtype == "bool" else REAL_NAMES).get(name)
     if rule is not None:
         fill = _fitting(rule if isinstance(rule, Fill) else rule(known), dtype)
-        return fill, CAUSAL if fill.kind == MASKED else None
+        return fill, "values:masked" if fill.kind == MASKED else None
     if dtype == "bool":
         return MASK, None
     if whole:
@@ -120,7 +118,7 @@ def _each(names: Iterable[str], rules: dict[str, Rule]) -> dict[str, dict[str, R
 
 def _scores(known: Known) -> Fill:
     """Scores that a mask over queries and keys was put on: most masks of that shape are causal."""
-    return SCORES if any(_hides(call, known.dims("self")) for call in known.near) else ACTIVATION
+    return Fill(MASKED, 0.0, 1.0) if any(_hides(call, known.dims("self")) for call in known.near) else ACTIVATION
 
 
 def _hides(call: OpCall, dims: Shape) -> bool:

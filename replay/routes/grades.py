@@ -22,10 +22,7 @@ from typing import Final
 from kerneldb.replay.wire.plan import Item, PlannedKernel
 from kerneldb.replay.wire.results import Activity, Grade
 
-LAUNCH_FIELDS: Final = ("grid", "block", "shared_bytes")
-COPY_FIELDS: Final = ("bytes",)
 NO_KERNELS: Final = "replayed on the CPU, where no GPU kernel runs"
-NOT_SEEN: Final = "the call ran, and no such kernel came out"
 MANGLED: Final = "_Z"
 PRODUCTS: Final = frozenset({"GEMM", "GEMV"})
 
@@ -104,7 +101,7 @@ def same_name(recorded: str, replayed: str) -> bool:
 
 def differences(planned: PlannedKernel, seen: Activity) -> tuple[list[str], list[str]]:
     """The launch fields that differ (also: that only one side has), and those that neither side has."""
-    fields = LAUNCH_FIELDS if planned.kind == "kernel" else COPY_FIELDS
+    fields = ("grid", "block", "shared_bytes") if planned.kind == "kernel" else ("bytes",)
     pairs = [(name, getattr(planned, name), getattr(seen, name)) for name in fields]
     unknown = [name for name, recorded, replayed in pairs if recorded is None and replayed is None]
     return [name for name, recorded, replayed in pairs if recorded != replayed], unknown
@@ -129,7 +126,7 @@ def _match(
     kernel: PlannedKernel, pair: tuple[int, Grade] | None, seen: Sequence[Activity], faithful: bool
 ) -> KernelMatch:
     if pair is None:
-        return KernelMatch(kernel, Grade.L4, reason=NOT_SEEN)
+        return KernelMatch(kernel, Grade.L4, reason="the call ran, and no such kernel came out")
     place, grade = pair
     differing, unknown = differences(kernel, seen[place])
     reason = None if grade is Grade.L0 else _reason(kernel, seen[place], differing)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from kerneldb.replay.infer.search import Search, again, build
 from kerneldb.replay.plan.work import Work
@@ -12,8 +11,6 @@ from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.routes.base import Route
 from kerneldb.replay.wire.plan import Item
 from kerneldb.replay.wire.results import CallResult
-
-NO_CANDIDATE: Final = "no call was proposed for these kernels"
 
 
 class InferredRoute(Route):
@@ -34,7 +31,7 @@ class InferredRoute(Route):
     def prepare(self, item: Item, device: str) -> Iterator[BuiltCall]:
         """The candidates in order, without a search. Raises UnresolvedCallError where there are none."""
         if not item.candidates:
-            raise UnresolvedCallError(Reason.NO_INPUTS, NO_CANDIDATE)
+            raise UnresolvedCallError(Reason.NO_INPUTS, "no call was proposed for these kernels")
         for attempt in Search(item).attempts:
             yield build(attempt, device)
 

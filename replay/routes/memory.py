@@ -20,7 +20,6 @@ from kerneldb.replay.wire.results import Grade
 
 DIRECTION: Final = re.compile(r"(HtoD|DtoH|DtoD|HtoH|PtoP|HostToDevice|DeviceToHost|DeviceToDevice|HostToHost)")
 LONG_FORMS: Final = {"HostToDevice": "HtoD", "DeviceToHost": "DtoH", "DeviceToDevice": "DtoD", "HostToHost": "HtoH"}
-PINNED: Final = "Pinned"
 MEMSET: Final = "cudaMemsetAsync"
 
 
@@ -129,7 +128,7 @@ def _ends(name: str, direction: str, device: str) -> Sequence[tuple[str, bool]]:
     words = (inner[1], inner[2]) if inner else ("", "")
     letters = (direction[0], direction[-1])
     return [
-        ("cpu" if letter == "H" else device, letter == "H" and word == PINNED and device != "cpu")
+        ("cpu" if letter == "H" else device, letter == "H" and word == "Pinned" and device != "cpu")
         for letter, word in zip(letters, words, strict=True)
     ]
 

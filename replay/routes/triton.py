@@ -31,9 +31,7 @@ from kerneldb.replay.wire.results import Grade
 ASSERTED: Final = re.compile(r"index out of bounds: .*?< (\d+)")
 ZEROED: Final = re.compile(r"^(ws_ptr|workspace|semaphores?|sem_ptr)")
 ZERO: Final = Fill("constant", 0)
-MEANINGLESS: Final = "int-default"
 FEWEST: Final = 2
-FOUND_AGAIN: Final = "source:compiled-again"
 OTHER_SOURCE: Final = "drift:other-source"
 OTHER: Final = "its source is lost: the operators were compiled again, to another one"
 
@@ -134,7 +132,7 @@ def _again(call: OpCall, launched: Constants, device: str) -> KernelCall:
         raise UnresolvedCallError(Reason.SOURCE, f"lost, and compiling its operators: {quoted(error)}") from error
     if lost is not None:
         found = build(next(launchables(lost, launched, launched.grid, device)), call, lost.text, device)
-        return dataclasses.replace(found, notes=(*found.notes, FOUND_AGAIN))
+        return dataclasses.replace(found, notes=(*found.notes, "source:compiled-again"))
     kernel = Launchable(lambda *given: made.function(*given[: made.reads]))
     return dataclasses.replace(build(kernel, call, "", device), notes=(OTHER_SOURCE,))
 
@@ -164,7 +162,7 @@ def build(kernel: Launchable, call: OpCall, text: str, device: str) -> KernelCal
         else:
             values.append(_scalar(one, name))
     guessed = not asserted and any(is_integer(one.spec.dtype) and not ZEROED.match(one.name) for one in inputs)
-    notes = (MEANINGLESS,) if guessed else ()
+    notes = ("int-default",) if guessed else ()
     return KernelCall(kernel, tuple(values), tuple(inputs), f"triton {call.op}", kernel.changed, notes)
 
 

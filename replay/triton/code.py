@@ -26,9 +26,7 @@ from kerneldb.replay.wire.plan import CallSpec, Item, OpCall, Plan
 ROUTE: Final = "triton"
 INDUCTOR: Final = "inductor"
 REFUSED: Final = "its source comes with the trace and was not run: allow it with --allow-code"
-USER_OP: Final = "triton::"
 AXES: Final = 3
-BACKEND: Final = "triton"
 PAIR: Final = re.compile(r"(\w+)=([^,]*)")
 PARSING_ERRORS: Final = (SyntaxError, ValueError, RecursionError, MemoryError)
 """What Python's parser raises for texts that are no Python, hold zero bytes, or nest too deeply."""
@@ -76,7 +74,7 @@ def reason(call: OpCall, sources: Mapping[str, Any]) -> str | None:
 
 def function_name(call: OpCall) -> str:
     """The name of the kernel's function; the operator of a user's kernel has it behind `triton::`."""
-    return call.op.removeprefix(USER_OP)
+    return call.op.removeprefix("triton::")
 
 
 def codes(sources: Mapping[str, Any]) -> Iterator[Code]:
@@ -161,7 +159,7 @@ class Constants:
 def read(extra: str | None) -> Constants | None:
     """The constants in `extra` of a call (JSON, see `op_calls`); None where it is no call of a Triton kernel."""
     held = json.loads(extra) if extra else None
-    if not isinstance(held, dict) or not (held.get("kernel_hash") or held.get("kernel_backend") == BACKEND):
+    if not isinstance(held, dict) or not (held.get("kernel_hash") or held.get("kernel_backend") == "triton"):
         return None
     return Constants(
         kernel_hash=str(held["kernel_hash"]) if held.get("kernel_hash") else None,

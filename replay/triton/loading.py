@@ -38,7 +38,6 @@ from kerneldb.replay.triton.code import INDUCTOR, Code, Constants
 TUNERS: Final = {"coordinate_descent_tuning": False, "dynamic_scale_rblock": False}
 LOADED: Final = re.compile(r"tl\.load\(\s*(\w+)")
 STORED: Final = re.compile(r"tl\.(?:store|atomic_\w+)\(\s*(\w+)")
-LOADING_ERRORS: Final = (*TORCH_ERRORS, ImportError, NameError, SyntaxError, OSError)
 
 Run = Callable[..., Any]
 Grid = tuple[int, ...]
@@ -51,7 +50,6 @@ OPERATOR: Final = "|".join(sorted({*UNARY, *BINARY, CONVERT}))
 NAME: Final = re.compile(rf"triton_poi_fused_((?:(?:{OPERATOR})_)+)(\d+)")
 MOST_OPERATORS: Final = 3
 CACHE_VARIABLE: Final = "TORCHINDUCTOR_CACHE_DIR"
-SETTINGS: Final = {"fx_graph_cache": False, "compile_threads": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +105,7 @@ def load(code: Code) -> ModuleType:
     try:
         path.write_text(code.text, encoding="utf-8")
         found.loader.exec_module(module)
-    except LOADING_ERRORS as error:
+    except (*TORCH_ERRORS, ImportError, NameError, SyntaxError, OSError) as error:
         raise UnresolvedCallError(Reason.REFUSED, f"loading {code.name}: {quoted(error)}") from error
     return module
 
@@ -254,7 +252,7 @@ def _compiled(order: Sequence[str], inputs: Sequence[Any], dtype: Any, number: i
     torch._dynamo.reset()  # it gives up on a function that is compiled too often
     function = torch.compile(_chain(order, dtype), dynamic=False)
     with tempfile.TemporaryDirectory(prefix="kerneldb-inductor-") as folder, _cache(folder), torch.no_grad():
-        with inductor.patch(SETTINGS):
+        with inductor.patch({"fx_graph_cache": False, "compile_threads": 1}):
             function(*inputs)
         texts = [path.read_text(encoding="utf-8") for path in sorted(Path(folder).rglob("*.py"))]
     return Recompiled(function, len(inputs), tuple(_kernels(texts, number)))

@@ -22,8 +22,6 @@ from kerneldb.replay.options import Options
 from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, PowerReading
 from kerneldb.replay.wire.results import CallResult
 
-READ_BYTES: Final = 1 << 16
-
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -147,7 +145,7 @@ class Receiver:
             left = deadline - time.monotonic()
             if left <= 0 or not self._selector.select(left):
                 return None
-            self._take(os.read(self._descriptor, READ_BYTES))
+            self._take(os.read(self._descriptor, 1 << 16))
         message: Message | None = MESSAGES.load(self._lines.popleft().decode()) if self._lines else None
         return message
 

@@ -28,7 +28,6 @@ from kerneldb.replay.wire import lines
 
 FORMAT: Final = "kerneldb-replay-plan"
 VERSION: Final = 1
-SOURCE: Final = "source"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +197,7 @@ def from_lines(given: Iterable[str], place: str = "plan") -> Plan:
     for number, text in numbered[1:]:
         with lines.naming(PlanError, place, number):
             data = codec.parse(text)
-            if isinstance(data, dict) and SOURCE in data:
+            if isinstance(data, dict) and "source" in data:
                 source = codec.decode(_Source, data)
                 sources[source.source] = source.value
             else:

@@ -34,7 +34,6 @@ TOP_UP_FACTOR: Final = 3
 TRYING_SECONDS: Final = 10.0
 SEARCHING_SECONDS: Final = 30.0
 FEW: Final = 4
-NO_MEMORY: Final = ("OutOfMemoryError", "out of memory", "MemoryError")
 
 
 @dataclass(slots=True)
@@ -162,7 +161,7 @@ class Engine:
                 if task.search is not None:
                     task.search.failed(task.attempt, task.failure)
             self._bench.check()
-            if any(sign in task.failure for sign in NO_MEMORY):
+            if any(sign in task.failure for sign in ("OutOfMemoryError", "out of memory", "MemoryError")):
                 del call
                 self._bench.release()
                 task.crowded_out = True

@@ -39,8 +39,6 @@ from kerneldb.replay.worker.results import CHANGING, Verdict, usual
 
 CPU_CACHE_BYTES: Final = 32 << 20
 CPU_ROOM_BYTES: Final = 2 << 30
-HELD_SHARE: Final = 0.35
-COPIES_SHARE: Final = 0.25
 SIZE: Final = 64
 
 
@@ -158,7 +156,7 @@ class GpuBench(Bench):
 
     def room(self) -> bool:
         """Whether calls hold less than a third of the device's memory."""
-        return bool(self._cuda.memory_allocated() < HELD_SHARE * self._memory)
+        return bool(self._cuda.memory_allocated() < 0.35 * self._memory)
 
     def rehearse(self, call: Call, item: Item, label: str, runs: int) -> Ring:
         """Warm up, then run marked, each time with the cache state put in place."""
@@ -239,7 +237,7 @@ class GpuBench(Bench):
 
     def _sets(self, call: Call, item: Item, turns: int) -> Sets:
         given = roles(item, call.inputs, getattr(call, "cache", None) or self._options.cache, self._l2)
-        memory = int(COPIES_SHARE * self._cuda.mem_get_info()[0])
+        memory = int(0.25 * self._cuda.mem_get_info()[0])
         return Sets(call, given, turns=turns, l2_bytes=self._l2, memory_bytes=memory)
 
 

@@ -42,8 +42,6 @@ BATCH_BYTES: Final = 8 << 30
 NO_MULTICAST: Final = {"NCCL_NVLS_ENABLE": "0"}
 """Multicast over NVLink needs a fabric manager that a part of a host may lack. A user's own setting stands."""
 NO_LOOP: Final = "collectives are not timed in loops"
-OTHER_KERNELS: Final = "ranks ran different kernels"
-EQUAL_SHARES: Final = "shares taken to be equal"
 NOTES: Final = ("transfer: the shortest of the ranks", "buffers stay where they are, warm")
 
 Activities = tuple[Activity, ...]
@@ -188,8 +186,8 @@ class _Lockstep:
 
     def _result(self, one: _Ready, ranks: Sequence[Sequence[Activities]]) -> CallResult:
         seen, durations, changing = usual(ranks)
-        equal = [EQUAL_SHARES] if one.exchange.message.operation == "alltoallv" else []
-        notes = (*NOTES, *equal, *([OTHER_KERNELS] if changing else []))
+        equal = ["shares taken to be equal"] if one.exchange.message.operation == "alltoallv" else []
+        notes = (*NOTES, *equal, *(["ranks ran different kernels"] if changing else []))
         if self.options.on_cpu:
             match = grades.on_cpu(one.item, Grade.L0, faithful=True)
         else:

@@ -30,7 +30,6 @@ ON_GPU: Final = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "mems
 RUNTIME: Final = frozenset({"cuda_runtime", "cuda_driver"})
 MARKER_PREFIX: Final = "kerneldb replay "
 WAITS: Final = "Synchronize"
-BLOCKING: Final = frozenset({"cudaMemcpy", "hipMemcpy"})
 FIRST: Final = re.compile(rb'"traceEvents":\s*\[\s*\{\n')
 BETWEEN: Final = b"\n  },\n  {\n"
 LAST: Final = re.compile(rb"\n  \}\s*\]")
@@ -110,7 +109,7 @@ def _place_activities(events: Events | Text, markers: _Markers) -> None:
         marked = markers.around(event)
         if marked is None:
             continue
-        if event["name"] in BLOCKING or event["name"].endswith(WAITS):
+        if event["name"] in {"cudaMemcpy", "hipMemcpy"} or event["name"].endswith(WAITS):
             marked.waits = True
         correlation = _correlation(event)
         if correlation is not None:

@@ -74,16 +74,11 @@ SLOPE_KELVIN: Final = 4.0
 SURE: Final = 2.0
 DRIFT_POINTS: Final = 4
 BUSY_ENOUGH: Final = 0.5
-NOT_BUSY: Final = "the device was not kept busy: kernels ran for {:.0%} of the time"
 CAP: Final = "power cap"
 FULL_CLOCK: Final = 0.97
 FULL_SPEED: Final = 1.03
 NEAR_CAP: Final = 0.75
-AIM: Final = 0.8
-LONGER: Final = 1.5
 MOST_PADDED: Final = 2
-PATIENT: Final = 4.0
-PATIENT_NS: Final = 200_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +252,7 @@ def evaluate(windows: Sequence[Window], kernels: Kernels, common: Common, *, fin
         windows=tuple(given),
     )
     if share < BUSY_ENOUGH and windows[0].loop != "graph":
-        return replace(found, reason=NOT_BUSY.format(share))
+        return replace(found, reason=f"the device was not kept busy: kernels ran for {share:.0%} of the time")
     mean, half = _above(windows, common)
     base = common.launch_loop
     shared = base.sd_at(over((one.temperature_c for one in windows), statistics.fmean))
@@ -388,14 +383,14 @@ def padding_ns(windows: Sequence[Window], launch_loop_w: float, limits: Limits, 
         return last.pad_ns
     above = (last.power_w - launch_loop_w) * last.slot_ns - (last.upkeep_w - launch_loop_w) * last.upkeep_ns
     stretch = 1.0 if last.pad_ns else max((last.slot_ns - last.upkeep_ns) / timed_ns, 1.0)
-    left_w = AIM * (limits.power_w or last.power_w) - launch_loop_w
+    left_w = 0.8 * (limits.power_w or last.power_w) - launch_loop_w
     needed = above * stretch / max(left_w, 1.0) - timed_ns
-    return max(needed, timed_ns, LONGER * last.pad_ns)
+    return max(needed, timed_ns, 1.5 * last.pad_ns)
 
 
 def patient_ns(timed_ns: float) -> float:
     """How long to wait after each call that the host cannot enqueue as fast as it runs."""
-    return max(PATIENT * timed_ns, PATIENT_NS)
+    return max(4 * timed_ns, 200_000.0)
 
 
 def _clock_lost(sm_mhz: float | None, limits: Limits) -> float:

@@ -37,13 +37,10 @@ from kerneldb.replay.wire.plan import Item
 
 SLICE_S: Final = 0.003
 PLAUSIBLE: Final = 3.0
-TIMED_REPLAYS: Final = 3
-MOST_QUEUED: Final = 1000
 GRAPH_NS: Final = 4_000_000
 MOST_CALLS: Final = 1024
 MOST_CALLS_IN_PLACE: Final = 32
 MOST_ROUNDS: Final = 64
-EMPTY_NODES: Final = 4096
 COLD_MATTERS: Final = 0.05
 LITTLE_COLD_BYTES: Final = 1 << 16
 OVERWRITTEN: Final = frozenset({"copy_", "fill_", "zero_", "random_", "normal_", "uniform_"})
@@ -51,12 +48,9 @@ ANCHOR_ROWS: Final = 1024
 ANCHOR_INNER: Final = 4096
 CPU_ANCHOR_SIZE: Final = 256
 CPU_CACHE_BYTES: Final = 32 << 20
-COPIES_SHARE: Final = 0.25
 PADDING_LEAST_NS: Final = 20_000.0
 PADDING_REFERENCE_NS: Final = 100_000.0
 PADDING_CYCLES: Final = (20_000, 200_000)
-PADDING_NODES: Final = 16
-EMPTY_PROFILED: Final = 200
 
 
 @dataclass(slots=True)
@@ -203,7 +197,7 @@ class GraphLoad(_Queue):
     """A CUDA graph of `calls` calls, replayed without pause."""
 
     kind = "graph"
-    _most_queued = MOST_QUEUED
+    _most_queued = 1000
 
     def __init__(self, body: Callable[[], object], first: Callable[[], object], calls: int) -> None:
         super().__init__()
@@ -211,7 +205,7 @@ class GraphLoad(_Queue):
         self._graph = loops.captured(body, first)
         self._graph.replay()  # the first replay uploads the graph
         marks = [self._now()]
-        for _ in range(TIMED_REPLAYS):
+        for _ in range(3):
             self._graph.replay()
             marks.append(self._now())
         marks[-1].synchronize()
@@ -402,7 +396,7 @@ class GpuLoads(Loads):
         It is asked for first of all, so that waiting is calibrated before a load may have brought the clock down.
         """
         _ = self._waiting_ns
-        return graph_of(self._sleeping(0), EMPTY_NODES)
+        return graph_of(self._sleeping(0), 4096)
 
     def flush(self) -> Load:
         """A graph of reading the cache full."""
@@ -419,7 +413,7 @@ class GpuLoads(Loads):
         try:
             with Session(gpu=True) as session:
                 with marker("empty"):
-                    repeated(self._sleeping(0), EMPTY_PROFILED)()
+                    repeated(self._sleeping(0), 200)()
                 self._torch.cuda.synchronize()
         except (*FAILURES, OSError):
             return None
@@ -462,7 +456,7 @@ class GpuLoads(Loads):
         """Nanoseconds of a waiting kernel with its gap, beside its cycles; and those of a cycle."""
         taken: list[float] = []
         for cycles in PADDING_CYCLES:
-            with closing(graph_of(self._sleeping(cycles), PADDING_NODES)) as load:
+            with closing(graph_of(self._sleeping(cycles), 16)) as load:
                 taken.append(load.seconds * 1e9)
         cycle_ns = max((taken[1] - taken[0]) / (PADDING_CYCLES[1] - PADDING_CYCLES[0]), 0.1)
         return taken[0] - cycle_ns * PADDING_CYCLES[0], cycle_ns
@@ -475,7 +469,7 @@ class GpuLoads(Loads):
         turns = max(calls, copies) if copies <= MOST_CALLS else calls
         if drifts(item, call):
             turns = min(turns, MOST_CALLS_IN_PLACE)
-        memory = int(COPIES_SHARE * self._torch.cuda.mem_get_info()[0])
+        memory = int(0.25 * self._torch.cuda.mem_get_info()[0])
         return Sets(call, given, turns=turns, l2_bytes=self._l2, memory_bytes=memory)
 
     def _body(self, turn: Callable[[], object], sets: Sets, shape: Round) -> Callable[[], None]:

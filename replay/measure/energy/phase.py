@@ -49,22 +49,17 @@ from kerneldb.replay.wire.plan import Item
 
 NS: Final = 1_000_000_000
 REST_S: Final = 1.2
-UPKEEP_SETTLE_S: Final = 0.3
 REFERENCE_SETTLE_S: Final = 0.4
 REFERENCE_WINDOW_S: Final = 0.6
 CAPPED_S: Final = 0.45
 BUDGET: Final = "budget"
 REFERENCES: Final = frozenset({"gap", "anchor", "flush", "upkeep", "pad"})
-DEEPER: Final = 4.0
 DRY: Final = "the device ran out of work {} times while it was measured"
 UNCAPTURED: Final = ("waits", "no CUDA graph")
 TOP_SHARE: Final = 0.95
-ROUNDS: Final = 3
 SETTLE_S: Final = 0.4
 WINDOW_S: Final = 1.5
-BUILD_S: Final = 0.2
 ANCHOR_EVERY: Final = 15
-FEWEST_REFERENCES: Final = 6
 REFERENCE_S: Final = 2.2
 BEGIN_S: Final = 8.0
 
@@ -264,7 +259,7 @@ class Phase:
             try:
                 window = self._call_window(task, prepared, turn)
             except NotBusyError:
-                window = self._call_window(task, prepared, turn, DEEPER)
+                window = self._call_window(task, prepared, turn, 4.0)
         share = slowed(window, self._full(), task.timed_ns)
         return dataclasses.replace(window, slowed=round(share, 4))
 
@@ -308,7 +303,7 @@ class Phase:
         known: Window | None = getattr(self._facts, stage)
         if known is None:
             with closing(make() or Load()) as load:
-                known = self._window(load, Turn(stage, UPKEEP_SETTLE_S, 2 * REFERENCE_WINDOW_S))
+                known = self._window(load, Turn(stage, 0.3, 2 * REFERENCE_WINDOW_S))
             self._note(**{stage: known})
         return known
 
@@ -386,12 +381,12 @@ class Tier:
     @property
     def seconds(self) -> float:
         """What one window costs, with its part in references."""
-        return self.settle_s + self.window_s + BUILD_S + REFERENCE_S / ANCHOR_EVERY
+        return self.settle_s + self.window_s + 0.2 + REFERENCE_S / ANCHOR_EVERY
 
 
 TAIL: Final = Tier(rounds=1, settle_s=0.15, window_s=0.45)
 TIERS: Final = (
-    *(Tier(ROUNDS, SETTLE_S, WINDOW_S * scale) for scale in (1.0, 0.8, 0.65, 0.5)),
+    *(Tier(rounds=3, settle_s=SETTLE_S, window_s=WINDOW_S * scale) for scale in (1.0, 0.8, 0.65, 0.5)),
     *(Tier(rounds, SETTLE_S, WINDOW_S / 2) for rounds in (2, 1)),
     TAIL,
 )
@@ -426,7 +421,7 @@ class Schedule:
     @property
     def anchor_every(self) -> int:
         """After how many windows the references are measured again: 15, or fewer for six of them in a short run."""
-        return min(ANCHOR_EVERY, max(3, math.ceil(len(self.turns) / FEWEST_REFERENCES)))
+        return min(ANCHOR_EVERY, max(3, math.ceil(len(self.turns) / 6)))
 
 
 def schedule(entries: Sequence[Entry], budget_s: float, seed: int) -> Schedule:

@@ -28,16 +28,13 @@ UNIFORM: Final = math.sqrt(3)
 FEWEST_STEPS: Final = 3
 PERIOD_STEPS: Final = 10
 STUCK_S: Final = 2.0
-STUCK_PERIODS: Final = 20
 SLICE_S: Final = 0.004
 STEADY: Final = 0.1
 COUNTABLE: Final = 0.2
 SHARP: Final = 0.25
 SLOW_S: Final = 0.02
-TREND_SIGMAS: Final = 2.0
 SAMPLE_EVERY: Final = 4
 AHEAD_S: Final = 0.25
-DRAIN_S: Final = 0.06
 
 
 class StuckCounterError(MeterError):
@@ -255,7 +252,7 @@ def _trend(powers: Sequence[float], mean: float) -> tuple[float, float]:
     early, late = powers[:half], powers[-half:]
     apart = statistics.fmean(late) - statistics.fmean(early)
     chance = math.sqrt((statistics.variance(early) + statistics.variance(late)) / half)
-    return apart / mean, abs(apart) / 2 / UNIFORM if abs(apart) > TREND_SIGMAS * chance else 0.0
+    return apart / mean, abs(apart) / 2 / UNIFORM if abs(apart) > 2.0 * chance else 0.0
 
 
 def find_period(watch: Watch) -> CounterPeriod:
@@ -302,7 +299,7 @@ def steps_of(
         load.top_up(_ahead(clock, end if len(steps) >= FEWEST_STEPS - 1 else None))
         step = watch.poll(period)
         if step is None:
-            if clock.now() - last > max(STUCK_S, STUCK_PERIODS * period.seconds):
+            if clock.now() - last > max(STUCK_S, 20 * period.seconds):
                 message = f"the energy counter of {watch.meter.name} does not move any more"
                 raise StuckCounterError(message)
             continue
@@ -324,7 +321,7 @@ def steps_of(
 def _ahead(clock: Clock, end: float | None) -> float:
     """Seconds to keep queued: less towards the end, where there is one, so that little is left to wait for."""
     left = AHEAD_S if end is None else max(end - clock.now(), 0.0)
-    return min(AHEAD_S, left + DRAIN_S)
+    return min(AHEAD_S, left + 0.06)
 
 
 def _keep(load: Load, clock: Clock, until: float, end: float | None = None) -> None:

@@ -54,7 +54,6 @@ REASONS: Final = {
 }
 NO_AMDSMI: Final = "no amdsmi: pip install amdsmi, of the release of this ROCm"
 POWERS: Final = ("current_socket_power", "average_socket_power", "socket_power")
-VISIBLE: Final = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 FOLDER: Final = Path("/sys/class/powercap")
 PACKAGE: Final = re.compile(r"intel-rapl:\d+")
 MICRO: Final = 1000.0
@@ -189,7 +188,7 @@ def _amd_smi() -> Any:
 def _handle(smi: Any, device: str, uuid: str | None) -> Any:
     with failing_as(NoMeterError, "AMD SMI lists no devices", smi.AmdSmiException):
         handles = list(smi.amdsmi_get_processor_handles())
-    number = visible(device, *VISIBLE)
+    number = visible(device, "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
     if isinstance(number, str) or number >= len(handles):
         message = f"AMD SMI does not know {device}{f' ({uuid})' if uuid else ''}: it lists {len(handles)} devices"
         raise NoMeterError(message)
