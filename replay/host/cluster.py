@@ -179,19 +179,16 @@ class _Cluster:
                     pending |= {self._submit(one): one for one in again}
                 else:
                     self._keep(portion, outcome, journals)
-            self._give_up(pending)
-
-    def _give_up(self, pending: dict[Any, Portion]) -> None:
-        """Take what no node has had room for since a while out of `pending`: for Ray, such a task waits for ever."""
-        largest = max(self._alive(), default=0)
-        homeless = [task for task, portion in pending.items() if portion.devices > largest]
-        if not homeless:
-            self.roomy = time.monotonic()
-        elif time.monotonic() - self.roomy > ROOM_PATIENCE_S:
-            for task in homeless:
-                self.ray.cancel(task, force=True)
-                needed = pending.pop(task).devices
-                self._leave(f"no node with {needed} {self.unit}s is left in the Ray cluster")
+            # Take what no node has had room for since a while out of `pending`: for Ray, such a task waits for ever.
+            largest = max(self._alive(), default=0)
+            homeless = [task for task, portion in pending.items() if portion.devices > largest]
+            if not homeless:
+                self.roomy = time.monotonic()
+            elif time.monotonic() - self.roomy > ROOM_PATIENCE_S:
+                for task in homeless:
+                    self.ray.cancel(task, force=True)
+                    needed = pending.pop(task).devices
+                    self._leave(f"no node with {needed} {self.unit}s is left in the Ray cluster")
 
     def _failed(self, portion: Portion, reason: str) -> list[Portion]:
         """Tell of it; the portion to give out again, if that may help."""

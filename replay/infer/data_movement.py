@@ -130,7 +130,14 @@ def _forms(view: View, dtype: str) -> Iterator[Form]:
         why = f"{'the cache' if old > 0 else 'an empty cache'} and {word}"
         yield (cached, first), "-2", why, (0.7 if turned else 1.0) * share
     for count in dict.fromkeys((model.heads, model.kv_heads)):
-        yield from _halves(view, dtype, count, 1.0 if turned else 0.7)
+        fit = 1.0 if turned else 0.7
+        half, wide = model.head_dim // 2, count * model.head_dim
+        dims = (scene.batch, count, scene.queries, half)
+        second = Tensor(dims, dtype, tokens_first((*dims[:-1], model.head_dim)))
+        # the negated half keeps the order of its input
+        first = Tensor(dims, dtype, (scene.queries * wide // 2, half, wide // 2, 1))
+        yield (first, second), OVER_WIDTH, "halves of heads", fit
+        yield (Tensor(dims, dtype), second), OVER_WIDTH, "halves of heads, the first in order", fit * 0.9
     half = (scene.batch, scene.queries, model.head_dim // 2)
     angles = Tensor(half, dtype, (half[1] * half[2], 1, half[1]))
     yield (angles, angles), OVER_WIDTH, "rotary angles", 1.0 if dtype == "fp32" else 0.4
@@ -153,22 +160,15 @@ def _new_tokens(view: View, dtype: str) -> Iterator[tuple[Tensor, str, float]]:
     yield turned, "new tokens, transposed", 0.9 if added else 1.0
 
 
-def _halves(view: View, dtype: str, heads: int, fit: float) -> Iterator[Form]:
-    scene, model = view.scene, view.model
-    half, wide = model.head_dim // 2, heads * model.head_dim
-    dims = (scene.batch, heads, scene.queries, half)
-    second = Tensor(dims, dtype, tokens_first((*dims[:-1], model.head_dim)))
-    # the negated half keeps the order of its input
-    first = Tensor(dims, dtype, (scene.queries * wide // 2, half, wide // 2, 1))
-    yield (first, second), OVER_WIDTH, "halves of heads", fit
-    yield (Tensor(dims, dtype), second), OVER_WIDTH, "halves of heads, the first in order", fit * 0.9
-
-
 def lookups(view: View) -> Iterator[Proposal]:
     """The lookups that this kernel may have been."""
     scene, model, family = view.scene, view.model, view.known.family
     if family in {"index", "index_elementwise"} and view.known.details.get("element_bytes") in {1, None}:
-        yield from _masks(view)
+        # A mask of tokens (batch, keys), indexed by sequence and by key, for all queries: what masking code does.
+        batch, keys = view.scene.batch, view.scene.keys
+        if view.fits(batch, keys):
+            why = f"a mask of {batch}×{keys} tokens, by sequence and key"
+            yield Proposal(_indexed(batch, keys), why, 10.0 * batch * keys, 1.0)
     rows = view.kind.grid[0] if family == "vectorized_gather" and view.kind.grid else scene.tokens
     for vocab in ((model.vocab,) if model.vocab else VOCABULARIES[:4]) if model.hidden else ():
         table, out = (Tensor((count, model.hidden), view.float_dtype) for count in (vocab, rows))
@@ -178,14 +178,6 @@ def lookups(view: View) -> Iterator[Proposal]:
             yield Proposal(spec("gather", table, "0", index, "False", out), why, 2 * moved(out), 1.0)
         elif family in {"index_select", "embedding"}:
             yield Proposal(spec("index_select", table, "0", Tensor((rows,), "int64")), why, 2 * moved(out), 1.0)
-
-
-def _masks(view: View) -> Iterator[Proposal]:
-    """A mask of tokens (batch, keys), indexed by sequence and by key, for all queries: what masking code does."""
-    batch, keys = view.scene.batch, view.scene.keys
-    if view.fits(batch, keys):
-        why = f"a mask of {batch}×{keys} tokens, by sequence and key"
-        yield Proposal(_indexed(batch, keys), why, 10.0 * batch * keys, 1.0)
 
 
 def _indexed(batch: int, keys: int) -> CallSpec:

@@ -149,7 +149,15 @@ def from_config(config: Mapping[str, Any], dtype: str) -> Model:
     if not found["hidden"]:
         message = f"the configuration of the model has no hidden size ({', '.join(SIZES['hidden'][1])})"
         raise UsageError(message)
-    _require_fitting(merged, found)
+    # Raises UsageError where heads do not divide what is shared out among them, or experts are too few.
+    hidden, heads, kv_heads = found["hidden"], found["heads"], found["kv_heads"]
+    if heads and not found["head_dim"] and hidden % heads:
+        around = f"{_key(merged, 'hidden')} = {hidden}"
+        _refuse(merged, "heads", f"it does not divide {around}; correct one of them, or add head_dim")
+    if heads and kv_heads and heads % kv_heads:
+        _refuse(merged, "kv_heads", f"it does not divide {_key(merged, 'heads')} = {heads}; correct one of them")
+    if found["experts"] and found["per_token"] > found["experts"]:
+        _refuse(merged, "per_token", f"more than {_key(merged, 'experts')} = {found['experts']}; correct one of them")
     hidden, heads = found["hidden"], found["heads"]
     assumed = not found["ffn"] and not found["expert_ffn"]
     sizes: dict[str, Any] = {
@@ -160,18 +168,6 @@ def from_config(config: Mapping[str, Any], dtype: str) -> Model:
         "experts": found["experts"] if found["experts"] > 1 else 0,
     }
     return Model(**sizes, dtype=dtype, assumed=" (4 × hidden assumed)" if assumed else "")
-
-
-def _require_fitting(config: Mapping[str, Any], found: Mapping[str, int]) -> None:
-    """Raises UsageError where heads do not divide what is shared out among them, or experts are too few."""
-    hidden, heads, kv_heads = found["hidden"], found["heads"], found["kv_heads"]
-    if heads and not found["head_dim"] and hidden % heads:
-        around = f"{_key(config, 'hidden')} = {hidden}"
-        _refuse(config, "heads", f"it does not divide {around}; correct one of them, or add head_dim")
-    if heads and kv_heads and heads % kv_heads:
-        _refuse(config, "kv_heads", f"it does not divide {_key(config, 'heads')} = {heads}; correct one of them")
-    if found["experts"] and found["per_token"] > found["experts"]:
-        _refuse(config, "per_token", f"more than {_key(config, 'experts')} = {found['experts']}; correct one of them")
 
 
 def _refuse(config: Mapping[str, Any], name: str, why: str) -> NoReturn:
@@ -377,21 +373,17 @@ def completed(model: Model, seen: Iterable[tuple[OpCall, int]]) -> Model:
         for name, size in _sizes(operator, dims):
             sizes[name][size] += count
     told = {name: max(votes, key=lambda one: (votes[one], one)) for name, votes in sizes.items() if votes}
-    usual: dict[str, Any] = {**_from_weights(weights, told.get("hidden")), **told}
-    known = _of_width(model, usual.get("hidden") or model.hidden)
-    return replace(known, **usual, weights=tuple(one for one, _ in weights.most_common(MOST)))
-
-
-def _from_weights(weights: Counter[tuple[int, int]], hidden: int | None) -> dict[str, int]:
-    """Width and vocabulary as far as weights tell them. Layers add to a width, so that weights lead to and from it."""
+    # Width and vocabulary as far as weights tell them. Layers add to a width, so that weights lead to and from it.
     words = {k: n for k, n in sorted(weights) if n >= max(WORDS, WIDER * k)}
     inner, outer = {k for k, _ in weights}, {n for _, n in weights}
     votes: Counter[int] = Counter()
     for sides, count in weights.items():
         votes.update(dict.fromkeys(set(sides) & inner & (outer | set(words)), count))
-    width = hidden or max(votes, key=lambda one: (votes[one], -one), default=0)
+    width = told.get("hidden") or max(votes, key=lambda one: (votes[one], -one), default=0)
     found = {"hidden": width, "vocab": words.get(width, 0)}
-    return {name: size for name, size in found.items() if size}
+    usual: dict[str, Any] = {**{name: size for name, size in found.items() if size}, **told}
+    known = _of_width(model, usual.get("hidden") or model.hidden)
+    return replace(known, **usual, weights=tuple(one for one, _ in weights.most_common(MOST)))
 
 
 def _of_width(model: Model, hidden: int) -> Model:

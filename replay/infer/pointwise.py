@@ -46,7 +46,15 @@ def proposals(view: View) -> Iterator[Proposal]:
     elif operation == "pow" and "tensor_tensor" in str(view.known.details.get("functor")):
         yield from _powers(view)
     elif _binary(view, operation):
-        yield from _pairs(view, operation)
+        dtype = _dtype(view)
+        names = COMPARISONS if operation == "compare" else (operation,)
+        strided = view.known.family in STRIDED
+        rest = ("1",) if operation in ALPHA else ()
+        for left, right, why, fit in (*_broadcast(view, dtype, strided=strided), *_equal(view, dtype, strided=strided)):
+            out = max(prod(left.dims), prod(right.dims))
+            size = moved(left, right) + out * (1 if names is COMPARISONS else item_bytes(dtype))
+            for rank, name in enumerate(names[:2]):
+                yield Proposal(spec(name, left, right, *rest), f"{name}: {why}", size, fit * 0.95**rank)
     else:
         dtype = _dtype(view)
         for held, name, fit in _operands(view, dtype):
@@ -112,18 +120,6 @@ def views(dims: Dims, view: View) -> Iterator[tuple[Dims, str, float]]:
         yield (heads * length * model.head_dim, length * model.head_dim, model.head_dim, 1), f"{word}, in order", 0.9
         if model.heads == model.kv_heads:
             yield tokens_first(whole, 3), f"{word} of a fused projection", 0.85
-
-
-def _pairs(view: View, operation: str) -> Iterator[Proposal]:
-    dtype = _dtype(view)
-    names = COMPARISONS if operation == "compare" else (operation,)
-    strided = view.known.family in STRIDED
-    rest = ("1",) if operation in ALPHA else ()
-    for left, right, why, fit in (*_broadcast(view, dtype, strided=strided), *_equal(view, dtype, strided=strided)):
-        out = max(prod(left.dims), prod(right.dims))
-        size = moved(left, right) + out * (1 if names is COMPARISONS else item_bytes(dtype))
-        for rank, name in enumerate(names[:2]):
-            yield Proposal(spec(name, left, right, *rest), f"{name}: {why}", size, fit * 0.95**rank)
 
 
 def _equal(view: View, dtype: str, *, strided: bool) -> Iterator[Pair]:

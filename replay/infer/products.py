@@ -159,7 +159,14 @@ def _calls(view: View, size: Outline) -> Iterator[Call]:
         out = next((OUT[one] for one in view.known.dtypes[::-1] if one in OUT), OUT["bf16"])
         yield spec("_scaled_mm", left, right, scale, scale, None, None, out, "False"), why, 1.0
     elif not view.added:
-        yield from _flat(view, size, dtype, why)
+        left, linear, plain = _factors(size, dtype)
+        bias = Tensor((size.n,), dtype)
+        order = (linear, plain) if (view.known.layout or "tn").startswith("t") else (plain, linear)
+        for share, right in zip((1.0, 0.75), order, strict=True):
+            both = [(spec("mm", left, right), why), (spec("addmm", bias, left, right, "1", "1"), f"{why} with bias")]
+            ranked = reversed(both) if "bias" in (view.known.epilogue or "") else both
+            for (made, word), each in zip(ranked, (1.0, 0.8), strict=True):
+                yield made, word, share * each
         if view.known.category == "GEMV" and size.m == 1:
             made = spec("mv", Tensor((size.n, size.k), dtype), Tensor((size.k,), dtype))
             yield made, f"{why} (matrix times vector)", 0.9
@@ -169,17 +176,6 @@ def _factors(size: Outline, dtype: str) -> tuple[Tensor, Tensor, Tensor]:
     """Both factors, the second as in a linear layer (a transpose), and in order."""
     dims = (size.k, size.n)
     return Tensor((size.m, size.k), dtype), Tensor(dims, dtype, transposed(dims)), Tensor(dims, dtype)
-
-
-def _flat(view: View, size: Outline, dtype: str, why: str) -> Iterator[Call]:
-    left, linear, plain = _factors(size, dtype)
-    bias = Tensor((size.n,), dtype)
-    order = (linear, plain) if (view.known.layout or "tn").startswith("t") else (plain, linear)
-    for share, right in zip((1.0, 0.75), order, strict=True):
-        both = [(spec("mm", left, right), why), (spec("addmm", bias, left, right, "1", "1"), f"{why} with bias")]
-        ranked = reversed(both) if "bias" in (view.known.epilogue or "") else both
-        for (made, word), each in zip(ranked, (1.0, 0.8), strict=True):
-            yield made, word, share * each
 
 
 def _batched(view: View, size: Outline, dtype: str, why: str) -> Iterator[Call]:

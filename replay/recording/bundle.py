@@ -93,7 +93,16 @@ def start(folder: Path, settings: Settings, *, resume: bool) -> Bundle:
                 f"{folder}: there is a recording already. --resume goes on with it; --output FOLDER makes another."
             )
             raise UsageError(message)
-        return Bundle(folder, _resumed(folder, settings))
+        found = recordings.load(folder)
+        before, now = found.settings, json.loads(json.dumps(settings.kept()))
+        other = sorted(key for key in {*before, *now} - FREE if before.get(key) != now.get(key))
+        if other:
+            was = ", ".join(f"{key} {before.get(key)}" for key in other)
+            message = f"{folder}: was recorded with {was}. Give the same settings to --resume, or another --output."
+            raise UsageError(message)
+        for part in found.parts:
+            part.reason = None
+        return Bundle(folder, found)
     if folder.exists() and any(folder.iterdir()):
         message = f"{folder}: not empty, and no recording. Give another folder: --output FOLDER"
         raise UsageError(message)
@@ -137,16 +146,3 @@ def _version() -> str | None:
         return importlib.metadata.version("kerneldb")
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def _resumed(folder: Path, settings: Settings) -> Recording:
-    found = recordings.load(folder)
-    before, now = found.settings, json.loads(json.dumps(settings.kept()))
-    other = sorted(key for key in {*before, *now} - FREE if before.get(key) != now.get(key))
-    if other:
-        was = ", ".join(f"{key} {before.get(key)}" for key in other)
-        message = f"{folder}: was recorded with {was}. Give the same settings to --resume, or another --output."
-        raise UsageError(message)
-    for part in found.parts:
-        part.reason = None
-    return found

@@ -67,7 +67,13 @@ def _hints(spec: CallSpec) -> list[str]:
 def equations(spec: CallSpec) -> tuple[str, ...]:
     """The equations that fit the permutes, most likely first; none where the permutes are missing."""
     operands = next((one.dims for one in recorded.or_none(spec.call) if one.kind == recorded.TENSOR_LIST), ())
-    orders = _orders(spec, operands)
+    # The permute of each operand, in order.
+    permutes = [recorded.or_none(call) for call in spec.direct() if call.op == "aten::permute"]
+    orders: list[Shape] = []
+    for dims in operands:
+        place = next((at for at, one in enumerate(permutes) if _widened(one[0].dims, dims)), None)
+        if place is not None:
+            orders.append(recorded.integers(permutes.pop(place)[1].text))
     if not operands or len(orders) < len(operands):
         return ()
     # the label of a dim is the letter of its place
@@ -75,17 +81,6 @@ def equations(spec: CallSpec) -> tuple[str, ...]:
     sides = ["".join(LETTERS[place] for place in one) for one in places]
     counts = sorted(range(max(map(len, orders)) + 1), key=lambda count: _equation_rank(sides, count))
     return tuple(f"{','.join(sides)}->{LETTERS[:count]}" for count in counts)
-
-
-def _orders(spec: CallSpec, operands: tuple[Shape, ...]) -> list[Shape]:
-    """The permute of each operand, in order."""
-    permutes = [recorded.or_none(call) for call in spec.direct() if call.op == "aten::permute"]
-    found: list[Shape] = []
-    for dims in operands:
-        place = next((at for at, one in enumerate(permutes) if _widened(one[0].dims, dims)), None)
-        if place is not None:
-            found.append(recorded.integers(permutes.pop(place)[1].text))
-    return found
 
 
 def _widened(wide: Shape, dims: Shape) -> bool:

@@ -250,18 +250,8 @@ def _compiled(order: Sequence[str], inputs: Sequence[Any], dtype: Any, number: i
     import torch._inductor.config as inductor
 
     torch._dynamo.reset()  # it gives up on a function that is compiled too often
-    function = torch.compile(_chain(order, dtype), dynamic=False)
-    with tempfile.TemporaryDirectory(prefix="kerneldb-inductor-") as folder, _cache(folder), torch.no_grad():
-        with inductor.patch({"fx_graph_cache": False, "compile_threads": 1}):
-            function(*inputs)
-        texts = [path.read_text(encoding="utf-8") for path in sorted(Path(folder).rglob("*.py"))]
-    return Recompiled(function, len(inputs), tuple(_kernels(texts, number)))
 
-
-def _chain(order: Sequence[str], dtype: Any) -> Callable[..., Any]:
-    """The operators one after the other; each binary one takes the next input."""
-    import torch
-
+    # The operators one after the other; each binary one takes the next input.
     def chain(first: Any, *others: Any) -> Any:
         rest = iter(others)
         for one in order:
@@ -273,7 +263,12 @@ def _chain(order: Sequence[str], dtype: Any) -> Callable[..., Any]:
                 first = getattr(torch.ops.aten, one)(first)
         return first
 
-    return chain
+    function = torch.compile(chain, dynamic=False)
+    with tempfile.TemporaryDirectory(prefix="kerneldb-inductor-") as folder, _cache(folder), torch.no_grad():
+        with inductor.patch({"fx_graph_cache": False, "compile_threads": 1}):
+            function(*inputs)
+        texts = [path.read_text(encoding="utf-8") for path in sorted(Path(folder).rglob("*.py"))]
+    return Recompiled(function, len(inputs), tuple(_kernels(texts, number)))
 
 
 def _kernels(texts: Sequence[str], number: int) -> Iterator[Code]:

@@ -160,7 +160,13 @@ class GpuBench(Bench):
 
     def rehearse(self, call: Call, item: Item, label: str, runs: int) -> Ring:
         """Warm up, then run marked, each time with the cache state put in place."""
-        once_ns = self._warm_up(call)
+        # Load code, make workspaces; returns the wall time of the last call, waited for, in nanoseconds.
+        started = time.perf_counter_ns()
+        for _ in range(max(self._options.warmup, 1)):
+            started = time.perf_counter_ns()
+            call.call()
+            self._cuda.synchronize()
+        once_ns = float(time.perf_counter_ns() - started)
         runs = max(smallest_sample(), min(runs, int(loops.CAP_NS / max(once_ns, 1))))
         sets = self._sets(call, item, runs)
         if sets.needs_flush:
@@ -225,15 +231,6 @@ class GpuBench(Bench):
     def state(self) -> DeviceState | None:
         """What NVML says now."""
         return self._monitor.state()
-
-    def _warm_up(self, call: Call) -> float:
-        """Load code, make workspaces; returns the wall time of the last call, waited for, in nanoseconds."""
-        started = time.perf_counter_ns()
-        for _ in range(max(self._options.warmup, 1)):
-            started = time.perf_counter_ns()
-            call.call()
-            self._cuda.synchronize()
-        return float(time.perf_counter_ns() - started)
 
     def _sets(self, call: Call, item: Item, turns: int) -> Sets:
         given = roles(item, call.inputs, getattr(call, "cache", None) or self._options.cache, self._l2)

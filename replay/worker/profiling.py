@@ -97,13 +97,6 @@ def read(path: Path, *, operators: bool = True) -> dict[str, list[Marked]]:
 def _marked(events: Events | Text, operators: bool) -> dict[str, list[Marked]]:
     annotations = events.of("user_annotation")
     markers = _Markers(event for event in annotations if str(event["name"]).startswith(MARKER_PREFIX))
-    _place_activities(events, markers)
-    if operators:
-        _place_operations(events.of("cpu_op"), markers)
-    return markers.by_label
-
-
-def _place_activities(events: Events | Text, markers: _Markers) -> None:
     calls: dict[int, tuple[float, Marked]] = {}
     for event in (event for category in RUNTIME for event in events.of(category)):
         marked = markers.around(event)
@@ -121,6 +114,9 @@ def _place_activities(events: Events | Text, markers: _Markers) -> None:
             placed.append((started, marked, _activity(kind, event)))
     for _, marked, activity in sorted(placed, key=lambda one: one[0]):
         marked.activities.append(activity)
+    if operators:
+        _place_operations(events.of("cpu_op"), markers)
+    return markers.by_label
 
 
 def _activity(kind: str, event: Event) -> Activity:
