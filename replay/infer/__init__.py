@@ -7,15 +7,14 @@ tell its size.
     calls       operator calls as PyTorch's profiler writes them
     grids       what a launch says about its size
     units       launches that one call made; steps of a model
-    scene       the dims of the model and of one step: config, rows, elements, bytes
-    recorded    the dims of the model from calls that were recorded in the same run
-    view        what the rules of a family see: a call to be found, what stands before and after
-    pool        shapes that tensors of a model have
-    outlines    matrix products from the launch and the duration alone
-    experts     those of a mixture of experts
-    timing      durations that a roofline expects
-    products, pointwise, copies, rowwise, joining, attention, lookups     proposals by family
+    dims        the dims of the model and of each step: from a config, the launches, or calls recorded in the same run
+    view        what the rules of a family see: the call to be found and its neighbours, shapes that fit (the shape
+                pool), durations that a roofline expects
+    products    matrix products, also of experts and in attention
+    size_candidates     sizes of matrix products from the launch and the duration alone
+    pointwise, rowwise, data_movement     elementwise operators; softmax, norms, reductions; copies, cat, lookups
     propose     all of it together
+    search      the attempts at one call: which candidate to run next, and which one to accept
 """
 
 from __future__ import annotations

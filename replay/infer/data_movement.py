@@ -44,8 +44,8 @@ def copies(view: View) -> Iterator[Proposal]:
 
 def _fitting(view: View) -> Iterator[tuple[Dims, str, float]]:
     """Shapes of the pool, and those that heads have once their tokens stand first."""
-    scene, model = view.scene, view.model
-    dims = (scene.batch, scene.queries, model.heads, model.head_dim)
+    step, model = view.step, view.model
+    dims = (step.batch, step.queries, model.heads, model.head_dim)
     if view.known.family in STRIDED and view.fits(*dims):
         yield dims, HEADS, 0.9
     yield from view.shapes()
@@ -81,10 +81,10 @@ def _gathered(view: View, dims: Dims, name: str, dtype: str, fit: float) -> Iter
 
 def _spread(view: View, dims: Dims, name: str, dtype: str, fit: float) -> Iterator[Proposal]:
     """A tensor filled by broadcasting: one row for all queries, or one value for all entries."""
-    scene, model = view.scene, view.model
-    if dims == (scene.batch, model.heads, scene.queries, scene.keys) and scene.queries > 1:
-        flat = (scene.batch * model.heads, scene.queries, scene.keys)
-        rows = Tensor(flat, dtype, (scene.keys, 0, 1))
+    step, model = view.step, view.model
+    if dims == (step.batch, model.heads, step.queries, step.keys) and step.queries > 1:
+        flat = (step.batch * model.heads, step.queries, step.keys)
+        rows = Tensor(flat, dtype, (step.keys, 0, 1))
         yield _proposal(rows, dtype, "an addend of one row for all queries", fit * 1.05)
     if len(dims) == HEADED and dims[1] not in {1, model.heads}:
         return
@@ -122,31 +122,31 @@ def _spec(entries: tuple[Tensor, ...], over: str) -> CallSpec:
 
 
 def _forms(view: View, dtype: str) -> Iterator[Form]:
-    scene, model = view.scene, view.model
+    step, model = view.step, view.model
     turned = view.follows("neg")  # of half of the heads, to be rotated
-    old = scene.keys - scene.queries
-    cached = Tensor((scene.batch, model.kv_heads, old, model.head_dim) if old > 0 else (0,), dtype)
+    old = step.keys - step.queries
+    cached = Tensor((step.batch, model.kv_heads, old, model.head_dim) if old > 0 else (0,), dtype)
     for first, word, share in _new_tokens(view, dtype):
         why = f"{'the cache' if old > 0 else 'an empty cache'} and {word}"
         yield (cached, first), "-2", why, (0.7 if turned else 1.0) * share
     for count in dict.fromkeys((model.heads, model.kv_heads)):
         fit = 1.0 if turned else 0.7
         half, wide = model.head_dim // 2, count * model.head_dim
-        dims = (scene.batch, count, scene.queries, half)
+        dims = (step.batch, count, step.queries, half)
         second = Tensor(dims, dtype, tokens_first((*dims[:-1], model.head_dim)))
         # the negated half keeps the order of its input
-        first = Tensor(dims, dtype, (scene.queries * wide // 2, half, wide // 2, 1))
+        first = Tensor(dims, dtype, (step.queries * wide // 2, half, wide // 2, 1))
         yield (first, second), OVER_WIDTH, "halves of heads", fit
         yield (Tensor(dims, dtype), second), OVER_WIDTH, "halves of heads, the first in order", fit * 0.9
-    half = (scene.batch, scene.queries, model.head_dim // 2)
-    angles = Tensor(half, dtype, (half[1] * half[2], 1, half[1]))
+    width = model.head_dim // 2
+    angles = Tensor((step.batch, step.queries, width), dtype, (step.queries * width, 1, step.queries))
     yield (angles, angles), OVER_WIDTH, "rotary angles", 1.0 if dtype == "fp32" else 0.4
 
 
 def _new_tokens(view: View, dtype: str) -> Iterator[tuple[Tensor, str, float]]:
     """New keys or values: in order, transposed, or a view of a fused projection."""
-    scene, model = view.scene, view.model
-    dims = (scene.batch, model.kv_heads, scene.queries, model.head_dim)
+    step, model = view.step, view.model
+    dims = (step.batch, model.kv_heads, step.queries, model.head_dim)
     turned, plain = Tensor(dims, dtype, tokens_first(dims)), Tensor(dims, dtype)
     near = [one.known for one in (*view.before, *view.after)[:4]]
     rotary = any(one.operation in {"neg", "add"} and "OnSelf" not in str(one.details) for one in near)
@@ -162,14 +162,14 @@ def _new_tokens(view: View, dtype: str) -> Iterator[tuple[Tensor, str, float]]:
 
 def lookups(view: View) -> Iterator[Proposal]:
     """The lookups that this kernel may have been."""
-    scene, model, family = view.scene, view.model, view.known.family
+    step, model, family = view.step, view.model, view.known.family
     if family in {"index", "index_elementwise"} and view.known.details.get("element_bytes") in {1, None}:
         # A mask of tokens (batch, keys), indexed by sequence and by key, for all queries: what masking code does.
-        batch, keys = view.scene.batch, view.scene.keys
+        batch, keys = view.step.batch, view.step.keys
         if view.fits(batch, keys):
             why = f"a mask of {batch}×{keys} tokens, by sequence and key"
             yield Proposal(_indexed(batch, keys), why, 10.0 * batch * keys, 1.0)
-    rows = view.kind.grid[0] if family == "vectorized_gather" and view.kind.grid else scene.tokens
+    rows = view.kind.grid[0] if family == "vectorized_gather" and view.kind.grid else step.tokens
     for vocab in ((model.vocab,) if model.vocab else VOCABULARIES[:4]) if model.hidden else ():
         table, out = (Tensor((count, model.hidden), view.float_dtype) for count in (vocab, rows))
         why = f"{rows} rows of an embedding of {vocab}×{model.hidden}"

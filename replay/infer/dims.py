@@ -99,7 +99,7 @@ SLIP: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ModelDims:
     """Dims of a transformer. Zero is what is not known.
 
     `widths` are further widths seen in the trace, `weights` (K, N) of products that were recorded in the same run.
@@ -125,10 +125,10 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class StepDims:
     """One step: `batch` sequences, `queries` new tokens in each, `keys` tokens to attend to."""
 
-    model: Model
+    model: ModelDims
     batch: int
     queries: int
     keys: int
@@ -139,7 +139,7 @@ class Scene:
         return self.batch * self.queries
 
 
-def from_config(config: Mapping[str, Any], dtype: str) -> Model:
+def from_config(config: Mapping[str, Any], dtype: str) -> ModelDims:
     """The dims that a parsed `config.json` says; those of the language part where it has several.
 
     Raises UsageError where a size is none, where sizes do not go together, and where there is no hidden size.
@@ -167,7 +167,7 @@ def from_config(config: Mapping[str, Any], dtype: str) -> Model:
         "head_dim": found["head_dim"] or (hidden // heads if heads else 0),
         "experts": found["experts"] if found["experts"] > 1 else 0,
     }
-    return Model(**sizes, dtype=dtype, assumed=" (4 × hidden assumed)" if assumed else "")
+    return ModelDims(**sizes, dtype=dtype, assumed=" (4 × hidden assumed)" if assumed else "")
 
 
 def _refuse(config: Mapping[str, Any], name: str, why: str) -> NoReturn:
@@ -214,7 +214,7 @@ def dtype_of(sequence: Launches, found: Iterable[Unit]) -> str:
     return max(spent, key=spent.__getitem__, default="fp16")
 
 
-def row_votes(members: Iterable[Unit], model: Model) -> Counter[int]:
+def row_votes(members: Iterable[Unit], model: ModelDims) -> Counter[int]:
     """How many kernels of a step speak for a number of tokens."""
     votes: Counter[int] = Counter()
     for unit in members:
@@ -229,18 +229,20 @@ def row_votes(members: Iterable[Unit], model: Model) -> Counter[int]:
     return votes
 
 
-def scene_of(reading: Reading, members: Sequence[Unit], model: Model, keys: int | None, *, growing: bool) -> Scene:
-    """The scene of one step. `keys` where they are known; `growing`: the cache grows from step to step."""
+def step_dims_of(
+    reading: Reading, members: Sequence[Unit], model: ModelDims, keys: int | None, *, growing: bool
+) -> StepDims:
+    """The step of one step. `keys` where they are known; `growing`: the cache grows from step to step."""
     votes = row_votes(members, model)
     tokens = max(votes, key=lambda one: (votes[one], one)) if votes else 1
     phase = reading.sequence.phase[members[0].main] or ""
     if "decode" in phase or (growing and tokens <= SMALL_BATCH):
-        return Scene(model, tokens, 1, keys or 1)
+        return StepDims(model, tokens, 1, keys or 1)
     queries = _queries(members, model, tokens)
-    return Scene(model, max(tokens // queries, 1), queries, keys or queries)
+    return StepDims(model, max(tokens // queries, 1), queries, keys or queries)
 
 
-def _queries(members: Sequence[Unit], model: Model, tokens: int) -> int:
+def _queries(members: Sequence[Unit], model: ModelDims, tokens: int) -> int:
     """Tokens per sequence, from the elements of attention scores, or from `arange`."""
     votes: Counter[int] = Counter()
     for index, unit in enumerate(members):
@@ -258,21 +260,21 @@ def _queries(members: Sequence[Unit], model: Model, tokens: int) -> int:
     return max(usual)[1] if usual else tokens
 
 
-def key_votes(reading: Reading, members: Iterable[Unit], everywhere: frozenset[int], scene: Scene) -> Votes:
+def key_votes(reading: Reading, members: Iterable[Unit], everywhere: frozenset[int], step: StepDims) -> Votes:
     """Numbers of keys that the launches peculiar to a step speak for (those of kinds not seen in every step)."""
     votes: Votes = defaultdict(float)
-    model = scene.model
-    heads, rows = scene.batch * model.heads * scene.queries, scene.batch * scene.queries
-    cached = scene.batch * model.kv_heads * model.head_dim
+    model = step.model
+    heads, rows = step.batch * model.heads * step.queries, step.batch * step.queries
+    cached = step.batch * model.kv_heads * model.head_dim
     for kind in (reading.launches[one].kind for unit in members for one in unit.kinds if one not in everywhere):
         if kind.kind == "memcpy" and kind.copy_kind == "DtoD" and kind.bytes:
             count = kind.bytes // item_bytes(model.dtype)
-            _vote(votes, Span(count, count), (heads, rows, scene.batch), EXACT_WEIGHT)
+            _vote(votes, Span(count, count), (heads, rows, step.batch), EXACT_WEIGHT)
         for span in grids.elements(kind)[:1]:
-            _vote(votes, span, (heads, rows, scene.batch), 1.0)
+            _vote(votes, span, (heads, rows, step.batch), 1.0)
         joined = grids.cat_elements(kind)
         if joined is not None and cached:
-            _vote(votes, joined, (cached,), EXACT_WEIGHT, shift=scene.queries)
+            _vote(votes, joined, (cached,), EXACT_WEIGHT, shift=step.queries)
     return votes
 
 
@@ -298,13 +300,13 @@ def settled(votes: Sequence[Votes]) -> list[int | None]:
     return found
 
 
-def model_of(members: Sequence[Unit], dtype: str) -> Model:
+def model_of(members: Sequence[Unit], dtype: str) -> ModelDims:
     """The dims that one step shows; zero where it shows none."""
     launches = [unit.launch for unit in members]
     rows = (grids.rows(one.kind) for one in launches if _takes_tokens(one.known))
     tokens = _usual(Counter(found.most for found in rows if found is not None))
     if not tokens:
-        return Model(dtype=dtype, source="trace")
+        return ModelDims(dtype=dtype, source="trace")
     pairs = zip(launches, [*(one.known.category for one in launches[1:]), ""], strict=True)
     told = [(one.known.operation, after, width) for one, after in pairs if (width := _width(one, tokens))]
     widths = Counter(width for _, _, width in told)
@@ -313,7 +315,7 @@ def model_of(members: Sequence[Unit], dtype: str) -> Model:
     wide = _usual(hidden) or _usual(widths)
     head_dim = _head_dim(launches, tokens, wide)
     heads = _heads(launches, tokens) or (wide // head_dim if head_dim else 0)
-    return Model(
+    return ModelDims(
         hidden=wide,
         ffn=_usual(ffn),
         heads=heads,
@@ -362,7 +364,7 @@ def _head_dim(launches: Iterable[Launch], tokens: int, hidden: int) -> int:
     return LARGE_HEAD if hidden >= HEADS_FROM else SMALL_HEAD
 
 
-def completed(model: Model, seen: Iterable[tuple[OpCall, int]]) -> Model:
+def completed(model: ModelDims, seen: Iterable[tuple[OpCall, int]]) -> ModelDims:
     """`model` with what recorded calls (with their launches) tell, which counts before what kernels seem to say."""
     weights: Counter[tuple[int, int]] = Counter()
     sizes: dict[str, Counter[int]] = {name: Counter() for name in ("hidden", "vocab", "heads", "kv_heads", "head_dim")}
@@ -386,7 +388,7 @@ def completed(model: Model, seen: Iterable[tuple[OpCall, int]]) -> Model:
     return replace(known, **usual, weights=tuple(one for one, _ in weights.most_common(MOST)))
 
 
-def _of_width(model: Model, hidden: int) -> Model:
+def _of_width(model: ModelDims, hidden: int) -> ModelDims:
     """`model` with another width. Widths are elements over tokens: where one is wrong, all are, by the same ratio."""
     if hidden == model.hidden or not model.hidden:
         return model

@@ -105,7 +105,7 @@ def rows(kind: Kind) -> Span | None:
         each = 2 if isinstance(log2, int) and log2 <= TWO_ROWS else 1
         return _span(count, kind.block[1] * each) if "warp" in kind.name else Span(count, count)
     if known.family == "reduce":
-        if kind.block is None or kind.grid is None:
+        if kind.grid is None:
             return None
         if kind.grid[1] > 1:
             return Span(kind.grid[0], kind.grid[0] * kind.block[1])

@@ -49,12 +49,12 @@ def proposals(view: View) -> Iterator[Proposal]:
         dtype = _dtype(view)
         names = COMPARISONS if operation == "compare" else (operation,)
         strided = view.known.family in STRIDED
-        rest = ("1",) if operation in ALPHA else ()
+        alpha = ("1",) if operation in ALPHA else ()
         for left, right, why, fit in (*_broadcast(view, dtype, strided=strided), *_equal(view, dtype, strided=strided)):
             out = max(prod(left.dims), prod(right.dims))
             size = moved(left, right) + out * (1 if names is COMPARISONS else item_bytes(dtype))
             for rank, name in enumerate(names[:2]):
-                yield Proposal(spec(name, left, right, *rest), f"{name}: {why}", size, fit * 0.95**rank)
+                yield Proposal(spec(name, left, right, *alpha), f"{name}: {why}", size, fit * 0.95**rank)
     else:
         dtype = _dtype(view)
         for held, name, fit in _operands(view, dtype):
@@ -133,10 +133,10 @@ def _equal(view: View, dtype: str, *, strided: bool) -> Iterator[Pair]:
 
 def _broadcast(view: View, dtype: str, *, strided: bool) -> Iterator[Pair]:
     """Operands of two shapes, or with other strides, in the forms that transformers have."""
-    model, batch, queries, keys = view.model, view.scene.batch, view.scene.queries, view.scene.keys
+    model, batch, queries, keys = view.model, view.step.batch, view.step.queries, view.step.keys
     if not strided:
         if view.fits(batch, model.heads, queries, model.head_dim) and queries == 1:
-            dims = (view.scene.batch, view.model.heads, 1, view.model.head_dim)
+            dims = (view.step.batch, view.model.heads, 1, view.model.head_dim)
             share = 1.1 if view.follows("mul") and view.known.operation in ALPHA else 0.8
             turned = Tensor(dims, dtype, tokens_first(dims))
             yield (turned, Tensor(dims, dtype), "rotary: heads and turned heads of one token", 0.85 * share)
@@ -158,7 +158,7 @@ def _broadcast(view: View, dtype: str, *, strided: bool) -> Iterator[Pair]:
 
 
 def _small(view: View, dtype: str) -> Iterator[Pair]:
-    model, batch, queries, keys = view.model, view.scene.batch, view.scene.queries, view.scene.keys
+    model, batch, queries, keys = view.model, view.step.batch, view.step.queries, view.step.keys
     if view.fits(model.heads, batch, keys):
         yield Tensor((model.heads, 1), dtype), Tensor((batch, 1, keys), dtype), "slopes and positions", 1.0
     mask = Tensor((1, 1, queries, keys), dtype)
@@ -172,7 +172,7 @@ def _small(view: View, dtype: str) -> Iterator[Pair]:
 
 def _rotations(view: View, dtype: str, heads: int) -> Iterator[Pair]:
     """Rotary embeddings: heads by angles, and the sum of both parts."""
-    batch, queries, width = view.scene.batch, view.scene.queries, view.model.head_dim
+    batch, queries, width = view.step.batch, view.step.queries, view.model.head_dim
     dims = (batch, heads, queries, width)
     turned, plain = Tensor(dims, dtype, tokens_first(dims)), Tensor(dims, dtype)
     if view.known.operation in ALPHA:
@@ -198,10 +198,10 @@ def _fills(view: View) -> Iterator[Proposal]:
 
 def _ranges(view: View) -> Iterator[Proposal]:
     """Sequences of numbers: `arange_cuda_out` dispatches int before long, and its name counts the dispatches."""
-    scene = view.scene
+    step = view.step
     dtypes = ("int32", "int64") if INT_RANGE.search(view.kind.name) else (_dtype(view),)
     for span in view.spans:
-        lengths = dict.fromkeys((scene.queries, scene.keys, scene.batch, view.model.heads, span.most))
+        lengths = dict.fromkeys((step.queries, step.keys, step.batch, view.model.heads, span.most))
         for (rank, length), dtype in itertools.product(enumerate(filter(span.holds, lengths)), dtypes):
             made = spec("arange", "0", str(length), "1", Tensor((0,), dtype, (1,)))
             fit = 0.9 * 0.97**rank * (1.0 if dtype == dtypes[0] else 0.8)

@@ -19,10 +19,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from kerneldb.replay.infer import grids, outlines
+from kerneldb.replay.infer import grids, size_candidates
 from kerneldb.replay.infer.calls import DTYPES, FP8, Tensor, item_bytes, spec, tokens_first, transposed
-from kerneldb.replay.infer.dims import Model
-from kerneldb.replay.infer.outlines import Outline
+from kerneldb.replay.infer.dims import ModelDims
+from kerneldb.replay.infer.size_candidates import SizeCandidate
 from kerneldb.replay.infer.units import Launch
 from kerneldb.replay.infer.view import Proposal, View, bandwidth, expected, likeness, shown
 from kerneldb.replay.wire.plan import CallSpec
@@ -54,14 +54,14 @@ def proposals(view: View) -> Iterator[Proposal]:
     sizes = [*_linear(view), *expert_sizes(view), *_attention(view), *_rotary(view)]
     if not view.added and not any(_may_be(view, size) for size in sizes):
         share = 0.4 if view.model.hidden and view.model.source == "config" else 1.0
-        sizes.extend(replace(one, weight=one.weight * share) for one in outlines.outlines(view))
+        sizes.extend(replace(one, weight=one.weight * share) for one in size_candidates.of_launch(view))
     for size in sizes:
         fit, moved, likely = _fit(view, size) * size.weight, _bytes(view, size), _likely(view, size)
         for call, why, share in _calls(view, size):
             yield Proposal(call, why, moved, fit * share, size.flops, view.dtype, size.by_time, likely)
 
 
-def _likely(view: View, size: Outline) -> float:
+def _likely(view: View, size: SizeCandidate) -> float:
     """Fused attention leaves no product of scores, unless a softmax stands near; a block makes no several tiles."""
     near = (*view.before[:REACH], *view.after[:REACH])
     unfused = not view.fused or any(one.known.category == "SOFTMAX" for one in near)
@@ -69,17 +69,17 @@ def _likely(view: View, size: Outline) -> float:
     return likely * (0.6 if _exceeds(view, size) else 1.0)
 
 
-def _exceeds(view: View, size: Outline) -> bool:
+def _exceeds(view: View, size: SizeCandidate) -> bool:
     """Whether the product has many more tiles than blocks ran, whichever side of the tile is its rows'."""
     known, count = view.known, grids.blocks(view.kind)
     one, two = known.tile_m, known.tile_n
-    if known.family not in outlines.TILED or outlines.persistent(view) or not (one and two and count):
+    if known.family not in size_candidates.TILED or size_candidates.persistent(view) or not (one and two and count):
         return False
     tiles = min(-(-size.n // wide) * -(-size.m // high) for wide, high in ((one, two), (two, one)))
     return tiles * size.batch > MORE * count
 
 
-def _may_be(view: View, size: Outline) -> bool:
+def _may_be(view: View, size: SizeCandidate) -> bool:
     """Whether the tiles of a size make the grid and, unless a config names it, its time is about the recorded one."""
     if _tiling(view, size) < TILED:
         return False
@@ -87,12 +87,12 @@ def _may_be(view: View, size: Outline) -> bool:
     return view.model.source == "config" or likeness(time_ns, view.duration_ns) >= LIKELY
 
 
-def _bytes(view: View, size: Outline) -> float:
+def _bytes(view: View, size: SizeCandidate) -> float:
     elements = size.m * size.k + size.k * size.n + (2 if view.added else 1) * size.m * size.n
     return float(item_bytes(view.dtype) * size.batch * elements)
 
 
-def weights(model: Model) -> Iterator[tuple[int, int, str, float]]:
+def weights(model: ModelDims) -> Iterator[tuple[int, int, str, float]]:
     """(K, N, name, weight) of the layers that a model has, first those that are known to be there."""
     yield from ((k, n, "a weight recorded in the run", 1.0) for k, n in model.weights)
     h, f, v = model.hidden, model.ffn, model.vocab
@@ -118,34 +118,34 @@ def _feed_forward(hidden: int, width: int, word: str, share: float) -> Iterator[
     yield width, hidden, f"down{word}", share
 
 
-def _linear(view: View) -> Iterator[Outline]:
+def _linear(view: View) -> Iterator[SizeCandidate]:
     seen: set[tuple[int, int, int]] = set()
     for k, n, name, weight in weights(view.model):
         if name == COMMON and view.layered:
             continue
-        for m in (view.scene.tokens, view.scene.batch):
+        for m in (view.step.tokens, view.step.batch):
             if (m, n, k) not in seen:
                 seen.add((m, n, k))
-                yield Outline(m, n, k, 1, f"{name} of {m} tokens", weight)
+                yield SizeCandidate(m, n, k, 1, f"{name} of {m} tokens", weight)
 
 
-def _attention(view: View) -> Iterator[Outline]:
+def _attention(view: View) -> Iterator[SizeCandidate]:
     """Scores and their product with the values."""
-    scene, width = view.scene, view.model.head_dim
-    batch = scene.batch * view.model.heads
+    step, width = view.step, view.model.head_dim
+    batch = step.batch * view.model.heads
     if batch and width:
-        yield Outline(scene.queries, scene.keys, width, batch, "scores")
-        yield Outline(scene.queries, width, scene.keys, batch, "values")
+        yield SizeCandidate(step.queries, step.keys, width, batch, "scores")
+        yield SizeCandidate(step.queries, width, step.keys, batch, "values")
 
 
-def _rotary(view: View) -> Iterator[Outline]:
+def _rotary(view: View) -> Iterator[SizeCandidate]:
     """The outer product of frequencies and positions (rotary embeddings)."""
     if view.known.dtype == "fp32" and view.model.head_dim:
-        for batch in (1, view.scene.batch):
-            yield Outline(view.model.head_dim // 2, view.scene.queries, 1, batch, "rotary")
+        for batch in (1, view.step.batch):
+            yield SizeCandidate(view.model.head_dim // 2, view.step.queries, 1, batch, "rotary")
 
 
-def _calls(view: View, size: Outline) -> Iterator[Call]:
+def _calls(view: View, size: SizeCandidate) -> Iterator[Call]:
     """The operators that make this product, with the layouts that the kernel's name allows."""
     dtype = "fp32" if view.dtype == "tf32" else view.dtype if view.dtype in DTYPES else "fp16"
     why = f"{size.label}: {f'{size.batch}×' if size.batch > 1 else ''}{size.m}×{size.n}×{size.k}"
@@ -172,19 +172,19 @@ def _calls(view: View, size: Outline) -> Iterator[Call]:
             yield made, f"{why} (matrix times vector)", 0.9
 
 
-def _factors(size: Outline, dtype: str) -> tuple[Tensor, Tensor, Tensor]:
+def _factors(size: SizeCandidate, dtype: str) -> tuple[Tensor, Tensor, Tensor]:
     """Both factors, the second as in a linear layer (a transpose), and in order."""
     dims = (size.k, size.n)
     return Tensor((size.m, size.k), dtype), Tensor(dims, dtype, transposed(dims)), Tensor(dims, dtype)
 
 
-def _batched(view: View, size: Outline, dtype: str, why: str) -> Iterator[Call]:
+def _batched(view: View, size: SizeCandidate, dtype: str, why: str) -> Iterator[Call]:
     left = Tensor((size.batch, size.m, size.k), dtype)
     dims = (size.batch, size.k, size.n)
     right = Tensor(dims, dtype, transposed(dims) if size.label == "scores" else None)
     fused = _fused(view, size, left)
     if view.added:
-        firsts = [left] if fused is None or view.scene.queries > 1 else [fused, left]
+        firsts = [left] if fused is None or view.step.queries > 1 else [fused, left]
         scale = view.model.head_dim**-0.5 if size.label == "scores" else 1.0
         row, full = (Tensor((size.batch, rows, size.n), right.dtype) for rows in (1, size.m))
         addends = [row] if size.m == 1 or view.kernels[0].kind.kind != "memcpy" else [full, row]
@@ -197,26 +197,26 @@ def _batched(view: View, size: Outline, dtype: str, why: str) -> Iterator[Call]:
     yield spec("bmm", left, right), why, 1.0
 
 
-def _fused(view: View, size: Outline, left: Tensor) -> Tensor | None:
+def _fused(view: View, size: SizeCandidate, left: Tensor) -> Tensor | None:
     """Queries as a view of a fused projection (one row of query, key and value per head): what decoding makes of it."""
     width = view.model.head_dim
-    if size.label != "scores" or view.scene.queries > 1 or view.model.kv_heads != view.model.heads:
+    if size.label != "scores" or view.step.queries > 1 or view.model.kv_heads != view.model.heads:
         return None
     return Tensor(left.dims, left.dtype, (3 * width, width, 1))
 
 
-def _fit(view: View, size: Outline) -> float:
+def _fit(view: View, size: SizeCandidate) -> float:
     """From 0 to 1: do the tiles make the grid, and do the elements flow from and to the neighbours?"""
     return (2 * _tiling(view, size) + _flow(view, size) + _helper(view, size) + _layout(view, size)) / PARTS
 
 
-def _layout(view: View, size: Outline) -> float:
+def _layout(view: View, size: SizeCandidate) -> float:
     """A product of two row-major matrices is that of attention with its values; linear layers read a transpose."""
     row_major = (view.known.layout or "t").startswith("n")
     return 1.0 if row_major == (size.label == "values") else 0.2
 
 
-def _helper(view: View, size: Outline) -> float:
+def _helper(view: View, size: SizeCandidate) -> float:
     """Attention has no bias; only a linear layer has one."""
     batched = size.label in {"scores", "values"}
     if view.added:
@@ -224,20 +224,20 @@ def _helper(view: View, size: Outline) -> float:
     return 0.2 if batched and "bias" in (view.known.epilogue or "") else 0.8
 
 
-def _addend_fit(view: View, size: Outline) -> float:
+def _addend_fit(view: View, size: SizeCandidate) -> float:
     first, count = view.kernels[0], size.batch * size.m * size.n
     if first.kind.kind == "memcpy":
         return 1.0 if (first.kind.bytes or 0) == count * item_bytes(view.dtype) else 0.0
     return 1.0 if first.holds(count) else 0.1
 
 
-def _tiling(view: View, size: Outline) -> float:
+def _tiling(view: View, size: SizeCandidate) -> float:
     """1 where the tiles make the grid (also times a split K), 0.6 where the kernel is persistent, else less."""
     known, count = view.known, grids.blocks(view.kind)
     if known.tile_m is None or known.tile_n is None or count is None:
         return 0.5
     tiles = -(-size.n // known.tile_m) * -(-size.m // known.tile_n) * size.batch
-    if outlines.persistent(view) and outlines.one_wave(view) and tiles >= count:
+    if size_candidates.persistent(view) and size_candidates.one_wave(view) and tiles >= count:
         return 0.7
     cluster = max((int(part) for part in (known.cluster or "1").split("x") if part.isdecimal()), default=1)
     padded = -(-tiles // cluster) * cluster
@@ -248,7 +248,7 @@ def _tiling(view: View, size: Outline) -> float:
     return 0.1
 
 
-def _flow(view: View, size: Outline) -> float:
+def _flow(view: View, size: SizeCandidate) -> float:
     """Do neighbours work on as many elements as the product writes, or reads?"""
     if size.label == "scores" and view.precedes("softmax"):
         return 1.0
@@ -262,7 +262,7 @@ def _meets(near: tuple[Launch, ...], count: int) -> float:
     return next(met, 0.1 if told else 0.3)
 
 
-def expert_sizes(view: View) -> Iterator[Outline]:
+def expert_sizes(view: View) -> Iterator[SizeCandidate]:
     """The expert_sizes of one expert."""
     model = view.model
     hidden, width = model.hidden, model.expert_ffn or model.ffn
@@ -270,11 +270,11 @@ def expert_sizes(view: View) -> Iterator[Outline]:
         return
     for k, n, name in ((hidden, width, "up"), (hidden, 2 * width, "gate and up"), (width, hidden, "down")):
         for m, word, weight, by_time in _rows(view, n, k):
-            yield Outline(m, n, k, 1, f"{name} of an expert, {word} ({UNKNOWN})", weight, by_time)
+            yield SizeCandidate(m, n, k, 1, f"{name} of an expert, {word} ({UNKNOWN})", weight, by_time)
 
 
 def _rows(view: View, n: int, k: int) -> Iterator[tuple[int, str, float, bool]]:
-    tokens, model = view.scene.tokens, view.model
+    tokens, model = view.step.tokens, view.model
     found = _by_grid(view, n)
     if found:
         yield min(found, tokens), "rows by the grid", 0.95, False
@@ -289,7 +289,7 @@ def _rows(view: View, n: int, k: int) -> Iterator[tuple[int, str, float, bool]]:
 def _by_grid(view: View, n: int) -> int | None:
     """The rows that the tiles cover; None where the grid is that of the GPU, or of other columns."""
     wide, high, count = view.known.tile_m, view.known.tile_n, grids.blocks(view.kind)
-    if not wide or not high or not count or outlines.persistent(view):
+    if not wide or not high or not count or size_candidates.persistent(view):
         return None
     across = -(-n // wide)
     return count // across * high if count % across == 0 else None
@@ -300,25 +300,25 @@ def _by_time(view: View, n: int, k: int) -> int | None:
     reading = n * k * item_bytes(view.dtype) / bandwidth(view.device)
     if not view.duration_ns or reading * 2 > view.duration_ns:
         return None
-    return max(round(outlines.operations(view) / (n * k) / ROW_STEP) * ROW_STEP, ROW_STEP)
+    return max(round(size_candidates.operations(view) / (n * k) / ROW_STEP) * ROW_STEP, ROW_STEP)
 
 
 def attention(view: View) -> Iterator[Proposal]:
     """The attention calls that this kernel may have been."""
-    scene, model = view.scene, view.model
+    step, model = view.step, view.model
     if not model.heads or not model.head_dim:
         return
     dtype = view.float_dtype
-    work = 4.0 * scene.batch * model.heads * scene.queries * scene.keys * model.head_dim
-    held = scene.batch * model.head_dim * (2 * model.heads * scene.queries + 2 * model.kv_heads * scene.keys)
-    shapes = [(scene.batch, model.heads, length, model.head_dim) for length in (scene.queries, scene.keys)]
+    work = 4.0 * step.batch * model.heads * step.queries * step.keys * model.head_dim
+    held = step.batch * model.head_dim * (2 * model.heads * step.queries + 2 * model.kv_heads * step.keys)
+    shapes = [(step.batch, model.heads, length, model.head_dim) for length in (step.queries, step.keys)]
     for turned, word, share in _orders(view):
         query, key = (
             Tensor(dims, dtype, tokens_first(dims) if one else None) for dims, one in zip(shapes, turned, strict=True)
         )
-        for causal in (True, False) if scene.queries > 1 else (False,):
-            fit = share * (1.0 if causal or scene.queries == 1 else 0.85)
-            why = f"attention of {scene.batch}×{model.heads} heads, {scene.queries} on {scene.keys}, {word}"
+        for causal in (True, False) if step.queries > 1 else (False,):
+            fit = share * (1.0 if causal or step.queries == 1 else 0.85)
+            why = f"attention of {step.batch}×{model.heads} heads, {step.queries} on {step.keys}, {word}"
             why += ", causal" if causal else ""
             flops = work / 2 if causal else work
             yield Proposal(
@@ -328,7 +328,7 @@ def attention(view: View) -> Iterator[Proposal]:
 
 def _orders(view: View) -> Iterator[tuple[tuple[bool, bool], str, float]]:
     """Which of queries, and of keys and values, are transposed views."""
-    if view.scene.queries > 1:
+    if view.step.queries > 1:
         yield (True, False), "queries transposed", 1.0
         yield (True, True), "transposed", 0.9
     yield (False, False), "in order", 0.85
@@ -337,7 +337,7 @@ def _orders(view: View) -> Iterator[tuple[tuple[bool, bool], str, float]]:
 def _attention_call(view: View, tensors: tuple[Tensor, Tensor, Tensor], causal: str) -> CallSpec:
     scale, family = f"{view.model.head_dim**-0.5:.17g}", view.known.family or ""
     if family == "cudnn_sdpa":
-        lengths = (str(view.scene.queries), str(view.scene.keys))
+        lengths = (str(view.step.queries), str(view.step.keys))
         rest = (None, None, None, *lengths, "False", "0.", causal, "False", scale)
         return spec("_cudnn_attention_forward", *tensors, *rest)
     if "fmha" in view.kind.name or "efficient" in family:

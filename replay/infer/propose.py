@@ -9,7 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kerneldb.replay.infer import data_movement, dims, pointwise, products, rowwise, units
-from kerneldb.replay.infer.dims import Model, Scene, dtype_of, from_config, key_votes, model_of, scene_of, settled
+from kerneldb.replay.infer.dims import (
+    ModelDims,
+    StepDims,
+    dtype_of,
+    from_config,
+    key_votes,
+    model_of,
+    settled,
+    step_dims_of,
+)
 from kerneldb.replay.infer.units import Reading, Unit
 from kerneldb.replay.infer.view import Proposal, View, expected, likeness
 from kerneldb.replay.plan.unknowns import Clues, Guess, Sequence
@@ -41,7 +50,7 @@ Context = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A sequence taken apart: its units, their contexts and scenes, and the usual duration of each context.
+    """A sequence taken apart: its units, their contexts and step_dims, and the usual duration of each context.
 
     `fused`: it has kernels of fused attention. `layered` are the units of products that a step launches like layers do.
     """
@@ -49,7 +58,7 @@ class Study:
     reading: Reading
     units: list[Unit]
     contexts: list[Context]
-    scenes: list[Scene]
+    step_dims: list[StepDims]
     durations: Mapping[Context, float]
     fused: bool
     layered: frozenset[int]
@@ -63,10 +72,10 @@ def infer(sequence: Sequence, clues: Clues) -> list[Guess]:
     if not sequence.order:
         return []
     study = _study(sequence, clues)
-    groups: dict[tuple[Context, Scene], list[int]] = defaultdict(list)
+    groups: dict[tuple[Context, StepDims], list[int]] = defaultdict(list)
     for index, unit in enumerate(study.units):
         if any(sequence.kinds[kind].wanted for kind in unit.kinds):
-            groups[study.contexts[index], study.scenes[index]].append(index)
+            groups[study.contexts[index], study.step_dims[index]].append(index)
     guesses = [_guess(study, members) for members in groups.values()]
     merged: dict[object, Guess] = {}
     for guess in guesses:
@@ -97,8 +106,8 @@ def _study(sequence: Sequence, clues: Clues) -> Study:
             spent[context].append(duration)
     durations = {context: float(statistics.median(held)) for context, held in spent.items()}
     fused = any(one.known.category == "ATTENTION" for one in reading.launches)
-    scenes = _scenes(reading, found, steps, model)
-    return Study(reading, found, contexts, scenes, durations, fused, _layered(found, steps))
+    step_dims = _dims_of_steps(reading, found, steps, model)
+    return Study(reading, found, contexts, step_dims, durations, fused, _layered(found, steps))
 
 
 def _layered(found: list[Unit], steps: list[list[int]]) -> frozenset[int]:
@@ -112,20 +121,20 @@ def _layered(found: list[Unit], steps: list[list[int]]) -> frozenset[int]:
     return frozenset(layered)
 
 
-def _scenes(reading: Reading, found: list[Unit], steps: list[list[int]], model: Model) -> list[Scene]:
-    """The scene of every unit, by the step it is in."""
+def _dims_of_steps(reading: Reading, found: list[Unit], steps: list[list[int]], model: ModelDims) -> list[StepDims]:
+    """The step of every unit, by the step it is in."""
     members = [[found[index] for index in step] for step in steps]
     kinds = [frozenset(kind for unit in step for kind in unit.kinds) for step in members]
     growing = any(one != kinds[0] for one in kinds)
-    scenes = [scene_of(reading, step, model, None, growing=growing) for step in members]
+    step_dims = [step_dims_of(reading, step, model, None, growing=growing) for step in members]
     if growing:
         everywhere = frozenset.intersection(*kinds)
-        votes = [key_votes(reading, step, everywhere, one) for step, one in zip(members, scenes, strict=True)]
-        scenes = [
-            scene_of(reading, step, model, keys if one.queries == 1 else None, growing=growing)
-            for step, keys, one in zip(members, settled(votes), scenes, strict=True)
+        votes = [key_votes(reading, step, everywhere, one) for step, one in zip(members, step_dims, strict=True)]
+        step_dims = [
+            step_dims_of(reading, step, model, keys if one.queries == 1 else None, growing=growing)
+            for step, keys, one in zip(members, settled(votes), step_dims, strict=True)
         ]
-    return [one for one, step in zip(scenes, steps, strict=True) for _ in step]
+    return [one for one, step in zip(step_dims, steps, strict=True) for _ in step]
 
 
 def _guess(study: Study, members: list[int]) -> Guess:
@@ -144,7 +153,7 @@ def _view(study: Study, index: int) -> View:
         kind=unit.launch.kind,
         known=unit.launch.known,
         kernels=tuple(study.reading.launches[kind] for kind in unit.kinds),
-        scene=study.scenes[index],
+        step=study.step_dims[index],
         device=study.reading.sequence.device,
         before=tuple(one.launch for one in reversed(study.units[max(index - AROUND, 0) : index])),
         after=tuple(one.launch for one in study.units[index + 1 : index + 1 + AROUND]),

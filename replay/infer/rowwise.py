@@ -27,10 +27,10 @@ REDUCERS: Final[dict[str, tuple[str, tuple[Argument, ...]]]] = {
 
 def _widths(view: View) -> list[tuple[int, str]]:
     """Row lengths that the model has."""
-    scene, model = view.scene, view.model
+    step, model = view.step, view.model
     named = [
-        (model.hidden, "hidden"), (scene.keys, "keys"), (model.vocab, "vocabulary"),
-        (model.ffn, f"feed-forward{model.assumed}"), (model.head_dim, "head"), (scene.queries, "tokens"),
+        (model.hidden, "hidden"), (step.keys, "keys"), (model.vocab, "vocabulary"),
+        (model.ffn, f"feed-forward{model.assumed}"), (model.head_dim, "head"), (step.queries, "tokens"),
         *((one, "a width seen") for one in model.widths),
     ]  # fmt: skip
     if not model.vocab:
@@ -40,13 +40,13 @@ def _widths(view: View) -> list[tuple[int, str]]:
 
 def softmax(view: View) -> Iterator[Proposal]:
     """The softmaxes that this kernel may have been."""
-    scene, model, found = view.scene, view.model, grids.rows(view.kind)
+    step, model, found = view.step, view.model, grids.rows(view.kind)
     out = view.known.dtypes[1] if len(view.known.dtypes) > 1 else view.dtype
     log2 = view.known.details.get("log2_elements")
     if found is None:
         return
     dims: list[tuple[Dims, str, float]] = [((found.most, width), name, 0.7) for width, name in _widths(view)]
-    scores = (scene.batch, model.heads, scene.queries, scene.keys)
+    scores = (step.batch, model.heads, step.queries, step.keys)
     if 0 not in scores and found.holds(prod(scores[:-1])):
         dims.insert(0, (scores, "attention scores", 1.0))
     into_float = out == TO_FLOAT and "float, float" in view.kind.name
@@ -62,13 +62,13 @@ def softmax(view: View) -> Iterator[Proposal]:
 
 def norm(view: View) -> Iterator[Proposal]:
     """The normalisations that this kernel may have been."""
-    found, scene = grids.rows(view.kind), view.scene
+    found, step = grids.rows(view.kind), view.step
     if found is None:
         return
     for rank, (width, name) in enumerate(_widths(view)):
         if width == 1:
             continue
-        tokens = (scene.batch, scene.queries) if found.most == scene.tokens else (found.most,)
+        tokens = (step.batch, step.queries) if found.most == step.tokens else (found.most,)
         held, scale = Tensor((*tokens, width), view.dtype), Tensor((width,), view.dtype)
         fit = 0.98**rank if name in {"hidden", "a width seen"} else HARDLY
         if view.known.operation == "rms_norm":
@@ -80,10 +80,10 @@ def norm(view: View) -> Iterator[Proposal]:
 
 def reduction(view: View) -> Iterator[Proposal]:
     """The reductions that this kernel may have been."""
-    found, scene, operation = grids.rows(view.kind), view.scene, view.known.operation or "sum"
+    found, step, operation = grids.rows(view.kind), view.step, view.known.operation or "sum"
     if found is None:
         return
-    usual = dict.fromkeys(((scene.batch, scene.queries), (scene.batch, 1)))
+    usual = dict.fromkeys(((step.batch, step.queries), (step.batch, 1)))
     rows: list[tuple[Dims, float]] = [(dims, 1.0) for dims in usual if found.holds(prod(dims))]
     op, rest = REDUCERS.get(operation, (operation, ()))
     share, likely = 1.0 if operation in REDUCERS else 0.5, "vocabulary" if op.startswith("arg") else "hidden"
@@ -97,7 +97,7 @@ def reduction(view: View) -> Iterator[Proposal]:
 
 def cumulative(view: View) -> Iterator[Proposal]:
     """The cumulative sums that this kernel may have been; other scans and sorts have no rule."""
-    batch, lengths = view.scene.batch, dict.fromkeys((view.scene.keys, view.scene.queries))
+    batch, lengths = view.step.batch, dict.fromkeys((view.step.keys, view.step.queries))
     for rank, length in enumerate(lengths if view.known.operation == "cumsum" else ()):
         dims = (batch, length)
         held = Tensor(dims, view.dtype)

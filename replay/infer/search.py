@@ -27,8 +27,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-from kerneldb.replay.resolve import BuiltCall, drafts
-from kerneldb.replay.resolve.draft import blas_library, built
+from kerneldb.replay.resolve import BuiltCall, resolved_calls
+from kerneldb.replay.resolve.calls import blas_library, built
 from kerneldb.replay.resolve.recorded import short_name
 from kerneldb.replay.resolve.tensors import hide
 from kerneldb.replay.routes.grades import KernelMatch
@@ -383,11 +383,11 @@ def _strides(dims: Any, strides: Any) -> Any:
 
 
 def build(attempt: Attempt, device: str) -> BuiltCall:
-    """The call of an attempt in memory: of its first draft that can be built. Raises UnresolvedCallError.
+    """The call of an attempt in memory: of its first resolved that can be built. Raises UnresolvedCallError.
 
     A number is meant where a recorded call may have had a 0-dim tensor.
     """
-    on_paper = sorted(drafts(attempt.spec, device, hidden=False), key=lambda one: NUMBER not in one.notes)
+    on_paper = sorted(resolved_calls(attempt.spec, device, hidden=False), key=lambda one: NUMBER not in one.notes)
     plain = next(built(on_paper, device))
     masked = attempt.values == MASKED
     if masked:

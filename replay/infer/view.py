@@ -18,7 +18,7 @@ from typing import Final
 from kerneldb.names import Decoded
 from kerneldb.replay.infer import grids
 from kerneldb.replay.infer.calls import FP8, Dims, Tensor, item_bytes
-from kerneldb.replay.infer.dims import Model, Scene
+from kerneldb.replay.infer.dims import ModelDims, StepDims
 from kerneldb.replay.infer.grids import Span
 from kerneldb.replay.infer.units import Launch
 from kerneldb.replay.plan.unknowns import Device, Kind
@@ -40,7 +40,7 @@ SHARPNESS: Final = 1.5
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A call to be found: its main kernel, all its kernels, the scene, what stands around, its recorded duration.
+    """A call to be found: its main kernel, all its kernels, the step, what stands around, its recorded duration.
 
     `added`: a copy of an addend is part of it. `fused`: kernels of fused attention ran beside it. `layered`: its kernel
     is launched as often in a step as those of layers.
@@ -49,7 +49,7 @@ class View:
     kind: Kind
     known: Decoded
     kernels: tuple[Launch, ...]
-    scene: Scene
+    step: StepDims
     device: Device
     before: tuple[Launch, ...]
     after: tuple[Launch, ...]
@@ -59,9 +59,9 @@ class View:
     layered: bool = False
 
     @property
-    def model(self) -> Model:
+    def model(self) -> ModelDims:
         """The dims of the model."""
-        return self.scene.model
+        return self.step.model
 
     @property
     def dtype(self) -> str:
@@ -83,8 +83,8 @@ class View:
         return 0 not in dims and any(span.holds(prod(dims)) for span in self.spans)
 
     def shapes(self) -> Iterator[tuple[Dims, str, float]]:
-        """The shapes of the scene that fit, with names and fits, see `fitting`."""
-        return fitting(self.scene, self.spans)
+        """The shapes of the step that fit, with names and fits, see `fitting_shapes`."""
+        return fitting_shapes(self.step, self.spans)
 
     def follows(self, *operations: str) -> bool:
         """Whether the call right before does one of these operations."""
@@ -123,9 +123,9 @@ def shown(dims: Sequence[int]) -> str:
     return "×".join(map(str, dims))
 
 
-def shapes(scene: Scene) -> Iterator[tuple[Dims, str]]:
+def shapes(step: StepDims) -> Iterator[tuple[Dims, str]]:
     """The shapes of contiguous tensors, with names, usual ones first."""
-    model, batch, queries, keys = scene.model, scene.batch, scene.queries, scene.keys
+    model, batch, queries, keys = step.model, step.batch, step.queries, step.keys
     half = model.head_dim // 2
     yield (batch, queries, model.hidden), "hidden states"
     yield (batch, queries, model.ffn), f"feed-forward states{model.assumed}"
@@ -151,12 +151,12 @@ def shapes(scene: Scene) -> Iterator[tuple[Dims, str]]:
     yield from (((batch, queries, width), "a width seen") for width in model.widths)
 
 
-def fitting(scene: Scene, spans: tuple[Span, ...]) -> Iterator[tuple[Dims, str, float]]:
+def fitting_shapes(step: StepDims, spans: tuple[Span, ...]) -> Iterator[tuple[Dims, str, float]]:
     """The shapes whose elements lie in one of `spans`, each with a fit below 1; a flat one for each span at last."""
     seen: set[Dims] = set()
     fit = BEST
     for number, span in enumerate(spans):
-        for dims, name in shapes(scene):
+        for dims, name in shapes(step):
             if 0 not in dims and dims not in seen and span.holds(prod(dims)):
                 seen.add(dims)
                 yield dims, name, fit * OTHER_SPAN**number

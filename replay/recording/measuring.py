@@ -2,7 +2,7 @@
 
 The iterations run without a pause, the queue of the device kept a little ahead. A thread beside them reads the counter
 only around its steps (`measure.energy.steps`), so that the host goes on at its own speed: an eager model is
-bound by it. Power is taken between the first and the last edge of the time in which the loop ran; energy per iteration
+bound by it. Power is taken between the first and the last step of the time in which the loop ran; energy per iteration
 is power times wall time per iteration.
 
 Rows of `measurements` as bundle.json holds them: per quantity a value with its 95 % interval, or a reason.
@@ -50,7 +50,7 @@ SAMPLE_EVERY: Final = 2
 NS: Final = 1_000_000_000
 Z95: Final = 1.96
 WALL: Final = "device clock over a loop of iterations without a pause, no profiler"
-ENERGY: Final = "power between edges of the energy counter while the loop ran, times wall time"
+ENERGY: Final = "power between steps of the energy counter while the loop ran, times wall time"
 PROFILER: Final = "profiler"
 NO_GPU: Final = "nothing ran on a GPU"
 UNEQUAL: Final = "the ranks show other collectives: how long these waited is not known"
@@ -99,29 +99,29 @@ def interval(values: Sequence[float], own_sd: Sequence[float] = ()) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
-class EdgeWatch(Background):
-    """Collects the edges of a counter in a thread, from `with` to the end of its block, with a sample at every other.
+class StepWatch(Background):
+    """Collects the steps of a counter in a thread, from `with` to the end of its block, with a sample at every other.
 
-    Behind an edge it rests until shortly before the next.
+    Behind an step it rests until shortly before the next.
     """
 
-    def __init__(self, meter: Meter, beat: CounterPeriod) -> None:
-        super().__init__("kerneldb-edges")
-        self.edges: list[CounterStep] = []
+    def __init__(self, meter: Meter, period: CounterPeriod) -> None:
+        super().__init__("kerneldb-steps")
+        self.steps: list[CounterStep] = []
         self.samples: list[Sample] = []
         self._clock = Clock()
         self._watch = Watch(meter, self._clock)
-        self._beat = beat
+        self._period = period
 
     def _read(self) -> None:
-        edge = self._watch.poll(self._beat)
-        if edge is None:
+        step = self._watch.poll(self._period)
+        if step is None:
             time.sleep(0.0005)
             return
-        self.edges.append(edge)
-        if len(self.edges) % SAMPLE_EVERY == 1:
+        self.steps.append(step)
+        if len(self.steps) % SAMPLE_EVERY == 1:
             self.samples.append(self._watch.meter.sample())
-        self._stop.wait(max(edge.at + self._watch.pause_s(self._beat) - self._clock.now(), 0.0))
+        self._stop.wait(max(step.at + self._watch.pause_s(self._period) - self._clock.now(), 0.0))
 
 
 class Pace:
@@ -175,33 +175,33 @@ class GpuPace(Pace):
 
 
 def run(
-    work: Work, settings: Settings, meter: Meter | None, beat: CounterPeriod | None, ranks: Ranks = ALONE
+    work: Work, settings: Settings, meter: Meter | None, period: CounterPeriod | None, ranks: Ranks = ALONE
 ) -> tuple[list[Repetition], list[Sample]]:
     """Measure the repetitions of one stage and mode, with the samples that were taken meanwhile.
 
     The processes of a job run each repetition together, from one start, and as many iterations.
     """
     loop = _Loop(GpuPace(work) if settings.on_gpu else Pace(work), settings, ranks)
-    if meter is None or beat is None:
+    if meter is None or period is None:
         return [loop.run() for _ in range(REPETITIONS)], []
     samples: list[Sample] = []
-    return [_measured(loop, meter, beat, samples) for _ in range(REPETITIONS)], samples
+    return [_measured(loop, meter, period, samples) for _ in range(REPETITIONS)], samples
 
 
-def _measured(loop: _Loop, meter: Meter, beat: CounterPeriod, samples: list[Sample]) -> Repetition:
+def _measured(loop: _Loop, meter: Meter, period: CounterPeriod, samples: list[Sample]) -> Repetition:
     # the periods of iterations and of the counter beat against each other: every repetition begins at another phase
     time.sleep(random.uniform(0, 0.1))  # noqa: S311 (no secret)
-    with EdgeWatch(meter, beat) as watch:
+    with StepWatch(meter, period) as watch:
         found = loop.run()
     samples += watch.samples
-    inside = [edge for edge in watch.edges if found.at <= edge.at <= found.at + found.seconds]
-    beat.learn(inside)
+    inside = [step for step in watch.steps if found.at <= step.at <= found.at + found.seconds]
+    period.learn(inside)
     clocks = [one.sm_mhz for one in watch.samples if one.sm_mhz is not None]
     found = dataclasses.replace(found, sm_mhz=statistics.median(clocks) if clocks else None)
     if watch.failure is not None:
         return dataclasses.replace(found, reason=watch.failure)
     try:
-        return dataclasses.replace(found, power=power(inside, beat))
+        return dataclasses.replace(found, power=power(inside, period))
     except MeterError as error:
         return dataclasses.replace(found, reason=f"{error}: measure longer (--seconds)")
 
@@ -252,7 +252,7 @@ def _within(seconds: float) -> Iterator[int]:
     yield from itertools.takewhile(lambda _: time.monotonic() < until, itertools.count(1))
 
 
-def learn_beat(meter: Meter) -> CounterPeriod:
+def learn_period(meter: Meter) -> CounterPeriod:
     """The period of the meter's counter. Raises MeterError where it does not move."""
     return find_period(Watch(meter, Clock()))
 
@@ -308,12 +308,12 @@ def stamped(rows: Sequence[Measurement]) -> list[Measurement]:
     return [dataclasses.replace(one, measured_at=now) for one in rows]
 
 
-def measure_power(name: str, meter: Meter, beat: CounterPeriod, load: Load) -> tuple[Measurement, list[Sample]]:
+def measure_power(name: str, meter: Meter, period: CounterPeriod, load: Load) -> tuple[Measurement, list[Sample]]:
     """A row `idle_power_w`, `context_power_w` or `gap_power_w`, with the samples taken; its reason where it failed."""
-    quantity, window, (settle, method) = f"{name}_power_w", min(WINDOW_S, 100 * beat.seconds), METHODS[name]
+    quantity, window, (settle, method) = f"{name}_power_w", min(WINDOW_S, 100 * period.seconds), METHODS[name]
     try:
-        edges, samples = steps_of(load, Watch(meter, Clock()), beat, settle_s=min(settle, window), window_s=window)
-        drawn = power(edges, beat)
+        steps, samples = steps_of(load, Watch(meter, Clock()), period, settle_s=min(settle, window), window_s=window)
+        drawn = power(steps, period)
     except MeterError as error:
         return row(quantity, None, "W", reason=str(error)), []
     half = Z95 * drawn.sd_w

@@ -76,7 +76,7 @@ class _Recorder:
         self._listen = listen
         self._models = stages.Models(settings)
         self._meter: Meter | None = None
-        self._beat: CounterPeriod | None = None
+        self._period: CounterPeriod | None = None
         self._no_meter: str | None = None
 
     def run(self) -> None:
@@ -148,13 +148,13 @@ class _Recorder:
             self._meter = open_meter(self._settings.device)
             if self._settings.on_gpu:
                 importlib.import_module("torch")  # takes seconds, in which the device comes to rest
-            self._beat = beat = measuring.learn_beat(self._meter)
+            self._period = period = measuring.learn_period(self._meter)
             self._power("idle")
             self._meter = self._surely(self._meter)
-            known = {"name": self._meter.name, "period_ms": beat.seconds * 1000, "jitter_ms": beat.jitter * 1000}
+            known = {"name": self._meter.name, "period_ms": period.seconds * 1000, "jitter_ms": period.jitter * 1000}
         except (NoMeterError, MeterError) as error:
             self._no_meter = str(error)
-            self._meter = self._beat = None
+            self._meter = self._period = None
             known = {"reason": self._no_meter}
         self._bundle.note(meter=known)
 
@@ -182,22 +182,22 @@ class _Recorder:
     def _power(self, name: str, make: Callable[[], Load] = Load) -> None:
         """Measure what the device draws under the load that is made, unless it is known."""
         known = [one.quantity for one in self._bundle.content.powers if one.value is not None]
-        if f"{name}_power_w" in known or self._meter is None or self._beat is None:
+        if f"{name}_power_w" in known or self._meter is None or self._period is None:
             return
         with contextlib.closing(make()) as load:
-            row, samples = measuring.measure_power(name, self._meter, self._beat, load)
+            row, samples = measuring.measure_power(name, self._meter, self._period, load)
         self._bundle.keep_power(name, measuring.stamped([row]), samples)
 
     def _measure(self, part: Part) -> None:
         work = self._make(part)
         gc.collect()
         gc.freeze()  # the collector of Python does not walk through the model again and again while it is timed
-        found, samples = measuring.run(work, self._settings, self._meter, self._beat, self._ranks)
+        found, samples = measuring.run(work, self._settings, self._meter, self._period, self._ranks)
         rows = measuring.of_repetitions(found, on_gpu=self._settings.on_gpu, no_meter=self._no_meter)
         if work.tokens is not None:
             rows.append(measuring.row("tokens", work.tokens))
-        if self._beat is not None:
-            rows.append(measuring.row("meter_period_ms", self._beat.seconds * 1000, "ms"))
+        if self._period is not None:
+            rows.append(measuring.row("meter_period_ms", self._period.seconds * 1000, "ms"))
         self._bundle.keep(part, samples, measurements=measuring.stamped(rows))
 
     def _trace(self, part: Part) -> None:

@@ -4,11 +4,11 @@
 (kernels on a GPU, child calls on a CPU) until one fits. A call that cannot be rebuilt raises UnresolvedCallError, whose
 `reason` is one of `Reason`; no error of torch leaves this package in another form.
 
-    recorded    the recorded texts, parsed           tensors    tensors of any strides, and how they are filled
-    schema      overloads of the torch here          values     what to fill them with
-    overload    which overload fits                  lists      tensor lists: dtypes, lengths
-    arguments   values for each argument             indices    index lists
-    hidden      what no trace records                texts      text arguments (equations: those of einsum)
+    recorded    the recorded texts, parsed           tensors    dtypes; tensors of any strides, and their values
+    schema      overloads of this torch that fit     values     which values a tensor gets, by its meaning
+    arguments   values for each argument             lists      lists of tensors and of indices
+    hidden      variants by what no trace records    texts      text arguments, also equations of einsum
+    calls       calls with all arguments, on paper (ResolvedCall) and built (BuiltCall)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final
 from kerneldb.replay.resolve import hidden as hidden_variables
 from kerneldb.replay.resolve import recorded, schema
 from kerneldb.replay.resolve.arguments import Option, Problem, options
-from kerneldb.replay.resolve.draft import BuiltCall, Draft, built
+from kerneldb.replay.resolve.calls import BuiltCall, ResolvedCall, built
 from kerneldb.replay.resolve.errors import CallFailedError, Reason, UnresolvedCallError
 from kerneldb.replay.resolve.schema import load_libraries
 from kerneldb.replay.wire.plan import CallSpec, ChildCall
@@ -30,13 +30,13 @@ __all__ = [
     "CallFailedError",
     "CallSpec",
     "ChildCall",
-    "Draft",
     "Reason",
+    "ResolvedCall",
     "UnresolvedCallError",
     "candidates",
-    "drafts",
     "load_libraries",
     "overload_name",
+    "resolved_calls",
 ]
 
 COMBINATION_LIMIT: Final = 24
@@ -47,12 +47,12 @@ def overload_name(spec: CallSpec) -> str:
     return _fitting(spec)[0].name
 
 
-def drafts(spec: CallSpec, device: str = "cuda", *, hidden: bool = True) -> Iterator[Draft]:
+def resolved_calls(spec: CallSpec, device: str = "cuda", *, hidden: bool = True) -> Iterator[ResolvedCall]:
     """The calls that `spec` may have been, on paper: plain ones, best first, then variants of the first by `hidden`.
 
     `device` is a torch device text. Raises UnresolvedCallError before the first one where there is none.
     """
-    best: Draft | None = None
+    best: ResolvedCall | None = None
     failure: UnresolvedCallError | None = None
     for fit in _fitting(spec)[:3]:
         try:
@@ -73,7 +73,7 @@ def candidates(spec: CallSpec, device: str = "cuda", *, hidden: bool = True, see
 
     Raises UnresolvedCallError where none can be built.
     """
-    return built(drafts(spec, device, hidden=hidden), device, seed)
+    return built(resolved_calls(spec, device, hidden=hidden), device, seed)
 
 
 def _fitting(spec: CallSpec) -> list[schema.Overload]:
@@ -86,14 +86,16 @@ def _fitting(spec: CallSpec) -> list[schema.Overload]:
     return fits
 
 
-def _combinations(problem: Problem) -> list[Draft]:
-    """One draft per combination of options; those with the fewest second choices first."""
+def _combinations(problem: Problem) -> list[ResolvedCall]:
+    """One resolved per combination of options; those with the fewest second choices first."""
     count = min(len(problem.arguments), len(problem.overload.parameters))
     ranked = [list(enumerate(options(problem, index))) for index in range(count)]
     limited = itertools.islice(itertools.product(*ranked), COMBINATION_LIMIT * COMBINATION_LIMIT)
     chosen = sorted(limited, key=lambda combination: sum(rank for rank, _ in combination))[:COMBINATION_LIMIT]
-    return [_draft(problem.overload, [option for _, option in combination]) for combination in chosen]
+    return [_resolved(problem.overload, [option for _, option in combination]) for combination in chosen]
 
 
-def _draft(called: schema.Overload, chosen: list[Option]) -> Draft:
-    return Draft(called, tuple(one.value for one in chosen)).noted(*(note for one in chosen for note in one.notes))
+def _resolved(called: schema.Overload, chosen: list[Option]) -> ResolvedCall:
+    return ResolvedCall(called, tuple(one.value for one in chosen)).noted(
+        *(note for one in chosen for note in one.notes)
+    )

@@ -12,93 +12,97 @@ from dataclasses import replace
 from typing import Any, Final
 
 from kerneldb.replay.resolve import recorded
-from kerneldb.replay.resolve.draft import Draft
+from kerneldb.replay.resolve.calls import ResolvedCall
 from kerneldb.replay.resolve.tensors import Fill, TensorSpec, is_integer
 from kerneldb.replay.wire.plan import CallSpec
 
 COPIES: Final = frozenset({"copy_", "_to_copy", "to"})
 
 
-def variants(draft: Draft, spec: CallSpec, device: str) -> Iterator[Draft]:
-    """Variants of `draft`, the most frequent first, each noted `hidden:…`."""
-    places = [index for index, spec in draft.tensors() if spec.dims and not draft.overload.parameters[index].out]
+def variants(resolved: ResolvedCall, spec: CallSpec, device: str) -> Iterator[ResolvedCall]:
+    """Variants of `resolved`, the most frequent first, each noted `hidden:…`."""
+    places = [index for index, spec in resolved.tensors() if spec.dims and not resolved.overload.parameters[index].out]
     for offset, word in ((1, "misaligned"), (64, "offset")):
         if len(places) > 1:
-            yield _shifted(draft, places, offset).noted(f"hidden:{word}(all)")
+            yield _shifted(resolved, places, offset).noted(f"hidden:{word}(all)")
         for index in places[:4]:
-            yield _shifted(draft, [index], offset).noted(f"hidden:{word}({draft.name(index)})")
-    yield from _aliases(draft)
+            yield _shifted(resolved, [index], offset).noted(f"hidden:{word}({resolved.name(index)})")
+    yield from _aliases(resolved)
     if device != "cpu":
-        yield from _host_scalars(draft)
-        yield from _transfers(draft, recorded.short_name(spec.call.op), device)
-    yield from _unread(draft)
-    yield from _index_orders(draft)
-    if spec.children and not draft.overload.has_out:  # composite calls under autograd may take another path
-        yield replace(draft, grad=True).noted("hidden:autograd")
+        yield from _host_scalars(resolved)
+        yield from _transfers(resolved, recorded.short_name(spec.call.op), device)
+    yield from _unread(resolved)
+    yield from _index_orders(resolved)
+    if spec.children and not resolved.overload.has_out:  # composite calls under autograd may take another path
+        yield replace(resolved, grad=True).noted("hidden:autograd")
 
 
-def _shifted(draft: Draft, places: list[int], offset: int) -> Draft:
+def _shifted(resolved: ResolvedCall, places: list[int], offset: int) -> ResolvedCall:
     for index in places:
-        spec: TensorSpec = draft.values[index]
-        draft = draft.with_value(index, replace(spec, offset=offset, storage=spec.storage and spec.storage + offset))
-    return draft
+        spec: TensorSpec = resolved.values[index]
+        resolved = resolved.with_value(
+            index, replace(spec, offset=offset, storage=spec.storage and spec.storage + offset)
+        )
+    return resolved
 
 
-def _aliases(draft: Draft) -> Iterator[Draft]:
+def _aliases(resolved: ResolvedCall) -> Iterator[ResolvedCall]:
     """Arguments of equal shape may have been one tensor (`mul(x, x)`, attention of x with itself)."""
     groups: dict[TensorSpec, list[int]] = {}
-    for index, spec in draft.tensors():
+    for index, spec in resolved.tensors():
         groups.setdefault(replace(spec, fill=Fill("normal")), []).append(index)
     for number, places in enumerate(groups.values(), 1):
-        aliased = draft
+        aliased = resolved
         for index in places if len(places) > 1 else ():
-            aliased = aliased.with_value(index, replace(draft.values[places[0]], group=number))
-        if aliased is not draft:
-            yield aliased.noted(f"hidden:aliased({','.join(map(draft.name, places))})")
+            aliased = aliased.with_value(index, replace(resolved.values[places[0]], group=number))
+        if aliased is not resolved:
+            yield aliased.noted(f"hidden:aliased({','.join(map(resolved.name, places))})")
 
 
-def _host_scalars(draft: Draft) -> Iterator[Draft]:
-    for index, spec in draft.tensors():
+def _host_scalars(resolved: ResolvedCall) -> Iterator[ResolvedCall]:
+    for index, spec in resolved.tensors():
         if not spec.dims:
-            yield draft.with_value(index, replace(spec, place="cpu")).noted(f"hidden:host-scalar({draft.name(index)})")
+            yield resolved.with_value(index, replace(spec, place="cpu")).noted(
+                f"hidden:host-scalar({resolved.name(index)})"
+            )
 
 
-def _transfers(draft: Draft, op: str, device: str) -> Iterator[Draft]:
+def _transfers(resolved: ResolvedCall, op: str, device: str) -> Iterator[ResolvedCall]:
     """Copies between host and device, pageable and pinned."""
     if op not in COPIES:
         return
-    places = [index for index, spec in draft.tensors() if spec.dims or op != "copy_"]
+    places = [index for index, spec in resolved.tensors() if spec.dims or op != "copy_"]
     for place in ("cpu", "pinned"):
         for index in places[:2]:
-            moved = draft.with_value(index, replace(draft.values[index], place=place))
+            moved = resolved.with_value(index, replace(resolved.values[index], place=place))
             moved = moved if op == "copy_" else _to_device(moved, device)
-            yield moved.noted(f"hidden:{place}({draft.name(index)})")
+            yield moved.noted(f"hidden:{place}({resolved.name(index)})")
     if op != "copy_":
-        yield _to_device(draft, "cpu").noted("hidden:to-host")
+        yield _to_device(resolved, "cpu").noted("hidden:to-host")
 
 
-def _to_device(draft: Draft, device: str) -> Draft:
+def _to_device(resolved: ResolvedCall, device: str) -> ResolvedCall:
     import torch
 
-    pairs = enumerate(zip(draft.overload.parameters, draft.values, strict=False))
+    pairs = enumerate(zip(resolved.overload.parameters, resolved.values, strict=False))
     index = next((index for index, (one, _) in pairs if one.base == "Device"), None)
-    return draft if index is None else draft.with_value(index, torch.device(device))
+    return resolved if index is None else resolved.with_value(index, torch.device(device))
 
 
-def _unread(draft: Draft) -> Iterator[Draft]:
+def _unread(resolved: ResolvedCall) -> Iterator[ResolvedCall]:
     """With beta = 0 the added matrix is not read; `empty` ones are what callers pass."""
-    named = dict(zip((one.name for one in draft.overload.parameters), draft.values, strict=False))
+    named = dict(zip((one.name for one in resolved.overload.parameters), resolved.values, strict=False))
     beta: Any = named.get("beta")
-    if isinstance(beta, int | float) and beta == 0 and isinstance(draft.values[0], TensorSpec):
-        spec = replace(draft.values[0], fill=Fill("empty"))
-        yield draft.with_value(0, spec).noted("hidden:uninitialised(self)")
+    if isinstance(beta, int | float) and beta == 0 and isinstance(resolved.values[0], TensorSpec):
+        spec = replace(resolved.values[0], fill=Fill("empty"))
+        yield resolved.with_value(0, spec).noted("hidden:uninitialised(self)")
 
 
-def _index_orders(draft: Draft) -> Iterator[Draft]:
+def _index_orders(resolved: ResolvedCall) -> Iterator[ResolvedCall]:
     """Ascending and constant index values in place of random ones."""
-    for index, spec in draft.tensors():
+    for index, spec in resolved.tensors():
         if spec.fill.kind != "integers" or not is_integer(spec.dtype):
             continue
         for kind in ("range", "constant"):
             ordered = replace(spec, fill=Fill(kind, spec.fill.low, spec.fill.high))
-            yield draft.with_value(index, ordered).noted(f"hidden:{kind}({draft.name(index)})")
+            yield resolved.with_value(index, ordered).noted(f"hidden:{kind}({resolved.name(index)})")

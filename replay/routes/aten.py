@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from kerneldb.replay.plan.work import Work
-from kerneldb.replay.resolve import BuiltCall, Draft, drafts
-from kerneldb.replay.resolve.draft import Settings, blas_library, built
+from kerneldb.replay.resolve import BuiltCall, ResolvedCall, resolved_calls
+from kerneldb.replay.resolve.calls import Settings, blas_library, built
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.resolve.recorded import short_name
 from kerneldb.replay.routes.base import Route
@@ -44,8 +44,8 @@ class AtenRoute(Route):
         if item.spec is None:
             raise UnresolvedCallError(Reason.NO_INPUTS, "the plan has no operator call for this item")
         wanted = _host_variant(item)
-        ordered = sorted(drafts(item.spec, device), key=lambda draft: wanted not in draft.notes)
-        plain = [draft for draft in ordered if wanted in draft.notes or not _is_hidden(draft)]
+        ordered = sorted(resolved_calls(item.spec, device), key=lambda resolved: wanted not in resolved.notes)
+        plain = [resolved for resolved in ordered if wanted in resolved.notes or not _is_hidden(resolved)]
         first: BuiltCall | None = None
         for call in built(plain, device):
             first = first or call
@@ -53,12 +53,12 @@ class AtenRoute(Route):
         if first is not None and device != "cpu":
             for label, settings in _settings(item):
                 yield replace(first, notes=(*first.notes, f"{HIDDEN}{label}"), settings=settings)
-        hidden = [draft for draft in ordered if draft not in plain]
+        hidden = [resolved for resolved in ordered if resolved not in plain]
         yield from built(hidden, device) if first is not None else ()
 
 
-def _is_hidden(draft: Draft) -> bool:
-    return any(note.startswith(HIDDEN) for note in draft.notes)
+def _is_hidden(resolved: ResolvedCall) -> bool:
+    return any(note.startswith(HIDDEN) for note in resolved.notes)
 
 
 def _host_variant(item: Item) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kerneldb.replay.plan.work import Archive, Work
-from kerneldb.replay.resolve.draft import TORCH_ERRORS, Input, generator, quoted
+from kerneldb.replay.resolve.calls import TORCH_ERRORS, Input, generator, quoted
 from kerneldb.replay.resolve.errors import CallFailedError, Reason, UnresolvedCallError
 from kerneldb.replay.resolve.recorded import ABSENT, SCALAR, Argument, arguments, number
 from kerneldb.replay.resolve.tensors import Fill, TensorSpec, distinct, is_integer, make, refill, torch_name

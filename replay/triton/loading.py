@@ -31,7 +31,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from kerneldb.ids import code_hash
-from kerneldb.replay.resolve.draft import TORCH_ERRORS, quoted
+from kerneldb.replay.resolve.calls import TORCH_ERRORS, quoted
 from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.triton.code import INDUCTOR, Code, Constants
 

@@ -18,7 +18,7 @@ from kerneldb.replay.wire.messages import Broken, Done, Further, Job, Send, Send
 from kerneldb.replay.wire.plan import Item, Plan
 from kerneldb.replay.worker import energy
 from kerneldb.replay.worker.engine import Engine
-from kerneldb.replay.worker.executor import Bench, BrokenDeviceError, CpuBench, GpuBench
+from kerneldb.replay.worker.executor import BrokenDeviceError, CpuExecutor, Executor, GpuExecutor
 
 
 def main() -> int:
@@ -33,13 +33,13 @@ def main() -> int:
         routes.provide(planned.sources, allowed=job.options.allow_code)
         if job.journal is not None:
             return energy.main(job, send, facts.open_device)
-        bench = _open(job, send, planned)
+        executor = _open(job, send, planned)
     except KerneldbError as error:
         send(Unusable(str(error)))
         return 1
     try:
         further = _asking(planned.items, send) if job.further else None
-        Engine(bench, job.options, send).run(_named(planned.items, job.items), further)
+        Engine(executor, job.options, send).run(_named(planned.items, job.items), further)
     except BrokenDeviceError as error:
         send(Broken(str(error)))
         return 1
@@ -47,11 +47,11 @@ def main() -> int:
     return 0
 
 
-def _open(job: Job, send: Send, planned: Plan) -> Bench:
+def _open(job: Job, send: Send, planned: Plan) -> Executor:
     monitor = facts.open_device(job.options, send)
     if job.options.on_cpu:
-        return CpuBench(job.options)
-    return GpuBench(job.options, monitor, facts.foreign(planned.notes.get("vendor"), facts.vendor()))
+        return CpuExecutor(job.options)
+    return GpuExecutor(job.options, monitor, facts.foreign(planned.notes.get("vendor"), facts.vendor()))
 
 
 def _named(planned: Sequence[Item], names: Sequence[str]) -> list[Item]:

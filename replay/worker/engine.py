@@ -26,7 +26,7 @@ from kerneldb.replay.wire.messages import Begin, Result, Send
 from kerneldb.replay.wire.plan import Item
 from kerneldb.replay.wire.results import CallResult, Grade, failure
 from kerneldb.replay.worker import results
-from kerneldb.replay.worker.executor import Bench, Ring, Timed
+from kerneldb.replay.worker.executor import Executor, Ring, Timed
 from kerneldb.replay.worker.results import Verdict
 
 TOP_UPS: Final = 2
@@ -83,10 +83,10 @@ class Rehearsed:
 
 
 class Engine:
-    """Replays items on a bench."""
+    """Replays items on a executor."""
 
-    def __init__(self, bench: Bench, options: Options, report: Send) -> None:
-        self._bench = bench
+    def __init__(self, executor: Executor, options: Options, report: Send) -> None:
+        self._executor = executor
         self._options = options
         self._report = report
         self._labels = itertools.count()
@@ -115,8 +115,8 @@ class Engine:
 
     def _batch(self, queue: deque[Task]) -> None:
         ready: list[Rehearsed] = []
-        with self._bench.session() as session:
-            while queue and len(ready) < self._options.batch and (not ready or self._bench.room()):
+        with self._executor.session() as session:
+            while queue and len(ready) < self._options.batch and (not ready or self._executor.room()):
                 task = queue.popleft()
                 rehearsed = self._timed_rehearsal(task)
                 if rehearsed is not None:
@@ -131,7 +131,7 @@ class Engine:
             marked = session.seen.get(rehearsed.label, [])
             task = rehearsed.task
             try:
-                verdict = self._bench.judge(task.item, rehearsed.call, task.attempt, marked)
+                verdict = self._executor.judge(task.item, rehearsed.call, task.attempt, marked)
             except FAILURES as error:  # of the route, which compares what came out
                 task.failure = first_line(error)
                 self._give_up(task, queue)
@@ -155,15 +155,15 @@ class Engine:
                 call = self._call(task)
                 if call is None:
                     return None
-                return Rehearsed(task, call, self._bench.rehearse(call, task.played, label, self._runs(task)), label)
+                return Rehearsed(task, call, self._executor.rehearse(call, task.played, label, self._runs(task)), label)
             except FAILURES as error:
                 task.failure = first_line(error)
                 if task.search is not None:
                     task.search.failed(task.attempt, task.failure)
-            self._bench.check()
+            self._executor.check()
             if any(sign in task.failure for sign in ("OutOfMemoryError", "out of memory", "MemoryError")):
                 del call
-                self._bench.release()
+                self._executor.release()
                 task.crowded_out = True
                 return None
             if task.settling or (call is None and task.search is None):
@@ -254,13 +254,13 @@ class Engine:
                 task.attempt = task.best.attempt
                 call = self._call(task)
             if call is not None:
-                timed = self._bench.measure(call, task.played, task.best)
+                timed = self._executor.measure(call, task.played, task.best)
         except FAILURES as error:
             timed = Timed(note=first_line(error))
-            self._bench.check()
+            self._executor.check()
         task.spent_s += time.perf_counter() - started
         result = self._result(task, final=True)
-        wall, state = timed.time or result.time, timed.state or self._bench.state()
+        wall, state = timed.time or result.time, timed.state or self._executor.state()
         self._report(Result(dataclasses.replace(result, loop=timed.loop, loop_note=timed.note, time=wall, state=state)))
 
     def _result(self, task: Task, *, final: bool) -> CallResult:

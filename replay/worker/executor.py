@@ -1,4 +1,4 @@
-"""Where calls run: `GpuBench` under CUDA or ROCm, `CpuBench` without a GPU. One engine drives either.
+"""Where calls run: `GpuExecutor` under CUDA or ROCm, `CpuExecutor` without a GPU. One engine drives either.
 
 A call is rehearsed inside a profiler session (marked, so that its kernels can be told from all others), then judged by
 what the session saw, then timed on its own.
@@ -64,7 +64,7 @@ class Ring:
     copies: int = 1
 
 
-class Bench(Protocol):
+class Executor(Protocol):
     """What the engine needs of a device. What is not overridden does nothing, as on a CPU."""
 
     def session(self) -> AbstractContextManager[Session]:
@@ -95,7 +95,7 @@ class Bench(Protocol):
         return None
 
 
-class CpuBench(Bench):
+class CpuExecutor(Executor):
     """Calls on the CPU: the same operators instead of the same kernels, wall time instead of GPU time."""
 
     def __init__(self, options: Options) -> None:
@@ -134,7 +134,7 @@ class CpuBench(Bench):
         return Timed(loops.wall_clock(call, sets, warmup=warmup, fewest=runs))
 
 
-class GpuBench(Bench):
+class GpuExecutor(Executor):
     """Calls on a GPU: kernels attributed and timed by CUPTI (roctracer), cost by CUDA-graph loops."""
 
     def __init__(self, options: Options, monitor: Monitor, foreign: str | None = None) -> None:
@@ -148,7 +148,7 @@ class GpuBench(Bench):
         self._memory = int(properties.total_memory)
         self._l2 = l2_bytes(properties)
         self._flush = Flush(options.device, self._l2)
-        self._disturber = Disturber(options.device)
+        self._disturb_caches = CacheDisturber(options.device)
 
     def session(self) -> Session:
         """A session that records kernels, copies and runtime calls."""
@@ -174,7 +174,7 @@ class GpuBench(Bench):
         for _ in range(runs):
             if sets.flush_each:
                 self._flush()
-            self._disturber()
+            self._disturb_caches()
             sets.turn()
             sets.touch()
             if self._options.spacing == "idle":
@@ -243,7 +243,7 @@ def l2_bytes(properties: Any) -> int:
     return int(getattr(properties, "L2_cache_size", 0)) or CPU_CACHE_BYTES
 
 
-class Disturber:
+class CacheDisturber:
     """Call it to launch small kernels of a dozen kinds on `device`."""
 
     def __init__(self, device: str) -> None:

@@ -35,7 +35,7 @@ def test_energy_is_above_the_gap_and_the_gap_for_the_time_of_the_kernels() -> No
     assert found.above_gap_mj == pytest.approx((300 - 127) * 5000 * 1e-6)
     assert found.energy_mj == pytest.approx((300 - 127) * 5000 * 1e-6 + 127 * 4200 * 1e-6)
     assert (found.power_w, found.busy_share, found.seconds) == (300.0, 0.84, 1.4)
-    assert found.method == "CUDA-graph loop between counter edges"
+    assert found.method == "CUDA-graph loop between counter steps"
 
 
 def test_the_length_of_the_gap_between_calls_does_not_matter() -> None:

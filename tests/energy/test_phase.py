@@ -228,7 +228,7 @@ def test_a_loop_that_the_power_cap_slows_down_is_padded() -> None:
     assert notes.energies["norm"].capped_mhz is None
     capped = evaluate(slowed, Kernels(HOT["gemm"].kernel_ns), Common(LaunchLoop(GAP_W, 0.1)))
     assert (capped.above_gap_mj or 0) < 0.95 * HOT["gemm"].above_mj
-    assert gemm.method == "CUDA-graph loop between counter edges, padded"
+    assert gemm.method == "CUDA-graph loop between counter steps, padded"
     assert (gemm.sm_mhz, gemm.throttle) == (1980.0, None)
     assert max(one.power_w for one in free(gemm.windows)) < 0.82 * CAP_W
     assert "padded" not in str(notes.energies["norm"].method)
@@ -251,7 +251,7 @@ def test_without_time_for_padding_the_interval_says_how_little_is_known() -> Non
     task.windows.append(first.energies["gemm"].windows[0])
     found = measured(Device(cap_w=CAP_W), [task], first.facts, works=HOT, budget_s=1.0).energies["gemm"]
     assert (len(found.windows), found.final) == (1, True)
-    assert found.method == "CUDA-graph loop between counter edges, held down by the power cap"
+    assert found.method == "CUDA-graph loop between counter steps, held down by the power cap"
     assert found.throttle == "software power cap"
     assert (found.above_gap_mj or 0) < 0.95 * HOT["gemm"].above_mj
     assert within(found, HOT["gemm"]) == (True, True)

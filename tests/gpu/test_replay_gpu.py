@@ -12,7 +12,7 @@ import pytest
 
 from kerneldb.replay.wire import journal
 from kerneldb.replay.wire.plan import CallSpec, Item, PlannedKernel
-from kerneldb.replay.worker.executor import Disturber
+from kerneldb.replay.worker.executor import CacheDisturber
 from kerneldb.replay.worker.profiling import Session, marker
 from tests.replay.specs import scalar, spec, tensor
 from tests.replay_worker.plans import copy, item, write
@@ -76,7 +76,7 @@ def test_what_was_just_run_comes_out_again(tmp_path: Path, cache: str) -> None:
 
 
 def test_the_disturber_is_one_launch_of_many_kernels() -> None:
-    disturber = Disturber("cuda:0")
+    disturber = CacheDisturber("cuda:0")
     with Session(gpu=True) as session:
         with marker("disturber"):
             disturber()

@@ -9,7 +9,7 @@ import pytest
 
 from kerneldb.replay.infer import calls, grids, infer
 from kerneldb.replay.infer.calls import Tensor
-from kerneldb.replay.infer.dims import Model, completed, from_config
+from kerneldb.replay.infer.dims import ModelDims, completed, from_config
 from kerneldb.replay.infer.search import scaled
 from kerneldb.replay.plan.unknowns import Clues, Guess, Kind, Sequence
 from kerneldb.replay.wire.plan import CallSpec, OpCall
@@ -154,7 +154,7 @@ def test_the_dims_of_a_model_are_read_from_recorded_calls() -> None:
         (OpCall("aten::mm", "[[[1, 2]], [[2, 3]]]"), 3),
         (OpCall("aten::mm"), 3),
     ]
-    model = completed(Model(ffn=5632, heads=1), seen)
+    model = completed(ModelDims(ffn=5632, heads=1), seen)
     assert (model.vocab, model.hidden, model.heads, model.kv_heads, model.head_dim) == (32000, 2048, 32, 4, 64)
     assert (model.ffn, model.weights) == (5632, ())
 

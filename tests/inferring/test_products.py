@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from kerneldb.replay.infer import infer
-from kerneldb.replay.infer.dims import Model, completed
+from kerneldb.replay.infer.dims import ModelDims, completed
 from kerneldb.replay.plan.unknowns import Clues, Device, Kind
 from kerneldb.replay.wire.plan import Candidate, OpCall
 from tests.inferring import traces
@@ -120,19 +120,21 @@ def test_weights_tell_the_width_and_the_vocabulary(
     weights: Mapping[tuple[int, int], int], expected: tuple[int, int]
 ) -> None:
     seen = [(OpCall("aten::mm", json.dumps([[16, k], [k, n]])), count) for (k, n), count in weights.items()]
-    model = completed(Model(), seen)
+    model = completed(ModelDims(), seen)
     assert (model.hidden, model.vocab) == expected
 
 
 def test_norms_count_before_weights() -> None:
     norm = OpCall("aten::native_layer_norm", json.dumps([[1, 16, 512], [], [512], [512]]))
     product = OpCall("aten::mm", json.dumps([[16, 2048], [2048, 2048]]))
-    assert completed(Model(), [(norm, 1), (product, 50)]).hidden == 512
+    assert completed(ModelDims(), [(norm, 1), (product, 50)]).hidden == 512
 
 
 def test_other_widths_follow_the_recorded_one() -> None:
     """Half of the tokens were seen, and so twice the widths."""
-    derived = Model(hidden=2048, ffn=5632, heads=32, kv_heads=32, head_dim=64, widths=(2048, 5632, 1), source="trace")
+    derived = ModelDims(
+        hidden=2048, ffn=5632, heads=32, kv_heads=32, head_dim=64, widths=(2048, 5632, 1), source="trace"
+    )
     norm = OpCall("aten::native_layer_norm", json.dumps([[1, 16, 1024], [], [1024], [1024]]))
     model = completed(derived, [(norm, 1)])
     assert (model.hidden, model.ffn, model.heads, model.widths) == (1024, 2816, 16, (1024, 2816))

@@ -1,4 +1,4 @@
-"""Intervals, edges found beside the work, unions of GPU time, and the sources of compiled kernels."""
+"""Intervals, steps found beside the work, unions of GPU time, and the sources of compiled kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kerneldb import codec
 from kerneldb.replay.measure.energy.meter import Meter, MeterError, Sample
 from kerneldb.replay.measure.energy.steps import power
 from kerneldb.replay.recording import measuring, recorder, tracing
-from kerneldb.replay.recording.measuring import EdgeWatch, Repetition, interval
+from kerneldb.replay.recording.measuring import Repetition, StepWatch, interval
 from kerneldb.replay.recording.settings import Settings, resolved
 from kerneldb.replay.triton import watching
 from tests.recording.conftest import read, tiny
@@ -40,12 +40,12 @@ def test_repetitions_that_agree_by_chance_keep_their_own_errors() -> None:
     assert found.high - 10 == pytest.approx(1.96 * 0.3 / 3**0.5)
 
 
-def test_edges_are_found_beside_the_work() -> None:
+def test_steps_are_found_beside_the_work() -> None:
     meter = FakeMeter()
-    beat = measuring.learn_beat(meter)
-    with EdgeWatch(meter, beat) as watch:
+    period = measuring.learn_period(meter)
+    with StepWatch(meter, period) as watch:
         time.sleep(0.5)
-    assert power(watch.edges, beat).power_w == pytest.approx(POWER_W, rel=0.4)
+    assert power(watch.steps, period).power_w == pytest.approx(POWER_W, rel=0.4)
     assert {one.power_w for one in watch.samples} == {POWER_W}
 
 

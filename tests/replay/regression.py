@@ -47,7 +47,7 @@ class Job:
         """Whether the best candidate's tensor lists have the recorded dtypes."""
         if self.built is None:
             return False
-        values = self.built.draft.values
+        values = self.built.resolved.values
         built = tuple(tuple(entry.dtype for entry in one) for one in values if is_tensor_list(one))
         return all(built == tuple(tuple(map(torch_name, names)) for names in one.list_dtypes) for one in self.executed)
 

@@ -133,7 +133,7 @@ def test_long_scalar_list_beside_tensors() -> None:
 def test_fresh_and_refilled_inputs() -> None:
     built = first(spec("aten::mul_", A, A))
     before = built.args[0].clone()
-    other = built.draft.build("cpu", seed=1)
+    other = built.resolved.build("cpu", seed=1)
     assert not torch.equal(before, other.args[0])
     built.call()
     built.refill(seed=0)
@@ -189,8 +189,13 @@ def test_index_without_evidence() -> None:
     assert caught.value.reason is Reason.INDICES
 
 
-def hidden(call: CallSpec, device: str = "cpu") -> dict[str, resolve.Draft]:
-    return {note: draft for draft in resolve.drafts(call, device) for note in draft.notes if note.startswith("hidden:")}
+def hidden(call: CallSpec, device: str = "cpu") -> dict[str, resolve.ResolvedCall]:
+    return {
+        note: resolved
+        for resolved in resolve.resolved_calls(call, device)
+        for note in resolved.notes
+        if note.startswith("hidden:")
+    }
 
 
 def test_hidden_offsets() -> None:

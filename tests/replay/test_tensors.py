@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kerneldb.replay.resolve import tensors
-from kerneldb.replay.resolve.draft import generator
+from kerneldb.replay.resolve.calls import generator
 from kerneldb.replay.resolve.tensors import TORCH_NAMES, Fill, TensorSpec
 
 torch = pytest.importorskip("torch", reason="torch is not installed")

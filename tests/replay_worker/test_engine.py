@@ -1,4 +1,4 @@
-"""The engine's decisions, on a bench that plays back prepared kernels."""
+"""The engine's decisions, on a executor that plays back prepared kernels."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class PlayRoute(Route):
 
 
 @dataclass
-class PlayBench:
+class FakeExecutor:
     """Sees what calls play; `crowded` items find no memory while others are held."""
 
     broken: bool = False
@@ -129,29 +129,31 @@ class Notes:
         return {one.item: one for one in self.results}
 
 
-def replay(calls: dict[str, list[Played]], bench: PlayBench | None = None, **options: Any) -> tuple[Notes, PlayBench]:
+def replay(
+    calls: dict[str, list[Played]], executor: FakeExecutor | None = None, **options: Any
+) -> tuple[Notes, FakeExecutor]:
     routes.register(PlayRoute(calls))
-    bench = bench or PlayBench()
+    executor = executor or FakeExecutor()
     notes = Notes()
     items = [item(name, "played", None, kernel()) for name in calls]
-    Engine(bench, Options(**options), notes).run(items)
-    return notes, bench
+    Engine(executor, Options(**options), notes).run(items)
+    return notes, executor
 
 
 def test_the_first_call_that_matches_is_timed() -> None:
-    notes, bench = replay({"a": [Played()]})
+    notes, executor = replay({"a": [Played()]})
     result = notes.last["a"]
     assert (result.grade, result.status, result.tries, result.runs, result.final) == ("L0", "ok", 1, 12, True)
     assert result.loop is not None
     assert (result.kernels[0].grade, result.kernels[0].share, result.inputs["ring"]) == ("L0", 1.0, 2)
-    assert bench.measured == [GEMM]
+    assert executor.measured == [GEMM]
     assert result.state == DeviceState(sm_mhz=1980)
 
 
 def test_misses_are_tried_again_after_all_first_tries_in_shared_sessions() -> None:
     missing = [Played(OTHER_TILE), Played(GEMM)]
-    notes, bench = replay({"a": missing, "b": [Played()], "c": missing})
-    assert bench.sessions == [["a", "b", "c"], ["a", "c"], ["a", "c"]]
+    notes, executor = replay({"a": missing, "b": [Played()], "c": missing})
+    assert executor.sessions == [["a", "b", "c"], ["a", "c"], ["a", "c"]]
     assert [(one.grade, one.tries) for one in notes.last.values()] == [("L0", 2), ("L0", 1), ("L0", 2)]
 
 
@@ -162,15 +164,15 @@ def test_a_miss_is_reported_at_once_and_not_final() -> None:
 
 
 def test_second_tries_are_looked_at_and_the_one_that_stands_is_run_in_full() -> None:
-    notes, bench = replay({"a": [Played(OTHER_TILE), Played(ADD), Played(GEMM)]}, runs=100)
+    notes, executor = replay({"a": [Played(OTHER_TILE), Played(ADD), Played(GEMM)]}, runs=100)
     assert [one.runs for one in notes.results] == [100, 100, 6, 100, 100]
-    assert bench.sessions == [["a"]] * 4
+    assert executor.sessions == [["a"]] * 4
 
 
 def test_a_first_try_that_stands_has_been_run_in_full() -> None:
-    notes, bench = replay({"a": [Played(OTHER_TILE), Played(ADD)]}, runs=100)
+    notes, executor = replay({"a": [Played(OTHER_TILE), Played(ADD)]}, runs=100)
     assert {one.runs for one in notes.results} == {100}
-    assert bench.sessions == [["a"], ["a"], []]
+    assert executor.sessions == [["a"], ["a"], []]
 
 
 @pytest.mark.parametrize(
@@ -182,9 +184,9 @@ def test_a_first_try_that_stands_has_been_run_in_full() -> None:
     ],
 )
 def test_a_second_try_that_stands_for_want_of_others_is_run_in_full(calls: list[Played]) -> None:
-    notes, bench = replay({"a": calls}, runs=100)
+    notes, executor = replay({"a": calls}, runs=100)
     assert (notes.last["a"].grade, notes.last["a"].runs, notes.last["a"].final) == ("L2", 100, True)
-    assert bench.measured == [OTHER_TILE]
+    assert executor.measured == [OTHER_TILE]
 
 
 def test_what_lasts_is_not_run_again_for_the_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,25 +216,25 @@ def test_few_runs_are_no_fewer_in_a_second_try() -> None:
 
 
 def test_the_best_call_is_kept_and_timed() -> None:
-    notes, bench = replay({"a": [Played(ADD), Played(OTHER_TILE), Played(ADD)]})
+    notes, executor = replay({"a": [Played(ADD), Played(OTHER_TILE), Played(ADD)]})
     result = notes.last["a"]
     assert (result.grade, result.tries, result.reason) == ("L2", 4, "other kernel")
-    assert bench.measured == [OTHER_TILE]
+    assert executor.measured == [OTHER_TILE]
 
 
 def test_tries_are_limited() -> None:
-    notes, bench = replay({"a": [Played(ADD)] * 30}, tries=4)
-    assert len(bench.sessions) == 4
+    notes, executor = replay({"a": [Played(ADD)] * 30}, tries=4)
+    assert len(executor.sessions) == 4
     assert notes.last["a"].tries == 4
 
 
 def test_calls_that_fail_make_way_for_the_next_in_the_same_session() -> None:
     refused = Played(error=ValueError("no such shape"))
-    notes, bench = replay({"a": [refused, Played()], "b": [refused]})
+    notes, executor = replay({"a": [refused, Played()], "b": [refused]})
     assert notes.last["a"].grade == "L0"
     assert (notes.last["b"].status, notes.last["b"].grade) == ("failed", "L4")
     assert notes.last["b"].reason == "ValueError: no such shape"
-    assert bench.sessions[0] == ["a"]
+    assert executor.sessions[0] == ["a"]
 
 
 def test_memory_errors_cost_one_item() -> None:
@@ -241,35 +243,35 @@ def test_memory_errors_cost_one_item() -> None:
 
 
 def test_an_item_without_memory_beside_others_runs_alone() -> None:
-    notes, bench = replay({"a": [Played()], "b": [Played()]}, PlayBench(crowded=frozenset({"b"})))
-    assert bench.sessions == [["a"], ["b"]]
+    notes, executor = replay({"a": [Played()], "b": [Played()]}, FakeExecutor(crowded=frozenset({"b"})))
+    assert executor.sessions == [["a"], ["b"]]
     assert notes.last["b"].grade == "L0"
 
 
 def test_a_broken_context_ends_the_worker_at_the_item() -> None:
     with pytest.raises(BrokenDeviceError):
-        replay({"a": [Played(error=RuntimeError("CUDA error"))]}, PlayBench(broken=True))
+        replay({"a": [Played(error=RuntimeError("CUDA error"))]}, FakeExecutor(broken=True))
 
 
 def test_wandering_durations_get_more_runs() -> None:
-    notes, bench = replay({"a": [Played(spread_ns=90.0)], "b": [Played()]})
-    assert bench.sessions == [["a", "b"], ["a"], ["a"]]
+    notes, executor = replay({"a": [Played(spread_ns=90.0)], "b": [Played()]})
+    assert executor.sessions == [["a", "b"], ["a"], ["a"]]
     assert notes.last["a"].runs == 12 + 36 + 36
 
 
 def test_batches_have_their_limit() -> None:
-    _, bench = replay({name: [Played()] for name in "abcde"}, batch=2)
-    assert bench.sessions == [["a", "b"], ["c", "d"], ["e"]]
+    _, executor = replay({name: [Played()] for name in "abcde"}, batch=2)
+    assert executor.sessions == [["a", "b"], ["c", "d"], ["e"]]
 
 
 def test_unknown_routes_say_what_there_is() -> None:
     notes = Notes()
-    Engine(PlayBench(), Options(), notes).run([item("a", "nowhere", None, kernel())])
+    Engine(FakeExecutor(), Options(), notes).run([item("a", "nowhere", None, kernel())])
     assert "no route 'nowhere'" in str(notes.last["a"].reason)
 
 
 def test_a_route_that_cannot_compare_costs_its_items_only() -> None:
-    class Odd(PlayBench):
+    class Odd(FakeExecutor):
         def judge(self, item: Item, call: Any, attempt: int, marked: Sequence[Marked]) -> Verdict:
             if item.id == "a":
                 msg = "odd"

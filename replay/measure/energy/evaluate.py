@@ -321,7 +321,7 @@ def _method(windows: Sequence[Window]) -> str:
     upkeep = ", upkeep of inputs taken off" if any(one.upkeep_ns > one.pad_ns for one in windows) else ""
     memory = ", small cold inputs added" if any(one.memory_nj for one in windows) else ""
     kind = {"graph": "CUDA-graph loop", "eager": "loop of single calls"}.get(windows[0].loop, windows[0].loop)
-    return f"{kind} between counter edges{padded}{capped}{upkeep}{memory}"
+    return f"{kind} between counter steps{padded}{capped}{upkeep}{memory}"
 
 
 def _mean(values: Sequence[float], weights: Sequence[float]) -> float:

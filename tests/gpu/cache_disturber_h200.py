@@ -1,6 +1,6 @@
 """Times of the same calls after disturbers of more and of fewer kinds of kernels; OUT gets a JSON file.
 
-    PYTHONPATH=. python3 tests/gpu/interlude_h200.py OUT --plans .plans/bloom-560m.plan .plans/gpt2-train.plan
+    PYTHONPATH=. python3 tests/gpu/cache_disturber_h200.py OUT --plans .plans/bloom-560m.plan .plans/gpt2-train.plan
 
 Needs PyTorch and nvidia-ml-py; plans are made elsewhere with `kerneldb replay --write-plan`. The full disturber comes
 twice: how far the two are apart is what the others are to be compared with.
@@ -23,7 +23,7 @@ from kerneldb.replay.wire import plan
 from kerneldb.replay.wire.plan import Item
 from kerneldb.replay.wire.results import CallResult
 from kerneldb.replay.worker.engine import Engine
-from kerneldb.replay.worker.executor import Disturber, GpuBench
+from kerneldb.replay.worker.executor import CacheDisturber, GpuExecutor
 
 KINDS: Mapping[str, Sequence[int] | None] = {
     "all": None,
@@ -51,7 +51,9 @@ class Times:
         self.facts = found
 
 
-def only(kinds: Callable[[Disturber], list[Any]], places: Sequence[int] | None) -> Callable[[Disturber], list[Any]]:
+def only(
+    kinds: Callable[[CacheDisturber], list[Any]], places: Sequence[int] | None
+) -> Callable[[CacheDisturber], list[Any]]:
     """The kinds of kernels at these places."""
     return lambda self: [one for place, one in enumerate(kinds(self)) if places is None or place in places]
 
@@ -59,12 +61,12 @@ def only(kinds: Callable[[Disturber], list[Any]], places: Sequence[int] | None) 
 def measured(items: Sequence[Item], options: Options, said: Times) -> dict[str, tuple[float, dict[str, float]]]:
     """Seconds, and nanoseconds by call, for each disturber."""
     monitor = facts.open_device(options, said)  # type: ignore[arg-type]
-    found, kinds = {}, Disturber._kinds
+    found, kinds = {}, CacheDisturber._kinds
     for name, places in KINDS.items():
-        Disturber._kinds = only(kinds, places)  # type: ignore[method-assign]
+        CacheDisturber._kinds = only(kinds, places)  # type: ignore[method-assign]
         said.found = {}
         begun = time.monotonic()
-        Engine(GpuBench(options, monitor), options, said).run(items)
+        Engine(GpuExecutor(options, monitor), options, said).run(items)
         found[name] = time.monotonic() - begun, said.found
     return found
 

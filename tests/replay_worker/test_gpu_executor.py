@@ -1,4 +1,4 @@
-"""The GPU bench without a GPU: torch.cuda stands still, calls run on the CPU, and what is asked of it is noted."""
+"""The GPU executor without a GPU: torch.cuda stands still, calls run on the CPU, and what is asked of it is noted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kerneldb.replay.measure.inputs import Flush, Sets
 from kerneldb.replay.options import Options
 from kerneldb.replay.resolve import candidates
 from kerneldb.replay.wire.results import Activity
-from kerneldb.replay.worker.executor import BrokenDeviceError, GpuBench
+from kerneldb.replay.worker.executor import BrokenDeviceError, GpuExecutor
 from kerneldb.replay.worker.profiling import Marked
 from tests.replay.specs import spec, tensor
 from tests.replay_worker.plans import GEMM, item, kernel
@@ -66,9 +66,9 @@ def happened(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     return noted
 
 
-def opened(**options: Any) -> GpuBench:
+def opened(**options: Any) -> GpuExecutor:
     chosen = Options(device="cpu", warmup=1, **options)
-    return GpuBench(chosen, Monitor(None, 0))
+    return GpuExecutor(chosen, Monitor(None, 0))
 
 
 def first(call: Any = MM) -> Any:
@@ -121,28 +121,28 @@ def test_equal_names_on_the_gpu_of_another_vendor_are_other_kernels(happened: Re
     said = facts.foreign("AMD", "NVIDIA")
     assert said == "recorded on a GPU of AMD, replayed on one of NVIDIA: the same operation at best"
     assert [facts.foreign(*pair) for pair in (("NVIDIA", "nvidia"), (None, "AMD"), ("AMD", None))] == [None] * 3
-    bench = GpuBench(Options(device="cpu", warmup=1), Monitor(None, 0), said)
-    verdict = bench.judge(item("i", "aten", MM, kernel()), first(), 0, [run(GEMM)] * 6)
+    executor = GpuExecutor(Options(device="cpu", warmup=1), Monitor(None, 0), said)
+    verdict = executor.judge(item("i", "aten", MM, kernel()), first(), 0, [run(GEMM)] * 6)
     assert (verdict.grade, [(one.grade, one.reason) for one in verdict.match.kernels]) == ("L3", [("L3", said)])
 
 
 def test_a_loop_is_timed_from_the_same_state(happened: Recorder) -> None:
-    bench, call = opened(), first()
-    verdict = bench.judge(item("i", "aten", MM, kernel()), call, 0, [run(GEMM)] * 6)
-    timed = bench.measure(call, item("i", "aten", MM), verdict)
+    executor, call = opened(), first()
+    verdict = executor.judge(item("i", "aten", MM, kernel()), call, 0, [run(GEMM)] * 6)
+    timed = executor.measure(call, item("i", "aten", MM), verdict)
     assert timed.loop is not None
     assert (timed.loop.time.median_ns, timed.loop.calls, timed.loop.time.n) == (1500.0, 256, 9)
     assert happened == ["flush", "touch"] * 11
 
 
 def test_what_waits_is_not_captured(happened: Recorder) -> None:
-    bench, call = opened(), first()
-    verdict = bench.judge(item("i", "aten", MM, kernel()), call, 0, [Marked(run(GEMM).activities, waits=True)])
-    assert "waits" in str(bench.measure(call, item("i", "aten", MM), verdict).note)
+    executor, call = opened(), first()
+    verdict = executor.judge(item("i", "aten", MM, kernel()), call, 0, [Marked(run(GEMM).activities, waits=True)])
+    assert "waits" in str(executor.measure(call, item("i", "aten", MM), verdict).note)
 
 
 def test_an_error_that_survives_is_a_broken_device(happened: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = opened()
+    executor = opened()
 
     def fail() -> None:
         msg = "CUDA error: an illegal memory access was encountered\nmore"
@@ -150,7 +150,7 @@ def test_an_error_that_survives_is_a_broken_device(happened: Recorder, monkeypat
 
     monkeypatch.setattr(torch.cuda, "synchronize", fail)
     with pytest.raises(BrokenDeviceError, match=r"^CUDA error: an illegal memory access was encountered$"):
-        bench.check()
+        executor.check()
 
 
 def test_reasons_of_low_clocks_have_names() -> None:

@@ -81,7 +81,7 @@ def test_bits_of_a_weight(dtype: str | None, bits: float) -> None:
     assert 8 * calls.weight_bytes(dtype) == bits
 
 
-def test_a_model_whose_sizes_take_another_time_leaves_room_for_outlines() -> None:
+def test_a_model_whose_sizes_take_another_time_leaves_room_for_other_sizes() -> None:
     """A product of unknown grid; what was seen around it speaks for 32 tokens and a width of 32."""
     around = (traces.kernel(traces.ADD, (1, 1, 1)), traces.kernel(traces.NORM, (32, 1, 1), (32, 4, 1)))
     product = Kind("p", "_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1", wanted=True)

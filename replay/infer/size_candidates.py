@@ -32,7 +32,7 @@ LESS: Final = 0.97
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class SizeCandidate:
     """batch × (M, N, K) as PyTorch counts, where it comes from, and how much that counts (0 to 1).
 
     `by_time`: the duration gave a size.
@@ -52,22 +52,22 @@ class Outline:
         return 2.0 * self.batch * self.m * self.n * self.k
 
 
-def outlines(view: View) -> Iterator[Outline]:
+def of_launch(view: View) -> Iterator[SizeCandidate]:
     """The products that the launch and the duration allow."""
     yield from _vectors(view) if view.known.category == "GEMV" else _matrices(view)
 
 
-def _matrices(view: View) -> Iterator[Outline]:
+def _matrices(view: View) -> Iterator[SizeCandidate]:
     faces = list(_faces(view))
     for rank, (m, n, batch, label) in enumerate(faces):
         wanted = operations(view) / (m * n * batch)
         reach = OWN if view.known.family == "user_gemm" else NEAR
         square = dict.fromkeys((one for one in (n, m) if wanted / reach <= one <= wanted * reach), 1.0)
         for k, weight in [*square.items(), *(pair for pair in _rounded(wanted) if pair[0] not in square)]:
-            yield Outline(m, n, k, batch, f"{label}, K by time", weight * LESS**rank, by_time=True)
+            yield SizeCandidate(m, n, k, batch, f"{label}, K by time", weight * LESS**rank, by_time=True)
     if not faces:
         for side, weight in _rounded(operations(view) ** (1 / 3)):
-            yield Outline(side, side, side, 1, "a cube by time", weight, by_time=True)
+            yield SizeCandidate(side, side, side, 1, "a cube by time", weight, by_time=True)
 
 
 def operations(view: View) -> float:
@@ -141,7 +141,7 @@ def _rounded(wanted: float) -> list[tuple[int, float]]:
     return list(found.items())
 
 
-def _vectors(view: View) -> Iterator[Outline]:
+def _vectors(view: View) -> Iterator[SizeCandidate]:
     """One row times a matrix whose bytes take the duration: a square one, or with the grid's results.
 
     llama.cpp's products of one vector have a block for each result (`calc_rows_per_block` of its mmvq.cu).
@@ -150,8 +150,8 @@ def _vectors(view: View) -> Iterator[Outline]:
     blocks = 0 if view.kind.grid is None else view.kind.grid[0]
     one_each = view.known.family == "mul_mat_vec" and blocks
     for side, weight in [] if one_each else _rounded(count**0.5):
-        yield Outline(1, side, side, 1, "a square matrix times a vector, by time", weight, by_time=True)
+        yield SizeCandidate(1, side, side, 1, "a square matrix times a vector, by time", weight, by_time=True)
     for rank, n in enumerate(blocks * each for each in ((1,) if one_each else (8, 1, 4, 16, 2)) if blocks):
         for k, weight in _rounded(count / n):
             share = weight if max(n, k) <= SQUARE * min(n, k) else weight * LESS**SQUARE
-            yield Outline(1, n, k, 1, f"{n} results of a vector, K by time", share * LESS**rank, by_time=True)
+            yield SizeCandidate(1, n, k, 1, f"{n} results of a vector, K by time", share * LESS**rank, by_time=True)

@@ -1,4 +1,4 @@
-"""A call on paper (`Draft`) and in memory (`BuiltCall`)."""
+"""A call on paper (`ResolvedCall`) and in memory (`BuiltCall`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Settings = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class ResolvedCall:
     """A call to be built: one value per schema argument (TensorSpec, lists of them, StorageSpec, or plain Python).
 
     `notes` say what was assumed. With `grad`, float tensors that are only read require gradients and the call
@@ -36,11 +36,11 @@ class Draft:
         """The tensors passed directly (not in lists), with their argument index."""
         return ((index, value) for index, value in enumerate(self.values) if isinstance(value, TensorSpec))
 
-    def with_value(self, index: int, value: Any) -> Draft:
+    def with_value(self, index: int, value: Any) -> ResolvedCall:
         """The same with another value of one argument."""
         return replace(self, values=(*self.values[:index], value, *self.values[index + 1 :]))
 
-    def noted(self, *notes: str) -> Draft:
+    def noted(self, *notes: str) -> ResolvedCall:
         """The same with further notes."""
         return replace(self, notes=tuple(dict.fromkeys((*self.notes, *notes))))
 
@@ -65,7 +65,7 @@ class Draft:
             kwargs={parameter.name: value for parameter, value in pairs if parameter.keyword},
             inputs=tuple(maker.inputs),
             notes=self.notes,
-            draft=self,
+            resolved=self,
         )
 
 
@@ -93,7 +93,7 @@ class BuiltCall:
     kwargs: dict[str, Any]
     inputs: tuple[Input, ...]
     notes: tuple[str, ...]
-    draft: Draft
+    resolved: ResolvedCall
     settings: Settings = contextlib.nullcontext
     cache: str | None = None
     masked: bool = False
@@ -102,7 +102,7 @@ class BuiltCall:
         """Run it once and return its result. Raises CallFailedError with the first line of torch's message."""
         import torch
 
-        with self.settings(), torch.set_grad_enabled(self.draft.grad):
+        with self.settings(), torch.set_grad_enabled(self.resolved.grad):
             try:
                 return self.function(*self.args, **self.kwargs)
             except TORCH_ERRORS as error:
@@ -116,16 +116,16 @@ class BuiltCall:
             hide(self.inputs[0].tensor)
 
 
-def built(on_paper: Iterable[Draft], device: str, seed: int = 0) -> Iterator[BuiltCall]:
-    """The calls of these drafts that can be built, each when it is asked for.
+def built(on_paper: Iterable[ResolvedCall], device: str, seed: int = 0) -> Iterator[BuiltCall]:
+    """The calls of these resolved_calls that can be built, each when it is asked for.
 
-    Raises UnresolvedCallError, that of the first draft, where none can.
+    Raises UnresolvedCallError, that of the first resolved, where none can.
     """
     failure: UnresolvedCallError | None = None
     any_built = False
-    for draft in on_paper:
+    for resolved in on_paper:
         try:
-            call = draft.build(device, seed)
+            call = resolved.build(device, seed)
         except UnresolvedCallError as error:
             failure = failure or error
             continue
