@@ -36,13 +36,13 @@ def pytorch() -> Any:
     try:
         import torch
     except ImportError as error:
-        msg = f"replay needs PyTorch: {INSTALL}"
+        msg = f"replay and record need PyTorch: {INSTALL}"
         raise ReplayError(msg) from error
     return torch
 
 
-def require(device: str) -> None:
-    """Make sure that calls can run on `device`, and make it current.
+def require(device: str, *, make_current: bool = True) -> None:
+    """Make sure that calls can run on `device`, and make it current, which makes a context on it.
 
     Raises ReplayError, in one line that says what is missing and how to get it.
     """
@@ -56,7 +56,8 @@ def require(device: str) -> None:
     if number >= torch.cuda.device_count():
         msg = f"no device {device}: this machine has {torch.cuda.device_count()}"
         raise ReplayError(msg)
-    torch.cuda.set_device(number)
+    if make_current:
+        torch.cuda.set_device(number)
 
 
 def open_device(options: Options, send: Send) -> Monitor:

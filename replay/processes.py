@@ -19,10 +19,10 @@ from pathlib import Path
 from kerneldb.replay.errors import FAILURES, ReplayError, first_line
 
 
-def die_with_parent() -> None:
-    """Ask the kernel for SIGKILL when the host dies: a hung call would otherwise hold the GPU for ever."""
+def die_with_parent(by: signal.Signals = signal.SIGKILL) -> None:
+    """Ask the kernel for a signal when the host dies: a hung call would otherwise hold the GPU for ever."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        ctypes.CDLL(None).prctl(1, by)  # PR_SET_PDEATHSIG
 
 
 def command(module: str, *arguments: str) -> tuple[str, ...]:

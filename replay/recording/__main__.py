@@ -7,7 +7,6 @@ Needs PyTorch and transformers. Prints a line per stage. Exit codes: 0 done, 1 f
 from __future__ import annotations
 
 import argparse
-import ctypes
 import functools
 import json
 import os
@@ -20,6 +19,7 @@ from typing import Any, Final
 from kerneldb import codec
 from kerneldb.errors import KerneldbError, UsageError
 from kerneldb.recordings import Recording
+from kerneldb.replay import processes
 from kerneldb.replay.options import add_flags
 from kerneldb.replay.recording import bundle, launch, settings, summary
 from kerneldb.replay.recording.launch import INTERRUPTED, Job, Listener
@@ -84,8 +84,7 @@ def _here(job: Job, listen: Listener) -> Recording:
 
 def _do(listen: Listener) -> int:
     """Do what a parent process wants, as JSON on standard input; this process ends with it."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+    processes.die_with_parent(signal.SIGTERM)
     try:
         job = codec.load(Job, sys.stdin.read())
     except ValueError as error:

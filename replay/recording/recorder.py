@@ -17,7 +17,7 @@ from kerneldb.recordings import Part
 from kerneldb.replay import facts, processes
 from kerneldb.replay.errors import FAILURES, first_line
 from kerneldb.replay.facts import Monitor
-from kerneldb.replay.measure.energy.meter import Meter, MeterError, NoMeterError, Sampler, open_meter
+from kerneldb.replay.measure.energy.meter import Meter, MeterError, NoMeterError, Sampler, open_meter, reopened
 from kerneldb.replay.measure.energy.steps import CounterPeriod, Load
 from kerneldb.replay.recording import build, bundle, measuring, stages, tracing
 from kerneldb.replay.recording.bundle import Bundle
@@ -36,7 +36,7 @@ def record(settings: Settings, folder: Path, *, resume: bool, listen: Listener, 
     `ranks`: the processes that record together; each has settings and a folder of its own.
     Raises RecordError, UsageError where the folder has another recording, UnreadableTraceError where it is damaged.
     """
-    _require(settings)
+    facts.require(settings.device, make_current=False)
     target = bundle.start(folder, settings, resume=resume)
     if settings.compile or settings.script:
         watching.redirect(folder)
@@ -49,23 +49,6 @@ def record(settings: Settings, folder: Path, *, resume: bool, listen: Listener, 
         made.close()
         watching.clean(folder)
     return target
-
-
-def _require(settings: Settings) -> None:
-    """PyTorch and the device, without a context on it. Raises RecordError."""
-    try:
-        import torch
-    except ImportError as error:
-        message = f"recording needs PyTorch: {facts.INSTALL}"
-        raise RecordError(message) from error
-    if not settings.on_gpu:
-        return
-    if not torch.cuda.is_available():
-        message = f"no GPU that PyTorch {torch.__version__} can use: record on a machine with one, or with --device cpu"
-        raise RecordError(message)
-    if (facts.index(settings.device) or 0) >= torch.cuda.device_count():
-        message = f"no device {settings.device}: this machine has {torch.cuda.device_count()}"
-        raise RecordError(message)
 
 
 class _Recorder:
@@ -150,24 +133,15 @@ class _Recorder:
                 importlib.import_module("torch")  # takes seconds, in which the device comes to rest
             self._period = period = measuring.learn_period(self._meter)
             self._power("idle")
-            self._meter = self._surely(self._meter)
+            if self._settings.on_gpu:
+                facts.require(self._settings.device)
+            self._meter = reopened(self._meter, self._settings.device, facts.uuid(self._settings.device))
             known = {"name": self._meter.name, "period_ms": period.seconds * 1000, "jitter_ms": period.jitter * 1000}
         except (NoMeterError, MeterError) as error:
             self._no_meter = str(error)
             self._meter = self._period = None
             known = {"reason": self._no_meter}
         self._bundle.note(meter=known)
-
-    def _surely(self, meter: Meter) -> Meter:
-        """The meter by the device's UUID, now that there may be a context: an index may mean another device."""
-        if not self._settings.on_gpu:
-            return meter
-        facts.require(self._settings.device)
-        uuid = facts.uuid(self._settings.device)
-        if uuid is None:
-            return meter
-        meter.close()
-        return open_meter(self._settings.device, uuid)
 
     def _powers(self) -> None:
         """What the device draws with a context, and between kernels."""

@@ -13,11 +13,13 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from kerneldb import codec
 from kerneldb.errors import KerneldbError, UsageError
 from kerneldb.recordings import EAGER
 from kerneldb.replay.options import Flag, option
@@ -225,107 +227,10 @@ class Model:
         return made
 
 
-def _sizes(hidden: int, inner: int, layers: int, heads: int, **more: Any) -> dict[str, Any]:
-    """Sizes by the names that most configs have."""
-    usual = {"hidden_size": hidden, "intermediate_size": inner, "num_hidden_layers": layers}
-    return {**usual, "num_attention_heads": heads, **more}
-
-
-TINY: Final = _sizes(64, 128, 2, 4)
-
-MODELS: Final[tuple[Model, ...]] = (
-    Model(
-        name="bloom-560m",
-        kind="decoder",
-        config_class="BloomConfig",
-        config={"hidden_size": 1024, "n_layer": 24, "n_head": 16, "vocab_size": 250880},
-        tiny={"hidden_size": 64, "n_layer": 2, "n_head": 4, "vocab_size": 256},
-        layers=("n_layer",),
-        source="bigscience/bloom-560m config.json",
-    ),
-    Model(
-        name="llama-2-7b",
-        kind="decoder",
-        config_class="LlamaConfig",
-        config=_sizes(4096, 11008, 32, 32, vocab_size=32000, max_position_embeddings=4096, rms_norm_eps=1e-5),
-        tiny={**TINY, "vocab_size": 256},
-        source="meta-llama/Llama-2-7b-hf config.json; lmsys/vicuna-7b-v1.5 has the same sizes",
-        aliases=("vicuna-7b", "llama-7b"),
-    ),
-    Model(
-        name="gpt2",
-        kind="decoder",
-        config_class="GPT2Config",
-        config={"n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024, "vocab_size": 50257},
-        tiny={"n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 256},
-        layers=("n_layer",),
-        source="openai-community/gpt2 config.json",
-    ),
-    Model(
-        name="qwen2.5-0.5b",
-        kind="decoder",
-        config_class="Qwen2Config",
-        config=_sizes(
-            896, 4864, 24, 14,
-            num_key_value_heads=2, vocab_size=151936, max_position_embeddings=32768, tie_word_embeddings=True,
-        ),
-        tiny={**TINY, "vocab_size": 256, "num_key_value_heads": 2},
-        source="Qwen/Qwen2.5-0.5B config.json",
-        aliases=("qwen",),
-        dtype="bfloat16",
-    ),
-    Model(
-        name="deepseek-vl2-tiny",
-        kind="vision_decoder",
-        config_class="LlavaConfig",
-        config={
-            "text_config": _sizes(
-                1280, 6848, 12, 10,
-                model_type="qwen2_moe", moe_intermediate_size=896, shared_expert_intermediate_size=1792,
-                num_key_value_heads=10, num_experts=64, num_experts_per_tok=6, mlp_only_layers=[0],
-                vocab_size=129280, max_position_embeddings=4096,
-            ),
-            "vision_config": _sizes(
-                1152, 4304, 27, 16, model_type="siglip_vision_model", image_size=384, patch_size=14
-            ),
-            "image_token_index": 1,
-            "image_seq_length": 729,
-            "vision_feature_select_strategy": "full",
-        },
-        tiny={
-            "image_seq_length": 16,
-            "text_config": _sizes(
-                64, 128, 2, 4,
-                moe_intermediate_size=32, shared_expert_intermediate_size=64,
-                num_key_value_heads=4, num_experts=8, num_experts_per_tok=2, vocab_size=256,
-            ),
-            "vision_config": {**TINY, "image_size": 32, "patch_size": 8},
-        },
-        layers=("text_config.num_hidden_layers", "vision_config.num_hidden_layers"),
-        source="deepseek-ai/deepseek-vl2-tiny config.json",
-        aliases=("moe-vision", "deepseek-moe"),
-        dtype="bfloat16",
-        note="its sizes in the Qwen2-MoE classes: 64 experts, 6 per token, shared ones, SigLIP encoder",
-    ),
-    Model(
-        name="vit-large",
-        kind="image_encoder",
-        config_class="ViTConfig",
-        config=_sizes(1024, 4096, 24, 16, image_size=224, patch_size=16, num_labels=1000),
-        tiny={**TINY, "image_size": 32, "patch_size": 8, "num_labels": 10},
-        source="google/vit-large-patch16-224 config.json",
-        aliases=("vit",),
-    ),
-    Model(
-        name="bert-base",
-        kind="text_encoder",
-        config_class="BertConfig",
-        config=_sizes(768, 3072, 12, 12, vocab_size=30522, max_position_embeddings=512),
-        tiny={**TINY, "vocab_size": 256},
-        source="google-bert/bert-base-uncased config.json",
-        aliases=("bert", "bert-base-uncased"),
-    ),
-)  # fmt: skip
+MODELS: Final = tuple(
+    codec.decode(Model, one)
+    for one in tomllib.loads(Path(__file__).with_name("models.toml").read_text(encoding="utf-8"))["model"]
+)
 
 
 def find(name: str) -> Model:

@@ -19,90 +19,86 @@ from kerneldb.replay.wire.plan import CallSpec
 COPIES: Final = frozenset({"copy_", "_to_copy", "to"})
 
 
-def variants(resolved: ResolvedCall, spec: CallSpec, device: str) -> Iterator[ResolvedCall]:
-    """Variants of `resolved`, the most frequent first, each noted `hidden:…`."""
-    places = [index for index, spec in resolved.tensors() if spec.dims and not resolved.overload.parameters[index].out]
+def variants(call: ResolvedCall, spec: CallSpec, device: str) -> Iterator[ResolvedCall]:
+    """Variants of `call`, the most frequent first, each noted `hidden:…`."""
+    places = [index for index, spec in call.tensors() if spec.dims and not call.overload.parameters[index].out]
     for offset, word in ((1, "misaligned"), (64, "offset")):
         if len(places) > 1:
-            yield _shifted(resolved, places, offset).noted(f"hidden:{word}(all)")
+            yield _shifted(call, places, offset).noted(f"hidden:{word}(all)")
         for index in places[:4]:
-            yield _shifted(resolved, [index], offset).noted(f"hidden:{word}({resolved.name(index)})")
-    yield from _aliases(resolved)
+            yield _shifted(call, [index], offset).noted(f"hidden:{word}({call.name(index)})")
+    yield from _aliases(call)
     if device != "cpu":
-        yield from _host_scalars(resolved)
-        yield from _transfers(resolved, recorded.short_name(spec.call.op), device)
-    yield from _unread(resolved)
-    yield from _index_orders(resolved)
-    if spec.children and not resolved.overload.has_out:  # composite calls under autograd may take another path
-        yield replace(resolved, grad=True).noted("hidden:autograd")
+        yield from _host_scalars(call)
+        yield from _transfers(call, recorded.short_name(spec.call.op), device)
+    yield from _unread(call)
+    yield from _index_orders(call)
+    if spec.children and not call.overload.has_out:  # composite calls under autograd may take another path
+        yield replace(call, grad=True).noted("hidden:autograd")
 
 
-def _shifted(resolved: ResolvedCall, places: list[int], offset: int) -> ResolvedCall:
+def _shifted(call: ResolvedCall, places: list[int], offset: int) -> ResolvedCall:
     for index in places:
-        spec: TensorSpec = resolved.values[index]
-        resolved = resolved.with_value(
-            index, replace(spec, offset=offset, storage=spec.storage and spec.storage + offset)
-        )
-    return resolved
+        spec: TensorSpec = call.values[index]
+        call = call.with_value(index, replace(spec, offset=offset, storage=spec.storage and spec.storage + offset))
+    return call
 
 
-def _aliases(resolved: ResolvedCall) -> Iterator[ResolvedCall]:
+def _aliases(call: ResolvedCall) -> Iterator[ResolvedCall]:
     """Arguments of equal shape may have been one tensor (`mul(x, x)`, attention of x with itself)."""
     groups: dict[TensorSpec, list[int]] = {}
-    for index, spec in resolved.tensors():
+    for index, spec in call.tensors():
         groups.setdefault(replace(spec, fill=Fill("normal")), []).append(index)
     for number, places in enumerate(groups.values(), 1):
-        aliased = resolved
+        aliased = call
         for index in places if len(places) > 1 else ():
-            aliased = aliased.with_value(index, replace(resolved.values[places[0]], group=number))
-        if aliased is not resolved:
-            yield aliased.noted(f"hidden:aliased({','.join(map(resolved.name, places))})")
+            aliased = aliased.with_value(index, replace(call.values[places[0]], group=number))
+        if aliased is not call:
+            yield aliased.noted(f"hidden:aliased({','.join(map(call.name, places))})")
 
 
-def _host_scalars(resolved: ResolvedCall) -> Iterator[ResolvedCall]:
-    for index, spec in resolved.tensors():
+def _host_scalars(call: ResolvedCall) -> Iterator[ResolvedCall]:
+    for index, spec in call.tensors():
         if not spec.dims:
-            yield resolved.with_value(index, replace(spec, place="cpu")).noted(
-                f"hidden:host-scalar({resolved.name(index)})"
-            )
+            yield call.with_value(index, replace(spec, place="cpu")).noted(f"hidden:host-scalar({call.name(index)})")
 
 
-def _transfers(resolved: ResolvedCall, op: str, device: str) -> Iterator[ResolvedCall]:
+def _transfers(call: ResolvedCall, op: str, device: str) -> Iterator[ResolvedCall]:
     """Copies between host and device, pageable and pinned."""
     if op not in COPIES:
         return
-    places = [index for index, spec in resolved.tensors() if spec.dims or op != "copy_"]
+    places = [index for index, spec in call.tensors() if spec.dims or op != "copy_"]
     for place in ("cpu", "pinned"):
         for index in places[:2]:
-            moved = resolved.with_value(index, replace(resolved.values[index], place=place))
+            moved = call.with_value(index, replace(call.values[index], place=place))
             moved = moved if op == "copy_" else _to_device(moved, device)
-            yield moved.noted(f"hidden:{place}({resolved.name(index)})")
+            yield moved.noted(f"hidden:{place}({call.name(index)})")
     if op != "copy_":
-        yield _to_device(resolved, "cpu").noted("hidden:to-host")
+        yield _to_device(call, "cpu").noted("hidden:to-host")
 
 
-def _to_device(resolved: ResolvedCall, device: str) -> ResolvedCall:
+def _to_device(call: ResolvedCall, device: str) -> ResolvedCall:
     import torch
 
-    pairs = enumerate(zip(resolved.overload.parameters, resolved.values, strict=False))
+    pairs = enumerate(zip(call.overload.parameters, call.values, strict=False))
     index = next((index for index, (one, _) in pairs if one.base == "Device"), None)
-    return resolved if index is None else resolved.with_value(index, torch.device(device))
+    return call if index is None else call.with_value(index, torch.device(device))
 
 
-def _unread(resolved: ResolvedCall) -> Iterator[ResolvedCall]:
+def _unread(call: ResolvedCall) -> Iterator[ResolvedCall]:
     """With beta = 0 the added matrix is not read; `empty` ones are what callers pass."""
-    named = dict(zip((one.name for one in resolved.overload.parameters), resolved.values, strict=False))
+    named = dict(zip((one.name for one in call.overload.parameters), call.values, strict=False))
     beta: Any = named.get("beta")
-    if isinstance(beta, int | float) and beta == 0 and isinstance(resolved.values[0], TensorSpec):
-        spec = replace(resolved.values[0], fill=Fill("empty"))
-        yield resolved.with_value(0, spec).noted("hidden:uninitialised(self)")
+    if isinstance(beta, int | float) and beta == 0 and isinstance(call.values[0], TensorSpec):
+        spec = replace(call.values[0], fill=Fill("empty"))
+        yield call.with_value(0, spec).noted("hidden:uninitialised(self)")
 
 
-def _index_orders(resolved: ResolvedCall) -> Iterator[ResolvedCall]:
+def _index_orders(call: ResolvedCall) -> Iterator[ResolvedCall]:
     """Ascending and constant index values in place of random ones."""
-    for index, spec in resolved.tensors():
+    for index, spec in call.tensors():
         if spec.fill.kind != "integers" or not is_integer(spec.dtype):
             continue
         for kind in ("range", "constant"):
             ordered = replace(spec, fill=Fill(kind, spec.fill.low, spec.fill.high))
-            yield resolved.with_value(index, ordered).noted(f"hidden:{kind}({resolved.name(index)})")
+            yield call.with_value(index, ordered).noted(f"hidden:{kind}({call.name(index)})")

@@ -44,8 +44,8 @@ class AtenRoute(Route):
         if item.spec is None:
             raise UnresolvedCallError(Reason.NO_INPUTS, "the plan has no operator call for this item")
         wanted = _host_variant(item)
-        ordered = sorted(resolved_calls(item.spec, device), key=lambda resolved: wanted not in resolved.notes)
-        plain = [resolved for resolved in ordered if wanted in resolved.notes or not _is_hidden(resolved)]
+        ordered = sorted(resolved_calls(item.spec, device), key=lambda call: wanted not in call.notes)
+        plain = [call for call in ordered if wanted in call.notes or not _is_hidden(call)]
         first: BuiltCall | None = None
         for call in built(plain, device):
             first = first or call
@@ -53,12 +53,12 @@ class AtenRoute(Route):
         if first is not None and device != "cpu":
             for label, settings in _settings(item):
                 yield replace(first, notes=(*first.notes, f"{HIDDEN}{label}"), settings=settings)
-        hidden = [resolved for resolved in ordered if resolved not in plain]
+        hidden = [call for call in ordered if call not in plain]
         yield from built(hidden, device) if first is not None else ()
 
 
-def _is_hidden(resolved: ResolvedCall) -> bool:
-    return any(note.startswith(HIDDEN) for note in resolved.notes)
+def _is_hidden(call: ResolvedCall) -> bool:
+    return any(note.startswith(HIDDEN) for note in call.notes)
 
 
 def _host_variant(item: Item) -> str:

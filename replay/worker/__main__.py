@@ -18,7 +18,7 @@ from kerneldb.replay.wire.messages import Broken, Done, Further, Job, Send, Send
 from kerneldb.replay.wire.plan import Item, Plan
 from kerneldb.replay.worker import energy
 from kerneldb.replay.worker.engine import Engine
-from kerneldb.replay.worker.executor import BrokenDeviceError, CpuExecutor, Executor, GpuExecutor
+from kerneldb.replay.worker.executor import BrokenDeviceError, Executor, GpuExecutor
 
 
 def main() -> int:
@@ -50,7 +50,7 @@ def main() -> int:
 def _open(job: Job, send: Send, planned: Plan) -> Executor:
     monitor = facts.open_device(job.options, send)
     if job.options.on_cpu:
-        return CpuExecutor(job.options)
+        return Executor(job.options)
     return GpuExecutor(job.options, monitor, facts.foreign(planned.notes.get("vendor"), facts.vendor()))
 
 

@@ -18,7 +18,7 @@ from kerneldb.replay.errors import FAILURES, first_line
 from kerneldb.replay.facts import Monitor
 from kerneldb.replay.measure.energy.evaluate import Kernels, Limits
 from kerneldb.replay.measure.energy.loads import CpuLoads, GpuLoads
-from kerneldb.replay.measure.energy.meter import Meter, MeterError, NoMeterError, open_meter
+from kerneldb.replay.measure.energy.meter import Meter, MeterError, NoMeterError, open_meter, reopened
 from kerneldb.replay.measure.energy.phase import UNCAPTURED, Phase, Task, idle_power
 from kerneldb.replay.measure.energy.steps import Clock, Watch, find_period
 from kerneldb.replay.options import Options
@@ -44,7 +44,7 @@ def main(job: Job, send: Send, open_device: Opener) -> int:
         meter = open_meter(job.options.device)
         known = _idle(meter, known, job.options)
         open_device(job.options, send)
-        meter = _surely(meter, job.options)
+        meter = reopened(meter, job.options.device, facts.uuid(job.options.device))
     except (NoMeterError, MeterError) as error:
         _none(job, send, dataclasses.replace(known, reason=str(error)))
         return 0
@@ -73,15 +73,6 @@ def _idle(meter: Meter, known: EnergyFacts, options: Options) -> EnergyFacts:
     watch = Watch(meter, Clock())
     found = idle_power(watch, find_period(watch))
     return dataclasses.replace(known, meter=meter.name, idle_power_w=found.power_w, idle_power_sd_w=found.sd_w)
-
-
-def _surely(meter: Meter, options: Options) -> Meter:
-    """The meter of the device by its UUID, now that it is known: an index may mean another device. NoMeterError."""
-    uuid = facts.uuid(options.device)
-    if uuid is None:
-        return meter
-    meter.close()
-    return open_meter(options.device, uuid)
 
 
 def _none(job: Job, send: Send, known: EnergyFacts) -> None:

@@ -1,4 +1,4 @@
-"""Where calls run: `GpuExecutor` under CUDA or ROCm, `CpuExecutor` without a GPU. One engine drives either.
+"""Where calls run: `GpuExecutor` under CUDA or ROCm, `Executor` without a GPU. One engine drives either.
 
 A call is rehearsed inside a profiler session (marked, so that its kernels can be told from all others), then judged by
 what the session saw, then timed on its own.
@@ -19,9 +19,8 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from kerneldb.replay import routes
 from kerneldb.replay.facts import Monitor
@@ -64,55 +63,27 @@ class Ring:
     copies: int = 1
 
 
-class Executor(Protocol):
-    """What the engine needs of a device. What is not overridden does nothing, as on a CPU."""
+class Executor:
+    """What the engine needs of a device; by itself it runs calls on the CPU.
 
-    def session(self) -> AbstractContextManager[Session]:
-        """A profiler session for rehearsals; once it is closed, `seen` has the marked calls by label, in time order."""
-
-    def room(self) -> bool:
-        """Whether there is memory for the inputs of further calls."""
-
-    def rehearse(self, call: Call, item: Item, label: str, runs: int) -> Ring:
-        """Run a call `runs` times, marked. Raises UnresolvedCallError where it fails."""
-
-    def judge(self, item: Item, call: Call, attempt: int, marked: Sequence[Marked]) -> Verdict:
-        """What came out of a rehearsal."""
-
-    def measure(self, call: Call, item: Item, verdict: Verdict) -> Timed:
-        """Time a judged call without the profiler."""
-
-    def check(self) -> None:
-        """Wait for the device. Raises BrokenDeviceError where an earlier call has broken its context."""
-        return
-
-    def release(self) -> None:
-        """Give memory that is held for reuse back to the device."""
-        return
-
-    def state(self) -> DeviceState | None:
-        """Clocks, temperature and power now; None where they are not read."""
-        return None
-
-
-class CpuExecutor(Executor):
-    """Calls on the CPU: the same operators instead of the same kernels, wall time instead of GPU time."""
+    There, the same operators are compared instead of the same kernels, and wall time stands for GPU time.
+    """
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._held = 0
 
     def session(self) -> Session:
-        """A session that records operators and their shapes."""
+        """A profiler session for rehearsals; once it is closed, `seen` has the marked calls by label, in time order."""
         self._held = 0
         return Session(gpu=False)
 
     def room(self) -> bool:
-        """Whether less than 2 GiB of inputs are held."""
+        """Whether there is memory for the inputs of further calls: less than 2 GiB of inputs are held."""
         return self._held < CPU_ROOM_BYTES
 
     def rehearse(self, call: Call, item: Item, label: str, runs: int) -> Ring:
-        """One marked call: operators are the same in every run."""
+        """Run a call `runs` times, marked; once on a CPU. Raises UnresolvedCallError where it fails."""
         del item, runs
         self._held += sum(one.bytes for one in call.inputs)
         with marker(label):
@@ -120,18 +91,28 @@ class CpuExecutor(Executor):
         return Ring()
 
     def judge(self, item: Item, call: Call, attempt: int, marked: Sequence[Marked]) -> Verdict:
-        """Let the route compare the operators that ran."""
+        """What came out of a rehearsal, as the route compares it."""
         seen = Seen(operations=marked[0].operations if marked else (), on_cpu=True)
         match = routes.verify(item, call, seen)
         return Verdict(attempt, match, call.overload, tuple(call.notes))
 
     def measure(self, call: Call, item: Item, verdict: Verdict) -> Timed:
-        """Wall time of single calls."""
+        """Time a judged call without the profiler."""
         runs, warmup = self._options.runs, self._options.warmup
         given = roles(item, call.inputs, self._options.cache, CPU_CACHE_BYTES)
         sets = Sets(call, given, turns=runs + warmup, l2_bytes=CPU_CACHE_BYTES, memory_bytes=CPU_ROOM_BYTES)
         verdict.cold_bytes, verdict.copies = sets.cold_bytes, sets.copies
         return Timed(loops.wall_clock(call, sets, warmup=warmup, fewest=runs))
+
+    def check(self) -> None:
+        """Wait for the device. Raises BrokenDeviceError where an earlier call has broken its context."""
+
+    def release(self) -> None:
+        """Give memory that is held for reuse back to the device."""
+
+    def state(self) -> DeviceState | None:
+        """Clocks, temperature and power now; None where they are not read."""
+        return None
 
 
 class GpuExecutor(Executor):

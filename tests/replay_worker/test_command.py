@@ -20,7 +20,7 @@ def test_without_torch_one_line_says_how_to_get_it(tmp_path: Path, capsys: pytes
         pytest.skip("torch is installed")
     path = write(tmp_path / "plan", item("a", "aten", None, kernel()))
     assert main([str(path), "--journal", str(tmp_path / "journal"), "--device", "cpu"]) == 1
-    assert capsys.readouterr().err.splitlines()[-1].startswith("replay needs PyTorch: install it with")
+    assert capsys.readouterr().err.splitlines()[-1].startswith("replay and record need PyTorch: install it with")
     assert not (tmp_path / "journal").stat().st_size
 
 

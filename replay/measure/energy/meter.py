@@ -124,6 +124,14 @@ def open_meter(device: str, uuid: str | None = None) -> Meter:
     raise NoMeterError("; ".join(refused))
 
 
+def reopened(meter: Meter, device: str, uuid: str | None) -> Meter:
+    """The meter of `device` by its UUID, where known: an index may mean another device. Raises NoMeterError."""
+    if uuid is None:
+        return meter
+    meter.close()
+    return open_meter(device, uuid)
+
+
 class Background:
     """Reads a meter again and again in a thread, from `with` to the end of its block.
 
