@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kerneldb.api.ingestion import IngestOptions, Outcome
-from kerneldb.replay.recording import bundle, launch, summary
+from kerneldb.replay.recording import bundle, ranks, summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -56,7 +56,7 @@ def record(
     UsageError where the folder has another recording.
     """
     target = folder or Path(settings.bundle_name)
-    complete = launch.run(settings, target, resume=resume, listen=listen or (lambda _: None))
+    complete = ranks.run(settings, target, resume=resume, listen=listen or (lambda _: None))
     outcomes = () if database is None else tuple(database.ingest_each([target], IngestOptions()))
     return Recorded(target, tuple(bundle.read_all(target)), complete, outcomes)
 

@@ -21,9 +21,8 @@ from kerneldb.errors import KerneldbError, UsageError
 from kerneldb.recordings import Recording
 from kerneldb.replay import processes
 from kerneldb.replay.options import add_flags
-from kerneldb.replay.recording import bundle, launch, settings, summary
-from kerneldb.replay.recording.launch import INTERRUPTED, Job, Listener
-from kerneldb.replay.recording.ranks import Ranks
+from kerneldb.replay.recording import bundle, ranks, settings, summary
+from kerneldb.replay.recording.ranks import INTERRUPTED, Job, Listener, Ranks
 from kerneldb.replay.recording.settings import Settings
 
 PROCESS_WIDE: Final = {"TEARDOWN_CUPTI": "0", "DISABLE_CUPTI_LAZY_REINIT": "1"}
@@ -59,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _record(job: Job, listen: Listener) -> int:
     folder = Path(job.folder)
     if job.settings.tp > 1:
-        complete = launch.run(job.settings, folder, resume=job.resume, listen=listen)
+        complete = ranks.run(job.settings, folder, resume=job.resume, listen=listen)
         contents = bundle.read_all(folder)
     else:
         contents = [_here(job, listen)]

@@ -1,14 +1,21 @@
-"""Builds models: from bundled configs with random weights, or from a local checkpoint. Never downloads."""
+"""Builds models: from bundled configs with random weights, or from a local checkpoint. Never downloads.
+
+Tensor parallelism: a rank's part of a decoder, as in Megatron-LM (arXiv:1909.08053, section 3).
+
+Attention heads and the width of the MLP are shared out, so that a rank's part of the model is a model of its own with
+fewer heads and narrower layers. What the projections back to the hidden size make is summed over the ranks: one
+all-reduce per attention and one per MLP. The vocabulary of the output is shared out too, and its logits gathered.
+Embeddings and normalisations are on every rank. With the same seed the parts are those of the whole model.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from kerneldb.replay.facts import INSTALL
-from kerneldb.replay.recording import parallel
-from kerneldb.replay.recording.settings import RecordError, Settings, model_of
+from kerneldb.replay.recording.settings import SHARED_OUT, RecordError, Settings, model_of, shared_sizes
 
 SPREAD: Final = 0.02
 """Standard deviation of random weights, the `initializer_range` of most of the models."""
@@ -18,6 +25,11 @@ CLASSES: Final = {
     "text_encoder": "AutoModelForMaskedLM",
     "image_encoder": "AutoModelForImageClassification",
 }
+HEAD: Final = "lm_head"
+OUTPUTS: Final = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj", HEAD)
+"""Layers whose outputs are shared out; their weights and biases are cut along the first dimension."""
+INPUTS: Final = ("o_proj", "down_proj")
+"""Layers whose inputs are shared out; their weights are cut along the second dimension, their outputs summed."""
 
 
 def transformers() -> Any:
@@ -60,7 +72,7 @@ def _random(wanted: Settings, dtype: Any) -> Any:
     library, model = transformers(), model_of(wanted)
     arguments = model.arguments(tiny=wanted.tiny, layers=wanted.layers)
     if wanted.tp > 1:
-        arguments = parallel.divided(arguments, wanted.tp)
+        arguments = divided(arguments, wanted.tp)
     try:
         config = getattr(library, model.config_class)(**arguments)
         maker = getattr(library, CLASSES[model.kind])
@@ -75,7 +87,7 @@ def _random(wanted: Settings, dtype: Any) -> Any:
         made = maker.from_config(config) if hasattr(maker, "from_config") else maker(config)
     made = made.to(dtype)
     if wanted.tp > 1:
-        parallel.connect(made, wanted.tp)
+        connect(made, wanted.tp)
     randomize(made, wanted)
     return made
 
@@ -104,7 +116,7 @@ def randomize(model: Any, wanted: Settings) -> None:
     tied = wanted.tp > 1 and bool(model.config.tie_word_embeddings)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            dimension = parallel.cut(name, parameter.shape, ways=wanted.tp, tied=tied)
+            dimension = cut(name, parameter.shape, ways=wanted.tp, tied=tied)
             noise = _noise(parameter, dimension, wanted, made)
             scale = parameter.ndim == 1 and name.endswith("weight")
             parameter.copy_(noise + 1 if scale else noise)
@@ -120,3 +132,56 @@ def _noise(parameter: Any, dimension: int | None, wanted: Settings, made: Any) -
     shape[dimension] = own * wanted.tp
     whole = parameter.new_empty(shape).normal_(0.0, SPREAD, generator=made)
     return whole.narrow(dimension, wanted.rank * own, own)
+
+
+def divided(arguments: Mapping[str, Any], ways: int) -> dict[str, Any]:
+    """The arguments of the config of one rank's part."""
+    sizes = {name: size // ways for name, size in shared_sizes(arguments).items() if name in SHARED_OUT}
+    return {**arguments, **sizes, "head_dim": arguments["hidden_size"] // arguments["num_attention_heads"]}
+
+
+def connect(model: Any, ways: int) -> None:
+    """Let the ranks of the process group exchange what their parts make. The output layer is replaced by its part."""
+    import torch
+
+    if not model.config.tie_word_embeddings:
+        whole = model.lm_head
+        like = {"device": whole.weight.device, "dtype": whole.weight.dtype}
+        model.lm_head = torch.nn.Linear(whole.in_features, whole.out_features // ways, bias=False, **like)
+        model.lm_head.register_forward_hook(_gathered(ways))
+    for name, module in model.named_modules():
+        if name.rpartition(".")[2] in INPUTS:
+            module.register_forward_hook(_summed)
+
+
+def _summed(module: Any, arguments: Any, output: Any) -> Any:
+    """The sum of all ranks' outputs, in place."""
+    import torch.distributed
+
+    del module, arguments
+    torch.distributed.all_reduce(output)
+    return output
+
+
+def _gathered(ways: int) -> Callable[[Any, Any, Any], Any]:
+    """The outputs of all ranks, one behind the other in the last dimension."""
+    import torch
+    import torch.distributed
+
+    def gather(module: Any, arguments: Any, output: Any) -> Any:
+        del module, arguments
+        parts = output.new_empty((ways * output.shape[0], *output.shape[1:]))
+        torch.distributed.all_gather_into_tensor(parts, output.contiguous())
+        return torch.cat(parts.chunk(ways), dim=-1)
+
+    return gather
+
+
+def cut(name: str, shape: Sequence[int], *, ways: int, tied: bool) -> int | None:
+    """The dimension along which the parameter `name`, of `shape` in a rank's part, is cut; None where it is whole."""
+    layer = name.split(".")[-2]
+    if ways == 1 or (layer == HEAD and tied):
+        return None
+    if layer in OUTPUTS:
+        return 0
+    return 1 if layer in INPUTS and len(shape) > 1 else None

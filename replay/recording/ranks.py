@@ -2,22 +2,41 @@
 
 They agree through a key-value store beside the process group of the model, so that no exchange of theirs is among the
 recorded ones, and a script can make a process group of its own.
+
+Records in a process of its own: what a script does to it, or lack of memory, costs no more than the recording.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
+import os
 import socket
+import subprocess
+import tempfile
 import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import IO, Any, Final
+
+from kerneldb import codec
+from kerneldb.replay import processes
+from kerneldb.replay.recording import bundle
+from kerneldb.replay.recording.settings import RecordError, Settings
 
 HOST: Final = "127.0.0.1"
 PATIENCE: Final = datetime.timedelta(minutes=30)
 GOODBYE_S: Final = 10.0
 POLL_S: Final = 0.01
 LEFT: Final = "left"
+WORKER: Final = processes.command("kerneldb.replay.recording")
+INTERRUPTED: Final = 130
+ENDINGS: Final = ("end", "error")
+GRACE_S: Final = 5.0
+Listener = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +136,123 @@ def free_ports(count: int) -> list[int]:
     finally:
         for one in held:
             one.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a process is to record, where, and as which of the processes that record together."""
+
+    settings: Settings
+    folder: str
+    resume: bool
+    place: Place = ALONE.place
+
+
+class SilentEndError(RecordError):
+    """The process ended without a word."""
+
+
+def run(settings: Settings, folder: Path, *, resume: bool, listen: Listener) -> bool:
+    """Record into `folder`; whether every stage could be recorded. `listen` is told of each step.
+
+    Of several ranks, each records into a folder of its own below `folder`, and `listen` is told of the first one's
+    steps. What a script prints goes to stderr. Raises RecordError, with its exit code, where it came to nothing.
+    """
+    if settings.tp == 1:
+        return _Process(Job(settings, str(folder), resume)).run(listen)
+    named = dataclasses.replace(settings, name=settings.name or folder.resolve().name)
+    ports = free_ports(2)
+    jobs = []
+    for rank in range(settings.tp):
+        own = dataclasses.replace(named, rank=rank, device=f"cuda:{rank}" if settings.on_gpu else "cpu")
+        jobs.append(Job(own, str(bundle.of_rank(folder, rank)), resume, Place(rank, settings.tp, *ports)))
+    return _together([_Process(job) for job in jobs], listen)
+
+
+def _together(processes: Sequence[_Process], listen: Listener) -> bool:
+    """Run the ranks of a job. Where one fails, the others would wait for it forever: they are ended."""
+    with ThreadPoolExecutor(len(processes)) as pool:
+        runs = [pool.submit(one.run, (lambda _: None) if number else listen) for number, one in enumerate(processes)]
+        try:
+            wait(runs, return_when=FIRST_EXCEPTION)
+            wait(runs, timeout=GRACE_S)  # others may say what the matter is
+        finally:
+            for one in processes:
+                one.stop()
+    errors = [error for error in (one.exception() for one in runs) if error is not None]
+    if errors:
+        raise next((error for error in errors if not isinstance(error, SilentEndError)), errors[0])
+    return all(one.result() for one in runs)
+
+
+class _Process:
+    """A process that records into a folder."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def run(self, listen: Listener) -> bool:
+        """Record; whether every stage could be recorded."""
+        reading, writing = os.pipe()
+        with tempfile.TemporaryFile() as said:
+            output = None if self._job.settings.script else said
+            with subprocess.Popen(  # noqa: S603 (our own interpreter and module)
+                (*WORKER, "--events", str(writing)),
+                stdin=subprocess.PIPE,
+                stdout=output or 2,  # descriptor 2: standard error
+                stderr=output,
+                pass_fds=(writing,),
+                env=processes.environment(),
+            ) as process:
+                self._process = process
+                os.close(writing)
+                assert process.stdin is not None  # noqa: S101 (asked for)
+                process.stdin.write(codec.dump(self._job).encode())
+                process.stdin.close()
+                last = _follow(reading, listen)
+                code = process.wait()
+            _raise(code, last, output)
+        return code == 0
+
+    def stop(self) -> None:
+        """End the process, if it is still there."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+
+
+def _follow(reading: int, listen: Listener) -> Mapping[str, Any]:
+    """Pass events on until the process ends; returns how it said that it ended."""
+    last: Mapping[str, Any] = {}
+    with open(reading, encoding="utf-8") as events:
+        for line in events:
+            event = json.loads(line)
+            if event["what"] in ENDINGS:
+                last = event
+            else:
+                listen(event)
+    return last
+
+
+def _raise(code: int, last: Mapping[str, Any], said: IO[bytes] | None) -> None:
+    """Raise RecordError or KeyboardInterrupt for a recording that did not come to its end."""
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
+    if last.get("what") == "error":
+        error = RecordError(str(last["message"]))
+        error.exit_code = int(last["exit_code"])
+        raise error
+    if last.get("what") != "end":
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        message = f"the recording ended with {how}: {_last(said)}; --resume goes on with it"
+        raise SilentEndError(message)
+
+
+def _last(said: IO[bytes] | None) -> str:
+    """The last line that the process wrote; None: what it wrote was shown as it came."""
+    if said is None:
+        return "what it said stands above"
+    said.seek(0)
+    lines = said.read().decode("utf-8", "replace").splitlines()
+    kept = [line.strip() for line in lines if line.strip() and not line.startswith(("USDT:", "[W"))]
+    return kept[-1] if kept else "it said nothing more"

@@ -21,8 +21,7 @@ from kerneldb.replay.measure.energy.meter import Meter, MeterError, NoMeterError
 from kerneldb.replay.measure.energy.steps import CounterPeriod, Load
 from kerneldb.replay.recording import build, bundle, measuring, stages, tracing
 from kerneldb.replay.recording.bundle import Bundle
-from kerneldb.replay.recording.launch import Listener
-from kerneldb.replay.recording.ranks import ALONE, Ranks
+from kerneldb.replay.recording.ranks import ALONE, Listener, Ranks
 from kerneldb.replay.recording.settings import RecordError, Settings, StageError
 from kerneldb.replay.recording.stages import Work
 from kerneldb.replay.triton import watching

@@ -14,7 +14,7 @@ import dataclasses
 import difflib
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -23,7 +23,6 @@ from kerneldb import codec
 from kerneldb.errors import KerneldbError, UsageError
 from kerneldb.recordings import EAGER
 from kerneldb.replay.options import Flag, option
-from kerneldb.replay.recording import parallel
 
 CUDA_GRAPH: Final = "cuda_graph"
 SCRIPT: Final = "script"
@@ -31,6 +30,9 @@ DTYPES: Final = ("float16", "bfloat16", "float32")
 TP_HELP: Final = "Share the model out to N GPUs (tensor parallel); run so many processes of a script."
 NOT_KEPT: Final = frozenset({"modules", "script", "checkpoint", "label", "name", "rank"})
 """Settings that bundle.json has otherwise, or not at all: paths and arguments are the user's own."""
+DIVISIBLE: Final = frozenset({"LlamaConfig", "Qwen2Config"})
+"""Configs in which the size of a head is an argument of its own."""
+SHARED_OUT: Final = ("num_attention_heads", "num_key_value_heads", "intermediate_size")
 Kind = Literal["decoder", "vision_decoder", "text_encoder", "image_encoder"]
 
 GENERATING: Final = ("prefill", "decode")
@@ -137,7 +139,7 @@ def resolved(given: Settings) -> Settings:
     model = model_of(given)
     stages = stages_of(model.kind, given.stages)
     if given.tp > 1:
-        parallel.check(model, given, stages)
+        _check_divisible(model, given, stages)
     _check_length(given, model.config, stages)
     training = "train_step" in stages
     usual = "bfloat16" if training else model.dtype
@@ -159,6 +161,28 @@ def _check_ranks(given: Settings) -> None:
         message = "--tp and --compile do not go together: the compiler would cut the model at every exchange"
     if message is not None:
         raise UsageError(message)
+
+
+def _check_divisible(model: Model, settings: Settings, stages: Sequence[str]) -> None:
+    """Raise UsageError where the model cannot be divided as wanted."""
+    message = None
+    if model.config_class not in DIVISIBLE:
+        message = f"--tp divides models of the make of Llama and Qwen2, and {model.name} is none"
+    elif "train_step" in stages:
+        message = "--tp records prefill and decode: a training step is not divided"
+    else:
+        sizes = shared_sizes(model.arguments(tiny=settings.tiny, layers=settings.layers))
+        odd = [f"{name} {size}" for name, size in sizes.items() if size % settings.tp]
+        message = f"--tp {settings.tp} does not divide {', '.join(odd)} of {model.name}" if odd else None
+    if message is not None:
+        raise UsageError(message)
+
+
+def shared_sizes(arguments: Mapping[str, Any]) -> dict[str, int]:
+    """What is shared out, of a whole model."""
+    heads = arguments["num_attention_heads"]
+    sizes = {name: arguments.get(name, heads) for name in SHARED_OUT}
+    return sizes if arguments.get("tie_word_embeddings") else {**sizes, "vocab_size": arguments["vocab_size"]}
 
 
 def _check_length(given: Settings, config: Mapping[str, Any], stages: tuple[str, ...]) -> None:

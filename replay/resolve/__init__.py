@@ -17,11 +17,11 @@ import itertools
 from collections.abc import Iterator
 from typing import Final
 
+from kerneldb.replay.errors import CallFailedError, Reason, UnresolvedCallError
 from kerneldb.replay.resolve import hidden as hidden_variables
 from kerneldb.replay.resolve import recorded, schema
 from kerneldb.replay.resolve.arguments import Option, Problem, options
 from kerneldb.replay.resolve.calls import BuiltCall, ResolvedCall, built
-from kerneldb.replay.resolve.errors import CallFailedError, Reason, UnresolvedCallError
 from kerneldb.replay.resolve.schema import load_libraries
 from kerneldb.replay.wire.plan import CallSpec, ChildCall
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from kerneldb.replay.errors import Reason, UnresolvedCallError
 from kerneldb.replay.resolve import lists, recorded, texts
-from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.resolve.recorded import Argument, Number
 from kerneldb.replay.resolve.schema import ENUM_TYPES, INTS, NUMBERS, OPTIONAL_TENSORS, TENSORS, Overload, Parameter
 from kerneldb.replay.resolve.tensors import (

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from kerneldb.replay.resolve.errors import CallFailedError, Reason, UnresolvedCallError
+from kerneldb.replay.errors import CallFailedError, Reason, UnresolvedCallError
 from kerneldb.replay.resolve.schema import Overload
 from kerneldb.replay.resolve.tensors import StorageSpec, TensorSpec, distinct, hide, make, refill
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
+from kerneldb.replay.errors import Reason, UnresolvedCallError
 from kerneldb.replay.plan.evidence import GRADIENT, OPTIMIZER_PREFIXES
 from kerneldb.replay.resolve import recorded
-from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.resolve.recorded import Argument
 from kerneldb.replay.resolve.tensors import Fill, Shape, TensorSpec, contiguous, torch_name
 from kerneldb.replay.wire.plan import CallSpec, OpCall

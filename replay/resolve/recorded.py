@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
+from kerneldb.replay.errors import Reason, UnresolvedCallError
 from kerneldb.replay.resolve.tensors import TORCH_NAMES, Shape, contiguous
 from kerneldb.replay.wire.plan import OpCall
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kerneldb.replay.errors import Reason, UnresolvedCallError
 from kerneldb.replay.resolve import recorded
-from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.resolve.recorded import Argument, Number, spelling, split_list
 
 # Recorded without their namespace by autograd's VariableType (torch/csrc/autograd/VariableTypeManual.cpp).

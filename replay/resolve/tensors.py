@@ -17,7 +17,7 @@ import operator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
+from kerneldb.replay.errors import Reason, UnresolvedCallError
 
 TORCH_NAMES: Final = {
     "float": "float32", "double": "float64", "c10::Half": "float16", "c10::BFloat16": "bfloat16", "bool": "bool",

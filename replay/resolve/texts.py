@@ -11,8 +11,8 @@ from __future__ import annotations
 import string
 from typing import Any, Final
 
+from kerneldb.replay.errors import Reason, UnresolvedCallError
 from kerneldb.replay.resolve import recorded
-from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.resolve.schema import Parameter
 from kerneldb.replay.resolve.tensors import Shape
 from kerneldb.replay.wire.plan import CallSpec

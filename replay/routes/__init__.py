@@ -13,9 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from kerneldb.codec import printable
-from kerneldb.replay.errors import FAILURES, ReplayError, first_line
+from kerneldb.replay.errors import FAILURES, Reason, ReplayError, UnresolvedCallError, first_line
 from kerneldb.replay.plan.work import Archive, Decision, Work
-from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.routes.base import SOURCES, Route, Search, Seen
 from kerneldb.replay.routes.grades import CallMatch
 from kerneldb.replay.wire.plan import Item, Plan
@@ -65,10 +64,9 @@ def _load() -> None:
     """Register the routes of kerneldb, those asked last first, then those of installed packages."""
     from kerneldb.replay.routes.aten import AtenRoute
     from kerneldb.replay.routes.collective import CollectiveRoute
-    from kerneldb.replay.routes.inferred import InferredRoute
-    from kerneldb.replay.routes.inherited import InheritedRoute
     from kerneldb.replay.routes.memory import MemoryRoute
     from kerneldb.replay.routes.triton import TritonRoute
+    from kerneldb.replay.routes.unrecorded import InferredRoute, InheritedRoute
 
     ours = (InferredRoute, MemoryRoute, AtenRoute, TritonRoute, CollectiveRoute, InheritedRoute)
     _ROUTES.update({kind.name: kind() for kind in ours})

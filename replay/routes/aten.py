@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
+from kerneldb.replay.errors import Reason, UnresolvedCallError
 from kerneldb.replay.plan.work import Work
 from kerneldb.replay.resolve import BuiltCall, ResolvedCall, resolved_calls
 from kerneldb.replay.resolve.calls import Settings, blas_library, built
-from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.resolve.recorded import short_name
 from kerneldb.replay.routes.base import Route
 from kerneldb.replay.wire.plan import Item

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kerneldb.replay.errors import Reason, UnresolvedCallError
 from kerneldb.replay.plan.work import Work
-from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.routes.base import Route
 from kerneldb.replay.wire.plan import Item
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kerneldb.replay import facts
+from kerneldb.replay.errors import Reason, UnresolvedCallError
 from kerneldb.replay.plan.work import Work
-from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.routes.base import Route, Seen
 from kerneldb.replay.wire.plan import Item, PlannedKernel
 from kerneldb.replay.wire.results import Grade

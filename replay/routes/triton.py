@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kerneldb.replay.errors import CallFailedError, Reason, UnresolvedCallError
 from kerneldb.replay.plan.work import Archive, Work
 from kerneldb.replay.resolve.calls import TORCH_ERRORS, Input, generator, quoted
-from kerneldb.replay.resolve.errors import CallFailedError, Reason, UnresolvedCallError
 from kerneldb.replay.resolve.recorded import ABSENT, SCALAR, Argument, arguments, number
 from kerneldb.replay.resolve.tensors import Fill, TensorSpec, distinct, is_integer, make, refill, torch_name
 from kerneldb.replay.routes import grades

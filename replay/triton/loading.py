@@ -31,8 +31,8 @@ from types import ModuleType
 from typing import Any, Final
 
 from kerneldb.ids import code_hash
+from kerneldb.replay.errors import Reason, UnresolvedCallError
 from kerneldb.replay.resolve.calls import TORCH_ERRORS, quoted
-from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.triton.code import INDUCTOR, Code, Constants
 
 TUNERS: Final = {"coordinate_descent_tuning": False, "dynamic_scale_rblock": False}

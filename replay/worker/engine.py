@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from kerneldb.replay import routes
-from kerneldb.replay.errors import FAILURES, first_line
+from kerneldb.replay.errors import FAILURES, Reason, UnresolvedCallError, first_line
 from kerneldb.replay.measure.loops import CAP_NS
 from kerneldb.replay.measure.spread import settled, smallest_sample
 from kerneldb.replay.options import Options
-from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.routes.base import Call, Search
 from kerneldb.replay.wire.messages import Begin, Result, Send
 from kerneldb.replay.wire.plan import Item

@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kerneldb.replay import routes
+from kerneldb.replay.errors import UnresolvedCallError
 from kerneldb.replay.facts import Monitor
 from kerneldb.replay.measure import loops
 from kerneldb.replay.measure.inputs import Flush, Sets, roles, written
 from kerneldb.replay.measure.spread import smallest_sample
 from kerneldb.replay.options import Options
-from kerneldb.replay.resolve.errors import UnresolvedCallError
 from kerneldb.replay.routes import grades
 from kerneldb.replay.routes.base import Call, Seen
 from kerneldb.replay.wire.plan import Item

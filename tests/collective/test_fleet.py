@@ -18,13 +18,12 @@ from typing import Any
 import pytest
 
 from kerneldb.errors import UsageError
-from kerneldb.replay.errors import JournalExistsError, ReplayError
+from kerneldb.replay.errors import JournalExistsError, ReplayError, UnresolvedCallError
 from kerneldb.replay.host import fleet
 from kerneldb.replay.host import run as host
 from kerneldb.replay.host.phases import Pool
 from kerneldb.replay.host.run import Outcome
 from kerneldb.replay.options import Options
-from kerneldb.replay.resolve.errors import UnresolvedCallError
 from kerneldb.replay.routes.collective import CollectiveRoute
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.plan import CallSpec, Item, OpCall, Plan, PlannedKernel

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kerneldb.errors import UsageError
-from kerneldb.replay.recording import build, parallel, stages
+from kerneldb.replay.recording import build, stages
 from kerneldb.replay.recording.settings import Settings, resolved
 from tests.collective.conftest import tiny
 
@@ -120,6 +120,6 @@ def test_a_recording_of_one_rank_is_what_it_was() -> None:
 
 
 def test_a_bias_of_summed_outputs_is_not_cut() -> None:
-    assert parallel.cut("model.layers.0.self_attn.o_proj.bias", (64,), ways=2, tied=False) is None
-    assert parallel.cut("model.layers.0.self_attn.q_proj.bias", (32,), ways=2, tied=False) == 0
-    assert parallel.cut("lm_head.weight", (256, 64), ways=2, tied=True) is None
+    assert build.cut("model.layers.0.self_attn.o_proj.bias", (64,), ways=2, tied=False) is None
+    assert build.cut("model.layers.0.self_attn.q_proj.bias", (32,), ways=2, tied=False) == 0
+    assert build.cut("lm_head.weight", (256, 64), ways=2, tied=True) is None

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from kerneldb.replay.errors import UnresolvedCallError
 from kerneldb.replay.measure import loops
 from kerneldb.replay.measure.energy import loads
 from kerneldb.replay.measure.energy.loads import CpuLoads, Deeper, EagerLoad, GpuLoads, GraphLoad, plan_round
 from kerneldb.replay.measure.inputs import Flush, Sets
 from kerneldb.replay.options import Options
-from kerneldb.replay.resolve.errors import UnresolvedCallError
 from kerneldb.replay.wire.plan import Item
 from kerneldb.replay.wire.results import Activity
 from kerneldb.replay.worker.profiling import Marked, Session

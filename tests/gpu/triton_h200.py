@@ -29,7 +29,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kerneldb.replay.resolve.errors import UnresolvedCallError
+from kerneldb.replay.errors import UnresolvedCallError
 from kerneldb.replay.triton import code, loading
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.plan import CallSpec, Item, OpCall, Plan, PlannedKernel

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 import kerneldb
 from kerneldb.cli import cli
 from kerneldb.errors import NotATraceError
-from kerneldb.replay.recording import launch, recorder
+from kerneldb.replay.recording import ranks, recorder
 from kerneldb.replay.recording.__main__ import main
 from kerneldb.replay.recording.settings import RecordError, Settings
 from tests.recording.conftest import read, tiny
@@ -81,7 +81,7 @@ def without_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
         "from kerneldb.replay.recording.__main__ import main\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
-    monkeypatch.setattr(launch, "WORKER", (sys.executable, "-c", script))
+    monkeypatch.setattr(ranks, "WORKER", (sys.executable, "-c", script))
 
 
 @pytest.mark.slow
@@ -109,11 +109,11 @@ def test_a_model_is_recorded_and_ingested(here: Path) -> None:
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recordings need no process of their own, which would import PyTorch again."""
 
-    def run(settings: Settings, folder: Path, *, resume: bool, listen: launch.Listener) -> bool:
+    def run(settings: Settings, folder: Path, *, resume: bool, listen: ranks.Listener) -> bool:
         recorder.record(settings, folder, resume=resume, listen=listen)
         return True
 
-    monkeypatch.setattr(launch, "run", run)
+    monkeypatch.setattr(ranks, "run", run)
 
 
 @pytest.mark.usefixtures("no_meter", "in_this_process")
@@ -195,16 +195,16 @@ def test_a_process_that_dies_is_told(
     here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     script = "import os, sys; sys.stderr.write('last words\\n'); sys.stderr.flush(); os.kill(os.getpid(), 9)"
-    monkeypatch.setattr(launch, "WORKER", (sys.executable, "-c", script))
+    monkeypatch.setattr(ranks, "WORKER", (sys.executable, "-c", script))
     with pytest.raises(RecordError, match="the recording ended with signal 9: last words; --resume goes on with it"):
-        launch.run(tiny(), here / "a", resume=False, listen=print)
+        ranks.run(tiny(), here / "a", resume=False, listen=print)
 
 
 def test_a_script_that_dies_has_said_why_already(
     here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(launch, "WORKER", (sys.executable, "-c", "1 / 0"))
+    monkeypatch.setattr(ranks, "WORKER", (sys.executable, "-c", "1 / 0"))
     wanted = Settings("job", device="cpu", stages=("script",), script=("job.py",))
     with pytest.raises(RecordError, match="the recording ended with exit code 1: what it said stands above; --resume"):
-        launch.run(wanted, here / "a", resume=False, listen=print)
+        ranks.run(wanted, here / "a", resume=False, listen=print)
     assert "ZeroDivisionError" in capfd.readouterr().err

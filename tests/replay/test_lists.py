@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from kerneldb.replay.errors import Reason, UnresolvedCallError
 from kerneldb.replay.plan.evidence import GRADIENT
 from kerneldb.replay.resolve import lists, recorded
-from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.wire.plan import ChildCall
 from tests.replay.specs import ABSENT, Recorded, op_call, scalar, spec, tensor, tensors
 

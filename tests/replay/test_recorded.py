@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from kerneldb.replay.errors import Reason, UnresolvedCallError
 from kerneldb.replay.resolve import recorded, tensors
-from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.wire.plan import OpCall
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay.resolve.errors import UnresolvedCallError
+from kerneldb.replay.errors import UnresolvedCallError
 from kerneldb.replay.routes.memory import MemoryRoute, copy_direction
 from kerneldb.replay.wire.plan import PlannedKernel
 from tests.replay_worker.plans import copy, item, kernel

@@ -12,7 +12,7 @@ import pytest
 from kerneldb.replay import processes
 from kerneldb.replay.host import run as host
 from kerneldb.replay.options import Options
-from kerneldb.replay.recording import launch
+from kerneldb.replay.recording import ranks
 from kerneldb.replay.recording.settings import RecordError, Settings
 from kerneldb.replay.wire import journal
 from tests.replay.specs import spec, tensor
@@ -99,5 +99,5 @@ def test_a_recording_runs_no_file_of_the_current_folder(hostile: Path, tmp_path:
     pytest.importorskip("torch")
     wanted = Settings("gpt2", device="cpu", tiny=True, modules=("no_such_module",))
     with pytest.raises(RecordError, match="cannot import no_such_module"):
-        launch.run(wanted, tmp_path / "recorded", resume=False, listen=[].append)
+        ranks.run(wanted, tmp_path / "recorded", resume=False, listen=[].append)
     assert not (hostile / "ran").exists()

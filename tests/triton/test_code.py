@@ -9,7 +9,7 @@ import pytest
 
 from kerneldb.ids import code_hash
 from kerneldb.replay import __main__ as command
-from kerneldb.replay.resolve.errors import UnresolvedCallError
+from kerneldb.replay.errors import UnresolvedCallError
 from kerneldb.replay.routes.triton import TritonRoute
 from kerneldb.replay.triton import code, loading
 from kerneldb.replay.triton.code import Code

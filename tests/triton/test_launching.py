@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from kerneldb.replay.errors import UnresolvedCallError
 from kerneldb.replay.measure.inputs import written
-from kerneldb.replay.resolve.errors import UnresolvedCallError
 from kerneldb.replay.routes import triton as route
 from kerneldb.replay.triton import loading
 from kerneldb.replay.triton.code import Constants

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kerneldb.replay.resolve.errors import UnresolvedCallError
+from kerneldb.replay.errors import UnresolvedCallError
 from kerneldb.replay.triton import loading
 
 torch = pytest.importorskip("torch")

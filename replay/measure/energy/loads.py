@@ -25,12 +25,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kerneldb.replay import routes
-from kerneldb.replay.errors import FAILURES
+from kerneldb.replay.errors import FAILURES, Reason, UnresolvedCallError
 from kerneldb.replay.measure import loops
 from kerneldb.replay.measure.energy.steps import Load
 from kerneldb.replay.measure.inputs import OPTIMIZERS, RING_FACTOR, Flush, Sets, ring_copies, roles, written
 from kerneldb.replay.options import Options
-from kerneldb.replay.resolve.errors import Reason, UnresolvedCallError
 from kerneldb.replay.resolve.recorded import short_name
 from kerneldb.replay.routes.base import Call
 from kerneldb.replay.wire.plan import Item
