@@ -35,7 +35,15 @@ def start(
     """
     hear = listen or nobody
     processes.import_all(options.modules)  # how many ranks an item takes is the route's to say
-    _require_routes(plan)
+    # Raise ReplayError where the plan has items of a route that is not known here: they would all fail.
+    known = {route.name for route in routes.known()}
+    missing = sorted({item.route for item in plans.read(plan).items} - known)
+    if missing:
+        message = (
+            f"{plan}: has items of the route {printable(missing[0])!r}, which is not known here: install its package, "
+            "or name its module with --import"
+        )
+        raise ReplayError(message)
     if ray is not None:
         return cluster.run(ray, plan, journal, options, resume=resume, listen=hear)
     if gpus is not None:
@@ -45,15 +53,3 @@ def start(
         message = "the replay that was stopped ran on several devices: give --gpus or --ray again"
         raise UsageError(message)
     return alone.run(plan, journal, options, resume=resume, listen=hear)
-
-
-def _require_routes(path: Path) -> None:
-    """Raise ReplayError where the plan has items of a route that is not known here: they would all fail."""
-    known = {route.name for route in routes.known()}
-    missing = sorted({item.route for item in plans.read(path).items} - known)
-    if missing:
-        message = (
-            f"{path}: has items of the route {printable(missing[0])!r}, which is not known here: install its package, "
-            "or name its module with --import"
-        )
-        raise ReplayError(message)

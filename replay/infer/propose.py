@@ -107,18 +107,14 @@ def _study(sequence: Sequence, clues: Clues) -> Study:
     durations = {context: float(statistics.median(held)) for context, held in spent.items()}
     fused = any(one.known.category == "ATTENTION" for one in reading.launches)
     step_dims = _dims_of_steps(reading, found, steps, model)
-    return Study(reading, found, contexts, step_dims, durations, fused, _layered(found, steps))
-
-
-def _layered(found: list[Unit], steps: list[list[int]]) -> frozenset[int]:
-    """The units whose product is launched more than once or twice in their step, and not much less than any other."""
+    # The units whose product is launched more than once or twice in their step, and not much less than any other.
     layered: list[int] = []
     for members in steps:
         multiplying = [one for one in members if found[one].launch.known.category in units.PRODUCTS]
         counts = Counter(found[one].kind for one in multiplying)
         least = max(ONCE + 1, max(counts.values(), default=0) / LAYERS)
         layered += [one for one in multiplying if counts[found[one].kind] >= least]
-    return frozenset(layered)
+    return Study(reading, found, contexts, step_dims, durations, fused, frozenset(layered))
 
 
 def _dims_of_steps(reading: Reading, found: list[Unit], steps: list[list[int]], model: ModelDims) -> list[StepDims]:
@@ -143,7 +139,19 @@ def _guess(study: Study, members: list[int]) -> Guess:
     family = FAMILIES.get(view.known.category)
     if family is None:
         return Guess(kernels, (), f"no rules for {view.known.category.lower()} kernels")
-    ranked = _ranked(view, family(view))
+    proposals = family(view)
+    best: dict[str, Candidate] = {}
+    for one in proposals:
+        time_ns = expected(view.device, one.moved, one.flops, one.dtype)
+        share = 0.0 if one.by_time else TIME_SHARE if one.flops else TIME_SHARE / 2
+        evidence = share * likeness(time_ns, view.duration_ns) + (1 - share) * min(one.fit, 1.2) / 1.2
+        score = one.likely * evidence
+        candidate = Candidate(one.spec, one.why, round(score, 4), expected_ns=round(time_ns))
+        key = repr(one.spec.call)
+        if key not in best or (best[key].score or 0) < score:
+            best[key] = candidate
+    proposed = sorted(best.values(), key=lambda one: -(one.score or 0))
+    ranked = tuple(proposed[:CANDIDATES])
     return Guess(kernels, ranked, None if ranked else f"no size fits the launch of {view.known.short_name}")
 
 
@@ -162,19 +170,3 @@ def _view(study: Study, index: int) -> View:
         fused=study.fused,
         layered=index in study.layered,
     )
-
-
-def _ranked(view: View, proposals: Iterator[Proposal]) -> tuple[Candidate, ...]:
-    """The best candidates, by evidence and by how well their expected time agrees."""
-    best: dict[str, Candidate] = {}
-    for one in proposals:
-        time_ns = expected(view.device, one.moved, one.flops, one.dtype)
-        share = 0.0 if one.by_time else TIME_SHARE if one.flops else TIME_SHARE / 2
-        evidence = share * likeness(time_ns, view.duration_ns) + (1 - share) * min(one.fit, 1.2) / 1.2
-        score = one.likely * evidence
-        candidate = Candidate(one.spec, one.why, round(score, 4), expected_ns=round(time_ns))
-        key = repr(one.spec.call)
-        if key not in best or (best[key].score or 0) < score:
-            best[key] = candidate
-    ranked = sorted(best.values(), key=lambda one: -(one.score or 0))
-    return tuple(ranked[:CANDIDATES])

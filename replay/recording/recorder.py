@@ -78,7 +78,14 @@ class _Recorder:
                 known["transformers"] = build.transformers().__version__
             self._bundle.note(software=known)
             if self._meter is not None:
-                self._powers()
+                # What the device draws with a context, and between kernels.
+                if self._settings.on_gpu:
+                    self._listen({"what": "power"})
+                    self._power("context", lambda: measuring.context(self._settings.device))
+                    self._power("gap", measuring.empty_kernels)
+                else:
+                    gap = measuring.row("gap_power_w", None, "W", reason="a CPU has no launch gaps")
+                    self._bundle.keep_power("gap", measuring.stamped([gap]), [])
             if self._ranks.many and not self._settings.script:
                 self._ranks.join(self._settings.device)
         for what, part in left:
@@ -141,16 +148,6 @@ class _Recorder:
             self._meter = self._period = None
             known = {"reason": self._no_meter}
         self._bundle.note(meter=known)
-
-    def _powers(self) -> None:
-        """What the device draws with a context, and between kernels."""
-        if self._settings.on_gpu:
-            self._listen({"what": "power"})
-            self._power("context", lambda: measuring.context(self._settings.device))
-            self._power("gap", measuring.empty_kernels)
-        else:
-            gap = measuring.row("gap_power_w", None, "W", reason="a CPU has no launch gaps")
-            self._bundle.keep_power("gap", measuring.stamped([gap]), [])
 
     def _power(self, name: str, make: Callable[[], Load] = Load) -> None:
         """Measure what the device draws under the load that is made, unless it is known."""

@@ -140,7 +140,13 @@ def resolved(given: Settings) -> Settings:
     stages = stages_of(model.kind, given.stages)
     if given.tp > 1:
         _check_divisible(model, given, stages)
-    _check_length(given, model.config, stages)
+    # Positions beyond the model's own are an illegal access on a GPU, which ends the process.
+    text = model.config.get("text_config", model.config)
+    limit = text.get("n_positions", text.get("max_position_embeddings"))
+    length = given.prompt + (given.new_tokens if "decode" in stages else 0)
+    if limit is not None and length > limit:
+        message = f"{length} tokens are more than the model's {limit}: lower --prompt or --new-tokens"
+        raise UsageError(message)
     training = "train_step" in stages
     usual = "bfloat16" if training else model.dtype
     dtype = given.dtype or (usual if given.on_gpu else "float32")
@@ -183,16 +189,6 @@ def shared_sizes(arguments: Mapping[str, Any]) -> dict[str, int]:
     heads = arguments["num_attention_heads"]
     sizes = {name: arguments.get(name, heads) for name in SHARED_OUT}
     return sizes if arguments.get("tie_word_embeddings") else {**sizes, "vocab_size": arguments["vocab_size"]}
-
-
-def _check_length(given: Settings, config: Mapping[str, Any], stages: tuple[str, ...]) -> None:
-    """Positions beyond the model's own are an illegal access on a GPU, which ends the process."""
-    text = config.get("text_config", config)
-    limit = text.get("n_positions", text.get("max_position_embeddings"))
-    length = given.prompt + (given.new_tokens if "decode" in stages else 0)
-    if limit is not None and length > limit:
-        message = f"{length} tokens are more than the model's {limit}: lower --prompt or --new-tokens"
-        raise UsageError(message)
 
 
 def model_of(given: Settings) -> Model:

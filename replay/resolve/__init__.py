@@ -56,7 +56,13 @@ def resolved_calls(spec: CallSpec, device: str = "cuda", *, hidden: bool = True)
     failure: UnresolvedCallError | None = None
     for fit in _fitting(spec)[:3]:
         try:
-            plain = _combinations(Problem(spec, fit, recorded.arguments(spec.call), device))
+            # One resolved per combination of options; those with the fewest second choices first.
+            problem = Problem(spec, fit, recorded.arguments(spec.call), device)
+            count = min(len(problem.arguments), len(problem.overload.parameters))
+            ranked = [list(enumerate(options(problem, index))) for index in range(count)]
+            limited = itertools.islice(itertools.product(*ranked), COMBINATION_LIMIT * COMBINATION_LIMIT)
+            chosen = sorted(limited, key=lambda combination: sum(rank for rank, _ in combination))[:COMBINATION_LIMIT]
+            plain = [_resolved(problem.overload, [option for _, option in combination]) for combination in chosen]
         except UnresolvedCallError as error:
             failure = failure or error
             continue
@@ -84,15 +90,6 @@ def _fitting(spec: CallSpec) -> list[schema.Overload]:
     if not fits:
         raise UnresolvedCallError(Reason.NO_OVERLOAD, spec.call.op)
     return fits
-
-
-def _combinations(problem: Problem) -> list[ResolvedCall]:
-    """One resolved per combination of options; those with the fewest second choices first."""
-    count = min(len(problem.arguments), len(problem.overload.parameters))
-    ranked = [list(enumerate(options(problem, index))) for index in range(count)]
-    limited = itertools.islice(itertools.product(*ranked), COMBINATION_LIMIT * COMBINATION_LIMIT)
-    chosen = sorted(limited, key=lambda combination: sum(rank for rank, _ in combination))[:COMBINATION_LIMIT]
-    return [_resolved(problem.overload, [option for _, option in combination]) for combination in chosen]
 
 
 def _resolved(called: schema.Overload, chosen: list[Option]) -> ResolvedCall:

@@ -31,8 +31,19 @@ def variants(call: ResolvedCall, spec: CallSpec, device: str) -> Iterator[Resolv
     if device != "cpu":
         yield from _host_scalars(call)
         yield from _transfers(call, recorded.short_name(spec.call.op), device)
-    yield from _unread(call)
-    yield from _index_orders(call)
+    # With beta = 0 the added matrix is not read; `empty` ones are what callers pass.
+    named = dict(zip((one.name for one in call.overload.parameters), call.values, strict=False))
+    beta: Any = named.get("beta")
+    if isinstance(beta, int | float) and beta == 0 and isinstance(call.values[0], TensorSpec):
+        unread = replace(call.values[0], fill=Fill("empty"))
+        yield call.with_value(0, unread).noted("hidden:uninitialised(self)")
+    # Ascending and constant index values in place of random ones.
+    for index, drawn in call.tensors():
+        if drawn.fill.kind != "integers" or not is_integer(drawn.dtype):
+            continue
+        for kind in ("range", "constant"):
+            ordered = replace(drawn, fill=Fill(kind, drawn.fill.low, drawn.fill.high))
+            yield call.with_value(index, ordered).noted(f"hidden:{kind}({call.name(index)})")
     if spec.children and not call.overload.has_out:  # composite calls under autograd may take another path
         yield replace(call, grad=True).noted("hidden:autograd")
 
@@ -83,22 +94,3 @@ def _to_device(call: ResolvedCall, device: str) -> ResolvedCall:
     pairs = enumerate(zip(call.overload.parameters, call.values, strict=False))
     index = next((index for index, (one, _) in pairs if one.base == "Device"), None)
     return call if index is None else call.with_value(index, torch.device(device))
-
-
-def _unread(call: ResolvedCall) -> Iterator[ResolvedCall]:
-    """With beta = 0 the added matrix is not read; `empty` ones are what callers pass."""
-    named = dict(zip((one.name for one in call.overload.parameters), call.values, strict=False))
-    beta: Any = named.get("beta")
-    if isinstance(beta, int | float) and beta == 0 and isinstance(call.values[0], TensorSpec):
-        spec = replace(call.values[0], fill=Fill("empty"))
-        yield call.with_value(0, spec).noted("hidden:uninitialised(self)")
-
-
-def _index_orders(call: ResolvedCall) -> Iterator[ResolvedCall]:
-    """Ascending and constant index values in place of random ones."""
-    for index, spec in call.tensors():
-        if spec.fill.kind != "integers" or not is_integer(spec.dtype):
-            continue
-        for kind in ("range", "constant"):
-            ordered = replace(spec, fill=Fill(kind, spec.fill.low, spec.fill.high))
-            yield call.with_value(index, ordered).noted(f"hidden:{kind}({call.name(index)})")

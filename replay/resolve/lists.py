@@ -166,14 +166,6 @@ def indices(spec: CallSpec, self_dims: Shape) -> list[TensorSpec | None]:
         arguments = recorded.or_none(call)
         if call.op == "aten::masked_fill_" and len(arguments) > 1 and arguments[1].is_tensor:
             return [_mask(arguments[1], prod(arguments[1].dims) // 2)]
-    traces = _read(calls, self_dims)
-    if not traces.indices:
-        raise UnresolvedCallError(Reason.INDICES, spec.call.op)
-    positions = _positions(traces, self_dims)
-    return _masked(traces, self_dims, positions[0]) if traces.masks else _plain(traces, self_dims, positions)
-
-
-def _read(calls: list[OpCall], self_dims: Shape) -> Traces:
     on_tensors = [(call.op, found) for call in calls if (found := recorded.or_none(call)) and found[0].is_tensor]
 
     def reshaped(op: str) -> tuple[tuple[Argument, Shape], ...]:
@@ -183,13 +175,17 @@ def _read(calls: list[OpCall], self_dims: Shape) -> Traces:
     order = (found[1] for op, found in on_tensors if op == "aten::permute" and found[0].dims == self_dims)
     views = (found for op, found in on_tensors if op == "aten::as_strided" and found[1].text)
     masks = (found[0] for op, found in on_tensors if op == "aten::nonzero")
-    return Traces(
+    traces = Traces(
         indices=reshaped("aten::reshape"),
         masks=tuple(mask for mask in masks if torch_name(mask.kind) in {"bool", "uint8"}),
         order=next((recorded.integers(one.text) for one in order), None),
         restrided=next(((recorded.integers(one[1].text), recorded.integers(one[2].text)) for one in views), None),
         expanded=reshaped("aten::expand"),
     )
+    if not traces.indices:
+        raise UnresolvedCallError(Reason.INDICES, spec.call.op)
+    positions = _positions(traces, self_dims)
+    return _masked(traces, self_dims, positions[0]) if traces.masks else _plain(traces, self_dims, positions)
 
 
 def _positions(traces: Traces, self_dims: Shape) -> Shape:

@@ -161,12 +161,16 @@ def read(extra: str | None) -> Constants | None:
     held = json.loads(extra) if extra else None
     if not isinstance(held, dict) or not (held.get("kernel_hash") or held.get("kernel_backend") == "triton"):
         return None
+    # `grid(100,)`, `(64, 2)` or `[64, 2, 1]` as three numbers.
+    value = held.get("grid")
+    digits = re.findall(r"\d+", str(value)) if value is not None else []
+    numbers = [] if any(len(one) > MOST_DIGITS for one in digits) else [int(one) for one in digits]
     return Constants(
         kernel_hash=str(held["kernel_hash"]) if held.get("kernel_hash") else None,
         kwargs=_keyword_texts(str(held.get("kernel_kwargs") or "")),
         num_warps=_number(held.get("num_warps")),
         num_stages=_number(held.get("num_stages")),
-        grid=_grid(held.get("grid")),
+        grid=(*numbers, *([1] * (AXES - len(numbers)))) if 0 < len(numbers) <= AXES else None,
     )
 
 
@@ -205,10 +209,3 @@ def _keyword_texts(text: str) -> dict[str, str]:
 def _number(value: Any) -> int | None:
     """Whole numbers come as numbers or as text."""
     return int(value) if value is not None and re.fullmatch(rf"\d{{1,{MOST_DIGITS}}}", str(value)) else None
-
-
-def _grid(value: Any) -> tuple[int, ...] | None:
-    """`grid(100,)`, `(64, 2)` or `[64, 2, 1]` as three numbers."""
-    digits = re.findall(r"\d+", str(value)) if value is not None else []
-    numbers = [] if any(len(one) > MOST_DIGITS for one in digits) else [int(one) for one in digits]
-    return (*numbers, *([1] * (AXES - len(numbers)))) if 0 < len(numbers) <= AXES else None

@@ -89,7 +89,16 @@ def launchables(code: Code, constants: Constants, grid: Grid | None, device: str
     elif grid is None:
         raise UnresolvedCallError(Reason.NO_INPUTS, f"the grid of {code.name} is not recorded")
     else:
-        yield _of_user(code, kernel, constants, grid)
+        constant = {name: _typed(value) for name, value in {**constants.values, **constants.numbers}.items()}
+        options = {name: value for name, value in constant.items() if name not in kernel.arg_names}
+
+        def launch(*arguments: Any) -> Any:
+            rest = iter(arguments)
+            placed = [constant[name] if name in constant else next(rest) for name in kernel.arg_names]
+            return kernel[grid](*placed, **options)
+
+        names = tuple(name for name in kernel.arg_names if name not in constant)
+        yield Launchable(launch, names, _changed(code))
 
 
 @functools.cache
@@ -159,19 +168,6 @@ def _properties(device: Any, recorded: Any) -> Any:
     except ImportError:
         return recorded
     return DeviceProperties.create(device)
-
-
-def _of_user(code: Code, kernel: Any, constants: Constants, grid: Grid) -> Launchable:
-    constant = {name: _typed(value) for name, value in {**constants.values, **constants.numbers}.items()}
-    options = {name: value for name, value in constant.items() if name not in kernel.arg_names}
-
-    def launch(*arguments: Any) -> Any:
-        rest = iter(arguments)
-        placed = [constant[name] if name in constant else next(rest) for name in kernel.arg_names]
-        return kernel[grid](*placed, **options)
-
-    names = tuple(name for name in kernel.arg_names if name not in constant)
-    return Launchable(launch, names, _changed(code))
 
 
 def _typed(value: Any) -> Any:

@@ -141,7 +141,8 @@ class Reader:
             file.seek(self._read)
             for raw in file:
                 if not raw.endswith(b"\n"):
-                    self._cut()
+                    if self.journal is not None:
+                        self.journal.cut = True
                     break
                 self._read, self._number = self._read + len(raw), self._number + 1
                 if raw.strip():
@@ -167,10 +168,6 @@ class Reader:
             line = LINES.load(text)
         self.journal.take(line)
         return line
-
-    def _cut(self) -> None:
-        if self.journal is not None:
-            self.journal.cut = True
 
 
 class Writer:

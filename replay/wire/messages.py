@@ -145,7 +145,10 @@ class Receiver:
             left = deadline - time.monotonic()
             if left <= 0 or not self._selector.select(left):
                 return None
-            self._take(os.read(self._descriptor, 1 << 16))
+            data = os.read(self._descriptor, 1 << 16)
+            self.ended = not data
+            *whole, self._rest = (self._rest + data).split(b"\n")
+            self._lines.extend(line for line in whole if line)
         message: Message | None = MESSAGES.load(self._lines.popleft().decode()) if self._lines else None
         return message
 
@@ -153,8 +156,3 @@ class Receiver:
         """Close the pipe."""
         self._selector.close()
         os.close(self._descriptor)
-
-    def _take(self, data: bytes) -> None:
-        self.ended = not data
-        *whole, self._rest = (self._rest + data).split(b"\n")
-        self._lines.extend(line for line in whole if line)

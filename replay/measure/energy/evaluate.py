@@ -240,12 +240,17 @@ def evaluate(windows: Sequence[Window], kernels: Kernels, common: Common, *, fin
     given, windows = windows, usable(windows)
     slot = statistics.fmean(one.slot_ns - one.upkeep_ns for one in windows)
     share = kernels.ns / slot
+    padded = ", padded" if any(one.pad_ns for one in windows) else ""
+    capped = ", held down by the power cap" if any(one.slowed for one in windows) else ""
+    upkeep = ", upkeep of inputs taken off" if any(one.upkeep_ns > one.pad_ns for one in windows) else ""
+    memory = ", small cold inputs added" if any(one.memory_nj for one in windows) else ""
+    kind = {"graph": "CUDA-graph loop", "eager": "loop of single calls"}.get(windows[0].loop, windows[0].loop)
     found = CallEnergy(
         **_capped(given, kernels, common),
         power_w=statistics.fmean(one.power_w for one in windows),
         busy_share=round(share, 4),
         seconds=round(sum(one.seconds for one in windows), 3),
-        method=_method(windows),
+        method=f"{kind} between counter steps{padded}{capped}{upkeep}{memory}",
         sm_mhz=over((one.sm_mhz for one in windows), statistics.median),
         throttle=together(one.throttle for one in windows),
         final=final,
@@ -313,15 +318,6 @@ def _interval(name: str, mean_nj: float, half_nj: float) -> dict[str, Any]:
     """The fields of a quantity: its mean in millijoules and the ends of its interval."""
     ends = {"low_mj": mean_nj - half_nj, "mj": mean_nj, "high_mj": mean_nj + half_nj}
     return {f"{name}_{end}": value / NJ_PER_MJ for end, value in ends.items()}
-
-
-def _method(windows: Sequence[Window]) -> str:
-    padded = ", padded" if any(one.pad_ns for one in windows) else ""
-    capped = ", held down by the power cap" if any(one.slowed for one in windows) else ""
-    upkeep = ", upkeep of inputs taken off" if any(one.upkeep_ns > one.pad_ns for one in windows) else ""
-    memory = ", small cold inputs added" if any(one.memory_nj for one in windows) else ""
-    kind = {"graph": "CUDA-graph loop", "eager": "loop of single calls"}.get(windows[0].loop, windows[0].loop)
-    return f"{kind} between counter steps{padded}{capped}{upkeep}{memory}"
 
 
 def _mean(values: Sequence[float], weights: Sequence[float]) -> float:

@@ -383,7 +383,16 @@ class GpuLoads(Loads):
         calls = shape.calls * shape.rounds
         if shape.padding_every:
             turn = _every(shape.padding_every, turn, self._waiting(padding_ns * calls / shape.paddings))
-        graph = GraphLoad(self._body(turn, sets, shape), call.call, calls)
+
+        def one_round() -> None:
+            if shape.restore:
+                sets.upkeep()
+            if shape.flush:
+                self._flush()
+            for _ in range(shape.calls):
+                turn()
+
+        graph = GraphLoad(repeated(one_round, shape.rounds), call.call, calls)
         upkeep = graph_of(sets.upkeep, shape.rounds) if shape.restore else None
         cold = sets.cold_bytes if shape.warm else 0
         once = 1 / shape.calls
@@ -470,17 +479,6 @@ class GpuLoads(Loads):
             turns = min(turns, MOST_CALLS_IN_PLACE)
         memory = int(0.25 * self._torch.cuda.mem_get_info()[0])
         return Sets(call, given, turns=turns, l2_bytes=self._l2, memory_bytes=memory)
-
-    def _body(self, turn: Callable[[], object], sets: Sets, shape: Round) -> Callable[[], None]:
-        def one_round() -> None:
-            if shape.restore:
-                sets.upkeep()
-            if shape.flush:
-                self._flush()
-            for _ in range(shape.calls):
-                turn()
-
-        return repeated(one_round, shape.rounds)
 
 
 class CpuLoads(Loads):
