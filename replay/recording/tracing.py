@@ -49,14 +49,7 @@ def trace(work: Work, part: Part, settings: Settings, folder: Path, ranks: Ranks
         # of a job without the waits of collectives: not known where its ranks do not show the same ones
         shortest = transfers(ranks.gather(ran.collectives())) if ranks.many else None
         busy = None if ranks.many and shortest is None else ran.busy_ns(shortest)
-        # The profiler notes the path that it wrote to behind the events: leave the name of the file only.
-        with plain.open("r+b") as file:
-            start = max(0, plain.stat().st_size - TAIL_BYTES)
-            file.seek(start)
-            tail = FILE_NAME.sub(rb"\g<1>" + f"{stem}{TRACE_ENDING.removesuffix('.gz')}".encode() + b'"', file.read())
-            file.seek(start)
-            file.write(tail)
-            file.truncate()
+        _forget_path(plain, f"{stem}{TRACE_ENDING.removesuffix('.gz')}")
         with plain.open("rb") as file:
             size, digest = plain.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()
         beside = _packed(execution, folder / f"{stem}{EXECUTION_ENDING}") if execution.exists() else None
@@ -93,6 +86,17 @@ def _profile(work: Work, stage: str, settings: Settings, plain: Path, execution:
                 profiler.step()
         if observer is not None:
             observer.unregister_callback()
+
+
+def _forget_path(path: Path, name: str) -> None:
+    """The profiler notes after the events the path that it wrote to: leave the name of the file only."""
+    with path.open("r+b") as file:
+        start = max(0, path.stat().st_size - TAIL_BYTES)
+        file.seek(start)
+        tail = FILE_NAME.sub(rb"\g<1>" + name.encode() + b'"', file.read())
+        file.seek(start)
+        file.write(tail)
+        file.truncate()
 
 
 def _packed(source: Path, target: Path) -> str:

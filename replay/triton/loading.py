@@ -246,8 +246,18 @@ def _compiled(order: Sequence[str], inputs: Sequence[Any], dtype: Any, number: i
     import torch._inductor.config as inductor
 
     torch._dynamo.reset()  # it gives up on a function that is compiled too often
+    function = torch.compile(_chain(order, dtype), dynamic=False)
+    with tempfile.TemporaryDirectory(prefix="kerneldb-inductor-") as folder, _cache(folder), torch.no_grad():
+        with inductor.patch({"fx_graph_cache": False, "compile_threads": 1}):
+            function(*inputs)
+        texts = [path.read_text(encoding="utf-8") for path in sorted(Path(folder).rglob("*.py"))]
+    return Recompiled(function, len(inputs), tuple(_kernels(texts, number)))
 
-    # The operators one after the other; each binary one takes the next input.
+
+def _chain(order: Sequence[str], dtype: Any) -> Callable[..., Any]:
+    """The operators one after the other; each binary one takes the next input."""
+    import torch
+
     def chain(first: Any, *others: Any) -> Any:
         rest = iter(others)
         for one in order:
@@ -259,12 +269,7 @@ def _compiled(order: Sequence[str], inputs: Sequence[Any], dtype: Any, number: i
                 first = getattr(torch.ops.aten, one)(first)
         return first
 
-    function = torch.compile(chain, dynamic=False)
-    with tempfile.TemporaryDirectory(prefix="kerneldb-inductor-") as folder, _cache(folder), torch.no_grad():
-        with inductor.patch({"fx_graph_cache": False, "compile_threads": 1}):
-            function(*inputs)
-        texts = [path.read_text(encoding="utf-8") for path in sorted(Path(folder).rglob("*.py"))]
-    return Recompiled(function, len(inputs), tuple(_kernels(texts, number)))
+    return chain
 
 
 def _kernels(texts: Sequence[str], number: int) -> Iterator[Code]:

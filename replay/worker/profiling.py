@@ -233,12 +233,15 @@ class Session:
     def __exit__(self, *raised: object) -> None:
         self._profile.__exit__(*raised)
         if raised == (None, None, None):
-            with tempfile.TemporaryDirectory(prefix="kerneldb-replay-") as folder:
-                path = Path(folder, "trace.json")
-                self._profile.export_chrome_trace(str(path))
-                found = read(path, operators=not self._gpu)
-            self.seen = {label.removeprefix(MARKER_PREFIX): marked for label, marked in found.items()}
+            self.seen = self._read()
         self._profile = None
+
+    def _read(self) -> dict[str, list[Marked]]:
+        with tempfile.TemporaryDirectory(prefix="kerneldb-replay-") as folder:
+            path = Path(folder, "trace.json")
+            self._profile.export_chrome_trace(str(path))
+            found = read(path, operators=not self._gpu)
+        return {label.removeprefix(MARKER_PREFIX): marked for label, marked in found.items()}
 
 
 def marker(label: str) -> Any:
