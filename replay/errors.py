@@ -24,13 +24,13 @@ class ReplayError(KerneldbError):
 
 
 class PlanError(KerneldbError):
-    """The file is no replay plan, one of a newer kerneldb, or a line of it is damaged."""
+    """The file is not a replay plan, or one of a newer kerneldb, or a line of it is damaged."""
 
     remedy = "write the plan again"
 
 
 class JournalError(KerneldbError):
-    """The file is no replay journal, or a line of it is damaged."""
+    """The file is not a replay journal, or a line of it is damaged."""
 
     remedy = "replay again, or copy the journal again"
 
@@ -47,7 +47,7 @@ def first_line(error: BaseException) -> str:
 
 
 class Reason(enum.StrEnum):
-    """Kinds of failure, as they stand in reports."""
+    """Kinds of failure, as reports show them."""
 
     NO_OPERATOR = "no such operator here"
     NO_INPUTS = "inputs not recorded"

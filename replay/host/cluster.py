@@ -90,7 +90,7 @@ def run(
 def portions(items: Sequence[Item], slots: int, largest: int, *, first: int = 0) -> list[Portion]:
     """Deal items out for `slots` devices, of which a node has `largest` at most, into portions of about equal work.
 
-    Collectives of as many ranks as a node has room for go together, the others alone, to be told what they lack.
+    Collectives of as many ranks as a node has room for go together, the others alone: their results say what they lack.
     """
     groups: dict[int, list[Item]] = defaultdict(list)
     for item in items:
@@ -150,7 +150,7 @@ class _Cluster:
             raise ReplayError(self.error)
         wall, grades = time.monotonic() - self.begun, dict(sorted(self.grades.items()))
         ids = fleet.run_ids(self.journal_path)
-        return Outcome(ids, len(items), done, grades, whole, interrupted, wall).told(self.listen)
+        return Outcome(ids, len(items), done, grades, whole, interrupted, wall).announced(self.listen)
 
     def _alive(self) -> list[int]:
         """Devices of each node that is there."""

@@ -54,7 +54,7 @@ def run(
     resume: bool = False,
     listen: Listener = nobody,
 ) -> Outcome:
-    """Replay the plan at `plan_path` on `devices`. `listen` is told events of all runs, each with its `device`.
+    """Replay the plan at `plan_path` on `devices`. `listen` gets the events of all runs, each with its `device`.
 
     Raises ReplayError where no device can be used, PlanError, and JournalExistsError.
     """
@@ -142,7 +142,7 @@ class _Fleet:
         ids = run_ids(self.journal_path)
         done = sum(outcome.done for outcome in self.outcomes)
         found = Outcome(ids, len(items), done, grades, whole, self.interrupted, now - begun, now - between)
-        return found.told(self.merged.tell)
+        return found.announced(self.merged.tell)
 
     def _spread(self, items: Sequence[str]) -> bool:
         """Replay items one by one, each on any device; whether all were attempted, and their energy measured.
@@ -197,7 +197,7 @@ class _Fleet:
         return outcome.finished
 
     def _run(self, part: str, chosen: Options, pool: Pool, shown: str, **more: Any) -> Outcome:
-        """A run of what `pool` deals out, told as that of the device `shown`."""
+        """A run of what `pool` deals out, reported as that of the device `shown`."""
         heard, path = self.merged.of(shown), self._journal(part)
         return alone.run(self.plan_path, path, chosen, resume=True, listen=heard, pool=pool, until=self.until, **more)
 

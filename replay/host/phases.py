@@ -146,7 +146,7 @@ class Log:
 
 
 class Phase(abc.ABC):
-    """A phase with the items that are still `pending`. Progress is told as events of the name `event`.
+    """A phase with the items that are still `pending`. Progress is reported as events named `event`.
 
     `patience_s` is how long a worker may be silent over an item.
     """

@@ -138,7 +138,7 @@ class Outcome:
         """The first of its runs; empty where nothing ran."""
         return next(iter(self.run_ids), "")
 
-    def told(self, listen: Listener) -> Outcome:
+    def announced(self, listen: Listener) -> Outcome:
         """The same, when `listen` has heard of it."""
         wall_s = round(self.wall_s, 3)
         listen({"event": "end", "finished": self.finished, "wall_s": wall_s, "grades": self.by_grade})
@@ -168,7 +168,7 @@ def run(
 ) -> Outcome:
     """Replay the plan at `plan_path` into the journal at `journal_path`.
 
-    `listen` is told of events: `start`, `foreign` (the GPU is of another vendor than the plan's), `ready` (a worker
+    `listen` gets events: `start`, `foreign` (the GPU is of another vendor than the plan's), `ready` (a worker
     is), `progress` (items done, ETA in seconds, clock, power, temperature), `energy` (the same while energy is
     measured), `worker` (one died) and `end`. With a `pool`, only the items that it deals out are replayed. A time
     limit counts from here, or ends at `until` (of `time.monotonic`) where it has begun before. Raises ReplayError where
@@ -214,7 +214,9 @@ class _Run:
             log.writer.end(finished=finished, remaining=len(phase.pending), wall_s=wall)
         progress, grades = replaying.progress, dict(sorted(replaying.by_grade.items()))
         ids = (log.run_id,)
-        return Outcome(ids, progress.total, progress.done, grades, finished, self.interrupted, wall).told(log.listen)
+        return Outcome(ids, progress.total, progress.done, grades, finished, self.interrupted, wall).announced(
+            log.listen
+        )
 
     def _measure(self, phase: Phase) -> bool:
         """Measure the energy of all calls that ran. Returns whether that came to its end."""
@@ -297,7 +299,7 @@ class _Run:
         except KeyboardInterrupt:
             self.interrupted = True
         except CodecError as error:
-            ending.reason = f"the worker wrote what is no message: {error}"
+            ending.reason = f"the worker wrote something that is not a message: {error}"
             return None
         if self.interrupted:
             ending.reason, ending.stopped = INTERRUPTED, True

@@ -43,7 +43,7 @@ def copies(view: View) -> Iterator[Proposal]:
 
 
 def _fitting(view: View) -> Iterator[tuple[Dims, str, float]]:
-    """Shapes of the pool, and those that heads have once their tokens stand first."""
+    """Shapes of the shape pool, and those of heads whose tokens come first."""
     step, model = view.step, view.model
     dims = (step.batch, step.queries, model.heads, model.head_dim)
     if view.known.family in STRIDED and view.fits(*dims):

@@ -49,7 +49,7 @@ SIZES: Final[Mapping[str, tuple[int, tuple[str, ...]]]] = {
     "expert_ffn": (1 << 20, ("moe_intermediate_size", "expert_intermediate_size")),
     "shared_ffn": (1 << 20, ("shared_expert_intermediate_size",)),
 }
-"""Sizes several times those of the largest models (what is larger is none), and the keys that configs have for them."""
+"""Limits well above the largest models (larger numbers are refused), and the keys that configs have for a size."""
 EXPERTS: Final = frozenset({"experts", "per_token", "expert_ffn", "shared_ffn"})
 """Sizes that dense models may give as 0, and others by layer."""
 SHOWN: Final = 24
@@ -77,7 +77,7 @@ SMALL_HEAD: Final = 64
 MOST_HEADS: Final = 512
 WIDEST: Final = 1 << 17
 FACTORS: Final = {"mm": 1, "addmm": 2, "_scaled_mm": 1, "_int_mm": 1}
-"""Where the weight stands among the arguments, as K × N."""
+"""Which argument is the weight, as K × N."""
 TURNED: Final = {"linear": 1, "addmv": 1, "mv": 0}
 """The same, as N × K."""
 TABLES: Final = frozenset({"embedding", "index_select"})
@@ -142,7 +142,7 @@ class StepDims:
 def from_config(config: Mapping[str, Any], dtype: str) -> ModelDims:
     """The dims that a parsed `config.json` says; those of the language part where it has several.
 
-    Raises UsageError where a size is none, where sizes do not go together, and where there is no hidden size.
+    Raises UsageError where a size is invalid, where sizes contradict each other, and where there is no hidden size.
     """
     merged = _language_part(config)
     found = {name: _first(merged, name) for name in SIZES}
@@ -190,7 +190,7 @@ def _language_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _first(config: Mapping[str, Any], name: str) -> int:
-    """A size; zero where none of its keys is there. Raises UsageError where it is none."""
+    """A size; zero where the config has none of its keys. Raises UsageError where it is invalid."""
     key = _key(config, name)
     value = None if key is None else config[key]
     if value is None or (name in EXPERTS and (value == 0 or isinstance(value, list))):
@@ -308,10 +308,12 @@ def model_of(members: Sequence[Unit], dtype: str) -> ModelDims:
     if not tokens:
         return ModelDims(dtype=dtype, source="trace")
     pairs = zip(launches, [*(one.known.category for one in launches[1:]), ""], strict=True)
-    told = [(one.known.operation, after, width) for one, after in pairs if (width := _width(one, tokens))]
-    widths = Counter(width for _, _, width in told)
-    hidden = Counter(width for operation, after, width in told if operation in {"add", "pow", "mul"} and after in NORMS)
-    ffn = Counter(width for operation, _, width in told if operation in ACTIVATIONS)
+    sized = [(one.known.operation, after, width) for one, after in pairs if (width := _width(one, tokens))]
+    widths = Counter(width for _, _, width in sized)
+    hidden = Counter(
+        width for operation, after, width in sized if operation in {"add", "pow", "mul"} and after in NORMS
+    )
+    ffn = Counter(width for operation, _, width in sized if operation in ACTIVATIONS)
     wide = _usual(hidden) or _usual(widths)
     head_dim = _head_dim(launches, tokens, wide)
     heads = _heads(launches, tokens) or (wide // head_dim if head_dim else 0)
@@ -374,16 +376,16 @@ def completed(model: ModelDims, seen: Iterable[tuple[OpCall, int]]) -> ModelDims
         weights.update(dict.fromkeys(_weights(operator, dims), count))
         for name, size in _sizes(operator, dims):
             sizes[name][size] += count
-    told = {name: max(votes, key=lambda one: (votes[one], one)) for name, votes in sizes.items() if votes}
+    sized = {name: max(votes, key=lambda one: (votes[one], one)) for name, votes in sizes.items() if votes}
     # Width and vocabulary as far as weights tell them. Layers add to a width, so that weights lead to and from it.
     words = {k: n for k, n in sorted(weights) if n >= max(WORDS, WIDER * k)}
     inner, outer = {k for k, _ in weights}, {n for _, n in weights}
     votes: Counter[int] = Counter()
     for sides, count in weights.items():
         votes.update(dict.fromkeys(set(sides) & inner & (outer | set(words)), count))
-    width = told.get("hidden") or max(votes, key=lambda one: (votes[one], -one), default=0)
+    width = sized.get("hidden") or max(votes, key=lambda one: (votes[one], -one), default=0)
     found = {"hidden": width, "vocab": words.get(width, 0)}
-    usual: dict[str, Any] = {**{name: size for name, size in found.items() if size}, **told}
+    usual: dict[str, Any] = {**{name: size for name, size in found.items() if size}, **sized}
     known = _of_width(model, usual.get("hidden") or model.hidden)
     return replace(known, **usual, weights=tuple(one for one, _ in weights.most_common(MOST)))
 

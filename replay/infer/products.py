@@ -7,7 +7,7 @@ multiprocessor; others one block per tile, rounded up to a cluster, times the pa
 Products of a mixture of experts: every expert multiplies the tokens that the router gives it.
 
 How many these are is in no config, and differs from launch to launch. The tiles of the grid tell it to within a tile;
-of persistent kernels the duration does, where the weight's bytes do not take it. An even share stands in otherwise.
+of persistent kernels the duration does, where the weight's bytes do not take it. Otherwise an even share is assumed.
 
 Fused attention: cuDNN's, FlashAttention's and the memory-efficient kernels of PyTorch.
 """
@@ -62,7 +62,7 @@ def proposals(view: View) -> Iterator[Proposal]:
 
 
 def _likely(view: View, size: SizeCandidate) -> float:
-    """Fused attention leaves no product of scores, unless a softmax stands near; a block makes no several tiles."""
+    """Fused attention leaves no product of scores, unless a softmax is near; and a block computes one tile."""
     near = (*view.before[:REACH], *view.after[:REACH])
     unfused = not view.fused or any(one.known.category == "SOFTMAX" for one in near)
     likely = 1.0 if unfused or size.label not in {"scores", "values"} else 0.4
@@ -257,9 +257,9 @@ def _flow(view: View, size: SizeCandidate) -> float:
 
 
 def _meets(near: tuple[Launch, ...], count: int) -> float:
-    told = [one for one in near[:REACH] if one.spans]
-    met = (fit for one, fit in zip(told, (1.0, 0.8, 0.6), strict=False) if one.holds(count))
-    return next(met, 0.1 if told else 0.3)
+    near_spans = [one for one in near[:REACH] if one.spans]
+    met = (fit for one, fit in zip(near_spans, (1.0, 0.8, 0.6), strict=False) if one.holds(count))
+    return next(met, 0.1 if near_spans else 0.3)
 
 
 def expert_sizes(view: View) -> Iterator[SizeCandidate]:

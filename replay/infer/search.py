@@ -3,9 +3,10 @@
 Candidates come first, best first. A call is believed where the same kernels came out (same name; the same grid and
 block, unless the trace lacks them) in a time within 15 % of the recorded one; among several, the launch counts first,
 then the time, then what spoke for it before. Equal times of another grid are chance: such a call stays as a graded
-result, but is no found one. The search ends early where the foremost candidate agrees within 5 %. Where the kernels
-agree and the time is off by more than 10 %, the same call is run with other values or another state of the cache, which
-no trace records; where it is not to be believed then, with the size that the launch leaves open scaled by the ratio.
+result, but not a call that was found. The search ends early where the best candidate agrees within 5 %. Where the
+kernels agree and the time is off by more than 10 %, the same call is run with other values or another state of the
+cache, which no trace records; where it is not to be believed then, with the size that the launch leaves open scaled by
+the ratio.
 
 Sizes scaled by how far the time was off: the dims that the launch leaves open.
 
@@ -51,7 +52,7 @@ OPEN: Final = {
     **dict.fromkeys(("addmm", "baddbmm"), ((1, -1), (2, -2))),
     **dict.fromkeys(("_softmax", "_log_softmax", "argmax", "argmin", "sum", "mean", "amax", "amin"), ((0, -1),)),
 }
-"""Where the open dim stands: arguments, and their dims from the end."""
+"""Where the open dim is: arguments, and their dims from the end."""
 LEAST: Final = 8
 SAME: Final = 0.05
 NUMBER: Final = "wrapped-number"
@@ -130,8 +131,8 @@ class Outcome:
 class Search:
     """The attempts for one item. Their numbers are places in `attempts`; it grows as outcomes come in.
 
-    `places` tells where in `tries` an attempt stands that ran: it may have found no memory before, which is a try, too.
-    `standing` is the attempt that was chosen, and is run again for its time.
+    `places` maps attempts that ran to their place in `tries`: one that found no memory before is a try, too.
+    `chosen` is the attempt that was chosen, and is run again for its time.
     """
 
     item: Item
@@ -140,7 +141,7 @@ class Search:
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     places: dict[int, int] = field(default_factory=dict)
     refined: bool = False
-    standing: int | None = None
+    chosen: int | None = None
 
     def __post_init__(self) -> None:
         """Begin with the candidates."""
@@ -159,8 +160,8 @@ class Search:
         one = self.attempts[attempt]
         self.tries.append(Try(one.spec.call, one.reason, Grade.L4, one.candidate, reason=reason, attempt=attempt))
 
-    def told(self, verdict: Verdict) -> None:
-        """An attempt ran; or the one that stands ran again, and its time is that of all its runs."""
+    def judged(self, verdict: Verdict) -> None:
+        """An attempt ran; or the chosen one ran again, and its time is that of all its runs."""
         one = self.attempts[verdict.attempt]
         known = self.outcomes.get(verdict.attempt)
         outcome = outcome_of(verdict if known is None else known.verdict)
@@ -169,7 +170,7 @@ class Search:
             self.places[verdict.attempt] = len(self.tries)
             self.tries.append(_try(one, outcome))
         else:
-            self.standing = verdict.attempt
+            self.chosen = verdict.attempt
             self.tries[self.places[verdict.attempt]] = _try(one, outcome)
 
     def better(self, new: Verdict, old: Verdict | None) -> bool:
@@ -220,8 +221,8 @@ class Search:
         return *known.rank, -self.attempts[verdict.attempt].score + known.distance
 
     def _best(self) -> int | None:
-        if self.standing is not None:
-            return self.standing
+        if self.chosen is not None:
+            return self.chosen
         return min(self.outcomes, key=lambda one: self._rank(self.outcomes[one].verdict), default=None)
 
     def _believed(self) -> int | None:
@@ -251,7 +252,7 @@ class Search:
 
     def _refinements(self, best: int) -> Iterator[Attempt]:
         one, known = self.attempts[best], self.outcomes[best]
-        if not known.named:  # the foremost products under PyTorch's other library
+        if not known.named:  # the best candidates that are products, under PyTorch's other library
             foremost = self.attempts[:4]
             matching = (each for each in foremost if "mm" in each.spec.call.op or "linear" in each.spec.call.op)
             yield from (replace(each, setting="cublaslt", candidate=None, score=each.score * 0.9) for each in matching)
@@ -326,12 +327,12 @@ def _pairs(verdict: Verdict) -> list[KernelMatch]:
 def _same(pairs: Sequence[KernelMatch], name: str) -> bool | None:
     """Whether a field of the launch is equal in all of them; None where none has it on both sides."""
     both = [(getattr(one.planned, name), getattr(one.seen, name)) for one in pairs]
-    told = [one == two for one, two in both if one is not None and two is not None]
-    return all(told) if told else None
+    known = [one == two for one, two in both if one is not None and two is not None]
+    return all(known) if known else None
 
 
 def again(item: Item, result: CallResult) -> Item | None:
-    """The item with the call that its result stands for as the only one; None where the journal does not tell it."""
+    """The item with the call that was replayed as its only one; None where the journal does not say which it was."""
     tried = next((one for one in result.trail if one.attempt == result.attempt and one.time_ns is not None), None)
     kept = result.found
     if tried is not None:

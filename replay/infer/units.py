@@ -105,7 +105,7 @@ def _unit(reading: Reading, start: int, count: int) -> tuple[range, int, bool]:
 
 
 def _leads(reading: Reading, start: int, main: int, *, added: bool) -> bool:
-    """Whether what stands before `main` belongs to it."""
+    """Whether the launches before `main` belong to it."""
     known = reading.at(main).known
     if main == start or not added:
         return main == start or known.category in CLEARED

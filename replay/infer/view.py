@@ -40,7 +40,7 @@ SHARPNESS: Final = 1.5
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A call to be found: its main kernel, all its kernels, the step, what stands around, its recorded duration.
+    """A call to be found: its main kernel, all its kernels, the dims of its step, its neighbours, its duration.
 
     `added`: a copy of an addend is part of it. `fused`: kernels of fused attention ran beside it. `layered`: its kernel
     is launched as often in a step as those of layers.

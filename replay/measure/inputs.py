@@ -1,4 +1,4 @@
-"""Which inputs a kernel found in the L2 cache when it was recorded: the rule behind the cache state `mixed`.
+"""Which inputs a kernel found in the L2 cache when it was recorded: the rule of the cache state `mixed`.
 
 A model reads every layer's weights once per pass, so they come from memory, clean; what the kernel before has just
 written lies in the L2, dirty (measured on an H200: GEMV over 32 MB of weights 12.5 µs in the model, 9.0 with warm and

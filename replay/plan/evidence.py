@@ -1,9 +1,9 @@
 """Gathers, from recorded operators in time order, the evidence that rebuilding a call needs.
 
-What the profiler leaves out of a call stands in other calls of the trace: the dtype of a tensor list in the children or
-in the nearest call with a tensor of the same dims, index tensors in the children, and lists of more than 30 entries
+What the profiler leaves out of a call is found in other calls of the trace: the dtype of a tensor list in the children
+or in the nearest call with a tensor of the same dims, index tensors in the children, and lists of more than 30 entries
 (dropped by `TENSOR_LIST_DISPLAY_LENGTH_LIMIT` of torch/csrc/profiler/util.h) in the gradients of the step. The mask of
-attention scores stands in the call that puts it on, shortly before their softmax.
+attention scores is found in the call that applies it, shortly before their softmax.
 """
 
 from __future__ import annotations

@@ -153,9 +153,9 @@ class SilentEndError(RecordError):
 
 
 def run(settings: Settings, folder: Path, *, resume: bool, listen: Listener) -> bool:
-    """Record into `folder`; whether every stage could be recorded. `listen` is told of each step.
+    """Record into `folder`; whether every stage could be recorded. `listen` gets each step.
 
-    Of several ranks, each records into a folder of its own below `folder`, and `listen` is told of the first one's
+    Of several ranks, each records into a folder of its own below `folder`, and `listen` gets the first one's
     steps. What a script prints goes to stderr. Raises RecordError, with its exit code, where it came to nothing.
     """
     if settings.tp == 1:

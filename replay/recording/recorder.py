@@ -30,7 +30,7 @@ PRIVATE: Final = frozenset({"host", "device", "device_index"})
 
 
 def record(settings: Settings, folder: Path, *, resume: bool, listen: Listener, ranks: Ranks = ALONE) -> Bundle:
-    """Record into `folder`; `settings` are resolved. `listen` is told of each step (`what`, `stage`, `mode`).
+    """Record into `folder`; `settings` are resolved. `listen` gets each step (`what`, `stage`, `mode`).
 
     `ranks`: the processes that record together; each has settings and a folder of its own.
     Raises RecordError, UsageError where the folder has another recording, UnreadableTraceError where it is damaged.

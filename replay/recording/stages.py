@@ -35,7 +35,7 @@ class Work(Protocol):
     tokens: int | None
 
     def __call__(self) -> None:
-        """Enqueue one iteration; what it leaves behind is the state that it began with."""
+        """Enqueue one iteration; it ends in the state that it began with."""
 
 
 class Models:
@@ -106,7 +106,7 @@ def inputs_of(model: Any, settings: Settings) -> dict[str, Any]:
 
 
 def _with_image(ids: Any, config: Any) -> Any:
-    """Token ids behind the image tokens that stand for the patches of one image."""
+    """Token ids after the image tokens for the patches of one image."""
     import torch
 
     vision, token = config.vision_config, getattr(config, "image_token_id", None)
@@ -144,7 +144,7 @@ class Pass:
 
 
 class Decode:
-    """All steps of a decode, from the state behind the prompt."""
+    """All steps of a decode, from the state after the prompt."""
 
     def __init__(self, model: Any, inputs: Mapping[str, Any], settings: Settings) -> None:
         import torch
@@ -240,7 +240,7 @@ class Script:
 
 @contextlib.contextmanager
 def _as_started(command: list[str]) -> Iterator[None]:
-    """What Python sets up for a script; and what a run of it leaves behind does not meet the next one."""
+    """What Python sets up for a script; and undoes afterwards what would change the next run."""
     arguments, modules, current = sys.argv, list(sys.path), Path.cwd()
     sys.argv = list(command)
     sys.path.insert(0, str(Path(command[0]).resolve().parent))

@@ -1,6 +1,6 @@
 """Traces a few iterations with PyTorch's profiler: shapes recorded, the Execution Trace beside, steps marked.
 
-Each iteration is a step of the profiler (`ProfilerStep#2`) and stands in a range named as its stage. One step more
+Each iteration is a step of the profiler (`ProfilerStep#2`) and is inside a range named like its stage. One step more
 runs before them, with the profiler on and not recorded: the first one pays for the start of CUPTI.
 
 How long a device ran anything in a trace. In a job of several ranks, collectives count from when the last rank came.

@@ -88,7 +88,7 @@ def _widened(wide: Shape, dims: Shape) -> bool:
 
 
 def _equation_rank(sides: list[str], count: int) -> tuple[int, int]:
-    """Labels that two operands share are summed when they stand last; a label of one operand alone is rarely summed."""
+    """Labels that two operands share are summed when they come last; a label of a single operand rarely is."""
     summed = LETTERS[count : max(len(set("".join(sides))), count)]
     alone = sum(1 for label in summed if sum(label in side for side in sides) == 1)
     return alone if len(sides) > 1 else 0, -1 if summed and not alone else 0

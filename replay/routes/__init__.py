@@ -21,7 +21,7 @@ from kerneldb.replay.wire.plan import Item, Plan
 
 GROUP: Final = "kerneldb.routes"
 NONE: Final = "none"
-"""What tables say in place of a route where there is none."""
+"""What tables show where no route claims the launches."""
 
 _ROUTES: Final[dict[str, Route]] = {}
 
@@ -29,7 +29,7 @@ _ROUTES: Final[dict[str, Route]] = {}
 def register(route: Route) -> None:
     """Make `route` known under its name; the last one registered of a name wins, and is asked first.
 
-    Raises ReplayError for what is no route.
+    Raises ReplayError for anything but a route.
     """
     _load()
     _add(route)
@@ -83,7 +83,9 @@ def _add(route: object) -> None:
     """Take a route; one of a name that is taken replaces that one, and is asked first. Raises ReplayError."""
     name = getattr(route, "name", None)
     if not isinstance(route, Route) or not name or name == NONE or route.source not in SOURCES:
-        message = f"{type(route).__name__} is no route: an instance of a subclass of routes.base.Route, with a name"
+        message = (
+            f"{type(route).__name__} is not a route: give an instance of a subclass of routes.base.Route, with a name"
+        )
         raise ReplayError(message)
     if name in _ROUTES and _is_ours(_ROUTES[name]):
         message = f"a route {name!r} comes with kerneldb; give yours another name"
@@ -166,7 +168,7 @@ def gather(items: Iterable[Item], archive: Archive) -> dict[str, Any]:
 
 
 def consent(plan: Plan, *, allowed: bool) -> list[str]:
-    """What to tell the user before a plan is run: the code that it carries. Empty where there is none."""
+    """What to show the user before a plan is run: the code that it carries. Empty where there is none."""
     return [line for route in known() for line in route.consent(plan, allowed=allowed)]
 
 

@@ -34,7 +34,7 @@ class AtenRoute(Route):
     about = "rebuilds the recorded operator call, also of libraries that `--import MODULE` registers"
 
     def claims(self, work: Work) -> bool:
-        """A recorded call with shapes. What only exchanges with other ranks is none for one device."""
+        """A recorded call with shapes. Exchanges with other ranks are left to another route."""
         call = None if work.spec is None else work.spec.call
         shaped = call is not None and (call.input_dims is not None or call.input_dtypes is not None)
         return shaped and work.category != "COMMUNICATION"

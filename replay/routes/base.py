@@ -109,11 +109,11 @@ class Search(Protocol):
     def failed(self, attempt: int, reason: str) -> None:
         """An attempt could not run."""
 
-    def told(self, verdict: Verdict) -> None:
+    def judged(self, verdict: Verdict) -> None:
         """An attempt ran."""
 
     def better(self, new: Verdict, old: Verdict | None) -> bool:
-        """Whether a new verdict stands rather than the one so far."""
+        """Whether a new verdict replaces the one so far."""
 
     def goes_on(self, attempt: int) -> bool:
         """Whether there is a further call to try after this attempt."""
@@ -215,12 +215,12 @@ class Route:
         return Grade.L3 if item.spec is None else compare(item.spec, seen.operations)
 
     def accepted(self, item: Item, result: CallResult | None = None) -> Candidate | None:
-        """The call that stands for one that was not recorded; None for recorded ones, and where none was found."""
+        """The call accepted for launches without a recorded one; None for recorded calls, and where none was found."""
         del item
         return None if result is None else result.found
 
     def again(self, item: Item, result: CallResult) -> tuple[Item, int] | None:
-        """The item and the attempt of it that a result stands for; None where the result does not say."""
+        """The item and which of its attempts a result is of; None where the result does not say."""
         return None if result.attempt is None else (item, result.attempt)
 
 
@@ -254,7 +254,7 @@ def _key(call: OpCall) -> Key:
 
 
 def _canonical(text: str | None) -> str:
-    """A recorded text as JSON is written; one that is no JSON stands for itself, which equals nothing."""
+    """A recorded text as JSON is written; a text that is not JSON is kept as it is, and equals nothing."""
     try:
         return "null" if text is None else json.dumps(codec.parse(text))
     except codec.CodecError:

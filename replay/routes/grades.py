@@ -29,7 +29,7 @@ PRODUCTS: Final = frozenset({"GEMM", "GEMV"})
 
 @dataclass(frozen=True, slots=True)
 class KernelMatch:
-    """A planned kernel and the activity that answers it: `place` in the replayed call, None where there is none."""
+    """A planned kernel and the activity that came out for it: `place` in the replayed call, None without one."""
 
     planned: PlannedKernel
     grade: Grade

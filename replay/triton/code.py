@@ -1,6 +1,6 @@
 """The code that a plan carries, and whether it may run.
 
-Sources of Triton kernels come with a trace, from whoever made it, and loading one runs it: any Python may stand in it.
+Sources of Triton kernels come with a trace, from whoever made it, and loading one runs it: it may be any Python.
 So they run only where the user has said so (`--allow-code`), and what would run is shown before.
 
 What a Triton kernel was launched with, as a trace says it: `kernel_kwargs`, `num_warps`, `num_stages`, `grid`.
@@ -73,7 +73,7 @@ def reason(call: OpCall, sources: Mapping[str, Any]) -> str | None:
 
 
 def function_name(call: OpCall) -> str:
-    """The name of the kernel's function; the operator of a user's kernel has it behind `triton::`."""
+    """The name of the kernel's function; the operator of a user's kernel is `triton::` and this name."""
     return call.op.removeprefix("triton::")
 
 
@@ -96,7 +96,7 @@ def to_source(code: Code) -> dict[str, str]:
 
 
 def shown(plan: Plan, *, allowed: bool) -> list[str]:
-    """What to tell the user before a plan is run: each source that would run, or that none will. Empty without any."""
+    """What to show the user before a plan is run: each source that would run, or that none will. Empty without any."""
     known = held(plan.sources)
     specs = [spec for item in plan.items for spec in specs_of(item)]
     used = list({code.hash: code for spec in specs for code in matching(spec.call, known)}.values())
@@ -157,7 +157,7 @@ class Constants:
 
 
 def read(extra: str | None) -> Constants | None:
-    """The constants in `extra` of a call (JSON, see `op_calls`); None where it is no call of a Triton kernel."""
+    """The constants in `extra` of a call (JSON, see `op_calls`); None for calls of other kernels."""
     held = json.loads(extra) if extra else None
     if not isinstance(held, dict) or not (held.get("kernel_hash") or held.get("kernel_backend") == "triton"):
         return None

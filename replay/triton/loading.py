@@ -1,7 +1,8 @@
 """Turns the source of a Triton kernel into something to launch, compiled with the recorded constants only.
 
 Kernels of TorchInductor are wrapped in a `CachingAutotuner` (torch/_inductor/runtime/triton_heuristics.py), which would
-compile several configurations, time them, and keep the fastest: it is given exactly one, and told to look for no other.
+compile several configurations, time them, and keep the fastest: it is given exactly one, and its search for others is
+off.
 
 Kernels whose source is lost: their operators, named in the kernel's name, are compiled again.
 
@@ -194,7 +195,7 @@ class Recompiled:
 
 
 def operators(name: str) -> tuple[list[str], int]:
-    """The operators in a kernel's name, and the number behind them.
+    """The operators in a kernel's name, and the number after them.
 
     Raises UnresolvedCallError (SOURCE) for names of another kind, or with an operator that is not elementwise.
 

@@ -1,12 +1,12 @@
 """Makes launches of users' Triton kernels readable in PyTorch traces, in the way in which those of TorchInductor are.
 
-PyTorch's profiler sees operators, and a `@triton.jit` function is none: its kernel stands in the trace without its
+PyTorch's profiler sees operators, which a `@triton.jit` function is not: its kernel is in the trace without its
 arguments. While a profiler is on, each launch is wrapped in an event `triton::NAME` with arguments, constants and the
 hash of its source, by the same means as TorchInductor (`_RecordFunctionFast`); the source is kept beside.
 
 The source of a user's Triton kernel as one text: the function, those that it calls, and the constants it reads.
 
-A `@triton.jit` function stands somewhere in a program that may need much else to be imported. Triton itself looks only
+A `@triton.jit` function is part of a program that may need much else to be imported. Triton itself looks only
 at the source of the function and at the globals that it names (`DependenciesFinder` of triton/runtime/jit.py), and so
 does this module.
 The text is the same for the same functions, whatever runs around them, and is named by its hash.
@@ -127,7 +127,7 @@ def _event(function: Any, name: str | None, args: tuple[Any, ...], grid: Any, kw
 
 
 def _argument(value: Any) -> Any:
-    """Tensors and numbers as they are; what the profiler cannot write stands as None."""
+    """Tensors and numbers as they are; None for what the profiler cannot write."""
     return value if hasattr(value, "data_ptr") or isinstance(value, RECORDED) else None
 
 

@@ -11,11 +11,12 @@ class Window:
     """One stretch of time in which the device ran one call again and again.
 
     `at` is the middle, in seconds of wall-clock time (UTC); `seconds` lie between its first and last edge, `steps`
-    steps of the counter. `power_w` is the mean power of the device, ± `power_sd_w`; `slot_ns` the time from one call
-    to the next, ± `slot_sd_ns`. Upkeep of the inputs that ran between the calls (restored values, flushes) took
+    steps of the counter. `power_w` is the mean power of the device, ± `power_sd_w`; `slot_ns` the time from one call to
+    the next, ± `slot_sd_ns`. Upkeep of the inputs that ran between the calls (restored values, flushes) took
     `upkeep_ns` of each slot at `upkeep_w` ± `upkeep_sd_w`, measured alone. `memory_nj` is what it costs to bring those
     inputs from memory that the loop found in the cache. `trend` is the rise of power within. Of the upkeep, `pad_ns`
-    are pads, which keep the loop below the power cap; `slowed` is by what share that cap slowed it down all the same.
+    are idle padding, which keeps the loop below the power cap; `slowed` is by what share that cap slowed it down all
+    the same.
     """
 
     at: float

@@ -59,7 +59,7 @@ def numbered(path: Path, error: type[PlanError | JournalError]) -> Iterator[tupl
 
 
 def header(kind: type[H], given: Sequence[tuple[int, str]], wanted: Wanted, place: str) -> H:
-    """The first of the lines `given`. Raises the error of `wanted` where it is none of that format and version."""
+    """The first of the lines `given`. Raises the error of `wanted` where it is not of that format and version."""
     number, text = given[0] if given else (1, "")
     with naming(wanted.error, place, number):
         found = codec.parse(text)

@@ -7,7 +7,7 @@ The first line is the header, every other line one item:
      "children": [{"call": {…}, "depth": 1, "times": 2}], "parent": {…}, "neighbours": [{…}]}, "kernels": [{…}]}
 
 An item whose call is not recorded has `candidates`, each with its own spec, the reason for it and a score. What a route
-needs beside its items (sources of Triton kernels) stands in lines of its own: `{"source": "…", "value": …}`.
+needs beside its items (sources of Triton kernels) is in lines of its own: `{"source": "…", "value": …}`.
 
 Fields whose value is the default (null, empty list, `times` 1, …) are left out. A reader ignores fields it does not
 know, and refuses a newer version. The call fields are the columns of `op_calls`: JSON texts as PyTorch's profiler wrote

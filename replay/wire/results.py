@@ -113,7 +113,7 @@ class RunFacts:
     plan_notes: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse a start that is no time, or in another spelling of ISO 8601 than the database reads."""
+        """Refuse a start that is not a time, or in another spelling of ISO 8601 than the database reads."""
         try:
             datetime.datetime.fromisoformat(self.started if TIME.fullmatch(self.started) else "")
         except ValueError:
@@ -192,8 +192,8 @@ class CallResult:
     `status` is ok, failed or skipped (not attempted; a resumed run tries it). `time` is the GPU time of the call (all
     activities, CUPTI), on a CPU its wall time; `loop` the CUDA-graph loop, with `loop_note` where there is none.
     `extra` activities came out unplanned, `missing` names did not come out. `tries` counts rebuilt calls, and `attempt`
-    is the one that stands, from 0; `wall_s` seconds spent. `energy` is None where none was asked for, or none is known
-    yet. `trail` are the calls tried for an item without a recorded one, and `found` the one that is believed.
+    is the one that was kept, counted from 0; `wall_s` seconds spent. `energy` is None where none was asked for, or none
+    is known yet. `trail` are the calls tried for an item without a recorded one, and `found` the one that is believed.
     """
 
     item: str

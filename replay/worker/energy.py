@@ -76,7 +76,7 @@ def _idle(meter: Meter, known: EnergyFacts, options: Options) -> EnergyFacts:
 
 
 def _none(job: Job, send: Send, known: EnergyFacts) -> None:
-    """There is no energy to be had: say why, for the run and for every call."""
+    """No energy can be measured: say why, for the run and for every call."""
     send(SharedEnergy(known))
     for name in job.items:
         send(Energy(name, CallEnergy(reason=known.reason)))

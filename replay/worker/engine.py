@@ -190,7 +190,7 @@ class Engine:
         if task.best is not None and task.settling and task.best.attempt == verdict.attempt:
             task.best.extend(verdict)
             if task.search is not None:
-                task.search.told(task.best)
+                task.search.judged(task.best)
         elif self._better(task, verdict):
             task.best, task.glance = verdict, task.retried
         assert task.best is not None  # noqa: S101 (for the type checker: one of the branches has set it)
@@ -205,7 +205,7 @@ class Engine:
     def _better(self, task: Task, verdict: Verdict) -> bool:
         if task.search is None:
             return verdict.better_than(task.best)
-        task.search.told(verdict)
+        task.search.judged(verdict)
         return task.search.better(verdict, task.best)
 
     def _may_try_again(self, task: Task) -> bool:
@@ -230,7 +230,7 @@ class Engine:
         return True
 
     def _give_up(self, task: Task, queue: deque[Task]) -> None:
-        """No further attempt runs: the best one stands, if there is one, and is run as often as any other."""
+        """No further attempt can run: the best one is kept, if there is one, and is run as often as any other."""
         if task.best is None:
             reason = task.failure or str(UnresolvedCallError(Reason.NO_OVERLOAD, "no call to try"))
             trail = () if task.search is None else task.search.trail()

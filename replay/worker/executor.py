@@ -1,6 +1,6 @@
 """Where calls run: `GpuExecutor` under CUDA or ROCm, `Executor` without a GPU. One engine drives either.
 
-A call is rehearsed inside a profiler session (marked, so that its kernels can be told from all others), then judged by
+A call is rehearsed inside a profiler session (marked, so that its kernels are known from all others), then judged by
 what the session saw, then timed on its own.
 
 Other kernels between the timed runs of one.
@@ -66,7 +66,7 @@ class Ring:
 class Executor:
     """What the engine needs of a device; by itself it runs calls on the CPU.
 
-    There, the same operators are compared instead of the same kernels, and wall time stands for GPU time.
+    There, the same operators are compared instead of the same kernels, and wall time takes the place of GPU time.
     """
 
     def __init__(self, options: Options) -> None:

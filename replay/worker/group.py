@@ -3,7 +3,7 @@
 `python -m kerneldb.replay.worker.group DEVICES DESCRIPTOR`, with a job as the first line of standard input; DEVICES is
 `cuda:0,cuda:1`, one per rank. It starts the other ranks itself, and ends when one of them dies.
 
-All calls of an item are made one behind the other. All ranks are there when the last has come, so the shortest of their
+All calls of an item are made one after the other. All ranks are there when the last has come, so the shortest of their
 durations is the transfer; what the others have beyond it is waiting (as `collective_waits` takes recorded ones apart).
 """
 
@@ -40,7 +40,7 @@ from kerneldb.replay.worker.results import Verdict, usual
 RANK: Final = "KERNELDB_REPLAY_RANK"
 BATCH_BYTES: Final = 8 << 30
 NO_MULTICAST: Final = {"NCCL_NVLS_ENABLE": "0"}
-"""Multicast over NVLink needs a fabric manager that a part of a host may lack. A user's own setting stands."""
+"""Multicast over NVLink needs a fabric manager that a part of a host may lack. A user's own setting is kept."""
 NO_LOOP: Final = "collectives are not timed in loops"
 NOTES: Final = ("transfer: the shortest of the ranks", "buffers stay where they are, warm")
 
@@ -150,7 +150,7 @@ class _Lockstep:
                     self.send(Result(failure(item, self.options.cache, first_line(error))))
             self.send(Begin(ready[0].item.id if len(ready) == 1 else None, "collect"))
         mine = {one.label: self._runs_of(one, session.seen.get(one.label, ())) for one in ready}
-        everyone = [codec.decode(_Seen, told) for told in self.ranks.gather(codec.encode(_Seen(mine)))]
+        everyone = [codec.decode(_Seen, one) for one in self.ranks.gather(codec.encode(_Seen(mine)))]
         for one in ready:
             self.send(Result(self._result(one, [seen.runs[one.label] for seen in everyone])))
 

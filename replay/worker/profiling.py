@@ -6,7 +6,7 @@ made: activity → `correlation` → runtime event → marker on the same thread
 Most of what a session exports is of no interest: what brings inputs into their cache state between two marked calls,
 and an arrow for every launch. So events are parsed only where they are asked for. Kineto prints each on lines of its
 own, between `  {` and `  }` (libkineto, `output_json.cpp`; seen with torch 2.11 and 2.13), so that an event is found,
-and told by its category, without parsing it. A trace that is laid out in any other way is parsed as a whole.
+and its category read, without parsing it. A trace that is laid out in any other way is parsed as a whole.
 
 One profiler session over many calls, each inside a marker of its own.
 """
@@ -201,7 +201,7 @@ def _correlation(event: Event) -> int | None:
 
 def _number_in(piece: bytes) -> int | None:
     """The correlation that the text of an event says."""
-    found = CORRELATION.findall(piece)  # the last one: a name may say anything, and stands before the arguments
+    found = CORRELATION.findall(piece)  # the last one: a name may contain anything, and comes before the arguments
     return int(found[-1]) if found else None
 
 

@@ -227,18 +227,18 @@ def came_out(wanted: Item, attempt: int, factor: float = 1.0, **launch: Any) -> 
 def test_a_call_is_believed_within_15_percent_of_the_recorded_time(factor: float, believed: bool) -> None:
     wanted = item_at(0)
     search = Search(wanted)
-    search.told(came_out(wanted, 0, factor))
+    search.judged(came_out(wanted, 0, factor))
     assert (search.found() is not None) is believed
 
 
 def test_a_call_is_believed_by_all_its_runs() -> None:
     wanted = item_at(0)
     search, verdict = Search(wanted), came_out(wanted, 0, 0.87)
-    search.told(verdict)
+    search.judged(verdict)
     assert search.found() is not None
     for _ in range(3):
         verdict.extend(came_out(wanted, 0, 0.7))
-    search.told(verdict)
+    search.judged(verdict)
     assert search.found() is None
     (tried,) = search.trail()
     assert tried.time_ns == pytest.approx(0.7 * (tried.recorded_ns or 0))
@@ -249,17 +249,17 @@ def test_a_call_that_found_no_memory_at_first_is_told_of_all_its_runs() -> None:
     wanted = item_at(0)
     search, verdict = Search(wanted), came_out(wanted, 0)
     search.failed(0, "CUDA out of memory")
-    search.told(verdict)
+    search.judged(verdict)
     search.failed(0, "CUDA out of memory")
     verdict.extend(came_out(wanted, 0))
-    search.told(verdict)
+    search.judged(verdict)
     assert [one.reason for one in search.trail()] == ["CUDA out of memory", None, "CUDA out of memory"]
     assert [one.accepted for one in search.trail()] == [False, True, False]
 
 
 def test_equal_times_on_another_grid_are_not_believed() -> None:
     search = Search(item_at(3))
-    search.told(came_out(item_at(3), 0, grid=(8, 16, 1)))
+    search.judged(came_out(item_at(3), 0, grid=(8, 16, 1)))
     assert search.found() is None
     (tried,) = search.trail()
     assert (tried.same_name, tried.same_grid, tried.accepted) == (True, False, False)
@@ -272,7 +272,7 @@ def test_the_recorded_grid_counts_before_a_better_time() -> None:
     search = Search(wanted)
     other, slower = came_out(wanted, 0, grid=(8, 16, 1)), came_out(wanted, 1, 1.12, shared_bytes=1)
     for one in (other, slower):
-        search.told(one)
+        search.judged(one)
     assert search.better(slower, other)
     found = search.found()
     assert found is not None
@@ -283,7 +283,7 @@ def test_a_trace_without_grids_is_judged_by_names_and_time() -> None:
     wanted = item_at(3)
     bare = replace(wanted, kernels=tuple(replace(one, grid=None, block=None) for one in wanted.kernels))
     search = Search(bare)
-    search.told(came_out(bare, 0, grid=(8, 16, 1), block=(128, 1, 1)))
+    search.judged(came_out(bare, 0, grid=(8, 16, 1), block=(128, 1, 1)))
     assert search.found() is not None
     (tried,) = search.trail()
     assert (tried.same_grid, tried.accepted) == (None, True)

@@ -44,12 +44,12 @@ repetitions pooled over all calls of the run: Smyth 2004, doi:10.2202/1544-6115.
 Idle padding: pauses between calls that keep a loop below the power cap of the board.
 
 A matrix product alone in a loop can draw more than the board may. It then runs at a lower clock and voltage, at which
-it costs less energy than in a model, where kernels of less power stand between. A loop that was held down is measured
+it costs less energy than in a model, where kernels of less power run in between. A loop that was held down is measured
 again with idle padding: kernels that only wait, so long that the mean power stays clearly below the cap. Padding is
 upkeep: its power is measured alone and taken off. The loop that was held down counts too: it shows what the call costs,
 and how long it takes, at its lower clock, and a model that is itself capped runs in between.
 
-Idle padding also helps a call that takes the host longer to enqueue than the device to run: the device waits behind
+Idle padding also helps a call that takes the host longer to enqueue than the device to run: the device waits after
 each, and does not run out of work.
 """
 

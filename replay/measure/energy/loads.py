@@ -58,7 +58,7 @@ class Prepared:
 
     `flushes` and `upkeeps` count how often the cache is read full, and values are put back, per call. `cold_bytes` come
     from memory in a call, and from the cache in the loop. `padding_ns` is how long the device waits after each call,
-    with the gap behind.
+    including the gap.
     """
 
     load: Load
@@ -95,7 +95,7 @@ class Loads:
         raise NotImplementedError
 
     def empty(self) -> Load | None:
-        """The smallest kernels, one behind the other; None where the device has none."""
+        """The smallest kernels, one after the other; None where the device has none."""
         return None
 
     def flush(self) -> Load | None:
@@ -118,7 +118,7 @@ class Loads:
 
 
 class _Queue(Load):
-    """Runs in the order in which they were enqueued, with points of the device's time behind them.
+    """Runs in the order in which they were enqueued, each followed by an event on the device.
 
     A run takes about `_run_s` seconds; on a CPU it has ended when it is enqueued.
     """
@@ -153,7 +153,7 @@ class _Queue(Load):
         return True
 
     def mark(self) -> tuple[int, Any]:
-        """The number of runs that have ended, with the point in time behind the last one."""
+        """The number of runs that have ended, with the point in time after the last one."""
         self._pop()
         return self._ended
 
@@ -177,7 +177,7 @@ class _Queue(Load):
             torch.cuda.synchronize()
 
     def _now(self) -> Any:
-        """The point in time of the device behind all that is enqueued."""
+        """The point in time on the device after all that is enqueued."""
         if self._on_cpu:
             return time.perf_counter()
         import torch
@@ -264,7 +264,7 @@ class EagerLoad(_Queue):
         return (last[1] - first[1] if self._on_cpu else _apart_s(first[1], last[1])) / calls
 
     def _enqueue(self) -> None:
-        """A few calls with a point in time behind them."""
+        """A few calls, then a point in time."""
         calls = max(1, min(16, round(SLICE_S / 4 / self._run_s)))
         for _ in range(calls):
             self._turn()
@@ -317,7 +317,7 @@ class Round:
     """How a graph is made up: `rounds` times upkeep, then `calls` calls.
 
     `warm` says that cold inputs are found in the cache all the same: they are too small to be worth a flush. Padding
-    stands behind every `padding_every` calls (0: there is none), `paddings` times in all.
+    follows every `padding_every` calls (0: there is none), `paddings` times in all.
     """
 
     calls: int
@@ -488,7 +488,7 @@ class CpuLoads(Loads):
         self._options = options
 
     def call(self, item: Item, attempt: int, call_ns: float, *, capture: bool, padding_ns: float = 0.0) -> Prepared:
-        """Single calls, one behind the other."""
+        """Single calls, one after the other."""
         del capture, padding_ns
         call = built(item, attempt, "cpu")
         given = roles(item, call.inputs, getattr(call, "cache", None) or self._options.cache, CPU_CACHE_BYTES)
@@ -512,7 +512,7 @@ def _turning(call: Call, sets: Sets) -> Callable[[], None]:
 
 
 def _every(times: int, work: Callable[[], object], further: Callable[[], object]) -> Callable[[], None]:
-    """`work`, with `further` behind every `times`-th."""
+    """`work`, with `further` after every `times`-th."""
     count = itertools.count(1)
 
     def both() -> None:

@@ -58,7 +58,7 @@ class Clock:
 
 
 class Load:
-    """Work that can be kept queued on a device, and timed on the device's own clock; by itself it is no work at all.
+    """Work that can be kept queued on a device, and timed on the device's own clock; this base class is idle.
 
     `kind` says how it runs, `dry` how often there was none left when there was to be more.
     """
@@ -99,7 +99,7 @@ class CounterStep:
 class Power:
     """Mean power between two steps of the counter, `seconds` apart, with its standard deviation.
 
-    `steps` counts the steps behind the first; `trend` is how much higher the second half of them lies than the first,
+    `steps` counts the steps after the first; `trend` is how much higher the second half of them lies than the first,
     as a share.
     """
 
@@ -245,7 +245,7 @@ def _span(first: CounterStep, last: CounterStep, period: CounterPeriod) -> tuple
 
 
 def _trend(powers: Sequence[float], mean: float) -> tuple[float, float]:
-    """How far the halves of a window are apart as a share, and the watts of doubt where that is no chance."""
+    """By what share the second half of a window is above the first, and watts of doubt where that is significant."""
     half = len(powers) // 2
     if half < 2 or not mean:  # noqa: PLR2004 (the spread of a half)
         return 0.0, 0.0
@@ -285,8 +285,8 @@ def steps_of(
 ) -> tuple[list[CounterStep], list[Sample]]:
     """Keep `load` queued, and collect the steps of `window_s` seconds, at least three, after `settle_s` seconds.
 
-    `at_step` is called at each. Samples are taken right behind steps, where they cost no sharpness; `enough` may end
-    the window at one of them, so many seconds after its begin. Raises StuckCounterError and MeterError.
+    `at_step` is called at each. Samples are taken right after steps, where they do not blur the next one; `enough` may
+    end the window at one of them, so many seconds after its begin. Raises StuckCounterError and MeterError.
     """
     clock = watch.clock
     _keep(load, clock, clock.now() + settle_s)

@@ -41,7 +41,7 @@ NO_PYNVML: Final = "no pynvml: pip install nvidia-ml-py"
 CLOCK_REASONS: Final = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
 """The function, and its name before driver 535: without it nothing says that the power cap holds a loop down."""
 
-# nvmlClocksEventReasons* of nvml.h; being idle is none
+# nvmlClocksEventReasons* of nvml.h; being idle is not one
 REASONS: Final = {
     0x0002: "applications clocks",
     0x0004: "software power cap",
@@ -60,7 +60,7 @@ MICRO: Final = 1000.0
 
 
 def reasons(mask: int) -> tuple[str, ...]:
-    """The names of the reasons in a mask of NVML; being idle is none."""
+    """The names of the reasons in a mask of NVML; being idle is not one."""
     return tuple(name for bit, name in REASONS.items() if mask & bit)
 
 
@@ -206,7 +206,7 @@ class RaplMeter:
             message = f"no RAPL counters in {folder}: not Linux, a virtual machine, or a CPU without them"
             raise NoMeterError(message)
         try:
-            # a counter starts again at 0 behind `max_energy_range_uj`, which it still shows
+            # a counter starts again at 0 after `max_energy_range_uj`, which it still shows
             sizes = [float((path / "max_energy_range_uj").read_text()) + 1 for path in packages]
             self._packages = [(path / "energy_uj", Unwrapped(size)) for path, size in zip(packages, sizes, strict=True)]
             self._total()
