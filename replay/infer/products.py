@@ -31,7 +31,6 @@ VOCABULARIES: Final = (
     32000, 32001, 32768, 50257, 50272, 50304, 51200, 65024, 100352, 128256, 130528, 151936, 152064, 200064, 250880,
     256000, 256128, 262144,
 )  # fmt: skip
-PARTS: Final = 5
 REACH: Final = 3
 TILED: Final = 0.5
 LIKELY: Final = 0.35
@@ -51,7 +50,7 @@ UNKNOWN: Final = "the tokens of an expert are not known"
 
 def proposals(view: View) -> Iterator[Proposal]:
     """The products that this kernel may have been."""
-    sizes = [*_linear(view), *expert_sizes(view), *_attention(view), *_rotary(view)]
+    sizes = [*_linear(view), *expert_sizes(view), *_attention(view)]
     if not view.added and not any(_may_be(view, size) for size in sizes):
         share = 0.4 if view.model.hidden and view.model.source == "config" else 1.0
         sizes.extend(replace(one, weight=one.weight * share) for one in size_candidates.of_launch(view))
@@ -130,19 +129,14 @@ def _linear(view: View) -> Iterator[SizeCandidate]:
 
 
 def _attention(view: View) -> Iterator[SizeCandidate]:
-    """Scores and their product with the values."""
+    """Scores, their product with the values, and the outer product of frequencies and positions (rotary embeddings)."""
     step, width = view.step, view.model.head_dim
     batch = step.batch * view.model.heads
     if batch and width:
         yield SizeCandidate(step.queries, step.keys, width, batch, "scores")
         yield SizeCandidate(step.queries, width, step.keys, batch, "values")
-
-
-def _rotary(view: View) -> Iterator[SizeCandidate]:
-    """The outer product of frequencies and positions (rotary embeddings)."""
-    if view.known.dtype == "fp32" and view.model.head_dim:
-        for batch in (1, view.step.batch):
-            yield SizeCandidate(view.model.head_dim // 2, view.step.queries, 1, batch, "rotary")
+    for sequences in (1, step.batch) if view.known.dtype == "fp32" and width else ():
+        yield SizeCandidate(width // 2, step.queries, 1, sequences, "rotary")
 
 
 def _calls(view: View, size: SizeCandidate) -> Iterator[Call]:
@@ -182,7 +176,10 @@ def _batched(view: View, size: SizeCandidate, dtype: str, why: str) -> Iterator[
     left = Tensor((size.batch, size.m, size.k), dtype)
     dims = (size.batch, size.k, size.n)
     right = Tensor(dims, dtype, transposed(dims) if size.label == "scores" else None)
-    fused = _fused(view, size, left)
+    width, fused = view.model.head_dim, None
+    if size.label == "scores" and view.step.queries <= 1 and view.model.kv_heads == view.model.heads:
+        # Queries as a view of a fused projection (a row of query, key and value per head): what decoding makes of it.
+        fused = Tensor(left.dims, left.dtype, (3 * width, width, 1))
     if view.added:
         firsts = [left] if fused is None or view.step.queries > 1 else [fused, left]
         scale = view.model.head_dim**-0.5 if size.label == "scores" else 1.0
@@ -197,31 +194,21 @@ def _batched(view: View, size: SizeCandidate, dtype: str, why: str) -> Iterator[
     yield spec("bmm", left, right), why, 1.0
 
 
-def _fused(view: View, size: SizeCandidate, left: Tensor) -> Tensor | None:
-    """Queries as a view of a fused projection (one row of query, key and value per head): what decoding makes of it."""
-    width = view.model.head_dim
-    if size.label != "scores" or view.step.queries > 1 or view.model.kv_heads != view.model.heads:
-        return None
-    return Tensor(left.dims, left.dtype, (3 * width, width, 1))
-
-
 def _fit(view: View, size: SizeCandidate) -> float:
-    """From 0 to 1: do the tiles make the grid, and do the elements flow from and to the neighbours?"""
-    return (2 * _tiling(view, size) + _flow(view, size) + _helper(view, size) + _layout(view, size)) / PARTS
-
-
-def _layout(view: View, size: SizeCandidate) -> float:
-    """A product of two row-major matrices is that of attention with its values; linear layers read a transpose."""
-    row_major = (view.known.layout or "t").startswith("n")
-    return 1.0 if row_major == (size.label == "values") else 0.2
-
-
-def _helper(view: View, size: SizeCandidate) -> float:
-    """Attention has no bias; only a linear layer has one."""
+    """From 0 to 1: do the tiles make the grid, do the elements flow from and to the neighbours, does the layout fit?"""
     batched = size.label in {"scores", "values"}
+    # Attention has no bias; only a linear layer has one.
+    bias = 0.2 if batched and "bias" in (view.known.epilogue or "") else 0.8
     if view.added:
-        return _addend_fit(view, size) if batched else 0.0
-    return 0.2 if batched and "bias" in (view.known.epilogue or "") else 0.8
+        bias = _addend_fit(view, size) if batched else 0.0
+    # A product of two row-major matrices is that of attention with its values; linear layers read a transpose.
+    layout = 1.0 if (view.known.layout or "t").startswith("n") == (size.label == "values") else 0.2
+    # Do neighbours work on as many elements as the product writes, or reads?
+    written, read = size.batch * size.m * size.n, size.batch * size.m * size.k
+    flow = 0.5 * _meets(view.after, written) + 0.5 * _meets(view.before, read)
+    if size.label == "scores" and view.precedes("softmax"):
+        flow = 1.0
+    return (2 * _tiling(view, size) + flow + bias + layout) / 5
 
 
 def _addend_fit(view: View, size: SizeCandidate) -> float:
@@ -246,14 +233,6 @@ def _tiling(view: View, size: SizeCandidate) -> float:
     if count > padded and count % padded == 0:
         return 1.0 if known.split_k else 0.2
     return 0.1
-
-
-def _flow(view: View, size: SizeCandidate) -> float:
-    """Do neighbours work on as many elements as the product writes, or reads?"""
-    if size.label == "scores" and view.precedes("softmax"):
-        return 1.0
-    written, read = size.batch * size.m * size.n, size.batch * size.m * size.k
-    return 0.5 * _meets(view.after, written) + 0.5 * _meets(view.before, read)
 
 
 def _meets(near: tuple[Launch, ...], count: int) -> float:

@@ -77,7 +77,10 @@ def operations(view: View) -> float:
 
 def _faces(view: View) -> Iterator[tuple[int, int, int, str]]:
     """M, N and batch that make the grid."""
-    grid, block, (wide, high) = view.kind.grid, view.kind.block, _tile(view)
+    known, grid, block = view.known, view.kind.grid, view.kind.block
+    wide, high = known.tile_m or 0, known.tile_n or 0  # columns and rows of the result in a tile
+    if known.family == "mul_mat" and block is not None:
+        wide = 16 * block[1]  # llama.cpp's products have 16 columns per warp
     if grid is None or persistent(view):
         return
     if not wide or not high:
@@ -91,14 +94,6 @@ def _faces(view: View) -> Iterator[tuple[int, int, int, str]]:
             yield down * high, across * wide, 1, label
         if parts > 1 and view.known.split_k is not True:
             yield down * high, across * wide, parts, f"{parts} × {label}"
-
-
-def _tile(view: View) -> tuple[int, int]:
-    """Columns and rows of the result in a tile; llama.cpp's products have 16 columns per warp."""
-    known, block = view.known, view.kind.block
-    if known.family == "mul_mat" and block is not None:
-        return 16 * block[1], known.tile_n or 0
-    return known.tile_m or 0, known.tile_n or 0
 
 
 def persistent(view: View) -> bool:

@@ -12,27 +12,22 @@ only describe or allocate memory are left out: how often they are called differs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
+from kerneldb import codec
 from kerneldb.replay.plan.work import Archive, Work
 from kerneldb.replay.routes import grades
 from kerneldb.replay.routes.grades import CallMatch
-from kerneldb.replay.wire.plan import Candidate, Item, Plan
-from kerneldb.replay.wire.results import Activity, CallResult, Grade
+from kerneldb.replay.wire.plan import CallSpec, Candidate, Item, OpCall, Plan
+from kerneldb.replay.wire.results import Activity, CallResult, Grade, Try
+from kerneldb.replay.worker.profiling import Operation
 
 if TYPE_CHECKING:
-    from kerneldb.replay.wire.results import Try
-    from kerneldb.replay.worker.profiling import Operation
     from kerneldb.replay.worker.results import Verdict
-import json
-from collections import Counter
-from collections.abc import Iterable
-
-from kerneldb import codec
-from kerneldb.replay.wire.plan import CallSpec, OpCall
-from kerneldb.replay.worker.profiling import Operation
 
 WITHOUT_WORK: Final = frozenset({
     "_assert_tensor_metadata", "_conj", "_fused_sdp_choice", "_has_compatible_shallow_copy_type",
@@ -231,11 +226,10 @@ def faithful(call: Call) -> bool:
 
 def compare(spec: CallSpec, seen: Sequence[Operation]) -> Grade:
     """L0: the same operators with the same dims and dtypes; L1: the same operators; else L3."""
-    found = Counter([_key(spec.call)])
+    recorded, replayed = Counter([_key(spec.call)]), Counter(_replayed(spec.call.op, seen))
     for child in spec.children:
         if _works(child.call.op):
-            found[_key(child.call)] += child.times
-    recorded, replayed = found, Counter(_replayed(spec.call.op, seen))
+            recorded[_key(child.call)] += child.times
     if recorded == replayed:
         return Grade.L0
     return Grade.L1 if _names(recorded) == _names(replayed) else Grade.L3

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kerneldb.replay import routes
 from kerneldb.replay.errors import Reason, UnresolvedCallError
+from kerneldb.replay.infer.search import Search, again, build
 from kerneldb.replay.plan.work import Archive, Work
+from kerneldb.replay.resolve import BuiltCall
 from kerneldb.replay.routes.base import Route, Seen
+from kerneldb.replay.routes.grades import CallMatch
 from kerneldb.replay.triton import code
 from kerneldb.replay.wire.plan import CallSpec, Candidate, Item
 from kerneldb.replay.wire.results import CallResult
-
-if TYPE_CHECKING:
-    from kerneldb.replay.routes.grades import CallMatch
-from kerneldb.replay.infer.search import Search, again, build
-from kerneldb.replay.resolve import BuiltCall
 
 TRITON, ATEN = "triton", "aten"
 

@@ -15,7 +15,7 @@ from kerneldb.errors import KerneldbError
 from kerneldb.replay import facts, processes, routes
 from kerneldb.replay.wire import plan
 from kerneldb.replay.wire.messages import Broken, Done, Further, Job, Send, Sender, Unusable
-from kerneldb.replay.wire.plan import Item, Plan
+from kerneldb.replay.wire.plan import Item
 from kerneldb.replay.worker import energy
 from kerneldb.replay.worker.engine import Engine
 from kerneldb.replay.worker.executor import BrokenDeviceError, Executor, GpuExecutor
@@ -33,7 +33,10 @@ def main() -> int:
         routes.provide(planned.sources, allowed=job.options.allow_code)
         if job.journal is not None:
             return energy.main(job, send, facts.open_device)
-        executor = _open(job, send, planned)
+        monitor, executor = facts.open_device(job.options, send), Executor(job.options)
+        if not job.options.on_cpu:
+            foreign = facts.foreign(planned.notes.get("vendor"), facts.vendor())
+            executor = GpuExecutor(job.options, monitor, foreign)
     except KerneldbError as error:
         send(Unusable(str(error)))
         return 1
@@ -45,13 +48,6 @@ def main() -> int:
         return 1
     send(Done())
     return 0
-
-
-def _open(job: Job, send: Send, planned: Plan) -> Executor:
-    monitor = facts.open_device(job.options, send)
-    if job.options.on_cpu:
-        return Executor(job.options)
-    return GpuExecutor(job.options, monitor, facts.foreign(planned.notes.get("vendor"), facts.vendor()))
 
 
 def _named(planned: Sequence[Item], names: Sequence[str]) -> list[Item]:
