@@ -43,13 +43,12 @@ PLAIN: Final = (bool, int, float, str, type(None))
 SWITCHES: Final = ("do_not_specialize", "do_not_specialize_on_alignment", "noinline", "debug")
 CACHE: Final = ".cache"
 KEPT: Final = "triton"
-USER: Final = "user"
 ENDINGS: Final = frozenset({".py", ".ttir", ".source"})
 CACHES: Final = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
 
 
 def watch(folder: Path) -> Callable[[], None]:
-    """Describe launches from now on, and keep sources as `folder/ab/HASH.py`. Returns what ends it.
+    """Let traces describe launches from now on, and keep sources below `folder`. Returns what ends it.
 
     Without Triton there is nothing to watch.
     """
@@ -58,7 +57,7 @@ def watch(folder: Path) -> Callable[[], None]:
     from triton.runtime.jit import JITFunction
 
     launch = JITFunction.run
-    sources = Sources(folder)
+    sources = Sources(folder / CACHE / "user")
 
     def run(function: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         if warmup or not _profiling():
@@ -210,14 +209,6 @@ def redirect(folder: Path) -> None:
     """Let the compilers of this process write below `folder`. Before torch is imported."""
     for variable, name in CACHES.items():
         os.environ[variable] = str((folder / CACHE / name).resolve())
-
-
-def watch_below(folder: Path) -> Callable[[], None]:
-    """Let traces tell how kernels of the program itself are launched, and keep their sources below `folder`.
-
-    From now on, until the returned function is called. See `kerneldb.replay.triton.watching`.
-    """
-    return watch(folder / CACHE / USER)
 
 
 def keep(folder: Path) -> list[str]:
