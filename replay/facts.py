@@ -1,10 +1,9 @@
-"""Facts of the machine that a run is made on, and what it must have.
+"""Facts of the machine that a run is made on, what it must have, and readings of its device.
 
-Readings of the device: clocks, temperature, power, and why clocks are held down. Reads only, changes nothing.
+`Monitor` reads clocks, temperature, power, and why clocks are held down, and changes nothing: NVIDIA through NVML (`pip
+install nvidia-ml-py`); on other devices, or without it, every reading is empty.
 
-NVIDIA through NVML (`pip install nvidia-ml-py`); on other devices, or without it, every reading is empty.
-
-Shared libraries that PyTorch has loaded into this process, to call what it has no binding for.
+`loaded` finds shared libraries that PyTorch has loaded into this process, to call what it has no binding for.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ Each device has a run and a journal of its own, `JOURNAL.0`, `JOURNAL.1`, …, s
 one board. Collectives of k ranks are replayed by k workers in lockstep, into `JOURNAL.ranksK`. A worker that dies costs
 what a run says of it; a device that cannot be used leaves its items to the others. A time limit is one for all of
 it: no round and no group begins after it.
-
-Which devices a replay uses.
 """
 
 from __future__ import annotations

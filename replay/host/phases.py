@@ -1,9 +1,8 @@
-"""Deals the items of a plan out to workers: large portions first, small ones at the end, so that all end together.
-
-What a run does with its items, one phase after the other: replay them, then measure the energy of those that ran.
+"""What a run does with its items, one phase after the other: replay them, then measure the energy of those that ran.
 
 A phase knows what is left to do, takes what a worker reports, and says what becomes of an item that cost a worker or
-was not reached. `kerneldb.replay.host.run` starts the workers.
+was not reached. `kerneldb.replay.host.run` starts the workers. A `Pool` deals the items out to them: large portions
+first, small ones at the end, so that all end together.
 """
 
 from __future__ import annotations

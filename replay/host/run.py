@@ -1,6 +1,4 @@
-"""One worker process: started with a job, followed by its messages, and ended with everything that it started.
-
-Runs a plan on one device: keeps a worker process going, and takes the blame off the neighbours of what breaks it.
+"""Runs a plan on one device: keeps a worker process going, and takes the blame off the neighbours of what breaks it.
 
 A worker that dies (a signal, an illegal access, out of memory), breaks its device context, or is silent for too long,
 costs the item that it was working on; a new worker goes on with the rest. An item that had a result by then keeps it.

@@ -1,4 +1,6 @@
-"""Copies made by kernels: conversions between dtypes, and copies of views into contiguous memory.
+"""Operators that move data: copies, concatenations, lookups.
+
+Copies made by kernels: conversions between dtypes, and copies of views into contiguous memory.
 
 Concatenations: a cache (or an empty one) and new tokens, halves of rotated heads, rotary angles.
 

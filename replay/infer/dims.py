@@ -4,18 +4,16 @@ Model dims come from its config, or from the trace: rows of normalisations and s
 are widths. A step's keys (the length of the cache) come from launches that differ between steps: copies say their bytes
 exactly, elementwise kernels a range.
 
-The dims of a model from its launches alone, where no config is given.
+Where no config is given, the dims of the model come from its launches (`model_of`). Tokens are the rows of
+normalisations, softmaxes and lookups. A width is elements over tokens: that of the sum before a normalisation (or of
+the squares before a mean) is the hidden size, that of an activation function the feed-forward size. Softmax rows over
+tokens are heads; cosines over tokens, and the names of attention kernels, give the head's dims.
 
-Tokens are the rows of normalisations, softmaxes and lookups. A width is elements over tokens: that of the sum before a
-normalisation (or of the squares before a mean) is the hidden size, that of an activation function the feed-forward
-size. Softmax rows over tokens are heads; cosines over tokens, and the names of attention kernels, give the head's dims.
-
-The dims of a model from operator calls that were recorded in the same run: other steps of it, other ranks.
-
-The second factor of a matrix product is a weight (K × N), whatever the number of tokens; the table of a lookup says
-vocabulary and width, the input of a normalisation its width, and attention its heads. Where none of these was recorded,
-the width is what most weights lead to and from, and the vocabulary what the widest of them makes of it. Layouts of
-dims are those of the operators' schemas (aten/src/ATen/native/native_functions.yaml).
+Operator calls that were recorded in the same run (other steps, other ranks) say more (`completed`). The second factor
+of a matrix product is a weight (K × N), whatever the number of tokens; the table of a lookup says vocabulary and width,
+the input of a normalisation its width, and attention its heads. Where none of these was recorded, the width is what
+most weights lead to and from, and the vocabulary what the widest of them makes of it. Layouts of dims are those of the
+operators' schemas (aten/src/ATen/native/native_functions.yaml).
 """
 
 from __future__ import annotations

@@ -4,12 +4,11 @@ Layout letters of cuBLAS count its column-major operands, of which the first is 
 product of a linear layer, `nn` a product of two row-major matrices. Persistent kernels launch one block per
 multiprocessor; others one block per tile, rounded up to a cluster, times the parts of a split K.
 
-Products of a mixture of experts: every expert multiplies the tokens that the router gives it.
-
+In a mixture of experts, every expert multiplies the tokens that the router gives it.
 How many these are is in no config, and differs from launch to launch. The tiles of the grid tell it to within a tile;
 of persistent kernels the duration does, where the weight's bytes do not take it. Otherwise an even share is assumed.
 
-Fused attention: cuDNN's, FlashAttention's and the memory-efficient kernels of PyTorch.
+Fused attention (`attention`): cuDNN's, FlashAttention's and the memory-efficient kernels of PyTorch.
 """
 
 from __future__ import annotations

@@ -8,12 +8,9 @@ kernels agree and the time is off by more than 10 %, the same call is run with o
 cache, which no trace records; where it is not to be believed then, with the size that the launch leaves open scaled by
 the ratio.
 
-Sizes scaled by how far the time was off: the dims that the launch leaves open.
-
-A persistent matrix product does not show K in its grid, a softmax or a reduction not its row length, a capped
-concatenation not its tokens. What the grid does show (elements of elementwise kernels) is left alone.
-
-Builds the calls of a search: the attempt's call in memory, with its values, its cache state, its library.
+`scaled` changes the dims that the launch leaves open by how far the time was off. A persistent matrix product does not
+show K in its grid, a softmax or a reduction not its row length, a capped concatenation not its tokens. What the grid
+does show (elements of elementwise kernels) is left alone.
 """
 
 from __future__ import annotations

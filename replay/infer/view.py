@@ -1,10 +1,10 @@
 """What a family's rules see of a call to be found, and what they answer.
 
-Shapes that the tensors of a transformer have in one step, by the number of their elements.
+The shape pool (`shapes`) are the shapes that the tensors of a transformer have in one step.
 
-Durations that a roofline expects of a call, to rank candidates by: work over peak, bytes over bandwidth, a floor.
-
-The shares of peak and bandwidth are what good kernels of A100 and H100 class GPUs reach in PyTorch models.
+`expected` is the duration that a roofline expects of a call, to rank candidates by: work over peak, bytes over
+bandwidth, a floor. The shares of peak and bandwidth are what good kernels of A100 and H100 class GPUs reach in PyTorch
+models.
 """
 
 from __future__ import annotations

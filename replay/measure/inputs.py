@@ -1,4 +1,6 @@
-"""Which inputs a kernel found in the L2 cache when it was recorded: the rule of the cache state `mixed`.
+"""The inputs of a call: which were in the cache when it was recorded, and bringing them into that state.
+
+Which inputs a kernel found in the L2 cache when it was recorded: the rule of the cache state `mixed`.
 
 A model reads every layer's weights once per pass, so they come from memory, clean; what the kernel before has just
 written lies in the L2, dirty (measured on an H200: GEMV over 32 MB of weights 12.5 µs in the model, 9.0 with warm and
@@ -15,13 +17,12 @@ the schema name of the argument:
 
 Recorded durations play no part in the rule.
 
-Input sets: brings the inputs of a call into a cache state before each run, without writing anything it should not.
-
-Cold inputs rotate among copies. There are as many copies as runs, or as make a ring larger than three times the L2:
-either way the copy of the next run has left the cache or never entered it, and its lines are clean. A flush that writes
-would leave the L2 full of dirty lines, whose write-back is charged to the kernel (10–24 % measured). Fresh inputs are
-rewritten in place, as by the kernel before; those that the call itself changes are restored, so that values cannot
-drift towards inf or denormals over the runs.
+`Sets` brings the inputs into that state before each run, without writing anything it should not. Cold inputs rotate
+among copies. There are as many copies as runs, or as make a ring larger than three times the L2: either way the copy of
+the next run has left the cache or never entered it, and its lines are clean. A flush that writes would leave the L2
+full of dirty lines, whose write-back is charged to the kernel (10–24 % measured). Fresh inputs are rewritten in place,
+as by the kernel before; those that the call itself changes are restored, so that values cannot drift towards inf or
+denormals over the runs.
 """
 
 from __future__ import annotations

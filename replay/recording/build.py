@@ -1,11 +1,10 @@
 """Builds models: from bundled configs with random weights, or from a local checkpoint. Never downloads.
 
-Tensor parallelism: a rank's part of a decoder, as in Megatron-LM (arXiv:1909.08053, section 3).
-
-Attention heads and the width of the MLP are shared out, so that a rank's part of the model is a model of its own with
-fewer heads and narrower layers. What the projections back to the hidden size make is summed over the ranks: one
-all-reduce per attention and one per MLP. The vocabulary of the output is shared out too, and its logits gathered.
-Embeddings and normalisations are on every rank. With the same seed the parts are those of the whole model.
+Under tensor parallelism a rank has its part of a decoder, as in Megatron-LM (arXiv:1909.08053, section 3). Attention
+heads and the width of the MLP are shared out, so that a rank's part of the model is a model of its own with fewer heads
+and narrower layers. What the projections back to the hidden size make is summed over the ranks: one all-reduce per
+attention and one per MLP. The vocabulary of the output is shared out too, and its logits gathered. Embeddings and
+normalisations are on every rank. With the same seed the parts are those of the whole model.
 """
 
 from __future__ import annotations

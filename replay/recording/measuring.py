@@ -5,9 +5,8 @@ only around its steps (`measure.energy.steps`), so that the host goes on at its 
 bound by it. Power is taken between the first and the last step of the time in which the loop ran; energy per iteration
 is power times wall time per iteration.
 
-Rows of `measurements` as bundle.json holds them: per quantity a value with its 95 % interval, or a reason.
-
-What the device draws around the work: at rest without a context, with one, and while it runs empty kernels.
+`measure_power` says what the device draws around the work: at rest without a context, with one, and while it runs empty
+kernels. Results are rows of `measurements` as bundle.json holds them: a value with its 95 % interval, or a reason.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The processes of one job: where each stands, and how they agree.
+"""The processes of a recording: how they are started, one or one per rank, and how ranks agree.
 
-They agree through a key-value store beside the process group of the model, so that no exchange of theirs is among the
+Ranks agree through a key-value store beside the process group of the model, so that no exchange of theirs is among the
 recorded ones, and a script can make a process group of its own.
 
-Records in a process of its own: what a script does to it, or lack of memory, costs no more than the recording.
+A recording has a process of its own: what a script does to it, or lack of memory, costs no more than the recording.
 """
 
 from __future__ import annotations

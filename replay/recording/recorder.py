@@ -24,7 +24,7 @@ from kerneldb.replay.recording.bundle import Bundle
 from kerneldb.replay.recording.ranks import ALONE, Listener, Ranks
 from kerneldb.replay.recording.settings import RecordError, Settings, StageError
 from kerneldb.replay.recording.stages import Work
-from kerneldb.replay.triton import watching
+from kerneldb.replay.triton import sources
 
 PRIVATE: Final = frozenset({"host", "device", "device_index"})
 
@@ -38,15 +38,15 @@ def record(settings: Settings, folder: Path, *, resume: bool, listen: Listener, 
     facts.require(settings.device, make_current=False)
     target = bundle.start(folder, settings, resume=resume)
     if settings.compile or settings.script:
-        watching.redirect(folder)
+        sources.redirect(folder)
     processes.import_all(settings.modules)
-    watching.watch(folder)
+    sources.watch(folder)
     made = _Recorder(settings, target, listen, ranks)
     try:
         made.run()
     finally:
         made.close()
-        watching.clean(folder)
+        sources.clean(folder)
     return target
 
 
@@ -176,7 +176,7 @@ class _Recorder:
         with contextlib.nullcontext() if self._meter is None else Sampler(self._meter, 0.1) as sampler:
             found = tracing.trace(work, part, self._settings, self._bundle.folder, self._ranks)
         samples = [] if sampler is None else [one for _, one in sampler.samples]
-        self._bundle.content.sources = watching.keep(self._bundle.folder) or ()
+        self._bundle.content.sources = sources.keep(self._bundle.folder) or ()
         rows = measuring.of_trace(found.busy_ns, found.launches, found.iterations)
         self._bundle.keep(part, samples, trace=found, of_trace=measuring.stamped(rows))
 

@@ -3,10 +3,10 @@
 Each iteration is a step of the profiler (`ProfilerStep#2`) and is inside a range named like its stage. One step more
 runs before them, with the profiler on and not recorded: the first one pays for the start of CUPTI.
 
-How long a device ran anything in a trace. In a job of several ranks, collectives count from when the last rank came.
-
-A collective lasts until all ranks have come, and the profiler slows them unequally: with those waits, a rank would seem
-busy for longer than a run without profiler takes. The shortest of the launches of a collective is its transfer.
+The trace also says how long the device ran anything. In a job of several ranks, collectives count from when the last
+rank came. A collective lasts until all ranks have come, and the profiler slows them unequally: with those waits, a rank
+would seem busy for longer than a run without profiler takes. The shortest of the launches of a collective is its
+transfer.
 """
 
 from __future__ import annotations

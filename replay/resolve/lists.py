@@ -1,4 +1,6 @@
-"""Tensor lists: the profiler records their dims but no dtypes, and nothing at all beyond 30 entries.
+"""Lists of tensors and of indices.
+
+Tensor lists: the profiler records their dims but no dtypes, and nothing at all beyond 30 entries.
 
 Index lists (`Tensor?[]`) of index and index_put_: never recorded, but written in the calls that indexing makes.
 

@@ -1,6 +1,6 @@
-"""Operator schemas of the torch that runs here, as plain values.
+"""Operator schemas of the torch that runs here, and which overload was called.
 
-Which overload was called: recorded arity and types against every schema of the operator, lowest penalty first.
+`ranked` compares recorded arity and types with every schema of the operator: the lowest penalty first.
 """
 
 from __future__ import annotations

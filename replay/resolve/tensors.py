@@ -1,4 +1,6 @@
-"""Dtypes in every spelling of PyTorch's profiler, and the enums that it prints as integers.
+"""Dtypes, and tensors of recorded dims, strides and dtype.
+
+Dtypes in every spelling of PyTorch's profiler, and the enums that it prints as integers.
 
 Sources: `scalarTypeToTypeMeta().name()` (C++ type names, which differ between compilers) for tensors;
 c10/core/ScalarType.h, Layout.h and MemoryFormat.h for the integers.

@@ -4,10 +4,9 @@ Planning asks `claims`, `plan`, `sources` and `lacks`; the worker `provide`, `se
 `again` for the energy; results and documents take `name`, `about`, `source` and `waits`. Every method but `claims` and
 `prepare` does what most routes need.
 
-Did the same operators run again? The check of replays on the CPU, where no kernel has a name.
-
-Compares the call and the calls below it, recorded and replayed, as multisets of (name, dims, dtypes). Operators that
-only describe or allocate memory are left out: how often they are called differs between builds of PyTorch.
+`compare` says whether the same operators ran again, for replays on the CPU, where no kernel has a name. It compares the
+call and the calls below it, recorded and replayed, as multisets of (name, dims, dtypes). Operators that only describe
+or allocate memory are left out: how often they are called differs between builds of PyTorch.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Sources of Triton kernels come with a trace, from whoever made it, and loading one runs it: it may be any Python.
 So they run only where the user has said so (`--allow-code`), and what would run is shown before.
 
-What a Triton kernel was launched with, as a trace says it: `kernel_kwargs`, `num_warps`, `num_stages`, `grid`.
+`Constants` are what a kernel was launched with, as a trace says it: `kernel_kwargs`, `num_warps`, `num_stages`, `grid`.
 
 `kernel_kwargs` is written by `CachingAutotuner.get_profiler_kwargs` of torch/_inductor/runtime/triton_heuristics.py as
 `XBLOCK=1024,R0_BLOCK=2048`, each value as `str` prints it; a `grid` only by torch before 2.6, as `grid(100,)`.

@@ -4,12 +4,11 @@ Kernels of TorchInductor are wrapped in a `CachingAutotuner` (torch/_inductor/ru
 compile several configurations, time them, and keep the fastest: it is given exactly one, and its search for others is
 off.
 
-Kernels whose source is lost: their operators, named in the kernel's name, are compiled again.
-
-TorchInductor calls a kernel `triton_poi_fused_add_mul_1` after the operators in it, in alphabetical order
-(`get_fused_kernel_name` of torch/_inductor/utils.py). The operators are put in each order, over the recorded inputs,
-and compiled. A source with the recorded hash is the lost one, and runs with the recorded constants. Otherwise the first
-order that compiles runs: the same operators over the same inputs by another kernel.
+Of kernels whose source is lost, the operators in the kernel's name are compiled again. TorchInductor calls a kernel
+`triton_poi_fused_add_mul_1` after the operators in it, in alphabetical order (`get_fused_kernel_name` of
+torch/_inductor/utils.py). The operators are put in each order, over the recorded inputs, and compiled. A source with
+the recorded hash is the lost one, and runs with the recorded constants. Otherwise the first order that compiles runs:
+the same operators over the same inputs by another kernel.
 
 Only chains of elementwise operators are made so; reductions and templates are not.
 """

@@ -8,7 +8,7 @@ and an arrow for every launch. So events are parsed only where they are asked fo
 own, between `  {` and `  }` (libkineto, `output_json.cpp`; seen with torch 2.11 and 2.13), so that an event is found,
 and its category read, without parsing it. A trace that is laid out in any other way is parsed as a whole.
 
-One profiler session over many calls, each inside a marker of its own.
+A `Session` profiles many calls, each inside a marker of its own.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from kerneldb.replay.triton import watching
+from kerneldb.replay.triton import sources
 
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"
@@ -113,7 +113,7 @@ def main() -> None:
     folder, name = Path(sys.argv[1]), sys.argv[2]
     from torch.profiler import ProfilerActivity, profile
 
-    end = watching.watch(folder)
+    end = sources.watch(folder)
     with torch.inference_mode():
         step = {"fp8": fp8, "user": user, "template": template}[name]()
         for _ in range(WARM):
@@ -128,11 +128,11 @@ def main() -> None:
                 torch.cuda.synchronize()
     end()
     profiler.export_chrome_trace(str(folder / "trace.json.gz"))
-    watching.keep(folder)
+    sources.keep(folder)
 
 
 if __name__ == "__main__":
     target = Path(sys.argv[1])
     target.mkdir(parents=True, exist_ok=True)
-    watching.redirect(target)
+    sources.redirect(target)
     main()

@@ -15,7 +15,7 @@ from kerneldb.replay.measure.energy.steps import power
 from kerneldb.replay.recording import measuring, recorder, tracing
 from kerneldb.replay.recording.measuring import Repetition, StepWatch, interval
 from kerneldb.replay.recording.settings import Settings, resolved
-from kerneldb.replay.triton import watching
+from kerneldb.replay.triton import sources
 from tests.recording.conftest import read, tiny
 from tests.recording.meters import POWER_W, FakeMeter
 
@@ -116,8 +116,8 @@ def test_sources_of_kernels_are_kept_and_binaries_are_not(tmp_path: Path) -> Non
     for name in ("inductor/ab/cab.py", "triton/HASH/add.ttir", "triton/HASH/add.cubin"):
         (tmp_path / ".cache" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / ".cache" / name).write_text(name)
-    assert watching.keep(tmp_path) == ["triton/inductor/ab/cab.py", "triton/triton/HASH/add.ttir"]
-    watching.clean(tmp_path)
+    assert sources.keep(tmp_path) == ["triton/inductor/ab/cab.py", "triton/triton/HASH/add.ttir"]
+    sources.clean(tmp_path)
     assert not (tmp_path / ".cache").exists()
     assert (tmp_path / "triton/inductor/ab/cab.py").read_text() == "inductor/ab/cab.py"
 
@@ -128,7 +128,7 @@ def test_sources_of_kernels_are_kept_and_binaries_are_not(tmp_path: Path) -> Non
 def test_compiled_code_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_meter: None) -> None:
     import torch._inductor.config  # takes seconds, which workers without this test are to be spared
 
-    for variable in watching.CACHES:
+    for variable in sources.CACHES:
         monkeypatch.setenv(variable, "")
     script = tmp_path / "job.py"
     script.write_text("import torch\ntorch.compile(torch.sin)(torch.ones(8))\n")

@@ -33,7 +33,7 @@ Drift: one matrix product, the anchor, is measured again and again. Where its ab
 own errors, windows are divided by its course, smoothed and interpolated between anchors; what is left of its scatter is
 an error that all windows share.
 
-Windows in which the power cap slowed a loop down do not count where there are others (`measure.energy.padding`);
+Windows in which the power cap slowed a loop down do not count where there are others (see idle padding below);
 those without idle padding show what the call costs, and how long it takes, at the lower clock. Where there are no
 others, what they say may be too low by as much as they were slowed down, and the interval is so much wider.
 

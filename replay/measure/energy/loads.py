@@ -1,7 +1,5 @@
 """Work that keeps a device busy: one call again and again, in CUDA graphs or one by one.
 
-The loads of GPUs and CPUs: calls made ready to run again and again.
-
 The state of the cache is that of the timing (`kerneldb.replay.measure.inputs`): cold inputs take turns in a ring larger
 than three times the L2, all others stay where the call left them. A graph goes once or several times around the ring,
 so that the ring does not begin anew before its end. Where copies of small inputs cannot fill the ring, the cache is

@@ -1,7 +1,7 @@
 """Meters: where energy, power, clocks and temperature of a device are read.
 
-    nvidia   NVML's total-energy counter of the board (`pip install nvidia-ml-py`)
-    amd      AMD SMI's energy accumulator (`pip install amdsmi`)
+    nvml     NVML's total-energy counter of the board (`pip install nvidia-ml-py`)
+    amdsmi   AMD SMI's energy accumulator (`pip install amdsmi`)
     rapl     the energy counters of CPU packages in /sys/class/powercap (Linux; readable by root unless opened up)
 
 Further meters are found through the entry-point group `kerneldb.meters` of installed distributions:
@@ -9,11 +9,12 @@ Further meters are found through the entry-point group `kerneldb.meters` of inst
     [project.entry-points."kerneldb.meters"]
     rig = "my_rig.meter:open_meter"
 
-The object is a function `open_meter(device: str, uuid: str | None) -> Meter | None`: None where the device is none of
-its own, NoMeterError where it is but cannot be read. They are asked first, in the order of their names, then the
+The object is a function `open_meter(device: str, uuid: str | None) -> Meter | None`: None where the device is not its
+own, NoMeterError where it is but cannot be read. They are asked first, in the order of their names, then the
 built-in ones; `register` does the same for a module that is imported by hand (`--import`).
 
-What the meters share: readings with their time, counters that never run backwards, and libraries of vendors.
+The built-in ones are in `vendors`; here is also what they share: readings with their time, counters that never run
+backwards, and access to the libraries of vendors.
 """
 
 from __future__ import annotations

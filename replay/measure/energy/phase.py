@@ -4,12 +4,11 @@ Everything is measured between steps of the meter's counter (`steps`), in the or
 plans, and evaluated by `evaluate`. Each window is reported at once; when all are done, or the budget is spent, every
 call is evaluated again with all that is known by then.
 
-In what order, and for how long, the calls of a run are measured.
-
-Calls that make up 95 % of the recorded time get three windows, in three rounds; the others get a short one at the end.
-Each round has an order of its own, drawn from a seed, so that warming up falls on no call in particular. Where that
-does not fit into the budget, the windows of the first group shrink to half, then their rounds to two and one, then all
-calls get a short window, and what still does not fit goes without, those with least time first.
+`schedule` says in what order, and for how long, the calls of a run are measured. Calls that make up 95 % of the
+recorded time get three windows, in three rounds; the others get a short one at the end. Each round has an order of its
+own, drawn from a seed, so that warming up falls on no call in particular. Where that does not fit into the budget, the
+windows of the first group shrink to half, then their rounds to two and one, then all calls get a short window, and what
+still does not fit goes without, those with least time first.
 """
 
 from __future__ import annotations

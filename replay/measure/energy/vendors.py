@@ -1,4 +1,6 @@
-"""NVIDIA boards through NVML (`pip install nvidia-ml-py`, imported as pynvml).
+"""The built-in meters: NVIDIA boards, AMD GPUs, CPU packages.
+
+NVIDIA boards through NVML (`pip install nvidia-ml-py`, imported as pynvml).
 
 `nvmlDeviceGetTotalEnergyConsumption` counts millijoules of the whole board, memory included, since the driver was
 loaded (Volta and later; NVML reference, "Device Queries"). On an H200 it moves every 100 ms and one reading takes

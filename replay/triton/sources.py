@@ -1,21 +1,19 @@
-"""Makes launches of users' Triton kernels readable in PyTorch traces, in the way in which those of TorchInductor are.
+"""While recording: makes launches of users' Triton kernels readable in traces, and keeps the sources of all kernels.
 
-PyTorch's profiler sees operators, which a `@triton.jit` function is not: its kernel is in the trace without its
-arguments. While a profiler is on, each launch is wrapped in an event `triton::NAME` with arguments, constants and the
-hash of its source, by the same means as TorchInductor (`_RecordFunctionFast`); the source is kept beside.
+`watch`: PyTorch's profiler sees operators, which a `@triton.jit` function is not: its kernel is in the trace without
+its arguments. While a profiler is on, each launch is wrapped in an event `triton::NAME` with arguments, constants and
+the hash of its source, by the same means as TorchInductor (`_RecordFunctionFast`); the source is kept beside.
 
-The source of a user's Triton kernel as one text: the function, those that it calls, and the constants it reads.
-
+`source_of`: the source of a user's kernel as one text: the function, those that it calls, and the constants it reads.
 A `@triton.jit` function is part of a program that may need much else to be imported. Triton itself looks only
 at the source of the function and at the globals that it names (`DependenciesFinder` of triton/runtime/jit.py), and so
 does this module.
 The text is the same for the same functions, whatever runs around them, and is named by its hash.
 
-Keeps the sources of kernels that were compiled while recording: what TorchInductor wrote, and what Triton did.
-
-The traces name them (`kernel_file`, `kernel_hash`), and without the sources such kernels cannot be run again. Both
-compilers are pointed at a cache inside the recording's folder, of which only sources are kept. Kernels that a program
-brings itself (`@triton.jit`) are written there too, one file each, when they are launched while a profiler is on.
+`redirect`, `keep`, `clean`: the sources of kernels that TorchInductor and Triton compiled while recording. The traces
+name them (`kernel_file`, `kernel_hash`), and without the sources such kernels cannot be run again. Both compilers are
+pointed at a cache inside the recording's folder, of which only sources are kept. Kernels that a program brings itself
+(`@triton.jit`) are written there too, one file each, when they are launched while a profiler is on.
 """
 
 from __future__ import annotations
