@@ -19,12 +19,11 @@ from kerneldb.replay.errors import FAILURES, first_line
 from kerneldb.replay.facts import Monitor
 from kerneldb.replay.measure.energy.meter import Meter, MeterError, NoMeterError, Sampler, open_meter, reopened
 from kerneldb.replay.measure.energy.steps import CounterPeriod, Load
-from kerneldb.replay.recording import build, bundle, measuring, stages, tracing
+from kerneldb.replay.recording import build, bundle, measuring, sources, stages, tracing
 from kerneldb.replay.recording.bundle import Bundle
 from kerneldb.replay.recording.ranks import ALONE, Listener, Ranks
 from kerneldb.replay.recording.settings import RecordError, Settings, StageError
 from kerneldb.replay.recording.stages import Work
-from kerneldb.replay.triton import sources
 
 PRIVATE: Final = frozenset({"host", "device", "device_index"})
 

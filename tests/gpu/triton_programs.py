@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from kerneldb.replay.triton import sources
+from kerneldb.replay.recording import sources
 
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"

@@ -12,10 +12,9 @@ import pytest
 from kerneldb import codec
 from kerneldb.replay.measure.energy.meter import Meter, MeterError, Sample
 from kerneldb.replay.measure.energy.steps import power
-from kerneldb.replay.recording import measuring, recorder, tracing
+from kerneldb.replay.recording import measuring, recorder, sources, tracing
 from kerneldb.replay.recording.measuring import Repetition, StepWatch, interval
 from kerneldb.replay.recording.settings import Settings, resolved
-from kerneldb.replay.triton import sources
 from tests.recording.conftest import read, tiny
 from tests.recording.meters import POWER_W, FakeMeter
 
