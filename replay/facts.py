@@ -8,6 +8,7 @@ install nvidia-ml-py`); on other devices, or without it, every reading is empty.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import datetime
 import functools
@@ -174,17 +175,15 @@ class Monitor(LibraryMeter):
 
 
 def _open(uuid: str | None, index: int) -> tuple[Any, Any]:
-    try:
+    with contextlib.suppress(ImportError):
         import pynvml
-    except ImportError:
-        return None, None
-    try:
-        pynvml.nvmlInit()
-        if uuid is not None:
-            return pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid)
-        return pynvml, pynvml.nvmlDeviceGetHandleByIndex(index)
-    except pynvml.NVMLError:
-        return None, None
+
+        with contextlib.suppress(pynvml.NVMLError):
+            pynvml.nvmlInit()
+            if uuid is not None:
+                return pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid)
+            return pynvml, pynvml.nvmlDeviceGetHandleByIndex(index)
+    return None, None
 
 
 @functools.cache

@@ -6,14 +6,13 @@ was started there. `python -m` searches that folder first; with `-P` it does not
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import importlib
 import importlib.util
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from kerneldb.replay.errors import FAILURES, ReplayError, first_line
@@ -50,8 +49,14 @@ def import_named(module: str) -> None:
     if found is not None and found.origin is not None:
         importlib.import_module(module)
         return
-    with _current_folder_last():
+    here = str(Path.cwd())
+    sys.path.append(here)
+    try:
         importlib.import_module(module)
+    finally:
+        sys.path.reverse()
+        sys.path.remove(here)  # the last one
+        sys.path.reverse()
 
 
 def import_all(modules: Sequence[str]) -> None:
@@ -62,15 +67,3 @@ def import_all(modules: Sequence[str]) -> None:
         except (*FAILURES, ImportError, OSError, SyntaxError) as error:
             message = f"cannot import {module}: {error if isinstance(error, ImportError) else first_line(error)}"
             raise ReplayError(message) from error
-
-
-@contextlib.contextmanager
-def _current_folder_last() -> Iterator[None]:
-    here = str(Path.cwd())
-    sys.path.append(here)
-    try:
-        yield
-    finally:
-        sys.path.reverse()
-        sys.path.remove(here)  # the last one
-        sys.path.reverse()

@@ -8,6 +8,7 @@ it: no round and no group begins after it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import threading
@@ -243,27 +244,19 @@ def chosen(wanted: str, device: str) -> tuple[str, ...]:
 def _count() -> int:
     """GPUs that PyTorch would see; this process gets no context on them.
 
-    The driver counts them in milliseconds where nothing hides or divides any; PyTorch takes seconds to import, and its
-    workers wait for that.
+    The driver counts boards in milliseconds, where nothing hides any and none is divided (MIG); PyTorch takes seconds
+    to import, and its workers wait for that.
     """
-    counted = None if HIDING in os.environ else _boards()
-    if counted is not None:
-        return counted
+    if HIDING not in os.environ:
+        with contextlib.suppress(ImportError):
+            import pynvml
+
+            with contextlib.suppress(pynvml.NVMLError):
+                pynvml.nvmlInit()
+                boards = [pynvml.nvmlDeviceGetHandleByIndex(place) for place in range(pynvml.nvmlDeviceGetCount())]
+                if not any(_divided(pynvml, board) for board in boards):
+                    return len(boards)
     return int(facts.pytorch().cuda.device_count())
-
-
-def _boards() -> int | None:
-    """NVIDIA boards of this machine; None without a driver, or where one of them is divided (MIG)."""
-    try:
-        import pynvml
-    except ImportError:
-        return None
-    try:
-        pynvml.nvmlInit()
-        boards = [pynvml.nvmlDeviceGetHandleByIndex(place) for place in range(pynvml.nvmlDeviceGetCount())]
-        return None if any(_divided(pynvml, board) for board in boards) else len(boards)
-    except pynvml.NVMLError:
-        return None
 
 
 def _divided(nvml: Any, board: Any) -> bool:

@@ -92,14 +92,15 @@ class Trace:
         return [self.calls[sibling] for sibling in self._below(parent) if sibling < index]
 
     def _nearest(self, index: int) -> list[int]:
-        """For every shape in the tensor lists of the call, the closest other call with a tensor of that shape."""
-        found = (self._closest(shape, index) for shape in dict.fromkeys(_list_shapes(self.calls[index])))
-        return sorted({place for place in found if place is not None})
+        """For every shape in the tensor lists of the call, the closest other call with a tensor of that shape.
 
-    def _closest(self, shape: Shape, index: int) -> int | None:
-        """By dims and strides; by dims alone where no call near has both."""
-        exact = self._near(shape, index)
-        return self._near((shape[0], ANY), index) if exact is None else exact
+        By dims and strides; by dims alone where no call near has both.
+        """
+        found: set[int | None] = set()
+        for shape in dict.fromkeys(_list_shapes(self.calls[index])):
+            exact = self._near(shape, index)
+            found.add(self._near((shape[0], ANY), index) if exact is None else exact)
+        return sorted(place for place in found if place is not None)
 
     def _near(self, shape: Shape, index: int) -> int | None:
         """The closest other call with a tensor of that shape; of two, the earlier one."""

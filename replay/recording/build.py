@@ -9,8 +9,7 @@ normalisations are on every rank. With the same seed the parts are those of the 
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from kerneldb.replay.facts import INSTALL
@@ -82,26 +81,18 @@ def _random(wanted: Settings, dtype: Any) -> Any:
         if one is not None and getattr(one, "pad_token_id", None) is not None:
             one.pad_token_id = None  # text is fed as token ids of any value: none of them is padding
     torch.manual_seed(wanted.seed)
-    with torch.device(wanted.device), default_dtype(dtype):
-        made = maker.from_config(config) if hasattr(maker, "from_config") else maker(config)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.device(wanted.device):
+            made = maker.from_config(config) if hasattr(maker, "from_config") else maker(config)
+    finally:
+        torch.set_default_dtype(before)
     made = made.to(dtype)
     if wanted.tp > 1:
         connect(made, wanted.tp)
     randomize(made, wanted)
     return made
-
-
-@contextlib.contextmanager
-def default_dtype(dtype: Any) -> Iterator[None]:
-    """New floating-point tensors are of `dtype`."""
-    import torch
-
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 def randomize(model: Any, wanted: Settings) -> None:

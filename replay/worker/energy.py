@@ -17,7 +17,7 @@ from kerneldb.replay import facts, routes
 from kerneldb.replay.errors import FAILURES, first_line
 from kerneldb.replay.facts import Monitor
 from kerneldb.replay.measure.energy.evaluate import Kernels, Limits
-from kerneldb.replay.measure.energy.loads import CpuLoads, GpuLoads
+from kerneldb.replay.measure.energy.loads import GpuLoads, Loads
 from kerneldb.replay.measure.energy.meter import Meter, MeterError, NoMeterError, open_meter, reopened
 from kerneldb.replay.measure.energy.phase import UNCAPTURED, Phase, Task, idle_power
 from kerneldb.replay.measure.energy.steps import Clock, Watch, find_period
@@ -52,7 +52,7 @@ def main(job: Job, send: Send, open_device: Opener) -> int:
         send(Unusable(str(error)))
         return 1
     try:
-        loads = CpuLoads(job.options) if job.options.on_cpu else GpuLoads(job.options)
+        loads = Loads(job.options) if job.options.on_cpu else GpuLoads(job.options)
         tasks = _tasks(job, found, send)
         limits = Limits(found.run.power_limit_w, found.run.max_sm_mhz)
         Phase(loads, meter, Clock(), send, known, limits).run(tasks, job.options.energy_seconds)

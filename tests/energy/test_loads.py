@@ -13,7 +13,7 @@ import pytest
 from kerneldb.replay.errors import UnresolvedCallError
 from kerneldb.replay.measure import loops
 from kerneldb.replay.measure.energy import loads
-from kerneldb.replay.measure.energy.loads import CpuLoads, Deeper, EagerLoad, GpuLoads, GraphLoad, plan_round
+from kerneldb.replay.measure.energy.loads import Deeper, EagerLoad, GpuLoads, GraphLoad, Loads, plan_round
 from kerneldb.replay.measure.inputs import Flush, Sets
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire.plan import Item
@@ -311,7 +311,7 @@ def test_calls_that_are_not_there_say_so(gpu: Gpu) -> None:
 
 
 def test_a_cpu_is_busy_while_it_calls() -> None:
-    made = CpuLoads(Options(device="cpu")).call(item("i", "memory", None, copy(4096)), 0, 1000.0, capture=True)
+    made = Loads(Options(device="cpu")).call(item("i", "memory", None, copy(4096)), 0, 1000.0, capture=True)
     made.load.begin()
     assert not made.load.top_up(0.25)
     first = made.load.mark()

@@ -76,9 +76,12 @@ class Prepared:
 
 
 class Loads:
-    """Makes the loads of a device. A device without gaps of its own needs no more than calls and an anchor."""
+    """Makes the loads of a device; by itself those of a CPU, which has no gaps of its own, and is idle or at work."""
 
     flush_bytes: int = 0
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
 
     def call(self, item: Item, attempt: int, call_ns: float, *, capture: bool, padding_ns: float = 0.0) -> Prepared:
         """The `attempt`-th call of an item, which takes about `call_ns`; without `capture`, not in a CUDA graph.
@@ -86,11 +89,18 @@ class Loads:
         In a graph the device waits for about `padding_ns` after each call. Raises UnresolvedCallError, RuntimeError and
         what operators raise.
         """
-        raise NotImplementedError
+        del capture, padding_ns
+        call = built(item, attempt, "cpu")
+        given = roles(item, call.inputs, getattr(call, "cache", None) or self._options.cache, CPU_CACHE_BYTES)
+        sets = Sets(call, given, turns=16, l2_bytes=CPU_CACHE_BYTES, memory_bytes=CPU_CACHE_BYTES * 8)
+        return Prepared(EagerLoad(_turning(call, sets), call_ns, on_cpu=True), release=sets.reset)
 
     def anchor(self) -> Load:
         """The same matrix product every time."""
-        raise NotImplementedError
+        import torch
+
+        a, b = (torch.randn(CPU_ANCHOR_SIZE, CPU_ANCHOR_SIZE) for _ in range(2))
+        return EagerLoad(lambda: torch.mm(a, b), 1e6, on_cpu=True)
 
     def empty(self) -> Load | None:
         """The smallest kernels, one after the other; None where the device has none."""
@@ -360,8 +370,8 @@ class GpuLoads(Loads):
 
         from kerneldb.replay.worker.executor import l2_bytes
 
+        super().__init__(options)
         self._torch = torch
-        self._options = options
         self._l2 = l2_bytes(torch.cuda.get_device_properties(torch.cuda.current_device()))
         self._flush = Flush(options.device, self._l2)
         self.flush_bytes = RING_FACTOR * self._l2
@@ -477,28 +487,6 @@ class GpuLoads(Loads):
             turns = min(turns, MOST_CALLS_IN_PLACE)
         memory = int(0.25 * self._torch.cuda.mem_get_info()[0])
         return Sets(call, given, turns=turns, l2_bytes=self._l2, memory_bytes=memory)
-
-
-class CpuLoads(Loads):
-    """Loads on the CPU: it has no gaps of its own, and is idle, or at work."""
-
-    def __init__(self, options: Options) -> None:
-        self._options = options
-
-    def call(self, item: Item, attempt: int, call_ns: float, *, capture: bool, padding_ns: float = 0.0) -> Prepared:
-        """Single calls, one after the other."""
-        del capture, padding_ns
-        call = built(item, attempt, "cpu")
-        given = roles(item, call.inputs, getattr(call, "cache", None) or self._options.cache, CPU_CACHE_BYTES)
-        sets = Sets(call, given, turns=16, l2_bytes=CPU_CACHE_BYTES, memory_bytes=CPU_CACHE_BYTES * 8)
-        return Prepared(EagerLoad(_turning(call, sets), call_ns, on_cpu=True), release=sets.reset)
-
-    def anchor(self) -> Load:
-        """A product of matrices."""
-        import torch
-
-        a, b = (torch.randn(CPU_ANCHOR_SIZE, CPU_ANCHOR_SIZE) for _ in range(2))
-        return EagerLoad(lambda: torch.mm(a, b), 1e6, on_cpu=True)
 
 
 def _turning(call: Call, sets: Sets) -> Callable[[], None]:

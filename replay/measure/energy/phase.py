@@ -162,10 +162,7 @@ class Phase:
         for name, load in self._references:
             self._send(Begin(None, "energy"))
             window = self._window(load, Turn(name, REFERENCE_SETTLE_S, REFERENCE_WINDOW_S))
-            if name == "gap":
-                self._note(gaps=(*self._facts.gaps, window))
-            else:
-                self._note(anchors=(*self._facts.anchors, window))
+            self._note(**{f"{name}s": (*getattr(self._facts, f"{name}s"), window)})
         self._report_facts()
 
     def _report_facts(self) -> None:
