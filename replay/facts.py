@@ -15,7 +15,6 @@ import functools
 import gc
 import os
 import platform
-import uuid as uuids
 from pathlib import Path
 from typing import Any, Final
 
@@ -125,11 +124,6 @@ def foreign(recorded: object, here: str | None) -> str | None:
     if not recorded or here is None or str(recorded).lower() == here.lower():
         return None
     return f"recorded on a GPU of {printable(str(recorded))}, replayed on one of {here}: the same operation at best"
-
-
-def new_run_id() -> str:
-    """16 hex digits that no other run has."""
-    return uuids.uuid4().hex[:16]
 
 
 def now() -> str:

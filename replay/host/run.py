@@ -20,6 +20,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ from typing import IO, Final, Self
 
 from kerneldb import codec
 from kerneldb.codec import CodecError
-from kerneldb.replay import facts, processes
+from kerneldb.replay import processes
 from kerneldb.replay.errors import LINE, ReplayError
 from kerneldb.replay.host.phases import EnergyPhase, Listener, Log, Phase, Pool, ReplayPhase, nobody
 from kerneldb.replay.options import Options
@@ -175,7 +176,7 @@ def run(
     planned = plan.read(plan_path)
     before = journal.begun(journal_path) if resume else None
     with Writer(journal_path, resume=resume) as writer:
-        run_id = facts.new_run_id() if before is None else before.run.run_id
+        run_id = uuid.uuid4().hex[:16] if before is None else before.run.run_id
         log = Log(planned, chosen, writer, listen, run_id)
         settled = frozenset() if before is None else before.settled(chosen.cache)
         if pool is None:

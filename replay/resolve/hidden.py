@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kerneldb.replay.resolve import recorded
 from kerneldb.replay.resolve.calls import ResolvedCall
-from kerneldb.replay.resolve.tensors import Fill, TensorSpec, is_integer
+from kerneldb.replay.resolve.tensors import INTEGERS, Fill, TensorSpec
 from kerneldb.replay.wire.plan import CallSpec
 
 COPIES: Final = frozenset({"copy_", "_to_copy", "to"})
@@ -39,7 +39,7 @@ def variants(call: ResolvedCall, spec: CallSpec, device: str) -> Iterator[Resolv
         yield call.with_value(0, unread).noted("hidden:uninitialised(self)")
     # Ascending and constant index values in place of random ones.
     for index, drawn in call.tensors():
-        if drawn.fill.kind != "integers" or not is_integer(drawn.dtype):
+        if drawn.fill.kind != "integers" or drawn.dtype not in INTEGERS:
             continue
         for kind in ("range", "constant"):
             ordered = replace(drawn, fill=Fill(kind, drawn.fill.low, drawn.fill.high))

@@ -59,11 +59,6 @@ def torch_name(name: str) -> str:
     return TORCH_NAMES[name]
 
 
-def is_integer(dtype: str) -> bool:
-    """Whether a torch dtype name is one of integers (bool is not)."""
-    return dtype in INTEGERS
-
-
 def torch_dtype(dtype: str) -> Any:
     """The torch.dtype of a torch dtype name. Raises UnresolvedCallError (DTYPE) where this torch lacks it."""
     return _of_torch(dtype, dtype)
@@ -213,7 +208,7 @@ def _fill_real(flat: Any, spec: TensorSpec, generator: Any) -> None:
     low, high = spec.fill.low, spec.fill.high
     if spec.dtype == "bool":
         flat.random_(0, 2, generator=generator)
-    elif is_integer(spec.dtype):
+    elif spec.dtype in INTEGERS:
         flat.random_(math.floor(low), max(math.ceil(high), math.floor(low) + 1), generator=generator)
     elif spec.dtype.startswith("float8"):  # no random numbers in 8 bits: drawn in float32, chunk by chunk
         for part in flat.split(CHUNK):

@@ -15,7 +15,7 @@ from typing import Final
 
 from kerneldb.replay.resolve import recorded
 from kerneldb.replay.resolve.recorded import Argument, Number
-from kerneldb.replay.resolve.tensors import MASKED, Fill, Shape, is_integer
+from kerneldb.replay.resolve.tensors import INTEGERS, MASKED, Fill, Shape
 from kerneldb.replay.wire.plan import OpCall
 
 ACTIVATION: Final = Fill("normal", 0.0, 1.0)
@@ -85,7 +85,7 @@ Rule = Fill | Callable[[Known], Fill]
 def fill_for(known: Known, name: str, dtype: str) -> tuple[Fill, str | None]:
     """How to fill the tensor argument `name` of torch dtype name `dtype`, and a note where its meaning is unknown."""
     rule = OPERATOR_RULES.get(known.op, {}).get(name)
-    whole = is_integer(dtype)
+    whole = dtype in INTEGERS
     if rule is None:
         rule = (INTEGER_NAMES if whole else BOOL_NAMES if dtype == "bool" else REAL_NAMES).get(name)
     if rule is not None:
@@ -100,9 +100,9 @@ def fill_for(known: Known, name: str, dtype: str) -> tuple[Fill, str | None]:
 
 def _fitting(fill: Fill, dtype: str) -> Fill:
     """A rule may serve several dtypes: real draws become integers in the same range, integer draws stay in it."""
-    if is_integer(dtype) and fill.kind in {"uniform", "normal", "ascending"}:
+    if dtype in INTEGERS and fill.kind in {"uniform", "normal", "ascending"}:
         return Fill("integers", max(math.ceil(fill.low), 1), max(math.ceil(fill.high), 2))
-    if not is_integer(dtype) and fill.kind in {"integers", "range"}:
+    if dtype not in INTEGERS and fill.kind in {"integers", "range"}:
         return MASK if dtype == "bool" else POSITIVE
     return fill
 
@@ -197,39 +197,31 @@ def _slots(known: Known) -> Fill:
     return Fill("range", 0, max(dims[0], 1)) if dims else SAFE_INDEX
 
 
-ALONG_SELF: Final = (
-    "index_select", "gather", "index_add", "index_add_", "index_copy", "index_copy_", "index_fill", "index_fill_",
-    "index_reduce", "index_reduce_", "scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_reduce",
-    "scatter_reduce_", "gather_backward",
-)  # fmt: skip
-CLASS_LOSSES: Final = (
-    "nll_loss", "nll_loss_forward", "nll_loss_backward", "nll_loss_nd", "nll_loss2d", "nll_loss2d_forward",
-    "nll_loss2d_backward", "cross_entropy_loss", "multi_margin_loss",
-)  # fmt: skip
-POSITIVE_DOMAIN: Final = (
-    "log", "log_", "log2", "log10", "log1p", "sqrt", "sqrt_", "rsqrt", "rsqrt_", "multinomial", "bernoulli", "logit",
-    "_foreach_sqrt", "_foreach_sqrt_", "_foreach_log", "_foreach_rsqrt", "binary_cross_entropy",
-    "binary_cross_entropy_backward",
-)  # fmt: skip
-DIVISIONS: Final = (
-    "div", "div_", "true_divide", "remainder", "remainder_", "floor_divide", "floor_divide_", "fmod", "fmod_",
-    "_foreach_div", "_foreach_div_",
-)  # fmt: skip
-NORMS: Final = (
-    "native_layer_norm", "layer_norm", "native_layer_norm_backward", "rms_norm", "_fused_rms_norm",
-    "_fused_rms_norm_backward", "native_group_norm", "native_group_norm_backward", "group_norm", "batch_norm",
-    "native_batch_norm", "native_batch_norm_backward", "_native_batch_norm_legit", "cudnn_batch_norm",
-    "cudnn_batch_norm_backward", "miopen_batch_norm", "miopen_batch_norm_backward", "_batch_norm_impl_index",
-    "_batch_norm_with_update", "batch_norm_backward", "instance_norm",
-)  # fmt: skip
 GROUPED: Final = below(lambda known: known.size("weight", 0))
 
 OPERATOR_RULES: Final[dict[str, dict[str, Rule]]] = {
-    **_each(ALONG_SELF, {"index": below(lambda known: known.size("self", known.value("dim", 0)))}),
-    **_each(CLASS_LOSSES, {"target": below(_classes), "total_weight": TRUE}),
-    **_each(POSITIVE_DOMAIN, {"self": POSITIVE, "target": POSITIVE}),
-    **_each(DIVISIONS, {"other": DIVISOR}),
-    **_each(NORMS, {"weight": GAIN, "mean": SMALL}),
+    **_each((
+        "index_select", "gather", "index_add", "index_add_", "index_copy", "index_copy_", "index_fill", "index_fill_",
+        "index_reduce", "index_reduce_", "scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_reduce",
+        "scatter_reduce_", "gather_backward"), {
+        "index": below(lambda known: known.size("self", known.value("dim", 0)))}),
+    **_each((
+        "nll_loss", "nll_loss_forward", "nll_loss_backward", "nll_loss_nd", "nll_loss2d", "nll_loss2d_forward",
+        "nll_loss2d_backward", "cross_entropy_loss", "multi_margin_loss"), {
+        "target": below(_classes), "total_weight": TRUE}),
+    **_each((
+        "log", "log_", "log2", "log10", "log1p", "sqrt", "sqrt_", "rsqrt", "rsqrt_", "multinomial", "bernoulli",
+        "logit", "_foreach_sqrt", "_foreach_sqrt_", "_foreach_log", "_foreach_rsqrt", "binary_cross_entropy",
+        "binary_cross_entropy_backward"), {"self": POSITIVE, "target": POSITIVE}),
+    **_each((
+        "div", "div_", "true_divide", "remainder", "remainder_", "floor_divide", "floor_divide_", "fmod", "fmod_",
+        "_foreach_div", "_foreach_div_"), {"other": DIVISOR}),
+    **_each((
+        "native_layer_norm", "layer_norm", "native_layer_norm_backward", "rms_norm", "_fused_rms_norm",
+        "_fused_rms_norm_backward", "native_group_norm", "native_group_norm_backward", "group_norm", "batch_norm",
+        "native_batch_norm", "native_batch_norm_backward", "_native_batch_norm_legit", "cudnn_batch_norm",
+        "cudnn_batch_norm_backward", "miopen_batch_norm", "miopen_batch_norm_backward", "_batch_norm_impl_index",
+        "_batch_norm_with_update", "batch_norm_backward", "instance_norm"), {"weight": GAIN, "mean": SMALL}),
     **_each(("pow", "pow_", "_foreach_pow"), {"self": _power_base}),
     **_each(("mm", "addmm", "_addmm_activation"), {"mat2": _mat2}),
     **_each(("masked_scatter", "masked_scatter_"), {"mask": _scatter_mask}),

@@ -18,7 +18,7 @@ from kerneldb.replay.errors import CallFailedError, Reason, UnresolvedCallError
 from kerneldb.replay.plan.work import Archive, Work
 from kerneldb.replay.resolve.calls import TORCH_ERRORS, Input, generator, quoted
 from kerneldb.replay.resolve.recorded import ABSENT, SCALAR, Argument, arguments, number
-from kerneldb.replay.resolve.tensors import Fill, TensorSpec, distinct, is_integer, make, refill, torch_name
+from kerneldb.replay.resolve.tensors import INTEGERS, Fill, TensorSpec, distinct, make, refill, torch_name
 from kerneldb.replay.routes import grades
 from kerneldb.replay.routes.base import Route, Seen
 from kerneldb.replay.routes.grades import CallMatch
@@ -153,7 +153,7 @@ def build(kernel: Launchable, call: OpCall, text: str, device: str) -> KernelCal
         name = kernel.names[place] if place < len(kernel.names) else f"argument{place}"
         if one.is_tensor:
             dtype = torch_name(one.kind)
-            drawn = Fill("integers", 0, bound) if is_integer(dtype) else Fill("normal")
+            drawn = Fill("integers", 0, bound) if dtype in INTEGERS else Fill("normal")
             fill = ZERO if ZEROED.match(name) else drawn
             spec = TensorSpec(one.dims, one.strides, dtype, fill)
             tensor = make(spec, device, generator(device, 0))
@@ -161,7 +161,7 @@ def build(kernel: Launchable, call: OpCall, text: str, device: str) -> KernelCal
             values.append(inputs[-1].tensor)
         else:
             values.append(_scalar(one, name))
-    guessed = not asserted and any(is_integer(one.spec.dtype) and not ZEROED.match(one.name) for one in inputs)
+    guessed = not asserted and any(one.spec.dtype in INTEGERS and not ZEROED.match(one.name) for one in inputs)
     notes = ("int-default",) if guessed else ()
     return KernelCall(kernel, tuple(values), tuple(inputs), f"triton {call.op}", kernel.changed, notes)
 

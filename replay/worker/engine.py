@@ -204,7 +204,7 @@ class Engine:
 
     def _better(self, task: Task, verdict: Verdict) -> bool:
         if task.search is None:
-            return verdict.better_than(task.best)
+            return task.best is None or verdict.match.rank < task.best.match.rank  # the earlier one wins a tie
         task.search.judged(verdict)
         return task.search.better(verdict, task.best)
 

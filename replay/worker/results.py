@@ -50,10 +50,6 @@ class Verdict:
         """The statistics of `totals`."""
         return spread(self.totals)
 
-    def better_than(self, other: Verdict | None) -> bool:
-        """Whether this one is closer to the plan; the earlier one wins a tie."""
-        return other is None or self.match.rank < other.match.rank
-
     def extend(self, other: Verdict) -> None:
         """Take the runs of another session of the same call, where the same kernels came out, launched alike."""
         if [one.launch for one in self.activities] != [one.launch for one in other.activities]:

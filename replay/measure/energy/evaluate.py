@@ -384,10 +384,5 @@ def padding_ns(windows: Sequence[Window], launch_loop_w: float, limits: Limits, 
     return max(needed, timed_ns, 1.5 * last.pad_ns)
 
 
-def patient_ns(timed_ns: float) -> float:
-    """How long to wait after each call that the host cannot enqueue as fast as it runs."""
-    return max(4 * timed_ns, 200_000.0)
-
-
 def _clock_lost(sm_mhz: float | None, limits: Limits) -> float:
     return max(limits.sm_mhz / sm_mhz - 1, 0.0) if sm_mhz and limits.sm_mhz else 0.0

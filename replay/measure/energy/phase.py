@@ -36,7 +36,6 @@ from kerneldb.replay.measure.energy.evaluate import (
     held_down,
     over,
     padding_ns,
-    patient_ns,
     slowed,
 )
 from kerneldb.replay.measure.energy.loads import Deeper, Loads, Prepared
@@ -246,7 +245,7 @@ class Phase:
         try:
             return self._made_window(task, turn, pause_ns)
         except NotBusyError:
-            return self._made_window(task, turn, max(pause_ns, patient_ns(task.timed_ns)))
+            return self._made_window(task, turn, max(pause_ns, 4 * task.timed_ns, 200_000.0))
 
     def _made_window(self, task: Task, turn: Turn, padding_ns: float) -> Window:
         """Make the call ready, measure it and clear up; once more, with more work ahead, where the device ran out."""
