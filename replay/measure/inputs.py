@@ -78,13 +78,13 @@ def _role(operator: str, name: str, one: Input, widest: int) -> Role:
 
 
 class Sets:
-    """The input sets of one call for up to `turns` runs. `copies` counts the sets of the ring (1: no ring).
+    """The input sets of one call for up to `runs` runs. `copies` counts the sets of the ring (1: no ring).
 
     `memory_bytes` caps the copies. While a set is in place the tensors of the call point into it; `reset` puts the
     original data back.
     """
 
-    def __init__(self, call: Call, roles: Sequence[Role], *, turns: int, l2_bytes: int, memory_bytes: int) -> None:
+    def __init__(self, call: Call, roles: Sequence[Role], *, runs: int, l2_bytes: int, memory_bytes: int) -> None:
         held = [(one, role) for one, role in zip(call.inputs, roles, strict=True) if _movable(one.tensor)]
         on_device = max((one.tensor.device.type for one, _ in held), default="cpu", key=lambda kind: kind != "cpu")
         held = [(one, role) for one, role in held if one.tensor.device.type == on_device]
@@ -96,7 +96,7 @@ class Sets:
         self._touched = [(bits, bits.clone() if restored else None) for bits, restored in flat]
         self.cold_bytes = size = sum(one.bytes for one in cold)
         self._ring_bytes = RING_FACTOR * l2_bytes
-        fitting = min(turns, ring_copies(size, l2_bytes), memory_bytes // max(size, 1))
+        fitting = min(runs, ring_copies(size, l2_bytes), memory_bytes // max(size, 1))
         self.copies = max(1, fitting) if cold else 1
         self.flush_each = bool(cold) and self.copies == 1 and size < self._ring_bytes
         self._original = [tensor.data for tensor in self._cold]
@@ -105,20 +105,20 @@ class Sets:
         self._saved = [(copies[place], self._original[place]) for copies in self._ring for place in drifting]
         if self.copies == 1 and size <= memory_bytes:
             self._saved = [(self._cold[place], _copied(self._cold[place])) for place in drifting]
-        self._turn = 0
+        self._next = 0
 
     @property
     def needs_flush(self) -> bool:
         """Whether the cache has to be read full once before the first run: the copies were just written."""
         return bool(self._cold)
 
-    def turn(self) -> None:
+    def advance(self) -> None:
         """Put the next set in place."""
         if not self._ring:
             return
-        for tensor, data in zip(self._cold, self._ring[self._turn % len(self._ring)], strict=True):
+        for tensor, data in zip(self._cold, self._ring[self._next % len(self._ring)], strict=True):
             tensor.data = data
-        self._turn += 1
+        self._next += 1
 
     def touch(self) -> None:
         """Rewrite the fresh inputs, and restore the warm ones that the call changes."""

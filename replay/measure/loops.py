@@ -43,7 +43,7 @@ def wall_clock(call: Call, sets: Sets, *, warmup: int, fewest: int) -> Spread | 
     """Wall times of single calls (perf_counter), each with its input set in place."""
 
     def sample() -> float:
-        sets.turn()
+        sets.advance()
         sets.touch()
         start = time.perf_counter_ns()
         call.call()
@@ -72,7 +72,7 @@ class GraphLoop:
 
         def body() -> None:
             for _ in range(calls):
-                sets.turn()
+                sets.advance()
                 call.call()
 
         self._graph = captured(body, call.call)

@@ -99,7 +99,7 @@ class Executor:
         """Time a judged call without the profiler."""
         runs, warmup = self._options.runs, self._options.warmup
         given = roles(item, call.inputs, self._options.cache, CPU_CACHE_BYTES)
-        sets = Sets(call, given, turns=runs + warmup, l2_bytes=CPU_CACHE_BYTES, memory_bytes=CPU_ROOM_BYTES)
+        sets = Sets(call, given, runs=runs + warmup, l2_bytes=CPU_CACHE_BYTES, memory_bytes=CPU_ROOM_BYTES)
         verdict.cold_bytes, verdict.copies = sets.cold_bytes, sets.copies
         return Timed(loops.wall_clock(call, sets, warmup=warmup, fewest=runs))
 
@@ -155,7 +155,7 @@ class GpuExecutor(Executor):
             if sets.flush_each:
                 self._flush()
             self._disturb_caches()
-            sets.turn()
+            sets.advance()
             sets.touch()
             if self._options.spacing == "idle":
                 self._cuda.synchronize()
@@ -212,10 +212,10 @@ class GpuExecutor(Executor):
         """What NVML says now."""
         return self._monitor.state()
 
-    def _sets(self, call: Call, item: Item, turns: int) -> Sets:
+    def _sets(self, call: Call, item: Item, runs: int) -> Sets:
         given = roles(item, call.inputs, getattr(call, "cache", None) or self._options.cache, self._l2)
         memory = int(0.25 * self._cuda.mem_get_info()[0])
-        return Sets(call, given, turns=turns, l2_bytes=self._l2, memory_bytes=memory)
+        return Sets(call, given, runs=runs, l2_bytes=self._l2, memory_bytes=memory)
 
 
 def l2_bytes(properties: Any) -> int:

@@ -41,7 +41,7 @@ class StillLoop:
 
     def __init__(self, call: Any, sets: Any, calls: int) -> None:
         for _ in range(calls):
-            sets.turn()
+            sets.advance()
             call.call()
 
     def sample(self, prepare: Any) -> float:

@@ -19,8 +19,8 @@ def built(op: str, *arguments: Any) -> Any:
     return next(iter(candidates(spec(op, *arguments), "cpu")))
 
 
-def sets(call: Any, *roles: Role, turns: int = 8, memory: int = 1 << 30) -> Sets:
-    return Sets(call, roles, turns=turns, l2_bytes=L2, memory_bytes=memory)
+def sets(call: Any, *roles: Role, runs: int = 8, memory: int = 1 << 30) -> Sets:
+    return Sets(call, roles, runs=runs, l2_bytes=L2, memory_bytes=memory)
 
 
 def addresses(call: Any) -> list[int]:
@@ -33,7 +33,7 @@ def test_cold_inputs_rotate_through_memory_of_their_own() -> None:
     given = sets(call, Role.WARM, Role.COLD)
     before, seen = addresses(call), []
     for _ in range(given.copies):
-        given.turn()
+        given.advance()
         seen.append(addresses(call))
         assert call.inputs[1].tensor.equal(values)
     assert len({second for _, second in seen} | {before[1]}) == given.copies + 1
@@ -44,9 +44,9 @@ def test_cold_inputs_rotate_through_memory_of_their_own() -> None:
 
 def test_the_ring_is_larger_than_three_caches_or_as_long_as_the_runs() -> None:
     large = built("aten::relu", tensor([1024]))
-    assert sets(large, Role.COLD, turns=100).copies == 4
+    assert sets(large, Role.COLD, runs=100).copies == 4
     small = built("aten::relu", tensor([16]))
-    assert sets(small, Role.COLD, turns=8).copies == 8
+    assert sets(small, Role.COLD, runs=8).copies == 8
 
 
 def test_without_memory_for_a_ring_the_cache_is_read_full_before_each_run() -> None:
@@ -60,7 +60,7 @@ def test_copies_keep_strides_and_offset() -> None:
     call = next(one for one in variants if any("misaligned" in note for note in one.notes))
     layout = (call.inputs[0].tensor.stride(), call.inputs[0].tensor.storage_offset())
     given = sets(call, Role.COLD)
-    given.turn()
+    given.advance()
     assert (call.inputs[0].tensor.stride(), call.inputs[0].tensor.storage_offset()) == layout == ((1, 4), 1)
 
 
@@ -87,8 +87,8 @@ def test_what_a_call_changes_is_restored(role: Role) -> None:
 
 def test_rings_of_changed_inputs_are_restored() -> None:
     call = built("aten::mul_", tensor([16]), tensor([16]))
-    given = sets(call, Role.COLD, Role.COLD, turns=2)
-    given.turn()
+    given = sets(call, Role.COLD, Role.COLD, runs=2)
+    given.advance()
     values = call.inputs[0].tensor.clone()
     call.call()
     assert not call.inputs[0].tensor.equal(values)

@@ -92,8 +92,8 @@ class Loads:
         del capture, padding_ns
         call = built(item, attempt, "cpu")
         given = roles(item, call.inputs, getattr(call, "cache", None) or self._options.cache, CPU_CACHE_BYTES)
-        sets = Sets(call, given, turns=16, l2_bytes=CPU_CACHE_BYTES, memory_bytes=CPU_CACHE_BYTES * 8)
-        return Prepared(EagerLoad(_turning(call, sets), call_ns, on_cpu=True), release=sets.reset)
+        sets = Sets(call, given, runs=16, l2_bytes=CPU_CACHE_BYTES, memory_bytes=CPU_CACHE_BYTES * 8)
+        return Prepared(EagerLoad(_next_call(call, sets), call_ns, on_cpu=True), release=sets.reset)
 
     def anchor(self) -> Load:
         """The same matrix product every time."""
@@ -257,9 +257,9 @@ class EagerLoad(_Queue):
 
     kind = "eager"
 
-    def __init__(self, turn: Callable[[], object], call_ns: float, *, on_cpu: bool) -> None:
+    def __init__(self, run_once: Callable[[], object], call_ns: float, *, on_cpu: bool) -> None:
         super().__init__()
-        self._turn = turn
+        self._run = run_once
         self._run_s = max(call_ns, 1.0) / 1e9
         self._on_cpu = on_cpu
 
@@ -275,7 +275,7 @@ class EagerLoad(_Queue):
         """A few calls, then a point in time."""
         calls = max(1, min(16, round(SLICE_S / 4 / self._run_s)))
         for _ in range(calls):
-            self._turn()
+            self._run()
         self._note(calls)
         self._pop()
 
@@ -381,16 +381,16 @@ class GpuLoads(Loads):
         call = built(item, attempt, self._options.device)
         call.call()
         sets = self._sets(item, call, call_ns)
-        turn = _turning(call, sets)
+        run_once = _next_call(call, sets)
         if not capture:
-            turn = _every(1, turn, self._waiting(padding_ns)) if padding_ns else turn
-            load = EagerLoad(turn, call_ns + padding_ns, on_cpu=False)
+            run_once = _every(1, run_once, self._waiting(padding_ns)) if padding_ns else run_once
+            load = EagerLoad(run_once, call_ns + padding_ns, on_cpu=False)
             return Prepared(load, padding_ns=padding_ns, release=sets.reset)
         inputs = sum(one.bytes for one in call.inputs)
         shape = plan_round(call_ns, sets, inputs, restore=drifts(item, call), padding_ns=padding_ns)
         calls = shape.calls * shape.rounds
         if shape.padding_every:
-            turn = _every(shape.padding_every, turn, self._waiting(padding_ns * calls / shape.paddings))
+            run_once = _every(shape.padding_every, run_once, self._waiting(padding_ns * calls / shape.paddings))
 
         def one_round() -> None:
             if shape.restore:
@@ -398,7 +398,7 @@ class GpuLoads(Loads):
             if shape.flush:
                 self._flush()
             for _ in range(shape.calls):
-                turn()
+                run_once()
 
         graph = GraphLoad(repeated(one_round, shape.rounds), call.call, calls)
         upkeep = graph_of(sets.upkeep, shape.rounds) if shape.restore else None
@@ -482,19 +482,19 @@ class GpuLoads(Loads):
         cold = sum(one.bytes for one, role in zip(call.inputs, given, strict=True) if role == "cold")
         calls = _calls_of(call_ns, MOST_CALLS)
         copies = ring_copies(cold, self._l2)
-        turns = max(calls, copies) if copies <= MOST_CALLS else calls
+        runs = max(calls, copies) if copies <= MOST_CALLS else calls
         if drifts(item, call):
-            turns = min(turns, MOST_CALLS_IN_PLACE)
+            runs = min(runs, MOST_CALLS_IN_PLACE)
         memory = int(0.25 * self._torch.cuda.mem_get_info()[0])
-        return Sets(call, given, turns=turns, l2_bytes=self._l2, memory_bytes=memory)
+        return Sets(call, given, runs=runs, l2_bytes=self._l2, memory_bytes=memory)
 
 
-def _turning(call: Call, sets: Sets) -> Callable[[], None]:
-    def turn() -> None:
-        sets.turn()
+def _next_call(call: Call, sets: Sets) -> Callable[[], None]:
+    def run_once() -> None:
+        sets.advance()
         call.call()
 
-    return turn
+    return run_once
 
 
 def _every(times: int, work: Callable[[], object], further: Callable[[], object]) -> Callable[[], None]:

@@ -160,7 +160,7 @@ class Phase:
         """Measure the references once more, and report what all calls share."""
         for name, load in self._references:
             self._send(Begin(None, "energy"))
-            window = self._window(load, Turn(name, REFERENCE_SETTLE_S, REFERENCE_WINDOW_S))
+            window = self._window(load, PlannedWindow(name, REFERENCE_SETTLE_S, REFERENCE_WINDOW_S))
             self._note(**{f"{name}s": (*getattr(self._facts, f"{name}s"), window)})
         self._report_facts()
 
@@ -187,39 +187,39 @@ class Phase:
         self._send(SharedEnergy(self._facts))
 
     def _measure(self, tasks: Sequence[Task]) -> None:
-        """Take turns, as long as the budget lasts."""
+        """Measure the planned windows, as long as the budget lasts."""
         named = {task.item.id: task for task in tasks}
         entries = [Entry(task.item.id, task.weight, len(free(task.windows))) for task in tasks]
         planned = schedule(entries, self._budget_s - self._spent, self._facts.seed or 0)
         for name in planned.dropped:
             named[name].reason = BUDGET
             self._send(Energy(name, CallEnergy(reason=BUDGET, final=False)))
-        for number, turn in enumerate(planned.turns, 1):
+        for number, due in enumerate(planned.windows, 1):
             if self._left_s() < 0:
                 return
-            task = named[turn.id]
-            if task.reason is None and self._due(task, turn, planned, named):
-                self._turn(task, turn)
-                self._send(Energy(turn.id, self._evaluated(task, tasks, final=False)))
-            if number % planned.anchor_every == 0 or number == len(planned.turns):
+            task = named[due.id]
+            if task.reason is None and self._has_time(task, due, planned, named):
+                self._measure_task(task, due)
+                self._send(Energy(due.id, self._evaluated(task, tasks, final=False)))
+            if number % planned.anchor_every == 0 or number == len(planned.windows):
                 self._refer()
 
     def _left_s(self) -> float:
         """Seconds left of the budget."""
         return self._budget_s - self._spent - (self._clock.now() - self._begun)
 
-    def _due(self, task: Task, turn: Turn, planned: Schedule, named: Mapping[str, Task]) -> bool:
+    def _has_time(self, task: Task, due: PlannedWindow, planned: Schedule, named: Mapping[str, Task]) -> bool:
         """Whether there is time for this window: a further one of a call must leave it for calls that have none yet.
 
         The plan does not know of the windows that are measured again with idle padding.
         """
         if not free(task.windows):
             return True
-        others = [(one, named[one.id]) for one in planned.turns]
+        others = [(one, named[one.id]) for one in planned.windows]
         waiting = {one.id: one.seconds for one, other in others if not other.windows and other.reason is None}
-        return self._left_s() > turn.seconds + sum(waiting.values())
+        return self._left_s() > due.seconds + sum(waiting.values())
 
-    def _turn(self, task: Task, turn: Turn) -> None:
+    def _measure_task(self, task: Task, due: PlannedWindow) -> None:
         """Measure one window of a task, and again with idle padding where the power cap held it down.
 
         A failure is the task's reason.
@@ -227,8 +227,8 @@ class Phase:
         try:
             for _ in range(1 + MOST_PADDED):
                 self._send(Begin(task.item.id, "energy"))
-                task.windows.append(self._fed_window(task, turn))
-                if not task.windows[-1].slowed or not task.capture or self._left_s() < turn.seconds:
+                task.windows.append(self._fed_window(task, due))
+                if not task.windows[-1].slowed or not task.capture or self._left_s() < due.seconds:
                     return
         except NotBusyError as error:
             task.reason = str(error)
@@ -239,27 +239,27 @@ class Phase:
             self._loads.check()
             self._loads.release()
 
-    def _fed_window(self, task: Task, turn: Turn) -> Window:
+    def _fed_window(self, task: Task, due: PlannedWindow) -> Window:
         """A window of a task; with long padding where the host cannot enqueue calls as fast as the device runs them."""
         pause_ns = padding_ns(task.windows, self._facts.gaps[-1].power_w, self._full(), task.timed_ns)
         try:
-            return self._made_window(task, turn, pause_ns)
+            return self._made_window(task, due, pause_ns)
         except NotBusyError:
-            return self._made_window(task, turn, max(pause_ns, 4 * task.timed_ns, 200_000.0))
+            return self._made_window(task, due, max(pause_ns, 4 * task.timed_ns, 200_000.0))
 
-    def _made_window(self, task: Task, turn: Turn, padding_ns: float) -> Window:
+    def _made_window(self, task: Task, due: PlannedWindow, padding_ns: float) -> Window:
         """Make the call ready, measure it and clear up; once more, with more work ahead, where the device ran out."""
         with closing(self._prepared(task, padding_ns)) as prepared:
             self._send(Begin(task.item.id, "energy"))
             try:
-                window = self._call_window(task, prepared, turn)
+                window = self._call_window(task, prepared, due)
             except NotBusyError:
-                window = self._call_window(task, prepared, turn, 4.0)
+                window = self._call_window(task, prepared, due, 4.0)
         share = slowed(window, self._full(), task.timed_ns)
         return dataclasses.replace(window, slowed=round(share, 4))
 
     def _prepared(self, task: Task, padding_ns: float) -> Prepared:
-        """The call's loads; single calls where it turns out that it cannot be captured."""
+        """The call's loads; single calls where it windows out that it cannot be captured."""
         if task.capture:
             try:
                 return self._loads.call(task.item, task.attempt, task.kernels.ns, capture=True, padding_ns=padding_ns)
@@ -274,16 +274,16 @@ class Phase:
         seen = over((one.sm_mhz for one in self._facts.gaps), max)
         return self._limits if seen is None else dataclasses.replace(self._limits, sm_mhz=seen)
 
-    def _call_window(self, task: Task, prepared: Prepared, turn: Turn, deeper: float = 1.0) -> Window:
+    def _call_window(self, task: Task, prepared: Prepared, due: PlannedWindow, deeper: float = 1.0) -> Window:
         if prepared.padding_ns:
-            turn = dataclasses.replace(turn, settle_s=max(turn.settle_s, SETTLE_S))
+            due = dataclasses.replace(due, settle_s=max(due.settle_s, SETTLE_S))
         limits = self._full() if task.capture and not prepared.padding_ns else None
-        window = self._window(prepared.load, turn, deeper, limits)
+        window = self._window(prepared.load, due, deeper, limits)
         if prepared.padding_ns:
             waiting = dataclasses.replace(self._alone("pad", self._loads.padding), slot_ns=prepared.padding_ns)
             window = dataclasses.replace(with_upkeep(window, waiting, 1.0), pad_ns=prepared.padding_ns)
         if prepared.upkeep is not None:
-            upkeep = self._window(prepared.upkeep, Turn("upkeep", REFERENCE_SETTLE_S, turn.window_s / 2))
+            upkeep = self._window(prepared.upkeep, PlannedWindow("upkeep", REFERENCE_SETTLE_S, due.window_s / 2))
             window = with_upkeep(window, upkeep, prepared.upkeeps)
         if prepared.flushes:
             window = with_upkeep(window, self._alone("flush", self._loads.flush), prepared.flushes)
@@ -298,17 +298,17 @@ class Phase:
         known: Window | None = getattr(self._facts, stage)
         if known is None:
             with closing(make() or Load()) as load:
-                known = self._window(load, Turn(stage, 0.3, 2 * REFERENCE_WINDOW_S))
+                known = self._window(load, PlannedWindow(stage, 0.3, 2 * REFERENCE_WINDOW_S))
             self._note(**{stage: known})
         return known
 
-    def _window(self, load: Load, turn: Turn, deeper: float = 1.0, limits: Limits | None = None) -> Window:
+    def _window(self, load: Load, due: PlannedWindow, deeper: float = 1.0, limits: Limits | None = None) -> Window:
         """Keep a load going, and say what the device drew. Raises NotBusyError and MeterError.
 
         Where `limits` are given, the window ends early when the power cap holds the load down.
         """
         load.begin()
-        queued, times = Deeper(load, deeper), {"settle_s": turn.settle_s, "window_s": turn.window_s}
+        queued, times = Deeper(load, deeper), {"settle_s": due.settle_s, "window_s": due.window_s}
         marks: list[tuple[Any, int]] = []
 
         def at_step() -> None:
@@ -318,9 +318,9 @@ class Phase:
             return limits is not None and seconds > CAPPED_S and held_down(sample, limits)
 
         found, samples = steps.steps_of(queued, self._watch, self._period, **times, at_step=at_step, enough=enough)
-        self._send(Readings(tuple(self._readings(turn.id, found, samples))))
+        self._send(Readings(tuple(self._readings(due.id, found, samples))))
         (first, dry), (last, dry_since) = marks[0], marks[-1]
-        if dry_since > dry and turn.id not in REFERENCES:
+        if dry_since > dry and due.id not in REFERENCES:
             raise NotBusyError(DRY.format(dry_since - dry))
         return self._made(load, steps.power(found, self._period), load.per_call(first, last), samples)
 
@@ -397,7 +397,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class PlannedWindow:
     """One window to measure, of the call or reference `id`. It costs `seconds`, with its part in references."""
 
     id: str
@@ -410,13 +410,13 @@ class Turn:
 class Schedule:
     """Windows in order, and the calls for which there is no time."""
 
-    turns: tuple[Turn, ...]
+    windows: tuple[PlannedWindow, ...]
     dropped: tuple[str, ...]
 
     @property
     def anchor_every(self) -> int:
         """After how many windows the references are measured again: 15, or fewer for six of them in a short run."""
-        return min(ANCHOR_EVERY, max(3, math.ceil(len(self.turns) / 6)))
+        return min(ANCHOR_EVERY, max(3, math.ceil(len(self.windows) / 6)))
 
 
 def schedule(entries: Sequence[Entry], budget_s: float, seed: int) -> Schedule:
@@ -427,12 +427,12 @@ def schedule(entries: Sequence[Entry], budget_s: float, seed: int) -> Schedule:
     top = frozenset(one.id for one, earlier in zip(ranked, before, strict=False) if earlier < TOP_SHARE * whole)
     tier, kept = _fit(ranked, top, budget_s - BEGIN_S)
     drawn = random.Random(seed)  # noqa: S311 (an order, no secret)
-    turns: list[Turn] = []
+    windows: list[PlannedWindow] = []
     for number in range(tier.rounds):
-        turns += _shuffled([one for one in kept if one.id in top and one.done <= number], tier, drawn)
-    turns += _shuffled([one for one in kept if one.id not in top and not one.done], TAIL, drawn)
+        windows += _shuffled([one for one in kept if one.id in top and one.done <= number], tier, drawn)
+    windows += _shuffled([one for one in kept if one.id not in top and not one.done], TAIL, drawn)
     names = {one.id for one in kept}
-    return Schedule(tuple(turns), tuple(one.id for one in ranked if one.id not in names))
+    return Schedule(tuple(windows), tuple(one.id for one in ranked if one.id not in names))
 
 
 def _fit(ranked: Sequence[Entry], top: frozenset[str], budget_s: float) -> tuple[Tier, list[Entry]]:
@@ -457,7 +457,7 @@ def _seconds(one: Entry, top: frozenset[str], tier: Tier) -> float:
     return 0.0 if one.done else TAIL.seconds
 
 
-def _shuffled(entries: list[Entry], tier: Tier, drawn: random.Random) -> list[Turn]:
+def _shuffled(entries: list[Entry], tier: Tier, drawn: random.Random) -> list[PlannedWindow]:
     """A window for each, in an order that is drawn."""
     drawn.shuffle(entries)
-    return [Turn(one.id, tier.settle_s, tier.window_s, tier.seconds) for one in entries]
+    return [PlannedWindow(one.id, tier.settle_s, tier.window_s, tier.seconds) for one in entries]
