@@ -32,7 +32,8 @@ def record(settings: Settings, folder: Path, *, resume: bool, listen: Listener, 
     """Record into `folder`; `settings` are resolved. `listen` gets each step (`what`, `stage`, `mode`).
 
     `ranks`: the processes that record together; each has settings and a folder of its own.
-    Raises RecordError, UsageError where the folder has another recording, UnreadableTraceError where it is damaged.
+    Raises RecordError, ReplayError without PyTorch or device, UsageError where the folder has another recording, and
+    UnreadableTraceError where it is damaged.
     """
     facts.require(settings.device, make_current=False)
     target = bundle.start(folder, settings, resume=resume)
