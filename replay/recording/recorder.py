@@ -15,7 +15,7 @@ from typing import Any, Final
 from kerneldb.errors import KerneldbError
 from kerneldb.recordings import Part
 from kerneldb.replay import facts, processes
-from kerneldb.replay.errors import FAILURES, first_line
+from kerneldb.replay.errors import FAILURES, ReplayError, first_line
 from kerneldb.replay.facts import Monitor
 from kerneldb.replay.measure.energy.meter import Meter, MeterError, NoMeterError, Sampler, open_meter, reopened
 from kerneldb.replay.measure.energy.steps import CounterPeriod, Load
@@ -32,10 +32,12 @@ def record(settings: Settings, folder: Path, *, resume: bool, listen: Listener, 
     """Record into `folder`; `settings` are resolved. `listen` gets each step (`what`, `stage`, `mode`).
 
     `ranks`: the processes that record together; each has settings and a folder of its own.
-    Raises RecordError, ReplayError without PyTorch or device, UsageError where the folder has another recording, and
-    UnreadableTraceError where it is damaged.
+    Raises RecordError, UsageError where the folder has another recording, UnreadableTraceError where it is damaged.
     """
-    facts.require(settings.device, make_current=False)
+    try:
+        facts.require(settings.device, make_current=False)
+    except ReplayError as error:
+        raise RecordError(str(error)) from error
     target = bundle.start(folder, settings, resume=resume)
     if settings.compile or settings.script:
         sources.redirect(folder)

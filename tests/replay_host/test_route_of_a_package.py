@@ -199,7 +199,11 @@ def test_names_of_our_own_are_not_taken() -> None:
     class Other(routes.Route):
         name = "aten"
 
-    for odd, said in ((Other(), "a route 'aten' comes with kerneldb"), (Other, "is no route"), (None, "is no route")):
+    for odd, said in (
+        (Other(), "a route 'aten' comes with kerneldb"),
+        (Other, "is not a route"),
+        (None, "is not a route"),
+    ):
         with pytest.raises(ReplayError, match=said):
             routes.register(odd)  # type: ignore[arg-type]
 
