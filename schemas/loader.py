@@ -171,9 +171,16 @@ def reference() -> dict[str, dict[str, list[str | None]]]:
     """The reference tables of reference/<table>.csv: table → column → values, '' as NULL."""
     tables = {}
     for file in _reference():
-        rows = _rows(file)
-        tables[file.name.removesuffix(".csv")] = {name: [row[name] or None for row in rows] for name in rows[0]}
+        table = file.name.removesuffix(".csv")
+        rows = reference_rows(table)
+        tables[table] = {name: [row[name] or None for row in rows] for name in rows[0]}
     return tables
+
+
+def reference_rows(table: str) -> list[dict[str, str]]:
+    """The rows of reference/<table>.csv, as text."""
+    file = importlib.resources.files("kerneldb.schemas").joinpath("reference", f"{table}.csv")
+    return list(csv.DictReader(io.StringIO(file.read_text("utf-8"))))
 
 
 def _reference() -> list[Traversable]:
@@ -187,10 +194,6 @@ def _arithmetic() -> list[Traversable]:
     files = [file for file in package.joinpath("closure").iterdir() if file.name.endswith(".py")]
     around = package.joinpath("warehouse", "closure.py"), _store("closure")
     return [*sorted(files, key=lambda file: file.name), *around]
-
-
-def _rows(file: Traversable) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(file.read_text("utf-8"))))
 
 
 @functools.cache
