@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kerneldb.names.dtypes import element_type
 from kerneldb.names.functors import unwrap
-from kerneldb.names.grammar_gemm import GEMVX_TEMPLATE
+from kerneldb.names.gemm import GEMVX_TEMPLATE
 from kerneldb.names.structure import call, parse, split_args
 
 if TYPE_CHECKING:
