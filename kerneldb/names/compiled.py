@@ -124,6 +124,6 @@ def read_bias(name: Structure) -> Facts:
     return {"operation": f"bias+{rest}" if rest else "bias", "epilogue": f"bias+{rest}" if rest else "bias"}
 
 
-def read_triton(name: Structure) -> Facts:
-    """Read the element types that hand-written Triton names carry (``_finalize_matmul_scatter_bf16``)."""
+def read_word_types(name: Structure) -> Facts:
+    """Read the element types among the words of a name, as in hand-written Triton (``_finalize_matmul_scatter_bf16``)."""
     return typed(packed_types(name.base))
