@@ -125,5 +125,5 @@ def read_bias(name: Structure) -> Facts:
 
 
 def read_word_types(name: Structure) -> Facts:
-    """Read the element types among the words of a name, as in hand-written Triton (``_finalize_matmul_scatter_bf16``)."""
+    """Read the element types among the words of a name, as in Triton's ``_finalize_matmul_scatter_bf16``."""
     return typed(packed_types(name.base))
