@@ -17,8 +17,6 @@ from kerneldb.warehouse.engine import literal, store_errors, transaction
 from kerneldb.warehouse.session import session_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import duckdb
 
     from kerneldb.warehouse.place import Place
@@ -92,7 +90,9 @@ def _bring_up(con: Connection, place: Place) -> None:
     migrate.upgrade(con, place)
     tables = [table for (table,) in con.execute(statement("lake", "tables")).fetchall()]
     unfinished = migrate.inspect(con, place).unfinished
-    empty = unfinished.split() if unfinished else _never_filled(con, tables)
+    figures = statement("lake", "figures")
+    never_filled = (table for table in tables if con.execute(figures, {"table": table}).fetchone() is None)
+    empty = unfinished.split() if unfinished else list(never_filled)
     rows = con.execute(statement("lake", "fillers"), {"tables": empty}).fetchall()
     if not unfinished and rows:
         with transaction(con):
@@ -107,10 +107,6 @@ def _bring_up(con: Connection, place: Place) -> None:
     with transaction(con):
         for table in lakes.INLINED:
             con.execute(statement("lake", "inlined").format(table=literal(table)))
-
-
-def _never_filled(con: Connection, tables: Sequence[str]) -> list[str]:
-    return [t for t in tables if con.execute(statement("lake", "figures"), {"table": t}).fetchone() is None]
 
 
 def compact(place: Place, keep_hours: int, orphan_hours: int, timeout: float) -> Compaction:
@@ -130,19 +126,15 @@ def compact(place: Place, keep_hours: int, orphan_hours: int, timeout: float) ->
         before = _counts(con)
         for step in ("flush_inlined", "rewrite_deleted", "merge"):
             lakes.repeated(place, timeout, functools.partial(_run, con, step))
-        _expire(con, keep_hours)
+        old = con.execute(statement("lake", "old_snapshots").format(hours=keep_hours)).fetchall()
+        if old:
+            con.execute(statement("lake", "expire").format(versions=[number for (number,) in old])).fetchall()
         clean_up_hours = keep_hours + (DAY_HOURS if place.catalog == "sqlite" else 0)
         removed = con.execute(statement("lake", "clean_up").format(hours=clean_up_hours)).fetchall()
         orphans = con.execute(statement("lake", "orphans").format(hours=orphan_hours)).fetchall()
         after = _counts(con)
         (snapshots,) = con.execute(statement("lake", "snapshots")).fetchone() or (0,)
     return Compaction(before[0], after[0], after[1], snapshots, len(removed), len(orphans))
-
-
-def _expire(con: Connection, hours: int) -> None:
-    old = [number for (number,) in con.execute(statement("lake", "old_snapshots").format(hours=hours)).fetchall()]
-    if old:
-        con.execute(statement("lake", "expire").format(versions=old)).fetchall()
 
 
 def _run(con: Connection, step: str) -> None:
