@@ -165,7 +165,7 @@ def arch_of(vendor: str | None, name: str, major: int | None = None, minor: int 
     """Architecture of a device: 'sm_90' from NVIDIA's compute capability, 'gfx942' from an AMD product name.
 
     ROCm also prints a compute capability (9.4 for an MI300X), but it lacks the stepping and names no target by itself.
-    `vendor` None means: tell it from the name. None where the name is vague ("AMD Radeon Graphics").
+    `vendor` None: the name says. None where the name is vague ("AMD Radeon Graphics").
     """
     maker = vendor or _vendor_of_name(name)
     if maker == "NVIDIA" and major is not None and minor is not None:
@@ -189,7 +189,7 @@ def _target_of(words: str) -> str | None:
 
 
 def vendor_of(device_properties: Mapping[str, Any]) -> str | None:
-    """'NVIDIA', 'AMD' or 'Intel' from one entry of a trace's `deviceProperties`; None where nothing tells.
+    """'NVIDIA', 'AMD' or 'Intel' from one entry of a trace's `deviceProperties`; None where unknown.
 
     The name decides; where it is empty or says nothing, properties that only one runtime reports do: a wavefront of 64
     or `maxSharedMemoryPerMultiProcessor` (HIP), `sharedMemPerBlockOptin` (CUDA), `maxComputeUnits` (SYCL).

@@ -28,7 +28,7 @@ def _types(facts: Facts, types: tuple[str, ...]) -> Facts:
 
 
 def _with_functor(functor: Functor | None, args: tuple[str, ...]) -> Facts:
-    """Return what a functor tells: operation, types, and details that change the call to replay."""
+    """Return what a functor says: operation, types, and details that change the call to replay."""
     if functor is None:
         return _types({}, argument_types(args))
     facts = _types({"operation": functor.operation}, functor.types)
@@ -211,7 +211,7 @@ def read_scan(name: Structure) -> Facts:
     inner = argument_types(re.findall(r"(?<=[<,])[A-Za-z_]\w*(?: int| long| long long)?(?=[,>])", name.canonical))
     facts = typed([dtype for dtype in inner if dtype != "uint32"] or inner)
     facts["operation"] = next((op for key, op in _ALGORITHMS if key in name.canonical), None)
-    # rocPRIM starts everything by `trampoline_kernel<wrapped_reduce_config<...>>`: the configuration tells.
+    # rocPRIM starts everything by `trampoline_kernel<wrapped_reduce_config<...>>`: its configuration says what runs.
     if "educe" in name.base or "wrapped_reduce_config" in name.canonical:
         facts["category"] = "REDUCTION"
     return facts

@@ -25,7 +25,7 @@ _KINDS = {
     "spl": "inductor_split_scan",
 }
 # Operations whose own name has an underscore inside: Inductor joins the listed names with the same character
-# (torch/_inductor/codegen: get_fused_kernel_name), so only these tell where one ends.
+# (torch/_inductor/codegen: get_fused_kernel_name), so only this list says where one ends.
 _LONG_NAMES = """
 _to_copy _unsafe_view _softmax _log_softmax _scaled_mm _unsafe_index _unsafe_index_put _native_batch_norm_legit
 _native_batch_norm_legit_functional _native_batch_norm_legit_no_training _softmax_backward_data

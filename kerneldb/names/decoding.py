@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Reader = Callable[["Structure"], Facts]
 
 DERIVER_VERSION: int = 5
-# Longer heads are garbage or text; patterns are searched in this much of them.
+# Longer heads are garbage or text; patterns are searched in so many characters.
 _HEAD_LIMIT = 400
 
 
@@ -82,7 +82,7 @@ def _read(rule: Rule, structure: Structure) -> Facts:
     if rule.reader is not None:
         try:
             facts.update(rule.reader(structure))
-        except ValueError:  # A number with more digits than int() accepts: this is no kernel's name.
+        except ValueError:  # A number with more digits than int() accepts: not a kernel's name.
             return facts
     return facts
 

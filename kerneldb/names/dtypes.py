@@ -97,7 +97,7 @@ def argument_types(args: Iterable[str]) -> tuple[str, ...]:
 
 _INNER = re.compile(r"(?<=[<,])\w+(?=[,>])")
 INDEX_TYPES = frozenset(("int32", "int64", "uint32", "bool"))
-"""Types of indices and masks, where they stand beside those of elements."""
+"""Types of indices and masks, which templates name beside those of elements."""
 
 
 def inner_types(text: str, without: Collection[str] = INDEX_TYPES) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ CATEGORIES = (
 
 
 class Facts(TypedDict, total=False):
-    """What a rule or a grammar read from a name: the fields of `Decoded` that it can tell."""
+    """What a rule or a grammar read from a name: fields of `Decoded`."""
 
     category: str
     library: str | None

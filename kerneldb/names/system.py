@@ -43,7 +43,7 @@ def copy_direction(name: str) -> str | None:
 
 
 def read_copy(name: Structure) -> Facts:
-    """Read a copy: its direction, and the kinds of memory where the name tells them (``Pinned -> Device``)."""
+    """Read a copy: its direction, and the kinds of memory where the name has them (``Pinned -> Device``)."""
     facts: Facts = {"operation": copy_direction(name.base) or copy_direction(name.canonical)}
     kinds = _MEMORY_KINDS.search(name.canonical)
     if kinds is not None and kinds[2]:
@@ -70,7 +70,7 @@ def read_nccl(name: Structure) -> Facts:
 
 
 def read_collective(name: Structure) -> Facts:
-    """Read other libraries' collectives, whose operation stands in the name (``multimem_all_reduce_kernel<T, 16>``)."""
+    """Read other libraries' collectives, whose operation is in the name (``multimem_all_reduce_kernel<T, 16>``)."""
     lowered = name.head.lower().replace("_", "")
     known = (*_COLLECTIVES[:-1], ("dispatch", "all_to_all"), ("combine", "all_to_all"), ("barrier", "barrier"))
     return {"operation": next((op for key, op in known if key in lowered), None), **typed(argument_types(name.args))}

@@ -340,7 +340,7 @@ def _turn(place: Place, con: Connection, timeout: float) -> Iterator[None]:
             try:
                 yield
             finally:
-                with contextlib.suppress(duckdb.Error):  # a server that is gone has let go
+                with contextlib.suppress(duckdb.Error):  # a server that is gone holds nothing
                     queue.rollback()
     else:
         with place.path.with_name(f"{place.path.name}.commit").open("a+", encoding="utf-8") as file:

@@ -85,7 +85,7 @@ def _flops(positions: int, weight: Tensor) -> float | None:
 
 
 def _spread(values: Dims | None, rank: int) -> Dims | None:
-    """A parameter for each spatial axis: one value stands for all."""
+    """A parameter for each spatial axis: a single value counts for all."""
     if values is None:
         return None
     return values * rank if len(values) == 1 else (values if len(values) == rank else None)

@@ -33,7 +33,7 @@ _BATCH_LIMIT = 30
 def transfer(name: NameFacts, launch: LaunchShape) -> Problem:
     """A memcpy or memset: the exact bytes of the trace; a copy inside one device reads and writes them.
 
-    A copy whose direction the name does not tell has a size, but no known traffic.
+    A copy whose direction is not in the name has a size, but no known traffic.
     """
     if launch.bytes is None or launch.bytes < 0:
         return Problem()

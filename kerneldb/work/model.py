@@ -91,7 +91,7 @@ class Problem:
 
     @classmethod
     def of_call(cls, numel: int | None, method: str, moved: float | None = None, flops: float | None = None) -> Problem:
-        """The work of an operator call that is no matrix product."""
+        """The work of an operator call other than a matrix product."""
         return cls(numel=numel, dims_source="op", flops=flops, moved_bytes=moved, work_method=method)
 
 

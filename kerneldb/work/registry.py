@@ -1,8 +1,8 @@
 """Which model computes the work of which operator.
 
-A model is a function of the parsed call. It returns None when it cannot tell. An operator's work belongs to the kernel
-that does it, so a model is asked about kernels of its categories only, and not about helpers that share these (a
-split-K reduction beside a GEMM, a layout change beside a convolution): they get none.
+A model is a function of the parsed call. It returns None where the record does not say enough. An operator's work
+belongs to the kernel that does it, so a model is asked about kernels of its categories only, and not about helpers that
+share these (a split-K reduction beside a GEMM, a layout change beside a convolution): they get none.
 """
 
 from __future__ import annotations

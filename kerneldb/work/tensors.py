@@ -235,7 +235,7 @@ def _tensor(dims: object, strides: object, dtype: str | None) -> Tensor | None:
 
 
 def _integers(value: object) -> Dims | None:
-    """A JSON list of integers. `type` and not `isinstance`, because a JSON `true` is no size."""
+    """A JSON list of integers. `type` and not `isinstance`, because a JSON `true` is not a size."""
     if not isinstance(value, list) or any(type(part) is not int for part in value):
         return None
     return tuple(value)
