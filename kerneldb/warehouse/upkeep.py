@@ -17,6 +17,8 @@ from kerneldb.warehouse.engine import literal, store_errors, transaction
 from kerneldb.warehouse.session import session_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import duckdb
 
     from kerneldb.warehouse.place import Place
@@ -90,9 +92,7 @@ def _bring_up(con: Connection, place: Place) -> None:
     migrate.upgrade(con, place)
     tables = [table for (table,) in con.execute(statement("lake", "tables")).fetchall()]
     unfinished = migrate.inspect(con, place).unfinished
-    figures = statement("lake", "figures")
-    never_filled = (table for table in tables if con.execute(figures, {"table": table}).fetchone() is None)
-    empty = unfinished.split() if unfinished else list(never_filled)
+    empty = unfinished.split() if unfinished else _never_filled(con, tables)
     rows = con.execute(statement("lake", "fillers"), {"tables": empty}).fetchall()
     if not unfinished and rows:
         with transaction(con):
@@ -107,6 +107,10 @@ def _bring_up(con: Connection, place: Place) -> None:
     with transaction(con):
         for table in lakes.INLINED:
             con.execute(statement("lake", "inlined").format(table=literal(table)))
+
+
+def _never_filled(con: Connection, tables: Sequence[str]) -> list[str]:
+    return [t for t in tables if con.execute(statement("lake", "figures"), {"table": t}).fetchone() is None]
 
 
 def compact(place: Place, keep_hours: int, orphan_hours: int, timeout: float) -> Compaction:
