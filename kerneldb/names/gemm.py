@@ -128,7 +128,9 @@ class _Words:
         elif word in _CONVOLUTIONS:
             self.facts["operation"] = _CONVOLUTIONS[word]
         elif word.startswith("tilesize"):
-            self.sizes.insert(0, tuple(int(size) for size in word[8:].split("x") if size.isdecimal()))
+            tile = tuple(int(size) for size in word[8:].split("x") if size.isdecimal())
+            if tile[1:]:  # else the name was cut short
+                self.sizes.insert(0, tile)
         else:
             return False
         return True
