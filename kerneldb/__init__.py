@@ -5,7 +5,7 @@
 >>> database.ingest(["trace.json.gz"])  # doctest: +SKIP
 >>> database.sql("SELECT category, sum(duration_ns) FROM kernels GROUP BY 1").pl()  # doctest: +SKIP
 
-The names are imported on first use, so that `import kerneldb` costs nothing. Errors stand in `kerneldb.errors`.
+The names are imported on first use, so that `import kerneldb` costs nothing. Errors are in `kerneldb.errors`.
 """
 
 from __future__ import annotations

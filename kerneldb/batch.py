@@ -47,7 +47,7 @@ class Manifest:
 class Spool:
     """Writes the parts of one trace into `folder` (created when missing; must be empty).
 
-    `guard` looks at the times of all rows: whoever closes the trace tells in its report what was `refused`.
+    `guard` looks at the times of all rows: whoever closes the trace reports what was `refused`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -109,7 +109,7 @@ class Spool:
     def finish(self, trace: dict[str, Any]) -> Manifest:
         """Write the manifest. `trace` is the row of `traces` (JSON-able values), with `trace_id` and `name`.
 
-        Raises RuntimeError where times were refused that no report tells of: a fault of the reader.
+        Raises RuntimeError where times were refused that are in no report: a fault of the reader.
         """
         if self.guard.counts:
             message = f"refused and not reported: {', '.join(self.guard.counts)}"

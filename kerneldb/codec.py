@@ -47,7 +47,7 @@ Count = Annotated[int, Between(1, (1 << 31) - 1)]
 
 
 class CodecError(ValueError):
-    """Text that is no JSON, or a value of another type than its place takes; `place` is a path: `calls[0].op`."""
+    """Text that is not JSON, or a value of another type than its place takes; `place` is a path: `calls[0].op`."""
 
     def __init__(self, message: str, place: str = "") -> None:
         super().__init__(f"{place}: {message}" if place else message)

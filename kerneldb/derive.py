@@ -94,7 +94,7 @@ DERIVED: Final[dict[str, pl.DataType]] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NameRow:
-    """What a row of `kernel_names` tells the work models."""
+    """What the work models take from a row of `kernel_names`."""
 
     match_name: str | None = None
     category: str | None = None
@@ -124,14 +124,14 @@ def signatures_version() -> int:
 def derive_devices(devices: pl.DataFrame) -> pl.DataFrame:
     """Fill `gpu` of rows of `devices`, of one trace: what their name, architecture and number of multiprocessors mean.
 
-    Processes number their devices on their own: of a number, what they agree on tells.
+    Processes number their devices on their own, so only what they agree on counts.
     """
-    told = [column for column in ("name", "arch", "multiprocessors") if column in devices.columns]
+    facts = [column for column in ("name", "arch", "multiprocessors") if column in devices.columns]
     agreed = devices.group_by("device").agg(
         pl.when(pl.col(column).drop_nulls().n_unique() == 1).then(pl.col(column).drop_nulls().first())
-        for column in told
+        for column in facts
     )
-    found = [find_device(**known) for known in agreed.select(told).iter_rows(named=True)]
+    found = [find_device(**known) for known in agreed.select(facts).iter_rows(named=True)]
     names = pl.Series("gpu", [gpu.name if gpu else None for gpu in found], dtype=pl.String)
     return devices.join(agreed.select("device", names), on="device", how="left")
 
@@ -173,12 +173,13 @@ def _derived(row: Mapping[str, Any], name: NameRow) -> Row:
     threads = _product(block, 31) if block else row["threads_per_block"]
     call = work.OpCall(row["op"], row["input_dims"], row["input_strides"], row["input_dtypes"], row["scalars"])
     problem = work.problem(call, name, work.LaunchShape(row["kind"], grid, block, row["bytes"]))
+    key = (name.match_name, blocks, threads)
     return {
         **dataclasses.asdict(problem),
         "level": _level(row, has_grid=grid is not None, has_totals=blocks is not None or threads is not None),
         "total_blocks": blocks,
         "threads_per_block": threads,
-        "launch_key": _launch_key(name.match_name, blocks, threads),
+        "launch_key": None if None in key else content_id("k1", *key),
         "deriver_version": signatures_version(),
     }
 
@@ -200,10 +201,3 @@ def _level(row: Mapping[str, Any], *, has_grid: bool, has_totals: bool) -> str:
     if has_grid:
         return "launch"
     return "total" if has_totals else "name"
-
-
-def _launch_key(match_name: str | None, blocks: int | None, threads: int | None) -> str | None:
-    """One key for the same kernel launched with as many blocks and threads; None where one of them is not known."""
-    if match_name is None or blocks is None or threads is None:
-        return None
-    return content_id("k1", match_name, blocks, threads)

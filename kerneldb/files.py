@@ -22,7 +22,7 @@ def stamp_of(path: Path) -> Stamp:
 
 
 def inode_of(path: Path) -> int | None:
-    """Which file stands at a path; None where none does."""
+    """Which file is at a path; None where there is none."""
     state = _state(path)
     return None if state is None else state[0]
 

@@ -30,7 +30,7 @@ NEAR: Final = 5
 class Selection:
     """Which launches: those of `traces` (names; none means all) that meet `where` (None or blank means all).
 
-    `level` says how finely lists tell kernels apart; it does not change which launches are selected. A named trace
+    `level` says how finely lists distinguish kernels; it does not change which launches are selected. A named trace
     whose launches are primary in a trace that is not named answers with them.
     """
 

@@ -25,7 +25,7 @@ LATEST_NS: Final = 1 << 61
 SLACK_NS: Final = 10**9
 """A kernel may end a little after the recording does."""
 SATURATED: Final = 9 * 10**18
-"""What stands for a number that 64 bits do not hold: refused, as the number itself would be."""
+"""In place of a number that 64 bits do not hold: refused, as the number itself would be."""
 DAYS: Final = LONGEST_NS // (86_400 * 10**9)
 NEGATIVE: Final = "with a negative duration"
 LONG: Final = f"longer than {DAYS} days"
@@ -141,26 +141,26 @@ class Guard:
     def _own(self, table: str, frame: pl.DataFrame) -> pl.DataFrame:
         """Start, duration and end of the rows themselves."""
         until = self.window_end_ns if table in IN_WINDOW else None
-        told = _told(frame, "start_ns", "duration_ns", until)
-        if told is None:
+        flagged = _flagged(frame, "start_ns", "duration_ns", until)
+        if flagged is None:
             return frame
-        self._count(told, SPANS[table], "start_ns", "duration_ns")
+        self._count(flagged, SPANS[table], "start_ns", "duration_ns")
         kept = _kept(frame, "start_ns", "duration_ns", until)
         if "end_ns" in frame.columns:
             kept.append(pl.when(pl.col(REASON).is_null()).then("end_ns").alias("end_ns"))
-        return told.with_columns(kept).drop(REASON)
+        return flagged.with_columns(kept).drop(REASON)
 
     def _calls(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The call behind a launch: counted here only where it has no row of its own in `api_calls`."""
         if "launch_duration_ns" not in frame.columns:
             return self._moments(frame, "launching call", [one for one in ("launch_start_ns",) if one in frame.columns])
-        told = _told(frame, "launch_start_ns", "launch_duration_ns", self.window_end_ns)
-        if told is None:
+        flagged = _flagged(frame, "launch_start_ns", "launch_duration_ns", self.window_end_ns)
+        if flagged is None:
             return frame
-        alone = told.filter(pl.col("api_index").is_null()) if "api_index" in frame.columns else told
+        alone = flagged.filter(pl.col("api_index").is_null()) if "api_index" in frame.columns else flagged
         self._count(alone, "launching call", "launch_start_ns", "launch_duration_ns")
         kept = _kept(frame, "launch_start_ns", "launch_duration_ns", self.window_end_ns)
-        return told.with_columns(kept).drop(REASON)
+        return flagged.with_columns(kept).drop(REASON)
 
     def _moments(self, frame: pl.DataFrame, what: str, columns: list[str]) -> pl.DataFrame:
         bad = {name: ~pl.col(name).is_between(-LATEST_NS, LATEST_NS) for name in columns}
@@ -180,15 +180,15 @@ class Guard:
         if not present or not frame.select(bad.any()).item():
             return frame
         reason = pl.when(negative).then(pl.lit(NEGATIVE)).when(bad).then(pl.lit(LONG))
-        told = frame.with_columns(reason.alias(REASON))
-        self._count(told, "sum over launches", "total_ns", "total_ns")
+        flagged = frame.with_columns(reason.alias(REASON))
+        self._count(flagged, "sum over launches", "total_ns", "total_ns")
         kept = [pl.when(pl.col(REASON).is_null()).then(pl.col(name)).alias(name) for name in present]
         if "timed" in frame.columns:
             kept.append(pl.when(pl.col(REASON).is_null()).then("timed").otherwise(0).alias("timed"))
-        return told.with_columns(kept).drop(REASON)
+        return flagged.with_columns(kept).drop(REASON)
 
-    def _count(self, told: pl.DataFrame, what: str, start: str, duration: str) -> None:
-        refused = told.filter(pl.col(REASON).is_not_null())
+    def _count(self, flagged: pl.DataFrame, what: str, start: str, duration: str) -> None:
+        refused = flagged.filter(pl.col(REASON).is_not_null())
         for (reason,), rows in refused.partition_by(REASON, as_dict=True, maintain_order=True).items():
             value = start if reason == NO_CLOCK and start in rows.columns else duration
             self._add(f"{what} {reason}", rows.height, _example(rows, value))
@@ -203,7 +203,7 @@ class Guard:
         return ((reason, n, example) for reason, (n, example) in counts.items())
 
 
-def _told(frame: pl.DataFrame, start: str, duration: str, until: int | None) -> pl.DataFrame | None:
+def _flagged(frame: pl.DataFrame, start: str, duration: str, until: int | None) -> pl.DataFrame | None:
     """`frame` with the column `REASON`, NULL where a row is as it should be; None where all are."""
     facts = _facts(frame, start, duration, until)
     if not frame.select(_any(facts.values()).any()).item():

@@ -116,8 +116,8 @@ def _comment(text: str) -> tuple[str, tuple[str, ...], dict[str, list[str]]]:
             paragraphs.append("")
         else:
             paragraphs[-1] = f"{paragraphs[-1]} {body}".lstrip()
-    told = [paragraph for paragraph in paragraphs if paragraph]
-    return (told[0] if told else ""), tuple(told[1:]), sections
+    found = [paragraph for paragraph in paragraphs if paragraph]
+    return (found[0] if found else ""), tuple(found[1:]), sections
 
 
 def _entries(lines: list[str]) -> Iterator[str]:
@@ -136,21 +136,14 @@ def _entries(lines: list[str]) -> Iterator[str]:
 
 def _of_query(name: str, lines: list[str]) -> Iterator[Column | Shared]:
     for entry in _entries(lines):
-        column = _column(entry)
-        if column is None:
+        if shared := SHARED.fullmatch(entry):
+            names, other, without = shared.groups()
+            yield Shared(() if names == "*" else _names(names), other, _names(without or ""))
+        elif column := COLUMN.fullmatch(entry):
+            yield Column(*column.groups())
+        else:
             message = f"{name}: no column: {entry!r}"
             raise ValueError(message)
-        yield column
-
-
-def _column(entry: str) -> Column | Shared | None:
-    if shared := SHARED.fullmatch(entry):
-        names, other, without = shared.groups()
-        return Shared(() if names == "*" else _names(names), other, _names(without or ""))
-    if column := COLUMN.fullmatch(entry):
-        name, kind, unit, meaning = column.groups()
-        return Column(name, kind, unit, meaning)
-    return None
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -166,8 +159,7 @@ def _of_table(body: str) -> Iterator[Column]:
         if found := TABLE_COLUMN.match(line):
             if column is not None:
                 yield column
-            name, kind, unit, meaning = found.groups()
-            column = Column(name, kind, unit, meaning)
+            column = Column(*found.groups())
         elif column is not None:
             more = line.strip().removeprefix("--").strip()
             column = dataclasses.replace(column, meaning=f"{column.meaning} {more}")

@@ -31,7 +31,6 @@ COMMIT_MACROS: Final = (
 """Macros that adding a trace takes, each after those that it takes itself."""
 DOC_COLUMNS: Final = ("object", "kind", "column_name", "type", "unit", "meaning", "subject", "example", "notes")
 TABLE: Final = b"\nCREATE TABLE "
-WORD: Final = re.compile(r"\w+")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -128,13 +127,12 @@ def _in_order() -> tuple[str, ...]:
     import graphlib
 
     made = {name: header for name, header in headers().items() if header.kind != "table"}
-    reads = {name: {word for word in _words(header) if word in made and word != name} for name, header in made.items()}
+    reads = {}
+    for name, header in made.items():
+        code = re.sub(r"--.*", "", header.sql)
+        words = re.findall(r"\w+", code.partition("\n")[2] if header.kind == "macro" else code)
+        reads[name] = made.keys() & set(words) - {name}
     return tuple(graphlib.TopologicalSorter(reads).static_order())
-
-
-def _words(header: Header) -> set[str]:
-    code = re.sub(r"--.*", "", header.sql)
-    return set(WORD.findall(code.partition("\n")[2] if header.kind == "macro" else code))
 
 
 @functools.cache
@@ -171,9 +169,16 @@ def reference() -> dict[str, dict[str, list[str | None]]]:
     """The reference tables of reference/<table>.csv: table → column → values, '' as NULL."""
     tables = {}
     for file in _reference():
-        rows = _rows(file)
-        tables[file.name.removesuffix(".csv")] = {name: [row[name] or None for row in rows] for name in rows[0]}
+        table = file.name.removesuffix(".csv")
+        rows = reference_rows(table)
+        tables[table] = {name: [row[name] or None for row in rows] for name in rows[0]}
     return tables
+
+
+def reference_rows(table: str) -> list[dict[str, str]]:
+    """The rows of reference/<table>.csv, as text."""
+    file = importlib.resources.files("kerneldb.schemas").joinpath("reference", f"{table}.csv")
+    return list(csv.DictReader(io.StringIO(file.read_text("utf-8"))))
 
 
 def _reference() -> list[Traversable]:
@@ -189,13 +194,9 @@ def _arithmetic() -> list[Traversable]:
     return [*sorted(files, key=lambda file: file.name), *around]
 
 
-def _rows(file: Traversable) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(file.read_text("utf-8"))))
-
-
 @functools.cache
 def objects_hash() -> str:
-    """Tells whether the views, macros, docs, reference and derived tables of a file are those of this version."""
+    """Changes when the views, macros, docs, reference or derived tables that a file gets change."""
     made = [made for _, made in _files().values()] + [file.read_bytes() for file in (*_reference(), *_arithmetic())]
     return hashlib.sha256(b"\0".join(made)).hexdigest()[:16]
 

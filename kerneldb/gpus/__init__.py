@@ -1,5 +1,15 @@
 """Facts of GPUs: which device a name means, its architecture, peaks, bandwidth and per-multiprocessor limits.
 
+The figures are in schemas/reference/gpu_specs.csv, each with the document that it comes from, and with its unit. They
+are those of a GPU as a program sees it: one device, so one of the two dies of an MI250X. Peaks are dense rates (data
+sheets that print rates "with sparsity" are halved) at boost clock, in units of 1e12 operations per second, a
+multiply-add as two, accumulating in fp32 (int32 for int8): the fastest unit for the type counts, matrix units included;
+`fp32_tflops` of NVIDIA GPUs is that of the CUDA cores, because TF32 rounds its inputs. `memory_gib` is the nominal
+capacity. Figures per multiprocessor are per SM (NVIDIA) or compute unit (AMD); registers are 32 bits wide. ROCm prints
+LDS and register file of RDNA per workgroup processor, of two compute units. Threads per compute unit are waves per SIMD
+x SIMDs x 64; RDNA depends on the size of a wave and has none. Rows whose name is an architecture hold for all of it and
+are those of `kerneldb.gpus.limits`.
+
 Device names are those that profilers print ("NVIDIA H100 80GB HBM3", "Tesla V100-SXM2-32GB", "AMD Instinct MI300X
 VF"). Matching ignores vendor words, case and punctuation, but never drops a word that means another product: "A10G" is
 no A10, an "RTX 4090 Laptop GPU" no RTX 4090, and "A100" alone, which may have 40 or 80 GB, is none of them.
@@ -7,20 +17,39 @@ no A10, an "RTX 4090 Laptop GPU" no RTX 4090, and "A100" alone, which may have 4
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 from typing import TYPE_CHECKING, Any
 
-from kerneldb.gpus import amd, nvidia
-from kerneldb.gpus.model import Gpu
+from kerneldb.schemas import loader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["GPUS", "Gpu", "arch_of", "find", "find_device", "vendor_of"]
 
-GPUS: tuple[Gpu, ...] = (*nvidia.GPUS, *amd.GPUS)
-"""All rows."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU and its figures by fact, such as `fp16_tflops`; None where a source says that there is none."""
+
+    name: str
+    vendor: str
+    arch: str
+    figures: dict[str, float | None] = dataclasses.field(default_factory=dict, hash=False)
+
+
+def _read_gpus() -> tuple[Gpu, ...]:
+    """The rows of gpu_specs.csv that are of a product, in their order."""
+    gpus: dict[str, Gpu] = {}
+    for row in loader.reference_rows("gpu_specs"):
+        if row["name"] != row["arch"]:
+            gpu = gpus.setdefault(row["name"], Gpu(row["name"], row["vendor"], row["arch"]))
+            gpu.figures[row["fact"]] = float(row["value"]) if row["value"] else None
+    return tuple(gpus.values())
+
+
+GPUS = _read_gpus()
+"""All GPUs: NVIDIA's, then AMD's, oldest architecture first."""
 
 _VENDOR_WORDS = re.compile(r"\b(?:nvidia|tesla|geforce|quadro|amd|ati|instinct|radeon|graphics|gpu|accelerator|tm|r)\b")
 _EXTRA_WORDS = re.compile(r"\b(?:oam|vf|hf|founders edition)\b")
@@ -61,6 +90,25 @@ _ONLY_PRODUCT: dict[tuple[str, int], str] = {
     ("gfx1151", 40): "8060s",
 }
 """Where ROCm prints a name that says nothing ("AMD Radeon Graphics"): target and compute units that one product has."""
+
+_TARGETS: tuple[tuple[str, str], ...] = (
+    (r"mi3(?:00[xac]?|08x|25x)", "gfx942"),
+    (r"mi35[05]x", "gfx950"),
+    (r"mi2(?:10|50x?)", "gfx90a"),
+    (r"mi100", "gfx908"),
+    (r"mi(?:50|60)", "gfx906"),
+    (r"80[56]0s|strix halo", "gfx1151"),
+    (r"890m", "gfx1150"),
+    (r"860m", "gfx1152"),
+    (r"rx 7900 (?:xtx|xt|gre)|w7[89]00", "gfx1100"),
+    (r"rx 7(?:800|700) xt", "gfx1101"),
+    (r"rx 7600(?: xt)?", "gfx1102"),
+    (r"rx 9070(?: xt| gre)?", "gfx1201"),
+    (r"rx 9060(?: xt)?", "gfx1200"),
+    (r"rx 6(?:800|800 xt|900 xt|950 xt)", "gfx1030"),
+)
+_PATTERNS = tuple((re.compile(rf"\b(?:{pattern})\b"), target) for pattern, target in _TARGETS)
+_LITERAL = re.compile(r"\bgfx[0-9]{1,2}[0-9a-f]{2}\b")
 
 
 def _words(name: str) -> str:
@@ -117,19 +165,31 @@ def arch_of(vendor: str | None, name: str, major: int | None = None, minor: int 
     """Architecture of a device: 'sm_90' from NVIDIA's compute capability, 'gfx942' from an AMD product name.
 
     ROCm also prints a compute capability (9.4 for an MI300X), but it lacks the stepping and names no target by itself.
-    `vendor` None means: tell it from the name. None where the name is vague ("AMD Radeon Graphics").
+    `vendor` None: the name says. None where the name is vague ("AMD Radeon Graphics").
     """
     maker = vendor or _vendor_of_name(name)
     if maker == "NVIDIA" and major is not None and minor is not None:
         return f"sm_{major}{minor}"
     if maker == "AMD":
-        return amd.target_of(_words(name))
+        return _target_of(_words(name))
     known = find(name)
     return known.arch if known is not None and maker in (None, known.vendor) else None
 
 
+def _target_of(words: str) -> str | None:
+    """LLVM target ('gfx942') of a lower-case product name with single spaces; None where the name fits none or several.
+
+    A vague name such as "radeon graphics", which ROCm prints for quite different GPUs, has none.
+    """
+    literal = _LITERAL.search(words)
+    if literal:
+        return literal.group()
+    found = {target for pattern, target in _PATTERNS if pattern.search(words)}
+    return found.pop() if len(found) == 1 else None
+
+
 def vendor_of(device_properties: Mapping[str, Any]) -> str | None:
-    """'NVIDIA', 'AMD' or 'Intel' from one entry of a trace's `deviceProperties`; None where nothing tells.
+    """'NVIDIA', 'AMD' or 'Intel' from one entry of a trace's `deviceProperties`; None where unknown.
 
     The name decides; where it is empty or says nothing, properties that only one runtime reports do: a wavefront of 64
     or `maxSharedMemoryPerMultiProcessor` (HIP), `sharedMemPerBlockOptin` (CUDA), `maxComputeUnits` (SYCL).

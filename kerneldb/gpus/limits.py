@@ -1,5 +1,7 @@
 """What a multiprocessor holds, by architecture: the limits from which occupancy is computed.
 
+schemas/reference/gpu_specs.csv has them for questions in SQL; a test keeps both equal.
+
 NVIDIA, per SM: CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability" (warps, blocks,
 threads of a block, registers, registers of a thread, shared memory); units of allocation from the toolkit's
 `cuda_occupancy.h` (registers: 256 per warp, four partitions; shared memory: 256 bytes before compute capability 8.0,
@@ -18,8 +20,6 @@ import dataclasses
 from typing import Final
 
 _KIB: Final = 1024
-CUDA_GUIDE: Final = "CUDA C++ Programming Guide, Technical Specifications per Compute Capability; cuda_occupancy.h"
-LLVM: Final = "LLVM AMDGPUBaseInfo.cpp and AMDGPU.td"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +37,6 @@ class NvidiaLimits:
     shared_unit: int = 128
     shared_reserved: int = _KIB
     warp_size: int = 32
-    source: str = CUDA_GUIDE
-
-    @property
-    def threads(self) -> int:
-        """Threads that fit at once."""
-        return self.warps * self.warp_size
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +59,6 @@ class AmdLimits:
     blocks: int = 16
     unified: bool = False
     paired: bool = False
-    source: str = LLVM
 
     @property
     def wave_size(self) -> int:

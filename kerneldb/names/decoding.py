@@ -1,81 +1,97 @@
-"""Decoding: demangle, parse, find the rule, read the rest."""
+"""Decoding: demangle, parse, find the rule, read the rest.
+
+A rule (rules.csv, a line each) says what kind of kernel it is whose name has a certain head: qualifier and function, no
+template arguments. The table is ordered and the first rule whose pattern occurs in the head wins: exact symbols of
+libraries come first, then engines, then ATen's broad patterns, then guesses by word. Only the head is searched, so that
+a functor named in a template argument never decides about the kernel around it. `reader`, a function `module:name` of
+this package, reads the rest of the name; what it finds replaces what the line says. Heads repeat while template
+arguments vary, so the rule of each head is remembered.
+"""
 
 from __future__ import annotations
 
+import csv
+import importlib.resources
+import pkgutil
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from kerneldb.names import (
-    rules_aten,
-    rules_attention,
-    rules_compiled,
-    rules_convolution,
-    rules_gemm,
-    rules_serving,
-    rules_system,
-)
 from kerneldb.names.demangling import demangle, strip_suffixes
-from kerneldb.names.dtypes import distinct, element_type
-from kerneldb.names.model import Decoded
+from kerneldb.names.dtypes import element_type, typed
+from kerneldb.names.model import Decoded, Facts
 from kerneldb.names.shortening import shorten
 from kerneldb.names.structure import parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kerneldb.names.model import Facts
-    from kerneldb.names.rules import Rule
     from kerneldb.names.structure import Structure
 
-DERIVER_VERSION: int = 5
+Reader = Callable[["Structure"], Facts]
 
-# The order matters: exact symbols of libraries first, then engines, then ATen's broad patterns, then guesses by word.
-RULES: tuple[Rule, ...] = (
-    *rules_system.RULES,
-    *rules_compiled.INDUCTOR,
-    *rules_serving.EARLY,
-    *rules_attention.RULES,
-    *rules_gemm.RULES,
-    *rules_convolution.RULES,
-    *rules_aten.RULES,
-    *rules_compiled.HAND_WRITTEN,
-    *rules_serving.LATE,
-)
-# Longer heads are garbage or text; patterns are searched in this much of them.
+DERIVER_VERSION: int = 5
+# Longer heads are garbage or text; patterns are searched in so many characters.
 _HEAD_LIMIT = 400
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A line of the table: what a head in which ``pattern`` occurs says, and what reads the rest of the name."""
+
+    pattern: re.Pattern[str]
+    facts: Facts
+    reader: Reader | None
+
+
+def _read_rules() -> tuple[Rule, ...]:
+    """Read rules.csv; lines that begin with ``#`` are comments, an empty cell is None."""
+    text = importlib.resources.files(__package__).joinpath("rules.csv").read_text("utf-8")
+    rules = []
+    for row in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):
+        facts: Facts = {
+            "category": row["category"],
+            "library": row["library"],
+            "family": row["family"],
+            "operation": row["operation"] or None,
+            "direction": row["direction"] or None,
+        }
+        reader = pkgutil.resolve_name(f"{__package__}.{row['reader']}") if row["reader"] else None
+        rules.append(Rule(re.compile(row["pattern"]), facts, reader))
+    return tuple(rules)
+
+
+RULES = _read_rules()
+
+
 @lru_cache(maxsize=20_000)
-def _rule_for(head: str) -> Rule | None:
-    """Return the first rule whose pattern occurs in the head."""
-    return next((rule for rule in RULES if rule.pattern.search(head)), None)
-
-
-def _rule(name: Structure, kind: str) -> Rule | None:
-    """Return the rule for a name; a copy or fill event is one whatever its name says."""
-    found = _rule_for(name.head[:_HEAD_LIMIT])
-    wanted = {"memcpy": ("MEMCPY", rules_system.MEMCPY), "memset": ("MEMSET", rules_system.MEMSET)}.get(kind)
-    if wanted is None or (found is not None and found.facts.get("category") == wanted[0]):
+def _rule(head: str, kind: str) -> Rule | None:
+    """Return the first rule whose pattern occurs in the head; a copy or fill event is one whatever its name says."""
+    found = next((rule for rule in RULES if rule.pattern.search(head)), None)
+    category = kind.upper()
+    if category not in {"MEMCPY", "MEMSET"} or (found is not None and found.facts["category"] == category):
         return found
-    return wanted[1]
+    return next(rule for rule in RULES if rule.facts["category"] == category)
 
 
 def _read(rule: Rule, structure: Structure) -> Facts:
-    """Let the rule's reader read the rest of a name."""
-    if rule.reader is None:
-        return {}
-    try:
-        return rule.reader(structure)
-    except ValueError:  # A number with more digits than int() accepts: this is no kernel's name.
-        return {}
+    """Return what the line and its reader say."""
+    facts = rule.facts.copy()
+    if rule.reader is not None:
+        try:
+            facts.update(rule.reader(structure))
+        except ValueError:  # A number with more digits than int() accepts: not a kernel's name.
+            return facts
+    return facts
 
 
 def _type_by_suffix(base: str, facts: Facts) -> None:
     """Take the element type from the end of a function's name (``rms_norm_f32``), the last resort."""
     _, _, suffix = base.removesuffix("_kernel").rpartition("_")
     if suffix in {"f32", "f16", "bf16", "fp16", "fp32", "f64", "half", "float"}:
-        facts["dtype"] = element_type(suffix)
-        facts["dtypes"] = distinct([facts["dtype"]])
+        facts.update(typed([element_type(suffix)]))
 
 
 @lru_cache(maxsize=10_000)
@@ -90,13 +106,12 @@ def decode(name: str, kind: str = "kernel") -> Decoded:
         What the name says; the category is ``OTHER`` where no rule knows it. Any text is accepted.
     """
     structure = parse(name)
-    found = _rule(structure, kind)
+    found = _rule(structure.head[:_HEAD_LIMIT], kind)
     text = strip_suffixes(demangle(name))
     short, match = shorten(structure), structure.canonical
     if found is None:
         return Decoded(text, short, match, "OTHER")
-    facts = found.facts.copy()
-    facts.update(_read(found, structure))
+    facts = _read(found, structure)
     if facts.get("dtype") is None:
         _type_by_suffix(structure.base, facts)
     return Decoded(demangled=text, short_name=short, match_name=match, **facts)

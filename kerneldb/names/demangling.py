@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _CLONE = re.compile(r"\s*\[clone [^\]]*\]$")
 _HSA_SUFFIX = re.compile(r"\.(?:kd|num_vgpr|num_agpr|numbered_sgpr|private_seg_size|uses_vcc|uses_flat_scratch)$")
-# Element types that older C++ runtimes do not know, each with a builtin to stand in for it. A stand-in must be a
+# Element types that older C++ runtimes do not know, each with a builtin in its place. A stand-in must be a
 # builtin too: those take no part in the back references (S_, S0_, ...) of the mangling, vendor types would shift them.
 _STAND_INS = (("DF16b", "g", "__float128", "__bf16"), ("DF16_", "e", "long double", "_Float16"))
 
@@ -61,14 +61,10 @@ def _pure_demangler() -> Callable[[str], str] | None:
     return demangle_purely
 
 
-def _no_demangler(symbol: str) -> str:
-    return symbol
-
-
 @cache
 def _demangler() -> Callable[[str], str]:
-    """Return the best demangler that loads here."""
-    return _runtime_demangler() or _pure_demangler() or _no_demangler
+    """Return the best demangler that loads here; without any, names stay as they are."""
+    return _runtime_demangler() or _pure_demangler() or str
 
 
 def _with_stand_ins(symbol: str) -> str:

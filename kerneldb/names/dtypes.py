@@ -6,7 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
+
+    from kerneldb.names.model import Facts
 
 _SPELLINGS = {
     "fp16": "Half __half half half_t __half2 half2 f16 fp16 float16 _Float16 float16_t Fp16",
@@ -91,6 +93,22 @@ def distinct(types: Iterable[str | None]) -> tuple[str, ...]:
 def argument_types(args: Iterable[str]) -> tuple[str, ...]:
     """Return the element types among template arguments that are types themselves, each once, in order."""
     return distinct(element_type(arg) for arg in args)
+
+
+_INNER = re.compile(r"(?<=[<,])\w+(?=[,>])")
+INDEX_TYPES = frozenset(("int32", "int64", "uint32", "bool"))
+"""Types of indices and masks, which templates name beside those of elements."""
+
+
+def inner_types(text: str, without: Collection[str] = INDEX_TYPES) -> tuple[str, ...]:
+    """Return the element types among template arguments at any depth of a canonical name, each once, in order."""
+    return tuple(dtype for dtype in argument_types(_INNER.findall(text)) if dtype not in without)
+
+
+def typed(types: Iterable[str | None]) -> Facts:
+    """The facts of element types in the order named: the first is the one that is computed on."""
+    found = distinct(types)
+    return {"dtypes": found, "dtype": found[0] if found else None}
 
 
 def main_type(types: Iterable[str]) -> str | None:

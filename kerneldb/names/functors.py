@@ -130,7 +130,7 @@ class Functor:
 
 
 def operation_of(name: str) -> str:
-    """Return the operation that a functor's or host function's C++ name stands for (``rsqrt_kernel_cuda``: rsqrt)."""
+    """Return the operation that a functor's or host function's C++ name means (``rsqrt_kernel_cuda``: rsqrt)."""
     if name in _ALIASES:
         return _ALIASES[name]
     bare = _SUFFIXES.sub("", name)

@@ -29,7 +29,7 @@ CATEGORIES = (
 
 
 class Facts(TypedDict, total=False):
-    """What a rule or a grammar read from a name: the fields of `Decoded` that it can tell."""
+    """What a rule or a grammar read from a name: fields of `Decoded`."""
 
     category: str
     library: str | None
@@ -107,3 +107,10 @@ class Decoded:
     head_dim: int | None = None
     direction: str | None = None
     details: dict[str, str | int | bool] = field(default_factory=dict, hash=False)
+
+
+def directed(operation: str, *, backward: bool) -> Facts:
+    """The facts of an operation that has a gradient: its name ends in ``_backward`` where this is the gradient."""
+    if backward:
+        return {"operation": f"{operation}_backward", "direction": "backward"}
+    return {"operation": operation, "direction": "forward"}

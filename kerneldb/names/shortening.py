@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kerneldb.names.dtypes import element_type
 from kerneldb.names.functors import unwrap
-from kerneldb.names.grammar_gemm import GEMVX_TEMPLATE
+from kerneldb.names.gemm import GEMVX_TEMPLATE
 from kerneldb.names.structure import call, parse, split_args
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _DULL = re.compile(
     r"cublasGemv|cublasGemm|T\d+$|Params|unsigned int$"
 )
 _FLASH = re.compile(r"(?:Flash_\w*traits)<(\d+),(\d+),(\d+),.*?,(\w+),")
-_WHOLE = re.compile(r"cutlass\w*_(?:tensorop|simt|\d+)_?\w*")
+_CUTLASS_SYMBOL = re.compile(r"cutlass\w*_(?:tensorop|simt|\d+)_?\w*")
 _TENSILE_END = re.compile(r"(_MT[\dx]+(?:_MI[\dx]+)?)_.*")
 _XMMA_END = re.compile(r"(_tilesize[\dx]+).*?(_split_k)?(?:_kernel.*|$)")
 
@@ -56,7 +56,7 @@ def shorten(name: Structure) -> str:
     if not name.args:
         return _symbol(name.base) if name.base else _clip(name.canonical)
     first = name.args[0].split("<")[0]
-    if name.base.startswith("Kernel") and _WHOLE.fullmatch(first):
+    if name.base.startswith("Kernel") and _CUTLASS_SYMBOL.fullmatch(first):
         return _symbol(first)
     if name.base == "kernel" and "cublasGemv" in name.canonical and name.args[GEMVX_TEMPLATE:]:
         return f"gemvx::kernel<{name.args[2]}, {name.args[GEMVX_TEMPLATE]}>"
@@ -68,7 +68,7 @@ def shorten(name: Structure) -> str:
 
 
 def _fit(base: str, args: list[str]) -> str:
-    """Drop arguments from the end until the name fits; a last ellipsis tells that some are missing."""
+    """Drop arguments from the end until the name fits; an ellipsis at the end says that some are missing."""
     whole = f"{base}<{', '.join(args)}>" if args else base
     if len(whole) <= LIMIT:
         return whole

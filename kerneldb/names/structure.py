@@ -11,7 +11,7 @@ ROCm            mangled, ``.kd``, ``[clone .kd]``; LLVM spells a lambda ``'lambd
 
 The canonical spelling drops return types, the parameter lists of templates (nsys and ncu print those with ``T1``
 placeholders) and namespaces (ncu leaves out some or all), puts ``const`` behind its type, and writes one form for
-casts, literals and lambdas. A function that is no template keeps its parameter types: overloads differ in nothing
+casts, literals and lambdas. A function that is not a template keeps its parameter types: overloads differ in nothing
 else. One pass over the tokens, no backtracking: the time is linear in the length of the name.
 """
 
@@ -89,14 +89,9 @@ def _unify(text: str) -> str:
         text = _LAMBDA.sub("lambda(", text)
         text = _LAMBDA_NUMBER.sub(lambda m: m[2] or f"#{m[1]}", text)
         if "'lambda" in text:
-            text = _LLVM_LAMBDA.sub(_llvm_lambda, text)
+            # LLVM numbers a function's lambdas '', 0, 1, ...; the others 1, 2, 3, ... after the parameters.
+            text = _LLVM_LAMBDA.sub(lambda m: f"lambda#{int(m[1]) + 2 if m[1] else 1}", text)
     return text
-
-
-def _llvm_lambda(match: re.Match[str]) -> str:
-    """LLVM numbers a function's lambdas '', 0, 1, ...; the others 1, 2, 3, ... behind the parameters."""
-    number = int(match[1]) + 2 if match[1] else 1
-    return f"lambda#{number}"
 
 
 def _closing(tokens: list[str]) -> dict[int, int]:
@@ -114,7 +109,7 @@ def _closing(tokens: list[str]) -> dict[int, int]:
 
 
 class _Parser:
-    """One pass over the tokens of a name. Bracket depth lives in ``frames``: no recursion, so depth is no limit."""
+    """One pass over the tokens of a name. Bracket depth lives in ``frames``: without recursion any depth will do."""
 
     def __init__(self, text: str) -> None:
         self.tokens = _TOKEN.findall(_unify(text))
@@ -153,7 +148,9 @@ class _Parser:
             return index + 1
         if token.endswith("::"):
             if len(self.frames) == 1:
-                self._top_namespace(token)
+                if self.before == _WORD and self.spaced:
+                    self._start_word()
+                self.qualifier.append(token)
             return index + 1
         if token in _NOISE:
             return index + 1
@@ -161,11 +158,6 @@ class _Parser:
             return self._lambda(index)
         self._emit_word(_literal(token))
         return index + 1
-
-    def _top_namespace(self, token: str) -> None:
-        if self.before == _WORD and self.spaced:
-            self._start_word()
-        self.qualifier.append(token)
 
     def _start_word(self) -> None:
         """Begin a further word of the current argument: should a parameter list follow, those before were its type."""
@@ -256,14 +248,17 @@ class _Parser:
 
     # -- parentheses
     def _open_round(self, index: int) -> int:
-        """Tell casts, groups, function types and parameter lists apart by what stands in front of the parenthesis."""
+        """Tell casts, groups, function types and parameter lists apart by what precedes the parenthesis."""
         if self.before == _WORD and not self.spaced:
             return self._parameters(index)
         if self.before == _PARAMETERS:
             return self._skip(index)
-        close = self.closing[index]
-        if self.before == _START and self._casts(close):
-            return close + 1
+        after = self.closing[index] + 1
+        following = self.tokens[after : after + 2]
+        if self.before == _START and following:  # a number follows a cast: "(int)4", "(cudnnDataType_t) -1"
+            sign, number = following[0], following[-1]
+            if sign[0].isdecimal() or (sign == "-" and number[0].isdecimal()):
+                return after
         kind = "group" if self.before == _START else "type"
         if kind == "type":
             self.out.append("(")
@@ -271,13 +266,6 @@ class _Parser:
         self.before = _START
         self.spaced = False
         return index + 1
-
-    def _casts(self, close: int) -> bool:
-        """Whether a number follows the parenthesis: ``(int)4``, ``(cudnnDataType_t) -1``."""
-        following = self.tokens[close + 1 : close + 3]
-        return bool(following) and (
-            following[0][0].isdecimal() or (following[0] == "-" and following[-1][0].isdecimal())
-        )
 
     def _parameters(self, index: int) -> int:
         """Drop a parameter list and the return type in front of its function."""
@@ -308,7 +296,7 @@ class _Parser:
         if kind in {"(", "group", "type"}:
             self.out.append(self.frames.pop().closing)
         self.before = _WORD
-        # The parentheses behind "void (*)" hold the parameters of a function type, which tell it from others.
+        # The parentheses after "void (*)" hold the parameters of a function type; types differ in them.
         self.spaced = kind == "type" and self.tokens[index + 1 : index + 2] == ["("]
         return index + 1
 
@@ -318,7 +306,7 @@ class _Parser:
         return following[:1] == ["("] or (following[:1] != [] and following[0][0] == "#" and following[1:] == ["("])
 
     def _lambda(self, index: int) -> int:
-        """Write a lambda with its parameter types, for those tell the element type; its number follows."""
+        """Write a lambda with its parameter types, which name the element type; its number follows."""
         if self.before == _PARAMETERS:
             self.out.append("::")
         number = self.tokens[index + 1] if self.tokens[index + 1] != "(" else ""
@@ -351,15 +339,11 @@ _HANDLERS = {
 }
 
 
-def is_memory_name(name: str) -> bool:
-    """Whether this is a memory operation's own wording (``Memcpy HtoD (Pinned -> Device)``), not a C++ name."""
-    return name.startswith(("Memcpy ", "Memset ", "[CUDA ", "[HIP "))
-
-
 def parse(name: str) -> Structure:
-    """Parse a printed kernel name, mangled or not. Any text is accepted; what is no C++ name parses to itself."""
+    """Parse a printed kernel name, mangled or not. Any text is accepted; what is not C++ parses to itself."""
     text = strip_suffixes(demangle(name))
-    if is_memory_name(text):
+    # A memory operation's own wording (``Memcpy HtoD (Pinned -> Device)``).
+    if text.startswith(("Memcpy ", "Memset ", "[CUDA ", "[HIP ")):
         return Structure(text, "", text, ())
     structure = _Parser(text).parse()
     if not structure.canonical:

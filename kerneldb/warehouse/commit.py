@@ -41,8 +41,8 @@ TABLES = (
     "measurements",
     "traces",
 )
-"""What a manifest may hold. Launches come behind what tells of iterations. The row of `traces` comes last: who sees it
-sees the whole trace."""
+"""What a manifest may hold. Launches come after the tables that iterations are found by. The row of `traces` comes
+last: who sees it sees the whole trace."""
 
 
 MOST_IN_ITERATIONS = 200_000
@@ -87,8 +87,10 @@ def commit(con: Connection, manifest: Manifest, *, replace: bool, tags: Mapping[
         beside = runs.beside(con, [manifest.trace_id])
         execute_all(con, statement("remove", "rows"), trace_id)
     _insert(con, manifest)
-    if _launches(manifest) == "launches_in_order":
-        _mark_iterations(con, manifest.trace_id)
+    if _launches(manifest) == "launches_in_order":  # most of it is planning, so only what may find any is asked
+        for question, mark in (("has_steps", "mark_steps"), ("may_repeat", "mark_repeats")):
+            if con.execute(statement("commit", question), trace_id).fetchone() == (True,):
+                con.execute(statement("commit", mark), trace_id)
     con.execute(statement("commit", "roll_up"), trace_id)
     bin_up(con, manifest.trace_id)
     kept = {"name": name, "run": run, "label": label, "default_phase": default_phase}
@@ -134,14 +136,6 @@ def _launches(manifest: Manifest) -> str:
     if "start_ns" not in pl.read_parquet_schema(manifest.parts["launches"][0]):
         return "launches_untimed"
     return "launches_in_order" if manifest.rows["launches"] <= MOST_IN_ITERATIONS else "launches"
-
-
-def _mark_iterations(con: Connection, trace_id: str) -> None:
-    """Tell the launches which iteration they are in. Most of it is planning, so only what may find any is asked."""
-    of_trace = {"trace_id": trace_id}
-    for question, mark in (("has_steps", "mark_steps"), ("may_repeat", "mark_repeats")):
-        if con.execute(statement("commit", question), of_trace).fetchone() == (True,):
-            con.execute(statement("commit", mark), of_trace)
 
 
 def _free_name(con: Connection, manifest: Manifest) -> str:

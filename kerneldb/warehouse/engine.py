@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import itertools
 import os
 import re
+import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
 import duckdb
 
 from kerneldb.errors import WarehouseError, WarehouseLockedError, WarehouseMissingError, WarehouseVersionError
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import blank
 from kerneldb.warehouse.place import masked
 
 if TYPE_CHECKING:
@@ -27,6 +29,14 @@ FIRST_PAUSE_S: Final = 0.02
 LONGEST_PAUSE_S: Final = 0.1
 INTERRUPTED: Final = "Query interrupted"
 HOLDER: Final = re.compile(r"\(PID (\d+)\)")
+HEADERS: Final = 3 * 4096
+"""Bytes of a DuckDB file before its first block: the main header and two about the newest checkpoint."""
+MARK: Final = b"DUCK"
+MARK_AT: Final = 8
+
+
+class _NotFilledError(Exception):
+    """The file cannot be written; the cause is BlockingIOError where another process holds it."""
 
 
 def literal(value: str | Path) -> str:
@@ -49,10 +59,15 @@ def opened(
     """
     if attach != "create" and not path.exists():
         raise _missing(path)
-    con = _bare()
+    con = bare()
     try:
         _attach_patiently(con, path, attach, timeout, prepare)
-        _confine(con, folders)
+        settle(con)
+        resolved = [folder.resolve() for folder in folders]
+        if resolved:
+            con.execute(statement("session", "unordered"))
+            con.execute(statement("session", "bounded_memory").format(folder=literal(resolved[0] / "spilled")))
+        confine(con, resolved)
     except BaseException:
         con.close()
         raise
@@ -66,15 +81,21 @@ def _attach_patiently(
     while True:
         try:
             with interrupts():
-                if (attach == "create" and not path.exists()) or blank.is_blank(path):
-                    blank.fill(path, _make_headers)
+                if attach == "create" and not path.exists():
+                    _fill(path)
+                elif path.stat().st_size < HEADERS:
+                    with path.open("rb") as file:
+                        is_blank = _is_blank(file)
+                    if is_blank:
+                        _fill(path)
                 return _attach(con, path, attach, prepare)
-        except (duckdb.Error, blank.NotFilledError, OSError) as error:
+        except (duckdb.Error, _NotFilledError, OSError) as error:
             problem = _problem(path, error)
             if not isinstance(problem, WarehouseLockedError) or time.monotonic() + pause > ends:
                 raise problem from error
             if problem.pid != os.getpid() and isinstance(error, duckdb.Error):
-                _touch(path)
+                with contextlib.suppress(OSError):  # who may only read the file waits without a sign
+                    os.utime(path)
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE_S)
 
@@ -89,50 +110,87 @@ def _attach(con: Connection, path: Path, attach: str, prepare: Callable[[Connect
             raise
 
 
-def _touch(path: Path) -> None:
-    with contextlib.suppress(OSError):  # who may only read the file waits without a sign
-        os.utime(path)
+def _is_blank(file: IO[bytes]) -> bool:
+    """Whether the file ends before its first block: it has no bytes, or not all headers of a DuckDB file.
+
+    DuckDB writes the headers of a new file one after the other, and refuses a file that lacks some of them, be it
+    empty. The making of such a file was cut short; it never held a row, so it is made anew, in its place.
+    """
+    file.seek(0)
+    found = file.read(HEADERS)
+    return not found or (len(found) < HEADERS and found[MARK_AT:].startswith(MARK))
 
 
-def _make_headers(path: Path) -> None:
-    with contextlib.closing(_bare()) as con:
-        _attach(con, path, "create", None)
+def _fill(path: Path) -> None:
+    """Make the file, missing or blank, a database without tables.
+
+    It is looked at again under the lock that DuckDB itself takes, so programs that begin with one file at a time do not
+    write over each other. A write-ahead log beside it is of another file, which may be sought: it gets another name.
+    Raises _NotFilledError.
+    """
+    try:
+        with path.open("ab+") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_blank(file):
+                with tempfile.TemporaryDirectory(prefix="kerneldb-") as folder:
+                    new = Path(folder, path.name)
+                    with contextlib.closing(bare()) as con:
+                        _attach(con, new, "create", None)
+                    headers = new.read_bytes()
+                log = path.with_name(f"{path.name}.wal")
+                if log.exists():
+                    names = (log.with_name(f"{log.name}.old{number or ''}") for number in itertools.count())
+                    log.rename(next(name for name in names if not name.exists()))
+                file.truncate(0)
+                file.write(headers)
+                file.flush()
+                os.fsync(file.fileno())
+    except OSError as error:
+        raise _NotFilledError(error.strerror) from error
 
 
-def _bare() -> Connection:
+def bare() -> Connection:
+    """A new engine without a database, which loads no extension by itself."""
     con = duckdb.connect()
     con.execute(statement("session", "no_extensions"))
     return con
 
 
-def _confine(con: Connection, folders: Sequence[Path]) -> None:
+def settle(con: Connection) -> None:
+    """Set what every connection has: the time zone, and plans that DuckDB 2 gets right."""
     con.execute(statement("session", "time_zone"))
     if not duckdb.__version__.startswith("1."):
         con.execute(statement("session", "no_aggregate_pushdown"))
+
+
+def confine(con: Connection, folders: Sequence[str | Path]) -> None:
+    """Allow access to the attached database and to files in `folders` only, for good."""
     if folders:
-        listed = ", ".join(literal(folder.resolve()) for folder in folders)
-        con.execute(statement("session", "allow_folders").format(folders=f"[{listed}]"))
-        con.execute(statement("session", "unordered"))
-        con.execute(statement("session", "bounded_memory").format(folder=literal(folders[0].resolve() / "spilled")))
+        allow(con, folders)
     con.execute(statement("session", "no_external_access"))
     con.execute(statement("session", "lock"))
 
 
-def _problem(path: Path, error: duckdb.Error | blank.NotFilledError | OSError) -> WarehouseError:
+def allow(con: Connection, folders: Sequence[str | Path]) -> None:
+    """Allow access to files in `folders`, also when the engine is confined later."""
+    con.execute(statement("session", "allow_folders").format(folders=f"[{', '.join(map(literal, folders))}]"))
+
+
+def _problem(path: Path, error: duckdb.Error | _NotFilledError | OSError) -> WarehouseError:
     """What a failure to attach means."""
     if isinstance(error, FileNotFoundError):
         return _missing(path)
     if isinstance(error, OSError):
         return WarehouseError(f"{path} cannot be opened: {error.strerror}")
-    if isinstance(error, blank.NotFilledError):
+    if isinstance(error, _NotFilledError):
         if isinstance(error.__cause__, BlockingIOError):
             return WarehouseLockedError(f"{path} is being made by another process; wait for it, or end it")
         return WarehouseError(f"{path} holds no database yet, and none can be made there: {error}")
-    return _told_by_engine(path, str(error))
+    return _problem_of_engine(path, str(error))
 
 
-def _told_by_engine(path: Path, text: str) -> WarehouseError:
-    """DuckDB tells the cases apart by text only."""
+def _problem_of_engine(path: Path, text: str) -> WarehouseError:
+    """What an error of DuckDB means; its errors differ by their text only."""
     if "Unique file handle conflict" in text:
         return held_here(path)
     if "lock" in text and (holder := HOLDER.search(text)):

@@ -29,7 +29,7 @@ POLL_S: Final = 0.05
 """How often a waiting main thread looks for signals."""
 
 OF_VALUES: Final = (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.InvalidInputException)
-"""What a bound expression raises at some row: a text that is no number, an overflow, a bad pattern."""
+"""What a bound expression raises at some row: a text that is not a number, an overflow, a bad pattern."""
 NO_TABLE: Final = re.compile(r"Table with name (\w+) does not exist")
 
 
@@ -59,10 +59,26 @@ def answer(con: Connection, sql: str, params: Mapping[str, Any] | None) -> pa.Ta
 
 
 def _rows(con: Connection, sql: str, params: Params | None) -> pa.Table:
-    _require_one(con, sql)
+    count = len(con.extract_statements(sql))
+    if count != 1:
+        message = f"one statement at a time, please: this text holds {count}"
+        raise QueryError(message)
     # The stubs say that there always is one, but DuckDB 1.5 returns None for statements without rows.
     relation: duckdb.DuckDBPyRelation | None = _bound(con, sql, params)
-    return _nothing() if relation is None else carried(relation).to_arrow_table()
+    if relation is not None:
+        return carried(relation).to_arrow_table()
+    import pyarrow as pa
+
+    return pa.table({})
+
+
+def _bound(con: Connection, sql: str, params: Params | None) -> duckdb.DuckDBPyRelation:
+    """The relation of a statement. What does not bind is handed to `execute`, whose message marks the place."""
+    try:
+        return con.sql(sql, params=params)
+    except (duckdb.BinderException, duckdb.CatalogException):
+        con.execute(sql, params)
+        raise
 
 
 def _fails(con: Connection, selection: str) -> bool:
@@ -112,28 +128,6 @@ def _await(con: Connection, done: threading.Event) -> None:
         while not done.wait(POLL_S):
             con.interrupt()
         raise
-
-
-def _bound(con: Connection, sql: str, params: Params | None) -> duckdb.DuckDBPyRelation:
-    """The relation of a statement. What does not bind is handed to `execute`, whose message marks the place."""
-    try:
-        return con.sql(sql, params=params)
-    except (duckdb.BinderException, duckdb.CatalogException):
-        con.execute(sql, params)
-        raise
-
-
-def _nothing() -> pa.Table:
-    import pyarrow as pa
-
-    return pa.table({})
-
-
-def _require_one(con: Connection, sql: str) -> None:
-    count = len(con.extract_statements(sql))
-    if count != 1:
-        message = f"one statement at a time, please: this text holds {count}"
-        raise QueryError(message)
 
 
 @contextlib.contextmanager

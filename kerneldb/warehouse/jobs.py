@@ -1,4 +1,4 @@
-"""Which traces are ranks of one job: told by what ranks of a job must share, never by where their files lie."""
+"""Which traces are ranks of one job: decided by what ranks of a job must share, never by where their files are."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ NUMBER: Final = re.compile(r"\d+")
 ENOUGH: Final = 16
 """A new rank is held against so many ranks of a known job, and against the others where it fits none of these."""
 HINTS: Final = 8
-"""At most so many ranks are told of that a new one may belong to."""
+"""A new rank gets links to at most so many ranks that it may belong to."""
 NEARER: Final = 10.0
 """Of two candidates for one rank, the one whose collectives end so many times nearer in time is the right one."""
 
 
 @dataclasses.dataclass(slots=True)
 class Evidence:
-    """What one trace tells about its job.
+    """What one trace says about its job.
 
     `groups` are the ranks of its process groups. Of the collectives of each group, `counts` has how often which three
     follow each other, `sequences` the order of all as a hash and their number, `ends` when the first and the last ended
@@ -89,7 +89,7 @@ class Comparison:
             return "collectives", 0.5
         return None
 
-    def told(self) -> str:
+    def words(self) -> str:
         """What was compared, in words."""
         clocks = {True: "profiled at the same time", False: "profiled at other times", None: "no common clock"}
         shared = "no collectives of a common group"
@@ -112,12 +112,12 @@ def links(con: Connection, own: Facts, others: Sequence[Facts], prints: Collecti
         pair = (own["trace_id"], other["trace_id"])
         if proof is not None:
             method, sure = proof
-            yield Link(*pair, "job", method, sure, f"{_ranks(own, other)}, {compared.told()}", compared.apart_ns)
+            yield Link(*pair, "job", method, sure, f"{_ranks(own, other)}, {compared.words()}", compared.apart_ns)
         elif compared.is_disproved:
-            yield Link(*pair, "apart", NO_PROOF, 0.0, f"{_ranks(own, other)}, {compared.told()}", compared.apart_ns)
+            yield Link(*pair, "apart", NO_PROOF, 0.0, f"{_ranks(own, other)}, {compared.words()}", compared.apart_ns)
         elif hints < HINTS and own["launches"] and other["launches"]:
             hints += 1
-            yield Link(*pair, "hint", NO_PROOF, 0.0, f"{_ranks(own, other)}: {compared.told()}")
+            yield Link(*pair, "hint", NO_PROOF, 0.0, f"{_ranks(own, other)}: {compared.words()}")
 
 
 def _compared(con: Connection, own: Facts, ranks: Sequence[Facts]) -> Iterator[tuple[Facts, Comparison]]:

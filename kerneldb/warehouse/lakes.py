@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import fcntl
+import importlib.util
 import os
 import random
 import tempfile
@@ -21,8 +22,7 @@ import duckdb
 
 from kerneldb.errors import KerneldbError, UsageError, WarehouseError, WarehouseLockedError, WarehouseMissingError
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import extensions
-from kerneldb.warehouse.engine import interrupts, literal, store_errors, transaction
+from kerneldb.warehouse.engine import bare, confine, interrupts, literal, settle, store_errors, transaction
 from kerneldb.warehouse.place import Place, masked
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ INLINED: Final = (
 REMOTE: Final = ("s3://", "gs://", "gcs://", "r2://", "http://", "https://")
 SPOOLS: Final = Path(tempfile.gettempdir()).resolve()
 """Where conversions for a lake lie until they are committed: local to the node, and gone with it."""
+INSTALL_NAMES: Final = {"postgres_scanner": "postgres", "sqlite_scanner": "sqlite"}
 
 _OPEN: dict[Key, Connection] = {}
 _OPENING = threading.RLock()
@@ -94,17 +95,12 @@ def _connection(place: Place, way: str, folders: tuple[Path, ...]) -> Iterator[C
                 con.begin()
         yield con
     except (duckdb.Error, KerneldbError) as error:
-        if any(sign in str(error) for sign in LOST):
-            _forget(key)
+        if any(sign in str(error) for sign in LOST):  # the server is gone: the next question makes a new connection
+            with _OPENING:
+                _OPEN.pop(key, None)
         raise
     finally:
         con.close()
-
-
-def _forget(key: Key) -> None:
-    """Drop a connection whose server is gone, so that the next question makes a new one."""
-    with _OPENING:
-        _OPEN.pop(key, None)
 
 
 @atexit.register
@@ -120,26 +116,19 @@ def create(place: Place, data: str) -> None:
 
     Raises UsageError where a new lake would share `data` with other files: `compact` removes what no table knows.
     """
-    if not _is_made(place):
+    try:
+        _plain(place, "attach").close()
+    except WarehouseMissingError:
         _require_own(data)
     with contextlib.closing(_plain(place, "create", data)) as con, _attach_errors(place):
         con.execute(statement("lake", "settings"))
 
 
-def _is_made(place: Place) -> bool:
-    try:
-        _plain(place, "attach").close()
-    except WarehouseMissingError:
-        return False
-    return True
-
-
 def _require_own(data: str) -> None:
     """Raise UsageError unless `data` is empty, and no part of the files of another lake."""
-    with contextlib.closing(duckdb.connect()) as con:
-        con.execute(statement("session", "no_extensions"))
+    with contextlib.closing(bare()) as con:
         if data.startswith(REMOTE):
-            extensions.load(con, "httpfs")
+            load_extension(con, "httpfs")
             _use_credentials(con)
         patterns = [f"{data}**", *(f"{above}/main/schema_version/*.parquet" for above in _above(data))]
         try:
@@ -181,10 +170,7 @@ def _connected(place: Place, way: str, folders: tuple[Path, ...]) -> Connection:
             if place.catalog == "postgres":
                 con.execute(statement("lake", "attach_queue").format(address=literal(place.address)))
             con.execute(statement("lake", "bounded_memory").format(folder=literal(SPOOLS / f"kerneldb-{os.getpid()}")))
-        listed = ", ".join([literal(data), *map(literal, folders)])
-        con.execute(statement("session", "allow_folders").format(folders=f"[{listed}]"))
-        con.execute(statement("session", "no_external_access"))
-        con.execute(statement("session", "lock"))
+        confine(con, [data, *folders])
     except BaseException:
         con.close()
         raise
@@ -193,15 +179,12 @@ def _connected(place: Place, way: str, folders: tuple[Path, ...]) -> Connection:
 
 def _plain(place: Place, way: str, data: str = "") -> Connection:
     """A connection with the lake attached as `warehouse`, and everything loaded that it and its files need."""
-    con = duckdb.connect()
+    con = bare()
     try:
-        con.execute(statement("session", "no_extensions"))
         attach(con, place, way, data)
         con.execute(statement("session", "use"))
         con.execute(statement("lake", "metadata_cache"))
-        con.execute(statement("session", "time_zone"))
-        if not duckdb.__version__.startswith("1."):
-            con.execute(statement("session", "no_aggregate_pushdown"))
+        settle(con)
     except BaseException:
         con.close()
         raise
@@ -216,7 +199,7 @@ def attach(con: Connection, place: Place, way: str, data: str = "") -> None:
     if way != "create" and not place.exists():
         raise _no_lake(place)
     for name in ("ducklake", f"{place.catalog}_scanner"):
-        extensions.load(con, name)
+        load_extension(con, name)
     con.execute(statement("lake", "retries"))
     sql = statement("lake", way).format(uri=literal(place.uri), data=literal(data))
     with _attach_errors(place):
@@ -226,9 +209,41 @@ def attach(con: Connection, place: Place, way: str, data: str = "") -> None:
             # Only the catalog knows that the files are in S3, and it cannot be attached without httpfs then.
             if "httpfs" not in str(error):
                 raise
-            extensions.load(con, "httpfs")
+            load_extension(con, "httpfs")
             _use_credentials(con)
             con.execute(sql)
+
+
+def load_extension(con: Connection, name: str) -> None:
+    """Load the extension `name` from DuckDB's own folder, else from a wheel `duckdb-extension-…`, never by network.
+
+    Raises WarehouseError, which says how to get it, where it is in neither place.
+    """
+    try:
+        con.execute(statement("lake", "load").format(extension=name))
+    except duckdb.Error as error:
+        # The binary in the package `duckdb_extension_<name>`, where that is installed.
+        spec = importlib.util.find_spec(f"duckdb_extension_{name}")
+        folders = [] if spec is None else spec.submodule_search_locations or []
+        files = (file for folder in folders for file in Path(folder).glob("extensions/*/*.duckdb_extension"))
+        file = next(files, None)
+        if file is None:
+            raise no_extension(name) from error
+        try:
+            con.execute(statement("lake", "load").format(extension=literal(file)))
+        except duckdb.Error as unfit:
+            raise no_extension(name, unfit) from unfit
+
+
+def no_extension(name: str, error: duckdb.Error | None = None) -> WarehouseError:
+    """The error of a missing or unfit extension: how to get it, with network and without."""
+    installed = INSTALL_NAMES.get(name, name)
+    why = "is not installed" if error is None else f"cannot be used ({str(error).splitlines()[0]})"
+    return WarehouseError(
+        f"a lake needs DuckDB's extension {name}, which {why} for DuckDB {duckdb.__version__}. Offline: "
+        f"pip install 'kerneldb[lake-offline]' (DuckDB 1.5.5 with its extensions). With network, once: "
+        f"python -c \"import duckdb; duckdb.sql('INSTALL {installed}')\""
+    )
 
 
 def data_path(con: Connection, database: str = "warehouse") -> str:
@@ -279,11 +294,6 @@ def _no_lake(place: Place) -> WarehouseMissingError:
     )
 
 
-def is_conflict(error: duckdb.Error) -> bool:
-    """Whether a transaction failed only because another commit was faster."""
-    return any(sign in str(error) for sign in CONFLICTS)
-
-
 def retried(con: Connection, place: Place, timeout: float, work: Callable[[Connection], T]) -> T:
     """Run `work` in one transaction that no other commit of kerneldb overlaps; its result.
 
@@ -306,7 +316,7 @@ def repeated(place: Place, timeout: float, attempt: Callable[[], T]) -> T:
         try:
             return attempt()
         except duckdb.Error as error:
-            if not is_conflict(error):
+            if not any(sign in str(error) for sign in CONFLICTS):
                 raise
             if time.monotonic() > ends:
                 message = f"{place}: other programs kept committing for {timeout:g} s; try again"
@@ -330,7 +340,7 @@ def _turn(place: Place, con: Connection, timeout: float) -> Iterator[None]:
             try:
                 yield
             finally:
-                with contextlib.suppress(duckdb.Error):  # a server that is gone has let go
+                with contextlib.suppress(duckdb.Error):  # a server that is gone holds nothing
                     queue.rollback()
     else:
         with place.path.with_name(f"{place.path.name}.commit").open("a+", encoding="utf-8") as file:

@@ -228,17 +228,17 @@ def _of_profiles(con: Connection, own: Facts, others: Mapping[str, Facts]) -> It
         if row["other_id"] in others and _is_same_profile(row):
             sure = bool(row["durations"] or row["equal_measured"] >= FEW)
             score = 1.0 if sure else UNSURE
-            yield Link(own["trace_id"], row["other_id"], "print", "profile", score, _told(row))
+            yield Link(own["trace_id"], row["other_id"], "print", "profile", score, _evidence_of_profile(row))
 
 
 def _is_same_profile(row: Facts) -> bool:
-    """Whether launches of equal process and number are the same; no figure of the launch configuration tells."""
+    """Whether launches of equal process and number are the same; figures of the launch configuration do not count."""
     agree = row["equal_durations"] == row["durations"] and row["equal_metrics"] >= AGREEING * row["metrics"]
     told_apart = (row["process"] or 0) >= OWN_PROCESS or row["equal_measured"] >= MANY
     return bool(row["named"] and agree and (told_apart or (row["durations"] and row["pairs"] >= FEW)))
 
 
-def _told(row: Facts) -> str:
+def _evidence_of_profile(row: Facts) -> str:
     alike = f"{row['pairs']:,} launch{'es' if row['pairs'] > 1 else ''} of the same process, number, name and grid"
     metrics = f"; {row['equal_metrics']:,} of {row['metrics']:,} metrics agree" if row["metrics"] else ""
     return f"{alike}{', with equal durations' if row['durations'] else ''}{metrics}"

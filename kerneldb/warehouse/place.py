@@ -23,7 +23,7 @@ class Place:
     """A database file, or a lake.
 
     `path` is the file. A lake has a path too: that of its SQLite catalog, or, with PostgreSQL, one in the current
-    folder; files that belong to a run of kerneldb (the journal of a replay) stand beside it. `catalog` is
+    folder; files that belong to a run of kerneldb (the journal of a replay) lie beside it. `catalog` is
     'postgres' or 'sqlite' for lakes, with what `address` says of it, and None for files.
     """
 
@@ -60,7 +60,7 @@ class Place:
         return f"{PREFIX}{self.catalog}:{self.address}"
 
     def exists(self) -> bool:
-        """Whether the file, or the SQLite catalog, is there; of a PostgreSQL server only the attempt tells."""
+        """Whether the file, or the SQLite catalog, is there; of a PostgreSQL server this is found out by trying."""
         return self.catalog == "postgres" or self.path.exists()
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Decides which traces are one run and one job, and which launches are primary: what ran stands in `kernels` once.
+"""Decides which traces are one run and one job, and which launches are primary: what ran is in `kernels` once.
 
 A run is what a user or a recording states, else what links between traces prove, else one trace alone. A job is the
 ranks of a run that ran together. Of launches that several traces of a run hold, those of the best trace are primary.
@@ -75,7 +75,7 @@ class Plan:
 class Joined:
     """The traces as groups: of prints of one report, of ranks of one job, of one run.
 
-    `first` maps each trace to the print that stands for it in `jobs`.
+    `first` maps each trace to the print that represents it in `jobs`.
     """
 
     prints: Groups
@@ -130,7 +130,7 @@ def judge(con: Connection, changed: Collection[str] = ()) -> set[str]:
     """
     known, found = links.facts(con), links.stored(con)
     joined = _joined(known, found)
-    _tell_unclear(con, found, joined)
+    _mark_unclear(con, found, joined)
     names = _run_names(known, joined.runs)
     job_names = _job_names(known, joined, names)
     moved = {one for one, row in known.items() if (row["run"], row["job"]) != (names[one], job_names[one])}
@@ -139,7 +139,11 @@ def judge(con: Connection, changed: Collection[str] = ()) -> set[str]:
     concerned = {one for trace_id in moved for one in joined.runs.of(trace_id)}
     concerned |= {trace_id for trace_id, row in known.items() if row["run"] in former}
     timings = _timings(con, known, concerned, joined.runs)
-    _set_runs(con, [(known[one], names[one], job_names[one], timings[one]) for one in sorted(concerned)])
+    columns = ("run", "job", "primary_timing")
+    now = {one: (names[one], job_names[one], timings[one]) for one in sorted(concerned)}
+    new = [(one, *values) for one, values in now.items() if tuple(known[one][column] for column in columns) != values]
+    if new:
+        execute_rows(con, statement("runs", "set_runs"), ("trace_id", *columns), new)
     for plan in _plans(con, known, found, joined, concerned):
         stored = set(known[plan.trace_id]["repeats"] or ())
         if not moved.isdisjoint({plan.trace_id, *plan.better}) or not stored <= set(plan.better):
@@ -153,15 +157,7 @@ def judge(con: Connection, changed: Collection[str] = ()) -> set[str]:
     return concerned
 
 
-def _set_runs(con: Connection, rows: Sequence[tuple[Facts, str, str | None, str]]) -> None:
-    """Store run, job and primary timing of the traces for which they are new."""
-    columns = ("run", "job", "primary_timing")
-    new = [(row["trace_id"], *now) for row, *now in rows if [row[column] for column in columns] != now]
-    if new:
-        execute_rows(con, statement("runs", "set_runs"), ("trace_id", *columns), new)
-
-
-def _tell_unclear(con: Connection, found: Sequence[Link], joined: Joined) -> None:
+def _mark_unclear(con: Connection, found: Sequence[Link], joined: Joined) -> None:
     """Links of ranks that several traces fit equally well are hints, until one of these is gone."""
     new = []
     for link in found:
@@ -233,7 +229,7 @@ def _joined_ranks(known: Mapping[str, Facts], found: Sequence[Link], first: Mapp
 
 
 def _apart(known: Mapping[str, Facts], found: Iterable[Link], first: Mapping[str, str]) -> dict[str, set[str]]:
-    """For each print that stands for a rank, those that cannot be of its job, unless it is stated that they are."""
+    """For each print that represents a rank, those that cannot be of its job, unless it is stated that they are."""
     others = collections.defaultdict[str, set[str]](set)
     for link in found:
         ends = [known[end] for end in (link.trace_id, link.other_id)]
@@ -247,7 +243,7 @@ def _apart(known: Mapping[str, Facts], found: Iterable[Link], first: Mapping[str
 
 
 def _is_only_one(link: Link, linked: Mapping[str, set[str]], prints: Groups, known: Mapping[str, Facts]) -> bool:
-    """Whether a link without exact times is no choice: what fits one end fits the other, or tells of other work."""
+    """Whether a link without exact times is no choice: what fits one end fits the other, or is of other work."""
 
     def contradicts(third: str, near: str, far: str) -> bool:
         same = third == far or third in linked[far] or third in prints.of(far) or third in prints.of(near)
@@ -260,7 +256,7 @@ def _is_only_one(link: Link, linked: Mapping[str, set[str]], prints: Groups, kno
 
 
 def _between(found: Sequence[Link], first: Mapping[str, str]) -> list[Link]:
-    """The links of ranks, between the prints that stand for them: the surest one for each two."""
+    """The links of ranks, between the prints that represent them: the surest one for each two."""
     best: dict[frozenset[str], Link] = {}
     for link in sorted(found, key=lambda link: link.score):
         one, other = (first[end] for end in (link.trace_id, link.other_id))
@@ -307,7 +303,7 @@ def _run_names(known: Mapping[str, Facts], runs: Groups) -> dict[str, str]:
 
 
 def _job_names(known: Mapping[str, Facts], joined: Joined, runs: Mapping[str, str]) -> dict[str, str | None]:
-    """The job of each trace: as its recording states, or called like its run; None for what is no part of a job."""
+    """The job of each trace: as its recording states, or called like its run; None outside of jobs."""
     names: dict[str, str | None] = dict.fromkeys(known)
     taken: set[str | None] = set()
     of_first: dict[str, str | None] = {}
@@ -397,7 +393,10 @@ def _mark(con: Connection, plan: Plan) -> None:
     """Mark the launches of a trace that better traces hold, too, and sum it anew."""
     of_trace = {"trace_id": plan.trace_id}
     execute_all(con, statement("runs", "unmark"), of_trace)
-    shared = _shared(con, plan)
+    shared: set[str] = set()
+    if plan.indirect:  # those of the better traces without a link of their own that hold launches of this one
+        others = {**of_trace, "others": sorted(plan.indirect)}
+        shared = {trace_id for (trace_id,) in con.execute(statement("runs", "sharing"), others).fetchall()}
     found = {other: method for other, method in plan.better.items() if other not in plan.indirect or other in shared}
     for method in dict.fromkeys(found.values()):
         better = [other for other, by in found.items() if by == method]
@@ -407,11 +406,3 @@ def _mark(con: Connection, plan: Plan) -> None:
     con.execute(statement("runs", "set_repeats"), {**of_trace, "repeats": list(found) or None})
     con.execute(statement("runs", "forget_rollups"), of_trace)
     con.execute(statement("commit", "roll_up"), of_trace)
-
-
-def _shared(con: Connection, plan: Plan) -> set[str]:
-    """Those of the better traces without a link of their own that hold launches of this one."""
-    if not plan.indirect:
-        return set()
-    params = {"trace_id": plan.trace_id, "others": sorted(plan.indirect)}
-    return {trace_id for (trace_id,) in con.execute(statement("runs", "sharing"), params).fetchall()}

@@ -268,7 +268,7 @@ class Session:
             while self._engine is not None:
                 is_idle, is_wanted = time.monotonic() - self._asked_at > LINGER_S, self._is_wanted()
                 if not self._readers and (is_idle or is_wanted):
-                    # What is committed is in the log, and who asks next is told.
+                    # What is committed is in the log, and whoever asks next gets the error.
                     with contextlib.suppress(duckdb.Error):
                         (self._yield if is_wanted else self._close)()
                 self._changed.wait(GLANCE_S)

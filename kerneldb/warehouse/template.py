@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import duckdb
 import platformdirs
@@ -20,9 +20,6 @@ from kerneldb.schemas import loader
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import engine, migrate
 from kerneldb.warehouse.place import Place
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KEPT: Final = 4
 """Templates of so many versions of kerneldb and DuckDB stay in the user's cache."""
@@ -41,28 +38,31 @@ def put(path: Path) -> bool:
         return False
     # RuntimeError: a user without a home folder.
     with contextlib.suppress(OSError, RuntimeError, duckdb.Error, KerneldbError), spool_folder(path) as new:
-        new.write_bytes(_template())
-        _sync(new)
+        with new.open("wb") as file:
+            file.write(_template())
+            file.flush()
+            os.fsync(file.fileno())
         path.hardlink_to(new)
         return True
     return False
 
 
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
 def _template() -> bytes:
     """The content of the template, which its name vouches for: a damaged one would break every new database."""
     folder = platformdirs.user_cache_path("kerneldb", ensure_exists=True)
-    name = f"empty-{_version()}-duckdb-{duckdb.__version__}"
+    # Databases of versions with other tables, views or macros differ.
+    version = _digest(repr(([step.sql for step in loader.migrations()], loader.objects_hash())).encode())
+    name = f"empty-{version}-duckdb-{duckdb.__version__}"
     for path in folder.glob(f"{name}-*.duckdb"):
         content = path.read_bytes()
         if path.stem == f"{name}-{_digest(content)}":
             return content
         path.unlink(missing_ok=True)
-    with _made(folder) as made:
+    with tempfile.TemporaryDirectory(prefix=MAKING, dir=folder) as own:
+        made = Path(own, "empty.duckdb")
+        with contextlib.closing(engine.opened(made, "create", 0.0)) as con:
+            con.execute(statement("session", "use"))
+            migrate.upgrade(con, Place(made))
         content = made.read_bytes()
         made.replace(folder / f"{name}-{_digest(content)}.duckdb")
     _tidy(folder)
@@ -80,19 +80,3 @@ def _tidy(folder: Path) -> None:
     for left in folder.glob(f"{MAKING}*"):
         if time.time() - left.stat().st_mtime > LEFT_S:
             shutil.rmtree(left, ignore_errors=True)
-
-
-def _version() -> str:
-    """Tells databases apart that hold other tables, views or macros."""
-    steps = [step.sql for step in loader.migrations()]
-    return hashlib.sha256(repr((steps, loader.objects_hash())).encode()).hexdigest()[:16]
-
-
-@contextlib.contextmanager
-def _made(folder: Path) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix=MAKING, dir=folder) as own:
-        path = Path(own, "empty.duckdb")
-        with contextlib.closing(engine.opened(path, "create", 0.0)) as con:
-            con.execute(statement("session", "use"))
-            migrate.upgrade(con, Place(path))
-        yield path

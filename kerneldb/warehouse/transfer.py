@@ -1,7 +1,10 @@
 """Moves traces between databases: into a lake from the scratch file of a conversion, and from file to lake and back.
 
-What is copied from is attached as `source`. Large tables go into a lake as Parquet files that are written
-before its transaction and registered in it, so that commits do not keep each other waiting while rows are written.
+Notes, results of replays and calls that were found go along. They may grow after the traces were copied, so they are
+compared on every copy, by the rules of store/results.sql: what is there stays, unless the source got further with it;
+so a second copy writes nothing. What is copied from is attached as `source`. Large tables go into a lake as Parquet
+files that are written before its transaction and registered in it, so that commits do not keep each other waiting while
+rows are written.
 """
 
 from __future__ import annotations
@@ -15,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from kerneldb.errors import UsageError
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import closure, commit, lakes, migrate, results, runs
-from kerneldb.warehouse.engine import literal, store_errors, transaction
+from kerneldb.warehouse import closure, commit, lakes, migrate, runs
+from kerneldb.warehouse.engine import allow, literal, store_errors, transaction
 from kerneldb.warehouse.place import Place
 from kerneldb.warehouse.session import session_of
 from kerneldb.warehouse.statements import execute_all
@@ -129,12 +132,8 @@ def _add_trace(con: Connection, trace_id: str, name: str, tags: Mapping[str, str
     key = {"trace_id": trace_id}
     run, label, phase = None, None, None
     if there:
-        name, run, label, phase = con.execute(statement("commit", "previous"), key).fetchone() or (
-            name,
-            None,
-            None,
-            None,
-        )
+        previous = con.execute(statement("commit", "previous"), key).fetchone()
+        name, run, label, phase = previous or (name, None, None, None)
         execute_all(con, statement("remove", "rows"), key)
     else:
         con.execute(statement("lake", "copy_tags"), key)
@@ -162,11 +161,58 @@ def batches(trace_ids: Sequence[str], size: int) -> Iterator[list[str]]:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Learned:
+    """How much goes over, or went: notes, items of replay runs, runs, and launches whose call was found."""
+
+    notes: int = 0
+    items: int = 0
+    runs: int = 0
+    finds: int = 0
+
+    def __bool__(self) -> bool:
+        """Whether there is anything at all."""
+        return any(dataclasses.astuple(self))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Copied:
     """What a copy wrote: the ids of the traces that were missing, and what was learned of any of them."""
 
     trace_ids: Sequence[str]
-    learned: results.Learned
+    learned: Learned
+
+
+def find_learned(con: Connection, trace_ids: Sequence[str]) -> Learned:
+    """Find what `source` knows of the traces and the database does not; it is left in temporary tables."""
+    if con.execute(statement("results", "held")).fetchone() == (False,):
+        return Learned()
+    ids = {"trace_ids": list(trace_ids)}
+    con.execute(statement("lake", "used_names"), ids)
+    for name in ("list_notes", "list_concerned", "list_items", "list_runs"):
+        con.execute(statement("results", name))
+    con.execute(statement("results", "list_finds"), ids)
+    return Learned(*con.execute(statement("results", "listed")).fetchone() or ())
+
+
+def add_learned(con: Connection, trace_ids: Sequence[str]) -> Learned:
+    """Copy what `source` knows of the traces, which are there. Runs inside the transaction of the caller."""
+    found = find_learned(con, trace_ids)
+    if found.items or found.finds:  # signatures, names and calls may be new since the traces were copied
+        ids = {"trace_ids": list(trace_ids)}
+        for table in DIMENSIONS:
+            con.execute(statement("lake", f"copy_{table}"), {} if table == "signatures" else ids)
+    for part in ("notes", "items", "runs", "finds"):
+        if getattr(found, part):
+            execute_all(con, statement("results", part), {})
+    if found.finds:
+        for (trace_id,) in con.execute(statement("results", "found_traces")).fetchall():
+            key = {"trace_id": trace_id}
+            for name in ("unmark", "mark", "forget_rollups"):
+                con.execute(statement("found", name), key)
+            con.execute(statement("commit", "roll_up"), key)
+    if found.items or found.runs or found.finds:
+        closure.refresh(con)
+    return found
 
 
 def transfer(target: Warehouse, place: Place, trace_ids: Sequence[str]) -> Copied:
@@ -192,8 +238,7 @@ def _pull(target: Warehouse, place: Place, trace_ids: Sequence[str]) -> Copied:
     def attach_source(con: Connection) -> None:
         if place.is_lake:
             lakes.attach(con, place, "attach_lake_source")
-            folder = literal(lakes.data_path(con, "source"))
-            con.execute(statement("session", "allow_folders").format(folders=f"[{folder}]"))
+            allow(con, [lakes.data_path(con, "source")])
         else:
             con.execute(statement("lake", "attach_source").format(path=literal(place.path.absolute())))
 
@@ -207,11 +252,11 @@ def _pull(target: Warehouse, place: Place, trace_ids: Sequence[str]) -> Copied:
             with transaction(con):
                 added += add(con, parts, replace=False, tags={})
         with transaction(con):
-            learned = results.add(con, trace_ids)
+            learned = add_learned(con, trace_ids)
     return Copied(added, learned)
 
 
-def publish_learned(place: Place, timeout: float, path: Path, trace_ids: Sequence[str]) -> results.Learned:
+def publish_learned(place: Place, timeout: float, path: Path, trace_ids: Sequence[str]) -> Learned:
     """Add what the DuckDB file `path` knows of traces of a lake, in one transaction; what it wrote.
 
     Nothing is committed where the lake has all of it.
@@ -221,9 +266,9 @@ def publish_learned(place: Place, timeout: float, path: Path, trace_ids: Sequenc
         store_errors(place),
         source(con, path),
     ):
-        if not results.listed(con, trace_ids):
-            return results.Learned()
-        return lakes.retried(con, place, timeout, lambda con: results.add(con, trace_ids))
+        if not find_learned(con, trace_ids):
+            return Learned()
+        return lakes.retried(con, place, timeout, lambda con: add_learned(con, trace_ids))
 
 
 def publish(

@@ -130,19 +130,15 @@ def compact(place: Place, keep_hours: int, orphan_hours: int, timeout: float) ->
         before = _counts(con)
         for step in ("flush_inlined", "rewrite_deleted", "merge"):
             lakes.repeated(place, timeout, functools.partial(_run, con, step))
-        _expire(con, keep_hours)
+        old = con.execute(statement("lake", "old_snapshots").format(hours=keep_hours)).fetchall()
+        if old:
+            con.execute(statement("lake", "expire").format(versions=[number for (number,) in old])).fetchall()
         clean_up_hours = keep_hours + (DAY_HOURS if place.catalog == "sqlite" else 0)
         removed = con.execute(statement("lake", "clean_up").format(hours=clean_up_hours)).fetchall()
         orphans = con.execute(statement("lake", "orphans").format(hours=orphan_hours)).fetchall()
         after = _counts(con)
         (snapshots,) = con.execute(statement("lake", "snapshots")).fetchone() or (0,)
     return Compaction(before[0], after[0], after[1], snapshots, len(removed), len(orphans))
-
-
-def _expire(con: Connection, hours: int) -> None:
-    old = [number for (number,) in con.execute(statement("lake", "old_snapshots").format(hours=hours)).fetchall()]
-    if old:
-        con.execute(statement("lake", "expire").format(versions=old)).fetchall()
 
 
 def _run(con: Connection, step: str) -> None:

@@ -1,9 +1,9 @@
 """How much work a kernel does: problem sizes, FLOPs and bytes from a recorded operator call, or bounds from the launch.
 
-`problem` is the one entry. Models stand in one module per topic and register themselves by operator name:
+`problem` is the one entry. Models are in one module per topic and register themselves by operator name:
 
 * `gemm`: matrix products · `attention` · `convolution` · `elementwise` · `reduction` (also norms, softmax, scans)
-* `memory`: gathers, concatenation, memcpy, memset · `bounds`: what a launch alone tells · `tensors`: reading the
+* `memory`: gathers, concatenation, memcpy, memset · `bounds`: what a launch alone says · `tensors`: reading the
   recorded text
 
 An operator may launch several kernels. Its work goes to the kernels whose decoded category is that of the operator; a
@@ -13,15 +13,10 @@ kernels the models give the size but no FLOPs or bytes, so sums do not count wor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kerneldb.work import attention, convolution, elementwise, gemm, memory, reduction, registry
 from kerneldb.work.bounds import bound
 from kerneldb.work.model import UNKNOWN, LaunchShape, NameFacts, OpCall, Problem
 from kerneldb.work.tensors import parse_call
-
-if TYPE_CHECKING:
-    from kerneldb.work.tensors import Call
 
 __all__ = ["DERIVER_VERSION", "LaunchShape", "NameFacts", "OpCall", "Problem", "problem", "supported_ops"]
 
@@ -41,25 +36,16 @@ def problem(call: OpCall, name: NameFacts, launch: LaunchShape) -> Problem:
     if launch.kind in ("memcpy", "memset"):
         return memory.transfer(name, launch)
     parsed = parse_call(call)
-    found = _modelled(parsed, name) if parsed is not None else None
-    return _storable(found or bound(name, launch))
+    function = None if parsed is None else registry.MODELS.get(parsed.op)
+    found = None if parsed is None or function is None else function(parsed, name)
+    if parsed is not None and parsed.op.startswith(elementwise.INDUCTOR_PREFIXES):
+        found = elementwise.inductor(parsed, name)
+    found = found or bound(name, launch)
+    sizes = (found.gemm_m, found.gemm_n, found.gemm_k, found.gemm_batch, found.numel)
+    # No GPU holds a tensor whose size exceeds 64 bits: the record is damaged.
+    return UNKNOWN if any(size is not None and size > _LARGEST for size in sizes) else found
 
 
 def supported_ops() -> frozenset[str]:
     """Operators that have a model."""
     return frozenset(registry.MODELS)
-
-
-def _modelled(call: Call, name: NameFacts) -> Problem | None:
-    function = registry.find(call.op)
-    if function is not None:
-        return function(call, name)
-    if call.op.startswith(elementwise.INDUCTOR_PREFIXES):
-        return elementwise.inductor(call, name)
-    return None
-
-
-def _storable(found: Problem) -> Problem:
-    """Nothing where a size exceeds 64 bits: no GPU holds such a tensor, so the record is damaged."""
-    sizes = (found.gemm_m, found.gemm_n, found.gemm_k, found.gemm_batch, found.numel)
-    return UNKNOWN if any(size is not None and size > _LARGEST for size in sizes) else found

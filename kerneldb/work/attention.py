@@ -18,14 +18,12 @@ import re
 from typing import TYPE_CHECKING
 
 from kerneldb.work.model import Problem
-from kerneldb.work.registry import MODELS, does_work
+from kerneldb.work.registry import model
 from kerneldb.work.tensors import bytes_of, total
 
 if TYPE_CHECKING:
-    from kerneldb.work.model import NameFacts
     from kerneldb.work.tensors import Call, Tensor
 
-CATEGORIES = frozenset({"ATTENTION"})
 # Partial-result sums, passes before and after the backward kernel, random states.
 _HELPERS = re.compile(r"combine|conver|prepare|preprocess|philox|unpack|dot_do_o|reduc|merge|cache")
 _RANK = 4
@@ -70,25 +68,28 @@ _LAYOUTS: dict[str, _Layout] = {
 }
 
 
-def attention(call: Call, name: NameFacts) -> Problem | None:
+@model(*_LAYOUTS, categories=("ATTENTION",), helpers=_HELPERS)
+def attention(call: Call) -> Problem | None:
     """Work of one fused attention call."""
     layout = _LAYOUTS[call.op]
     query, key, value = (call.tensor(layout.query + offset) for offset in range(3))
-    if query is None or key is None or value is None or not does_work(name, CATEGORIES, _HELPERS):
+    if query is None or key is None or value is None:
         return None
     if layout.query and call.tensor(0) is None:
         return None
     out = query.numel // query.dims[-1] * value.dims[-1] if query.dims and query.dims[-1] and value.dims else None
     factor = _mask_factor(call, layout)
     flops = _flops(layout, query, key, value, factor)
-    moved = _moved(layout, query, key, value, out)
-    numel = query.numel if layout.backward else out
-    return Problem(
-        numel=numel, dims_source="op", flops=flops, moved_bytes=moved, work_method=_method(layout, flops, factor)
-    )
-
-
-MODELS.update(dict.fromkeys(_LAYOUTS, attention))
+    parts = [*(tensor.stored_bytes for tensor in (query, key, value)), bytes_of(out, query.dtype)]
+    method = "attention backward 10bhsd" if layout.backward else "attention 4bhsd"
+    if layout.backward:  # grad_out is as large as out
+        gradients = (bytes_of(tensor.numel, tensor.dtype) for tensor in (query, key, value))
+        parts += [bytes_of(out, query.dtype), *gradients]
+    if flops is None:
+        method = "attention, bytes only"
+    elif factor != 1:
+        method += ", causal /2"
+    return Problem.of_call(query.numel if layout.backward else out, method, total(parts), flops)
 
 
 def _flops(layout: _Layout, query: Tensor, key: Tensor, value: Tensor, factor: float | None) -> float | None:
@@ -114,19 +115,3 @@ def _mask_factor(call: Call, layout: _Layout) -> float | None:
         return None if kind is None else {0: 1.0, 1: 0.5, 2: 0.5}.get(kind)
     causal = call.flag(layout.causal)
     return None if causal is None else (0.5 if causal else 1.0)
-
-
-def _moved(layout: _Layout, query: Tensor, key: Tensor, value: Tensor, out: int | None) -> float | None:
-    read = [tensor.stored_bytes for tensor in (query, key, value)]
-    written = bytes_of(out, query.dtype)
-    if not layout.backward:
-        return total([*read, written])
-    gradients = [bytes_of(tensor.numel, tensor.dtype) for tensor in (query, key, value)]
-    return total([*read, written, written, *gradients])
-
-
-def _method(layout: _Layout, flops: float | None, factor: float | None) -> str:
-    if flops is None:
-        return "attention, bytes only"
-    base = "attention backward 10bhsd" if layout.backward else "attention 4bhsd"
-    return base if factor == 1 else f"{base}, causal /2"

@@ -4,7 +4,7 @@ Those kernels cover `ceil(numel / elements per block)` blocks, so `numel <= bloc
 block are threads times elements per thread (pytorch `aten/src/ATen/native/cuda/CUDALoops.cuh`, `thread_constants.h`):
 
 * `vectorized_elementwise_kernel<vec>`, CUDA (128 threads): 4 per thread up to torch 2.6, then 8, and 16 for fills of
-  one-byte types. The name does not tell the release, so the largest that fits holds: 16 for one-byte results, 8
+  one-byte types. The name does not say which release, so the largest that fits holds: 16 for one-byte results, 8
   otherwise.
 * the same on ROCm (256 threads): 4, 8 or 16 by item size, 16 on gfx942 in newer releases: 16 holds for all.
 * `unrolled_elementwise_kernel<…, n>`: n per thread where the template names it, otherwise 4.
@@ -12,7 +12,7 @@ block are threads times elements per thread (pytorch `aten/src/ATen/native/cuda/
   template.
 
 The bound is exact up to one block where the template states the number, and up to a factor 2 (CUDA) or 4 (ROCm)
-otherwise. Grid-stride kernels (gathers, concatenation, reductions, dropout) and persistent GEMMs tell nothing and get
+otherwise. Grid-stride kernels (gathers, concatenation, reductions, dropout) and persistent GEMMs say nothing and get
 no bound.
 """
 
@@ -32,7 +32,7 @@ _CATEGORIES = frozenset({"ELEMENTWISE", "COPY"})
 
 
 def bound(name: NameFacts, launch: LaunchShape) -> Problem:
-    """An upper bound on the number of elements, or an empty problem where the launch tells none."""
+    """An upper bound on the number of elements, or an empty problem where the launch implies none."""
     per_thread = _elements_per_thread(name, launch)
     if per_thread is None or launch.grid is None or launch.block is None:
         return UNKNOWN

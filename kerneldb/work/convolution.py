@@ -11,21 +11,21 @@ output; unknown for backward calls, where the trace does not say which gradient 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 from typing import TYPE_CHECKING
 
 from kerneldb.work.model import Problem
-from kerneldb.work.registry import MODELS, does_work, model
+from kerneldb.work.registry import model
 from kerneldb.work.tensors import bytes_of, total
 
 if TYPE_CHECKING:
-    from kerneldb.work.model import NameFacts
     from kerneldb.work.tensors import Call, Dims, Tensor
 
-CATEGORIES = frozenset({"CONVOLUTION"})
 # Layout changes and split-K sums.
 _HELPERS = re.compile(r"layout|transform|transpose|padding|conver|reduc|im2col")
+_model = functools.partial(model, categories=("CONVOLUTION",), helpers=_HELPERS)
 _MIN_RANK = 3
 
 
@@ -59,11 +59,12 @@ _LAYOUTS: dict[str, _Layout] = {
 }
 
 
-def convolution(call: Call, name: NameFacts) -> Problem | None:
+@_model(*_LAYOUTS)
+def convolution(call: Call) -> Problem | None:
     """Work of a forward convolution."""
     layout = _LAYOUTS[call.op]
     source, weight = call.tensor(0), call.tensor(1)
-    if source is None or weight is None or not does_work(name, CATEGORIES, _HELPERS):
+    if source is None or weight is None:
         return None
     if len(source.dims) < _MIN_RANK or len(source.dims) != len(weight.dims):
         return None
@@ -73,19 +74,9 @@ def convolution(call: Call, name: NameFacts) -> Problem | None:
         return None
     bias = call.tensor(layout.bias) if layout.bias is not None else None
     read = [source, weight, *([bias] if bias else [])]
-    return _problem(read, size, transposed=bool(transposed))
-
-
-MODELS.update(dict.fromkeys(_LAYOUTS, convolution))
-
-
-def _problem(read: list[Tensor], out: int, *, transposed: bool) -> Problem:
-    """The problem of (input, weight[, bias]) and the number of output elements."""
-    source, weight = read[:2]
-    flops = _flops(source.numel if transposed else out, weight)
-    moved = total([*(tensor.stored_bytes for tensor in read), bytes_of(out, source.dtype)])
+    moved = total([*(tensor.stored_bytes for tensor in read), bytes_of(size, source.dtype)])
     method = "transposed convolution 2·in·k" if transposed else "convolution 2·out·k"
-    return Problem(numel=out, dims_source="op", flops=flops, moved_bytes=moved, work_method=method)
+    return Problem.of_call(size, method, moved, _flops(source.numel if transposed else size, weight))
 
 
 def _flops(positions: int, weight: Tensor) -> float | None:
@@ -94,7 +85,7 @@ def _flops(positions: int, weight: Tensor) -> float | None:
 
 
 def _spread(values: Dims | None, rank: int) -> Dims | None:
-    """A parameter for each spatial axis: one value stands for all."""
+    """A parameter for each spatial axis: a single value counts for all."""
     if values is None:
         return None
     return values * rank if len(values) == 1 else (values if len(values) == rank else None)
@@ -129,14 +120,12 @@ def _transposed_size(call: Call, layout: _Layout, source: Tensor, weight: Tensor
     return source.dims[0] * weight.dims[1] * groups * math.prod(sizes) if min(sizes) > 0 else None
 
 
-@model("convolution_backward")
-def convolution_backward(call: Call, name: NameFacts) -> Problem | None:
+@_model("convolution_backward")
+def convolution_backward(call: Call) -> Problem | None:
     """`convolution_backward(grad_output, input, weight, …, transposed at 7)`: one gradient per kernel."""
     gradient, source, weight = call.tensor(0), call.tensor(1), call.tensor(2)
     transposed = call.flag(7)
     if gradient is None or source is None or weight is None or transposed is None or not weight.dims:
         return None
-    if not does_work(name, CATEGORIES, _HELPERS):
-        return None
     flops = _flops(source.numel if transposed else gradient.numel, weight)
-    return Problem(numel=gradient.numel, dims_source="op", flops=flops, work_method="convolution gradient 2·out·k")
+    return Problem.of_call(gradient.numel, "convolution gradient 2·out·k", flops=flops)

@@ -12,11 +12,12 @@ told from two equal ones and counts twice.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
 from kerneldb.work.model import Problem
-from kerneldb.work.registry import does_work, model
+from kerneldb.work.registry import model
 from kerneldb.work.tensors import Tensor, broadcast, bytes_of, category, parse_integer, promote, total
 
 if TYPE_CHECKING:
@@ -25,10 +26,8 @@ if TYPE_CHECKING:
     from kerneldb.work.model import NameFacts
     from kerneldb.work.tensors import Call
 
-CATEGORIES = frozenset({"ELEMENTWISE", "COPY", "RANDOM", "INDEXING", "FUSED"})
-# ROCm runs the copies and fills of its runtime as kernels.
-_COPIES = CATEGORIES | {"MEMCPY"}
-_FILLS = CATEGORIES | {"MEMSET"}
+_CATEGORIES = ("ELEMENTWISE", "COPY", "RANDOM", "INDEXING", "FUSED")
+_model = functools.partial(model, categories=_CATEGORIES)
 _ONE_OP = "elementwise 1 op/element"
 
 
@@ -70,53 +69,35 @@ _TERNARY = _names("addcmul addcdiv lerp clamp")
 _NUMERIC_ALPHA = frozenset({"add", "sub", "rsub"})
 
 
-def _base(op: str) -> tuple[str, bool]:
-    """Operator without namespace and in-place mark, and whether it had that mark."""
-    short = op.removeprefix("aten::")
-    inplace = short.endswith("_") and not short.endswith("__")
-    return (short[:-1] if inplace else short), inplace
-
-
-def _split(base: str, call: Call) -> tuple[list[Tensor], Tensor | None]:
-    """The operands, and the tensor given as `out=` where there is one: it follows the schema's inputs."""
+def pointwise(call: Call) -> Problem | None:
+    """Arithmetic, activations and comparisons on one to three operands."""
+    base = call.op.removeprefix("aten::")
+    inplace = base.endswith("_") and not base.endswith("__")
+    base = base[:-1] if inplace else base
     inputs = 1 if base in _UNARY else (3 if base in _TERNARY else 2)
     operands = [value for value in call.arguments[:inputs] if isinstance(value, Tensor)]
+    # The tensor given as `out=` follows the schema's inputs.
     outputs = [value for value in call.arguments[inputs:] if isinstance(value, Tensor)]
-    return operands, outputs[0] if outputs else None
-
-
-def pointwise(call: Call, name: NameFacts) -> Problem | None:
-    """Arithmetic, activations and comparisons on one to three operands."""
-    base, inplace = _base(call.op)
-    operands, target = _split(base, call)
     shape = broadcast([operand.dims for operand in operands])
-    if not operands or shape is None or not does_work(name, CATEGORIES):
+    if not operands or shape is None:
         return None
-    given = operands[0] if inplace else target
-    return _problem(operands, math.prod(shape), given.dtype if given else _result(base, call, operands))
+    numel, given = math.prod(shape), operands[:1] if inplace else outputs
+    out = given[0].dtype if given else _result(base, call, operands)
+    is_float = any(category(operand.dtype) in ("float", "complex") for operand in operands)
+    moved = total([*(operand.stored_bytes for operand in _large(operands)), bytes_of(numel, out)])
+    return Problem.of_call(numel, _ONE_OP, moved, float(numel) if is_float else None)
 
 
-def _problem(read: Sequence[Tensor], numel: int, out: str | None) -> Problem:
-    kinds = {category(operand.dtype) for operand in read}
-    flops = float(numel) if kinds & {"float", "complex"} else None
-    moved = total([*_operand_bytes(read), bytes_of(numel, out)])
-    return Problem(numel=numel, dims_source="op", flops=flops, moved_bytes=moved, work_method=_ONE_OP)
-
-
-def _operand_bytes(operands: Sequence[Tensor]) -> list[int | None]:
-    """Bytes of the operands in memory, without zero-dimensional ones beside larger ones."""
-    large = [operand for operand in operands if operand.dims]
-    return [operand.stored_bytes for operand in (large or operands)]
+def _large(operands: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The operands without zero-dimensional ones beside larger ones."""
+    return [operand for operand in operands if operand.dims] or operands
 
 
 def _result(base: str, call: Call, operands: Sequence[Tensor]) -> str | None:
     """Output dtype by torch's promotion rules, or None where the trace does not settle it."""
     if base in _PREDICATES:
         return "bool"
-    large = [operand for operand in operands if operand.dims] or operands
-    out = large[0].dtype
-    for operand in large[1:]:
-        out = promote(out, operand.dtype)
+    out = functools.reduce(promote, [operand.dtype for operand in _large(operands)])
     if category(out) in ("float", "complex"):
         mixed = any(category(operand.dtype) == "complex" for operand in operands)
         return None if mixed and (category(out) == "float" or base == "abs") else out
@@ -134,84 +115,73 @@ def _stays_integral(base: str, call: Call, operands: Sequence[Tensor]) -> bool:
     return all(value.removeprefix("-").isdigit() for value in numbers)
 
 
-for _name in sorted(_FLOAT_UNARY | _SAME | _PREDICATES | {"div"}):
-    model(_name, f"{_name}_")(pointwise)
+_POINTWISE = sorted(_FLOAT_UNARY | _SAME | _PREDICATES | {"div"})
+_model(*_POINTWISE, *(f"{name}_" for name in _POINTWISE))(pointwise)
 
 
-@model("where", "masked_fill", "masked_fill_")
-def where(call: Call, name: NameFacts) -> Problem | None:
+@_model("where", "masked_fill", "masked_fill_")
+def where(call: Call) -> Problem | None:
     """`where(condition, a, b)` and `masked_fill(self, mask, value)`: selection, no arithmetic."""
     operands = call.tensors()
     shape = broadcast([operand.dims for operand in operands])
-    if len(operands) < 2 or shape is None or not does_work(name, CATEGORIES):  # noqa: PLR2004
+    if len(operands) < 2 or shape is None:  # noqa: PLR2004
         return None
     values = [operand for operand in operands if operand.dtype != "bool"]
-    picked = [operand for operand in values if operand.dims] or values
-    out = picked[0].dtype if picked else "bool"
-    for operand in picked[1:]:
-        out = promote(out, operand.dtype)
+    out = functools.reduce(promote, [operand.dtype for operand in _large(values)]) if values else "bool"
     numel = math.prod(shape)
-    moved = total([*_operand_bytes(operands), bytes_of(numel, out)])
-    return Problem(numel=numel, dims_source="op", moved_bytes=moved, work_method="elementwise select")
+    moved = total([*(operand.stored_bytes for operand in _large(operands)), bytes_of(numel, out)])
+    return Problem.of_call(numel, "elementwise select", moved)
 
 
-@model("copy_", "clone", "contiguous", "_to_copy", "to")
-def copy(call: Call, name: NameFacts) -> Problem | None:
-    """`copy_(destination, source)` reads one and writes the other; `clone(source)` writes what it reads."""
+@model("copy_", "clone", "contiguous", "_to_copy", "to", categories=(*_CATEGORIES, "MEMCPY"))
+def copy(call: Call) -> Problem | None:
+    """`copy_(destination, source)` reads one and writes the other; `clone(source)` writes what it reads.
+
+    ROCm runs the copies of its runtime as kernels of category MEMCPY.
+    """
     first, second = call.tensor(0), call.tensor(1)
     source = second if call.op == "aten::copy_" else first
-    if first is None or source is None or not does_work(name, _COPIES):
+    if first is None or source is None:
         return None
     written = first.dtype if call.op in ("aten::copy_", "aten::clone", "aten::contiguous") else None
     moved = total([source.stored_bytes, bytes_of(first.numel, written)])
-    return Problem(numel=first.numel, dims_source="op", moved_bytes=moved, work_method="copy bytes")
+    return Problem.of_call(first.numel, "copy bytes", moved)
 
 
 @model(
-    "fill_",
-    "zero_",
-    "normal_",
-    "uniform_",
-    "bernoulli_",
-    "exponential_",
-    "random_",
-    "log_normal_",
-    "cauchy_",
-    "geometric_",
+    *("fill_", "zero_", "normal_", "uniform_", "bernoulli_", "exponential_", "random_"),
+    *("log_normal_", "cauchy_", "geometric_"),
+    categories=(*_CATEGORIES, "MEMSET"),
 )
-def fill(call: Call, name: NameFacts) -> Problem | None:
-    """Operators that write their first argument and read nothing of size."""
+def fill(call: Call) -> Problem | None:
+    """Operators that write their first argument and read nothing of size; on ROCm the runtime's fills, too."""
     target = call.tensor(0)
-    if target is None or not does_work(name, _FILLS):
+    if target is None:
         return None
-    moved = total([bytes_of(target.stored, target.dtype)])
-    return Problem(numel=target.numel, dims_source="op", moved_bytes=moved, work_method="fill bytes")
+    return Problem.of_call(target.numel, "fill bytes", total([bytes_of(target.stored, target.dtype)]))
 
 
-@model("native_dropout", "_fused_dropout")
-def dropout(call: Call, name: NameFacts) -> Problem | None:
+@_model("native_dropout", "_fused_dropout")
+def dropout(call: Call) -> Problem | None:
     """`native_dropout(x, p, train)` writes the output and a mask of one byte per element."""
     source = call.tensor(0)
-    if source is None or not does_work(name, CATEGORIES):
+    if source is None:
         return None
     moved = total([source.stored_bytes, bytes_of(source.numel, source.dtype), source.numel])
-    return Problem(
-        numel=source.numel, dims_source="op", flops=float(source.numel), moved_bytes=moved, work_method=_ONE_OP
-    )
+    return Problem.of_call(source.numel, _ONE_OP, moved, float(source.numel))
 
 
-@model("arange")
-def arange(call: Call, name: NameFacts) -> Problem | None:
+@_model("arange")
+def arange(call: Call) -> Problem | None:
     """`arange(start, end, step, out)`: the recorded output is still empty, so the size comes from the three numbers."""
     start, end, step = (call.number(position) for position in range(3))
-    if start is None or end is None or not step or not does_work(name, CATEGORIES):
+    if start is None or end is None or not step:
         return None
     steps = (end - start) / step
     if not 0 <= steps < 2**62:
         return None
     numel, target = math.ceil(steps), call.tensor(3)
-    moved = total([bytes_of(numel, target.dtype if target else None)])
-    return Problem(numel=numel, dims_source="op", moved_bytes=moved, work_method="fill bytes")
+    return Problem.of_call(numel, "fill bytes", total([bytes_of(numel, target.dtype if target else None)]))
 
 
 def inductor(call: Call, name: NameFacts) -> Problem | None:
@@ -228,7 +198,7 @@ def inductor(call: Call, name: NameFacts) -> Problem | None:
     numel = math.prod(known)
     if not known or len(known) != len(sizes) or numel not in {operand.numel for operand in call.tensors()}:
         return None
-    return Problem(numel=numel, dims_source="op", work_method="fused kernel, size only")
+    return Problem.of_call(numel, "fused kernel, size only")
 
 
 INDUCTOR_PREFIXES = ("triton_poi_", "triton_red_", "triton_per_")

@@ -12,7 +12,7 @@ Grid = tuple[int, int, int]
 
 
 class NameFacts(Protocol):
-    """What a decoded kernel name tells the work models; `kerneldb.names.Decoded` has these attributes and more."""
+    """What the work models take from a decoded kernel name; `kerneldb.names.Decoded` has these attributes and more."""
 
     @property
     def category(self) -> str | None:
@@ -88,6 +88,11 @@ class Problem:
     flops: float | None = None
     moved_bytes: float | None = None
     work_method: str | None = None
+
+    @classmethod
+    def of_call(cls, numel: int | None, method: str, moved: float | None = None, flops: float | None = None) -> Problem:
+        """The work of an operator call other than a matrix product."""
+        return cls(numel=numel, dims_source="op", flops=flops, moved_bytes=moved, work_method=method)
 
 
 UNKNOWN = Problem()

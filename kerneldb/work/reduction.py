@@ -13,18 +13,12 @@ import math
 from typing import TYPE_CHECKING
 
 from kerneldb.work.model import Problem
-from kerneldb.work.registry import does_work, model
+from kerneldb.work.registry import model
 from kerneldb.work.tensors import SCALAR_TYPES, Tensor, bytes_of, category, parse_integer, total
 
 if TYPE_CHECKING:
-    from kerneldb.work.model import NameFacts
     from kerneldb.work.tensors import Call, Dims
 
-_REDUCE = frozenset({"REDUCTION"})
-_NORM = frozenset({"NORMALIZATION"})
-_SOFTMAX = frozenset({"SOFTMAX"})
-_SCAN = frozenset({"SCAN_SORT"})
-_ONE_OP = "reduction 1 op/element"
 
 _DIM_AT = {
     **dict.fromkeys(("sum", "mean", "nansum", "prod", "amax", "amin", "all", "any", "argmax", "argmin"), 1),
@@ -34,16 +28,16 @@ _DIM_AT = {
 _DTYPE_AT = {"sum": 3, "mean": 3, "nansum": 3, "prod": 3, "linalg_vector_norm": 4}
 
 
-@model(*_DIM_AT)
-def reduce(call: Call, name: NameFacts) -> Problem | None:
+@model(*_DIM_AT, categories=("REDUCTION",))
+def reduce(call: Call) -> Problem | None:
     """Sums, means, extrema, norms over some or all dimensions."""
     source = call.tensor(0)
-    if source is None or not does_work(name, _REDUCE) or call.tensor(1) is not None:
+    if source is None or call.tensor(1) is not None:
         return None
     base = call.op.removeprefix("aten::")
     flops = float(source.numel) if category(source.dtype) in ("float", "complex") else None
     moved = total([source.stored_bytes, _result_bytes(base, call, source)])
-    return Problem(numel=source.numel, dims_source="op", flops=flops, moved_bytes=moved, work_method=_ONE_OP)
+    return Problem.of_call(source.numel, "reduction 1 op/element", moved, flops)
 
 
 def _result_bytes(base: str, call: Call, source: Tensor) -> int | None:
@@ -79,85 +73,71 @@ def _result_dtype(base: str, call: Call, source: Tensor) -> str | None:
     return "int64" if integral and base in ("sum", "prod", "nansum") else source.dtype
 
 
-@model("_softmax", "_log_softmax", "_safe_softmax")
-def softmax(call: Call, name: NameFacts) -> Problem | None:
+@model("_softmax", "_log_softmax", "_safe_softmax", categories=("SOFTMAX",))
+def softmax(call: Call) -> Problem | None:
     """`_softmax(x, dim, half_to_float)`; with half_to_float the output is fp32."""
     source = call.tensor(0)
-    if source is None or not does_work(name, _SOFTMAX):
+    if source is None:
         return None
     out = "fp32" if call.flag(2) else source.dtype
     moved = total([source.stored_bytes, bytes_of(source.numel, out)])
-    return Problem(numel=source.numel, dims_source="op", moved_bytes=moved, work_method="softmax bytes")
+    return Problem.of_call(source.numel, "softmax bytes", moved)
 
 
-@model("_softmax_backward_data", "_log_softmax_backward_data")
-def softmax_backward(call: Call, name: NameFacts) -> Problem | None:
+@model("_softmax_backward_data", "_log_softmax_backward_data", categories=("SOFTMAX",))
+def softmax_backward(call: Call) -> Problem | None:
     """`_softmax_backward_data(grad, output, dim, input_dtype)`: reads both, writes the gradient of the input."""
     gradient, output = call.tensor(0), call.tensor(1)
-    if gradient is None or output is None or not does_work(name, _SOFTMAX):
+    if gradient is None or output is None:
         return None
     number = call.integer(3)
     out = SCALAR_TYPES.get(number) if number is not None else None
     moved = total([gradient.stored_bytes, output.stored_bytes, bytes_of(output.numel, out)])
-    return Problem(numel=output.numel, dims_source="op", moved_bytes=moved, work_method="softmax bytes")
+    return Problem.of_call(output.numel, "softmax bytes", moved)
 
 
-@model("native_layer_norm", "_fused_rms_norm")
-def layer_norm(call: Call, name: NameFacts) -> Problem | None:
+@model("native_layer_norm", "_fused_rms_norm", categories=("NORMALIZATION",))
+def layer_norm(call: Call) -> Problem | None:
     """`native_layer_norm(x, shape, weight, bias, eps)` and `_fused_rms_norm(x, shape, weight, eps)`.
 
     Both return statistics per row, fp32 (fp64 for fp64 input): mean and rstd, or rstd alone.
     """
     source, shape = call.tensor(0), call.integers(1)
-    if source is None or not does_work(name, _NORM):
+    if source is None:
         return None
     parameters = [tensor for tensor in (call.tensor(2), call.tensor(3)) if tensor]
     read = [tensor.stored_bytes for tensor in (source, *parameters)]
-    statistics = _row_statistics(source, shape, 2 if call.op == "aten::native_layer_norm" else 1)
+    statistics = None
+    if shape and source.dims[-len(shape) :] == shape:  # a row is the trailing `shape` of the input
+        rows = math.prod(source.dims[: -len(shape)])
+        count = 2 if call.op == "aten::native_layer_norm" else 1
+        statistics = bytes_of(count * rows, "fp64" if source.dtype == "fp64" else "fp32")
     moved = total([*read, bytes_of(source.numel, source.dtype), statistics])
-    return Problem(numel=source.numel, dims_source="op", moved_bytes=moved, work_method="norm bytes")
-
-
-def _row_statistics(source: Tensor, shape: Dims | None, count: int) -> int | None:
-    """Bytes of `count` statistics per row; a row is the trailing `shape` of the input."""
-    if not shape or source.dims[-len(shape) :] != shape:
-        return None
-    rows = math.prod(source.dims[: len(source.dims) - len(shape)])
-    return bytes_of(count * rows, "fp64" if source.dtype == "fp64" else "fp32")
+    return Problem.of_call(source.numel, "norm bytes", moved)
 
 
 @model(
     *("native_layer_norm_backward", "_fused_rms_norm_backward", "native_group_norm", "native_group_norm_backward"),
     *("native_batch_norm", "native_batch_norm_backward", "cudnn_batch_norm", "cudnn_batch_norm_backward"),
     *("miopen_batch_norm", "miopen_batch_norm_backward", "_native_batch_norm_legit", "_batch_norm_with_update"),
+    categories=("NORMALIZATION",),
 )
-def norm_size(call: Call, name: NameFacts) -> Problem | None:
+def norm_size(call: Call) -> Problem | None:
     """Normalisations that may take several kernels: the size of the first tensor (input, or its gradient)."""
     source = call.tensor(0)
-    if source is None or not does_work(name, _NORM):
+    if source is None:
         return None
-    return Problem(numel=source.numel, dims_source="op", work_method="norm, size only")
+    return Problem.of_call(source.numel, "norm, size only")
 
 
 @model(
-    *(
-        "cumsum",
-        "cumprod",
-        "cumsum_",
-        "cummax",
-        "cummin",
-        "logcumsumexp",
-        "sort",
-        "argsort",
-        "topk",
-        "kthvalue",
-        "nonzero",
-    ),
-    *("unique_consecutive", "_unique2", "unique_dim", "masked_select", "bincount", "histc", "searchsorted"),
+    *("cumsum", "cumprod", "cumsum_", "cummax", "cummin", "logcumsumexp", "sort", "argsort", "topk", "kthvalue"),
+    *("nonzero", "unique_consecutive", "_unique2", "unique_dim", "masked_select", "bincount", "histc", "searchsorted"),
+    categories=("SCAN_SORT",),
 )
-def scan(call: Call, name: NameFacts) -> Problem | None:
+def scan(call: Call) -> Problem | None:
     """Scans, sorts and selections take several kernels with data-dependent outputs: the size of the input."""
     source = call.tensor(0)
-    if source is None or not does_work(name, _SCAN):
+    if source is None:
         return None
-    return Problem(numel=source.numel, dims_source="op", work_method="scan or sort, size only")
+    return Problem.of_call(source.numel, "scan or sort, size only")

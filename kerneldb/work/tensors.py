@@ -142,15 +142,25 @@ class Call:
 
     def number(self, index: int) -> float | None:
         """A finite numeric argument, or None."""
-        return parse_number(self.text(index))
+        try:
+            value = float(self.text(index) or "")
+        except ValueError:
+            return None
+        return value if math.isfinite(value) else None
 
     def flag(self, index: int) -> bool | None:
         """A bool argument, or None."""
         return {"True": True, "False": False, "true": True, "false": False}.get(self.text(index) or "")
 
     def integers(self, index: int) -> Dims | None:
-        """An int-list argument such as '[1, 2]', or None."""
-        return parse_integers(self.text(index))
+        """An int list as torch prints it, '[1, 2]'; None where any entry is something else."""
+        text = self.text(index) or ""
+        if not (text.startswith("[") and text.endswith("]")):
+            return None
+        body = text[1:-1].strip()
+        found = [parse_integer(part.strip()) for part in body.split(",")] if body else []
+        known = tuple(value for value in found if value is not None)
+        return known if len(known) == len(found) else None
 
 
 def bytes_of(count: int | None, dtype: str | None) -> int | None:
@@ -174,25 +184,6 @@ def parse_integer(text: str | None) -> int | None:
     """A decimal integer of at most 18 digits, or None."""
     digits = (text or "").removeprefix("-")
     return int(text or "") if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None  # noqa: PLR2004
-
-
-def parse_number(text: str | None) -> float | None:
-    """A finite real number, or None."""
-    try:
-        value = float(text or "")
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def parse_integers(text: str | None) -> Dims | None:
-    """An int list as torch prints it, '[1, 2]'; None where any entry is something else."""
-    if text is None or not (text.startswith("[") and text.endswith("]")):
-        return None
-    body = text[1:-1].strip()
-    found = [parse_integer(part.strip()) for part in body.split(",")] if body else []
-    known = tuple(value for value in found if value is not None)
-    return known if len(known) == len(found) else None
 
 
 def parse_call(call: OpCall) -> Call | None:
@@ -224,7 +215,10 @@ def _padded(entries: list[Any] | None, count: int) -> list[Any]:
 
 def _argument(dims: object, strides: object, dtype: object, scalar: object) -> Argument:
     if isinstance(dims, list) and dims and all(isinstance(part, list) for part in dims):
-        return _tensor_list(dims, strides)
+        steps = _padded(strides if isinstance(strides, list) else None, len(dims))
+        found = [_tensor(size, step, None) for size, step in zip(dims, steps, strict=True)]
+        known = tuple(tensor for tensor in found if tensor is not None)
+        return known if len(known) == len(found) else None
     if isinstance(dtype, str) and dtype in _BY_DTYPE:
         return _tensor(dims, strides, _BY_DTYPE[dtype])
     if dtype is None and isinstance(dims, list) and dims:
@@ -240,15 +234,8 @@ def _tensor(dims: object, strides: object, dtype: str | None) -> Tensor | None:
     return Tensor(sizes, steps if steps is not None and len(steps) == len(sizes) else None, dtype)
 
 
-def _tensor_list(dims: list[Any], strides: object) -> tuple[Tensor, ...] | None:
-    steps = _padded(strides if isinstance(strides, list) else None, len(dims))
-    found = [_tensor(size, step, None) for size, step in zip(dims, steps, strict=True)]
-    known = tuple(tensor for tensor in found if tensor is not None)
-    return known if len(known) == len(found) else None
-
-
 def _integers(value: object) -> Dims | None:
-    """A JSON list of integers. `type` and not `isinstance`, because a JSON `true` is no size."""
+    """A JSON list of integers. `type` and not `isinstance`, because a JSON `true` is not a size."""
     if not isinstance(value, list) or any(type(part) is not int for part in value):
         return None
     return tuple(value)
@@ -277,18 +264,15 @@ def promote(left: str | None, right: str | None) -> str | None:
     if first not in _ORDER or second not in _ORDER or left is None or right is None:
         return None
     if first != second:
-        return _promote_categories(*sorted((left, right), key=lambda name: _ORDER[_CATEGORY[name]]))
+        lower, higher = sorted((left, right), key=lambda name: _ORDER[_CATEGORY[name]])
+        if category(higher) != "complex" or category(lower) != "float":
+            return higher
+        if lower == "fp64":
+            return "complex128"
+        return "complex64" if higher == "complex32" and lower != "fp16" else higher
     if {left, right} == {"fp16", "bf16"}:
         return "fp32"
     if {left, right} == {"uint8", "int8"}:
         return "int16"
     wider = max(left, right, key=ITEM_BYTES.__getitem__)
     return wider if ITEM_BYTES[left] != ITEM_BYTES[right] else None
-
-
-def _promote_categories(lower: str, higher: str) -> str | None:
-    if category(higher) != "complex" or category(lower) != "float":
-        return higher
-    if lower == "fp64":
-        return "complex128"
-    return "complex64" if higher == "complex32" and lower != "fp16" else higher

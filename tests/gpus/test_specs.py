@@ -1,4 +1,4 @@
-"""The reference tables are those of kerneldb.gpus, and SQL finds the same GPU as Python."""
+"""The figures of GPUs agree with each other and with the limits of occupancy, and SQL finds the same GPU as Python."""
 
 from __future__ import annotations
 
@@ -13,17 +13,60 @@ import pytest
 from kerneldb import derive
 from kerneldb.api.ingestion import derived
 from kerneldb.batch import Manifest
-from kerneldb.gpus import Gpu, export, find, find_device, limits
-from kerneldb.gpus.model import PEAKS
+from kerneldb.gpus import GPUS, Gpu, find, find_device, limits
+from kerneldb.schemas import loader
 from kerneldb.warehouse import Warehouse
 from tests.gpus.test_gpus import NAMES, OTHER_PRODUCTS
 
+PEAKS = {row["dtype"]: row["fact"] for row in loader.reference_rows("peak_types")}
+"""Element type → the figure of a GPU that is its peak."""
 
-def test_files_are_those_of_the_package(root: Path, tmp_path: Path) -> None:
-    export.write(tmp_path)
-    for name in ("gpu_specs.csv", "peak_types.csv"):
-        kept = (root / "schemas" / "reference" / name).read_text(encoding="utf-8")
-        assert kept == (tmp_path / name).read_text(encoding="utf-8"), f"python -m kerneldb.gpus.export renews {name}"
+
+def of_nvidia(sm: limits.NvidiaLimits) -> dict[str, int]:
+    return {
+        "warps_per_multiprocessor": sm.warps,
+        "blocks_per_multiprocessor": sm.blocks,
+        "warp_size": sm.warp_size,
+        "registers_per_multiprocessor": sm.registers,
+        "registers_per_thread": sm.registers_per_thread,
+        "register_unit_per_warp": sm.register_unit,
+        "shared_bytes_per_multiprocessor": sm.shared_bytes,
+        "shared_bytes_per_block": sm.shared_bytes - sm.shared_reserved,
+        "shared_unit": sm.shared_unit,
+        "shared_reserved_per_block": sm.shared_reserved,
+    }
+
+
+def of_amd(cu: limits.AmdLimits) -> dict[str, int]:
+    return {
+        "simds_per_multiprocessor": cu.simds,
+        "waves_per_simd": cu.waves_per_simd,
+        "blocks_per_multiprocessor": cu.blocks,
+        **{f"registers_per_simd_wave{size}": total for size, total in cu.registers.items()},
+        **{f"register_unit_wave{size}": unit for size, unit in cu.register_unit.items()},
+        "registers_per_thread": cu.registers_per_wave,
+        "shared_bytes_per_multiprocessor": cu.shared_bytes,
+        "shared_bytes_per_block": cu.shared_per_block,
+        "shared_unit": cu.shared_unit,
+    }
+
+
+def test_rows_of_architectures_are_the_limits_of_occupancy() -> None:
+    expected = {arch: of_nvidia(sm) for arch, sm in limits.NVIDIA.items()}
+    expected |= {arch: of_amd(cu) for arch, cu in limits.AMD.items()}
+    found: dict[str, dict[str, int]] = {}
+    for row in loader.reference_rows("gpu_specs"):
+        if row["name"] == row["arch"]:
+            found.setdefault(row["arch"], {})[row["fact"]] = int(row["value"])
+    assert found == expected
+
+
+def test_figures_have_their_units() -> None:
+    units = {"tflops": "TFLOP/s", "tops": "TOP/s", "gbs": "GB/s", "gib": "GiB", "bytes": "byte"}
+    for row in loader.reference_rows("gpu_specs"):
+        end = row["fact"].rpartition("_")[2]
+        assert row["unit"] == units.get(end, row["unit"]), row
+        assert bool(row["unit"]) == (row["fact"] != "multiprocessors"), row
 
 
 def test_every_figure_has_a_source(root: Path) -> None:
@@ -40,25 +83,25 @@ def test_every_figure_has_a_source(root: Path) -> None:
 @pytest.mark.parametrize("arch", ["sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
 def test_nvidia_limits_are_those_of_the_boards(arch: str) -> None:
     found = limits.NVIDIA[arch]
-    boards = [gpu for gpu in export.GPUS if gpu.arch == arch]
+    boards = [gpu for gpu in GPUS if gpu.arch == arch]
     assert boards
     for board in boards:
-        assert board.max_threads_per_multiprocessor == found.threads
-        assert board.registers_per_multiprocessor == found.registers
-        assert board.shared_bytes_per_multiprocessor == found.shared_bytes
+        assert board.figures["max_threads_per_multiprocessor"] == found.warps * found.warp_size
+        assert board.figures["registers_per_multiprocessor"] == found.registers
+        assert board.figures["shared_bytes_per_multiprocessor"] == found.shared_bytes
 
 
 @pytest.mark.parametrize("arch", ["gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1151", "gfx1201"])
 def test_amd_limits_are_those_of_the_boards(arch: str) -> None:
     """Registers of a compute unit: per SIMD and lane, times lanes and SIMDs (ROCm prints the file in KiB)."""
     found = limits.AMD[arch]
-    boards = [gpu for gpu in export.GPUS if gpu.arch == arch]
+    boards = [gpu for gpu in GPUS if gpu.arch == arch]
     assert boards
     size = found.wave_size
     for board in boards:
-        assert board.shared_bytes_per_multiprocessor == found.shared_bytes
-        if board.registers_per_multiprocessor is not None:
-            assert board.registers_per_multiprocessor == found.registers[size] * size * found.simds
+        assert board.figures["shared_bytes_per_multiprocessor"] == found.shared_bytes
+        if "registers_per_multiprocessor" in board.figures:
+            assert board.figures["registers_per_multiprocessor"] == found.registers[size] * size * found.simds
 
 
 # FLOP per clock and compute unit: ROCm's pages on MI100, MI250 and MI300, white papers of CDNA 2 and CDNA 4, GPUOpen.
@@ -80,26 +123,28 @@ CLOCK_GHZ = {
 DTYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "int8")
 
 
-@pytest.mark.parametrize("gpu", [gpu for gpu in export.GPUS if gpu.vendor == "AMD"], ids=lambda gpu: gpu.name)
+@pytest.mark.parametrize("gpu", [gpu for gpu in GPUS if gpu.vendor == "AMD"], ids=lambda gpu: gpu.name)
 def test_amd_peaks_are_units_times_clock_times_rate(gpu: Gpu) -> None:
     """To the digits that are printed: half a percent where AMD rounds to a tenth of a small figure."""
-    assert gpu.multiprocessors is not None
+    units = gpu.figures["multiprocessors"]
+    assert units is not None
     rates = PER_CLOCK[gpu.arch]
     for dtype in DTYPES:
-        peak = gpu.peak_flops(dtype)
+        peak = gpu.figures.get(PEAKS[dtype])
         assert (peak is None) == (dtype not in rates), dtype
         if peak is not None:
-            computed = gpu.multiprocessors * CLOCK_GHZ[gpu.name] * 1e9 * rates[dtype]
-            assert peak == pytest.approx(computed, rel=2e-3, abs=0.06e12), dtype
+            computed = units * CLOCK_GHZ[gpu.name] * rates[dtype] / 1e3
+            assert peak == pytest.approx(computed, rel=2e-3, abs=0.06), dtype
 
 
 @pytest.mark.parametrize("name", ["B200", "GB200"])
 def test_blackwell_peaks_double_with_every_halving_of_the_type(name: str) -> None:
-    (gpu,) = (gpu for gpu in export.GPUS if gpu.name == name)
-    assert (gpu.fp16_tflops, gpu.fp8_tflops) == (gpu.bf16_tflops, gpu.int8_tops)
-    assert gpu.fp8_tflops is not None
-    assert (gpu.fp16_tflops, gpu.fp4_tflops) == (gpu.fp8_tflops / 2, gpu.fp8_tflops * 2)
-    assert gpu.tf32_tflops == pytest.approx(gpu.fp8_tflops / 4, rel=0.03)  # printed with two digits
+    (gpu,) = (gpu for gpu in GPUS if gpu.name == name)
+    tf32, fp16, bf16, fp8, fp4, int8 = (gpu.figures[PEAKS[dtype]] for dtype in DTYPES[2:])
+    assert (fp16, fp8) == (bf16, int8)
+    assert fp8 is not None
+    assert (fp16, fp4) == (fp8 / 2, fp8 * 2)
+    assert tf32 == pytest.approx(fp8 / 4, rel=0.03)  # printed with two digits
 
 
 NAMELESS: dict[tuple[str | None, str | None, int | None], str | None] = {
@@ -162,10 +207,10 @@ def test_stored_devices_are_named_anew_with_the_objects(tmp_path: Path) -> None:
     for row in rows:
         expected = find(row["device_name"])
         assert row["gpu"] == (expected.name if expected else None)
-        assert row["bandwidth_gbs"] == (expected.bandwidth_gbs if expected else None)
+        assert row["bandwidth_gbs"] == (expected.figures["bandwidth_gbs"] if expected else None)
         for dtype, peak in row["peaks"] or []:
             assert expected is not None
-            assert expected.peak_flops(dtype) == pytest.approx(peak * 1e12)
+            assert expected.figures[PEAKS[dtype]] == peak
 
 
 LAUNCHED: Final = """
@@ -188,14 +233,14 @@ def test_the_peak_of_a_launch_is_that_of_its_type(tmp_path: Path) -> None:
     warehouse = Warehouse.create_or_open(tmp_path / "k.duckdb")
     for part in LAUNCHED.split(";"):
         warehouse.query(part, write=True)
-    (gpu,) = (gpu for gpu in export.GPUS if gpu.name == "B200")
+    (gpu,) = (gpu for gpu in GPUS if gpu.name == "B200")
     found = warehouse.query("SELECT dtype, pct_peak_flops FROM all_launches").to_pylist()
     assert len(found) == len(PEAKS)
     for row in found:
-        assert row["pct_peak_flops"] == pytest.approx(100 * 1e12 / (gpu.peak_flops(row["dtype"]) or math.nan)), row
+        assert row["pct_peak_flops"] == pytest.approx(100 / (gpu.figures[PEAKS[row["dtype"]]] or math.nan)), row
 
 
 def test_the_bandwidth_of_strix_halo_is_256_gb_per_second() -> None:
     found = find("AMD Radeon(TM) 8060S Graphics")
     assert found is not None
-    assert (found.bandwidth_gbs, found.fp16_tflops) == (256.0, 59.4)
+    assert (found.figures["bandwidth_gbs"], found.figures["fp16_tflops"]) == (256.0, 59.4)

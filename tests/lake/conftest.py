@@ -16,7 +16,7 @@ import duckdb
 import pytest
 
 from kerneldb.errors import WarehouseError
-from kerneldb.warehouse import Warehouse, extensions, lakes, upkeep
+from kerneldb.warehouse import Warehouse, lakes, upkeep
 from kerneldb.warehouse.place import Place
 from tests.conftest import made_once, shared_folder
 
@@ -86,7 +86,7 @@ def lake_extensions() -> None:
     with duckdb.connect() as con:
         for name in ("ducklake", "postgres_scanner", "sqlite_scanner", "httpfs"):
             try:
-                extensions.load(con, name)
+                lakes.load_extension(con, name)
             except WarehouseError as error:
                 pytest.skip(str(error))
 

@@ -13,14 +13,13 @@ from click.testing import CliRunner
 from kerneldb.cli import cli
 from kerneldb.errors import UsageError, WarehouseError
 from kerneldb.schemas import loader
-from kerneldb.warehouse import extensions
+from kerneldb.warehouse import lakes
 from kerneldb.warehouse.place import Place, masked
 
 ONLY_OF_LAKES = (
     "kerneldb.warehouse.lakes",
     "kerneldb.warehouse.transfer",
     "kerneldb.warehouse.upkeep",
-    "kerneldb.warehouse.extensions",
 )
 NEVER = ("ray", "boto3", "moto", "duckdb_extension_ducklake", "duckdb_extension_postgres_scanner")
 NOT_IN_DUCKLAKE = (
@@ -65,9 +64,9 @@ def test_other_catalogs_are_refused(text: str) -> None:
 
 def test_missing_extension_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def nowhere(con: object, name: str) -> None:
-        raise extensions._missing(name)
+        raise lakes.no_extension(name)
 
-    monkeypatch.setattr(extensions, "load", nowhere)
+    monkeypatch.setattr(lakes, "load_extension", nowhere)
     (tmp_path / "lake.sqlite").touch()
     done = CliRunner().invoke(cli, ["--db", f"ducklake:sqlite:{tmp_path / 'lake.sqlite'}", "traces"])
     assert done.exit_code == WarehouseError.exit_code

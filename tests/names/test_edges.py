@@ -208,3 +208,8 @@ def test_short_name(name: str, short: str) -> None:
     assert short_name(name) == short
     assert decode(name).short_name == short
     assert decode(name).match_name == match_name(name)
+
+
+def test_a_symbol_cut_within_its_tile_keeps_what_it_says() -> None:
+    found = decode("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x")
+    assert (found.family, found.dtype, found.layout, found.tile_m) == ("xmma_gemm", "bf16", "tn", None)

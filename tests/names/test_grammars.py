@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kerneldb.names import decode
+from kerneldb.names import CATEGORIES, decode
+from kerneldb.names.decoding import RULES
 
 NAMES: list[tuple[str, dict[str, Any]]] = [
     ("MEMORY_COPY_HOST_TO_DEVICE", {"category": "MEMCPY", "library": "ROCm", "family": "memcpy", "operation": "HtoD"}),
@@ -119,3 +120,11 @@ def test_kind_decides_about_copies_and_fills() -> None:
     assert decode("whatever", "memcpy").category == "MEMCPY"
     assert decode("Memset (Device)", "memset").category == "MEMSET"
     assert decode("__amd_rocclr_copyBuffer", "memset").category == "MEMSET"
+
+
+def test_every_rule_names_a_known_category_a_library_and_a_family() -> None:
+    assert len(RULES) > 200
+    for rule in RULES:
+        assert rule.facts["category"] in CATEGORIES, rule.pattern
+        assert rule.facts["library"], rule.pattern
+        assert rule.facts["family"], rule.pattern

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 import kerneldb
 from kerneldb.cli import cli
 from kerneldb.errors import WarehouseError, WarehouseLockedError, WarehouseVersionError
-from kerneldb.warehouse import Warehouse, blank
+from kerneldb.warehouse import Warehouse, engine
 from tests.conftest import made_once
 from tests.ingest.traces import everything, kineto
 
@@ -142,16 +142,16 @@ def test_a_signal_leaves_what_the_command_completes(
 
 
 @pytest.mark.parametrize(
-    "size", [4096, *(pytest.param(size, marks=pytest.mark.thorough) for size in (0, blank.HEADERS))]
+    "size", [4096, *(pytest.param(size, marks=pytest.mark.thorough) for size in (0, engine.HEADERS))]
 )
 def test_a_file_that_was_cut_short_in_the_making_is_an_empty_database(tmp_path: Path, empty: bytes, size: int) -> None:
     path = tmp_path / "k.duckdb"
-    assert len(empty) == blank.HEADERS
+    assert len(empty) == engine.HEADERS
     path.write_bytes(empty[:size])
-    if size < blank.HEADERS:
+    if size < engine.HEADERS:
         path.with_name("k.duckdb.wal").write_bytes(LOG)
     assert run(path, "traces", "--csv").count("\n") == 1
-    assert [old.read_bytes() for old in tmp_path.iterdir() if old != path] == [LOG] * (size < blank.HEADERS)
+    assert [old.read_bytes() for old in tmp_path.iterdir() if old != path] == [LOG] * (size < engine.HEADERS)
 
 
 def test_a_new_file_is_not_read_with_the_log_of_another_one(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_who_makes_a_file_is_waited_for(tmp_path: Path) -> None:
     assert Warehouse.open(path).traces().num_rows == 0
 
 
-@pytest.mark.parametrize("size", [0, blank.HEADERS])
+@pytest.mark.parametrize("size", [0, engine.HEADERS])
 def test_an_empty_file_that_cannot_be_written_is_told(
     tmp_path: Path, empty: bytes, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ CUTLASS (2.x)              ``cutlass_80_[wmma_]tensorop_{in}_s16816gemm_[relu_]{
 CUTLASS (3.x)              ``cutlass3x_sm100_tensorop_s64x256x32gemm_{A}_{B}_{acc}_{C}_{D}_{tM}x{tN}x{tK}_..``
 =========================  ========================================================================================
 
+Beside them: readers of products that are spelled out as C++ templates (cuBLAS' GEMV, CUTLASS, CK) or as Triton names.
 Words that no grammar knows are kept in ``details['flags']``, so a new generation's names still decode for the rest.
 """
 
@@ -16,7 +17,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kerneldb.names.dtypes import argument_types, distinct, element_type, letter_type, main_type, packed_types
+from kerneldb.names.dtypes import (
+    argument_types,
+    distinct,
+    element_type,
+    inner_types,
+    letter_type,
+    main_type,
+    packed_types,
+    typed,
+)
 from kerneldb.names.structure import number_at
 
 if TYPE_CHECKING:
@@ -34,12 +44,23 @@ _GENERATIONS = {
 }
 _EPILOGUE_WORDS = "relu gelu bias drelu dgelu bgrad bgrada bgradb swiglu silu aux reluaux geluaux biasgelu scalemax"
 _EPILOGUES = frozenset(_EPILOGUE_WORDS.split())
+_NVJET_WORDS = (("h", "raster", "h"), ("v", "raster", "v"), ("bz", "beta", "zero"), ("badd", "beta", "add"))
 _SIZES = re.compile(r"\d+(?:x\d+)+")
 _MMA = re.compile(r"([a-z])((?:\d+x\d+x)?\d*)(gemm|cudnn|fprop|dgrad|wgrad)(\w*)")
+_XMMA_NOISE_WORDS = "gemm implicit execute kernel cublas cudnn infer train split k segment off"
+_XMMA_NOISE = {"", *_XMMA_NOISE_WORDS.split()}
 _XMMA_TYPES = re.compile(r"(?:(?:bf16|tf32|f16|f32|f64|i8|u8|i32|e4m3|e5m2|f8)){1,2}")
 _LAYOUT = re.compile(r"[nt]{2,3}|[NT]{2,3}")
 _CONVOLUTIONS = {"fprop": "conv_fprop", "dgrad": "conv_dgrad", "wgrad": "conv_wgrad"}
 _NUMBERED = re.compile(r"(align[ac]?|stage|ldg|cga|warpsize|warpgroupsize|sliced|tensor|tile|g)(\d[\dx]*[a-z]?)")
+
+_OGS = re.compile(r"_matmul_ogs_(?:([NT]{2,3})_)?(\w+?)_(\d+)x(\d+)x(\d+)(?:x(\d+))?(?:_(\w+))?$")
+# The first members of llama.cpp's enum ggml_type (ggml.h): how the weights of its quantised products are stored.
+_GGML_TYPES = {
+    0: "fp32", 1: "fp16", 2: "q4_0", 3: "q4_1", 6: "q5_0", 7: "q5_1", 8: "q8_0", 9: "q8_1", 10: "q2_K", 11: "q3_K",
+    12: "q4_K", 13: "q5_K", 14: "q6_K", 15: "q8_K", 16: "iq2_xxs", 17: "iq2_xs", 18: "iq3_xxs", 19: "iq1_s",
+    20: "iq4_nl", 21: "iq3_s", 22: "iq2_s", 23: "iq4_xs", 29: "iq1_m", 30: "bf16", 39: "mxfp4",
+}  # fmt: skip
 
 
 class _Words:
@@ -63,20 +84,13 @@ class _Words:
             elif _SIZES.fullmatch(word):
                 self.sizes.append(tuple(int(size) for size in word.split("x")))
             elif _LAYOUT.fullmatch(word) and "layout" not in self.facts:
-                self._layout(word)
-            elif not (self._type(word) or self._mma(word) or self._number(word) or self._flag(word)):
+                self.facts["layout"] = word[:2].lower()
+                if word[2:]:
+                    self.details["output_layout"] = word[2:].lower()
+            elif (dtype := element_type(word)) is not None:
+                self.types.append(dtype)
+            elif not (self._mma(word) or self._number(word) or self._flag(word)):
                 self.flags.append(word)
-
-    def _layout(self, word: str) -> None:
-        self.facts["layout"] = word[:2].lower()
-        if word[2:]:
-            self.details["output_layout"] = word[2:].lower()
-
-    def _type(self, word: str) -> bool:
-        dtype = element_type(word)
-        if dtype is not None:
-            self.types.append(dtype)
-        return dtype is not None
 
     def _mma(self, word: str) -> bool:
         """Read ``s16816gemm``: accumulator letter, shape of the tensor instruction, kind of product."""
@@ -109,17 +123,17 @@ class _Words:
     def _flag(self, word: str) -> bool:
         if word.lower() in {"splitk", "streamk"}:
             self.facts["split_k"] = True
-            return True
-        if word[:4] in {"nhwc", "nchw"} or word in {"ncdhw", "ndhwc"}:
+        elif word[:4] in {"nhwc", "nchw"} or word in {"ncdhw", "ndhwc"}:
             self._tensor_layout(word)
-            return True
-        if word in _CONVOLUTIONS:
+        elif word in _CONVOLUTIONS:
             self.facts["operation"] = _CONVOLUTIONS[word]
-            return True
-        if word.startswith("tilesize"):
-            self.sizes.insert(0, tuple(int(size) for size in word[8:].split("x") if size.isdecimal()))
-            return True
-        return False
+        elif word.startswith("tilesize"):
+            tile = tuple(int(size) for size in word[8:].split("x") if size.isdecimal())
+            if tile[1:]:  # else the name was cut short
+                self.sizes.insert(0, tile)
+        else:
+            return False
+        return True
 
     def _tensor_layout(self, word: str) -> None:
         """Take the input's layout, named first; a second one is the output's (``nhwckrsc_nchw``: filters are krsc)."""
@@ -130,38 +144,33 @@ class _Words:
 
     def finish(self) -> Facts:
         """Return the facts: tile from the first sizes, element types, epilogue, and what is left as flags."""
-        self._tile()
+        if self.sizes:
+            self._tile(*self.sizes)
         if self.epilogue:
             self.facts["epilogue"] = "+".join(self.epilogue)
         if self.flags:
             self.details["flags"] = " ".join(self.flags)
-        self._types()
+        letter = str(self.details.pop("accumulator_letter", ""))
+        accumulator = letter_type(letter)
+        if not self.types and accumulator is not None:
+            self.types.append(self._bare_type(letter, accumulator))
+        if self.types or accumulator is not None:
+            self.facts.update(typed([*self.types, accumulator]))
         self.facts["details"] = self.details
         return self.facts
 
-    def _tile(self) -> None:
-        sizes = list(self.sizes)
-        if not sizes:
-            return
-        tile = sizes.pop(0)
-        self.facts["tile_m"], self.facts["tile_n"] = tile[0], tile[1]
+    def _tile(self, tile: tuple[int, ...], *more: tuple[int, ...]) -> None:
+        """Take the tile, which may be followed by its depth with the stages, and by the cluster."""
+        self.facts["tile_m"], self.facts["tile_n"] = tile[:2]
+        cluster: tuple[int, ...] = ()
         if tile[2:]:
             self.facts["tile_k"] = tile[2]
-            if sizes and sizes[0][2:]:
-                self.facts["cluster"] = "x".join(map(str, sizes.pop(0)))
-        elif sizes:
-            self.facts["tile_k"], self.facts["stages"] = sizes.pop(0)[:2]
-            if sizes:
-                self.facts["cluster"] = "x".join(map(str, sizes.pop(0)))
-
-    def _types(self) -> None:
-        letter = str(self.details.pop("accumulator_letter", ""))
-        accumulator = letter_type(letter) if letter else None
-        if not self.types and accumulator is not None:
-            self.types.append(self._bare_type(letter, accumulator))
-        types = distinct([*self.types, accumulator])
-        if types:
-            self.facts["dtype"], self.facts["dtypes"] = types[0], types
+            cluster = more[0] if more and more[0][2:] else ()
+        elif more:
+            self.facts["tile_k"], self.facts["stages"] = more[0][:2]
+            cluster = more[1] if more[1:] else ()
+        if cluster:
+            self.facts["cluster"] = "x".join(map(str, cluster))
 
     def _bare_type(self, letter: str, accumulator: str) -> str:
         """Return the input type where only the accumulator is named.
@@ -192,19 +201,14 @@ def read_nvjet(name: Structure) -> Facts:
     letters = words.pop(0) if words else ""
     reader.types.extend(distinct(letter_type(letter) for letter in letters))
     reader.details["letters"] = letters
-    for word, key, value in (
-        ("h", "raster", "h"),
-        ("v", "raster", "v"),
-        ("bz", "beta", "zero"),
-        ("badd", "beta", "add"),
-    ):
+    for word, key, value in _NVJET_WORDS:
         if word in words:
             words.remove(word)
             reader.details[key] = value
-    cooperative = [word for word in words if word.startswith("coop")]
-    if cooperative:
-        words.remove(cooperative[0])
-        reader.details["cooperative"] = cooperative[0][4:]
+    cooperative = next((word for word in words if word.startswith("coop")), None)
+    if cooperative is not None:
+        words.remove(cooperative)
+        reader.details["cooperative"] = cooperative[4:]
     reader.facts["split_k"] = False
     reader.read(words)
     return reader.finish()
@@ -231,18 +235,9 @@ def read_xmma(name: Structure) -> Facts:
     return reader.finish()
 
 
-_XMMA_NOISE_WORDS = "gemm implicit execute kernel cublas cudnn infer train split k segment off"
-_XMMA_NOISE = frozenset((*_XMMA_NOISE_WORDS.split(), ""))
-
-
 def read_cutlass(name: Structure) -> Facts:
-    """Read a CUTLASS symbol, alone or as the argument of ``cutlass::Kernel2<...>``."""
+    """Read ``cutlass_80_tensorop_f16_s16816gemm_f16_64x64_64x2_tn_align8``, alone or in ``cutlass::Kernel2<...>``."""
     symbol = name.base if name.base.startswith("cutlass") else name.args[0] if name.args else ""
-    return read_cutlass_symbol(symbol)
-
-
-def read_cutlass_symbol(symbol: str) -> Facts:
-    """Read ``cutlass_80_wmma_tensorop_f16_s161616gemm_f16_16x16_128x2_tn_align8``."""
     words = symbol.split("<", maxsplit=1)[0].split("_")
     if not words[0].startswith("cutlass"):
         return _read_template(symbol)
@@ -276,8 +271,7 @@ def _read_template(symbol: str) -> Facts:
     if shapes:
         facts["tile_m"], facts["tile_n"] = shapes[0][:2]
         facts["tile_k"] = shapes[0][2] if shapes[0][2:] else None
-    types = argument_types(re.findall(r"(?<=[<,])\w+(?=[,>])", symbol))
-    facts["dtypes"] = types = tuple(dtype for dtype in types if dtype not in {"int32", "int64", "uint32", "bool"})
+    facts["dtypes"] = types = inner_types(symbol)
     facts["dtype"] = main_type(types)
     if "Conv" in symbol or "conv" in symbol:
         facts["category"], facts["library"], facts["family"] = "CONVOLUTION", "cuDNN", "cutlass_conv"
@@ -297,9 +291,7 @@ def read_gemv(name: Structure) -> Facts:
     """Read a cuBLAS matrix-vector template: the element types lead its arguments, behind the index types."""
     args = [arg for arg in name.args if "<" not in arg]
     leading = next((index for index, arg in enumerate(args) if arg != "int"), 0)
-    types = [element_type(arg) for arg in args[leading:]]
-    named = distinct(types)
-    facts: Facts = {"dtypes": named, "dtype": named[0] if named else None}
+    facts = typed(map(element_type, args[leading:]))
     letters = re.search(r"gemv2([TN])|gemvNSP|gemmSN_([TN]{2})", name.base)
     if letters is not None:
         facts["layout"] = (letters[1] or letters[2] or "n").lower()
@@ -322,8 +314,7 @@ def read_gemvx(name: Structure) -> Facts:
 def read_splitk(name: Structure) -> Facts:
     """Read ``splitKreduce_kernel<32, 16, int, A, B, ...>``: only its types say more."""
     types = argument_types(arg for arg in name.args if arg != "int")
-    types = tuple(dtype for dtype in types if dtype != "bool")
-    return {"dtypes": types, "dtype": types[0] if types else None, "split_k": True}
+    return {**typed(dtype for dtype in types if dtype != "bool"), "split_k": True}
 
 
 def read_conv_words(name: Structure) -> Facts:
@@ -336,8 +327,7 @@ def read_conv_words(name: Structure) -> Facts:
 
 def read_trtllm_gemm(name: Structure) -> Facts:
     """Read TensorRT-LLM's ``bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256..._sm100f``: A, B, accumulator, tile, arch."""
-    types = argument_types(re.findall(r"MxE\dm\d|E\dm\d|Bfloat16|Fp\d+", name.base))
-    facts: Facts = {"dtypes": types, "dtype": types[0] if types else None}
+    facts = typed(map(element_type, re.findall(r"MxE\dm\d|E\dm\d|Bfloat16|Fp\d+", name.base)))
     tile = re.search(r"_t(\d+)x(\d+)x(\d+)", name.base)
     if tile is not None:
         facts["tile_m"], facts["tile_n"], facts["tile_k"] = int(tile[1]), int(tile[2]), int(tile[3])
@@ -345,3 +335,47 @@ def read_trtllm_gemm(name: Structure) -> Facts:
     if arch is not None:
         facts["arch"] = f"sm_{arch[1]}"
     return facts
+
+
+def read_kernel(name: Structure) -> Facts:
+    """Read a template called just ``kernel``: cuBLAS' gemvx, known by the type of its parameters."""
+    if "cublasGemvParams" in name.canonical:
+        return read_gemvx(name)
+    return {"category": "OTHER", "family": None, "library": None, "operation": None}
+
+
+def read_matmul_ogs(name: Structure) -> Facts:
+    """Read triton_kernels' ``_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu``: out x A x B, tile x split of K."""
+    match = _OGS.match(name.base)
+    if match is None:
+        return {}
+    layout, types, tile_m, tile_n, tile_k, split, epilogue = match.groups()
+    facts = typed(packed_types(types))
+    facts["tile_m"], facts["tile_n"], facts["tile_k"] = int(tile_m), int(tile_n), int(tile_k)
+    if layout:
+        facts["layout"] = layout[:2].lower()
+    if split:
+        facts["split_k"] = int(split) > 1
+    if epilogue:
+        facts["epilogue"] = epilogue
+    return facts
+
+
+def read_ggml_product(name: Structure) -> Facts:
+    """Read llama.cpp's ``mul_mat_q<(ggml_type)12, 128, false>``: how the weights are stored."""
+    first = name.args[0] if name.args else ""
+    stored = _GGML_TYPES.get(int(first)) if first.isdecimal() else None
+    suffix = re.search(r"_(q\d_[K0-9]|iq\w+)$", name.base)
+    if suffix is not None:
+        stored = suffix[1]
+    facts = typed([stored])
+    if name.base == "mul_mat_q" and len(name.args) > 1 and name.args[1].isdecimal():
+        facts["tile_n"] = int(name.args[1])
+    return facts
+
+
+def read_template_product(name: Structure) -> Facts:
+    """Read a product spelled out as a template: its element types."""
+    text = re.sub(r"tuple|TensorLayout|RowMajor|ColumnMajor", "", name.canonical)  # of Composable Kernel
+    types = inner_types(text) or packed_types(name.base)
+    return {"dtypes": types, "dtype": main_type(types)}

@@ -14,7 +14,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from kerneldb.names.dtypes import distinct
+from kerneldb.names.dtypes import typed
 from kerneldb.schemas import loader
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ _INTEGER = re.compile(r"n?\d+")
 _VALUE = re.compile(r"(?:n?\d+(?:p\d+)?(?:_n?\d+)*|[A-Z]*)")
 _FRACTION = re.compile(r"(\d+)p(\d+)")
 
-# What stands between the element types and the tile: pattern, parameter, value (None: what the pattern's group holds).
+# What comes between the element types and the tile: pattern, parameter, value (None: what the pattern's group holds).
 _FLAGS: tuple[tuple[re.Pattern[str], str, str | bool | None], ...] = tuple(
     (re.compile(pattern), parameter, value)
     for pattern, parameter, value in (
@@ -117,7 +117,8 @@ def _flags(words: list[str]) -> Details:
     unknown = []
     for word in words:
         if re.fullmatch("B?H?", word):
-            found.update({name: True for letter, name in _BETA.items() if letter in word})
+            flags = {"B": "UseBeta", "H": "HighPrecisionAccumulate"}
+            found.update({flags[letter]: True for letter in word})
             continue
         matched = next(((rule, match) for rule in _FLAGS if (match := rule[0].fullmatch(word))), None)
         if matched is not None:
@@ -127,9 +128,6 @@ def _flags(words: list[str]) -> Details:
         elif re.search(r"\w", word):
             unknown.append(word)
     return found | ({"unknown": " ".join(unknown)} if unknown else {})
-
-
-_BETA = {"B": "UseBeta", "H": "HighPrecisionAccumulate"}
 
 
 def _flag(rule: tuple[re.Pattern[str], str, str | bool | None], match: re.Match[str]) -> Details:
@@ -164,7 +162,7 @@ def _joined(words: list[str]) -> list[str]:
 def _parameters(words: list[str]) -> Details:
     """Read the parameters behind the tile: ``WG32_4_1`` is one list, ``USFGROn1`` is -1, ``KLA`` is assembly.
 
-    A token that stands there twice (TensileLite's ``AFEM``) is the token and the token with ``.2``.
+    A token that occurs twice (TensileLite's ``AFEM``) is the token and the token with ``.2``.
     """
     details: Details = {}
     unknown = []
@@ -190,17 +188,10 @@ def _parameter(word: str) -> tuple[str, str | int | bool] | None:
     return None
 
 
-def _tile(word: str, facts: Facts) -> None:
-    sizes = [int(size) for size in word.split("x") if size.isdecimal()]
-    if sizes[2:]:
-        facts["tile_m"], facts["tile_n"], facts["tile_k"] = sizes[:3]
-
-
 def read_tensile(name: Structure) -> Facts:
     """Read a Tensile symbol: a product, or a helper around a product whose sum is split."""
-    symbol = name.base
-    product = _PRODUCT.match(symbol)
-    return _read_helper(symbol) if product is None else _read_product(product)
+    product = _PRODUCT.match(name.base)
+    return _read_helper(name.base) if product is None else _read_product(product)
 
 
 def _read_product(product: re.Match[str]) -> Facts:
@@ -208,18 +199,16 @@ def _read_product(product: re.Match[str]) -> Facts:
     problem, _, parameters = product[3].partition("_MT")
     transposed = ("n" if product[1].startswith("i") else "t") + ("n" if product[2].startswith("l") else "t")
     types, flags, written = _problem_types(problem.split("_"))
-    facts: Facts = {
-        "layout": transposed,
-        "dtypes": distinct(types),
-        "dtype": types[0] if types else None,
-    }
+    facts: Facts = {"layout": transposed, **typed(types)}
     details: Details = {"A_indices": f"A{product[1]}", "B_indices": f"B{product[2]}", "types": written}
     if flags:
         details["problem_flags"] = "_".join(flags)
     words = [word for word in parameters.split("_") if word]
     if parameters:
-        details["MT"] = words[0]
-        _tile(words.pop(0), facts)
+        details["MT"] = tile = words.pop(0)
+        sizes = [int(size) for size in tile.split("x") if size.isdecimal()]
+        if sizes[2:]:
+            facts["tile_m"], facts["tile_n"], facts["tile_k"] = sizes[:3]
     if words and re.fullmatch(r"MI\d+(?:x\d+)+", words[0]):
         details["MI"] = words.pop(0)[2:]
     read = _parameters(words)
@@ -259,7 +248,7 @@ def lds_bytes(facts: Facts, details: Details) -> int | None:
     """LDS of a product with one LDS buffer, in bytes: the tiles of A and B with their padding.
 
     A tile of b = macro-tile x DepthU x element bytes has LdsPad elements of padding after every LdsBlockSizePerPad
-    bytes, or after every row where that is 0 (Tensile `SolutionStructs.py`). None where the name does not tell: two
+    bytes, or after every row where that is 0 (Tensile `SolutionStructs.py`). None where it cannot be known: two
     buffers (whose distance depends on the release), tiles that bypass LDS, or matrix instructions below 16 x 16.
     """
     size = _BYTES.get(facts.get("dtype") or "", 1)
@@ -281,7 +270,7 @@ def lds_bytes(facts: Facts, details: Details) -> int | None:
 
 
 def _integer(details: Details, *names: str) -> int | None:
-    """The value of the first of the tokens that stands there, where it is a number."""
+    """The value of the first token that the name has, where it is a number."""
     value = next((details[name] for name in names if name in details), None)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
@@ -291,8 +280,7 @@ def _read_helper(symbol: str) -> Facts:
     match = _HELPER.match(symbol)
     if match is None:
         return {}
-    types = distinct(_types(match[1]))
-    facts: Facts = {"dtypes": types, "dtype": types[0] if types else None}
+    facts = typed(_types(match[1]))
     facts["library"] = "hipBLASLt" if match[2] else "rocBLAS/Tensile"
     details: Details = {"types": match[1]}
     if match[2]:

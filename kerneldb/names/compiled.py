@@ -1,12 +1,11 @@
-"""Kernels made by compilers (TorchInductor, nvFuser, Thunder) and hand-written Triton."""
+"""Readers of kernels made by compilers (TorchInductor, nvFuser, Thunder) and of hand-written Triton."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from kerneldb.names.dtypes import packed_types
-from kerneldb.names.rules import rule
+from kerneldb.names.dtypes import packed_types, typed
 
 if TYPE_CHECKING:
     from kerneldb.names.model import Facts
@@ -26,8 +25,8 @@ _KINDS = {
     "spl": "inductor_split_scan",
 }
 # Operations whose own name has an underscore inside: Inductor joins the listed names with the same character
-# (torch/_inductor/codegen: get_fused_kernel_name), so only these tell where one ends.
-_LONG_NAMES_TEXT = """
+# (torch/_inductor/codegen: get_fused_kernel_name), so only this list says where one ends.
+_LONG_NAMES = """
 _to_copy _unsafe_view _softmax _log_softmax _scaled_mm _unsafe_index _unsafe_index_put _native_batch_norm_legit
 _native_batch_norm_legit_functional _native_batch_norm_legit_no_training _softmax_backward_data
 _log_softmax_backward_data _scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention
@@ -63,16 +62,6 @@ upsample_bilinear2d upsample_nearest1d upsample_nearest2d upsample_nearest2d_bac
 view_as_complex view_as_real view_copy wait_tensor zeros_like zero_ rotary_embedding per_token_group_quant fp8_quantize
 static_scaled_fp8_quant dynamic_scaled_fp8_quant fused_add_rms_norm all_gather reduce_scatter
 """
-_LONG_NAMES = _LONG_NAMES_TEXT.split()
-
-
-def _tree() -> dict[str, set[int]]:
-    """Index the long names by their first word: how many words the names beginning with it have."""
-    tree: dict[str, set[int]] = {}
-    for name in _LONG_NAMES:
-        words = _words(name)
-        tree.setdefault(words[0], set()).add(len(words))
-    return tree
 
 
 def _words(text: str) -> list[str]:
@@ -89,8 +78,8 @@ def _words(text: str) -> list[str]:
     return words
 
 
-_LENGTHS = _tree()
-_KNOWN = {tuple(_words(name)) for name in _LONG_NAMES}
+_KNOWN = {tuple(_words(name)) for name in _LONG_NAMES.split()}
+_LONGEST = max(map(len, _KNOWN))
 
 
 def fused_operations(text: str) -> list[str]:
@@ -101,8 +90,7 @@ def fused_operations(text: str) -> list[str]:
     words = _words(text)
     operations, index = [], 0
     while index < len(words):
-        lengths = sorted(_LENGTHS.get(words[index], ()), reverse=True)
-        length = next((n for n in lengths if tuple(words[index : index + n]) in _KNOWN), 1)
+        length = next((n for n in range(_LONGEST, 1, -1) if tuple(words[index : index + n]) in _KNOWN), 1)
         operations.append("_".join(words[index : index + length]))
         index += length
     return operations
@@ -136,36 +124,6 @@ def read_bias(name: Structure) -> Facts:
     return {"operation": f"bias+{rest}" if rest else "bias", "epilogue": f"bias+{rest}" if rest else "bias"}
 
 
-def read_triton(name: Structure) -> Facts:
-    """Read the element types that hand-written Triton names carry (``_finalize_matmul_scatter_bf16``)."""
-    types = packed_types(name.base)
-    return {"dtypes": types, "dtype": types[0] if types else None}
-
-
-INDUCTOR = (
-    rule(r"^triton_(?:poi|red|per|tem|for|unk|spl|mm|bmm|mix)_", "FUSED", "Triton", "inductor", None, read_inductor),
-    rule(r"^nvfuser|^CudaCodeGen|^kernel\d+$|^fusion_", "FUSED", "nvFuser", "nvfuser", None, read_fused),
-    rule(r"^fused__?\w+_\d{6,}$", "FUSED", "PyTorch NNC", "nnc", None, read_fused),
-    rule(r"^fused_bias", "ELEMENTWISE", "cuDNN", "fused_bias", None, read_bias),
-)
-_T = "Triton"
-HAND_WRITTEN = (
-    rule(r"^_\w*topk", "SCAN_SORT", _T, "triton_topk", "topk", read_triton),
-    rule(r"^_sum_|_sum_rows|^_reduce|_reduce_kernel$", "REDUCTION", _T, "triton_reduction", "sum", read_triton),
-    rule(r"^_\w*(?:routing|expt_data|moe_)|^triton\w*moe", "INDEXING", _T, "moe_routing", "moe_routing", read_triton),
-    rule(r"^_\w*(?:matmul|_mm_kernel|gemm)", "GEMM", _T, "triton_gemm", "gemm", read_triton),
-    rule(r"^_\w*(?:rms_?norm|layer_?norm)", "NORMALIZATION", _T, "triton_norm", "rms_norm", read_triton),
-    rule(r"^_\w*softmax", "SOFTMAX", _T, "triton_softmax", "softmax", read_triton),
-    rule(
-        r"^_\w*(?:swiglu|silu|gelu|rope|rotary|act_and_mul|quant)",
-        "ELEMENTWISE",
-        _T,
-        "triton_elementwise",
-        "activation",
-        read_triton,
-    ),
-    rule(r"^_\w*(?:cross_entropy|_loss)", "REDUCTION", _T, "triton_loss", "cross_entropy", read_triton),
-    rule(
-        r"^_\w*(?:scatter|gather|embedding|kv_cache|copy_page)", "INDEXING", _T, "triton_index", "scatter", read_triton
-    ),
-)
+def read_word_types(name: Structure) -> Facts:
+    """Read the element types among the words of a name, as in Triton's ``_finalize_matmul_scatter_bf16``."""
+    return typed(packed_types(name.base))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kerneldb.names.dtypes import argument_types, distinct, element_type, main_type
-from kerneldb.names.functors import Functor, operation_of, read_functor, unwrap
+from kerneldb.names.dtypes import argument_types, distinct, element_type, main_type, typed
+from kerneldb.names.functors import Functor, operation_of, read_functor
+from kerneldb.names.model import directed
 from kerneldb.names.structure import call, number_at
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def _types(facts: Facts, types: tuple[str, ...]) -> Facts:
 
 
 def _with_functor(functor: Functor | None, args: tuple[str, ...]) -> Facts:
-    """Return what a functor tells: operation, types, and details that change the call to replay."""
+    """Return what a functor says: operation, types, and details that change the call to replay."""
     if functor is None:
         return _types({}, argument_types(args))
     facts = _types({"operation": functor.operation}, functor.types)
@@ -49,20 +50,13 @@ def _with_functor(functor: Functor | None, args: tuple[str, ...]) -> Facts:
     return facts
 
 
-def _functor_in(args: tuple[str, ...]) -> Functor | None:
-    """Return the functor among template arguments: the first that is neither a number nor an index type."""
-    for arg in args:
-        if not _PLAIN.fullmatch(arg):
-            return read_functor(arg)
-    return None
-
-
 def read_elementwise(name: Structure) -> Facts:
     """Read ``vectorized_elementwise_kernel<4, F, ...>``, ``elementwise_kernel<128, 4, F>``, ``unrolled_...<F, A, 4>``.
 
     The vector width is the number of elements per thread: argument 1, 2 and 3 of these templates.
     """
-    facts = _with_functor(_functor_in(name.args), name.args)
+    named = next((arg for arg in name.args if not _PLAIN.fullmatch(arg)), None)
+    facts = _with_functor(read_functor(named) if named else None, name.args)
     place = {"v": 0, "e": 1, "u": 2}.get(name.base[:1], 1)
     if len(name.args) > place and name.args[place].isdecimal() and "with_index" not in name.base:
         facts["vector_width"] = int(name.args[place])
@@ -104,15 +98,13 @@ def read_reduction(name: Structure) -> Facts:
 
 def read_softmax(name: Structure) -> Facts:
     """Read ``softmax_warp_forward<in, out, acc, log2 elements, is_log>`` and ``cunn_SoftMaxForward<ilp, ..., E>``."""
-    backward = "ackward" in name.base
     logarithmic = "LogSoftMax" in name.canonical or "log_softmax" in name.base
     details: dict[str, str | int | bool] = {}
     if name.base.startswith("softmax_warp") and name.args[4:]:
         logarithmic = name.args[4] == "1"
         details["log2_elements"] = number_at(name.args, 3) or 0
-    operation = ("log_softmax" if logarithmic else "softmax") + ("_backward" if backward else "")
-    facts = _types({"operation": operation}, argument_types(name.args))
-    facts["direction"] = "backward" if backward else "forward"
+    operation = directed("log_softmax" if logarithmic else "softmax", backward="ackward" in name.base)
+    facts = _types(operation, argument_types(name.args))
     if name.base.startswith("cunn") and name.args and name.args[0].isdecimal():
         facts["vector_width"] = int(name.args[0])
     facts["details"] = details
@@ -121,7 +113,6 @@ def read_softmax(name: Structure) -> Facts:
 
 def read_norm(name: Structure) -> Facts:
     """Read layer, RMS, group and batch normalisation kernels: the operation is in the function's name."""
-    backward = bool(re.search(r"ackward|[Gg]rad|_bw_|Internal", name.base))
     text = name.base.lower()
     rms = "rms" in text or (name.base == "vectorized_layer_norm_kernel" and name.args[2:3] == ("1",))
     kinds = (("group", "group_norm"), ("batch", "batch_norm"), ("bn_", "batch_norm"), ("instance", "instance_norm"))
@@ -130,10 +121,8 @@ def read_norm(name: Structure) -> Facts:
         operation = "l2_norm"
     if "batch_norm_collect_statistics" in text:
         operation = "batch_norm_stats"
-    facts = _types({}, argument_types(name.args))
-    facts["operation"] = operation + ("_backward" if backward else "")
-    facts["direction"] = "backward" if backward else "forward"
-    return facts
+    backward = bool(re.search(r"ackward|[Gg]rad|_bw_|Internal", name.base))
+    return _types(directed(operation, backward=backward), argument_types(name.args))
 
 
 def read_cat(name: Structure) -> Facts:
@@ -148,7 +137,7 @@ def read_cat(name: Structure) -> Facts:
     if opaque is not None:
         details["element_bytes"] = int(opaque[1])
     elif element_type(first):
-        facts["dtype"], facts["dtypes"] = element_type(first), argument_types([first])
+        facts.update(typed([element_type(first)]))
     numbers = [int(arg) for arg in name.args if arg.isdecimal()]
     details.update(zip(("dims", "tile", "batch"), numbers, strict=False))
     if "vectorized" in name.base and numbers[4:]:
@@ -220,10 +209,9 @@ def read_types(name: Structure) -> Facts:
 def read_scan(name: Structure) -> Facts:
     """Read a CUB, rocPRIM or Thrust kernel: the element type, and what algorithm its name says."""
     inner = argument_types(re.findall(r"(?<=[<,])[A-Za-z_]\w*(?: int| long| long long)?(?=[,>])", name.canonical))
-    types = tuple(dtype for dtype in inner if dtype != "uint32") or inner
-    facts: Facts = {"dtypes": types, "dtype": types[0] if types else None}
+    facts = typed([dtype for dtype in inner if dtype != "uint32"] or inner)
     facts["operation"] = next((op for key, op in _ALGORITHMS if key in name.canonical), None)
-    # rocPRIM starts everything by `trampoline_kernel<wrapped_reduce_config<...>>`: the configuration tells.
+    # rocPRIM starts everything by `trampoline_kernel<wrapped_reduce_config<...>>`: its configuration says what runs.
     if "educe" in name.base or "wrapped_reduce_config" in name.canonical:
         facts["category"] = "REDUCTION"
     return facts
@@ -270,10 +258,7 @@ def read_pool(name: Structure) -> Facts:
     text = name.base.lower()
     kind = "max_pool" if "max" in text else "avg_pool"
     kind = "adaptive_" + kind if "adaptive" in text else kind
-    backward = "backward" in text or "grad" in text
-    facts = _types({"operation": kind + ("_backward" if backward else "")}, argument_types(name.args))
-    facts["direction"] = "backward" if backward else "forward"
-    return facts
+    return _types(directed(kind, backward="backward" in text or "grad" in text), argument_types(name.args))
 
 
 def read_by_name(name: Structure) -> Facts:
@@ -284,9 +269,3 @@ def read_by_name(name: Structure) -> Facts:
     if "backward" in bare:
         facts["direction"] = "backward"
     return facts
-
-
-def functor_label(argument: str) -> str:
-    """Return the functor's bare name, for short names."""
-    name, _, _ = unwrap(argument)
-    return name.split("::", 1)[0]
