@@ -21,7 +21,7 @@ CONTROLS: Final = frozenset(range(0x20)) - {9, 10, 12, 13, 27}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Impostor:
-    """A kind of file that users hand over by mistake: how to tell it, what to call it, and the remedy."""
+    """A kind of file that users give by mistake: how to recognise it, what to call it, and the remedy."""
 
     fits: Callable[[bytes], bool]
     what: str
@@ -79,11 +79,6 @@ def head_of(source: Source) -> bytes:
     return b"".join(parts)[:HEAD_BYTES]
 
 
-def holds_events(head: bytes) -> bool:
-    """Whether a file that begins with `head` is a JSON object with `traceEvents`."""
-    return head.lstrip()[:1] == b"{" and TRACE_MARK.search(head) is not None
-
-
 def check(source: Source) -> None:
     """Raise NotATraceError where the first bytes show that `source` is something else."""
     head = head_of(source)
@@ -95,25 +90,17 @@ def check(source: Source) -> None:
     sqlite.refuse_damaged(source.path, head)
     for impostor in IMPOSTORS:
         if impostor.fits(head):
-            message = f"{source.label}: this is {impostor.what}{_tables(source, head)}, not a trace. {impostor.remedy}"
+            names = sorted(sqlite.names_in(source.path, head))
+            shown = ", ".join(names[:TABLES_SHOWN]) + (", …" if len(names) > TABLES_SHOWN else "")
+            what = impostor.what + (f" (tables {shown})" if names else "")
+            message = f"{source.label}: this is {what}, not a trace. {impostor.remedy}"
             raise NotATraceError(message)
-    if head.lstrip()[:1] == b"{" and len(head) >= HEAD_BYTES:
+    first = head.lstrip()[:1]
+    if first == b"{" and len(head) >= HEAD_BYTES:
         return
-    remedy = EXPORT if head.lstrip()[:1] in (b"{", b"[") else KNOWN
-    message = f"{source.label}: this is {_describe(head)}, not a trace. {remedy}"
+    what = "binary data of an unknown kind" if CONTROLS.intersection(head[:4096]) else "text"
+    remedy = KNOWN
+    if first in (b"{", b"["):
+        what, remedy = "JSON without a `traceEvents` array", EXPORT
+    message = f"{source.label}: this is {what}, not a trace. {remedy}"
     raise NotATraceError(message)
-
-
-def _tables(source: Source, head: bytes) -> str:
-    """The first tables of a database, for people to recognise it by."""
-    names = sorted(sqlite.names_in(source.path, head))
-    shown = ", ".join(names[:TABLES_SHOWN]) + (", …" if len(names) > TABLES_SHOWN else "")
-    return f" (tables {shown})" if names else ""
-
-
-def _describe(head: bytes) -> str:
-    """The plainest name for content that no rule knows."""
-    if head.lstrip()[:1] in (b"{", b"["):
-        return "JSON without a `traceEvents` array"
-    sample = head[:4096]
-    return "binary data of an unknown kind" if CONTROLS.intersection(sample) else "text"

@@ -1,7 +1,7 @@
 """The readers, in the order in which they are asked, and what makes one trace: a file, or several files of a capture.
 
-A reader package has a constant `READER` in its `__init__`, which imports nothing heavy: what `fits` needs to tell a
-file from its first bytes, and functions that import the rest when they run.
+The module or package of a reader has a constant `READER`. What it imports at once should be light: `fits` is asked for
+every file. `Later` names functions of modules that are imported when a file is really read.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ import importlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.ingest import detect, source
 from kerneldb.ingest.options import Options, Progress
 
 if TYPE_CHECKING:
     from kerneldb.batch import Manifest
-    from kerneldb.ingest.doctor import Finding
+    from kerneldb.ingest.doctor import Diagnostic
 
-PACKAGES: Final[tuple[str, ...]] = (
-    "kerneldb.ingest.bundle",
-    "kerneldb.ingest.nsys",
-    "kerneldb.ingest.nvprof",
-    "kerneldb.ingest.rocpd",
-    "kerneldb.ingest.rocprof_csv",
-    "kerneldb.ingest.rocprof_json",
-    "kerneldb.ingest.rocprof_v1",
-    "kerneldb.ingest.rpd",
-    "kerneldb.ingest.ncu",
-    "kerneldb.ingest.power",
+NAMES: Final = (
+    "bundle",
+    "nsys",
+    "nvprof",
+    "rocpd",
+    "rocprof_csv",
+    "rocprof_json",
+    "rocprof_v1",
+    "rpd",
+    "ncu",
+    "power",
 )
-"""Modules with a READER. What none of them takes is a PyTorch trace, or is refused as what it is."""
+"""Modules of kerneldb.ingest with a READER. What none of them takes is a PyTorch trace, or is refused as what it is."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,8 +53,9 @@ class Unit:
 
     @property
     def path(self) -> Path:
-        """The file or folder that stands for the trace in messages."""
-        return self.files[0] if len(self.files) == 1 else _common(self.files)
+        """The file or folder that messages name."""
+        parents = {file.parent for file in self.files}
+        return parents.pop() if len(self.files) > 1 and len(parents) == 1 else self.files[0]
 
     @property
     def label(self) -> str:
@@ -71,31 +72,43 @@ class Unit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reader:
-    """How one family of formats is told and read.
+    """How one family of formats is recognised and read.
 
     `name`: as in `traces.source`. `endings`: files looked for in folders. `fits`: whether the reader takes a file.
     `convert`: writes the spool (a new folder below the given one); raises NotATraceError or UnreadableTraceError.
     `capture`: files with an equal key make one trace (None: alone). `whole_folder`: whether a folder is one trace.
-    `findings`: what `kerneldb doctor` says beyond what it says of every trace. `inside`: the files of a folder that it
-    takes as they are, each a trace, where the folder is its own (None: it is not). `events`: whether some of its files
-    are JSON with `traceEvents`, as those of PyTorch.
+    `diagnostics`: what `kerneldb doctor` says beyond what it says of every trace. `inside`: the files of a folder that
+    it takes as they are, each a trace, where the folder is its own (None: it is not). `events`: whether some of its
+    files are JSON with `traceEvents`, as those of PyTorch.
     """
 
     name: str
     endings: tuple[str, ...]
     fits: Callable[[Head], bool]
     convert: Callable[[Unit, Path, Options, Progress | None], Manifest]
+    diagnostics: Callable[[Manifest], Iterator[Diagnostic]] | None = None
     capture: Callable[[Head], str | None] | None = None
     whole_folder: Callable[[Path], bool] | None = None
-    findings: Callable[[Manifest], Iterator[Finding]] | None = None
     inside: Callable[[Path], list[Path] | None] | None = None
     events: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Later:
+    """A function of `kerneldb.ingest.<module>`, which is imported when it is called."""
+
+    module: str
+    function: str
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Import the module and call the function."""
+        return getattr(importlib.import_module(f"kerneldb.ingest.{self.module}"), self.function)(*arguments)
 
 
 @functools.cache
 def readers() -> tuple[Reader, ...]:
     """All readers beside that of PyTorch traces."""
-    return tuple(importlib.import_module(name).READER for name in PACKAGES)
+    return tuple(importlib.import_module(f"kerneldb.ingest.{name}").READER for name in NAMES)
 
 
 def head_of(path: Path) -> Head:
@@ -105,7 +118,7 @@ def head_of(path: Path) -> Head:
 
 def find(head: Head) -> Reader | None:
     """The first reader that takes the file."""
-    events_only = detect.holds_events(head.data)
+    events_only = head.data.lstrip()[:1] == b"{" and detect.TRACE_MARK.search(head.data) is not None
     return next((reader for reader in readers() if (reader.events or not events_only) and reader.fits(head)), None)
 
 
@@ -123,8 +136,3 @@ def inside(folder: Path) -> list[Path] | None:
 def endings() -> tuple[str, ...]:
     """Endings of files that some reader looks for in folders."""
     return tuple(dict.fromkeys(ending for reader in readers() for ending in reader.endings))
-
-
-def _common(files: tuple[Path, ...]) -> Path:
-    parents = {file.parent for file in files}
-    return parents.pop() if len(parents) == 1 else files[0]

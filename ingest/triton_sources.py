@@ -27,7 +27,7 @@ from kerneldb.ids import code_hash
 
 if TYPE_CHECKING:
     from kerneldb.batch import Manifest
-    from kerneldb.ingest.report import Report
+    from kerneldb.ingest.output import Report
 
 TABLE: Final = "kernel_sources"
 BESIDE: Final = "triton"
@@ -77,7 +77,7 @@ class Found:
 
     def report(self) -> Report:
         """What was left out, naming the first of it."""
-        from kerneldb.ingest.report import Report
+        from kerneldb.ingest.output import Report
 
         report = Report()
         if self.left_out:

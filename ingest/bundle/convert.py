@@ -16,8 +16,9 @@ from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError
 from kerneldb.ingest import detect
 from kerneldb.ingest.options import Options, Progress
+from kerneldb.ingest.output import Report
 from kerneldb.ingest.pytorch.convert import convert as convert_trace
-from kerneldb.ingest.report import Report
+from kerneldb.ingest.readers import Unit
 from kerneldb.ingest.source import Source
 from kerneldb.recordings import EAGER, NAME, POWER, Measurement, Part, Reading, Recording, Traced
 from kerneldb.times import Guard
@@ -28,8 +29,9 @@ OTHER_FILE: Final = "measurements: the trace is not the one that was recorded, c
 TYPES: Final = {"str": pl.String, "int": pl.Int64, "float": pl.Float64}
 
 
-def convert(path: Path, folder: Path, options: Options, progress: Progress | None) -> Manifest:
+def convert(unit: Unit, folder: Path, options: Options, progress: Progress | None) -> Manifest:
     """Write a trace of a recording to a new spool. Raises what the reader of PyTorch traces raises."""
+    path = unit.files[0]
     recording = recordings.load(path.parent)
     part, trace = next((one for one in recording.traced if one[1].file == path.name), (None, None))
     if part is None or trace is None:

@@ -1,39 +1,68 @@
-"""Kernels of a page: the identity that its first columns tell, and what is printed about each."""
+"""Kernels of a page: the launch that its first columns identify, its NVTX ranges, and the metrics printed of it.
+
+NVTX ranges are in two columns, one of push/pop stacks, one of start/stop ranges. A stack reads
+`97844  "<default domain>:outer:none:none:none:none:none:none"  "domain:inner:…"`, outermost first; a start/stop range
+begins with its id (ncu 2022 to 2026). Fields after the name: payload type and value, colour type and value, message
+type and message.
+"""
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from kerneldb.ingest.ncu import nvtx
-from kerneldb.ingest.ncu.numbers import Evidence
 from kerneldb.ingest.ncu.table import Header, Row
 
-IDENTITY: Final = frozenset(
-    {
-        "ID",
-        "Process ID",
-        "Process Name",
-        "Host Name",
-        "Kernel Name",
-        "Kernel Time",
-        "Context",
-        "Stream",
-        "Block Size",
-        "Grid Size",
-        "Device",
-        "CC",
-        "Invocations",
-        "Domain",
-    }
+PUSH_POP: Final = "Push/Pop_Range"
+START_STOP: Final = "Start/Stop_Range"
+QUOTED: Final = re.compile(r'"([^"]*)"')
+PLAIN: Final = re.compile(r"^(?P<domain>[^:]*):(?P<name>.*):none:none:none:none:none:none$", re.DOTALL)
+FULL: Final = re.compile(
+    r"^(?P<domain>[^:]*):(?P<name>.*?)"
+    r":(?:none|\w*(?:int|float|double|json)\w*):[^:]*:\w+:[^:]*:(?:none|ascii|unicode|registered)\w*:.*$",
+    re.DOTALL | re.IGNORECASE,
 )
-ITEM: Final = "Body Item Label"
+STEP: Final = "ProfilerStep"
+IDENTITY: Final = frozenset(
+    (
+        *("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context", "Stream"),
+        *("Block Size", "Grid Size", "Device", "CC", "Invocations", "Domain"),
+    )
+)
 Key = tuple[str, str]
 
 
-class Printed(NamedTuple):
+def stack(cell: str) -> list[str]:
+    """Names of the ranges in a cell of the push/pop column, outermost first."""
+    return [name for text in QUOTED.findall(cell) if (name := _name(text))]
+
+
+def started(cell: str) -> list[str]:
+    """Names of the ranges in a cell of the start/stop column."""
+    texts = QUOTED.findall(cell) or ([cell] if cell.strip() else [])
+    return [name for text in texts if (name := _name(re.sub(r"^\s*\d+:", "", text)))]
+
+
+def summary_ranges(cell: str) -> list[str]:
+    """Names of the ranges in the column Range of `--print-summary per-nvtx`, which prints no domains."""
+    return [text.rsplit(":", 6)[0] for text in QUOTED.findall(cell)]
+
+
+def phase_of(path: list[str]) -> str | None:
+    """The outermost range below the step of a profiler, as for timelines."""
+    return next((name for name in path if not name.startswith(STEP)), None)
+
+
+def _name(text: str) -> str | None:
+    found = PLAIN.match(text) or FULL.match(text)
+    return found["name"] if found else None
+
+
+class PrintedMetric(NamedTuple):
     """A metric as printed. `item` is the label inside the section (`--print-details all`)."""
 
     name: str
@@ -60,7 +89,7 @@ class Kernel:
 
     identity: dict[str, str]
     page: str
-    printed: list[Printed] = dataclasses.field(default_factory=list)
+    printed: list[PrintedMetric] = dataclasses.field(default_factory=list)
     rules: list[Rule] = dataclasses.field(default_factory=list)
 
     @property
@@ -71,8 +100,8 @@ class Kernel:
 
 @functools.cache
 def is_identity(column: str) -> bool:
-    """Whether a column tells the launch and not a metric."""
-    return column in IDENTITY or nvtx.PUSH_POP in column or nvtx.START_STOP in column or column.startswith("Range:")
+    """Whether a column identifies the launch and is not a metric."""
+    return column in IDENTITY or PUSH_POP in column or START_STOP in column or column.startswith("Range:")
 
 
 def kernels(rows: Iterable[Row]) -> Iterator[Kernel]:
@@ -81,10 +110,18 @@ def kernels(rows: Iterable[Row]) -> Iterator[Kernel]:
     current: Kernel | None = None
     for header, fields in rows:
         if header.page == "raw":
-            if fields[header.columns.index("ID")] or id(header) in units:
-                yield _wide(header, units.get(id(header), []), fields)
-            else:
+            if not fields[header.columns.index("ID")] and id(header) not in units:
                 units[id(header)] = fields
+                continue
+            of_columns = units.get(id(header)) or [""] * len(header.columns)
+            cells = zip(header.columns, of_columns, fields, strict=False)
+            kernel = Kernel(_identity(header, fields), header.page)
+            kernel.printed = [
+                PrintedMetric(name, None, None, unit, text)
+                for name, unit, text in cells
+                if text and not is_identity(name)
+            ]
+            yield kernel
             continue
         identity = _identity(header, fields)
         if current is None or current.identity != identity:
@@ -100,23 +137,12 @@ def _identity(header: Header, fields: list[str]) -> dict[str, str]:
     return {name: text for name, text in zip(header.columns, fields, strict=False) if is_identity(name)}
 
 
-def _wide(header: Header, units: list[str], fields: list[str]) -> Kernel:
-    kernel = Kernel(_identity(header, fields), header.page)
-    units = units or [""] * len(header.columns)
-    kernel.printed = [
-        Printed(name, None, None, unit, text)
-        for name, unit, text in zip(header.columns, units, fields, strict=False)
-        if text and not is_identity(name)
-    ]
-    return kernel
-
-
 def _long(kernel: Kernel, header: Header, fields: list[str]) -> None:
     row = dict(zip(header.columns, fields, strict=False))
     if row["Metric Name"]:
-        item = row.get(ITEM) or None
+        item = row.get("Body Item Label") or None
         kernel.printed.append(
-            Printed(row["Metric Name"], row.get("Section Name"), item, row["Metric Unit"], row["Metric Value"])
+            PrintedMetric(row["Metric Name"], row.get("Section Name"), item, row["Metric Unit"], row["Metric Value"])
         )
     elif row.get("Rule Name"):
         names = ("Rule Name", "Section Name", "Rule Type", "Rule Description")
@@ -144,7 +170,25 @@ def numbers_of(header: Header, fields: list[str]) -> Iterator[str]:
         yield value if parenthesis else cell
 
 
-def look(evidence: Evidence, row: Row) -> None:
-    """Take the numbers of a record into account."""
-    for text in numbers_of(*row):
-        evidence.see(text)
+@dataclasses.dataclass(slots=True)
+class Completeness:
+    """The metrics of each section that all launches but the last one have at least."""
+
+    least: dict[str, int] = dataclasses.field(default_factory=dict)
+    last: dict[str, int] = dataclasses.field(default_factory=dict)
+    launches: int = 0
+
+    def see(self, kernel: Kernel) -> None:
+        """Take the next launch of the page into account; other pages have a launch per line."""
+        if kernel.page != "details":
+            return
+        if self.launches:
+            known = self.least if self.launches > 1 else self.last
+            self.least = {name: min(known[name], self.last[name]) for name in known.keys() & self.last.keys()}
+        self.last = dict(collections.Counter(one.section or "" for one in kernel.printed))
+        self.launches += 1
+
+    @property
+    def missing(self) -> int:
+        """Metrics that all other launches have and the last one has not; 0 where that is not known."""
+        return sum(max(least - self.last.get(name, 0), 0) for name, least in self.least.items())

@@ -9,9 +9,8 @@ from typing import Final
 import polars as pl
 
 from kerneldb import times
-from kerneldb.ingest.nsys import values
-from kerneldb.ingest.nsys.calls import Calls
-from kerneldb.ingest.nsys.ranges import THREAD, Ranges
+from kerneldb.ingest.nsys import reports
+from kerneldb.ingest.nsys.host import THREAD, Calls, Ranges
 from kerneldb.ingest.nsys.store import Schema, Store, frame
 from kerneldb.ingest.occupancy import with_occupancy
 from kerneldb.ingest.signing import Signer, name_id
@@ -147,7 +146,7 @@ class Activities:
         if kind == "memcpy":
             named = distinct.join(self._copies, on="copyKind", how="left", maintain_order="left")
             return named.with_columns(pl.col("name").fill_null("[CUDA memcpy Unknown]")).with_columns(
-                copy_kind=values.copy_kind(pl.col("name"))
+                copy_kind=reports.copy_kind(pl.col("name"))
             )
         texts = self._strings.rename({"id": "demangledName", "value": "full"})
         shorts = self._strings.rename({"id": "shortName", "value": "short"})

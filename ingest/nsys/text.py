@@ -19,7 +19,7 @@ import msgspec
 import polars as pl
 
 from kerneldb.errors import NotATraceError, UnreadableTraceError
-from kerneldb.ingest.nsys import columns, heads
+from kerneldb.ingest.nsys import sniff
 from kerneldb.ingest.source import Source
 
 PIECE_BYTES: Final = 8 << 20
@@ -41,7 +41,7 @@ class Table:
     number: int
     report: str
     arguments: frozenset[str]
-    columns: tuple[columns.Column, ...]
+    columns: tuple[sniff.Column, ...]
     line: str
 
     @property
@@ -61,7 +61,7 @@ class Notes:
 class Reader:
     """Reads a file as (report, rows as text), pieces of one report one after the other; empty reports give no rows.
 
-    Columns of a piece have the names of `columns.ALIASES`; empty fields are NULL. Raises NotATraceError for reports
+    Columns of a piece have the names of `sniff.ALIASES`; empty fields are NULL. Raises NotATraceError for reports
     without header and for tables made for reading, UnreadableTraceError where the text is cut or is no table.
     """
 
@@ -69,7 +69,7 @@ class Reader:
         self.source = source
         self.notes = Notes()
         self.tables: list[Table] = []
-        self._named = columns.from_file_name(heads.stem_of(source.path))
+        self._named = sniff.from_file_name(sniff.stem_of(source.path))
         self._announced: tuple[str, frozenset[str]] | None = None
         self._table: Table | None = None
         self._buffer = bytearray()
@@ -122,14 +122,14 @@ class Reader:
         return True
 
     def _starts_json(self) -> bool:
-        found = heads.first_object(bytes(self._buffer[:OBJECT_BYTES]).decode("utf-8", errors="replace"))
+        found = sniff.first_object(bytes(self._buffer[:OBJECT_BYTES]).decode("utf-8", errors="replace"))
         if found is None:
             return False
         self._begin(found[0], found[1], "[")
         return True
 
     def _line(self, line: str) -> None:
-        announced = heads.report_of(line)
+        announced = sniff.report_of(line)
         if announced is not None:
             self._announced = announced
         skipped = SKIPPED.search(line)
@@ -138,14 +138,14 @@ class Reader:
             self._announced = None
         if announced is not None or skipped is not None or NOISE.match(line):
             return
-        found = heads.header(line)
+        found = sniff.header(line)
         if found is not None:
             self._begin(found[0], found[1], line)
             return
         self._refuse(line)
         self.notes.other_lines += 1
 
-    def _begin(self, kind: str, described: list[columns.Column], line: str) -> None:
+    def _begin(self, kind: str, described: list[sniff.Column], line: str) -> None:
         report, arguments = self._announced or self._named[1:]
         name = report if kind == "api_sum" and report else kind
         self._table = Table(len(self.tables), name, arguments, tuple(described), line)
@@ -154,7 +154,7 @@ class Reader:
 
     def _refuse(self, line: str) -> None:
         """Raise where a line belongs to a report that cannot be read as it is."""
-        if heads.PASTED.search(line):
+        if sniff.PASTED.search(line):
             report = self._announced[0] if self._announced else self._named[1] or "cuda_gpu_kern_sum"
             message = (
                 f"{self.source.label}: a table made for reading, where names are cut and numbers follow the system's "
@@ -226,7 +226,7 @@ class Reader:
         except (pl.exceptions.PolarsError, msgspec.DecodeError) as error:
             self._check_width(table, rows)
             reason = str(error).splitlines()[0]
-            message = f"{self.source.label}: the report {table.report} holds a row that is none ({reason}). "
+            message = f"{self.source.label}: the report {table.report} holds a row that cannot be read ({reason}). "
             raise UnreadableTraceError(message + PRINT_AGAIN.format(report=table.report)) from error
         if table.line != "[" and frame[names[-1]].null_count():  # the parser fills up what a short row lacks
             self._check_width(table, rows)

@@ -1,116 +1,254 @@
-"""Converts what nvprof printed or stored."""
+"""Converts what nvprof printed or stored.
+
+SQLite files (`nvprof -o`, `.nvvp`) are read under the table names of Nsight Systems, which uses the same CUPTI. Kernels
+are in CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL (KERNEL where they were serialised), names in StringTable; one file holds
+one process.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
 from kerneldb import times
-from kerneldb.batch import Manifest, Spool
+from kerneldb.batch import Manifest
 from kerneldb.errors import UnreadableTraceError
-from kerneldb.ingest import finishing, readers, source, sqlite
-from kerneldb.ingest.nsys import exported, facts
+from kerneldb.ingest import readers, sqlite
+from kerneldb.ingest.columns import schema
+from kerneldb.ingest.nsys import reports, store
+from kerneldb.ingest.nsys.convert import convert_tables
 from kerneldb.ingest.nsys.printed import device_rows
-from kerneldb.ingest.nvprof import printed, rows
-from kerneldb.ingest.nvprof.nvvp import NvvpStore
+from kerneldb.ingest.nsys.store import Schema
+from kerneldb.ingest.nvprof import printed
+from kerneldb.ingest.nvprof.printed import Number, Printed
 from kerneldb.ingest.occupancy import with_occupancy
 from kerneldb.ingest.options import Options, Progress
-from kerneldb.ingest.report import Report
+from kerneldb.ingest.output import File, Output
+from kerneldb.ingest.readers import Unit
 from kerneldb.ingest.signing import IDENTITY, Signer
-from kerneldb.ingest.source import Source, trace_id_of
+from kerneldb.ingest.source import Source
 
+PREFIX: Final = "CUPTI_ACTIVITY_KIND_"
+SOURCES: Final[Mapping[str, tuple[str, ...]]] = {
+    "StringIds": ("StringTable",),
+    f"{PREFIX}KERNEL": (f"{PREFIX}CONCURRENT_KERNEL", f"{PREFIX}KERNEL"),
+    f"{PREFIX}MEMCPY": (f"{PREFIX}MEMCPY",),
+    f"{PREFIX}MEMSET": (f"{PREFIX}MEMSET",),
+    "TARGET_INFO_GPU": (f"{PREFIX}DEVICE",),
+}
+RENAMED: Final[Mapping[str, str]] = {
+    "id": "_id_",
+    "demangledName": "name",
+    "sharedMemoryExecuted": "sharedMemoryExecuted",
+    "computeMajor": "computeCapabilityMajor",
+    "computeMinor": "computeCapabilityMinor",
+    "smCount": "numMultiprocessors",
+    "totalMemory": "globalMemorySize",
+    "threadsPerWarp": "numThreadsPerWarp",
+    "maxWarpsPerSm": "maxWarpsPerMultiprocessor",
+    "maxRegistersPerSm": "maxRegistersPerMultiprocessor",
+    "maxShmemPerSm": "maxSharedMemoryPerMultiprocessor",
+}
+"""Column of Nsight Systems → column of nvprof."""
+DEVICE_TABLE: Final = "TARGET_INFO_GPU"
+AXES: Final = {
+    f"{shape}_{axis}": f"{shape.capitalize()} {axis.upper()}" for shape in ("grid", "block") for axis in "xyz"
+}
+PLAIN: Final = {**AXES, "registers": "Registers Per Thread", "context": "Context", "stream": "Stream"}
+SHARED: Final = {"static_shared_bytes": "Static SMem", "dynamic_shared_bytes": "Dynamic SMem"}
+LAUNCH: Final = schema(
+    "grid_x grid_y grid_z block_x block_y block_z registers context stream device device_name name correlation_id "
+    "start_ns duration_ns end_ns bytes static_shared_bytes dynamic_shared_bytes shared_bytes quality"
+)
+SUM: Final = schema("name n timed total_ns min_ns max_ns")
+TIMES: Final = {"total_ns": "Time", "min_ns": "Min", "max_ns": "Max"}
 READER_VERSION: Final = 2
 TOOL: Final = "nvprof"
 ENDINGS: Final = (".gz", ".csv", ".log", ".txt", ".nvvp", ".nvprof", ".sqlite")
 
 
-def convert(path: Path, folder: Path, options: Options, progress: Progress | None) -> Manifest:
+class NvvpStore:
+    """Tables of an nvprof file under the names that Nsight Systems gave them. Calls and ranges are left out."""
+
+    def __init__(self, database: sqlite.Database) -> None:
+        self._database = database
+        self._tables = database.tables()
+
+    def columns(self, table: str) -> frozenset[str]:
+        """Columns of a table."""
+        return frozenset(column for source in SOURCES.get(table, ()) for column in self._tables.get(source, ()))
+
+    def frames(self, table: str, schema: Schema) -> Iterator[pl.DataFrame]:
+        """Batches of the tables that make up one of Nsight Systems."""
+        for source in SOURCES.get(table, ()):
+            if source in self._tables:
+                yield from self._database.frames(self._select(table, source, schema), schema)
+
+    def count(self, table: str) -> int:
+        """Rows of a table."""
+        return sum(part.height for part in self.frames(table, {"id": pl.String}))
+
+    def _select(self, table: str, source: str, schema: Schema) -> str:
+        present, chosen = self._tables[source], []
+        for name in schema:
+            wanted = "id" if table == DEVICE_TABLE and name == "id" else RENAMED.get(name, name)
+            if table == DEVICE_TABLE and name == "name":
+                chosen.append("(SELECT value FROM StringTable WHERE _id_ = name)")
+            elif table == DEVICE_TABLE and name == "clockRate" and "coreClockRate" in present:
+                chosen.append("coreClockRate * 1000")
+            else:
+                chosen.append(sqlite.quoted(wanted) if wanted in present else "NULL")
+        return " ".join(("SELECT", ", ".join(chosen), "FROM", sqlite.quoted(source)))
+
+
+def launches(found: Printed) -> pl.DataFrame:
+    """Rows of `launches` with the columns of identity and `device_name`.
+
+    `quality` names what is rounded: starts (six decimals of a second), durations above 1 ns, sizes above 1 byte.
+    """
+    base = printed.kilobyte(found)
+    ran = [row for row in found.rows if not is_event(row["Name"])]
+    frame = pl.DataFrame([_launch(found, row, base) for row in ran], schema=LAUNCH)
+    frame = frame.with_columns(end_ns=pl.col("start_ns") + pl.col("duration_ns"))
+    return _kinds(frame).with_columns(timing=pl.lit("timeline"), launch_status=pl.lit("no_launch"))
+
+
+def is_event(name: str) -> bool:
+    """Whether a row is an event of unified memory (a page fault, thrashing) and nothing that a GPU ran."""
+    return name.startswith("[Unified Memory ") and "memcpy" not in name.lower()
+
+
+def sums(found: Printed) -> pl.DataFrame:
+    """Rows of `rollups` with the columns of identity: GPU activities, without calls of the API."""
+    rows = []
+    for row in filter(_is_of_gpu, found.rows):
+        n = _integer(row["Calls"])
+        times_ns = [_nanoseconds(printed.time(row[column], found.unit(column))) for column in TIMES.values()]
+        rows.append((printed.name_of(row["Name"])[0], n, n, *times_ns))
+    frame = pl.DataFrame(rows, schema=SUM, orient="row")
+    return _kinds(frame).with_columns(timing=pl.lit("timeline"), origin=pl.lit("report"))
+
+
+def _is_of_gpu(row: Mapping[str, str]) -> bool:
+    """Whether a row sums up what a GPU ran. Before the column Type came, a second table listed calls of the API."""
+    name = row["Name"]
+    is_call = name.startswith(("cuda", "cu")) and name[4:5].isupper() and "(" not in name
+    return (row["Type"] == printed.GPU if "Type" in row else not is_call) and not is_event(name)
+
+
+def _kinds(frame: pl.DataFrame) -> pl.DataFrame:
+    name = pl.col("name")
+    return frame.with_columns(kind=reports.kind(name), copy_kind=reports.copy_kind(name))
+
+
+def _launch(found: Printed, row: Mapping[str, str], base: int) -> dict[str, Any]:
+    name, correlation = printed.name_of(row["Name"])
+    device_name, device = printed.device_of(row["Device"])
+    start, duration = (printed.time(row[column], found.unit(column)) for column in ("Start", "Duration"))
+    shared = {key: _size(found, row, column, base) for key, column in SHARED.items()}
+    moved = _size(found, row, "Size", base)
+    static, dynamic = (_whole(one) for one in shared.values())
+    coarse = {
+        "start_rounded": _is_rounded(start),
+        "duration_rounded": _is_rounded(duration),
+        "bytes_rounded": _is_rounded(moved),
+        "shared_rounded": any(map(_is_rounded, shared.values())),
+    }
+    return {
+        **{key: _integer(row.get(column)) for key, column in PLAIN.items()},
+        "name": name,
+        "correlation_id": correlation if correlation is not None else _integer(row.get("Correlation_ID")),
+        "device": device,
+        "device_name": device_name,
+        "start_ns": _nanoseconds(start),
+        "duration_ns": _nanoseconds(duration),
+        "end_ns": None,
+        "bytes": _whole(moved),
+        "static_shared_bytes": static,
+        "dynamic_shared_bytes": dynamic,
+        "shared_bytes": static + dynamic if static is not None and dynamic is not None else None,
+        "quality": ",".join(name for name, rounded in coarse.items() if rounded) or None,
+    }
+
+
+def _size(found: Printed, row: Mapping[str, str], column: str, base: int) -> Number | None:
+    return printed.size(row.get(column, ""), found.unit(column), base)
+
+
+def _is_rounded(number: Number | None) -> bool:
+    return number is not None and number.step > 1
+
+
+def _nanoseconds(number: Number | None) -> int | None:
+    return None if number is None else times.whole_ns(number.value)
+
+
+def _whole(number: Number | None) -> int | None:
+    return None if number is None else round(number.value)
+
+
+def _integer(text: str | None) -> int | None:
+    return int(text) if text and text.strip().lstrip("-").isdecimal() else None
+
+
+def convert(unit: Unit, folder: Path, options: Options, progress: Progress | None) -> Manifest:
     """Convert one file into the spool `folder`. Raises NotATraceError and UnreadableTraceError as the parsers do."""
-    one = Source(path)
-    if not sqlite.is_database(readers.head_of(path).data):
-        return _convert_text(one, folder, options, progress)
-    with (
-        tempfile.TemporaryDirectory(prefix="kerneldb-nvprof-") as place,
-        sqlite.open_database(source.local_file(one, Path(place))) as database,
-    ):
-        conversion = exported.Conversion(NvvpStore(database), [one], folder)
-        row = {"source": TOOL, "kind": "timeline", "tool": TOOL, "era": "sqlite", "clock": "capture"}
-        return conversion.run(options, _stem(path), row, progress)
+    one, name = Source(unit.files[0]), unit.files[0].name
+    for ending in ENDINGS:
+        name = name.removesuffix(ending)
+    name = name or unit.files[0].name
+    if not sqlite.is_database(readers.head_of(one.path).data):
+        return _convert_text(one, folder, options, name, progress)
+    facts = {"source": TOOL, "kind": "timeline", "tool": TOOL, "era": "sqlite", "clock": "capture"}
+    with sqlite.opened(one, folder) as database:
+        return convert_tables(NvvpStore(database), [one], folder, options, name, facts, progress=progress)
 
 
-def _convert_text(one: Source, folder: Path, options: Options, progress: Progress | None) -> Manifest:
-    found = printed.read(_text(one), one.label)
-    if progress is not None:
-        progress(one.stored_bytes, one.stored_bytes)
-    signer, trace_id, spool = Signer(), trace_id_of([one]), Spool(folder)
-    made = rows.launches(found) if found.is_trace else rows.sums(found)
-    window = times.span(made, "start_ns", pl.col("duration_ns")) if found.is_trace else (None, None)
-    if found.is_trace:
-        made = _with_devices(spool, made, trace_id).with_row_index("launch_index")
-        made = made.with_columns(pl.col("launch_index").cast(pl.Int64))
-    signed = signer.sign(made).drop(name for name in IDENTITY if name in made.columns and name != "kind")
-    spool.write("launches" if found.is_trace else "rollups", _traced(signed, trace_id, found.is_trace))
-    spool.write("signatures", signer.signatures())
-    spool.write("kernel_names", signer.names())
-    row = finishing.trace_row([one], options, _stem(one.path), **_facts(found, window, made.height))
-    file = finishing.file_row(one, "report", len(found.rows))
-    return finishing.finish(spool, row, [file], [_report(found, made.height)])
-
-
-def _text(one: Source) -> str:
+def _convert_text(one: Source, folder: Path, options: Options, name: str, progress: Progress | None) -> Manifest:
     with contextlib.closing(one.blocks()) as blocks:
         text = b"".join(blocks).decode("utf-8", errors="replace")
     if one.damage:
         message = f"{one.label}: {one.damage}. Copy the file again."
         raise UnreadableTraceError(message)
-    return text
-
-
-def _with_devices(spool: Spool, made: pl.DataFrame, trace_id: str) -> pl.DataFrame:
-    known = dict(made.select("device", "device_name").unique().drop_nulls().iter_rows())
-    devices = device_rows(known)
-    spool.write("devices", devices.with_columns(trace_id=pl.lit(trace_id)))
-    return with_occupancy(made.drop("device_name"), facts.arch_of_device(devices))
-
-
-def _traced(signed: pl.DataFrame, trace_id: str, single: bool) -> pl.DataFrame:
-    kept = signed if single else signed.drop("kind")
-    return kept.with_columns(trace_id=pl.lit(trace_id))
-
-
-def _facts(found: printed.Printed, window: tuple[Any, ...], height: int) -> dict[str, Any]:
-    trace = found.is_trace
-    return {
-        "kind": "timeline" if trace else "summary",
-        "source": TOOL,
-        "tool": TOOL,
-        "era": f"{'gpu trace' if trace else 'summary'} csv",
-        "clock": "capture" if trace else None,
-        "window_start_ns": window[0],
-        "window_end_ns": window[1],
-        "has_shapes": False,
-        "has_stacks": False,
-        "launches": height if trace else 0,
-        "reader_version": READER_VERSION,
-    }
-
-
-def _report(found: printed.Printed, stored: int) -> Report:
-    report = Report()
-    report.add("stored", "GPU activity" if found.is_trace else "sum over GPU activities", stored)
-    events = sum(rows.is_event(row["Name"]) for row in found.rows)
+    found = printed.read(text, one.label)
+    if progress is not None:
+        progress(one.stored_bytes, one.stored_bytes)
+    signer, output = Signer(), Output(folder, [one])
+    if found.is_trace:
+        made = _with_devices(output, launches(found)).with_row_index("launch_index")
+        made = made.with_columns(pl.col("launch_index").cast(pl.Int64))
+        output.window = times.span(made, "start_ns", pl.col("duration_ns"))
+        output.launches = made.height
+    else:
+        made = sums(found)
+    signed = signer.sign(made).drop(name for name in IDENTITY if name in made.columns and name != "kind")
+    output.write("launches" if found.is_trace else "rollups", signed if found.is_trace else signed.drop("kind"))
+    output.spool.write("signatures", signer.signatures())
+    output.spool.write("kernel_names", signer.names())
+    report = output.report
+    events = sum(is_event(row["Name"]) for row in found.rows)
+    report.add("stored", "GPU activity" if found.is_trace else "sum over GPU activities", made.height)
     report.add("skipped", "event of unified memory that is no copy", events)
-    report.add("skipped", "sum over calls of the API", len(found.rows) - stored - events)
+    report.add("skipped", "sum over calls of the API", len(found.rows) - made.height - events)
     report.add("skipped", "line of other programs", found.other_lines)
-    return report
+    return output.finish(
+        options,
+        name,
+        [File(one, "report", len(found.rows), report)],
+        kind="timeline" if found.is_trace else "summary",
+        source=TOOL,
+        tool=TOOL,
+        era="gpu trace csv" if found.is_trace else "summary csv",
+        clock="capture" if found.is_trace else None,
+        reader_version=READER_VERSION,
+    )
 
 
-def _stem(path: Path) -> str:
-    name = path.name
-    for ending in ENDINGS:
-        name = name.removesuffix(ending)
-    return name or path.name
+def _with_devices(output: Output, made: pl.DataFrame) -> pl.DataFrame:
+    devices = device_rows(dict(made.select("device", "device_name").unique().drop_nulls().iter_rows()))
+    output.write("devices", devices)
+    return with_occupancy(made.drop("device_name"), store.arch_of_device(devices))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kerneldb.errors import NotATraceError, UnreadableTraceError
@@ -70,8 +70,12 @@ def read(text: str, label: str) -> Printed:
     """
     lines = text.splitlines()
     start = next((place for place, line in enumerate(lines) if _header(line)), None)
+    if start is None and any(READING.match(line) for line in lines):
+        message = f"{label}: a table of nvprof made for reading, where names are cut. {PRINT_AGAIN}"
+        raise NotATraceError(message)
     if start is None:
-        raise _no_table(lines, label)
+        message = f"{label}: a text of nvprof without a table: nothing was recorded. {RECORD}"
+        raise NotATraceError(message)
     found = Printed(tuple(next(csv.reader([lines[start]]))))
     if not (found.is_trace or set(found.columns) >= SUMMARY):
         message = f"{label}: a table of nvprof without GPU work ({', '.join(found.columns[:4])}, …). {PRINT_AGAIN}"
@@ -85,12 +89,6 @@ def read(text: str, label: str) -> Printed:
         message = f"{label}: the table of nvprof holds no rows: nothing was recorded. {RECORD}"
         raise NotATraceError(message)
     return found
-
-
-def _no_table(lines: Sequence[str], label: str) -> NotATraceError:
-    if any(READING.match(line) for line in lines):
-        return NotATraceError(f"{label}: a table of nvprof made for reading, where names are cut. {PRINT_AGAIN}")
-    return NotATraceError(f"{label}: a text of nvprof without a table: nothing was recorded. {RECORD}")
 
 
 def _header(line: str) -> bool:
@@ -141,36 +139,30 @@ def _joined(fields: Sequence[str], columns: Sequence[str]) -> list[str]:
 
 def time(text: str, unit: str) -> Number | None:
     """A time in ns; the unit of the value itself goes before that of the column."""
-    match = NUMBER.match(text)
-    if match is None:
-        return None
-    scale = TIME_NS.get(match.group(3) or unit, 1.0)
-    return Number(float(match.group(1)) * scale, scale / 10 ** len(match.group(2) or ""))
+    return _number(text, unit, TIME_NS)
 
 
 def size(text: str, unit: str, base: int) -> Number | None:
     """A size in bytes, with `base` bytes to the KB."""
+    return _number(text, unit, {name: float(base**power) for name, power in POWERS.items()})
+
+
+def _number(text: str, unit: str, scales: Mapping[str, float]) -> Number | None:
     match = NUMBER.match(text)
     if match is None:
         return None
-    scale = float(base ** POWERS.get(match.group(3) or unit, 0))
+    scale = scales.get(match.group(3) or unit, 1.0)
     return Number(float(match.group(1)) * scale, scale / 10 ** len(match.group(2) or ""))
 
 
 def kilobyte(found: Printed) -> int:
-    """Bytes in a KB of this file: 1024 since CUDA 8, 1000 before, told by which of them gives whole bytes."""
-    for text, unit in _sizes(found):
-        binary = size(text, unit, BINARY)
-        if binary is not None and binary.step < 1 and abs(binary.value - round(binary.value)) > binary.step:
-            return DECIMAL
-    return BINARY
-
-
-def _sizes(found: Printed) -> Iterator[tuple[str, str]]:
+    """Bytes in a KB of this file: 1024 since CUDA 8, 1000 before; sizes are whole bytes with the right one."""
     for column in ("Static SMem", "Dynamic SMem", "Size"):
-        if column in found.columns:
-            unit = found.unit(column)
-            yield from ((row[column], unit) for row in found.rows)
+        for text in (row[column] for row in found.rows if column in found.columns):
+            binary = size(text, found.unit(column), BINARY)
+            if binary is not None and binary.step < 1 and abs(binary.value - round(binary.value)) > binary.step:
+                return DECIMAL
+    return BINARY
 
 
 def name_of(text: str) -> tuple[str, int | None]:

@@ -8,50 +8,34 @@ from typing import Final
 import polars as pl
 
 from kerneldb.ingest.amd.agents import archs
-from kerneldb.ingest.amd.launches import COUNTED, NO_SYMBOL, UNKNOWN_KERNEL, WRITTEN, Launches, copy_kind
-from kerneldb.ingest.amd.output import Output
-from kerneldb.ingest.amd.shapes import Shapes
-from kerneldb.ingest.rocpd.dimensions import CLONE, Dimensions
-from kerneldb.ingest.rocpd.layout import PLACE
+from kerneldb.ingest.amd.launches import COUNTED, NO_SYMBOL, UNKNOWN_KERNEL, WRITTEN, Launches, Shapes, copy_kind
+from kerneldb.ingest.output import Output
+from kerneldb.ingest.rocpd.tables import CLONE, PLACE, Dimensions
 from kerneldb.ingest.sqlite import quoted
 
 AXES: Final = "xyz"
 PLACED: Final = {"track_id": pl.Int64, **dict.fromkeys(PLACE, pl.Int64)}
-DISPATCH: Final[dict[str, type[pl.DataType]]] = {
-    **PLACED,
-    "kernel_id": pl.Int64,
-    "start": pl.Int64,
-    "end": pl.Int64,
-    "private_segment_size": pl.Int64,
-    "group_segment_size": pl.Int64,
-    **{f"workgroup_size_{axis}": pl.Int64 for axis in AXES},
-    **{f"grid_size_{axis}": pl.Int64 for axis in AXES},
-    "graph_exec_id": pl.Int64,
-    "graph_node_id": pl.Int64,
-    "region_name_id": pl.Int64,
-    "event_id": pl.Int64,
-    "stack_id": pl.Int64,
-    "correlation_id": pl.Int64,
-}
-COPY: Final[dict[str, type[pl.DataType]]] = {
-    **PLACED,
-    "start": pl.Int64,
-    "end": pl.Int64,
-    "name_id": pl.Int64,
-    "dst_agent_id": pl.Int64,
-    "src_agent_id": pl.Int64,
-    "size": pl.Int64,
-    "graph_exec_id": pl.Int64,
-    "graph_node_id": pl.Int64,
-    "event_id": pl.Int64,
-    "stack_id": pl.Int64,
-    "correlation_id": pl.Int64,
-}
-PER_ROW: Final = ("start", "end", "graph_exec_id", "graph_node_id", "event_id", "stack_id", "correlation_id")
+IDS: Final = ("event_id", "stack_id", "correlation_id")
+DISPATCH: Final = dict.fromkeys(
+    (
+        *(*PLACED, "kernel_id", "start", "end", "private_segment_size", "group_segment_size"),
+        *(f"{side}_size_{axis}" for side in ("workgroup", "grid") for axis in AXES),
+        *("graph_exec_id", "graph_node_id", "region_name_id", *IDS),
+    ),
+    pl.Int64,
+)
+COPY: Final = dict.fromkeys(
+    (
+        *(*PLACED, "start", "end", "name_id", "dst_agent_id", "src_agent_id", "size"),
+        *("graph_exec_id", "graph_node_id", *IDS),
+    ),
+    pl.Int64,
+)
+PER_ROW: Final = ("start", "end", "graph_exec_id", "graph_node_id", *IDS)
 KERNEL_KEYS: Final = tuple(name for name in DISPATCH if name not in PER_ROW)
 COPY_KEYS: Final = tuple(name for name in COPY if name not in PER_ROW)
 BARE: Final = r"^(?:void )?((?:\(anonymous namespace\)|[^<(])*)"
-"""A kernel's name without what its templates and arguments are."""
+"""A kernel's name without the arguments of its template and of its call."""
 DROPPED: Final = "dispatch that AMD's `kernels` view drops, kept"
 ORPHANS: Final = {
     "no_symbol": "dispatch without a kernel symbol",
@@ -115,7 +99,10 @@ class Dispatches:
         first, behind = self._launches.write(self._dimensions.part.suffix, per_row, described)
         if shapes is self._kernels:
             self._counts.append(numbers.value_counts(name="n"))
-            self._orphans(self._without_event(rows), shapes.table["incomplete"][numbers])
+            without_event = self._without_event(rows)
+            dropped = without_event | shapes.table["incomplete"][numbers]
+            self._output.report.add("note", ORPHANS["no_event"], int(without_event.sum()))
+            self._output.report.add("note", DROPPED, int(dropped.sum()))
         if self._counted.len():
             numbered = rows.select("event_id", "counted", launch_index=pl.int_range(first, behind, dtype=pl.Int64))
             self._by_event.append(numbered.filter("counted").drop("counted"))
@@ -141,13 +128,20 @@ class Dispatches:
             dimensions.device_of(frame["agent_id"]).alias("device"),
             dimensions.text_of(frame["region_name_id"]).alias("region"),
         )
+        # rocprof-sys repeats the name of the kernel as the text of a range.
+        region, *names = (pl.col(one).str.replace(CLONE, "").str.extract(BARE) for one in ("region", "name", "symbol"))
+        repeated = pl.any_horizontal(name.eq(region).fill_null(False) for name in names)
+        other_region = pl.when(~repeated).then("region")
+        # AMD's tool says `unknown_kernel` for kernel 0; other numbers without a symbol stay apart.
+        numbered = pl.format(UNKNOWN_KERNEL + " (kernel_id {})", "kernel_id")
+        unknown = pl.when(pl.col("kernel_id") == 0).then(pl.lit(UNKNOWN_KERNEL)).otherwise(numbered)
         given = frame.with_columns(
-            region="region" if dimensions.settings.get("kernel_rename") else _other_than_the_kernel(),
+            region="region" if dimensions.settings.get("kernel_rename") else other_region,
             kind=pl.lit("kernel"),
             timing=pl.lit(self._timing),
             stream="stream_id",
             queue="queue_id",
-            name=pl.coalesce("name", _unknown()),
+            name=pl.coalesce("name", unknown),
             shared_bytes="group_segment_size",
             scratch_bytes="private_segment_size",
             quality=_quality(pl.col("known_symbol").is_null()),
@@ -199,11 +193,6 @@ class Dispatches:
     def _events(self) -> pl.Series:
         return self._dimensions.part.frame("rocpd_event", {"id": pl.Int64})["id"]
 
-    def _orphans(self, without_event: pl.Series, incomplete: pl.Series) -> None:
-        report = self._output.report
-        report.add("note", ORPHANS["no_event"], int(without_event.sum()))
-        report.add("note", DROPPED, int((without_event | incomplete).sum()))
-
     def _count_kernels(self) -> None:
         """Sum up how often each distinct dispatch was there."""
         table = self._kernels.table
@@ -243,15 +232,3 @@ def _quality(nameless: pl.Expr) -> pl.Expr:
     symbol = pl.when(nameless).then(pl.lit(NO_SYMBOL))
     counted = pl.when("counted").then(pl.lit(COUNTED))
     return pl.concat_str(symbol, counted, separator=",", ignore_nulls=True).replace("", None)
-
-
-def _other_than_the_kernel() -> pl.Expr:
-    """The text of a roctx range that stands for the kernel's name: rocprof-sys repeats the name itself there."""
-    region, *names = (pl.col(one).str.replace(CLONE, "").str.extract(BARE) for one in ("region", "name", "symbol"))
-    return pl.when(~pl.any_horizontal(name.eq(region).fill_null(False) for name in names)).then("region")
-
-
-def _unknown() -> pl.Expr:
-    """AMD's tool says `unknown_kernel` for kernel 0; other numbers without a symbol stay apart."""
-    number = pl.format(UNKNOWN_KERNEL + " (kernel_id {})", "kernel_id")
-    return pl.when(pl.col("kernel_id") == 0).then(pl.lit(UNKNOWN_KERNEL)).otherwise(number)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -11,24 +10,19 @@ from typing import Any, Final
 
 import polars as pl
 
-from kerneldb.batch import Manifest, Spool
+from kerneldb.batch import Manifest
 from kerneldb.ingest import sqlite
 from kerneldb.ingest.amd import agents, capture
 from kerneldb.ingest.amd.host import Host
 from kerneldb.ingest.amd.launches import Launches
-from kerneldb.ingest.amd.output import Output
-from kerneldb.ingest.amd.summary import describe
-from kerneldb.ingest.finishing import file_row, finish, trace_row
 from kerneldb.ingest.options import Options, Progress
+from kerneldb.ingest.output import File, Output
 from kerneldb.ingest.readers import Unit
-from kerneldb.ingest.report import Report
 from kerneldb.ingest.rocpd.activities import Dispatches
-from kerneldb.ingest.rocpd.counters import read_counters, read_samples
-from kerneldb.ingest.rocpd.dimensions import Dimensions
-from kerneldb.ingest.rocpd.host import markers, read_calls, read_memory
-from kerneldb.ingest.rocpd.layout import parts
+from kerneldb.ingest.rocpd.records import markers, read_calls, read_counters, read_memory, read_samples
+from kerneldb.ingest.rocpd.tables import Dimensions, parts
 from kerneldb.ingest.signing import name_id
-from kerneldb.ingest.source import Source, local_file, trace_id_of
+from kerneldb.ingest.source import Source
 
 READER_VERSION: Final = 2
 ROCPROF_SYS: Final = "kernel_summary"
@@ -38,46 +32,39 @@ ROCPROF_SYS: Final = "kernel_summary"
 def convert(unit: Unit, folder: Path, options: Options, progress: Progress | None = None) -> Manifest:
     """Convert the database of `unit` into the spool `folder`. Raises NotATraceError or UnreadableTraceError."""
     one = Source(unit.files[0])
-    with tempfile.TemporaryDirectory(prefix="kerneldb-rocpd-") as room:
-        path = local_file(one, Path(room))
-        with sqlite.open_database(path) as database:
-            return _converted(one, database, Spool(folder), options, progress)
-
-
-def _converted(
-    one: Source, database: sqlite.Database, spool: Spool, options: Options, progress: Progress | None
-) -> Manifest:
-    output = Output(spool, trace_id_of([one]), Report())
-    found = _dimensions(database)
-    output.ends_at([process["end"] or process["fini"] for one in found for process in one.processes])
-    host = Host(output, [marker for dimensions in found for marker in markers(dimensions)])
-    launches = Launches(output, host)
-    read = _read(found, host, launches, output, capture.pass_of(one.path))
+    with sqlite.opened(one, folder) as database:
+        output = Output(folder, [one])
+        found = _dimensions(database)
+        output.ends_at([process["end"] or process["fini"] for part in found for process in part.processes])
+        host = Host(output, [marker for part in found for marker in markers(part)])
+        launches = Launches(output, host)
+        read = _read(found, host, launches, output, capture.pass_of(one.path)).total()
+        facts = _facts(found, database.tables(), options)
     if progress is not None:
         progress(one.stored_bytes, one.stored_bytes)
-    describe(output, host, launches)
-    facts = _facts(found, database.tables(), options, launches, one.path)
-    name = capture.prefix_of(one.path) or one.stem
-    row = trace_row([one], options, name, **facts)
-    output.report.add("read", "rows", sum(read.values()))
-    return finish(spool, row, [file_row(one, "trace", sum(read.values()))], [output.report])
+    output.report.add("read", "rows", read)
+    return output.finish(
+        options,
+        capture.prefix_of(one.path) or one.stem,
+        [File(one, "trace", read, output.report)],
+        kind=launches.trace_kind,
+        era=capture.era_of(f"rocpd schema {facts.pop('version')}", one.path),
+        **facts,
+    )
 
 
 def _dimensions(database: sqlite.Database) -> list[Dimensions]:
     """Lookups of each part; processes with equal numbers (on different machines) are told apart by their host."""
     bare = [Dimensions(part) for part in parts(database)]
     pids = Counter(str(row["pid"]) for dimensions in bare for row in dimensions.processes)
-    return [Dimensions(one.part, _label(one)) if _is_ambiguous(one, pids) else one for one in bare]
-
-
-def _is_ambiguous(one: Dimensions, pids: Counter[str]) -> bool:
-    return len(one.processes) == 1 and pids[str(one.processes[0]["pid"])] > 1
-
-
-def _label(one: Dimensions) -> str:
-    host = next((str(node["hostname"]) for node in one.nodes if node["hostname"]), "")
-    guid = one.metadata.get("guid", one.part.suffix)
-    return f"{one.processes[0]['pid']}@{host or 'host'} {guid[-4:]}"
+    found = []
+    for one in bare:
+        label = None
+        if len(one.processes) == 1 and pids[str(one.processes[0]["pid"])] > 1:
+            host = next((str(node["hostname"]) for node in one.nodes if node["hostname"]), "host")
+            label = f"{one.processes[0]['pid']}@{host} {one.metadata.get('guid', one.part.suffix)[-4:]}"
+        found.append(one if label is None else Dimensions(one.part, label))
+    return found
 
 
 def _read(
@@ -100,7 +87,6 @@ def _read(
         arguments = dimensions.part.count("rocpd_arg")
         output.report.add("skipped", "argument of an API call", arguments)
         read["arguments"] += arguments
-    output.report.add("stored", "API calls", host.calls)
     output.report.add("stored", "allocations and releases", read["memory"])
     launches.finish(pl.concat(symbols) if symbols else None)
     return read
@@ -111,7 +97,9 @@ def _symbols(dimensions: Dimensions, launched: pl.DataFrame) -> pl.DataFrame:
     frame = dimensions.symbols.join(launched, left_on="id", right_on="kernel_id", how="left", maintain_order="left")
     frame = frame.with_columns(name=pl.coalesce("name", pl.format("kernel {}", "id")))
     ids = pl.Series("name_id", [name_id(name) for name in frame["name"]], dtype=pl.String)
-    targets = _targets(dimensions)
+    known = dimensions.agents
+    objects = dimensions.part.rows("rocpd_info_code_object", ("id", "agent_id"))
+    targets = {row["id"]: known[row["agent_id"]].arch for row in objects if row["agent_id"] in known}
     return frame.select(
         "name",
         "code_object_id",
@@ -130,41 +118,23 @@ def _symbols(dimensions: Dimensions, launched: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _targets(dimensions: Dimensions) -> dict[int, str | None]:
-    known = dimensions.agents
-    rows = dimensions.part.rows("rocpd_info_code_object", ("id", "agent_id"))
-    return {row["id"]: known[row["agent_id"]].arch for row in rows if row["agent_id"] in known}
-
-
-def _facts(
-    found: Sequence[Dimensions], tables: Collection[str], options: Options, launches: Launches, path: Path
-) -> dict[str, Any]:
+def _facts(found: Sequence[Dimensions], tables: Collection[str], options: Options) -> dict[str, Any]:
+    """Columns of `traces`, and `version` of the schema. Environments and command lines only on request."""
     hosts = dict.fromkeys(str(node["hostname"]) for one in found for node in one.nodes if node["hostname"])
-    version = next((one.metadata["schema_version"] for one in found if "schema_version" in one.metadata), None)
-    tool = "rocprof-sys" if ROCPROF_SYS in tables else "rocprofv3"
-    return {
-        "kind": launches.trace_kind,
-        "source": "rocprofv3",
-        "tool": tool,
-        "era": capture.era_of(f"rocpd schema {version or 'unknown'}", path),
-        "clock": "boottime",
-        "base_ns": 0,
-        "window_start_ns": launches.output.window[0],
-        "window_end_ns": launches.output.window[1],
-        "host": ", ".join(hosts) or None,
-        "has_shapes": False,
-        "has_stacks": False,
-        "launches": launches.output.launches,
-        "metadata": json.dumps(_metadata(found, options.keep_environment), sort_keys=True),
-        "reader_version": READER_VERSION,
-    }
-
-
-def _metadata(found: Sequence[Dimensions], keep_environment: bool) -> dict[str, Any]:
-    """Identity of the capture and switches of the tool; environments and command lines only on request."""
     kept: dict[str, Any] = {"guids": [one.metadata.get("guid") for one in found]}
     for one in found:
         kept["settings"] = {key: value for key, value in one.settings.items() if isinstance(value, bool | int | float)}
-        if keep_environment:
+        if options.keep_environment:
             kept.setdefault("processes", []).extend(one.processes)
-    return kept
+    return {
+        "version": next(
+            (one.metadata["schema_version"] for one in found if "schema_version" in one.metadata), "unknown"
+        ),
+        "source": "rocprofv3",
+        "tool": "rocprof-sys" if ROCPROF_SYS in tables else "rocprofv3",
+        "clock": "boottime",
+        "base_ns": 0,
+        "host": ", ".join(hosts) or None,
+        "metadata": json.dumps(kept, sort_keys=True),
+        "reader_version": READER_VERSION,
+    }

@@ -1,25 +1,83 @@
-"""Rows of the CSV files as launches, calls, ranges, memory events, metrics and sums."""
+"""Rows of the CSV files as launches, calls, ranges, memory events, metrics and sums.
+
+Which GPU a cell means: `Agent 4` and `4` are numbers among all agents, `GPU 0` one among GPUs.
+
+rocprofv3 counts agents by their logical node, with `--agent-index absolute` by the node of the driver; both numbers
+are in `agent_info.csv`, and nothing says which of them the cells are.
+Source: rocprofiler-sdk, source/lib/output/metadata.cpp (`get_agent_index`).
+"""
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Iterable
+from typing import Any, Final
 
 import polars as pl
 
-from kerneldb.ingest.amd.launches import STATIC_ONLY, WORK_ITEMS, copy_kind
-from kerneldb.ingest.amd.memory import signed
-from kerneldb.ingest.amd.output import nullable
-from kerneldb.ingest.amd.ranges import Marker
-from kerneldb.ingest.rocprof_csv.agents import AgentMap
+from kerneldb.ingest.amd.agents import Agent, agent_of, numbered
+from kerneldb.ingest.amd.agents import archs as archs_of
+from kerneldb.ingest.amd.host import Marker
+from kerneldb.ingest.amd.launches import COUNTED, STATIC_ONLY, WORK_ITEMS, Launches, copy_kind, remarked
+from kerneldb.ingest.amd.rows import address_of, metric_rows
+from kerneldb.ingest.output import Output, nullable
 from kerneldb.ingest.rocprof_csv.table import INTEGERS
 
+CELL: Final = re.compile(r"\s*(agent|gpu|cpu)?\s*(\d+)\s*", re.IGNORECASE)
+KEYS: Final = {"node": "node_id", "stat_name": "name"}
 AXES: Final = "xyz"
-TEXTS: Final = ("name", "agent", "process", "thread", "guid", "domain", "function", "direction", "operation")
-TEXT_COLUMNS: Final = (*TEXTS, "source_agent", "target_agent", "address", "flags", "counter", "stat_name")
-COLUMNS: Final[dict[str, type[pl.DataType]]] = {
-    **dict.fromkeys(TEXT_COLUMNS, pl.String),
-    **dict.fromkeys(sorted(INTEGERS), pl.Int64),
-}
+TEXTS: Final = (
+    *("name", "agent", "process", "thread", "guid", "domain", "function", "direction", "operation"),
+    *("source_agent", "target_agent", "address", "flags", "counter", "stat_name"),
+)
+COLUMNS: Final = dict.fromkeys(TEXTS, pl.String) | dict.fromkeys(sorted(INTEGERS), pl.Int64)
+KEY: Final = ("part", "dispatch", "start")
+
+
+class AgentMap:
+    """Agents of `agent_info.csv`; without one, absolute numbers count as devices, counted in `guessed`."""
+
+    def __init__(self, rows: Iterable[dict[str, Any]]) -> None:
+        found = numbered(agent_of({KEYS.get(name, name.lower()): value for name, value in row.items()}) for row in rows)
+        self.agents: list[Agent] = found
+        self._by_node, self._by_logical = (
+            {int(one.facts[name]): one for one in found if str(one.facts.get(name, "")).isdecimal()}
+            for name in ("node_id", "logical_node_id")
+        )
+        self._absolute = not self._by_logical
+        self.guessed = 0
+
+    @property
+    def archs(self) -> dict[int, str | None]:
+        """Device → architecture."""
+        return archs_of(self.agents)
+
+    def devices(self, cells: pl.Series) -> pl.Series:
+        """Device numbers; NULL for CPUs and for cells that name none."""
+        distinct = [str(cell) for cell in cells.unique().drop_nulls()]
+        self._absolute = self._absolute or any(self._is_absolute(cell) for cell in distinct)
+        table = {cell: self._device(cell) for cell in distinct}
+        if not self._by_node:
+            absolute = [cell for cell in table if not cell.lower().startswith("gpu")]
+            self.guessed += int(cells.is_in(absolute).sum())
+        return cells.replace_strict(table, default=None, return_dtype=pl.Int32)
+
+    def _is_absolute(self, cell: str) -> bool:
+        """Whether the cell names an agent that only the driver's numbers know."""
+        found = CELL.fullmatch(cell)
+        if found is None or (found.group(1) or "agent").lower() != "agent":
+            return False
+        return int(found.group(2)) in self._by_node.keys() - self._by_logical.keys()
+
+    def _device(self, cell: str) -> int | None:
+        found = CELL.fullmatch(cell)
+        if found is None or (found.group(1) or "").lower() == "cpu":
+            return None
+        number = int(found.group(2))
+        if (found.group(1) or "").lower() == "gpu" or not self._by_node:
+            return number
+        agent = (self._by_node if self._absolute else self._by_logical).get(number)
+        return agent.device if agent is not None and agent.is_gpu else None
 
 
 def kernels(rows: pl.DataFrame, agents: AgentMap, process: str | None, timing: str, from_rocpd: bool) -> pl.DataFrame:
@@ -105,7 +163,7 @@ def markers(rows: pl.DataFrame) -> list[Marker]:
 def memory(rows: pl.DataFrame, agents: AgentMap, process: str | None, scratch: bool) -> pl.DataFrame:
     """Allocations as `memory_rows` takes them."""
     rows = nullable(rows, COLUMNS)
-    addresses = [_address(text) for text in rows["address"]]
+    addresses = [address_of(text) for text in rows["address"]]
     return rows.select(
         "thread",
         agents.devices(rows["agent"]).alias("device"),
@@ -117,13 +175,6 @@ def memory(rows: pl.DataFrame, agents: AgentMap, process: str | None, scratch: b
         operation="operation",
         level=pl.lit("SCRATCH" if scratch else "REAL"),
     )
-
-
-def _address(text: str | None) -> int | None:
-    try:
-        return signed(int(text, 0)) if text else None
-    except ValueError:
-        return None
 
 
 def sums(rows: pl.DataFrame) -> pl.DataFrame:
@@ -143,3 +194,63 @@ def sums(rows: pl.DataFrame) -> pl.DataFrame:
         timed="calls",
         sum_squares_ns2=calls_made * mean**2 + (calls_made - 1).clip(lower_bound=0) * pl.col("deviation_ns") ** 2,
     )
+
+
+class Counters:
+    """Feed all kernel traces first. A dispatch is known by its number and its start."""
+
+    def __init__(self, output: Output, launches: Launches, agents: AgentMap, process: str | None, halved: bool) -> None:
+        self._output = output
+        self._launches = launches
+        self._agents = agents
+        self._process = process
+        self._halved = halved
+        self._known = pl.DataFrame(schema={"part": pl.String, **dict.fromkeys((*KEY[1:], "launch_index"), pl.Int64)})
+
+    def traced(self, part: str, rows: pl.DataFrame, wide: list[str], from_rocpd: bool) -> None:
+        """Write rows of a kernel trace; `wide` are columns of counters beside them (rocprof, rocprofv2).
+
+        Times under counter collection are no times of a running program.
+        """
+        timing = "profiled" if wide else "timeline"
+        given = kernels(rows, self._agents, self._process, timing, from_rocpd)
+        if wide:
+            given = given.with_columns(quality=remarked(COUNTED))
+        first, behind = self._launches.add(part, given, self._agents.archs, self._halved)
+        keyed = nullable(rows, {"dispatch": pl.Int64, "start": pl.Int64})
+        made = keyed.select(part=pl.lit(part), dispatch="dispatch", start="start")
+        numbers = pl.int_range(first, behind, dtype=pl.Int64, eager=True)
+        self._known = pl.concat([self._known, made.with_columns(launch_index=numbers)])
+        if wide:
+            values = rows.select(wide).with_columns(launch_index=numbers)
+            long = values.unpivot(index="launch_index", variable_name="counter", value_name="value_text")
+            self._write(long, None)
+
+    def add(self, rows: pl.DataFrame, from_rocpd: bool, run_pass: int | None) -> None:
+        """Write rows of a counter file, one per dispatch and counter."""
+        guid = pl.col("guid").fill_null("") if "guid" in rows.columns else pl.lit("")
+        rows = nullable(rows, {"dispatch": pl.Int64, "start": pl.Int64}).with_columns(part=guid)
+        fresh = rows.unique(KEY, keep="first", maintain_order=True)
+        fresh = fresh.join(self._known, on=KEY, how="anti", nulls_equal=True, maintain_order="left")
+        for (part,), some in fresh.partition_by("part", as_dict=True, maintain_order=True).items():
+            given = kernels(some, self._agents, self._process, "profiled", from_rocpd)
+            given = given.with_columns(quality=remarked(COUNTED))
+            first, behind = self._launches.add(str(part), given, self._agents.archs, self._halved)
+            made = some.select(*KEY, launch_index=pl.int_range(first, behind, dtype=pl.Int64))
+            self._known = pl.concat([self._known, made])
+        found = rows.join(self._known, on=KEY, how="left", nulls_equal=True, maintain_order="left")
+        self._write(found.select("launch_index", "counter", value_text="value"), run_pass)
+
+    def _write(self, values: pl.DataFrame, run_pass: int | None) -> None:
+        text = pl.col("value_text")
+        decimals = text.str.extract(r"^-?\d+\.(\d+)$").str.len_chars().fill_null(0)
+        plain = text.str.contains(r"^-?\d+(\.\d+)?$")
+        rows = values.with_columns(
+            value=text.cast(pl.Float64, strict=False),
+            precision=pl.when(plain).then(0.5 * 10.0 ** (-decimals.cast(pl.Float64))),
+            text=pl.when(text.cast(pl.Float64, strict=False).is_null()).then(text),
+        ).drop("value_text")
+        rows = rows.with_columns(pl.lit(run_pass, dtype=pl.Int32).alias("pass"))
+        stored = rows.filter(pl.col("value").is_not_null() | pl.col("text").is_not_null())
+        self._output.report.add("stored", "counter values", stored.height)
+        self._output.write("metrics", metric_rows(stored))

@@ -11,28 +11,21 @@ from typing import Any, Final
 
 import polars as pl
 
-from kerneldb.batch import Manifest, Spool
+from kerneldb.batch import Manifest
 from kerneldb.ingest import readers
 from kerneldb.ingest.amd import agents as agent_rows
 from kerneldb.ingest.amd import capture
-from kerneldb.ingest.amd.host import Host, is_range
-from kerneldb.ingest.amd.launches import Launches
-from kerneldb.ingest.amd.memory import memory_rows
-from kerneldb.ingest.amd.output import Output
-from kerneldb.ingest.amd.ranges import Marker
-from kerneldb.ingest.amd.resources import is_halved
-from kerneldb.ingest.amd.summary import describe
-from kerneldb.ingest.finishing import file_row, finish, trace_row
+from kerneldb.ingest.amd.host import Host, Marker, is_range
+from kerneldb.ingest.amd.launches import Launches, is_halved
+from kerneldb.ingest.amd.rows import memory_rows
 from kerneldb.ingest.options import Options, Progress
+from kerneldb.ingest.output import File, Output
 from kerneldb.ingest.readers import Unit
-from kerneldb.ingest.report import Report
 from kerneldb.ingest.rocprof_csv import activities
-from kerneldb.ingest.rocprof_csv.agents import AgentMap
-from kerneldb.ingest.rocprof_csv.counters import Counters
-from kerneldb.ingest.rocprof_csv.headers import Kind
-from kerneldb.ingest.rocprof_csv.table import Table
+from kerneldb.ingest.rocprof_csv.activities import AgentMap, Counters
+from kerneldb.ingest.rocprof_csv.table import Kind, Table
 from kerneldb.ingest.signing import Signer
-from kerneldb.ingest.source import Source, digest, trace_id_of
+from kerneldb.ingest.source import Source, digest
 
 READER_VERSION: Final = 2
 NO_AGENTS: Final = "devices numbered among all agents: no agent_info.csv in the capture"
@@ -64,65 +57,46 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     Raises UnreadableTraceError where a file cannot be opened.
     """
     tables = [Table(Source(path), readers.head_of(path).data) for path in unit.files]
-    trace_id = _trace_id(unit.files)
-    output = Output(Spool(folder), trace_id, Report())
-    known = AgentMap(_agents(tables))
-    halved = _halved(tables, known)
-    it = Capture(tables, output, known, _process(tables), halved, _progress(tables, progress))
-    output.write("devices", agent_rows.device_rows(it.agents.agents, it.process))
-    host = Host(output, _markers(it))
-    launches = Launches(output, host)
-    _read(it, host, launches)
-    row = _trace_row(it, options, launches)
-    describe(output, host, launches)
-    output.report.add("note", NO_AGENTS, it.agents.guessed)
-    _merge(tables[0].report, output.report)
-    files = [file_row(table.source, table.stem or table.kind, table.read) for table in tables]
-    return finish(output.spool, row, files, [table.report for table in tables])
-
-
-def _trace_id(files: Sequence[Path]) -> str:
-    read = [Source(path) for path in files]
-    for one in read:
-        digest(one)
-    return trace_id_of(read)
-
-
-def _progress(tables: Sequence[Table], progress: Progress | None) -> Callable[[], None]:
     total = sum(table.source.stored_bytes for table in tables)
 
     def follow() -> None:
         if progress is not None:
-            progress(min(total, sum(one.source.read_bytes for one in tables)), total)
+            progress(min(total, sum(table.source.read_bytes for table in tables)), total)
 
-    return follow
-
-
-def _agents(tables: Sequence[Table]) -> list[dict[str, Any]]:
-    return [
+    read = [Source(path) for path in unit.files]
+    for one in read:
+        digest(one)
+    output = Output(folder, read)
+    agents = AgentMap(
         row
         for table in tables
         if table.kind == "agents"
         for frame in table.rows()
         for row in frame.iter_rows(named=True)
-    ]
-
-
-def _process(tables: Sequence[Table]) -> str | None:
-    """The process of files that do not name one: from their names, as `%pid%_kernel_trace.csv`."""
-    return next((pid for table in tables if (pid := capture.process_of(table.source.path))), None)
+    )
+    # Files that do not name the process may have it in their names, as `%pid%_kernel_trace.csv`.
+    prefixes = [capture.prefix_of(path) for path in unit.files]
+    process = next((prefix for prefix in prefixes if prefix.isdecimal()), None)
+    it = Capture(tables, output, agents, process, _halved(tables, agents), follow)
+    output.write("devices", agent_rows.device_rows(agents.agents, process))
+    host = Host(output, _markers(it))
+    launches = Launches(output, host)
+    _read(it, host, launches)
+    output.report.add("note", NO_AGENTS, agents.guessed)
+    for (outcome, reason), (n, example) in output.report.counts.items():
+        tables[0].report.add(outcome, reason, n, example)
+    files = [File(table.source, table.stem or table.kind, table.read, table.report) for table in tables]
+    first = tables[0].source
+    name = prefixes[0] if len(tables) > 1 else first.stem.removesuffix(".csv")
+    return output.finish(options, name or first.stem, files, **_facts(it, launches))
 
 
 def _markers(it: Capture) -> list[Marker]:
     found: list[Marker] = []
     for table in it.of("calls"):
-        if "MARKER" in table.stem.upper() or _has_markers(table):
+        if "MARKER" in table.stem.upper() or b"MARKER_" in readers.head_of(table.source.path).data:
             found += [one for frame in _again(table).rows() for one in activities.markers(_core(frame))]
     return found
-
-
-def _has_markers(table: Table) -> bool:
-    return b"MARKER_" in readers.head_of(table.source.path).data
 
 
 def _again(table: Table) -> Table:
@@ -142,41 +116,29 @@ def _read(it: Capture, host: Host, launches: Launches) -> None:
             for part, rows in _by_guid(_core(frame, wanted=False)):
                 host.add(part, activities.calls(rows))
             it.progress()
-    it.output.report.add("stored", "API calls", host.calls)
     counters = Counters(it.output, launches, it.agents, it.process, it.halved)
     for table in it.of("kernels"):
-        _kernels(it, table, counters)
+        for frame in table.rows():
+            for part, rows in _by_guid(frame):
+                counters.traced(part, rows, table.wide_counters, table.from_rocpd)
+            it.progress()
     for table in it.of("counters"):
         for frame in table.rows():
             counters.add(frame, table.from_rocpd, capture.pass_of(table.source.path))
             it.progress()
-    for table in it.of("copies"):
-        for frame in table.rows():
-            for part, rows in _by_guid(frame):
-                launches.add(part, activities.copies(rows, it.agents, it.process), it.agents.archs)
+    for part, rows in (one for table in it.of("copies") for frame in table.rows() for one in _by_guid(frame)):
+        launches.add(part, activities.copies(rows, it.agents, it.process), it.agents.archs)
     _memory(it)
-    signer = Signer()
-    _sums(it, signer)
-    _skipped(it)
-    it.output.spool.write("signatures", signer.signatures())
-    it.output.spool.write("kernel_names", signer.names())
+    _sums(it)
+    for table in it.of("pc_samples"):
+        table.report.add("skipped", PC_SAMPLES, sum(frame.height for frame in table.rows()))
     launches.finish()
 
 
-def _kernels(it: Capture, table: Table, counters: Counters) -> None:
-    wide = table.wide_counters
-    for frame in table.rows():
-        for part, rows in _by_guid(frame):
-            counters.traced(part, rows, wide, table.from_rocpd)
-        it.progress()
-
-
 def _halved(tables: Sequence[Table], known: AgentMap) -> bool:
-    """Whether register counts suffer from the gfx950 fault of the profiler: all launches together tell."""
-    suspects = [arch for arch in known.archs.values() if is_halved(arch, 0)]
-    if not suspects:
-        return False
-    return not any(
+    """Whether register counts suffer from the gfx950 fault of the profiler, which takes all launches to know."""
+    suspected = any(is_halved(arch, 0) for arch in known.archs.values())
+    return suspected and not any(
         any((count or 0) > 0 for count in frame["agpr"].unique())
         for table in tables
         if table.kind in ("kernels", "counters") and "agpr" in table.columns
@@ -206,7 +168,8 @@ def _memory(it: Capture) -> None:
             first += given.height
 
 
-def _sums(it: Capture, signer: Signer) -> None:
+def _sums(it: Capture) -> None:
+    signer = Signer()
     for table in it.of("stats"):
         for frame in table.rows():
             rows = activities.sums(frame)
@@ -216,6 +179,8 @@ def _sums(it: Capture, signer: Signer) -> None:
                 table.report.add("stored", "sums over launches", rows.height)
             else:
                 table.report.add("skipped", SUMMED_CALLS, rows.height)
+    it.output.spool.write("signatures", signer.signatures())
+    it.output.spool.write("kernel_names", signer.names())
 
 
 def _is_of_kernels(table: Table, rows: pl.DataFrame) -> bool:
@@ -227,36 +192,18 @@ def _is_of_kernels(table: Table, rows: pl.DataFrame) -> bool:
     return not all(API_NAME.fullmatch(name) or DOMAIN_NAME.fullmatch(name) for name in names)
 
 
-def _skipped(it: Capture) -> None:
-    for table in it.of("pc_samples"):
-        table.report.add("skipped", PC_SAMPLES, sum(frame.height for frame in table.rows()))
-
-
-def _merge(into: Report, other: Report) -> None:
-    for (outcome, reason), (n, example) in other.counts.items():
-        into.add(outcome, reason, n, example)
-
-
-def _trace_row(it: Capture, options: Options, launches: Launches) -> dict[str, Any]:
-    first = it.tables[0].source
+def _facts(it: Capture, launches: Launches) -> dict[str, Any]:
+    """Columns of `traces`."""
     tool = "rocprof" if any(table.is_old for table in it.tables) else "rocprofv3"
     form = "rocpd csv" if any(table.from_rocpd for table in it.tables) else f"{tool} csv"
-    roots = {table.kind for table in it.tables}
-    facts = {
-        "kind": "summary" if roots == {"stats"} else launches.trace_kind,
+    kinds = {table.kind for table in it.tables}
+    return {
+        "kind": "summary" if kinds == {"stats"} else launches.trace_kind,
         "source": tool,
         "tool": tool,
-        "era": capture.era_of(form, first.path),
+        "era": capture.era_of(form, it.tables[0].source.path),
         "clock": "boottime",
         "base_ns": 0,
-        "window_start_ns": it.output.window[0],
-        "window_end_ns": it.output.window[1],
-        "has_shapes": False,
-        "has_stacks": False,
-        "launches": it.output.launches,
-        "metadata": json.dumps({"files": sorted(roots)}),
+        "metadata": json.dumps({"files": sorted(kinds)}),
         "reader_version": READER_VERSION,
     }
-    name = capture.prefix_of(first.path) if len(it.tables) > 1 else first.stem.removesuffix(".csv")
-    read = [table.source for table in it.tables]
-    return {**trace_row(read, options, name or first.stem, **facts), "trace_id": it.output.trace_id}
