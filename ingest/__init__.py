@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from kerneldb.errors import NotATraceError, UnreadableTraceError
 from kerneldb.ingest import readers
-from kerneldb.ingest.options import Options, Progress
-from kerneldb.ingest.readers import Unit
+from kerneldb.ingest.readers import Options, Progress, Unit
 
 if TYPE_CHECKING:
     from kerneldb.batch import Manifest
@@ -98,12 +97,12 @@ def convert(what: Path | Unit, folder: Path, options: Options, progress: Progres
     if unit.reader is not None:
         with _translated(unit.label):
             return [unit.reader.convert(unit, folder / "000", options, progress)]
-    from kerneldb.ingest import detect, source
+    from kerneldb.ingest import readers, source
     from kerneldb.ingest.pytorch import convert as pytorch
 
     manifests = []
     for number, one in enumerate(source.sources(unit.files[0])):
-        detect.check(source.Source(one.path, one.member))
+        readers.check(source.Source(one.path, one.member))
         with _translated(one.label):
             manifests.append(pytorch.convert(one, folder / f"{number:03d}", options, progress))
     return manifests

@@ -13,7 +13,7 @@ import polars as pl
 
 from kerneldb import times
 from kerneldb.batch import Manifest, Spool
-from kerneldb.ingest.options import Options
+from kerneldb.ingest.readers import Options
 from kerneldb.ingest.source import Source, trace_id_of
 
 SLICE_ROWS: Final = 1 << 17

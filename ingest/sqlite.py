@@ -86,7 +86,9 @@ def names_in(path: Path, data: bytes) -> frozenset[str]:
     if not is_database(data):
         return frozenset()
     with contextlib.suppress(NotATraceError, UnreadableTraceError, OSError):
-        return _names_of(path, *(_stamp(file) for file in (path, log_of(path))))
+        files = (path, log_of(path))
+        states = [file.stat() if file.exists() else None for file in files]
+        return _names_of(path, *(None if state is None else (state.st_size, state.st_mtime_ns) for state in states))
     return frozenset(name.decode() for name in CREATED.findall(data))
 
 
@@ -95,13 +97,6 @@ def _names_of(path: Path, *_stamps: tuple[int, int] | None) -> frozenset[str]:
     """Kept for the readers that ask next, until a file changes."""
     with open_database(path) as database:
         return frozenset(database.tables())
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    if not path.exists():
-        return None
-    state = path.stat()
-    return state.st_size, state.st_mtime_ns
 
 
 def refuse_damaged(path: Path, head: bytes) -> None:
@@ -364,29 +359,23 @@ def _typed(sql: str, schema: Schema) -> str:
 
 
 def _without_first(batches: Any, schema: Schema) -> Iterator[pl.DataFrame]:
+    import polars as pl
     import pyarrow as pa
 
-    texts = any(_nearest(kind).__name__ == "String" for kind in schema.values())
+    nearest = {name: _nearest(kind) for name, kind in schema.items()}
+    texts = pl.String in nearest.values()
     for number, batch in enumerate(batches):
-        kept = batch if number else batch.slice(1)
         try:
             batch.validate(full=texts)
         except pa.ArrowInvalid as error:
             raise UncleanColumnError from error
-        if kept.num_rows:
-            yield _cast(kept, schema)
-
-
-def _cast(batch: Any, schema: Schema) -> pl.DataFrame:
-    import polars as pl
-
-    frame = pl.DataFrame(batch)
-    for name, kind in schema.items():
-        if frame.schema[name] != _nearest(kind):  # mixed among the first rows: ADBC widened the column
+        kept = batch if number else batch.slice(1)
+        if not kept.num_rows:
+            continue
+        frame = pl.DataFrame(kept)
+        if frame.schema != nearest:  # mixed among the first rows: ADBC widened a column
             raise UncleanColumnError
-        if frame.schema[name] != kind:
-            frame = frame.with_columns(pl.col(name).cast(kind))
-    return frame
+        yield frame.cast({name: kind for name, kind in schema.items() if kind != nearest[name]})
 
 
 def _nearest(kind: type[pl.DataType]) -> type[pl.DataType]:
@@ -415,12 +404,8 @@ CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 
-def log_of(path: Path) -> Path:
-    """Where SQLite keeps the write-ahead log of the database `path`, if it has one."""
-    return _beside(path, "-wal")
-
-
-def _beside(path: Path, ending: str) -> Path:
+def log_of(path: Path, ending: str = "-wal") -> Path:
+    """Where SQLite keeps the write-ahead log of the database `path`, if it has one (`-journal`: the other kind)."""
     real = path.resolve()
     return real.with_name(real.name + ending)
 
@@ -440,8 +425,17 @@ def _check(path: Path) -> bytes:
     if not is_database(header):
         message = f"{path}: no SQLite database. Give the file that the profiler exported."
         raise NotATraceError(message)
-    _check_size(path, header, size)
-    journal = _beside(path, "-journal")
+    if len(header) < HEADER_BYTES:
+        raise _cut_short(path, size)
+    # The header counts the pages; the count is valid where two change counters agree.
+    # Source: https://www.sqlite.org/fileformat2.html, "In-header database size".
+    page = struct.unpack_from(">H", header, 16)[0]
+    counter, pages, valid_for = (struct.unpack_from(">I", header, at)[0] for at in (24, 28, 92))
+    wanted = (65536 if page == 1 else page) * pages
+    if counter == valid_for and size < wanted:
+        message = f"{path}: the file is cut: {size:,} of {wanted:,} bytes are there. {EXPORT_AGAIN}"
+        raise UnreadableTraceError(message)
+    journal = log_of(path, "-journal")
     if journal.exists() and journal.stat().st_size:
         message = (
             f"{path}: another program is writing it, or did not finish ({journal.name} beside it). "
@@ -449,21 +443,6 @@ def _check(path: Path) -> bytes:
         )
         raise UnreadableTraceError(message)
     return header
-
-
-def _check_size(path: Path, header: bytes, size: int) -> None:
-    """The header counts the pages; the count is valid where two change counters agree.
-
-    Source: https://www.sqlite.org/fileformat2.html, "In-header database size".
-    """
-    if len(header) < HEADER_BYTES:
-        raise _cut_short(path, size)
-    page = struct.unpack_from(">H", header, 16)[0]
-    counter, pages, valid_for = (struct.unpack_from(">I", header, at)[0] for at in (24, 28, 92))
-    wanted = (65536 if page == 1 else page) * pages
-    if counter == valid_for and size < wanted:
-        message = f"{path}: the file is cut: {size:,} of {wanted:,} bytes are there. {EXPORT_AGAIN}"
-        raise UnreadableTraceError(message)
 
 
 def _cut_short(path: Path, size: int) -> UnreadableTraceError:

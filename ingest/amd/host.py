@@ -203,9 +203,7 @@ class Host:
         kind = pl.col("kind").replace_strict(domains, default="api", return_dtype=pl.String).fill_null("api")
         self._output.write("api_calls", calls.drop("end_ns").with_columns(kind))
         kept = calls.select(
-            "correlation_id",
-            "api_index",
-            "range_id",
+            pl.col("correlation_id", "api_index", "range_id"),
             api_call=pl.col("name").cast(pl.Categorical),
             launch_start_ns="start_ns",
             launch_duration_ns="duration_ns",
@@ -224,7 +222,12 @@ class Host:
         `region` (the text of the range, with `--kernel-rename`). Either column may be absent.
         """
         launches = nullable(launches, {"correlation_id": pl.Int64, "external_id": pl.Int64, "region": pl.String})
-        known = self._calls_of(part)
+        if part not in self._sorted:
+            slices = self._parts.pop(part, [])
+            self._sorted[part] = (
+                pl.concat(slices).sort("correlation_id", maintain_order=True) if slices else pl.DataFrame()
+            )
+        known = self._sorted[part]
         if known.is_empty():
             found = nullable(launches, LINKED)
         else:
@@ -236,13 +239,6 @@ class Host:
                 columns = columns.select(pl.when(hit).then(pl.all()))
             found = nullable(launches.hstack(columns), LINKED)
         return self._phased(part, found.with_columns(_statuses(found["api_call"], found["api_index"])))
-
-    def _calls_of(self, part: str) -> pl.DataFrame:
-        if part not in self._sorted:
-            slices = self._parts.pop(part, [])
-            whole = pl.concat(slices) if slices else pl.DataFrame()
-            self._sorted[part] = whole if whole.is_empty() else whole.sort("correlation_id", maintain_order=True)
-        return self._sorted[part]
 
     def _phased(self, part: str, launches: pl.DataFrame) -> pl.DataFrame:
         region = pl.when(pl.col("region") != "").then("region")

@@ -17,9 +17,8 @@ import polars as pl
 from kerneldb import times
 from kerneldb.ingest.amd.host import Host
 from kerneldb.ingest.columns import Schema, schema
-from kerneldb.ingest.occupancy import WAVE64, with_occupancy
+from kerneldb.ingest.launches import INT32_MAX, WAVE64, Signer, name_id, with_occupancy
 from kerneldb.ingest.output import Output, nullable
-from kerneldb.ingest.signing import INT32_MAX, Signer, name_id
 
 UNIFIED: Final = ("gfx90a", "gfx940", "gfx941", "gfx942", "gfx950")
 LARGE_RDNA: Final = ("gfx1100", "gfx1101", "gfx1151", "gfx1200", "gfx1201")
@@ -197,6 +196,18 @@ def copy_kind(name: str | None) -> str | None:
         return None
     one, other = [side for side in found.groups() if side][:2]
     return f"{one[0].upper()}to{other[0].upper()}"
+
+
+def mapped(
+    texts: pl.Series, function: Callable[[str], object], kind: type[pl.DataType] = pl.String, default: object = None
+) -> pl.Expr:
+    """`function` of each text, computed once per distinct one, as an expression over the column of that name.
+
+    NULL becomes `default`.
+    """
+    table = {text: function(text) for text in texts.unique().drop_nulls()}
+    values = pl.col(texts.name).replace_strict(table, default=None, return_dtype=kind) if table else pl.lit(None, kind)
+    return values if default is None else values.fill_null(default)
 
 
 def kind_of(name: str, kinds: Mapping[str, str]) -> str:

@@ -47,4 +47,4 @@ def _inside(folder: Path) -> list[Path] | None:
     return present
 
 
-READER: Final = Reader("record", (), _fits, Later("bundle.convert", "convert"), inside=_inside, events=True)
+READER: Final = Reader("record", (), _fits, Later("bundle.convert"), inside=_inside, events=True)

@@ -11,7 +11,7 @@ READER: Final = Reader(
     "ncu",
     (".csv", ".csv.gz", "ncu.log", *sniff.REPORTS),
     sniff.fits,
-    Later("ncu.convert", "convert"),
-    Later("ncu.diagnostics", "diagnostics"),
+    Later("ncu.convert"),
+    Later("ncu.diagnostics"),
     capture=sniff.capture,
 )

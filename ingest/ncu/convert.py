@@ -15,26 +15,30 @@ from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError, UnreadableTraceError
 from kerneldb.ids import content_id
 from kerneldb.ingest.columns import schema
+from kerneldb.ingest.launches import PRODUCTS, Signer
 from kerneldb.ingest.ncu import launches, sniff
 from kerneldb.ingest.ncu.kernels import (
+    SCHEMA,
     Completeness,
     Kernel,
     Key,
+    Measure,
+    attributes,
+    canonical,
     is_identity,
     kernels,
+    measures,
     numbers_of,
     phase_of,
+    settled,
     summary_ranges,
     what_of,
 )
-from kerneldb.ingest.ncu.measures import SCHEMA, Measure, attributes, canonical, measures, settled
 from kerneldb.ingest.ncu.numbers import Evidence, Style, base_unit
 from kerneldb.ingest.ncu.table import Log, Row, lines, rows
-from kerneldb.ingest.options import Options, Progress
 from kerneldb.ingest.output import File, Output, Report
-from kerneldb.ingest.readers import Unit
-from kerneldb.ingest.signing import PRODUCTS, Signer
-from kerneldb.ingest.source import Source
+from kerneldb.ingest.readers import Options, Progress, Unit
+from kerneldb.ingest.source import Source, require_whole
 from kerneldb.times import whole_ns
 
 SLICE_ROWS: Final = 200_000
@@ -143,9 +147,7 @@ def rows_of(source: Source, log: Log) -> Iterator[Row]:
     """Records of all tables in a file."""
     with contextlib.closing(source.blocks()) as blocks:
         yield from rows(lines(blocks), log, source.label)
-    if source.damage:
-        message = f"{source.label}: {source.damage}. Copy the file again."
-        raise UnreadableTraceError(message)
+    require_whole(source)
 
 
 def _survey(source: Source) -> PrintedFile:

@@ -11,8 +11,7 @@ from typing import Any, Final
 import polars as pl
 
 from kerneldb.ingest.columns import schema
-from kerneldb.ingest.ncu.kernels import PUSH_POP, START_STOP, Kernel, Key, phase_of, stack, started
-from kerneldb.ingest.ncu.measures import Measure
+from kerneldb.ingest.ncu.kernels import PUSH_POP, START_STOP, Kernel, Key, Measure, phase_of, stack, started
 from kerneldb.times import whole_ns
 
 SHAPE: Final = re.compile(r"\(\s*(\d+),\s*(\d+),\s*(\d+)\s*\)")

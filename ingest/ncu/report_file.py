@@ -16,13 +16,11 @@ from typing import Any, Final
 from kerneldb.batch import Manifest
 from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest.ncu.convert import Capture, PrintedFile, close
-from kerneldb.ingest.ncu.kernels import Kernel
-from kerneldb.ingest.ncu.measures import DEVICE, RULE, Measure, canonical
+from kerneldb.ingest.ncu.kernels import DEVICE, RULE, Kernel, Measure, canonical
 from kerneldb.ingest.ncu.numbers import Style, base_unit
 from kerneldb.ingest.ncu.table import Log
-from kerneldb.ingest.options import Options, Progress
 from kerneldb.ingest.output import Report
-from kerneldb.ingest.readers import Unit
+from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source, digest
 
 MODULE: Final = "ncu_report"

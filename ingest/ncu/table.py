@@ -51,40 +51,32 @@ class Log:
         """Take a line outside of tables into account."""
         found = MESSAGE.search(line)
         if found is not None:
-            self._message(found[1], found[2].strip())
+            kind, text = found[1], found[2].strip()
+            profiled = PROFILED.match(text) if kind == "PROF" else None
+            if profiled is not None and profiled["index"] is not None:
+                # Two sessions in one log number their launches alike: then nothing is known.
+                index, passes = profiled["index"], int(profiled["passes"])
+                self.passes[index] = passes if self.passes.get(index, passes) == passes else None
+            kept = self.messages.setdefault(kind, [])
+            if kind != "PROF" and len(kept) < KEPT:
+                kept.append(PATH.sub("…", text))
         elif line.strip():
             self.lines += 1
             self.console = self.console or SECTION.match(line) is not None
 
-    def _message(self, kind: str, text: str) -> None:
-        profiled = PROFILED.match(text) if kind == "PROF" else None
-        if profiled is not None and profiled["index"] is not None:
-            self._passes(profiled["index"], int(profiled["passes"]))
-        kept = self.messages.setdefault(kind, [])
-        if kind != "PROF" and len(kept) < KEPT:
-            kept.append(PATH.sub("…", text))
-
-    def _passes(self, index: str, passes: int) -> None:
-        """Two sessions in one log number their launches alike: then nothing is known."""
-        known = self.passes.setdefault(index, passes)
-        if known != passes:
-            self.passes[index] = None
-
     @property
     def complaint(self) -> str:
         """Errors and warnings in one line, with what to do about the first known one; '' where there are none."""
-        said = [f"==ERROR== {text}" for text in self.messages.get("ERROR", [])]
-        said += [f"==WARNING== {text}" for text in self.messages.get("WARNING", [])]
+        said = [f"=={kind}== {text}" for kind in ("ERROR", "WARNING") for text in self.messages.get(kind, [])]
         remedy = next((hint for mark, hint in REMEDIES.items() if any(mark in text for text in said)), "")
         return " ".join([*said[:3], remedy]).strip()
 
     def add_to(self, report: Report) -> None:
         """Add what was seen to the ingest report."""
         report.add("skipped", "lines of the application", self.lines)
-        for text in self.messages.get("ERROR", []):
-            report.add("note", "==ERROR==", 1, text)
-        for text in self.messages.get("WARNING", []):
-            report.add("note", "==WARNING==", 1, text)
+        for kind in ("ERROR", "WARNING"):
+            for text in self.messages.get(kind, []):
+                report.add("note", f"=={kind}==", 1, text)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ READER: Final = Reader(
     "nsys",
     (".sqlite", ".sqlite.gz", ".csv", ".csv.gz", ".tsv"),
     sniff.fits,
-    Later("nsys.convert", "convert"),
-    Later("nsys.diagnostics", "diagnostics"),
+    Later("nsys.convert"),
+    Later("nsys.diagnostics"),
     whole_folder=sniff.is_parquet_export,
 )

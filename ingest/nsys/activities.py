@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 import polars as pl
 
 from kerneldb import times
+from kerneldb.ingest.launches import Signer, name_id, with_occupancy
 from kerneldb.ingest.nsys import reports
 from kerneldb.ingest.nsys.host import THREAD, Calls, Ranges
 from kerneldb.ingest.nsys.store import Schema, Store, frame
-from kerneldb.ingest.occupancy import with_occupancy
-from kerneldb.ingest.signing import Signer, name_id
 
 COMMON: Final[Schema] = {
     "start": pl.Int64,
@@ -51,10 +51,9 @@ SIGNED: Final = ("kind", "name", "grid_x", "grid_y", "grid_z", "block_x", "block
 
 @dataclasses.dataclass(slots=True)
 class Seen:
-    """What went through: rows per kind, launches with their call, launches of graphs, and the time they span."""
+    """What went through: rows per kind, and the time they span."""
 
-    kinds: dict[str, int] = dataclasses.field(default_factory=dict)
-    statuses: dict[str, int] = dataclasses.field(default_factory=dict)
+    kinds: Counter[str] = dataclasses.field(default_factory=Counter)
     window: times.Window = (None, None)
 
 
@@ -111,21 +110,14 @@ class Activities:
             pairs = part.group_by("demangledName", "mangledName").len("launches")
             self._symbols.append(pairs.cast({"launches": pl.Int64}).drop_nulls())
         made = _columns(rows, kind)
-        self._count(made, kind)
-        return self._occupied(made, rows)
-
-    def _occupied(self, made: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-        if "blockX" not in rows.columns:
+        seen = self.seen
+        seen.kinds[kind] += made.height
+        lasted = times.span(made, "start_ns", pl.col("duration_ns"), self._until)
+        seen.window = times.widened(seen.window, lasted)
+        if kind != "kernel":
             return with_occupancy(made, {})
         blocks = {f"block_{axis.lower()}": rows[f"block{axis}"] for axis in "XYZ"}
         return with_occupancy(made.with_columns(**blocks), self._arch_of_device).drop(*blocks)
-
-    def _count(self, made: pl.DataFrame, kind: str) -> None:
-        self.seen.kinds[kind] = self.seen.kinds.get(kind, 0) + made.height
-        for status, number in made.group_by("launch_status").len().iter_rows():
-            self.seen.statuses[status] = self.seen.statuses.get(status, 0) + number
-        lasted = times.span(made, "start_ns", pl.col("duration_ns"), self._until)
-        self.seen.window = times.widened(self.seen.window, lasted)
 
     def _signed(self, part: pl.DataFrame, kind: str) -> pl.DataFrame:
         """Add `signature_id`, from the distinct facts as they are stored, so that long names are read once each."""
@@ -193,15 +185,8 @@ def _columns(rows: pl.DataFrame, kind: str) -> pl.DataFrame:
         for name, (stored, as_type) in RESOURCES.items()
     ]
     made = rows.select(
-        "launch_index",
-        "signature_id",
-        "api_index",
-        "api_call",
-        "launch_start_ns",
-        "launch_duration_ns",
-        "range_id",
-        "phase",
-        "range_path",
+        pl.col("launch_index", "signature_id", "api_index", "api_call", "launch_start_ns", "launch_duration_ns"),
+        pl.col("range_id", "phase", "range_path"),
         *resources,
         kind=pl.lit(kind),
         timing=pl.lit("timeline"),

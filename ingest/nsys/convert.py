@@ -18,9 +18,8 @@ from kerneldb.ingest.nsys.activities import Activities
 from kerneldb.ingest.nsys.host import Calls, Ranges
 from kerneldb.ingest.nsys.printed import READER_VERSION
 from kerneldb.ingest.nsys.store import ParquetStore, SqliteStore, Store, frame
-from kerneldb.ingest.options import Options, Progress
 from kerneldb.ingest.output import File, Output, Report
-from kerneldb.ingest.readers import Unit
+from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source, digest
 
 STRINGS: Final = {"id": pl.Int64, "value": pl.String}

@@ -143,17 +143,14 @@ class _Stack:
             if at_thread != thread:
                 open_ranges, thread = [], at_thread
             if phase == 1:
-                self._open(open_ranges, number, end)
+                self._end[number] = end
+                self._below[number] = open_ranges[-1] if open_ranges else OUTSIDE
+                self.parent[number] = next((one for one in reversed(open_ranges) if self._end[one] >= end), OUTSIDE)
+                open_ranges.append(number)
             else:
                 open_ranges.remove(number)
             found.append((at_thread, time, open_ranges[-1] if open_ranges else OUTSIDE))
         return pl.DataFrame(found, schema=dict.fromkeys(("globalTid", "start", "range_id"), pl.Int64), orient="row")
-
-    def _open(self, open_ranges: list[int], number: int, end: int) -> None:
-        self._end[number] = end
-        self._below[number] = open_ranges[-1] if open_ranges else OUTSIDE
-        self.parent[number] = next((one for one in reversed(open_ranges) if self._end[one] >= end), OUTSIDE)
-        open_ranges.append(number)
 
     def innermost(self, calls: pl.DataFrame) -> pl.Series:
         """The range that started last among those that contain the interval of a call; NULL where none does."""

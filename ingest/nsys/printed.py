@@ -14,12 +14,11 @@ from kerneldb import times
 from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError, UnreadableTraceError
 from kerneldb.ingest.columns import schema
+from kerneldb.ingest.launches import IDENTITY, Signer, with_occupancy
 from kerneldb.ingest.nsys import reports, sniff, store
 from kerneldb.ingest.nsys.text import PRINT_AGAIN, Reader, Table
-from kerneldb.ingest.occupancy import with_occupancy
-from kerneldb.ingest.options import Options, Progress
 from kerneldb.ingest.output import File, Output, Report
-from kerneldb.ingest.signing import IDENTITY, Signer
+from kerneldb.ingest.readers import Options, Progress
 from kerneldb.ingest.source import Source
 
 READER_VERSION: Final = 1

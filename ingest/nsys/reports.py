@@ -150,6 +150,7 @@ def gpu_trace(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     frame, lossy = _sized(rows, timed, known)
     shared = {name: known[name] for name in SHARED if name in known}
     rounded = {name: step(rows, one) > 1 for name, one in shared.items()}
+    device = pl.col("Device").str.extract_groups(DEVICE)
     quality = [
         pl.lit(defects or None, dtype=pl.String),
         pl.when(pl.any_horizontal([pl.col(name).is_not_null() for name in rounded])).then(
@@ -157,20 +158,16 @@ def gpu_trace(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
         ),
         pl.when(lossy).then(pl.lit("bytes_rounded")),
     ]
+    joined = pl.concat_str(quality, separator=",", ignore_nulls=True)
     return frame.select(
         *_plain(known),
-        *_device(),
+        device.struct.field("2").cast(pl.Int32).alias("device"),
+        pl.when(device.struct.field("1") != "").then(device.struct.field("1")).alias("device_name"),
         *_shared(shared),
-        "kind",
-        "name",
-        "phase",
-        "bytes",
-        "copy_kind",
-        "start_ns",
-        "duration_ns",
+        pl.col("kind", "name", "phase", "bytes", "copy_kind", "start_ns", "duration_ns"),
         end_ns=pl.col("start_ns") + pl.col("duration_ns"),
         launch_status=pl.lit(NO_CALL),
-        quality=_joined(quality),
+        quality=pl.when(joined != "").then(joined),
     )
 
 
@@ -205,12 +202,6 @@ def _plain(known: Mapping[str, Column]) -> list[pl.Expr]:
     return [pl.col(printed).cast(kind).alias(name) for name, (printed, kind) in taken.items() if printed in known]
 
 
-def _device() -> list[pl.Expr]:
-    found = pl.col("Device").str.extract_groups(DEVICE)
-    number, name = found.struct.field("2").cast(pl.Int32), found.struct.field("1")
-    return [number.alias("device"), pl.when(name != "").then(name).alias("device_name")]
-
-
 def _shared(shared: Mapping[str, Column]) -> list[pl.Expr]:
     if len(shared) < len(SHARED):
         return []
@@ -220,11 +211,6 @@ def _shared(shared: Mapping[str, Column]) -> list[pl.Expr]:
         dynamic.alias("dynamic_shared_bytes"),
         (static + dynamic).alias("shared_bytes"),
     ]
-
-
-def _joined(parts: list[pl.Expr]) -> pl.Expr:
-    text = pl.concat_str(parts, separator=",", ignore_nulls=True)
-    return pl.when(text != "").then(text)
 
 
 def execution_trace(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
@@ -298,6 +284,8 @@ def rollups(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     """
     known = by_name(table)
     number = next(known[name] for name in ("Kern Inst", "Instances", "Count") if name in known)
+    unknown = pl.lit(None, dtype=pl.Float64)
+    median, deviation = (real(known[name]) if name in known else unknown for name in ("Med", "StdDev"))
     n, total = pl.col(number.name).cast(pl.Int64), nanoseconds(known["Total Time"])
     return rows.select(
         *_identity(table, known),
@@ -308,8 +296,8 @@ def rollups(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
         total_ns=total,
         min_ns=nanoseconds(known["Min"]),
         max_ns=nanoseconds(known["Max"]),
-        median_ns=_optional(known.get("Med")),
-        sum_squares_ns2=(n - 1) * _optional(known.get("StdDev")).pow(2) + total.cast(pl.Float64).pow(2) / n,
+        median_ns=median,
+        sum_squares_ns2=(n - 1) * deviation.pow(2) + total.cast(pl.Float64).pow(2) / n,
     )
 
 
@@ -321,10 +309,6 @@ def _identity(table: Table, known: Mapping[str, Column]) -> list[pl.Expr]:
     if "GridXYZ" in known:
         found += [*shape("GridXYZ", "grid"), *shape("BlockXYZ", "block")]
     return [*found, pl.col("NVTX Range").alias("phase") if "NVTX Range" in known else phase]
-
-
-def _optional(column: Column | None) -> pl.Expr:
-    return pl.lit(None, dtype=pl.Float64) if column is None else real(column)
 
 
 def sizes(table: Table, rows: pl.DataFrame) -> pl.DataFrame:

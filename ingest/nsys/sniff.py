@@ -204,7 +204,8 @@ def fits(head: Head) -> bool:
         return False
     text = head.data.decode("utf-8", errors="replace")
     array = text.lstrip().startswith("[")
-    return (named and not array) or next(headers(text), None) is not None or _is_capture(text)
+    printed = PREAMBLE.search(text) or PASTED.search(text) or next(headers(text), None)
+    return (named and not array) or printed is not None
 
 
 def is_export(tables: frozenset[str]) -> bool:
@@ -271,7 +272,3 @@ def report_of(line: str) -> tuple[str, frozenset[str]] | None:
     name, rest = found.group(3), found.group(4)
     arguments = frozenset(re.findall(r"nvtx-name|base|mangled", rest.split("...")[0]))
     return OLD_NAMES.get(name, name), arguments
-
-
-def _is_capture(text: str) -> bool:
-    return PREAMBLE.search(text) is not None or PASTED.search(text) is not None

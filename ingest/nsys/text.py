@@ -20,7 +20,7 @@ import polars as pl
 
 from kerneldb.errors import NotATraceError, UnreadableTraceError
 from kerneldb.ingest.nsys import sniff
-from kerneldb.ingest.source import Source
+from kerneldb.ingest.source import Source, require_whole
 
 PIECE_BYTES: Final = 8 << 20
 OBJECT_BYTES: Final = 1 << 16
@@ -82,9 +82,7 @@ class Reader:
             for block in blocks:
                 self._buffer += block.replace(b"\r", b"")
                 yield from self._consume(final=False)
-        if self.source.damage:
-            message = f"{self.source.label}: {self.source.damage}. Copy the file again."
-            raise UnreadableTraceError(message)
+        require_whole(self.source)
         yield from self._consume(final=True)
         if self._announced is not None:
             message = f"{self.source.label}: the text ends before the report {self._announced[0]}, so it is cut. "
@@ -114,18 +112,14 @@ class Reader:
             return False
         end = len(self._buffer) if end < 0 else end
         line = bytes(self._buffer[:end]).decode("utf-8", errors="replace")
-        if line.startswith("[") and self._starts_json():
-            return True
+        if line.startswith("["):
+            described = sniff.first_object(bytes(self._buffer[:OBJECT_BYTES]).decode("utf-8", errors="replace"))
+            if described is not None:
+                self._begin(*described, "[")
+                return True
         del self._buffer[: end + 1]
         self._lines += 1
         self._line(line)
-        return True
-
-    def _starts_json(self) -> bool:
-        found = sniff.first_object(bytes(self._buffer[:OBJECT_BYTES]).decode("utf-8", errors="replace"))
-        if found is None:
-            return False
-        self._begin(found[0], found[1], "[")
         return True
 
     def _line(self, line: str) -> None:
@@ -174,13 +168,18 @@ class Reader:
         if table is None:
             return None
         if table.line == "[":
-            return self._json_rows(table, final=final)
+            closing = JSON_END.search(self._buffer)
+            if closing is None and final:
+                raise self._cut(table)
+            return None if closing is None else (table, self._take(closing.end(), over=True))
         end = ENDS.search(self._buffer) if not self._buffer.startswith(b"\n") else None
         empty = self._buffer.startswith((b"\n", b"Processing [", b"Exporting ["))
         if end is not None or empty:
             return table, self._take(end.start() + 1 if end is not None else 0, over=True)
         if final:
-            self._check_end(table)
+            # A row of nsys ends with a line feed; without one, the last name may lack its end.
+            if self._buffer and not self._buffer.endswith(b"\n"):
+                raise self._cut(table)
             return table, self._take(len(self._buffer), over=True)
         if len(self._buffer) < PIECE_BYTES:
             return None
@@ -193,14 +192,6 @@ class Reader:
             end = self._buffer.rfind(b"\n", 0, end - 1) + 1
         return end
 
-    def _json_rows(self, table: Table, *, final: bool) -> tuple[Table, bytes] | None:
-        end = JSON_END.search(self._buffer)
-        if end is None and not final:
-            return None
-        if end is None:
-            raise self._cut(table)
-        return table, self._take(end.end(), over=True)
-
     def _take(self, size: int, *, over: bool) -> bytes:
         rows = bytes(self._buffer[:size])
         del self._buffer[:size]
@@ -209,11 +200,6 @@ class Reader:
         if over:
             self._table = None
         return rows
-
-    def _check_end(self, table: Table) -> None:
-        """A row of nsys ends with a line feed; without one, the last name may lack its end."""
-        if self._buffer and not self._buffer.endswith(b"\n"):
-            raise self._cut(table)
 
     def _cut(self, table: Table) -> UnreadableTraceError:
         message = f"{self.source.label}: the text ends inside a row of the report {table.report}, so it is cut. "

@@ -29,6 +29,6 @@ READER: Final = Reader(
     "nvprof",
     (".csv", ".csv.gz", ".nvvp", ".nvprof", ".log"),
     _fits,
-    Later("nvprof.convert", "convert"),
-    Later("nvprof.diagnostics", "diagnostics"),
+    Later("nvprof.convert"),
+    Later("nvprof.diagnostics"),
 )

@@ -13,10 +13,4 @@ def _fits(head: Head) -> bool:
     return looks_like(head.data)
 
 
-READER: Final = Reader(
-    "nvidia-smi",
-    (".csv", ".dmon"),
-    _fits,
-    Later("power.convert", "convert"),
-    Later("power.diagnostics", "diagnostics"),
-)
+READER: Final = Reader("nvidia-smi", (".csv", ".dmon"), _fits, Later("power.convert"), Later("power.diagnostics"))

@@ -13,11 +13,10 @@ import polars as pl
 from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError, UsageError
 from kerneldb.ingest.columns import schema
-from kerneldb.ingest.options import Options, Progress
 from kerneldb.ingest.output import File, Output
 from kerneldb.ingest.power import log
 from kerneldb.ingest.power.log import Column, Slice
-from kerneldb.ingest.readers import Unit
+from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source
 from kerneldb.times import span, widened
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kerneldb.errors import NotATraceError
-from kerneldb.ingest.options import Progress
+from kerneldb.ingest.readers import Progress
 from kerneldb.ingest.source import Source
 
 if TYPE_CHECKING:
@@ -24,14 +24,10 @@ DATE_COLUMN: Final = "Date"
 TIME_COLUMN: Final = "Time"
 
 IDENTITY: Final[dict[str, str]] = {
-    "index": "index",
-    "gpu": "index",
-    "uuid": "uuid",
-    "gpu_uuid": "uuid",
-    "name": "name",
-    "gpu_name": "name",
-    "pci.bus_id": "bus_id",
-    "gpu_bus_id": "bus_id",
+    **dict.fromkeys(("index", "gpu"), "index"),
+    **dict.fromkeys(("uuid", "gpu_uuid"), "uuid"),
+    **dict.fromkeys(("name", "gpu_name"), "name"),
+    **dict.fromkeys(("pci.bus_id", "gpu_bus_id"), "bus_id"),
 }
 """What tells GPUs apart: printed name → index, uuid, name or bus_id. `gpu` is dmon's."""
 

@@ -15,7 +15,6 @@ import polars as pl
 from kerneldb import times
 from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError
-from kerneldb.ingest.options import Options, Progress
 from kerneldb.ingest.output import File, Output, Report
 from kerneldb.ingest.pytorch import repair, tables
 from kerneldb.ingest.pytorch.collect import Collector
@@ -24,6 +23,7 @@ from kerneldb.ingest.pytorch.host import Host, read_host
 from kerneldb.ingest.pytorch.identity import CallRow, call_row
 from kerneldb.ingest.pytorch.launches import Activities, LaunchRows, read_activities
 from kerneldb.ingest.pytorch.split import Splitter
+from kerneldb.ingest.readers import Options, Progress
 from kerneldb.ingest.source import Source
 
 FLOWS: Final = "flow arrows: the same links come from correlation and sequence numbers"

@@ -175,17 +175,13 @@ def _grouped(frame: pl.DataFrame) -> Chunk:
     if "other" in by_name:
         groups["other"] = by_name["other"]
     skipped = by_name.get("skipped")
-    counts = Counter() if skipped is None else Counter(_phase_names(skipped))
+    counts: Counter[str] = Counter()
+    if skipped is not None:
+        flow = pl.when(pl.col("ph").is_in(["s", "t", "f"])).then(pl.lit("flow"))
+        counts.update(skipped.select(flow.otherwise(pl.lit("phase ") + pl.col("ph").fill_null("?"))).to_series())
     return Chunk(
         groups, by_name.get("meta", frame.clear().drop("group")), frame.height, skipped=counts, old_categories=bool(old)
     )
-
-
-def _phase_names(skipped: pl.DataFrame) -> list[str]:
-    flow = pl.col("ph").is_in(["s", "t", "f"])
-    return skipped.select(pl.when(flow).then(pl.lit("flow")).otherwise(pl.lit("phase ") + pl.col("ph").fill_null("?")))[
-        "literal"
-    ].to_list()
 
 
 def _with_args(group: str, frame: pl.DataFrame) -> pl.DataFrame:
@@ -196,9 +192,11 @@ def _with_args(group: str, frame: pl.DataFrame) -> pl.DataFrame:
         if key.encode() in text:
             schema.update(columns)
     arguments = _read_arguments(text, schema)
-    return (
-        frame.drop("args", "ph").hstack(arguments.get_columns()) if group != "range" else _range_args(frame, arguments)
-    )
+    kept = frame.drop("args", "ph")
+    if group == "range":
+        counters = pl.when(pl.col("cat") == "cuda_profiler_range").then(pl.col("args")).alias("args")
+        kept = frame.drop("ph").with_columns(counters)
+    return kept.hstack(arguments.get_columns())
 
 
 def _read_arguments(ndjson: bytes, schema: dict[str, pl.DataType]) -> pl.DataFrame:
@@ -210,11 +208,6 @@ def _read_arguments(ndjson: bytes, schema: dict[str, pl.DataType]) -> pl.DataFra
         return loose.select(pl.col(name).cast(kind, strict=False) for name, kind in schema.items())
 
 
-def _range_args(frame: pl.DataFrame, arguments: pl.DataFrame) -> pl.DataFrame:
-    counters = pl.when(pl.col("cat") == "cuda_profiler_range").then(pl.col("args")).alias("args")
-    return frame.drop("ph").with_columns(counters).hstack(arguments.get_columns())
-
-
 def _tolerant(ndjson: bytes) -> Chunk:
     """Read event by event.
 
@@ -224,15 +217,11 @@ def _tolerant(ndjson: bytes) -> Chunk:
     for line in ndjson.decode("utf-8", errors="replace").split("\n"):
         reader.feed(line)
     reader.flush()
-    return reader.chunk(invalid_utf8=_is_invalid_utf8(ndjson))
-
-
-def _is_invalid_utf8(text: bytes) -> bool:
     try:
-        text.decode()
+        ndjson.decode()
     except UnicodeDecodeError:
-        return True
-    return False
+        reader.repaired += 1
+    return reader.chunk()
 
 
 def decode_tail(tail: bytes) -> Chunk:
@@ -310,21 +299,15 @@ class _TolerantReader:
             self.examples.append(_example(self._pending))
             self._pending = None
 
-    def chunk(self, invalid_utf8: bool = False) -> Chunk:
+    def chunk(self) -> Chunk:
         """The frames of all events read."""
-        chunk = _from_events(self.events)
-        chunk.repaired += self.repaired + (1 if invalid_utf8 else 0)
+        rows = [[_scalar(event.get(name)) for name in fields.EVENT] for event in self.events]
+        frame, repaired = _texts(rows)
+        times = (_decimal_nanoseconds(pl.col(name)) for name in ("ts", "dur"))
+        chunk = _grouped_tolerant(frame.with_columns(*times))
+        chunk.repaired = repaired + self.repaired
         chunk.lost, chunk.examples, chunk.behind = self.lost, self.examples, self.behind
         return chunk
-
-
-def _from_events(events: list[dict[str, Any]]) -> Chunk:
-    rows = [[_scalar(event.get(name)) for name in fields.EVENT] for event in events]
-    frame, repaired = _texts(rows)
-    frame = frame.with_columns(_decimal_nanoseconds(pl.col("ts")), _decimal_nanoseconds(pl.col("dur")))
-    chunk = _grouped_tolerant(frame)
-    chunk.repaired = repaired
-    return chunk
 
 
 def _texts(rows: list[list[str | None]]) -> tuple[pl.DataFrame, int]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import polars as pl
 
 from kerneldb import times
+from kerneldb.ingest.launches import name_id
 from kerneldb.ingest.pytorch import fields
 from kerneldb.ingest.pytorch.collect import GPU_TEXT, Collector
 from kerneldb.ingest.pytorch.host import (
@@ -26,7 +27,6 @@ from kerneldb.ingest.pytorch.host import (
     end_of,
 )
 from kerneldb.ingest.pytorch.identity import CallRow, signature_row
-from kerneldb.ingest.signing import name_id
 
 STREAM_TID: Final = r"(\d+)\s*$"
 INTEGERS: Final = (
@@ -41,7 +41,7 @@ OPTIONAL: Final = {
 }
 SLICE_ROWS: Final = 1 << 17
 COPY_KIND: Final = re.compile(r"([HDP]to[HDP])|Copy(Host|Device)To(Host|Device)", re.IGNORECASE)
-LIMITER: Final = re.compile(r'"limitingFactors":\s*"([^"]*)"')
+LIMITER: Final = r'"limitingFactors":\s*"([^"]*)"'
 KEYS: Final = ("kind", "name", "grid", "block", "moved", "copy_kind", "signed_call")
 COLLECTIVE: Final = {
     **dict.fromkeys(("collective_name", "collective_dtype"), pl.String),
@@ -69,19 +69,20 @@ def read_activities(collected: Collector, host: Host) -> Activities | None:
     gpu = collected.frame("gpu")
     if gpu is None:
         return None
-    gpu = _placed(_complete(gpu), collected)
+    absent = [pl.lit(None, dtype=kind).alias(name) for name, kind in OPTIONAL.items() if name not in gpu.columns]
+    gpu = _placed(gpu.with_columns(absent), collected)
     launching = _launching(host, collected)
     gpu = gpu.hstack([_calls(gpu, launching)])
-    trusted = _trusts_external_id(gpu)
+    # torch 2.0-2.3 wrote copies of the correlation as external ids (kineto #843).
+    known = gpu.filter(pl.col("External id").is_not_null() & pl.col("correlation").is_not_null())
+    trusted = known.filter(pl.col("External id") == pl.col("correlation")).height * 2 <= known.height
     gpu = _operated(gpu, host, trusted)
-    gpu = gpu.with_columns(status=_status(gpu, launching, _graph_calls(host, collected)), ordinal=_ordinal())
+    names = pl.Series([row[1] or "" for row in collected.apis.rows()], dtype=pl.String)
+    graph_calls = names.str.contains("GraphLaunch").gather(host.apis["api"])
+    order = pl.col("launch_index").rank("ordinal").over("op") - 1
+    ordinal = pl.when(pl.col("op").is_not_null()).then(order).cast(pl.Int32)
+    gpu = gpu.with_columns(status=_status(gpu, launching, graph_calls), ordinal=ordinal)
     return Activities(_annotated(gpu, host, collected.window_end_ns), not trusted)
-
-
-def _complete(gpu: pl.DataFrame) -> pl.DataFrame:
-    return gpu.with_columns(
-        [pl.lit(None, dtype=kind).alias(name) for name, kind in OPTIONAL.items() if name not in gpu.columns]
-    )
 
 
 def _placed(gpu: pl.DataFrame, collected: Collector) -> pl.DataFrame:
@@ -131,13 +132,6 @@ def _calls(gpu: pl.DataFrame, launching: pl.DataFrame) -> pl.Series:
     return wanted.join(best, on="launch_index", how="left", maintain_order="left")["api"]
 
 
-def _trusts_external_id(gpu: pl.DataFrame) -> bool:
-    """False where most ids are copies of their correlation, as torch 2.0-2.3 wrote them (kineto #843)."""
-    known = gpu.filter(pl.col("External id").is_not_null() & pl.col("correlation").is_not_null())
-    same = known.filter(pl.col("External id") == pl.col("correlation")).height
-    return same * 2 <= known.height
-
-
 def _operated(gpu: pl.DataFrame, host: Host, trusted: bool) -> pl.DataFrame:
     """Add `op`: innermost around the call, else by a trustworthy `External id`; `contained` says which."""
     contained = host.apis["op"].gather(gpu["api"]).cast(pl.UInt32).alias("op")
@@ -148,12 +142,6 @@ def _operated(gpu: pl.DataFrame, host: Host, trusted: bool) -> pl.DataFrame:
     by_id = by_id.unique("External id", keep="first", maintain_order=True)
     gpu = gpu.join(by_id, on="External id", how="left", maintain_order="left")
     return gpu.with_columns(op=pl.coalesce("op", "named")).drop("named")
-
-
-def _graph_calls(host: Host, collected: Collector) -> pl.Series:
-    """Per runtime call, whether it launches a graph."""
-    names = pl.Series([row[1] or "" for row in collected.apis.rows()], dtype=pl.String)
-    return names.str.contains("GraphLaunch").gather(host.apis["api"])
 
 
 def _status(gpu: pl.DataFrame, launching: pl.DataFrame, graph_calls: pl.Series) -> pl.Series:
@@ -175,12 +163,6 @@ def _status(gpu: pl.DataFrame, launching: pl.DataFrame, graph_calls: pl.Series) 
         by_graph=graph_calls.gather(gpu["api"])
     )
     return with_graphs.select(status.alias("status"))["status"].cast(pl.Categorical)
-
-
-def _ordinal() -> pl.Expr:
-    """Position of an activity among those of the same operator call, in launch order."""
-    order = pl.col("launch_index").rank("ordinal").over("op")
-    return pl.when(pl.col("op").is_not_null()).then(order - 1).cast(pl.Int32)
 
 
 def _annotated(gpu: pl.DataFrame, host: Host, until: int | None) -> pl.DataFrame:
@@ -336,7 +318,7 @@ def _kernel_table(collected: Collector) -> pl.DataFrame:
         "grid",
         "block",
         pl.Series("copy_kind", copies, pl.String),
-        pl.Series("limiter", [_limiter(row[5]) for row in rows], pl.String),
+        pl.col("occupancy").str.extract(LIMITER).alias("limiter"),
     )
 
 
@@ -346,11 +328,6 @@ def _copy_kind(kind: str, name: str | None, recorded: str | None) -> str | None:
     if kind != "memcpy" or match is None:
         return None
     return match.group(1) or f"{match.group(2)[0].upper()}to{match.group(3)[0].upper()}"
-
-
-def _limiter(text: str | None) -> str | None:
-    match = LIMITER.search(text) if text else None
-    return match.group(1) if match else None
 
 
 def _columns(part: pl.DataFrame) -> pl.DataFrame:

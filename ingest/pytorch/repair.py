@@ -105,7 +105,8 @@ def split_events(text: str) -> tuple[list[dict[str, Any]], int, int, str | None]
     events: list[dict[str, Any]] = []
     position, end = 0, len(text)
     while position < end:
-        position = _skip(text, position)
+        while position < end and text[position] in " \r\n\t,\0":
+            position += 1
         if position >= end:
             break
         if text[position] == "]":
@@ -119,7 +120,8 @@ def split_events(text: str) -> tuple[list[dict[str, Any]], int, int, str | None]
 
 
 def _repair_rest(events: list[dict[str, Any]], text: str) -> tuple[list[dict[str, Any]], int, int, str | None]:
-    for closing in _array_ends(text):
+    # Brackets that may close the array: those that follow the closing brace of an event.
+    for closing in (match.end() - 1 for match in re.finditer(r"\}\s*\]", text)):
         parsed = parse_event(text[:closing])
         if parsed is not None:
             return [*events, parsed[0]], 1, 0, text[closing + 1 :]
@@ -127,17 +129,6 @@ def _repair_rest(events: list[dict[str, Any]], text: str) -> tuple[list[dict[str
     if parsed is not None:
         return [*events, parsed[0]], 1, 0, None
     return events, 0, 1, None
-
-
-def _array_ends(text: str) -> Iterator[int]:
-    """Offsets of brackets that may close the array: those that follow an event's closing brace."""
-    return (match.end() - 1 for match in re.finditer(r"\}\s*\]", text))
-
-
-def _skip(text: str, position: int) -> int:
-    while position < len(text) and text[position] in " \r\n\t,\0":
-        position += 1
-    return position
 
 
 def _candidates(text: str) -> Iterator[tuple[bool, str]]:

@@ -48,7 +48,8 @@ class Boundary:
         """Offset just behind the closing brace at the last boundary in `text`, or -1."""
         end = len(text)
         while (found := text.rfind(self.literal, 0, end)) >= 0:
-            if self.exact or self._is_event(text, found):
+            behind = found + len(self.literal)
+            if self.exact or re.match(rb"\s*" + EVENT_KEYS, text[behind : behind + 64]):
                 return found + self.literal.index(b"}") + 1
             end = found + len(self.literal) - 1
         return -1
@@ -61,11 +62,6 @@ class Boundary:
             return re.sub(re.escape(literal) + rb"(?=\s*" + EVENT_KEYS + rb")", b"}\n{", flat)
         closed = literal[: literal.index(b"}") + 1] + b"\n"
         return flat.replace(literal, closed.ljust(len(literal) - 1) + b"{")
-
-    def _is_event(self, text: bytes, found: int) -> bool:
-        return (
-            re.match(rb"\s*" + EVENT_KEYS, text[found + len(self.literal) : found + len(self.literal) + 64]) is not None
-        )
 
 
 ONE_EVENT: Final = Boundary(b"},{", exact=False)

@@ -15,10 +15,4 @@ def _fits(head: Head) -> bool:
     return sqlite.is_database(head.data) and any(name.startswith(OWN_TABLES) for name in sqlite.table_names(head))
 
 
-READER: Final = Reader(
-    "rocprofv3",
-    (".db", ".db.gz"),
-    _fits,
-    Later("rocpd.convert", "convert"),
-    Later("amd.diagnostics", "diagnostics"),
-)
+READER: Final = Reader("rocprofv3", (".db", ".db.gz"), _fits, Later("rocpd.convert"), Later("amd.diagnostics"))

@@ -12,8 +12,7 @@ from kerneldb.ingest.amd.host import CORE_MARKER, Host, Marker, is_range
 from kerneldb.ingest.amd.launches import Shapes
 from kerneldb.ingest.amd.rows import memory_rows, metric_rows
 from kerneldb.ingest.output import Output
-from kerneldb.ingest.rocpd.activities import PLACED
-from kerneldb.ingest.rocpd.tables import Dimensions, parsed
+from kerneldb.ingest.rocpd.tables import PLACED, Dimensions, parsed
 from kerneldb.ingest.sqlite import quoted
 
 TIMES: Final = dict.fromkeys((*PLACED, "start", "end"), pl.Int64)

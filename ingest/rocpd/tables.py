@@ -32,6 +32,7 @@ SHORTEST: Final = 8
 """Characters of a suffix that metadata may tell; less could end the name of any table."""
 IN_SPAN: Final = "K._rowid_ BETWEEN ? AND ?"
 PLACE: Final = ("nid", "pid", "tid", "agent_id", "queue_id", "stream_id")
+PLACED: Final = dict.fromkeys(("track_id", *PLACE), pl.Int64)
 SYMBOLS: Final = {
     **dict.fromkeys(("id", "code_object_id"), pl.Int64),
     **dict.fromkeys(("kernel_name", "display_name"), pl.String),

@@ -20,10 +20,5 @@ def _capture(head: Head) -> str:
 
 
 READER: Final = Reader(
-    "rocprofv3",
-    (".csv", ".csv.gz"),
-    _fits,
-    Later("rocprof_csv.convert", "convert"),
-    Later("amd.diagnostics", "diagnostics"),
-    capture=_capture,
+    "rocprofv3", (".csv", ".csv.gz"), _fits, Later("rocprof_csv.convert"), Later("amd.diagnostics"), capture=_capture
 )

@@ -20,14 +20,14 @@ from kerneldb.ingest.amd.agents import Agent, agent_of, archs, numbered
 from kerneldb.ingest.amd.host import Host, Marker, is_range
 from kerneldb.ingest.amd.launches import COUNTED, NO_SYMBOL, UNKNOWN_KERNEL, Launches, copy_kind, is_halved
 from kerneldb.ingest.amd.rows import address_of, memory_rows, metric_rows
-from kerneldb.ingest.options import Options, Progress
+from kerneldb.ingest.launches import name_id
 from kerneldb.ingest.output import SLICE_ROWS, File, Output
-from kerneldb.ingest.readers import Unit
+from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.rocprof_json.document import Allocation, Call, Copy, Counted, Dispatch, Document, Process, Symbol
-from kerneldb.ingest.signing import name_id
 from kerneldb.ingest.source import Source
 from kerneldb.times import fitting
 
+Columns = dict[str, tuple[type[pl.DataType], list[Any]]]
 CLONE: Final = (" [clone .kd]", " (.kd)", ".kd")
 CALL_BUFFERS: Final = ("hip_api", "hsa_api", "rccl_api", "rocdecode_api", "rocjpeg_api", "ompt")
 PROCESS_RANGE: Final = ("roctxProcessRange", "roctxRangeStart")
@@ -76,17 +76,24 @@ class Activities:
         rest = (call for call in buffers.marker_api if not is_range(self.domain(call), self.operation(call)))
         return [*found, *rest]
 
+    def _common(self, records: Sequence[Call] | Sequence[Dispatch]) -> Columns:
+        """Process, times and the ids that tie an activity to its call and to the range that roctx pushed."""
+        return {
+            "process": (pl.String, [self.pid for _ in records]),
+            "start_ns": (pl.Int64, [fitting(one.start_timestamp) for one in records]),
+            "end_ns": (pl.Int64, [fitting(one.end_timestamp) for one in records]),
+            "correlation_id": (pl.Int64, [one.correlation_id.internal for one in records]),
+            "external_id": (pl.Int64, [_external(one.correlation_id.external) for one in records]),
+        }
+
     def call_rows(self, calls: Sequence[Call]) -> pl.DataFrame:
         """As `Host.add` takes them."""
         return _frame(
             {
-                "process": (pl.String, [self.pid for _ in calls]),
+                **self._common(calls),
                 "thread": (pl.String, [_text(call.thread_id) for call in calls]),
                 "kind": (pl.String, [self.domain(call) for call in calls]),
                 "name": (pl.String, [self.operation(call) for call in calls]),
-                "start_ns": (pl.Int64, [fitting(call.start_timestamp) for call in calls]),
-                "end_ns": (pl.Int64, [fitting(call.end_timestamp) for call in calls]),
-                "correlation_id": (pl.Int64, [call.correlation_id.internal for call in calls]),
                 "external_id": (pl.Int64, [_external(call.correlation_id.external) or None for call in calls]),
             }
         )
@@ -107,17 +114,13 @@ class Activities:
         }
         return _frame(
             {
+                **self._common(dispatches),
                 "kind": (pl.String, ["kernel" for _ in infos]),
                 "name": (pl.String, [self._name(info.kernel_id) for info in infos]),
                 "timing": (pl.String, [timing for _ in infos]),
-                "process": (pl.String, [self.pid for _ in infos]),
                 "device": (pl.Int32, [self._device(info.agent_id.handle) for info in infos]),
                 "queue": (pl.Int64, [info.queue_id.handle for info in infos]),
                 "stream": (pl.Int64, [None if one.stream_id is None else one.stream_id.handle for one in dispatches]),
-                "start_ns": (pl.Int64, [fitting(one.start_timestamp) for one in dispatches]),
-                "end_ns": (pl.Int64, [fitting(one.end_timestamp) for one in dispatches]),
-                "correlation_id": (pl.Int64, [one.correlation_id.internal for one in dispatches]),
-                "external_id": (pl.Int64, external),
                 "region": (pl.String, [self._renamed.get(number or 0) for number in external]),
                 "shared_bytes": (pl.Int64, [info.group_segment_size for info in infos]),
                 "scratch_bytes": (pl.Int64, [info.private_segment_size for info in infos]),
@@ -136,16 +139,12 @@ class Activities:
         ends = [(self._device(copy.dst_agent_id.handle), self._device(copy.src_agent_id.handle)) for copy in copies]
         return _frame(
             {
+                **self._common(copies),
                 "kind": (pl.String, ["memcpy" for _ in copies]),
                 "name": (pl.String, names),
                 "copy_kind": (pl.String, [copy_kind(name) for name in names]),
-                "process": (pl.String, [self.pid for _ in copies]),
                 "device": (pl.Int32, [source if target is None else target for target, source in ends]),
                 "stream": (pl.Int64, [None if one.stream_id is None else one.stream_id.handle for one in copies]),
-                "start_ns": (pl.Int64, [fitting(copy.start_timestamp) for copy in copies]),
-                "end_ns": (pl.Int64, [fitting(copy.end_timestamp) for copy in copies]),
-                "correlation_id": (pl.Int64, [copy.correlation_id.internal for copy in copies]),
-                "external_id": (pl.Int64, [_external(copy.correlation_id.external) for copy in copies]),
                 "bytes": (pl.Int64, [copy.bytes for copy in copies]),
             }
         )
@@ -154,10 +153,8 @@ class Activities:
         """As `memory_rows` takes them."""
         return _frame(
             {
-                "process": (pl.String, [self.pid for _ in allocations]),
+                **self._common(allocations),
                 "thread": (pl.String, [_text(one.thread_id) for one in allocations]),
-                "start_ns": (pl.Int64, [fitting(one.start_timestamp) for one in allocations]),
-                "end_ns": (pl.Int64, [fitting(one.end_timestamp) for one in allocations]),
                 "address": (pl.Int64, [address_of(one.address) for one in allocations]),
                 "bytes": (pl.Int64, [one.allocation_size for one in allocations]),
                 "device": (pl.Int32, [self._device(one.agent_id.handle) for one in allocations]),
@@ -226,7 +223,7 @@ def as_dispatch(counted: Counted) -> Dispatch:
     return dispatch
 
 
-def _frame(columns: Mapping[str, tuple[type[pl.DataType], list[Any]]]) -> pl.DataFrame:
+def _frame(columns: Columns) -> pl.DataFrame:
     return pl.DataFrame({name: pl.Series(values, dtype=kind, strict=False) for name, (kind, values) in columns.items()})
 
 

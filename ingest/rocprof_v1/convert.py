@@ -6,8 +6,7 @@ clock; those of the JSON's `ts` and `dur` are texts in µs and are not used.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,11 +18,10 @@ from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest import readers, sqlite
 from kerneldb.ingest.amd import capture
 from kerneldb.ingest.amd.host import Host
-from kerneldb.ingest.amd.launches import Launches, copy_kind, kind_of
-from kerneldb.ingest.options import Options, Progress
+from kerneldb.ingest.amd.launches import Launches, kind_of, mapped
 from kerneldb.ingest.output import SLICE_ROWS, File, Output, nullable
-from kerneldb.ingest.readers import Unit
-from kerneldb.ingest.source import Source
+from kerneldb.ingest.readers import Options, Progress, Unit
+from kerneldb.ingest.source import Source, text_of
 
 READER_VERSION: Final = 1
 ACTIVITY_TABLES: Final = ("OPS", "COPY")
@@ -84,17 +82,18 @@ def _from_database(database: sqlite.Database) -> Iterator[tuple[str, pl.DataFram
 
 
 def _from_json(one: Source) -> Iterator[tuple[str, pl.DataFrame]]:
-    with contextlib.closing(one.blocks()) as blocks:
-        text = b"".join(blocks)
-    if one.damage:
-        message = f"{one.label}: {one.damage}. Copy the file again."
-        raise UnreadableTraceError(message)
     try:
-        events = msgspec.json.decode(text, type=dict[str, Any]).get("traceEvents", [])
+        events = msgspec.json.decode(text_of(one), type=dict[str, Any]).get("traceEvents", [])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         message = f"{one.label}: the JSON of rocprof is cut or damaged ({error}). Record again."
         raise UnreadableTraceError(message) from error
-    rows = [_row(event) for event in events if isinstance(event, dict) and isinstance(event.get("args"), dict)]
+    rows = []
+    for event in events:
+        if isinstance(event, dict) and isinstance(event.get("args"), dict):
+            arguments = event["args"]
+            row = {name: arguments.get(name, event.get(name)) for name in COLUMNS}
+            row["Name"] = arguments.get("Name") or event.get("name")
+            rows.append({name: None if value is None else str(value) for name, value in row.items()})
     timed = [row for row in rows if row["BeginNs"] not in (None, "")]
     for table, is_gpu in (("OPS", True), ("HIP", False)):
         some = [row for row in timed if (row["dev-id"] not in (None, "")) == is_gpu]
@@ -103,22 +102,12 @@ def _from_json(one: Source) -> Iterator[tuple[str, pl.DataFrame]]:
             yield table, nullable(frame, COLUMNS)
 
 
-def _row(event: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = event["args"]
-    row = {name: arguments.get(name, event.get(name)) for name in COLUMNS}
-    row["Name"] = arguments.get("Name") or event.get("name")
-    return {name: None if value is None else str(value) for name, value in row.items()}
-
-
 def _as_launches(frame: pl.DataFrame) -> pl.DataFrame:
-    names = frame["Name"].unique().drop_nulls().to_list()
-    kinds = {name: kind_of(name, OTHER_KINDS) for name in names}
-    copied = {name: copy_kind(name) for name in names}
     kept = frame.filter(~pl.col("Name").fill_null("").str.to_lowercase().is_in(list(MARKERS)))
     return kept.select(
         name="Name",
-        kind=pl.col("Name").replace_strict(kinds, default="kernel", return_dtype=pl.String),
-        copy_kind=pl.col("Name").replace_strict(copied, default=None, return_dtype=pl.String),
+        kind=mapped(frame["Name"], lambda name: kind_of(name, OTHER_KINDS), default="kernel"),
+        copy_kind=mapped(frame["Name"], lambda name: kind_of(name, OTHER_KINDS), default="kernel"),
         process="pid",
         device=pl.col("dev-id").cast(pl.Int32, strict=False),
         queue="queue-id",

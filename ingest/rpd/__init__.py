@@ -16,9 +16,5 @@ def _fits(head: Head) -> bool:
 
 
 READER: Final = Reader(
-    "rpd",
-    (".rpd", ".rpd.gz", ".db", ".db.gz"),
-    _fits,
-    Later("rpd.convert", "convert"),
-    Later("amd.diagnostics", "diagnostics"),
+    "rpd", (".rpd", ".rpd.gz", ".db", ".db.gz"), _fits, Later("rpd.convert"), Later("amd.diagnostics")
 )

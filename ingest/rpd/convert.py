@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -17,11 +16,10 @@ from kerneldb.batch import Manifest
 from kerneldb.ingest import sqlite
 from kerneldb.ingest.amd import capture
 from kerneldb.ingest.amd.host import Host, Marker
-from kerneldb.ingest.amd.launches import BLOCKS, WORK_ITEMS, Launches, copy_kind, kind_of
+from kerneldb.ingest.amd.launches import BLOCKS, WORK_ITEMS, Launches, copy_kind, kind_of, mapped
 from kerneldb.ingest.columns import schema
-from kerneldb.ingest.options import Options, Progress
 from kerneldb.ingest.output import SLICE_ROWS, File, Output
-from kerneldb.ingest.readers import Unit
+from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source
 
 READER_VERSION: Final = 1
@@ -174,26 +172,15 @@ def _as_calls(calls: pl.DataFrame) -> pl.DataFrame:
 def _as_launches(ops: pl.DataFrame) -> pl.DataFrame:
     """The name is the description where there is one. Only roctracer counts grids in blocks, and not for all calls."""
     name = pl.coalesce(pl.when(pl.col("description") != "").then("description"), "op_type")
-    kinds = {text: kind_of(text, NOT_KERNELS) for text in ops["op_type"].unique().drop_nulls()}
-    copied = {text: copy_kind(text) for text in ops["op_type"].unique().drop_nulls()}
-    names = ops["api_name"].unique().drop_nulls()
-    units = {text: WORK_ITEMS if IN_WORK_ITEMS.search(text) else BLOCKS for text in names}
-    streams = {text: _number(text) for text in ops["stream_text"].unique().drop_nulls()}
     return ops.with_columns(
         name=name,
-        kind=_mapped("op_type", kinds, pl.String).fill_null("kernel"),
-        copy_kind=_mapped("op_type", copied, pl.String),
-        stream=_mapped("stream_text", streams, pl.Int64),
-        reported_grid_unit=_mapped("api_name", units, pl.String),
+        kind=mapped(ops["op_type"], lambda text: kind_of(text, NOT_KERNELS), default="kernel"),
+        copy_kind=mapped(ops["op_type"], copy_kind),
+        stream=mapped(ops["stream_text"], _number, pl.Int64),
+        reported_grid_unit=mapped(ops["api_name"], lambda text: WORK_ITEMS if IN_WORK_ITEMS.search(text) else BLOCKS),
         quality=pl.when(pl.col("reported_grid_x").is_not_null()).then(pl.lit(UNIT_BY_API)),
         correlation_id="api_id",
     )
-
-
-def _mapped(column: str, table: Mapping[str, object], kind: type[pl.DataType]) -> pl.Expr:
-    if not table:
-        return pl.lit(None, dtype=kind)
-    return pl.col(column).replace_strict(dict(table), default=None, return_dtype=kind)
 
 
 def _number(text: str) -> int | None:

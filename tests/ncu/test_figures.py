@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from kerneldb.ingest.ncu.measures import canonical
+from kerneldb.ingest.ncu.kernels import canonical
 from kerneldb.ingest.ncu.numbers import Style, base_unit
 from kerneldb.ingest.ncu.table import Log, lines, rows
 from kerneldb.ingest.source import Source

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerneldb.ingest.ncu import kernels
-from kerneldb.ingest.ncu.measures import METRIC, canonical
+from kerneldb.ingest.ncu.kernels import METRIC, canonical
 from kerneldb.ingest.ncu.numbers import Evidence, Style, base_unit
 from kerneldb.schemas import loader
 
