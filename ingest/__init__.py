@@ -138,9 +138,9 @@ def trace_keys(what: Path | Unit) -> list[str]:
 
 def diagnose(path: Path) -> list[Diagnosis]:
     """What each trace in `path` lacks and how to record a better one. Raises what `convert` raises."""
-    from kerneldb.ingest.doctor import diagnose_manifest
+    from kerneldb.ingest.doctor import diagnose_manifest, of_launches, of_pytorch
 
     unit = _unit(path)[1]
-    extra = None if unit.reader is None else unit.reader.diagnostics
+    of_reader = of_pytorch if unit.reader is None else unit.reader.diagnostics or of_launches
     with tempfile.TemporaryDirectory(prefix="kerneldb-doctor-") as folder:
-        return [diagnose_manifest(manifest, extra) for manifest in convert(unit, Path(folder), Options())]
+        return [diagnose_manifest(manifest, of_reader) for manifest in convert(unit, Path(folder), Options())]

@@ -9,24 +9,30 @@ import polars as pl
 Schema = dict[str, type[pl.DataType]]
 
 STRINGS: Final = (
-    "api_call api_process arch copy_kind counter device_name instance kind launch_status level metric name name_id "
-    "operation origin part path phase process properties quality range_path reported_grid_unit section signature_id "
-    "source_metric symbol text theoretical_limiter thread timing unit vendor"
+    "api_call api_process arch args copy_kind device_name domain instance kind launch_status level metric name name_id "
+    "operation origin part path phase process properties quality range_path region reported_grid_unit section "
+    "signature_id source_metric text theoretical_limiter thread timing unit vendor"
 )
 INT32S: Final = (
     "agprs agprs_reported block_x block_y block_z depth device grid_x grid_y grid_z max_threads_per_multiprocessor "
     "multiprocessors registers registers_per_multiprocessor registers_reported sgprs sgprs_reported threads_per_block "
     "warp_size"
 )
+INT64S: Final = (
+    "address api_id api_index bytes context correlation_id duration_ns dynamic_shared_bytes end_ns external_id "
+    "graph_id graph_node_id launch_duration_ns launch_index launch_start_ns max_ns memory_bytes min_ns n "
+    "parent_id pid queue range_id reported_grid_x reported_grid_y reported_grid_z row scratch_bytes shared_bytes "
+    "shared_bytes_per_block_optin shared_bytes_per_multiprocessor start_ns static_shared_bytes stream tid timed "
+    "total_blocks total_ns"
+)
 FLOATS: Final = "clock_mhz memory_clock_mhz occupancy precision theoretical_occupancy theoretical_occupancy_cu value"
 TYPES: Final[Schema] = {
-    **dict.fromkeys(STRINGS.split(), pl.String),
-    **dict.fromkeys(INT32S.split(), pl.Int32),
-    **dict.fromkeys(FLOATS.split(), pl.Float64),
+    name: kind
+    for names, kind in ((STRINGS, pl.String), (INT32S, pl.Int32), (INT64S, pl.Int64), (FLOATS, pl.Float64))
+    for name in names.split()
 }
-"""All other columns are Int64: times, ids, sizes in bytes, counts."""
 
 
 def schema(names: str) -> Schema:
     """The types of these columns (names between blanks), in this order."""
-    return {name: TYPES.get(name, pl.Int64) for name in names.split()}
+    return {name: TYPES[name] for name in names.split()}

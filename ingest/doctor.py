@@ -67,11 +67,9 @@ LINK_ADVICE: Final = {
 """Launch status → topic, message and remedy."""
 
 
-def diagnose_manifest(
-    manifest: Manifest, of_reader: Callable[[Manifest], Iterator[Diagnostic]] | None = None
-) -> Diagnosis:
-    """Judge a converted trace by its tables. `of_reader`: diagnostics of a reader other than that of PyTorch traces."""
-    found = [*_damage(manifest), *(_of_pytorch(manifest) if of_reader is None else of_reader(manifest))]
+def diagnose_manifest(manifest: Manifest, of_reader: Callable[[Manifest], Iterator[Diagnostic]]) -> Diagnosis:
+    """Judge a converted trace by its tables. `of_reader` gives the diagnostics of its reader."""
+    found = [*_damage(manifest), *of_reader(manifest)]
     return Diagnosis(manifest.name, sorted(found, key=lambda one: LEVELS.index(one.level)))
 
 
@@ -115,7 +113,20 @@ def _damage(manifest: Manifest) -> Iterator[Diagnostic]:
             yield Diagnostic("note", "repaired", f"{n:,} × {reason}, repaired.")
 
 
-def _of_pytorch(manifest: Manifest) -> Iterator[Diagnostic]:
+def of_launches(manifest: Manifest) -> Iterator[Diagnostic]:
+    """Of a reader without diagnostics of its own: how many launches there are, and what they lack."""
+    launches = read_table(manifest, "launches", "signature_id", "duration_ns")
+    if launches.is_empty():
+        yield Diagnostic("problem", "no GPU events", "The trace holds no GPU activity.")
+        return
+    yield launched(launches)
+    yield from untimed(launches)
+    if "devices" not in manifest.parts:
+        yield NO_DEVICES
+
+
+def of_pytorch(manifest: Manifest) -> Iterator[Diagnostic]:
+    """Of PyTorch traces: whether launches have operators, shapes, stacks and phases."""
     launches = read_table(manifest, "launches", "signature_id", "duration_ns", "launch_status")
     if launches.is_empty():
         yield Diagnostic("problem", "no GPU events", "The trace holds no GPU activity.", NO_GPU)

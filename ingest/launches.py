@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from kerneldb.batch import Spool
 from kerneldb.gpus.occupancy import occupancy
 from kerneldb.ids import content_id
 from kerneldb.ingest.columns import schema
@@ -54,6 +55,11 @@ class Signer:
         distinct = distinct.with_columns(ids)
         signed = keys.join(distinct, on=list(wanted), nulls_equal=True, how="left", maintain_order="left")
         return launches.with_columns(signed["signature_id"])
+
+    def write(self, spool: Spool) -> None:
+        """Write the distinct signatures and names of all launches that were signed."""
+        spool.write("signatures", self.signatures())
+        spool.write("kernel_names", self.names())
 
     def signatures(self) -> pl.DataFrame:
         """Fact columns of `signatures`, one row each."""

@@ -251,7 +251,9 @@ class Database:
         decodes on one core only.
         """
         if spans:
-            reads = (functools.partial(list, self._read(sql, schema, (*params, *span))) for span in spans)
+            reads: Iterator[Callable[[], list[pl.DataFrame]]] = (
+                functools.partial(list, self._read(sql, schema, (*params, *span))) for span in spans
+            )
             return itertools.chain.from_iterable(_in_turn(reads, min(AHEAD, os.cpu_count() or 1)))
         return _ahead(self._read(sql, schema, params))
 

@@ -45,7 +45,7 @@ HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Source:
-    """The text of one kernel: the function `name` is the last one in it. `origin` is inductor or user."""
+    """The text of one kernel: the function `name` is the last one in it."""
 
     kernel_hash: str
     name: str
@@ -61,11 +61,6 @@ class Source:
     def is_unicode(self) -> bool:
         """Whether the text can be stored: an escape in a program can put half a surrogate pair into it."""
         return HALF_PAIR.search(self.text) is None
-
-    @property
-    def origin(self) -> str:
-        """Who wrote it: TorchInductor, or the program itself."""
-        return "inductor" if INDUCTOR in self.text else "user"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -131,7 +126,7 @@ def _row(trace_id: str, source: Source) -> dict[str, Any]:
         "kernel_hash": source.kernel_hash,
         "name": source.name,
         "language": "triton",
-        "origin": source.origin,
+        "origin": "inductor" if INDUCTOR in source.text else "user",  # TorchInductor, or the program itself
         "source": source.text,
         "file": source.place,
         "sha256": hashlib.sha256(source.text.encode()).hexdigest(),

@@ -49,10 +49,7 @@ def memory_rows(given: pl.DataFrame, first: int) -> pl.DataFrame:
         pl.Series("bytes", [size for size, _ in sizes], dtype=pl.Int64),
         pl.Series("device", [device for _, device in sizes], dtype=pl.Int32),
     ).select(
-        "process",
-        "thread",
-        "bytes",
-        "device",
+        pl.col("process", "thread", "bytes", "device"),
         event_index=pl.int_range(first, first + rows.height, dtype=pl.Int64),
         ts_ns="start_ns",
         address=pl.format(

@@ -47,4 +47,6 @@ def _inside(folder: Path) -> list[Path] | None:
     return present
 
 
-READER: Final = Reader("record", (), _fits, Later("bundle.convert"), inside=_inside, events=True)
+READER: Final = Reader(
+    "record", (), _fits, Later("bundle.convert"), Later("doctor.of_pytorch"), inside=_inside, events=True
+)

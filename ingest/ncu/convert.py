@@ -14,7 +14,7 @@ import polars as pl
 from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError, UnreadableTraceError
 from kerneldb.ids import content_id
-from kerneldb.ingest.columns import schema
+from kerneldb.ingest.columns import Schema, schema
 from kerneldb.ingest.launches import PRODUCTS, Signer
 from kerneldb.ingest.ncu import launches, sniff
 from kerneldb.ingest.ncu.kernels import (
@@ -52,7 +52,7 @@ CONSOLE: Final = (
 FACTS: Final = {"source": "ncu", "tool": "Nsight Compute", "reader_version": 1}
 SPREAD: Final = {"Average": None, "Minimum": "min", "Maximum": "max"}
 """Column of a summary → instance of the metric."""
-METRICS: Final = {"row": pl.Int64, **{name: kind for name, kind in SCHEMA.items() if name != "launch_index"}}
+METRICS: Final[Schema] = {"row": pl.Int64, **{name: kind for name, kind in SCHEMA.items() if name != "launch_index"}}
 ROLLUPS: Final = schema("row origin device phase timing n timed total_ns min_ns max_ns")
 
 
@@ -204,8 +204,7 @@ def close(capture: Capture, files: list[PrintedFile], options: Options, era: str
     output, signer = capture.output, Signer()
     signed = signer.sign(launches.frame(capture.known.values()))
     output.write("launches", signed.drop("name", *launches.AXES, *PRODUCTS))
-    output.spool.write("signatures", signer.signatures())
-    output.spool.write("kernel_names", signer.names())
+    signer.write(output.spool)
     output.write("devices", pl.DataFrame(list(capture.devices.values()), schema=launches.DEVICES))
     report = files[0].report
     report.add("stored", "launches", signed.height)
@@ -263,8 +262,7 @@ def _convert_summary(files: list[PrintedFile], folder: Path, options: Options) -
     sums = pl.DataFrame(list(_sums(summed, metrics, file.style)), schema=ROLLUPS, orient="row")
     for table, rows_ in (("metrics", metrics), ("rollups", sums)):
         output.write(table, rows_.join(ids, on="row", how="left").drop("row"))
-    output.spool.write("signatures", signer.signatures())
-    output.spool.write("kernel_names", signer.names())
+    signer.write(output.spool)
     devices = {kernel.identity.get("Device"): launches.device_row(kernel, {}) for kernel in summed}
     output.write("devices", pl.DataFrame(list(devices.values()), schema=launches.DEVICES))
     file.report.add("stored", "kernels of a summary", len(summed))

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from kerneldb.ingest.columns import schema
+from kerneldb.ingest.columns import Schema, schema
 from kerneldb.ingest.ncu.kernels import PUSH_POP, START_STOP, Kernel, Key, Measure, phase_of, stack, started
 from kerneldb.times import whole_ns
 
@@ -30,7 +30,7 @@ SHARES: Final[Mapping[str, str]] = {
 }
 EXACT: Final = 0.5
 AXES: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
-SCHEMA: Final = {
+SCHEMA: Final[Schema] = {
     **schema("launch_index kind timing launch_status name process device context stream correlation_id duration_ns"),
     **dict.fromkeys((*AXES, "total_blocks", "threads_per_block"), pl.Int64),
     **schema("registers static_shared_bytes dynamic_shared_bytes shared_bytes occupancy theoretical_occupancy"),

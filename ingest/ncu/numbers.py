@@ -10,10 +10,7 @@ import functools
 import re
 from typing import Final
 
-TIMES: Final = {
-    **{"ns": 0, "us": 3, "ms": 6, "s": 9},
-    **{"nsecond": 0, "usecond": 3, "msecond": 6, "second": 9},
-}
+TIMES: Final = {**{"ns": 0, "us": 3, "ms": 6, "s": 9}, **{"nsecond": 0, "usecond": 3, "msecond": 6, "second": 9}}
 """Power of ten to nanoseconds."""
 PREFIXES: Final = {"": 0, "K": 3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}
 PREFIXED: Final = re.compile(r"([KkMGTP]?)(byte|bytes|B|hz|Hz|cycle|inst|sector|request|warp|thread|block|branch)")

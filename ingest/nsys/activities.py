@@ -15,24 +15,17 @@ from kerneldb.ingest.nsys import reports
 from kerneldb.ingest.nsys.host import THREAD, Calls, Ranges
 from kerneldb.ingest.nsys.store import Schema, Store, frame
 
-COMMON: Final[Schema] = {
-    "start": pl.Int64,
-    "end": pl.Int64,
-    "deviceId": pl.Int64,
-    "contextId": pl.Int64,
-    "streamId": pl.Int64,
-    "correlationId": pl.Int64,
-    "globalPid": pl.Int64,
-    "graphNodeId": pl.Int64,
-    "graphId": pl.Int64,
-}
+COMMON: Final[Schema] = dict.fromkeys(
+    (
+        *("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid"),
+        *("graphNodeId", "graphId"),
+    ),
+    pl.Int64,
+)
 AXES: Final = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 NAMES: Final = ("demangledName", "shortName", "mangledName")
 MEMORY: Final = ("staticSharedMemory", "dynamicSharedMemory", "sharedMemoryExecuted", "localMemoryPerThread")
-KERNEL: Final[Schema] = {
-    **COMMON,
-    **dict.fromkeys((*NAMES, *AXES, *MEMORY, "registersPerThread"), pl.Int64),
-}
+KERNEL: Final[Schema] = {**COMMON, **dict.fromkeys((*NAMES, *AXES, *MEMORY, "registersPerThread"), pl.Int64)}
 TABLES: Final[Mapping[str, tuple[str, Schema]]] = {
     "CUPTI_ACTIVITY_KIND_KERNEL": ("kernel", KERNEL),
     "CUPTI_ACTIVITY_KIND_MEMCPY": ("memcpy", {**COMMON, "bytes": pl.Int64, "copyKind": pl.Int64}),

@@ -18,14 +18,8 @@ from kerneldb.times import widened
 
 TABLE: Final = "NVTX_EVENTS"
 EVENT: Final[Schema] = {
-    "start": pl.Int64,
-    "end": pl.Int64,
-    "eventType": pl.Int64,
+    **dict.fromkeys(("start", "end", "eventType", "textId", "globalTid", "endGlobalTid", "domainId"), pl.Int64),
     "text": pl.String,
-    "textId": pl.Int64,
-    "globalTid": pl.Int64,
-    "endGlobalTid": pl.Int64,
-    "domainId": pl.Int64,
 }
 PUSH_POP, START_END, MARK, DOMAIN = "nvtx_push_pop", "nvtx_start_end", "nvtx_mark", "domain"
 KINDS: Final[Mapping[int, str]] = {
@@ -45,14 +39,7 @@ OPERATOR: Final = re.compile(r"\w+::.*")
 EMITTED: Final = re.compile(r", (?:op_id|seq|sizes|input_op_ids) = .*")
 """What `torch.autograd.profiler.emit_nvtx` adds to the name of an operator or annotation."""
 CALL_TABLES: Final = ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER")
-CALL: Final[Schema] = {
-    "start": pl.Int64,
-    "end": pl.Int64,
-    "eventClass": pl.Int64,
-    "globalTid": pl.Int64,
-    "correlationId": pl.Int64,
-    "nameId": pl.Int64,
-}
+CALL: Final[Schema] = dict.fromkeys(("start", "end", "eventClass", "globalTid", "correlationId", "nameId"), pl.Int64)
 DRIVER: Final = 1
 """`eventClass` of driver calls (TRACE_PROCESS_EVENT_CUDA_DRIVER); that of runtime calls is 0."""
 CORRELATIONS: Final = 1 << 32

@@ -158,8 +158,7 @@ class _Conversion:
     def _finish(self, wanted: dict[int, Table]) -> Manifest:
         output, written = self._output, self._output.written
         output.launches, events = written["launches"], written.total()
-        output.spool.write("signatures", self._signer.signatures())
-        output.spool.write("kernel_names", self._signer.names())
+        self._signer.write(output.spool)
         output.write("devices", device_rows(self._devices))
         timeline = any(written[table] for table in ("launches", "ranges", "api_calls"))
         names = ", ".join(sorted(table.report for table in wanted.values()))

@@ -41,21 +41,14 @@ METRIC: Final = "memory_operation__bytes"
 
 
 def whole(column: Column, factor: float | None = None) -> pl.Expr:
-    """The column in base units, rounded to whole ones. `factor` counts where the header names no unit."""
+    """The column in base units, rounded to whole ones. `factor` counts where the header names no unit.
+
+    Numbers that 64 bits do not hold stay far too large: such times are refused, and counted.
+    """
     scale = column.factor or factor or 1.0
     text = pl.col(column.name)
-    scaled = (text.cast(pl.Float64) * scale).round().cast(pl.Int64)
-    if scale != 1.0:
-        return scaled
-    return pl.coalesce(text.cast(pl.Int64, strict=False), scaled)
-
-
-def nanoseconds(column: Column) -> pl.Expr:
-    """A column of times; numbers that 64 bits do not hold stay far too large, so that they are refused, and counted."""
-    text = pl.col(column.name)
-    scaled = (text.cast(pl.Float64) * (column.factor or 1.0)).clip(-times.SATURATED, times.SATURATED)
-    whole_ns = scaled.round().cast(pl.Int64)
-    return whole_ns if (column.factor or 1.0) != 1.0 else pl.coalesce(text.cast(pl.Int64, strict=False), whole_ns)
+    scaled = (text.cast(pl.Float64) * scale).clip(-times.SATURATED, times.SATURATED).round().cast(pl.Int64)
+    return scaled if scale != 1.0 else pl.coalesce(text.cast(pl.Int64, strict=False), scaled)
 
 
 def real(column: Column, factor: float | None = None) -> pl.Expr:
@@ -141,8 +134,8 @@ def gpu_trace(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     timed = rows.select(
         *named(table),
         pl.all().exclude("Name", "name", "phase"),
-        start_ns=nanoseconds(start),
-        duration_ns=nanoseconds(duration),
+        start_ns=whole(start),
+        duration_ns=whole(duration),
         kind=kind(pl.col("Name").fill_null("")),
         copy_kind=copy_kind(pl.col("Name").fill_null("")),
     )
@@ -221,14 +214,14 @@ def execution_trace(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
         *shape("GridXYZ", "grid"),
         *shape("BlockXYZ", "block"),
         kind=pl.lit("kernel"),
-        start_ns=nanoseconds(known["Kernel Start"]),
-        duration_ns=nanoseconds(known["Kernel Dur"]),
-        end_ns=nanoseconds(known["Kernel Start"]) + nanoseconds(known["Kernel Dur"]),
+        start_ns=whole(known["Kernel Start"]),
+        duration_ns=whole(known["Kernel Dur"]),
+        end_ns=whole(known["Kernel Start"]) + whole(known["Kernel Dur"]),
         process="PID",
         device=pl.col("DevId").cast(pl.Int32),
         api_call=pl.col("API Function").str.replace(r"_v\d+$", ""),
-        launch_start_ns=nanoseconds(known["API Start"]),
-        launch_duration_ns=nanoseconds(known["API Dur"]),
+        launch_start_ns=whole(known["API Start"]),
+        launch_duration_ns=whole(known["API Dur"]),
         launch_status=pl.lit(NO_OPERATOR),
         quality=pl.lit(_rounded_times(rows, known["Kernel Start"], known["Kernel Dur"]) or None, dtype=pl.String),
     )
@@ -243,8 +236,8 @@ def api_trace(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
         name=name,
         process="PID",
         thread="TID",
-        start_ns=nanoseconds(known["Start"]),
-        duration_ns=nanoseconds(known["Duration"]),
+        start_ns=whole(known["Start"]),
+        duration_ns=whole(known["Duration"]),
         correlation_id=pl.col("CorrId").cast(pl.Int64),
     )
 
@@ -261,8 +254,8 @@ def projected_ranges(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
         name=pl.col("Name"),
         process="PID",
         thread="TID",
-        start_ns=nanoseconds(known["Projected Start"]),
-        duration_ns=nanoseconds(known["Projected Duration"]),
+        start_ns=whole(known["Projected Start"]),
+        duration_ns=whole(known["Projected Duration"]),
         parent_id=pl.col("ParentId").cast(pl.Int64),
         depth=pl.col("Lvl").cast(pl.Int32),
         finished=pl.lit(value=True),
@@ -286,7 +279,7 @@ def rollups(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     number = next(known[name] for name in ("Kern Inst", "Instances", "Count") if name in known)
     unknown = pl.lit(None, dtype=pl.Float64)
     median, deviation = (real(known[name]) if name in known else unknown for name in ("Med", "StdDev"))
-    n, total = pl.col(number.name).cast(pl.Int64), nanoseconds(known["Total Time"])
+    n, total = pl.col(number.name).cast(pl.Int64), whole(known["Total Time"])
     return rows.select(
         *_identity(table, known),
         origin=pl.lit(ORIGINS[table.report]),
@@ -294,8 +287,8 @@ def rollups(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
         n=n,
         timed=n,
         total_ns=total,
-        min_ns=nanoseconds(known["Min"]),
-        max_ns=nanoseconds(known["Max"]),
+        min_ns=whole(known["Min"]),
+        max_ns=whole(known["Max"]),
         median_ns=median,
         sum_squares_ns2=(n - 1) * deviation.pow(2) + total.cast(pl.Float64).pow(2) / n,
     )

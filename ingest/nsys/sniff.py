@@ -18,16 +18,7 @@ from kerneldb.ingest import sqlite
 from kerneldb.ingest.readers import Head
 
 HEADER: Final = re.compile(r"\s*(.*?)\s*(?:\(([^()]*)\))?\s*$")
-TIME_NS: Final = {
-    "ns": 1.0,
-    "nsec": 1.0,
-    "us": 1e3,
-    "usec": 1e3,
-    "ms": 1e6,
-    "msec": 1e6,
-    "s": 1e9,
-    "sec": 1e9,
-}
+TIME_NS: Final = {"ns": 1.0, "nsec": 1.0, "us": 1e3, "usec": 1e3, "ms": 1e6, "msec": 1e6, "s": 1e9, "sec": 1e9}
 """Unit of time → nanoseconds."""
 BYTES: Final = {
     "B": 1.0,

@@ -49,9 +49,6 @@ Pairs = dict[str, str | list[str]]
 class Store(Protocol):
     """Tables of one export."""
 
-    def columns(self, table: str) -> frozenset[str]:
-        """Columns of a table; none where it is not there."""
-
     def frames(self, table: str, schema: Schema) -> Iterator[pl.DataFrame]:
         """These columns of a table, in batches; no batch where the table is not there, NULL for missing columns."""
 
@@ -94,13 +91,9 @@ class SqliteStore:
         self._database = database
         self._tables = Tables(database.tables())
 
-    def columns(self, table: str) -> frozenset[str]:
-        """Columns of a table."""
-        return self._tables.columns(table)
-
     def frames(self, table: str, schema: Schema) -> Iterator[pl.DataFrame]:
         """Batches of a table through ADBC."""
-        name, present = self._tables.name(table), self.columns(table)
+        name, present = self._tables.name(table), self._tables.columns(table)
         if name is None:
             return
         chosen = ", ".join(sqlite.quoted(one) if one in present else "NULL" for one in schema)
@@ -123,13 +116,9 @@ class ParquetStore:
         self._folder = folder
         self._tables = Tables({path.stem: self._names(path) for path in sorted(folder.glob("*.parquet"))})
 
-    def columns(self, table: str) -> frozenset[str]:
-        """Columns of a table."""
-        return self._tables.columns(table)
-
     def frames(self, table: str, schema: Schema) -> Iterator[pl.DataFrame]:
         """Batches of a table."""
-        name, present = self._tables.name(table), self.columns(table)
+        name, present = self._tables.name(table), self._tables.columns(table)
         if name is None:
             return
         path = self._folder / f"{name}.parquet"

@@ -226,10 +226,6 @@ class NvvpStore:
         self._database = database
         self._tables = database.tables()
 
-    def columns(self, table: str) -> frozenset[str]:
-        """Columns of a table."""
-        return frozenset(column for source in SOURCES.get(table, ()) for column in self._tables.get(source, ()))
-
     def frames(self, table: str, schema: Schema) -> Iterator[pl.DataFrame]:
         """Batches of the tables that make up one of Nsight Systems."""
         for source in SOURCES.get(table, ()):
@@ -372,8 +368,7 @@ def _convert_text(one: Source, folder: Path, options: Options, name: str, progre
         made = sums(found)
     signed = signer.sign(made).drop(name for name in IDENTITY if name in made.columns and name != "kind")
     output.write("launches" if found.is_trace else "rollups", signed if found.is_trace else signed.drop("kind"))
-    output.spool.write("signatures", signer.signatures())
-    output.spool.write("kernel_names", signer.names())
+    signer.write(output.spool)
     report = output.report
     events = sum(is_event(row["Name"]) for row in found.rows)
     report.add("stored", "GPU activity" if found.is_trace else "sum over GPU activities", made.height)

@@ -73,20 +73,16 @@ class LocalClock:
         )
         self._latest = frame.select(latest.last()).item()
         self._ran_back = bool(frame["fold"].any())
-        offsets = [
-            {"quarter": quarter, "fold": fold, "offset": self._offset(quarter, fold)}
-            for quarter, fold in frame.select("quarter", "fold").drop_nulls().unique().iter_rows()
-        ]
+        offsets = []
+        for quarter, fold in frame.select("quarter", "fold").drop_nulls().unique().iter_rows():
+            stamped = quarter.replace(tzinfo=self._zone, fold=int(fold))
+            offset = (stamped if self._zone is not None else stamped.astimezone()).utcoffset()
+            offsets.append((quarter, fold, offset or datetime.timedelta()))
         schema: dict[str, pl.DataType | type[pl.DataType]]
         schema = {"quarter": pl.Datetime("us"), "fold": pl.Boolean, "offset": pl.Duration("us")}
-        known = pl.DataFrame(offsets, schema=schema)
+        known = pl.DataFrame(offsets, schema=schema, orient="row")
         joined = frame.join(known, on=["quarter", "fold"], how="left", maintain_order="left")
         return (joined["local"] - joined["offset"]).dt.epoch("ns")
-
-    def _offset(self, local: datetime.datetime, fold: bool) -> datetime.timedelta:
-        stamped = local.replace(tzinfo=self._zone, fold=int(fold))
-        offset = (stamped if self._zone is not None else stamped.astimezone()).utcoffset()
-        return offset if offset is not None else datetime.timedelta()
 
 
 def days_of(times: pl.Series, first: datetime.date, before: datetime.time | None) -> tuple[pl.Series, datetime.date]:

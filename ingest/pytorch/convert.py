@@ -27,12 +27,7 @@ from kerneldb.ingest.readers import Options, Progress
 from kerneldb.ingest.source import Source
 
 FLOWS: Final = "flow arrows: the same links come from correlation and sequence numbers"
-MARKS: Final = {
-    "M": "process and thread names",
-    "C": "counter events",
-    "i": "instant marks",
-    "I": "instant marks",
-}
+MARKS: Final = {"M": "process and thread names", "C": "counter events", "i": "instant marks", "I": "instant marks"}
 """Phase of an event that marks a moment → what it is."""
 PARSERS: Final = 2
 IN_FLIGHT: Final = 3

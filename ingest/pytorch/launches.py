@@ -175,10 +175,7 @@ def _annotated(gpu: pl.DataFrame, host: Host, until: int | None) -> pl.DataFrame
     if notes.is_empty() or bare.is_empty():
         return gpu.with_columns(gpu_note=pl.lit(None, dtype=pl.Int32))
     items = pl.concat(
-        [
-            _interval(notes, "order", RANGE, ANNOTATION, None),
-            _interval(bare, "launch_index", GPU, CALL, until),
-        ]
+        [_interval(notes, "order", RANGE, ANNOTATION, None), _interval(bare, "launch_index", GPU, CALL, until)]
     )
     found = enclosing_of(items.drop_nulls("ts")).filter(pl.col("source") == GPU)
     narrow = found.select(launch_index="order", gpu_note="annotation")
@@ -214,7 +211,9 @@ class LaunchRows:
     def slices(self) -> Iterator[pl.DataFrame]:
         """Rows of `launches` without trace_id, in order of time."""
         for part in self._gpu.iter_slices(SLICE_ROWS):
-            rows = self._rows(part)
+            named = part.join(self._kernels, on="kernel", how="left", maintain_order="left")
+            named = named.join(self._collectives, on="collective", how="left", maintain_order="left")
+            rows = _columns(self._framed(self._signed(self._called(named))))
             self.statuses.update(dict(rows.group_by("launch_status").len().iter_rows()))
             yield rows
 
@@ -228,12 +227,6 @@ class LaunchRows:
         kinds = {key[1]: key[0] for key in reversed(self._signatures)}
         rows = [{"name_id": name_id(name), "name": name, "kind": kind} for name, kind in kinds.items()]
         return pl.DataFrame(rows)
-
-    def _rows(self, part: pl.DataFrame) -> pl.DataFrame:
-        part = part.join(self._kernels, on="kernel", how="left", maintain_order="left")
-        part = part.join(self._collectives, on="collective", how="left", maintain_order="left")
-        part = self._signed(self._called(part))
-        return _columns(self._framed(part))
 
     def _called(self, part: pl.DataFrame) -> pl.DataFrame:
         """Add what the launching call says: `api_…` columns."""
@@ -257,17 +250,14 @@ class LaunchRows:
             signed_call=pl.when(pl.col("status") == "linked").then("call"),
         )
         distinct = part.select(KEYS).unique(maintain_order=True)
-        ids = [self._signature(row)["signature_id"] for row in distinct.iter_rows()]
+        for key in distinct.iter_rows():
+            if key not in self._signatures:
+                kind, name, grid, block, moved, copy_kind, code = key
+                made = None if code is None else self._calls[code]
+                self._signatures[key] = signature_row(kind, name, grid, block, (moved, copy_kind), made)
+        ids = [self._signatures[key]["signature_id"] for key in distinct.iter_rows()]
         distinct = distinct.with_columns(signature_id=pl.Series(ids, dtype=pl.String))
         return part.join(distinct, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
-
-    def _signature(self, key: tuple[Any, ...]) -> dict[str, Any]:
-        found = self._signatures.get(key)
-        if found is None:
-            kind, name, grid, block, moved, copy_kind, call = key
-            made = None if call is None else self._calls[call]
-            found = self._signatures[key] = signature_row(kind, name, grid, block, (moved, copy_kind), made)
-        return found
 
     def _framed(self, part: pl.DataFrame) -> pl.DataFrame:
         """Add names of annotations, module and Python line."""

@@ -91,11 +91,6 @@ class Splitter:
             searched = max(0, len(text) - KEY_BYTES)
         return None, bytes(text)
 
-    @property
-    def beginning(self) -> bytes:
-        """What was read before the first chunk: enough to say what a file is that holds no events."""
-        return self._rest if self.head is None else self.head
-
     def __iter__(self) -> Iterator[bytes]:
         if self.head is None:
             return

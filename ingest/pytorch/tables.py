@@ -49,8 +49,10 @@ def op_rows(ops: pl.DataFrame, collected: Collector, calls: Sequence[CallRow], r
     """Rows of `ops` without trace_id."""
     if ops.is_empty():
         return pl.DataFrame()
-    named = [(call["call_id"], call["op"]) for call in calls]
-    table = pl.DataFrame(named, schema={"call_id": pl.String, "name": pl.String}, orient="row").with_row_index("call")
+    identities = [(call["call_id"], call["op"]) for call in calls]
+    table = pl.DataFrame(identities, schema={"call_id": pl.String, "name": pl.String}, orient="row").with_row_index(
+        "call"
+    )
     frames = ranges.select(pl.col("order").cast(pl.Int32).alias("frame"), frame_name="name")
     ops = _threaded(ops, collected).join(table, on="call", how="left", maintain_order="left")
     for key in ("module", "python"):

@@ -26,6 +26,11 @@ from kerneldb.ingest.source import Source
 from kerneldb.ingest.sqlite import quoted
 
 AXES: Final = "xyz"
+REGISTERS: Final = {
+    "registers_reported": "arch_vgpr_count",
+    "agprs_reported": "accum_vgpr_count",
+    "sgprs_reported": "sgpr_count",
+}
 IDS: Final = ("event_id", "stack_id", "correlation_id")
 DISPATCH: Final = dict.fromkeys(
     (
@@ -133,9 +138,7 @@ class Dispatches:
             kernel_id="id",
             symbol="kernel_name",
             static_shared_bytes="group_segment_size",
-            registers_reported="arch_vgpr_count",
-            agprs_reported="accum_vgpr_count",
-            sgprs_reported="sgpr_count",
+            **REGISTERS,
         ).with_columns(known_symbol=True)
         frame = dimensions.placed(distinct).join(symbols, on="kernel_id", how="left", maintain_order="left")
         frame = frame.with_columns(
@@ -330,9 +333,7 @@ def _symbols(dimensions: Dimensions, launched: pl.DataFrame) -> pl.DataFrame:
         static_shared_bytes="group_segment_size",
         scratch_bytes="private_segment_size",
         kernarg_bytes="kernarg_segment_size",
-        registers_reported=pl.col("arch_vgpr_count").cast(pl.Int32, strict=False),
-        agprs_reported=pl.col("accum_vgpr_count").cast(pl.Int32, strict=False),
-        sgprs_reported=pl.col("sgpr_count").cast(pl.Int32, strict=False),
+        **{name: pl.col(count).cast(pl.Int32, strict=False) for name, count in REGISTERS.items()},
         target=pl.col("code_object_id").replace_strict(targets, default=None, return_dtype=pl.String),
     )
 

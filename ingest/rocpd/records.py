@@ -25,7 +25,10 @@ SAMPLED: Final = re.compile(r"((timer|overflow|process)_)?sampling")
 STACK_SAMPLES: Final = "sample of the call stack (not supported)"
 VALUES: Final = {"event_id": pl.Int64, "pmc_id": pl.Int64, "value": pl.Float64, "n": pl.Int64, "ordinal": pl.Int64}
 SAMPLES: Final = {"ts_ns": pl.Int64, "pmc_id": pl.Int64, "value": pl.Float64}
-INFO: Final = ("id", "name", "symbol", "units", "is_derived", "agent_id")
+INFO: Final = {
+    **dict.fromkeys(("id", "is_derived", "agent_id"), pl.Int64),
+    **dict.fromkeys(("name", "symbol", "units"), pl.String),
+}
 UNDESCRIBED: Final = "value of a counter that the file does not describe, named by its number"
 POWER_COLUMNS: Final = {"power_w": ("w", "watt", "watts"), "temperature_c": ("°c", "c", "celsius")}
 
@@ -105,10 +108,7 @@ def _named(dimensions: Dimensions, frame: pl.DataFrame) -> pl.DataFrame:
 
 def _as_calls(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.select(
-        "process",
-        "thread",
-        "kind",
-        "name",
+        pl.col("process", "thread", "kind", "name"),
         start_ns="start",
         end_ns="end",
         correlation_id="stack_id",
@@ -117,7 +117,7 @@ def _as_calls(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _marker(row: dict[str, Any], part: str) -> Marker:
-    """The text stands in the event (rocprof-sys: as the name); a range of the process belongs to no thread."""
+    """The text is in the event (rocprof-sys: as the name); a range of the process belongs to no thread."""
     text = parsed(row["event_extdata"]).get("message")
     shared = str(row["name"]).startswith(PROCESS_RANGE)
     return Marker(
@@ -221,7 +221,7 @@ def _values(dimensions: Dimensions) -> Iterator[pl.DataFrame]:
 
 
 def _whole_groups(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """The same rows, cut so that all instances of a counter stand in one frame."""
+    """The same rows, cut so that all instances of a counter are in one frame."""
     rest: pl.DataFrame | None = None
     for frame in frames:
         whole = frame if rest is None else pl.concat([rest, frame])
@@ -248,19 +248,12 @@ def _as_metrics(rows: pl.DataFrame, run_pass: int | None) -> pl.DataFrame:
 
 
 def _info(dimensions: Dimensions) -> pl.DataFrame:
-    rows = dimensions.part.rows("rocpd_info_pmc", INFO)
-    agents = dimensions.agents
-    table = [
-        (
-            row["id"],
-            row["name"] or row["symbol"] or None,
-            row["units"] or None,
-            row["is_derived"],
-            agents[row["agent_id"]].device if row["agent_id"] in agents and agents[row["agent_id"]].is_gpu else None,
-        )
-        for row in rows
-    ]
-    names = ("pmc_id", "counter", "units", "is_derived", "device")
-    kinds = (pl.Int64, pl.String, pl.String, pl.Int64, pl.Int32)
-    frame = pl.DataFrame(table, schema=dict(zip(names, kinds, strict=True)), orient="row")
-    return frame.unique("pmc_id", keep="first", maintain_order=True)
+    frame = dimensions.part.frame("rocpd_info_pmc", INFO)
+    texts = {name: pl.col(name).replace("", None) for name in ("name", "symbol", "units")}
+    return frame.select(
+        "is_derived",
+        dimensions.device_of(frame["agent_id"]).alias("device"),
+        pmc_id="id",
+        counter=pl.coalesce(texts["name"], texts["symbol"]),
+        units=texts["units"],
+    ).unique("pmc_id", keep="first", maintain_order=True)

@@ -36,6 +36,7 @@ from kerneldb.ingest.amd.launches import (
     remarked,
 )
 from kerneldb.ingest.amd.rows import address_of, memory_rows, metric_rows
+from kerneldb.ingest.columns import Schema
 from kerneldb.ingest.launches import Signer
 from kerneldb.ingest.output import File, Output, nullable
 from kerneldb.ingest.readers import Options, Progress, Unit
@@ -49,7 +50,7 @@ TEXTS: Final = (
     *("name", "agent", "process", "thread", "guid", "domain", "function", "direction", "operation"),
     *("source_agent", "target_agent", "address", "flags", "counter", "stat_name"),
 )
-COLUMNS: Final = dict.fromkeys(TEXTS, pl.String) | dict.fromkeys(sorted(INTEGERS), pl.Int64)
+COLUMNS: Final[Schema] = dict.fromkeys(TEXTS, pl.String) | dict.fromkeys(sorted(INTEGERS), pl.Int64)
 KEY: Final = ("part", "dispatch", "start")
 READER_VERSION: Final = 2
 NO_AGENTS: Final = "devices numbered among all agents: no agent_info.csv in the capture"
@@ -425,8 +426,7 @@ def _sums(it: Capture) -> None:
                 table.report.add("stored", "sums over launches", rows.height)
             else:
                 table.report.add("skipped", SUMMED_CALLS, rows.height)
-    it.output.spool.write("signatures", signer.signatures())
-    it.output.spool.write("kernel_names", signer.names())
+    signer.write(it.output.spool)
 
 
 def _facts(it: Capture, launches: Launches) -> dict[str, Any]:

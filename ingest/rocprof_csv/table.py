@@ -187,11 +187,7 @@ class Table:
         if not body.strip():
             return pl.DataFrame(schema=schema)
         frame = pl.read_csv(
-            io.BytesIO(body),
-            has_header=False,
-            schema=schema,
-            truncate_ragged_lines=True,
-            encoding="utf8-lossy",
+            io.BytesIO(body), has_header=False, schema=schema, truncate_ragged_lines=True, encoding="utf8-lossy"
         )
         return frame.filter(~pl.all_horizontal(pl.all().is_null()))
 

@@ -30,9 +30,7 @@ Source: HIP API reference, Execution Control."""
 USER_MARKER: Final = "UserMarker"
 CLOCK_COUNTER: Final = "sclk"
 NOT_KERNELS: Final[dict[str, str]] = {"copy": "memcpy", "memcpy": "memcpy", "fill": "memset", "memset": "memset"}
-API: Final = schema("api_id pid tid start_ns end_ns name args domain bytes") | dict.fromkeys(
-    ("args", "domain"), pl.String
-)
+API: Final = schema("api_id pid tid start_ns end_ns name args domain bytes")
 OP: Final = {
     **dict.fromkeys(("device", "queue", "start_ns", "end_ns"), pl.Int64),
     **dict.fromkeys(("description", "op_type"), pl.String),
@@ -158,9 +156,7 @@ def _marker(row: dict[str, object]) -> Marker:
 def _as_calls(calls: pl.DataFrame) -> pl.DataFrame:
     launches = pl.col("name").str.contains("^(__)?hip")
     return calls.select(
-        "start_ns",
-        "end_ns",
-        "bytes",
+        pl.col("start_ns", "end_ns", "bytes"),
         name=pl.col("name").fill_null(""),
         kind=pl.coalesce("domain", pl.when(launches).then(pl.lit("hip_runtime"))),
         process=pl.col("pid").cast(pl.String),
