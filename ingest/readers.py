@@ -102,7 +102,7 @@ PROFILER_EXPORT: Final = (
 SAVED_PAGE: Final = "Perhaps a login page was saved instead of the download."
 IMPOSTORS: Final = (
     Impostor(lambda head: not head.strip(), "an empty file", RECORD_AGAIN),
-    Impostor(sqlite.is_database, "an SQLite database that is no export of a profiler", PROFILER_EXPORT),
+    Impostor(sqlite.is_database, "an SQLite database that no profiler exported", PROFILER_EXPORT),
     Impostor(_starts(*MARKUP), "an HTML or XML page", SAVED_PAGE),
     Impostor(_starts(b"\x28\xb5\x2f\xfd"), "a zstd archive", "Unpack it first: `unzstd FILE`."),
     Impostor(_starts(b"BZh", b"\xfd7zXZ"), "a bz2 or xz archive", "Unpack it first."),

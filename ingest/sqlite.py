@@ -116,7 +116,7 @@ def refuse_damaged(path: Path, head: bytes) -> None:
 def open_database(path: Path) -> Iterator[Database]:
     """The database at `path` (uncompressed), open for reading.
 
-    Raises NotATraceError for a file that is no SQLite database, UnreadableTraceError for one that is cut, locked or
+    Raises NotATraceError for a file that is not an SQLite database, UnreadableTraceError for one that is cut, locked or
     left behind by a writer that died.
     """
     header = _check(path)

@@ -30,17 +30,14 @@ if TYPE_CHECKING:
     from kerneldb.ingest.output import Report
 
 TABLE: Final = "kernel_sources"
-BESIDE: Final = "triton"
 CACHE_VARIABLE: Final = "TORCHINDUCTOR_CACHE_DIR"
-EMBEDDED: Final = "async_compile.triton("
-INDUCTOR: Final = "torch._inductor"
 MARKS: Final = ("@triton.jit", "@triton_heuristics.")
 HASH: Final = re.compile(r"c[a-z2-7]{51}")
 """What TorchInductor names a file by (`kerneldb.ids.code_hash`)."""
 DEFINED: Final = re.compile(r"^def (\w+)\(", re.MULTILINE)
 LARGEST_BYTES: Final = 32 << 20
 KERNEL: Final = 2
-HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
+LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,8 +56,8 @@ class Source:
 
     @property
     def is_unicode(self) -> bool:
-        """Whether the text can be stored: an escape in a program can put half a surrogate pair into it."""
-        return HALF_PAIR.search(self.text) is None
+        """Whether the text can be stored: an escape in a program can put a lone surrogate into it."""
+        return LONE_SURROGATE.search(self.text) is None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,7 +76,7 @@ class Found:
             first = self.left_out[0]
             which = f"{first.name} in {first.place}{' and others' * (len(self.left_out) > 1)}"
             shown = "".join(one if one.isprintable() else repr(one)[1:-1] for one in which)
-            report.add("lost", f"source of a Triton kernel that is no Unicode text ({shown})", len(self.left_out))
+            report.add("lost", f"source of a Triton kernel that is not Unicode text ({shown})", len(self.left_out))
         return report
 
 
@@ -112,7 +109,7 @@ def found(manifest: Manifest, folders: Sequence[Path], file: Path) -> Found:
     hashes, names = _wanted(manifest)
     if not hashes and not names:
         return Found([])
-    beside = file.parent / BESIDE
+    beside = file.parent / "triton"
     known = index([*folders, *([beside] if beside.is_dir() else [])])
     chosen = [one for one in known.values() if one.kernel_hash in hashes or one.name in names]
     chosen += _cached(hashes - known.keys())
@@ -126,7 +123,7 @@ def _row(trace_id: str, source: Source) -> dict[str, Any]:
         "kernel_hash": source.kernel_hash,
         "name": source.name,
         "language": "triton",
-        "origin": "inductor" if INDUCTOR in source.text else "user",  # TorchInductor, or the program itself
+        "origin": "inductor" if "torch._inductor" in source.text else "user",  # TorchInductor, or the program itself
         "source": source.text,
         "file": source.place,
         "sha256": hashlib.sha256(source.text.encode()).hexdigest(),
@@ -156,7 +153,7 @@ def _in_file(path: Path) -> Iterator[Source]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return
-    if EMBEDDED in text:
+    if "async_compile.triton(" in text:
         yield from _embedded(text, str(path))
     else:
         source = source_of(text, str(path))

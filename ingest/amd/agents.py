@@ -1,6 +1,6 @@
 """Agents of the HSA runtime as rows of `devices`.
 
-The same facts stand in rocpd (`rocpd_info_agent.extdata`), in JSON (`agents`) and in `agent_info.csv`, where the names
+The same facts are in rocpd (`rocpd_info_agent.extdata`), in JSON (`agents`) and in `agent_info.csv`, where the names
 are capitalised. GPUs are numbered among themselves, as HIP does (`logical_node_type_id`); `agent_info.csv` does not say
 that number, but it is the place among the GPUs in the order of the nodes.
 """

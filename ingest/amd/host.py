@@ -20,7 +20,6 @@ from kerneldb.ingest.columns import schema
 from kerneldb.ingest.output import Output, nullable
 
 RANGE: Final = "roctx"
-MARK: Final = "roctx_mark"
 COLUMNS: Final = schema(
     "range_id kind name process thread start_ns duration_ns parent_id depth path phase external_id part"
 )
@@ -35,7 +34,6 @@ CORE_MARKER: Final = re.compile(r"MARKER_CORE(_RANGE)?_API|rocm_marker_api")
 """Of rocprofv3, and of rocprof-sys, whose domains are in small letters."""
 NO_RANGE: Final = re.compile(r"roctx(RangePop|RangeStop|GetThreadId)")
 DOMAIN_ENDING: Final = re.compile("^rocm_|_API(_EXT)?$|_api$")
-GRAPH_LAUNCH: Final = "GraphLaunch"
 
 
 @dataclasses.dataclass(slots=True)
@@ -86,7 +84,7 @@ class Ranges:
 def _range_row(number: int, marker: Marker, above: dict[str, Any] | None) -> dict[str, Any]:
     return {
         "range_id": number,
-        "kind": MARK if marker.end_ns == marker.start_ns else RANGE,
+        "kind": "roctx_mark" if marker.end_ns == marker.start_ns else RANGE,
         "name": marker.name,
         "process": marker.process,
         "thread": marker.thread,
@@ -212,7 +210,7 @@ class Host:
         self._parts[part].append(kept.drop_nulls("correlation_id"))
 
     def skip(self, reason: str, n: int) -> None:
-        """Count what stands among the calls and is none."""
+        """Count records among the calls that are not calls."""
         self._output.report.add("skipped", reason, n)
 
     def linked(self, part: str, launches: pl.DataFrame) -> pl.DataFrame:
@@ -258,7 +256,7 @@ class Host:
 
 def _statuses(calls: pl.Series, indexes: pl.Series) -> pl.Series:
     """`graph` below the launch of a graph, `no_op` below another call (operators are not recorded), else no_launch."""
-    names = [name for name in calls.unique().drop_nulls() if GRAPH_LAUNCH in name]
+    names = [name for name in calls.unique().drop_nulls() if "GraphLaunch" in name]
     call = pl.when(indexes.is_not_null()).then(pl.lit("no_op")).otherwise(pl.lit("no_launch"))
     graph = calls.is_in(names).fill_null(False) if names else pl.lit(False)
     return pl.select(pl.when(graph).then(pl.lit("graph")).otherwise(call).alias("launch_status")).to_series()

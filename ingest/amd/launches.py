@@ -29,13 +29,11 @@ UNIFIED_STEP: Final = 8
 SCALAR_STEP: Final = 16
 
 HALVED: Final = "gfx950_registers_halved"
-AGPRS_UNKNOWN: Final = "gfx908_agprs_not_recorded"
 AS_REPORTED: Final = "registers_as_reported"
 WORK_ITEMS: Final = "work-items"
 BLOCKS: Final = "blocks"
 UNKNOWN_KERNEL: Final = "unknown_kernel"
 NO_SYMBOL: Final = "no_symbol"
-BACKWARD: Final = "ends_before_it_starts"
 COUNTED: Final = "counters_collected"
 STATIC_ONLY: Final = "lds_static_only"
 """rocprofv3's own CSV prints the LDS of the code, rounded up to 512 bytes, and not what the launch adds."""
@@ -106,7 +104,7 @@ def _of_arch(frame: pl.DataFrame, arch: str | None, halved: bool) -> pl.DataFram
         return frame.with_columns(registers=_up(vector, step), agprs=none, sgprs=none)
     frame = frame.with_columns(sgprs=_up(scalar, SCALAR_STEP))
     if arch in UNIFIED and halved and is_halved(arch, 0):
-        # The sum of both kinds is twice what is reported; how it is divided, nobody recorded.
+        # The sum of both kinds is twice what is reported; how it is divided is not recorded.
         return _noted(frame.with_columns(registers=_up(2 * vector, UNIFIED_STEP), agprs=none), HALVED)
     if arch in UNIFIED:
         # Vector and accumulation registers share one file: the first are aligned to 4, the sum to 8.
@@ -117,7 +115,7 @@ def _of_arch(frame: pl.DataFrame, arch: str | None, halved: bool) -> pl.DataFram
             agprs=pl.when(alone).then("agprs_reported").otherwise(both - aligned),
         )
     frame = frame.with_columns(registers=_up(vector, 4), agprs=none)
-    return _noted(frame, AGPRS_UNKNOWN) if arch == "gfx908" else frame
+    return _noted(frame, "gfx908_agprs_not_recorded") if arch == "gfx908" else frame
 
 
 def _up(value: pl.Expr, step: int | pl.Expr) -> pl.Expr:
@@ -328,4 +326,4 @@ def _timed(rows: pl.DataFrame) -> pl.DataFrame:
     backward = rows["end_ns"] < rows["start_ns"]
     if not backward.any():
         return rows
-    return rows.with_columns(quality=pl.when(backward).then(remarked(BACKWARD)).otherwise("quality"))
+    return rows.with_columns(quality=pl.when(backward).then(remarked("ends_before_it_starts")).otherwise("quality"))

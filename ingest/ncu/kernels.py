@@ -38,7 +38,6 @@ FULL: Final = re.compile(
     r":(?:none|\w*(?:int|float|double|json)\w*):[^:]*:\w+:[^:]*:(?:none|ascii|unicode|registered)\w*:.*$",
     re.DOTALL | re.IGNORECASE,
 )
-STEP: Final = "ProfilerStep"
 IDENTITY: Final = frozenset(
     (
         *("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context", "Stream"),
@@ -69,7 +68,7 @@ METRIC: Final = re.compile(r"[A-Za-z0-9_.]*[a-z0-9]__[\w.:]+")
 CAPABILITY: Final = re.compile(r"cc (<|>=) (\d+\.\d+)")
 TENSOR: Final = re.compile(r"\(((?:(?:Op|Src|Dst|Sparsity):\w+ ?)+)\)")
 ANY_TYPE: Final = "(*)"
-"""What stands in `metric_aliases` for the type of a tensor operation in the label of an item."""
+"""How `metric_aliases` writes the type of a tensor operation in the label of an item."""
 
 TENSOR_LABELS: Final = {
     "Theoretical Tensor Operations": "sum.peak_sustained",
@@ -102,7 +101,7 @@ def summary_ranges(cell: str) -> list[str]:
 
 def phase_of(path: list[str]) -> str | None:
     """The outermost range below the step of a profiler, as for timelines."""
-    return next((name for name in path if not name.startswith(STEP)), None)
+    return next((name for name in path if not name.startswith("ProfilerStep")), None)
 
 
 def _name(text: str) -> str | None:

@@ -93,7 +93,7 @@ def join(launch: Launch, kernel: Kernel, found: Iterable[Measure]) -> None:
 def _fact(launch: Launch, metric: str, value: float, precision: float) -> None:
     row = launch.row
     if metric == DURATION:
-        # The finest print of the duration counts, whatever page or section it stands on.
+        # The finest print of the duration counts, whatever page or section it is on.
         if precision < row.get("duration_precision", float("inf")):
             row |= {"duration_ns": whole_ns(value), "duration_precision": precision}
     elif metric in SHARES:

@@ -28,7 +28,6 @@ MOST_INSTANCES: Final = 256
 """A metric with more instances is one per instruction of the program; only its aggregate is kept."""
 TYPES: Final = {"MsgType_OPTIMIZATION": "OPT", "MsgType_WARNING": "WRN", "MsgType_ERR": "ERR"}
 SPEEDUPS: Final = {"SpeedupType_LOCAL": "local", "SpeedupType_GLOBAL": "global"}
-KERNEL: Final = "WorkloadType_KERNEL"
 
 
 def convert(unit: Unit, folder: Path, options: Options, progress: Progress | None = None) -> Manifest:
@@ -73,7 +72,7 @@ def _actions(module: Any, path: Path, report: Report) -> Iterator[tuple[Kernel, 
         message = f"{path}: {MODULE} cannot read this report ({error}). Try `pip install --upgrade ncu-report`."
         raise UnreadableTraceError(message) from error
     number = itertools.count()
-    kind = getattr(module.IAction, KERNEL, None)
+    kind = getattr(module.IAction, "WorkloadType_KERNEL", None)
     for index in range(context.num_ranges()):
         part = context.range_by_idx(index)
         for at in range(part.num_actions()):

@@ -81,7 +81,7 @@ class Log:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Header:
-    """The columns of a table. `page` is raw, details or summary; `quoted` says whether the columns stand in quotes."""
+    """The columns of a table. `page` is raw, details or summary; `quoted` says whether the columns are in quotes."""
 
     columns: tuple[str, ...]
     page: str

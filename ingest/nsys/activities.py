@@ -32,7 +32,6 @@ TABLES: Final[Mapping[str, tuple[str, Schema]]] = {
     "CUPTI_ACTIVITY_KIND_MEMSET": ("memset", {**COMMON, "bytes": pl.Int64}),
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": ("graph", COMMON),
 }
-GRAPH_NAME: Final = "[CUDA graph]"
 COPY_LABELS: Final = (
     *("Unknown", "Host-to-Device", "Device-to-Host", "Host-to-Array", "Array-to-Host", "Array-to-Array"),
     *("Array-to-Device", "Device-to-Array", "Device-to-Device", "Host-to-Host", "Peer-to-Peer"),
@@ -117,7 +116,7 @@ class Activities:
         facts = {"kernel": (*NAMES[:2], *AXES), "memcpy": ("bytes", "copyKind"), "memset": ("bytes",)}.get(kind, ())
         if not facts:
             return part.with_columns(
-                self.signer.sign(pl.DataFrame({"kind": [kind], "name": [GRAPH_NAME]}))["signature_id"]
+                self.signer.sign(pl.DataFrame({"kind": [kind], "name": ["[CUDA graph]"]}))["signature_id"]
             )
         distinct = part.select(facts).unique(maintain_order=True)
         described = self._described(distinct, kind).with_columns(kind=pl.lit(kind))

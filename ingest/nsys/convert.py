@@ -58,7 +58,7 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     with sqlite.opened(one, folder) as database:
         tables = SqliteStore(database)
         facts = store.trace_facts(tables, "sqlite", options.keep_environment)
-        return convert_tables(tables, [one], folder, options, sniff.stem_of(path), facts, progress=progress)
+        return convert_tables(tables, [one], folder, options, sniff.base_name(path), facts, progress=progress)
 
 
 def _convert_folder(unit: Unit, folder: Path, options: Options, progress: Progress | None) -> Manifest:

@@ -16,7 +16,6 @@ from kerneldb import times
 from kerneldb.ingest.nsys.store import Schema, Store, frame
 from kerneldb.times import widened
 
-TABLE: Final = "NVTX_EVENTS"
 EVENT: Final[Schema] = {
     **dict.fromkeys(("start", "end", "eventType", "textId", "globalTid", "endGlobalTid", "domainId"), pl.Int64),
     "text": pl.String,
@@ -43,7 +42,6 @@ CALL: Final[Schema] = dict.fromkeys(("start", "end", "eventClass", "globalTid", 
 DRIVER: Final = 1
 """`eventClass` of driver calls (TRACE_PROCESS_EVENT_CUDA_DRIVER); that of runtime calls is 0."""
 CORRELATIONS: Final = 1 << 32
-VERSION_SUFFIX: Final = r"_v\d+$"
 LINKED: Final[Schema] = {
     "key": pl.Int64,
     "start": pl.Int64,
@@ -77,7 +75,7 @@ class Ranges:
 
 
 def _events(store: Store, strings: pl.DataFrame) -> pl.DataFrame:
-    events = frame(store, TABLE, EVENT)
+    events = frame(store, "NVTX_EVENTS", EVENT)
     kinds = pl.DataFrame(
         {"eventType": list(KINDS), "kind": list(KINDS.values())}, schema={"eventType": pl.Int64, "kind": pl.String}
     )
@@ -250,7 +248,7 @@ class Calls:
         self._ranges = ranges
         self._processes = Processes()
         self._parts: dict[str, list[pl.Series]] = {name: [] for name in LINKED}
-        self._names = names.select(nameId="id", name=pl.col("value").str.replace(VERSION_SUFFIX, ""))
+        self._names = names.select(nameId="id", name=pl.col("value").str.replace(r"_v\d+$", ""))
         self._index: _Index | None = None
         self.count = 0
         self.window: times.Window = (None, None)

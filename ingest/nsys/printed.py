@@ -69,7 +69,7 @@ def _drop(best: dict[str, Table], names: Sequence[str], report: Report) -> None:
 
 def _nothing(survey: Reader, filled: Set[int]) -> NotATraceError:
     label = survey.source.label
-    capture, named, _ = sniff.from_file_name(sniff.stem_of(survey.source.path))
+    capture, named, _ = sniff.from_file_name(sniff.base_name(survey.source.path))
     stem = capture or "FILE"
     export = EXPORT.format(output=shlex.quote(f"{stem}.sqlite"), file=shlex.quote(f"{stem}.nsys-rep"))
     empty = [table.report for table in survey.tables if table.number not in filled and table.report in USEFUL]
@@ -166,7 +166,7 @@ class _Conversion:
         form = "json" if table.line == "[" else "tsv" if table.separator == "\t" else "csv"
         return output.finish(
             self._options,
-            sniff.stem_of(self._source.path),
+            sniff.base_name(self._source.path),
             [File(self._source, "report", events, self._report)],
             kind="timeline" if timeline else "summary",
             source="nsys",

@@ -12,18 +12,14 @@ from kerneldb.ingest.nsys.sniff import KIBIBYTES_2020, Column
 from kerneldb.ingest.nsys.text import Table
 
 COPY_KIND: Final = r"(?i)memcpy (?:[^\]]*?)([HDPA])(?:ost|evice|eer|rray)?(?:-to-|to)([HDPA])"
-SET: Final = "[CUDA memset"
 SHARP: Final = 0.5
-"""Bytes that the last digit of a throughput may stand for, for the size to be taken from it."""
+"""Bytes that the last digit of a throughput may mean, for the size to be taken from it."""
 SECONDS: Final = 1e9
 AXES: Final = {
     f"{shape}_{axis}": f"{shape[:1].upper()}{letters}{axis.upper()}"
     for shape, letters in (("grid", "rd"), ("block", "lk"))
     for axis in "xyz"
 }
-NO_CALL: Final = "no_launch"
-NO_OPERATOR: Final = "no_op"
-NVTX_NAME: Final = "nvtx-name"
 DEVICE: Final = r"^(.*?) ?\((\d+)\)$"
 SHARED: Final = ("StcSMem", "DymSMem")
 ORIGINS: Final[Mapping[str, str]] = {
@@ -69,7 +65,7 @@ def kind(name: pl.Expr) -> pl.Expr:
     return (
         pl.when(copies)
         .then(pl.lit("memcpy"))
-        .when(name.str.starts_with(SET))
+        .when(name.str.starts_with("[CUDA memset"))
         .then(pl.lit("memset"))
         .otherwise(pl.lit("kernel"))
     )
@@ -111,7 +107,7 @@ def exact_bytes(size: str, step_bytes: float, throughput: str, step_rate: float)
 def named(table: Table, column: str = "Name") -> list[pl.Expr]:
     """`name` and `phase` of the rows: with the argument `nvtx-name`, names read `range/kernel`."""
     name = pl.col(column).fill_null("")
-    if NVTX_NAME not in table.arguments:
+    if "nvtx-name" not in table.arguments:
         return [name.alias("name"), pl.lit(None, dtype=pl.String).alias("phase")]
     split = name.str.extract_groups(r"^(.*)/([^/]*)$")
     phase, kernel = split.struct.field("1"), split.struct.field("2")
@@ -159,7 +155,7 @@ def gpu_trace(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
         *_shared(shared),
         pl.col("kind", "name", "phase", "bytes", "copy_kind", "start_ns", "duration_ns"),
         end_ns=pl.col("start_ns") + pl.col("duration_ns"),
-        launch_status=pl.lit(NO_CALL),
+        launch_status=pl.lit("no_launch"),
         quality=pl.when(joined != "").then(joined),
     )
 
@@ -222,7 +218,7 @@ def execution_trace(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
         api_call=pl.col("API Function").str.replace(r"_v\d+$", ""),
         launch_start_ns=whole(known["API Start"]),
         launch_duration_ns=whole(known["API Dur"]),
-        launch_status=pl.lit(NO_OPERATOR),
+        launch_status=pl.lit("no_op"),
         quality=pl.lit(_rounded_times(rows, known["Kernel Start"], known["Kernel Dur"]) or None, dtype=pl.String),
     )
 

@@ -1,7 +1,7 @@
 """Columns of the reports of `nsys stats`: names of all eras, and units out of the header, never by position.
 
 Names and units were observed by running nsys 2020.4, 2022.4 and 2023.4 on one export, and in public files of 2021 to
-2026. The unit stands in parentheses behind the name (`Start (us)`, `StcSMem (MB)`, 2020: `Duration(nsec)`) and follows
+2026. The unit is in parentheses behind the name (`Start (us)`, `StcSMem (MB)`, 2020: `Duration(nsec)`) and follows
 `--timeunit` and `--format csv:mem=B:dur=us`.
 """
 
@@ -93,7 +93,7 @@ def column(printed: str) -> Column:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
-    """A report: its name of today, the columns it is told by, and those that it never has."""
+    """A report: its name of today, the columns it is recognised by, and those that it never has."""
 
     name: str
     needed: frozenset[str]
@@ -152,7 +152,7 @@ NAMES: Final = (
     *("nvtx_pushpop_sum", "nvtx_pushpop_trace", "nvtx_startend_sum", "osrt_sum", "openmp_sum", "openacc_sum"),
     *("mpi_event_sum", "mpi_event_trace", "um_sum", "um_total_sum", "um_cpu_page_faults_sum"),
 )
-"""Names of reports since 2023, as they stand in the names of files."""
+"""Names of reports since 2023, as nsys writes them into the names of files."""
 SUFFIX: Final = re.compile(
     "(?:^|[_.-])(" + "|".join((*OLD_NAMES, *NAMES)) + r")((?:[_-](?:nvtx-name|base|mangled))*)$", re.IGNORECASE
 )
@@ -177,7 +177,7 @@ def from_file_name(stem: str) -> tuple[str, str | None, frozenset[str]]:
     return stem[: found.start()], OLD_NAMES.get(report, report), arguments
 
 
-def stem_of(path: Path) -> str:
+def base_name(path: Path) -> str:
     """The file name without the endings of text and export files."""
     return ENDINGS.sub("", path.name) or path.name
 
@@ -188,7 +188,7 @@ def fits(head: Head) -> bool:
         return is_export(sqlite.table_names(head))
     if is_report_file(head):
         return True
-    named = from_file_name(stem_of(head.path))[1] is not None
+    named = from_file_name(base_name(head.path))[1] is not None
     if not head.data.strip():
         return named
     if b"\x00" in head.data[:TEXT_BYTES] or head.data.lstrip().startswith(b"{"):

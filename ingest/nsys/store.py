@@ -18,21 +18,16 @@ from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest import sqlite
 
 Schema = Mapping[str, type[pl.DataType]]
-IN_SPAN: Final = "WHERE _rowid_ BETWEEN ? AND ?"
 VERSIONED: Final = re.compile(r"(.+)_V(\d+)", re.IGNORECASE)
 VENDOR: Final = "NVIDIA"
 PAIRS: Final[Schema] = {"name": pl.String, "value": pl.String}
 EXPORT_TABLES: Final = ("META_DATA_EXPORT", "EXPORT_META_DATA")
-CAPTURE_TABLE: Final = "META_DATA_CAPTURE"
-ENVIRONMENT_TABLE: Final = "TARGET_INFO_SYSTEM_ENV"
 # Versions and switches of the profiler. Commands, arguments, paths, user names and environments may be private.
 PUBLIC: Final = re.compile(
     r"^(?:EXPORT_PRODUCT_\w+|EXPORT_SCHEMA_VERSION|EXPORT_PLATFORM|EXPORT_ARCH|EXPORT_TIME_UTC|EXPORT_PARAM_LAZY|"
     r"EXPORT_PARAM_T\w+|EXPORT_CONFIG_\w+|CAPTURE_EVENT_TYPE|RUN_DURATION_MS|"
     r"(?:PROCESS_\d+:)?(?:CUDA_\w+|COLLECT_\w+)(?::(?:MODE|TRACE_DEVICE_GRAPH_LAUNCH))?)$"
 )
-DETAILS_TABLE: Final = "ANALYSIS_DETAILS"
-HOST: Final = "DEVICE_DISPLAY_NAME"
 GPU_TABLES: Final = ("TARGET_INFO_GPU", "TARGET_INFO_CUDA_GPU")
 GPU_NUMBERS: Final = (
     *("id", "deviceId", "l2CacheSize", "totalMemory", "memoryBandwidth", "clockRate", "smCount", "maxShmemPerSm"),
@@ -98,7 +93,7 @@ class SqliteStore:
             return
         chosen = ", ".join(sqlite.quoted(one) if one in present else "NULL" for one in schema)
         spans = self._database.spans(name)
-        where = (IN_SPAN,) if spans else ()
+        where = ("WHERE _rowid_ BETWEEN ? AND ?",) if spans else ()
         sql = " ".join(("SELECT", chosen, "FROM", sqlite.quoted(name), *where))
         yield from sqlite.gathered(self._database.frames(sql, schema, spans=spans))
 
@@ -176,10 +171,10 @@ def pairs(store: Store, *tables: str) -> Pairs:
 
 def trace_facts(store: Store, form: str, keep_environment: bool) -> dict[str, Any]:
     """Columns of `traces` that the export fills. Environments and command lines only with `keep_environment`."""
-    exported, captured = pairs(store, *EXPORT_TABLES), pairs(store, CAPTURE_TABLE)
+    exported, captured = pairs(store, *EXPORT_TABLES), pairs(store, "META_DATA_CAPTURE")
     everything = {**exported, **captured}
     if keep_environment:
-        everything |= pairs(store, ENVIRONMENT_TABLE)
+        everything |= pairs(store, "TARGET_INFO_SYSTEM_ENV")
     kept = {name: value for name, value in everything.items() if keep_environment or PUBLIC.match(name)}
     version = exported.get("EXPORT_SCHEMA_VERSION")
     started = frame(store, "TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": pl.Int64})["utcEpochNs"].drop_nulls()
@@ -190,7 +185,7 @@ def trace_facts(store: Store, form: str, keep_environment: bool) -> dict[str, An
         "tool": "Nsight Systems",
         "tool_version": _one(exported.get("EXPORT_PRODUCT_VERSION")),
         "era": f"{form} {version}" if version else form,
-        "host": _one(captured.get(HOST)),
+        "host": _one(captured.get("DEVICE_DISPLAY_NAME")),
         "metadata": json.dumps(kept, sort_keys=True),
         # All times of an export count from the start of the session.
         "clock": "capture" if base is None else "epoch",
@@ -204,7 +199,7 @@ def _one(value: str | list[str] | None) -> str | None:
 
 def recorded_ns(store: Store) -> int | None:
     """How long the session was recorded, as the export states it. All times count from the start of the session."""
-    stated = frame(store, DETAILS_TABLE, {"duration": pl.Int64})["duration"].drop_nulls()
+    stated = frame(store, "ANALYSIS_DETAILS", {"duration": pl.Int64})["duration"].drop_nulls()
     longest = stated.max()
     return longest if isinstance(longest, int) and longest > 0 else None
 

@@ -69,7 +69,7 @@ class Reader:
         self.source = source
         self.notes = Notes()
         self.tables: list[Table] = []
-        self._named = sniff.from_file_name(sniff.stem_of(source.path))
+        self._named = sniff.from_file_name(sniff.base_name(source.path))
         self._announced: tuple[str, frozenset[str]] | None = None
         self._table: Table | None = None
         self._buffer = bytearray()

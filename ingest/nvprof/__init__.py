@@ -15,7 +15,7 @@ TEXTS: Final = re.compile(
     rb"|^==\d+== (?:NVPROF is profiling|Profiling (?:application|result)):?",
     re.MULTILINE,
 )
-"""Header lines of CSV and of tables for people, and remarks of nvprof, which also stand where nothing was recorded."""
+"""Header lines of CSV and of tables for people; remarks of nvprof, which are there where nothing was recorded too."""
 
 
 def _fits(head: Head) -> bool:

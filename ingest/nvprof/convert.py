@@ -83,7 +83,6 @@ LAUNCH: Final = schema(
 )
 SUM: Final = schema("name n timed total_ns min_ns max_ns")
 TIMES: Final = {"total_ns": "Time", "min_ns": "Min", "max_ns": "Max"}
-READER_VERSION: Final = 2
 TOOL: Final = "nvprof"
 ENDINGS: Final = (".gz", ".csv", ".log", ".txt", ".nvvp", ".nvprof", ".sqlite")
 
@@ -372,7 +371,7 @@ def _convert_text(one: Source, folder: Path, options: Options, name: str, progre
     report = output.report
     events = sum(is_event(row["Name"]) for row in found.rows)
     report.add("stored", "GPU activity" if found.is_trace else "sum over GPU activities", made.height)
-    report.add("skipped", "event of unified memory that is no copy", events)
+    report.add("skipped", "event of unified memory that is not a copy", events)
     report.add("skipped", "sum over calls of the API", len(found.rows) - made.height - events)
     report.add("skipped", "line of other programs", found.other_lines)
     return output.finish(
@@ -384,5 +383,5 @@ def _convert_text(one: Source, folder: Path, options: Options, name: str, progre
         tool=TOOL,
         era="gpu trace csv" if found.is_trace else "summary csv",
         clock="capture" if found.is_trace else None,
-        reader_version=READER_VERSION,
+        reader_version=2,
     )

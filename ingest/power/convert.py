@@ -29,8 +29,6 @@ BACK: Final = pl.duration(minutes=10)
 HALF_A_DAY: Final = pl.duration(hours=12)
 MEASURED: Final = {**dict.fromkeys(log.QUERY, pl.Float64), "throttle": pl.String}
 IDENTITIES = ("index", "uuid", "bus_id", "name")
-READER_VERSION: Final = 1
-STAMP_FORMAT: Final = "%Y/%m/%d %H:%M:%S%.f"
 NO_DATES: Final = (
     "its times have no dates. Say the day of the first row: --date 2026-11-21; or log with: nvidia-smi dmon -o DT"
 )
@@ -232,7 +230,7 @@ class _Conversion:
     def _local(self, part: Slice, frame: pl.DataFrame) -> pl.Series:
         names = part.layout.names
         if log.TIME in names:
-            return frame[log.TIME].str.to_datetime(STAMP_FORMAT, time_unit="us", strict=False)
+            return frame[log.TIME].str.to_datetime("%Y/%m/%d %H:%M:%S%.f", time_unit="us", strict=False)
         if log.TIME_COLUMN not in names:
             message = f"a log without times. Log with {REMEDY[part.layout.style]}"
             raise self._refused(message)
@@ -296,7 +294,7 @@ class _Conversion:
             has_shapes=None,
             has_stacks=None,
             metadata=json.dumps({"time_zone": zone, "columns": self._columns}),
-            reader_version=READER_VERSION,
+            reader_version=1,
         )
 
     def _refused(self, problem: str) -> NotATraceError:

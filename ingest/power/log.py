@@ -51,7 +51,7 @@ DMON: Final[dict[str, tuple[str, ...]]] = {
     "gpu_util_pct": ("sm",),
     "memory_util_pct": ("mem",),
 }
-"""Column of `power_samples` → columns of dmon. Their units stand in the second header line."""
+"""Column of `power_samples` → columns of dmon. Their units are in the second header line."""
 
 DMON_COLUMNS: Final = frozenset(
     ("pwr", "gtemp", "mtemp", "temp", "sm", "mem", "enc", "dec", "jpg", "ofa", "mclk", "pclk", "fb", "bar1", "ccpm",
@@ -167,7 +167,7 @@ class Layout:
         return tuple(column.field for column in self.columns)
 
     def cells(self, line: str) -> list[str] | None:
-        """The cells of a row; None where the line is no row of this layout."""
+        """The cells of a row; None where the line is not a row of this layout."""
         found = [cell.strip() for cell in line.split(self.separator)]
         return found if len(found) == len(self.columns) and self._has_time(found) else None
 
@@ -265,7 +265,7 @@ def is_bare_row(line: str) -> bool:
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether a file that begins with `head` is from nvidia-smi: a log, or its screen, which is no log."""
+    """Whether a file that begins with `head` is from nvidia-smi: a log, or its screen, which is not a log."""
     if b"\x00" in head[:4096]:
         return False
     lines = head.decode("utf-8", errors="replace").splitlines()[:HEAD_LINES]

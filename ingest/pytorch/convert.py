@@ -157,7 +157,7 @@ def _metadata(head: bytes, behind: str) -> tuple[dict[str, Any], int]:
     first, repaired = repair.parse_object(before + "}") if before else ({}, 0)
     rest = behind if before else ""
     second, more = repair.parse_object("{" + rest) if rest and rest != "}" else ({}, 0)
-    found, halves = repair.whole_object({**first, **second})
+    found, halves = repair.object_without_surrogates({**first, **second})
     return found, repaired + more + halves
 
 

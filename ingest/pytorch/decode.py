@@ -33,8 +33,8 @@ APART: Final = pl.Schema({"event": pl.String(), "args": pl.String()})
 HEADER: Final = b"event" + MARK + b"args\n"
 BACKSLASH: Final = rb"\\"
 """One, as JSON writes it."""
-HALF_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
-ODD_ARGUMENTS: Final = rf"^\s*\{{.*[\[{{].*\\|{HALF_ESCAPE.pattern}"
+SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+ODD_ARGUMENTS: Final = rf"^\s*\{{.*[\[{{].*\\|{SURROGATE_ESCAPE.pattern}"
 """Arguments with a backslash in a nested value, or with an escape for half of a character."""
 EXAMPLES: Final = 3
 EXAMPLE_CHARS: Final = 60
@@ -86,7 +86,7 @@ def _apart(ndjson: bytes) -> pl.DataFrame | None:
 
     None, or PolarsError here or where they are read, where the arguments cannot be cut off: they do not come last, or
     are no object, or hold a backslash in a nested value. Polars writes one into the text of such a value as it stands:
-    `["\\r"]`, a backslash and an r, comes out as `["\r"]`, a carriage return. Nor does it count halves of characters.
+    `["\\r"]`, a backslash and an r, comes out as `["\r"]`, a carriage return. Nor does it count lone surrogates.
     """
     start = ARGUMENTS.search(ndjson)
     if start is None or MARK in ndjson:
@@ -311,12 +311,12 @@ class _TolerantReader:
 
 
 def _texts(rows: list[list[str | None]]) -> tuple[pl.DataFrame, int]:
-    """The rows as text, and in how many of them halves of surrogate pairs had to be replaced."""
+    """The rows as text, and in how many of them lone surrogates had to be replaced."""
     schema = {name: pl.String() for name in fields.EVENT}
     try:
         return pl.DataFrame(rows, schema=schema, orient="row"), 0
     except UnicodeEncodeError:
-        whole = [[text and repair.whole_text(text) for text in row] for row in rows]
+        whole = [[text and repair.without_surrogates(text) for text in row] for row in rows]
     repaired = sum(row != before for row, before in zip(whole, rows, strict=True))
     return pl.DataFrame(whole, schema=schema, orient="row"), repaired
 
@@ -368,4 +368,4 @@ def arguments_of(text: str | None) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         return {}
-    return repair.whole_object(value)[0] if text and HALF_ESCAPE.search(text) else value
+    return repair.object_without_surrogates(value)[0] if text and SURROGATE_ESCAPE.search(text) else value

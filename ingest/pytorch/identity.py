@@ -46,7 +46,7 @@ def call_row(values: Sequence[Any]) -> CallRow:
 
 
 def call_id(row: Mapping[str, str | None]) -> str:
-    """The id of the operator call whose other columns of `op_calls` stand in `row`."""
+    """The id of the operator call whose other columns of `op_calls` are in `row`."""
     dtypes, scalars = row["input_dtypes"], row["scalars"]
     return content_id(
         "c1",

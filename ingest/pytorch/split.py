@@ -1,4 +1,4 @@
-r"""Cuts the text of a PyTorch trace into its head, chunks of whole events as NDJSON, and its tail.
+r"""Cuts the text of a PyTorch trace into what precedes the events, chunks of whole events as NDJSON, and its tail.
 
 Profilers write hundreds of megabytes as one JSON object. The cut never parses: it learns from the first two events
 how this writer separates events (`\n  },\n  {` by Kineto, `}, {"` by tools that write the file again) and uses that

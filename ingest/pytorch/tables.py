@@ -19,7 +19,6 @@ from kerneldb.ingest.pytorch.identity import CallRow
 FLOAT_MAX: Final = sys.float_info.max
 # c10::DeviceType, c10/core/DeviceType.h
 DEVICE_TYPES: Final = {0: "cpu", 1: "cuda", 6: "hip", 12: "xpu", 18: "hpu", 19: "mtia", 20: "privateuse1"}
-READER_VERSION: Final = 1
 # What the profiler itself writes. All else (environments, accounts, job names, notes of a program) may be private.
 PUBLIC: Final = re.compile(
     r"^(?:schemaVersion|displayTimeUnit|baseTimeNanoseconds|trace_id|record_shapes|profile_memory|with_\w+|"
@@ -253,7 +252,7 @@ def facts(metadata: Mapping[str, Any], keep_environment: bool) -> dict[str, Any]
         "world_size": _integer(distributed.get("world_size")),
         "host": _string(metadata.get("host_name")),
         "metadata": json.dumps(kept, sort_keys=True),
-        "reader_version": READER_VERSION,
+        "reader_version": 1,
     }
 
 

@@ -62,7 +62,6 @@ ORPHANS: Final = {
     "no_queue": "dispatch of a queue that the file does not describe",
 }
 FLAGS: Final = tuple(flag for flag in ORPHANS if flag != "no_event")
-READER_VERSION: Final = 2
 ROCPROF_SYS: Final = "kernel_summary"
 """A view that only rocprof-sys creates."""
 
@@ -356,5 +355,5 @@ def _facts(found: Sequence[Dimensions], tables: Collection[str], options: Option
         "base_ns": 0,
         "host": ", ".join(hosts) or None,
         "metadata": json.dumps(kept, sort_keys=True),
-        "reader_version": READER_VERSION,
+        "reader_version": 2,
     }

@@ -22,7 +22,6 @@ CALL_KEYS: Final = (*PLACED, "name_id", "category_id")
 PROCESS_RANGE: Final = ("roctxProcessRange", "roctxRangeStart")
 SAMPLED: Final = re.compile(r"((timer|overflow|process)_)?sampling")
 """Domains of what rocprof-sys finds on the stack now and then: no calls."""
-STACK_SAMPLES: Final = "sample of the call stack (not supported)"
 VALUES: Final = {"event_id": pl.Int64, "pmc_id": pl.Int64, "value": pl.Float64, "n": pl.Int64, "ordinal": pl.Int64}
 SAMPLES: Final = {"ts_ns": pl.Int64, "pmc_id": pl.Int64, "value": pl.Float64}
 INFO: Final = {
@@ -54,7 +53,7 @@ def read_calls(dimensions: Dimensions, host: Host) -> int:
     only = {"category_id": pl.Int64}
     samples = dimensions.part.frames("rocpd_region", only, _in(sampled), sampled) if sampled else ()
     skipped = sum(frame.height for frame in samples)
-    host.skip(STACK_SAMPLES, skipped)
+    host.skip("sample of the call stack (not supported)", skipped)
     apart = [*_categories(dimensions, CORE_MARKER), *sampled] if known else []
     where = f"E.category_id IS NULL OR NOT {_in(apart)}" if apart else ""
     shapes = Shapes(

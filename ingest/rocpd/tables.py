@@ -1,4 +1,4 @@
-"""Where things stand in a rocpd database: tables by PRAGMA, whatever the schema version says.
+"""Where things are in a rocpd database: tables by PRAGMA, whatever the schema version says.
 
 Every table carries the GUID of its process as a suffix (`rocpd_string_0000…`), with or without separators (rocprof-sys
 takes an MD5 sum); `rocpd_metadata` repeats it. A merged file has one set per process, and views over all without it.
@@ -27,10 +27,8 @@ if TYPE_CHECKING:
     from kerneldb.ingest.sqlite import Schema
 
 SUFFIXED: Final = re.compile(r"(rocpd_[a-z_]*?[a-z])(_?[0-9a-f]{8}(?:_?[0-9a-f]{4}){3}_?[0-9a-f]{12})", re.IGNORECASE)
-METADATA: Final = "rocpd_metadata"
 SHORTEST: Final = 8
-"""Characters of a suffix that metadata may tell; less could end the name of any table."""
-IN_SPAN: Final = "K._rowid_ BETWEEN ? AND ?"
+"""Characters of a suffix that metadata may state; less could end the name of any table."""
 PLACE: Final = ("nid", "pid", "tid", "agent_id", "queue_id", "stream_id")
 PLACED: Final = dict.fromkeys(("track_id", *PLACE), pl.Int64)
 SYMBOLS: Final = {
@@ -87,7 +85,7 @@ class Part:
         read = {name: kind for name, kind in wanted.items() if name in known} or dict(wanted)
         absent = [pl.lit(None, dtype=kind).alias(name) for name, kind in wanted.items() if name not in read]
         spans = self.database.spans(self.tables[base])
-        conditions = [*([f"({where})"] if where else []), *([IN_SPAN] if spans else [])]
+        conditions = [*([f"({where})"] if where else []), *(["K._rowid_ BETWEEN ? AND ?"] if spans else [])]
         sql = " ".join((self._select(base, list(read)), *(["WHERE"] if conditions else []), " AND ".join(conditions)))
         for frame in gathered(self.database.frames(sql, read, params, spans)):
             yield frame.with_columns(absent).select(*wanted) if absent else frame
@@ -137,10 +135,10 @@ def parts(database: Database) -> list[Part]:
 
 
 def _stated_suffixes(database: Database) -> list[str]:
-    """Suffixes as the tables of metadata say them, the longest first: GUIDs of a form that nobody foresaw."""
+    """Suffixes as the tables of metadata say them, the longest first: GUIDs of unknown form too."""
     found: set[str] = set()
     for name, columns in database.tables().items():
-        if name.startswith(METADATA) and {"tag", "value"} <= set(columns):
+        if name.startswith("rocpd_metadata") and {"tag", "value"} <= set(columns):
             sql = " ".join(("SELECT value FROM", quoted(name), "WHERE tag = 'uuid'"))
             found.update(str(value) for (value,) in database.rows(sql) if len(str(value)) >= SHORTEST)
     return sorted(found, key=len, reverse=True)

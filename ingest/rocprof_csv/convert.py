@@ -52,9 +52,7 @@ TEXTS: Final = (
 )
 COLUMNS: Final[Schema] = dict.fromkeys(TEXTS, pl.String) | dict.fromkeys(sorted(INTEGERS), pl.Int64)
 KEY: Final = ("part", "dispatch", "start")
-READER_VERSION: Final = 2
 NO_AGENTS: Final = "devices numbered among all agents: no agent_info.csv in the capture"
-SUMMED_CALLS: Final = "sums of API calls (kernels have their own)"
 PC_SAMPLES: Final = "samples of the program counter (not supported)"
 API_NAME: Final = re.compile(r"(__)?(hip|hsa|roctx|nccl|rocdec|rocjpeg|mscclpp?)[A-Z_]\w*")
 DOMAIN_NAME: Final = re.compile(r"[A-Z][A-Z_]+")
@@ -175,7 +173,7 @@ def calls(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def markers(rows: pl.DataFrame) -> list[Marker]:
-    """Roctx ranges; the text stands where other files print the function. Thread 0 means a range of the process."""
+    """Roctx ranges; the text is where other files print the function. Thread 0 means a range of the process."""
     columns = ("process", "thread", "function", "start", "end")
     found = nullable(rows, COLUMNS).drop_nulls(("start", "end")).select(columns)
     return [
@@ -425,7 +423,7 @@ def _sums(it: Capture) -> None:
                 it.output.write("rollups", signed)
                 table.report.add("stored", "sums over launches", rows.height)
             else:
-                table.report.add("skipped", SUMMED_CALLS, rows.height)
+                table.report.add("skipped", "sums of API calls (kernels have their own)", rows.height)
     signer.write(it.output.spool)
 
 
@@ -442,5 +440,5 @@ def _facts(it: Capture, launches: Launches) -> dict[str, Any]:
         "clock": "boottime",
         "base_ns": 0,
         "metadata": json.dumps({"files": sorted(kinds)}),
-        "reader_version": READER_VERSION,
+        "reader_version": 2,
     }

@@ -87,7 +87,6 @@ ENDINGS: Final = (".gz", ".csv")
 SUMS: Final = re.compile(r"\.((?:\w+_)?stats)$")
 """rocprof's sums: `results.stats.csv` of kernels, `results.hip_stats.csv` of calls."""
 SLICE_BYTES: Final = 1 << 24
-CUT: Final = "the text ends within a row"
 INTEGERS: Final = frozenset(
     {"start", "end", "queue", "stream", "dispatch", "correlation", "lds_block", "lds_total", "scratch", "vgpr"}
     | {"agpr", "sgpr", "workgroup", "grid", "size", "graph", "graph_node", "calls", "total_ns", "min_ns", "max_ns"}
@@ -199,12 +198,12 @@ class Table:
         fields = next(csv.reader([line.decode("utf-8", errors="replace")]), [])
         if body.count(b'"') % 2 == 0 and len(fields) == len(self.columns):
             return body
-        self.report.add("truncated", CUT, 1)
+        self.report.add("truncated", "the text ends within a row", 1)
         return before + newline
 
 
 def _cut(blocks: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Texts of whole rows, and whether it is the last one. A line break inside quotes ends no row."""
+    """Texts of whole rows, and whether it is the last one. A line break inside quotes does not end a row."""
     rest = b""
     for block in blocks:
         rest += block

@@ -31,7 +31,6 @@ Columns = dict[str, tuple[type[pl.DataType], list[Any]]]
 CLONE: Final = (" [clone .kd]", " (.kd)", ".kd")
 CALL_BUFFERS: Final = ("hip_api", "hsa_api", "rccl_api", "rocdecode_api", "rocjpeg_api", "ompt")
 PROCESS_RANGE: Final = ("roctxProcessRange", "roctxRangeStart")
-READER_VERSION: Final = 2
 PC_SAMPLES: Final = "samples of the program counter (not supported)"
 Record = TypeVar("Record")
 SYMBOL_TYPES: Final = {"registers_reported": pl.Int32, "agprs_reported": pl.Int32, "sgprs_reported": pl.Int32}
@@ -276,7 +275,7 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
         base_ns=0,
         host=", ".join(hosts) or None,
         metadata=json.dumps(kept, sort_keys=True, default=str),
-        reader_version=READER_VERSION,
+        reader_version=2,
     )
 
 

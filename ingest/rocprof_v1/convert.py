@@ -23,7 +23,6 @@ from kerneldb.ingest.output import SLICE_ROWS, File, Output, nullable
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source, text_of
 
-READER_VERSION: Final = 1
 ACTIVITY_TABLES: Final = ("OPS", "COPY")
 CALL_TABLES: Final = {"HIP": "hip_runtime", "HSA": "hsa", "KFD": "kfd", "rocTX": "roctx"}
 NUMBERS: Final = ("BeginNs", "EndNs", "dev-id", "queue-id", "stream-id")
@@ -65,7 +64,7 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
         clock="boottime",
         base_ns=0,
         metadata="{}",
-        reader_version=READER_VERSION,
+        reader_version=1,
     )
 
 

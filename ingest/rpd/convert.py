@@ -22,12 +22,9 @@ from kerneldb.ingest.output import SLICE_ROWS, File, Output
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source
 
-READER_VERSION: Final = 1
-UNIT_BY_API: Final = "grid_unit_by_api"
 IN_WORK_ITEMS: Final = re.compile("hipExtModuleLaunchKernel|hipHccModuleLaunchKernel")
 """`globalWorkSizeX`; every other launching call takes blocks (`hipExtLaunchKernel`: `numBlocks`).
 Source: HIP API reference, Execution Control."""
-USER_MARKER: Final = "UserMarker"
 CLOCK_COUNTER: Final = "sclk"
 NOT_KERNELS: Final[dict[str, str]] = {"copy": "memcpy", "memcpy": "memcpy", "fill": "memset", "memset": "memset"}
 API: Final = schema("api_id pid tid start_ns end_ns name args domain bytes")
@@ -113,7 +110,7 @@ def _converted(one: Source, database: sqlite.Database, folder: Path, options: Op
         clock="monotonic",
         base_ns=0,
         metadata=json.dumps({"schema_version": None if version is None else str(version)}),
-        reader_version=READER_VERSION,
+        reader_version=1,
     )
 
 
@@ -130,7 +127,7 @@ def _calls(database: sqlite.Database) -> pl.DataFrame:
         sql += "LEFT JOIN rocpd_ustring AS U ON U.id = A.args_id\n"
     frames = list(database.frames(_completed(sql, database), API))
     calls = pl.concat(frames) if frames else pl.DataFrame(schema=API)
-    roctx = (pl.col("name") == USER_MARKER) | (pl.col("domain").str.to_lowercase() == "roctx")
+    roctx = (pl.col("name") == "UserMarker") | (pl.col("domain").str.to_lowercase() == "roctx")
     pops = pl.col("name").fill_null("").str.contains("roctx(RangePop|RangeStop)")
     return calls.with_columns(is_marker=roctx.fill_null(False) & ~pops & pl.col("start_ns").is_not_null())
 
@@ -174,7 +171,7 @@ def _as_launches(ops: pl.DataFrame) -> pl.DataFrame:
         copy_kind=mapped(ops["op_type"], copy_kind),
         stream=mapped(ops["stream_text"], _number, pl.Int64),
         reported_grid_unit=mapped(ops["api_name"], lambda text: WORK_ITEMS if IN_WORK_ITEMS.search(text) else BLOCKS),
-        quality=pl.when(pl.col("reported_grid_x").is_not_null()).then(pl.lit(UNIT_BY_API)),
+        quality=pl.when(pl.col("reported_grid_x").is_not_null()).then(pl.lit("grid_unit_by_api")),
         correlation_id="api_id",
     )
 
