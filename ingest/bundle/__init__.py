@@ -14,7 +14,11 @@ from kerneldb.ingest.readers import Head, Later, Reader
 from kerneldb.recordings import NAME
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from kerneldb.batch import Manifest
+    from kerneldb.ingest.doctor import Diagnostic
 
 
 def _fits(head: Head) -> bool:
@@ -47,6 +51,10 @@ def _inside(folder: Path) -> list[Path] | None:
     return present
 
 
-READER: Final = Reader(
-    "record", (), _fits, Later("bundle.convert"), Later("doctor.of_pytorch"), inside=_inside, events=True
-)
+def _diagnostics(manifest: Manifest) -> Iterator[Diagnostic]:
+    from kerneldb.ingest.doctor import of_pytorch
+
+    return of_pytorch(manifest)
+
+
+READER: Final = Reader("record", (), _fits, Later("bundle.convert"), _diagnostics, inside=_inside, events=True)
