@@ -20,13 +20,13 @@ import tempfile
 from pathlib import Path
 
 from ingest import bare_read, best, measure, report_ratios  # noqa: TID251 - the script beside this one
-from kerneldb.ingest.nsys import activities, calls
+from kerneldb.ingest.nsys import activities, host
 from kerneldb.ingest.sqlite import quoted
 from kerneldb.warehouse import Warehouse
 
 READ = {
     **{table: list(schema) for table, (_, schema) in activities.TABLES.items()},
-    **{table: list(calls.SCHEMA) for table in calls.TABLES},
+    **{table: list(host.SCHEMA) for table in host.TABLES},
 }
 MOVED = {"start": "period", "end": "period", "correlationId": "span"}
 READER = """

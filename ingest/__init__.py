@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from kerneldb.errors import NotATraceError, UnreadableTraceError
 from kerneldb.ingest import readers
-from kerneldb.ingest.options import Options, Progress
-from kerneldb.ingest.readers import Unit
+from kerneldb.ingest.readers import Options, Progress, Unit
 
 if TYPE_CHECKING:
     from kerneldb.batch import Manifest
@@ -29,13 +28,10 @@ ENDINGS: Final = (".json", ".json.gz", ".json.tmp", ".zip")
 def expand(paths: Iterable[Path]) -> list[Path]:
     """The files behind `paths`: files as given, folders searched for traces in order of name, each file once.
 
-    A folder that is one trace as a whole stands for itself. Raises UnreadableTraceError for a path that is not there,
+    A folder that is one trace stays as it is. Raises UnreadableTraceError for a path that is not there,
     NotATraceError for a folder without any candidate.
     """
-    found: dict[Path, None] = {}
-    for path in paths:
-        found.update(dict.fromkeys(_folder(path) if path.is_dir() else [_file(path)]))
-    return list(found)
+    return list(dict.fromkeys(file for path in paths for file in _behind(path)))
 
 
 def plan(files: Iterable[Path]) -> list[Unit]:
@@ -62,18 +58,16 @@ def _unit(path: Path) -> tuple[tuple[str, str], Unit]:
     return alone if reader is None or capture is None else (reader.name, capture), Unit((path,), reader)
 
 
-def _file(path: Path) -> Path:
+def _behind(path: Path) -> list[Path]:
     if not path.exists():
         message = f"{path}: no such file or folder. Give a trace file or a folder of traces."
         raise UnreadableTraceError(message)
-    return path
-
-
-def _folder(folder: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
     looked_for = tuple(dict.fromkeys((*ENDINGS, *readers.endings())))
-    files = list(_walk(folder, looked_for))
+    files = list(_walk(path, looked_for))
     if not files:
-        message = f"{folder}: no trace in this folder (looked for {', '.join(looked_for)})."
+        message = f"{path}: no trace in this folder (looked for {', '.join(looked_for)})."
         raise NotATraceError(message)
     return files
 
@@ -100,20 +94,18 @@ def convert(what: Path | Unit, folder: Path, options: Options, progress: Progres
     or UnreadableTraceError; nothing but `folder` is written.
     """
     unit = what if isinstance(what, Unit) else _unit(what)[1]
-    if unit.reader is None:
-        return list(_pytorch(unit.files[0], folder, options, progress))
-    with _translated(unit.label):
-        return [unit.reader.convert(unit, folder / "000", options, progress)]
-
-
-def _pytorch(path: Path, folder: Path, options: Options, progress: Progress | None) -> Iterator[Manifest]:
-    from kerneldb.ingest import detect, source
+    if unit.reader is not None:
+        with _translated(unit.label):
+            return [unit.reader.convert(unit, folder / "000", options, progress)]
+    from kerneldb.ingest import readers, source
     from kerneldb.ingest.pytorch import convert as pytorch
 
-    for number, one in enumerate(source.sources(path)):
-        detect.check(source.Source(one.path, one.member))
+    manifests = []
+    for number, one in enumerate(source.sources(unit.files[0])):
+        readers.check(source.Source(one.path, one.member))
         with _translated(one.label):
-            yield pytorch.convert(one, folder / f"{number:03d}", options, progress)
+            manifests.append(pytorch.convert(one, folder / f"{number:03d}", options, progress))
+    return manifests
 
 
 @contextlib.contextmanager
@@ -146,9 +138,9 @@ def trace_keys(what: Path | Unit) -> list[str]:
 
 def diagnose(path: Path) -> list[Diagnosis]:
     """What each trace in `path` lacks and how to record a better one. Raises what `convert` raises."""
-    from kerneldb.ingest.doctor import diagnose_manifest
+    from kerneldb.ingest.doctor import diagnose_manifest, of_launches, of_pytorch
 
     unit = _unit(path)[1]
-    extra = None if unit.reader is None else unit.reader.findings
+    of_reader = of_pytorch if unit.reader is None else unit.reader.diagnostics or of_launches
     with tempfile.TemporaryDirectory(prefix="kerneldb-doctor-") as folder:
-        return [diagnose_manifest(manifest, extra) for manifest in convert(unit, Path(folder), Options())]
+        return [diagnose_manifest(manifest, of_reader) for manifest in convert(unit, Path(folder), Options())]

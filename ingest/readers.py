@@ -1,39 +1,155 @@
-"""The readers, in the order in which they are asked, and what makes one trace: a file, or several files of a capture.
+"""Which reader takes a file, by its first bytes, and what makes one trace: a file, or several files of a capture.
 
-A reader package has a constant `READER` in its `__init__`, which imports nothing heavy: what `fits` needs to tell a
-file from its first bytes, and functions that import the rest when they run.
+The module or package of a reader has a constant `READER`. What it imports at once should be light: `fits` is asked for
+every file. `Later` names functions of modules that are imported when a file is really read.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import importlib
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from kerneldb.ingest import detect, source
-from kerneldb.ingest.options import Options, Progress
+from kerneldb.errors import NotATraceError, UnreadableTraceError
+from kerneldb.ingest import source, sqlite
+from kerneldb.ingest.source import Source
 
 if TYPE_CHECKING:
     from kerneldb.batch import Manifest
-    from kerneldb.ingest.doctor import Finding
+    from kerneldb.ingest.doctor import Diagnostic
 
-PACKAGES: Final[tuple[str, ...]] = (
-    "kerneldb.ingest.bundle",
-    "kerneldb.ingest.nsys",
-    "kerneldb.ingest.nvprof",
-    "kerneldb.ingest.rocpd",
-    "kerneldb.ingest.rocprof_csv",
-    "kerneldb.ingest.rocprof_json",
-    "kerneldb.ingest.rocprof_v1",
-    "kerneldb.ingest.rpd",
-    "kerneldb.ingest.ncu",
-    "kerneldb.ingest.power",
+Progress = Callable[[int, int], None]
+"""Called with (bytes read so far, bytes of the file)."""
+HEAD_BYTES: Final = 1 << 18
+TABLES_SHOWN: Final = 4
+TRACE_MARK: Final = re.compile(rb'"traceEvents"\s*:')
+EVENT_ARRAY: Final = re.compile(rb'\s*\[\s*(?:\]|\{[^{}]*"ph"\s*:)')
+CONTROLS: Final = frozenset(range(0x20)) - {9, 10, 12, 13, 27}
+READERS: Final = (
+    "bundle",
+    "nsys",
+    "nvprof",
+    "rocpd",
+    "rocprof_csv",
+    "rocprof_json",
+    "rocprof_v1",
+    "rpd",
+    "ncu",
+    "power",
 )
-"""Modules with a READER. What none of them takes is a PyTorch trace, or is refused as what it is."""
+"""Modules of kerneldb.ingest with a READER, in the order in which they are asked.
+
+What none of them takes is a PyTorch trace, or is refused as what it is.
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Options:
+    """What a user may say about a file: `phase` is the stage of a one-stage file; `run` groups the traces of one run.
+
+    `time_zone` is that of local times in logs (None: of this machine), `date` the day of logs that lack it.
+    """
+
+    label: str | None = None
+    phase: str | None = None
+    name: str | None = None
+    run: str | None = None
+    keep_environment: bool = False
+    time_zone: str | None = None
+    date: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Impostor:
+    """A kind of file that users give by mistake: how to recognise it, what to call it, and the remedy."""
+
+    fits: Callable[[bytes], bool]
+    what: str
+    remedy: str
+
+
+def _starts(*magic: bytes) -> Callable[[bytes], bool]:
+    return lambda head: head.lstrip().startswith(magic)
+
+
+def _matches(pattern: bytes) -> Callable[[bytes], bool]:
+    compiled = re.compile(pattern, re.IGNORECASE)
+    return lambda head: compiled.match(head) is not None
+
+
+EXPORT: Final = "Export one with `prof.export_chrome_trace(path)` or `tensorboard_trace_handler`."
+PICKLES: Final = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+MARKUP: Final = (b"<!doctype", b"<!DOCTYPE", b"<html", b"<HTML", b"<?xml")
+EXECUTION_TRACE: Final = rb'\s*\{[^\[]{0,400}"schema"\s*:\s*"\d[\w.\- ]*"'
+MEMORY_TIMELINE: Final = rb"\s*\[\s*\[\s*[-\d\[]"
+PARQUET: Final = (
+    "Give the whole folder of `nsys export --type parquetdir`; query other Parquet files with DuckDB directly."
+)
+RECORD_AGAIN: Final = "The profiler did not finish writing it; record again."
+KNOWN: Final = (
+    "Known are traces of the PyTorch profiler, exports and printed reports (with their header lines) of nsys, ncu, "
+    "nvprof and rocprof, and logs of nvidia-smi."
+)
+PROFILER_EXPORT: Final = (
+    "Give one that `nsys export --type sqlite`, `rocprofv3 --output-format rocpd`, `rpd` or `nvprof -o` wrote."
+)
+SAVED_PAGE: Final = "Perhaps a login page was saved instead of the download."
+IMPOSTORS: Final = (
+    Impostor(lambda head: not head.strip(), "an empty file", RECORD_AGAIN),
+    Impostor(sqlite.is_database, "an SQLite database that no profiler exported", PROFILER_EXPORT),
+    Impostor(_starts(*MARKUP), "an HTML or XML page", SAVED_PAGE),
+    Impostor(_starts(b"\x28\xb5\x2f\xfd"), "a zstd archive", "Unpack it first: `unzstd FILE`."),
+    Impostor(_starts(b"BZh", b"\xfd7zXZ"), "a bz2 or xz archive", "Unpack it first."),
+    Impostor(_starts(b"PAR1"), "a Parquet file", PARQUET),
+    Impostor(_starts(*PICKLES), "a Python pickle (perhaps a memory snapshot)", EXPORT),
+    Impostor(_starts(b"\x7fELF"), "an ELF binary", EXPORT),
+    Impostor(_matches(EXECUTION_TRACE), "a PyTorch execution trace (ET)", f"It holds no times. {EXPORT}"),
+    Impostor(_matches(MEMORY_TIMELINE), "a memory timeline", f"It holds no kernels. {EXPORT}"),
+)
+
+
+def first_bytes(source: Source) -> bytes:
+    """The first bytes of a source, decompressed."""
+    parts: list[bytes] = []
+    with contextlib.closing(source.blocks()) as blocks:
+        for block in blocks:
+            parts.append(block)
+            if sum(map(len, parts)) >= HEAD_BYTES:
+                break
+    return b"".join(parts)[:HEAD_BYTES]
+
+
+def check(source: Source) -> None:
+    """Raise NotATraceError where the first bytes show that `source` is something else."""
+    head = first_bytes(source)
+    if not head and source.damage:
+        message = f"{source.label}: nothing can be read, {source.damage}. Copy or record the trace again."
+        raise UnreadableTraceError(message)
+    if TRACE_MARK.search(head) or EVENT_ARRAY.match(head):
+        return
+    sqlite.refuse_damaged(source.path, head)
+    for impostor in IMPOSTORS:
+        if impostor.fits(head):
+            names = sorted(sqlite.names_in(source.path, head))
+            shown = ", ".join(names[:TABLES_SHOWN]) + (", …" if len(names) > TABLES_SHOWN else "")
+            what = impostor.what + (f" (tables {shown})" if names else "")
+            message = f"{source.label}: this is {what}, not a trace. {impostor.remedy}"
+            raise NotATraceError(message)
+    first = head.lstrip()[:1]
+    if first == b"{" and len(head) >= HEAD_BYTES:
+        return
+    what = "binary data of an unknown kind" if CONTROLS.intersection(head[:4096]) else "text"
+    remedy = KNOWN
+    if first in (b"{", b"["):
+        what, remedy = "JSON without a `traceEvents` array", EXPORT
+    message = f"{source.label}: this is {what}, not a trace. {remedy}"
+    raise NotATraceError(message)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,8 +169,9 @@ class Unit:
 
     @property
     def path(self) -> Path:
-        """The file or folder that stands for the trace in messages."""
-        return self.files[0] if len(self.files) == 1 else _common(self.files)
+        """The file or folder that messages name."""
+        parents = {file.parent for file in self.files}
+        return parents.pop() if len(self.files) > 1 and len(parents) == 1 else self.files[0]
 
     @property
     def label(self) -> str:
@@ -71,41 +188,53 @@ class Unit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reader:
-    """How one family of formats is told and read.
+    """How one family of formats is recognised and read.
 
     `name`: as in `traces.source`. `endings`: files looked for in folders. `fits`: whether the reader takes a file.
     `convert`: writes the spool (a new folder below the given one); raises NotATraceError or UnreadableTraceError.
     `capture`: files with an equal key make one trace (None: alone). `whole_folder`: whether a folder is one trace.
-    `findings`: what `kerneldb doctor` says beyond what it says of every trace. `inside`: the files of a folder that it
-    takes as they are, each a trace, where the folder is its own (None: it is not). `events`: whether some of its files
-    are JSON with `traceEvents`, as those of PyTorch.
+    `diagnostics`: what `kerneldb doctor` says beyond what it says of every trace. `inside`: the files of a folder that
+    it takes as they are, each a trace, where the folder is its own (None: it is not). `events`: whether some of its
+    files are JSON with `traceEvents`, as those of PyTorch.
     """
 
     name: str
     endings: tuple[str, ...]
     fits: Callable[[Head], bool]
     convert: Callable[[Unit, Path, Options, Progress | None], Manifest]
+    diagnostics: Callable[[Manifest], Iterator[Diagnostic]] | None = None
     capture: Callable[[Head], str | None] | None = None
     whole_folder: Callable[[Path], bool] | None = None
-    findings: Callable[[Manifest], Iterator[Finding]] | None = None
     inside: Callable[[Path], list[Path] | None] | None = None
     events: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Later:
+    """A function of kerneldb.ingest that is imported when it is called: `rpd.convert` is `convert` in its module."""
+
+    module: str
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Import the module and call its function of the same name."""
+        module = importlib.import_module(f"kerneldb.ingest.{self.module}")
+        return getattr(module, self.module.rpartition(".")[2])(*arguments)
 
 
 @functools.cache
 def readers() -> tuple[Reader, ...]:
     """All readers beside that of PyTorch traces."""
-    return tuple(importlib.import_module(name).READER for name in PACKAGES)
+    return tuple(importlib.import_module(f"kerneldb.ingest.{name}").READER for name in READERS)
 
 
 def head_of(path: Path) -> Head:
     """The head of the file. Raises UnreadableTraceError where it cannot be opened."""
-    return Head(path, detect.head_of(source.Source(path)))
+    return Head(path, first_bytes(source.Source(path)))
 
 
 def find(head: Head) -> Reader | None:
     """The first reader that takes the file."""
-    events_only = detect.holds_events(head.data)
+    events_only = head.data.lstrip()[:1] == b"{" and TRACE_MARK.search(head.data) is not None
     return next((reader for reader in readers() if (reader.events or not events_only) and reader.fits(head)), None)
 
 
@@ -123,8 +252,3 @@ def inside(folder: Path) -> list[Path] | None:
 def endings() -> tuple[str, ...]:
     """Endings of files that some reader looks for in folders."""
     return tuple(dict.fromkeys(ending for reader in readers() for ending in reader.endings))
-
-
-def _common(files: tuple[Path, ...]) -> Path:
-    parents = {file.parent for file in files}
-    return parents.pop() if len(parents) == 1 else files[0]

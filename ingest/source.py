@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import hashlib
+import itertools
 import queue
 import threading
 import zipfile
@@ -77,9 +78,7 @@ class Source:
 
     def _decoded(self) -> Iterator[bytes]:
         with _open(self.path, self.member) as raw:
-            stream = self._decompressed(self._raw(raw))
-            first = next(stream, b"")
-            yield from _gathered(self._as_utf8(first, stream))
+            yield from _gathered(self._as_utf8(self._decompressed(self._raw(raw))))
 
     def _raw(self, file: IO[bytes]) -> Iterator[bytes]:
         try:
@@ -91,7 +90,7 @@ class Source:
 
     def _decompressed(self, raw: Iterator[bytes]) -> Iterator[bytes]:
         first = next(raw, b"")
-        stream = _chain(first, raw)
+        stream = itertools.chain((first,), raw)
         plain = self._gunzip(stream) if first.startswith(GZIP_MAGIC) else stream
         for block in plain:
             self._hash.update(block)
@@ -113,7 +112,8 @@ class Source:
         """Decompress gzip members one after another; a cut or damaged end gives what precedes it and sets `damage`."""
         inflater, inside = isal_zlib.decompressobj(wbits=31), False
         try:
-            for piece in _slices(raw):
+            # Small pieces: a damaged one costs what it holds, and nothing before it.
+            for piece in (block[at : at + SLICE_BYTES] for block in raw for at in range(0, len(block), SLICE_BYTES)):
                 rest = piece
                 while rest and (inside or rest.startswith(GZIP_MAGIC[:1])):
                     yield inflater.decompress(rest)
@@ -126,22 +126,16 @@ class Source:
         if inside and self.damage is None:
             self.damage = "the gzip stream ends early"
 
-    def _as_utf8(self, first: bytes, stream: Iterator[bytes]) -> Iterator[bytes]:
+    def _as_utf8(self, stream: Iterator[bytes]) -> Iterator[bytes]:
+        first = next(stream, b"")
         if first.startswith(codecs.BOM_UTF8):
             first = first[len(codecs.BOM_UTF8) :]
         if not first.startswith(UTF16_MARKS):
-            yield from _chain(first, stream)
+            yield from itertools.chain((first,) if first else (), stream)
             return
         decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
-        for block in _chain(first, stream):
+        for block in itertools.chain((first,), stream):
             yield decoder.decode(block).encode()
-
-
-def _slices(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Small pieces of `blocks`: a damaged piece costs what it holds, and nothing before it."""
-    for block in blocks:
-        for start in range(0, len(block), SLICE_BYTES):
-            yield block[start : start + SLICE_BYTES]
 
 
 def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -157,12 +151,6 @@ def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
             block.clear()
     if block:
         yield bytes(block)
-
-
-def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    if first:
-        yield first
-    yield from rest
 
 
 def _read_ahead(produce: Callable[[], Iterator[bytes]]) -> Generator[bytes, None, None]:
@@ -269,6 +257,21 @@ def trace_id_of(read: Sequence[Source]) -> str:
     return content_id("t1", *sorted(one.sha256 for one in read))
 
 
+def text_of(one: Source) -> bytes:
+    """All decompressed bytes of a source. Raises UnreadableTraceError for a damaged archive."""
+    with contextlib.closing(one.blocks()) as blocks:
+        text = b"".join(blocks)
+    require_whole(one)
+    return text
+
+
+def require_whole(one: Source) -> None:
+    """Raise UnreadableTraceError where the bytes of a source that was read ended early."""
+    if one.damage:
+        message = f"{one.label}: {one.damage}. Copy the file again."
+        raise UnreadableTraceError(message)
+
+
 def local_file(one: Source, folder: Path) -> Path:
     """A path with the decompressed bytes, for readers that need a file: the file itself, or a copy in `folder`.
 
@@ -283,7 +286,5 @@ def local_file(one: Source, folder: Path) -> Path:
     with contextlib.closing(one.blocks()) as blocks, target.open("wb") as out:
         for block in blocks:
             out.write(block)
-    if one.damage:
-        message = f"{one.label}: {one.damage}. Copy the file again."
-        raise UnreadableTraceError(message)
+    require_whole(one)
     return target

@@ -22,9 +22,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kerneldb.errors import NotATraceError, UnreadableTraceError
+from kerneldb.ingest.source import Source, local_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     Schema = Mapping[str, type[pl.DataType]]
 
+T = TypeVar("T")
 Span = tuple[int, int]
 """First and last row number of a part of a table."""
 
@@ -84,7 +86,9 @@ def names_in(path: Path, data: bytes) -> frozenset[str]:
     if not is_database(data):
         return frozenset()
     with contextlib.suppress(NotATraceError, UnreadableTraceError, OSError):
-        return _names_of(path, *(_stamp(file) for file in (path, log_of(path))))
+        files = (path, log_of(path))
+        states = [file.stat() if file.exists() else None for file in files]
+        return _names_of(path, *(None if state is None else (state.st_size, state.st_mtime_ns) for state in states))
     return frozenset(name.decode() for name in CREATED.findall(data))
 
 
@@ -93,13 +97,6 @@ def _names_of(path: Path, *_stamps: tuple[int, int] | None) -> frozenset[str]:
     """Kept for the readers that ask next, until a file changes."""
     with open_database(path) as database:
         return frozenset(database.tables())
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    if not path.exists():
-        return None
-    state = path.stat()
-    return state.st_size, state.st_mtime_ns
 
 
 def refuse_damaged(path: Path, head: bytes) -> None:
@@ -119,7 +116,7 @@ def refuse_damaged(path: Path, head: bytes) -> None:
 def open_database(path: Path) -> Iterator[Database]:
     """The database at `path` (uncompressed), open for reading.
 
-    Raises NotATraceError for a file that is no SQLite database, UnreadableTraceError for one that is cut, locked or
+    Raises NotATraceError for a file that is not an SQLite database, UnreadableTraceError for one that is cut, locked or
     left behind by a writer that died.
     """
     header = _check(path)
@@ -132,24 +129,36 @@ def open_database(path: Path) -> Iterator[Database]:
         raise _unreadable(path, error) from error
 
 
+@contextlib.contextmanager
+def opened(one: Source, near: Path) -> Iterator[Database]:
+    """The database in a source; a compressed one is unpacked beside the folder `near`. Raises as `open_database`."""
+    place = near.parent if near.parent.is_dir() else None
+    with (
+        tempfile.TemporaryDirectory(prefix="kerneldb-unpacked-", dir=place) as folder,
+        open_database(local_file(one, Path(folder))) as database,
+    ):
+        yield database
+
+
 def _connected(uri: str) -> contextlib.closing[sqlite3.Connection]:
-    """A connection for any thread: `_ahead` reads on one of its own."""
+    """A connection for any thread: batches are read on a thread of their own."""
     return contextlib.closing(sqlite3.connect(uri, uri=True, timeout=LOCK_S, check_same_thread=False))
 
 
 @contextlib.contextmanager
 def _readable(path: Path, header: bytes) -> Iterator[str]:
     """What to open: the file as immutable, or a copy of it with the write-ahead log that was left beside it."""
-    if header[WAL_AT] == WAL_MODE:
-        _refuse_locked(path)
-    else:
-        _refuse_written(path)
     log = log_of(path)
-    if not (log.exists() and log.stat().st_size):
+    unfinished = log.exists() and log.stat().st_size > 0
+    if header[WAL_AT] != WAL_MODE:
+        _refuse_written(path)
+    elif unfinished and sys.platform == "linux":
+        _refuse_locked(path, log)
+    if not unfinished:
         yield path.resolve().as_uri() + "?immutable=1"
         return
-    with tempfile.TemporaryDirectory(prefix="kerneldb-sqlite-") as room:
-        copy = Path(room) / "copy.db"
+    with tempfile.TemporaryDirectory(prefix="kerneldb-sqlite-") as folder:
+        copy = Path(folder) / "copy.db"
         shutil.copyfile(path, copy)
         shutil.copyfile(log, log_of(copy))
         yield copy.as_uri() + "?mode=ro"
@@ -168,15 +177,12 @@ def _refuse_written(path: Path) -> None:
                 raise _unreadable(path, error) from error
 
 
-def _refuse_locked(path: Path) -> None:
+def _refuse_locked(path: Path, log: Path) -> None:
     """Raise UnreadableTraceError where another process has a database with a write-ahead log open.
 
     Each connection then holds a lock on the bytes from 1 GiB on, whatever it does. Source:
-    https://www.sqlite.org/lockingv3.html and os_unix.c of SQLite. The question is laid out as Linux wants it.
+    https://www.sqlite.org/lockingv3.html and os_unix.c of SQLite. The struct is that of Linux.
     """
-    log = log_of(path)
-    if sys.platform != "linux" or not (log.exists() and log.stat().st_size):
-        return
     import fcntl
 
     asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, LOCK_BYTES_AT, LOCK_BYTES, 0)
@@ -202,13 +208,13 @@ class Database:
         A view of a table that is not there, or a virtual table of a module that is not, is none.
         """
         if self._tables is None:
-            names = self._names("type IN ('table', 'view')")
+            names = self._names("table", "view")
             self._tables = {name: columns for name in names if (columns := self._columns(name)) is not None}
         return self._tables
 
     def views(self) -> frozenset[str]:
         """Names of the views. Raises UnreadableTraceError."""
-        return frozenset(self._names("type = 'view'"))
+        return frozenset(self._names("view"))
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a small result. Invalid UTF-8 in texts is replaced. Raises UnreadableTraceError."""
@@ -225,9 +231,9 @@ class Database:
                 " ".join(("SELECT (SELECT min(_rowid_) FROM", name, "), (SELECT max(_rowid_) FROM", name, ")"))
             )
             ((low, high),) = found
-        except sqlite3.Error:  # no row numbers; damage is met again, and named, by who reads the rows
+        except sqlite3.Error:  # no row numbers; reading the rows reports damage
             return []
-        step = BATCH_ROWS - 1  # one row tells the types
+        step = BATCH_ROWS - 1  # the first row of a batch sets the types
         if low is None or high - low >= MOST_SPANS * step:
             return []
         return [(first, first + step - 1) for first in range(low, high + 1, step)]
@@ -245,7 +251,10 @@ class Database:
         decodes on one core only.
         """
         if spans:
-            return _at_once(lambda span: list(self._read(sql, schema, (*params, *span))), spans)
+            reads: Iterator[Callable[[], list[pl.DataFrame]]] = (
+                functools.partial(list, self._read(sql, schema, (*params, *span))) for span in spans
+            )
+            return itertools.chain.from_iterable(_in_turn(reads, min(AHEAD, os.cpu_count() or 1)))
         return _ahead(self._read(sql, schema, params))
 
     def _read(self, sql: str, schema: Schema, params: Sequence[Any]) -> Iterator[pl.DataFrame]:
@@ -257,9 +266,9 @@ class Database:
         except (UncleanColumnError, ModuleNotFoundError):
             yield from self._through_sqlite3(sql, schema, params, done)
 
-    def _names(self, condition: str) -> list[str]:
-        sql = " ".join(("SELECT name FROM sqlite_master WHERE", condition, "ORDER BY rowid"))
-        return [name for (name,) in self.rows(sql) if not name.startswith("sqlite_")]
+    def _names(self, *types: str) -> list[str]:
+        found = self.rows("SELECT type, name FROM sqlite_master ORDER BY rowid")
+        return [name for kind, name in found if kind in types and not name.startswith("sqlite_")]
 
     def _columns(self, table: str) -> tuple[str, ...] | None:
         try:
@@ -288,20 +297,17 @@ class Database:
             raise _unreadable(self.path, error) from error
 
     def _through_sqlite3(self, sql: str, schema: Schema, params: Sequence[Any], done: int) -> Iterator[pl.DataFrame]:
+        import polars as pl
+
         try:
             cursor = self._connection.execute(sql, params)
             for _ in itertools.islice(cursor, done):
                 pass
             while rows := cursor.fetchmany(BATCH_ROWS):
-                yield self._converted(rows, schema)
+                columns = zip(schema.items(), zip(*rows, strict=True), strict=True)
+                yield pl.DataFrame([self._series(name, kind, values) for (name, kind), values in columns])
         except sqlite3.Error as error:
             raise _unreadable(self.path, error) from error
-
-    def _converted(self, rows: list[tuple[Any, ...]], schema: Schema) -> pl.DataFrame:
-        import polars as pl
-
-        columns = zip(schema.items(), zip(*rows, strict=True), strict=True)
-        return pl.DataFrame([self._series(name, kind, values) for (name, kind), values in columns])
 
     def _series(self, name: str, kind: type[pl.DataType], values: tuple[Any, ...]) -> pl.Series:
         import polars as pl
@@ -314,33 +320,27 @@ class Database:
                 converted.append(None if value is None else convert(value))
             return pl.Series(name, converted, dtype=nearest).cast(kind)
         except (ValueError, TypeError, OverflowError) as error:
-            message = f"{self.path}: column {name} holds {value!r:.60}, which is no {nearest.__name__}. {EXPORT_AGAIN}"
+            message = f"{self.path}: column {name} holds {value!r:.60}, not of type {nearest.__name__}. {EXPORT_AGAIN}"
             raise UnreadableTraceError(message) from error
 
 
-def _ahead(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """The frames, up to AHEAD of them read on a background thread while one is worked on."""
-    with ThreadPoolExecutor(1, thread_name_prefix="kerneldb-sqlite") as pool:
-        coming = deque(pool.submit(next, frames, None) for _ in range(AHEAD))
-        try:
-            while (frame := coming.popleft().result()) is not None:
-                coming.append(pool.submit(next, frames, None))
-                yield frame
-        finally:
-            for later in coming:
-                later.cancel()
+def _ahead(items: Iterator[T]) -> Iterator[T]:
+    """The items, up to AHEAD of them read on a background thread while one is worked on."""
+    for item in _in_turn(itertools.repeat(lambda: next(items, None)), 1):
+        if item is None:
+            return
+        yield item
 
 
-def _at_once(read: Callable[[Span], list[pl.DataFrame]], spans: Sequence[Span]) -> Iterator[pl.DataFrame]:
-    """The frames of all spans in their order, up to AHEAD of them read or being read while one is worked on."""
-    waiting = iter(spans)
-    with ThreadPoolExecutor(min(AHEAD, os.cpu_count() or 1), thread_name_prefix="kerneldb-sqlite") as pool:
-        coming = deque(pool.submit(read, span) for span in itertools.islice(waiting, AHEAD))
+def _in_turn(reads: Iterator[Callable[[], T]], threads: int) -> Iterator[T]:
+    """What the functions return, in their order; up to AHEAD of them run or have run while one result is worked on."""
+    with ThreadPoolExecutor(threads, thread_name_prefix="kerneldb-sqlite") as pool:
+        coming = deque(pool.submit(read) for read in itertools.islice(reads, AHEAD))
         try:
             while coming:
                 found = coming.popleft().result()
-                coming.extend(pool.submit(read, span) for span in itertools.islice(waiting, 1))
-                yield from found
+                coming.extend(pool.submit(read) for read in itertools.islice(reads, 1))
+                yield found
         finally:
             for later in coming:
                 later.cancel()
@@ -361,29 +361,23 @@ def _typed(sql: str, schema: Schema) -> str:
 
 
 def _without_first(batches: Any, schema: Schema) -> Iterator[pl.DataFrame]:
+    import polars as pl
     import pyarrow as pa
 
-    texts = any(_nearest(kind).__name__ == "String" for kind in schema.values())
+    nearest = {name: _nearest(kind) for name, kind in schema.items()}
+    texts = pl.String in nearest.values()
     for number, batch in enumerate(batches):
-        kept = batch if number else batch.slice(1)
         try:
             batch.validate(full=texts)
         except pa.ArrowInvalid as error:
             raise UncleanColumnError from error
-        if kept.num_rows:
-            yield _cast(kept, schema)
-
-
-def _cast(batch: Any, schema: Schema) -> pl.DataFrame:
-    import polars as pl
-
-    frame = pl.DataFrame(batch)
-    for name, kind in schema.items():
-        if frame.schema[name] != _nearest(kind):  # mixed among the first rows: ADBC widened the column
+        kept = batch if number else batch.slice(1)
+        if not kept.num_rows:
+            continue
+        frame = pl.DataFrame(kept)
+        if frame.schema != nearest:  # mixed among the first rows: ADBC widened a column
             raise UncleanColumnError
-        if frame.schema[name] != kind:
-            frame = frame.with_columns(pl.col(name).cast(kind))
-    return frame
+        yield frame.cast({name: kind for name, kind in schema.items() if kind != nearest[name]})
 
 
 def _nearest(kind: type[pl.DataType]) -> type[pl.DataType]:
@@ -401,23 +395,19 @@ def _whole(value: Any) -> int:
     return number
 
 
-def _as_text(value: Any) -> str:
-    return _text(value) if isinstance(value, bytes) else str(value)
-
-
 def _text(value: bytes) -> str:
     return value.decode("utf-8", errors="replace")
 
 
-CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {"Int64": _whole, "Float64": float, "String": _as_text}
+CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "Int64": _whole,
+    "Float64": float,
+    "String": lambda value: _text(value) if isinstance(value, bytes) else str(value),
+}
 
 
-def log_of(path: Path) -> Path:
-    """Where SQLite keeps the write-ahead log of the database `path`, if it has one."""
-    return _beside(path, "-wal")
-
-
-def _beside(path: Path, ending: str) -> Path:
+def log_of(path: Path, ending: str = "-wal") -> Path:
+    """Where SQLite keeps the write-ahead log of the database `path`, if it has one (`-journal`: the other kind)."""
     real = path.resolve()
     return real.with_name(real.name + ending)
 
@@ -437,8 +427,17 @@ def _check(path: Path) -> bytes:
     if not is_database(header):
         message = f"{path}: no SQLite database. Give the file that the profiler exported."
         raise NotATraceError(message)
-    _check_size(path, header, size)
-    journal = _beside(path, "-journal")
+    if len(header) < HEADER_BYTES:
+        raise _cut_short(path, size)
+    # The header counts the pages; the count is valid where two change counters agree.
+    # Source: https://www.sqlite.org/fileformat2.html, "In-header database size".
+    page = struct.unpack_from(">H", header, 16)[0]
+    counter, pages, valid_for = (struct.unpack_from(">I", header, at)[0] for at in (24, 28, 92))
+    wanted = (65536 if page == 1 else page) * pages
+    if counter == valid_for and size < wanted:
+        message = f"{path}: the file is cut: {size:,} of {wanted:,} bytes are there. {EXPORT_AGAIN}"
+        raise UnreadableTraceError(message)
+    journal = log_of(path, "-journal")
     if journal.exists() and journal.stat().st_size:
         message = (
             f"{path}: another program is writing it, or did not finish ({journal.name} beside it). "
@@ -446,21 +445,6 @@ def _check(path: Path) -> bytes:
         )
         raise UnreadableTraceError(message)
     return header
-
-
-def _check_size(path: Path, header: bytes, size: int) -> None:
-    """The header counts the pages; the count is valid where two change counters agree.
-
-    Source: https://www.sqlite.org/fileformat2.html, "In-header database size".
-    """
-    if len(header) < HEADER_BYTES:
-        raise _cut_short(path, size)
-    page = struct.unpack_from(">H", header, 16)[0]
-    counter, pages, valid_for = (struct.unpack_from(">I", header, at)[0] for at in (24, 28, 92))
-    wanted = (65536 if page == 1 else page) * pages
-    if counter == valid_for and size < wanted:
-        message = f"{path}: the file is cut: {size:,} of {wanted:,} bytes are there. {EXPORT_AGAIN}"
-        raise UnreadableTraceError(message)
 
 
 def _cut_short(path: Path, size: int) -> UnreadableTraceError:

@@ -27,25 +27,22 @@ from kerneldb.ids import code_hash
 
 if TYPE_CHECKING:
     from kerneldb.batch import Manifest
-    from kerneldb.ingest.report import Report
+    from kerneldb.ingest.output import Report
 
 TABLE: Final = "kernel_sources"
-BESIDE: Final = "triton"
 CACHE_VARIABLE: Final = "TORCHINDUCTOR_CACHE_DIR"
-EMBEDDED: Final = "async_compile.triton("
-INDUCTOR: Final = "torch._inductor"
 MARKS: Final = ("@triton.jit", "@triton_heuristics.")
 HASH: Final = re.compile(r"c[a-z2-7]{51}")
 """What TorchInductor names a file by (`kerneldb.ids.code_hash`)."""
 DEFINED: Final = re.compile(r"^def (\w+)\(", re.MULTILINE)
 LARGEST_BYTES: Final = 32 << 20
 KERNEL: Final = 2
-HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
+LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Source:
-    """The text of one kernel: the function `name` is the last one in it. `origin` is inductor or user."""
+    """The text of one kernel: the function `name` is the last one in it."""
 
     kernel_hash: str
     name: str
@@ -59,13 +56,8 @@ class Source:
 
     @property
     def is_unicode(self) -> bool:
-        """Whether the text can be stored: an escape in a program can put half a surrogate pair into it."""
-        return HALF_PAIR.search(self.text) is None
-
-    @property
-    def origin(self) -> str:
-        """Who wrote it: TorchInductor, or the program itself."""
-        return "inductor" if INDUCTOR in self.text else "user"
+        """Whether the text can be stored: an escape in a program can put a lone surrogate into it."""
+        return LONE_SURROGATE.search(self.text) is None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,27 +69,15 @@ class Found:
 
     def report(self) -> Report:
         """What was left out, naming the first of it."""
-        from kerneldb.ingest.report import Report
+        from kerneldb.ingest.output import Report
 
         report = Report()
         if self.left_out:
             first = self.left_out[0]
             which = f"{first.name} in {first.place}{' and others' * (len(self.left_out) > 1)}"
             shown = "".join(one if one.isprintable() else repr(one)[1:-1] for one in which)
-            report.add("lost", f"source of a Triton kernel that is no Unicode text ({shown})", len(self.left_out))
+            report.add("lost", f"source of a Triton kernel that is not Unicode text ({shown})", len(self.left_out))
         return report
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a trace needs: hashes, and names of kernels whose hash the trace does not have."""
-
-    hashes: frozenset[str]
-    names: frozenset[str]
-
-    def __bool__(self) -> bool:
-        """Whether it needs anything."""
-        return bool(self.hashes or self.names)
 
 
 def source_of(text: str, file: str) -> Source | None:
@@ -126,13 +106,13 @@ def found(manifest: Manifest, folders: Sequence[Path], file: Path) -> Found:
 
     Searched are `folders`, a folder `triton` beside the file, and, by hash only, the cache of TorchInductor here.
     """
-    needed = _wanted(manifest)
-    if not needed:
+    hashes, names = _wanted(manifest)
+    if not hashes and not names:
         return Found([])
-    beside = file.parent / BESIDE
+    beside = file.parent / "triton"
     known = index([*folders, *([beside] if beside.is_dir() else [])])
-    chosen = [one for one in known.values() if one.kernel_hash in needed.hashes or one.name in needed.names]
-    chosen += _cached(needed.hashes - known.keys())
+    chosen = [one for one in known.values() if one.kernel_hash in hashes or one.name in names]
+    chosen += _cached(hashes - known.keys())
     stored = [_row(manifest.trace_id, source) for source in chosen if source.is_unicode]
     return Found(stored, tuple(source for source in chosen if not source.is_unicode))
 
@@ -143,7 +123,7 @@ def _row(trace_id: str, source: Source) -> dict[str, Any]:
         "kernel_hash": source.kernel_hash,
         "name": source.name,
         "language": "triton",
-        "origin": source.origin,
+        "origin": "inductor" if "torch._inductor" in source.text else "user",  # TorchInductor, or the program itself
         "source": source.text,
         "file": source.place,
         "sha256": hashlib.sha256(source.text.encode()).hexdigest(),
@@ -151,17 +131,18 @@ def _row(trace_id: str, source: Source) -> dict[str, Any]:
     }
 
 
-def _wanted(manifest: Manifest) -> Wanted:
+def _wanted(manifest: Manifest) -> tuple[frozenset[str], frozenset[str]]:
+    """What a trace needs: hashes, and names of kernels whose hash the trace does not have."""
     import polars as pl
 
     parts = manifest.parts.get("op_calls", [])
     if not parts:
-        return Wanted(frozenset(), frozenset())
+        return frozenset(), frozenset()
     calls = pl.concat([pl.read_parquet(part, columns=["op", "extra"]).cast(pl.String) for part in parts])
     calls = calls.filter(pl.col("extra").str.contains("kernel_hash|kernel_backend"))
     extras = calls.select("op", pl.col("extra").str.json_path_match("$.kernel_hash").alias("hash")).unique()
     hashes = frozenset(extras["hash"].drop_nulls().to_list())
-    return Wanted(hashes, frozenset(extras.filter(pl.col("hash").is_null())["op"].to_list()))
+    return hashes, frozenset(extras.filter(pl.col("hash").is_null())["op"].to_list())
 
 
 def _in_file(path: Path) -> Iterator[Source]:
@@ -172,7 +153,7 @@ def _in_file(path: Path) -> Iterator[Source]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return
-    if EMBEDDED in text:
+    if "async_compile.triton(" in text:
         yield from _embedded(text, str(path))
     else:
         source = source_of(text, str(path))
@@ -187,7 +168,7 @@ def _embedded(text: str, file: str) -> Iterator[Source]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two of texts that nest too deeply
         return
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _is_compile(node.func) and len(node.args) >= KERNEL:
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "async_compile.triton" and len(node.args) >= KERNEL:
             held = node.args[1]
             if isinstance(held, ast.Constant) and isinstance(held.value, str):
                 source = source_of(held.value, file)
@@ -195,24 +176,16 @@ def _embedded(text: str, file: str) -> Iterator[Source]:
                     yield source
 
 
-def _is_compile(function: ast.expr) -> bool:
-    owner = function.value if isinstance(function, ast.Attribute) and function.attr == "triton" else None
-    return isinstance(owner, ast.Name) and owner.id == "async_compile"
-
-
 def _cached(hashes: Iterable[str], environment: Mapping[str, str] = os.environ) -> Iterator[Source]:
     """Kernels in TorchInductor's cache on this machine (`cache_dir` of torch/_inductor/runtime/cache_dir_utils.py)."""
-    user = re.sub(r"[\\/:*?\"<>|]", "_", _user())
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = ""
+    user = re.sub(r"[\\/:*?\"<>|]", "_", user)
     usual = Path(tempfile.gettempdir()) / f"torchinductor_{user}"
     folder = Path(environment.get(CACHE_VARIABLE) or usual)
     for name in sorted(filter(HASH.fullmatch, hashes)):
         for source in _in_file(folder / name[1:3] / f"{name}.py"):
             if source.kernel_hash == name:
                 yield source
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""

@@ -1,6 +1,6 @@
 """Agents of the HSA runtime as rows of `devices`.
 
-The same facts stand in rocpd (`rocpd_info_agent.extdata`), in JSON (`agents`) and in `agent_info.csv`, where the names
+The same facts are in rocpd (`rocpd_info_agent.extdata`), in JSON (`agents`) and in `agent_info.csv`, where the names
 are capitalised. GPUs are numbered among themselves, as HIP does (`logical_node_type_id`); `agent_info.csv` does not say
 that number, but it is the place among the GPUs in the order of the nodes.
 """
@@ -14,24 +14,16 @@ from typing import Any, Final
 
 import polars as pl
 
+from kerneldb.ingest.columns import schema
+
 KIB: Final = 1024
 GPU_TYPES: Final = ("GPU", "2", "ROCPROFILER_AGENT_TYPE_GPU")
-DEVICE_SCHEMA: Final[dict[str, type[pl.DataType]]] = {
-    "process": pl.String,
-    "device": pl.Int32,
-    "vendor": pl.String,
-    "name": pl.String,
-    "arch": pl.String,
-    "multiprocessors": pl.Int32,
-    "memory_bytes": pl.Int64,
-    "warp_size": pl.Int32,
-    "max_threads_per_multiprocessor": pl.Int32,
-    "shared_bytes_per_multiprocessor": pl.Int64,
-    "shared_bytes_per_block_optin": pl.Int64,
-    "clock_mhz": pl.Float64,
-    "memory_clock_mhz": pl.Float64,
-    "properties": pl.String,
-}
+DEVICE_SCHEMA: Final = schema(
+    "process device vendor name arch multiprocessors memory_bytes warp_size max_threads_per_multiprocessor "
+    "shared_bytes_per_multiprocessor shared_bytes_per_block_optin clock_mhz memory_clock_mhz properties"
+)
+NUMBERS: Final = ("type_index", "logical_node_type_id", "gpu_index")
+NODES: Final = ("logical_index", "logical_node_id", "absolute_index", "node_id")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,14 +46,14 @@ def agent_of(facts: Mapping[str, Any]) -> Agent:
     return Agent(is_gpu, _integer(number), str(name) if is_gpu and name else None, lower)
 
 
-NUMBERS: Final = ("type_index", "logical_node_type_id", "gpu_index")
-NODES: Final = ("logical_index", "logical_node_id", "absolute_index", "node_id")
-
-
 def numbered(agents: Iterable[Agent]) -> list[Agent]:
     """The same agents; where a GPU has no number among GPUs, all get one by the order of their nodes."""
     listed = list(agents)
-    nodes = {at: _node(at, agent) for at, agent in enumerate(listed) if agent.is_gpu}
+    nodes: dict[int, int] = {}
+    for at, agent in enumerate(listed):
+        if agent.is_gpu:
+            known = (_integer(agent.facts.get(name)) for name in NODES)
+            nodes[at] = next((number for number in known if number is not None), at)
     if all(listed[at].device is not None for at in nodes):
         return listed
     order = sorted(set(nodes.values()))
@@ -69,11 +61,6 @@ def numbered(agents: Iterable[Agent]) -> list[Agent]:
         dataclasses.replace(agent, device=order.index(nodes[at])) if at in nodes else agent
         for at, agent in enumerate(listed)
     ]
-
-
-def _node(at: int, agent: Agent) -> int:
-    told = (_integer(agent.facts.get(name)) for name in NODES)
-    return next((number for number in told if number is not None), at)
 
 
 def device_rows(agents: Iterable[Agent], process: str | None) -> pl.DataFrame:
@@ -90,6 +77,10 @@ def archs(agents: Iterable[Agent]) -> dict[int, str | None]:
 def _row(agent: Agent, process: str | None) -> dict[str, Any]:
     facts = agent.facts
     waves, wave, lds = (_integer(facts.get(name)) for name in ("max_waves_per_cu", "wave_front_size", "lds_size_in_kb"))
+    listed = facts.get("mem_banks")
+    banks = [bank for bank in listed if isinstance(bank, dict)] if isinstance(listed, list) else []
+    banked = sum(_integer(bank.get("size_in_bytes")) or 0 for bank in banks)
+    plain = {key: value for key, value in sorted(facts.items()) if isinstance(value, int | float | str) and value != ""}
     if not waves:
         waves = (_integer(facts.get("max_waves_per_simd")) or 0) * (_integer(facts.get("simd_per_cu")) or 0)
     return {
@@ -99,30 +90,15 @@ def _row(agent: Agent, process: str | None) -> dict[str, Any]:
         "name": str(facts.get("product_name") or facts.get("name") or "") or None,
         "arch": agent.arch,
         "multiprocessors": _integer(facts.get("cu_count")),
-        "memory_bytes": _memory(facts),
+        "memory_bytes": banked or _integer(facts.get("local_mem_size")) or None,  # 0 where the driver does not say
         "warp_size": wave or None,
         "max_threads_per_multiprocessor": waves * wave if waves and wave else None,
         "shared_bytes_per_multiprocessor": lds * KIB if lds else None,
         "shared_bytes_per_block_optin": lds * KIB if lds else None,
         "clock_mhz": _integer(facts.get("max_engine_clk_fcompute")) or None,
-        "memory_clock_mhz": max((_integer(bank.get("mem_clk_max")) or 0 for bank in _banks(facts)), default=0) or None,
-        "properties": json.dumps({key: value for key, value in sorted(facts.items()) if _is_plain(value)}),
+        "memory_clock_mhz": max((_integer(bank.get("mem_clk_max")) or 0 for bank in banks), default=0) or None,
+        "properties": json.dumps(plain),
     }
-
-
-def _memory(facts: Mapping[str, Any]) -> int | None:
-    """Bytes of the memory banks; `local_mem_size` is zero where the driver does not say."""
-    banks = sum(_integer(bank.get("size_in_bytes")) or 0 for bank in _banks(facts))
-    return banks or _integer(facts.get("local_mem_size")) or None
-
-
-def _banks(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    banks = facts.get("mem_banks")
-    return [bank for bank in banks if isinstance(bank, dict)] if isinstance(banks, list) else []
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, int | float | str) and value != ""
 
 
 def _integer(value: object) -> int | None:

@@ -30,12 +30,6 @@ def pass_of(path: Path) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def process_of(path: Path) -> str | None:
-    """The process id that rocprofv3 puts in front of file names unless told otherwise."""
-    prefix = prefix_of(path)
-    return prefix if prefix.isdecimal() else None
-
-
 def era_of(form: str, path: Path) -> str:
     """`form`, with the pass behind it: passes of one run repeat its launches, so only one of them may count."""
     number = pass_of(path)

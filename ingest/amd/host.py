@@ -1,46 +1,166 @@
-"""Calls of the HIP, HSA, RCCL, … APIs: rows of `api_calls`, and which of them launched what.
+"""roctx ranges: nesting, paths, and which one encloses a moment on a thread.
 
-A dispatch carries the correlation id (rocpd: stack id) of the innermost call around its launch.
+A thread's ranges (push and pop) nest. Ranges of a process (start and stop) may overlap in any way and hold for all its
+threads; inside them, those of the thread count.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import heapq
 import re
 from collections import defaultdict
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 import polars as pl
 
 from kerneldb import times
-from kerneldb.ingest.amd.output import Output, nullable
-from kerneldb.ingest.amd.ranges import Marker, Ranges
+from kerneldb.ingest.columns import schema
+from kerneldb.ingest.output import Output, nullable
 
-CALLS: Final[dict[str, type[pl.DataType]]] = {
-    "process": pl.String,
-    "thread": pl.String,
-    "kind": pl.String,
-    "name": pl.String,
-    "start_ns": pl.Int64,
-    "end_ns": pl.Int64,
-    "correlation_id": pl.Int64,
-    "external_id": pl.Int64,
-    "bytes": pl.Int64,
-}
+RANGE: Final = "roctx"
+COLUMNS: Final = schema(
+    "range_id kind name process thread start_ns duration_ns parent_id depth path phase external_id part"
+)
+
+Key = tuple[str | None, str | None]
+"""Process and thread; thread None for ranges of the whole process."""
+CALLS: Final = schema("process thread kind name start_ns end_ns correlation_id external_id bytes")
 """Columns of calls as readers hand them over; `kind` is the domain as printed."""
 
-LINKED: Final[dict[str, type[pl.DataType]]] = {
-    "api_index": pl.Int64,
-    "api_call": pl.String,
-    "launch_start_ns": pl.Int64,
-    "launch_duration_ns": pl.Int64,
-    "range_id": pl.Int64,
-    "api_process": pl.String,
-}
+LINKED: Final = schema("api_index api_call launch_start_ns launch_duration_ns range_id api_process")
 CORE_MARKER: Final = re.compile(r"MARKER_CORE(_RANGE)?_API|rocm_marker_api")
 """Of rocprofv3, and of rocprof-sys, whose domains are in small letters."""
 NO_RANGE: Final = re.compile(r"roctx(RangePop|RangeStop|GetThreadId)")
 DOMAIN_ENDING: Final = re.compile("^rocm_|_API(_EXT)?$|_api$")
-GRAPH_LAUNCH: Final = "GraphLaunch"
+
+
+@dataclasses.dataclass(slots=True)
+class Marker:
+    """A roctx range, or a mark where both times are equal.
+
+    `external_id` is what the profiler calls it in launches of the same `part` (see `Host`).
+    """
+
+    process: str | None
+    thread: str | None
+    name: str
+    start_ns: int
+    end_ns: int
+    external_id: int | None = None
+    part: str = ""
+
+    @property
+    def closed_ns(self) -> int:
+        """The end of what may enclose something: the start where the duration is refused."""
+        return self.end_ns if 0 <= self.end_ns - self.start_ns <= times.LONGEST_NS else self.start_ns
+
+
+class Ranges:
+    """All ranges of a trace, numbered in order of time."""
+
+    def __init__(self, markers: Iterable[Marker]) -> None:
+        ordered = sorted(markers, key=lambda one: (one.start_ns, -one.closed_ns))
+        self._segments = _segments(ordered)
+        self._rows: list[dict[str, Any]] = []
+        for number, (marker, parent) in enumerate(zip(ordered, _parents(ordered), strict=True)):
+            self._rows.append(_range_row(number, marker, None if parent is None else self._rows[parent]))
+
+    def frame(self) -> pl.DataFrame:
+        """Rows of `ranges` without trace_id, and beside them `phase` (the outermost range), `external_id`, `part`."""
+        return pl.DataFrame(self._rows, schema=COLUMNS)
+
+    def around(self, frame: pl.DataFrame, at: str) -> pl.Series:
+        """`range_id` of the innermost range around the time `at` (in ns) of each row's process and thread."""
+        if not self._rows:
+            return pl.repeat(None, frame.height, dtype=pl.Int64, eager=True).alias("range_id")
+        asked = frame.select("process", "thread", at=pl.col(at)).with_row_index("row")
+        own = _looked_up(asked, self._segments.filter(pl.col("thread").is_not_null()), ["process", "thread"])
+        shared = _looked_up(asked, self._segments.filter(pl.col("thread").is_null()), ["process"])
+        return pl.select(pl.coalesce(own, shared).alias("range_id")).to_series()
+
+
+def _range_row(number: int, marker: Marker, above: dict[str, Any] | None) -> dict[str, Any]:
+    return {
+        "range_id": number,
+        "kind": "roctx_mark" if marker.end_ns == marker.start_ns else RANGE,
+        "name": marker.name,
+        "process": marker.process,
+        "thread": marker.thread,
+        "start_ns": times.fitting(marker.start_ns),
+        "duration_ns": times.fitting(marker.end_ns - marker.start_ns),
+        "parent_id": None if above is None else above["range_id"],
+        "depth": 0 if above is None else above["depth"] + 1,
+        "path": marker.name if above is None else f"{above['path']}/{marker.name}",
+        "phase": marker.name if above is None else above["phase"],
+        "external_id": marker.external_id,
+        "part": marker.part,
+    }
+
+
+def _parents(markers: list[Marker]) -> Iterator[int | None]:
+    """For each marker, in order of start, the innermost one around it: of its thread, else of its process."""
+    open_ones: dict[Key, list[int]] = defaultdict(list)
+    for number, marker in enumerate(markers):
+        keys: list[Key] = [(marker.process, marker.thread), (marker.process, None)]
+        found = None
+        for key in dict.fromkeys(keys):
+            stack = open_ones[key]
+            stack[:] = [one for one in stack if markers[one].closed_ns > marker.start_ns]
+            around = (one for one in reversed(stack) if markers[one].closed_ns >= marker.closed_ns)
+            found = next(around, None) if found is None else found
+        yield found
+        if marker.closed_ns > marker.start_ns:
+            open_ones[marker.process, marker.thread].append(number)
+
+
+def _segments(markers: list[Marker]) -> pl.DataFrame:
+    """(process, thread, at, range_id): from `at` on, the range that began last and is still open; NULL for none."""
+    by_key: dict[Key, list[int]] = defaultdict(list)
+    for number, marker in enumerate(markers):
+        if marker.closed_ns > marker.start_ns:
+            by_key[marker.process, marker.thread].append(number)
+    rows = [
+        (process, thread, at, number)
+        for (process, thread), numbers in by_key.items()
+        for at, number in _steps(markers, numbers)
+    ]
+    schema = {"process": pl.String, "thread": pl.String, "at": pl.Int64, "number": pl.Int64}
+    return pl.DataFrame(rows, schema=schema, orient="row").sort("at", maintain_order=True)
+
+
+def _steps(markers: list[Marker], numbers: list[int]) -> Iterator[tuple[int, int | None]]:
+    ends: list[tuple[int, int]] = []
+    stack: list[int] = []
+    gone: set[int] = set()
+    for number in numbers:
+        yield from _ended(ends, stack, gone, markers[number].start_ns)
+        stack.append(number)
+        heapq.heappush(ends, (markers[number].closed_ns, number))
+        yield markers[number].start_ns, number
+    yield from _ended(ends, stack, gone, None)
+
+
+def _ended(
+    ends: list[tuple[int, int]], stack: list[int], gone: set[int], until: int | None
+) -> Iterator[tuple[int, int | None]]:
+    while ends and (until is None or ends[0][0] <= until):
+        at, number = heapq.heappop(ends)
+        gone.add(number)
+        while stack and stack[-1] in gone:
+            gone.discard(stack.pop())
+        yield at, stack[-1] if stack else None
+
+
+def _looked_up(asked: pl.DataFrame, segments: pl.DataFrame, by: list[str]) -> pl.Series:
+    if segments.is_empty():
+        return pl.repeat(None, asked.height, dtype=pl.Int64, eager=True)
+    keys = pl.col(by).fill_null("")
+    steps = segments.with_columns(keys).select(*by, "at", "number")
+    ordered = asked.with_columns(keys).sort("at")
+    found = ordered.join_asof(steps, on="at", by=by, strategy="backward", check_sortedness=False)
+    return found.sort("row")["number"]
 
 
 def is_range(domain: str | None, function: str | None) -> bool:
@@ -76,11 +196,12 @@ class Host:
         calls = calls.with_columns(self.ranges.around(calls, "start_ns"), duration_ns=times.between())
         self.calls += calls.height
         self._output.saw(calls)
-        self._output.write("api_calls", calls.drop("end_ns").with_columns(_domains(calls["kind"])))
+        # HIP_RUNTIME_API_EXT → hip_runtime, rocm_hip_api → hip
+        domains = {kind: DOMAIN_ENDING.sub("", kind).lower() for kind in calls["kind"].unique().drop_nulls()}
+        kind = pl.col("kind").replace_strict(domains, default="api", return_dtype=pl.String).fill_null("api")
+        self._output.write("api_calls", calls.drop("end_ns").with_columns(kind))
         kept = calls.select(
-            "correlation_id",
-            "api_index",
-            "range_id",
+            pl.col("correlation_id", "api_index", "range_id"),
             api_call=pl.col("name").cast(pl.Categorical),
             launch_start_ns="start_ns",
             launch_duration_ns="duration_ns",
@@ -89,7 +210,7 @@ class Host:
         self._parts[part].append(kept.drop_nulls("correlation_id"))
 
     def skip(self, reason: str, n: int) -> None:
-        """Count what stands among the calls and is none."""
+        """Count records among the calls that are not calls."""
         self._output.report.add("skipped", reason, n)
 
     def linked(self, part: str, launches: pl.DataFrame) -> pl.DataFrame:
@@ -99,7 +220,12 @@ class Host:
         `region` (the text of the range, with `--kernel-rename`). Either column may be absent.
         """
         launches = nullable(launches, {"correlation_id": pl.Int64, "external_id": pl.Int64, "region": pl.String})
-        known = self._calls_of(part)
+        if part not in self._sorted:
+            slices = self._parts.pop(part, [])
+            self._sorted[part] = (
+                pl.concat(slices).sort("correlation_id", maintain_order=True) if slices else pl.DataFrame()
+            )
+        known = self._sorted[part]
         if known.is_empty():
             found = nullable(launches, LINKED)
         else:
@@ -111,13 +237,6 @@ class Host:
                 columns = columns.select(pl.when(hit).then(pl.all()))
             found = nullable(launches.hstack(columns), LINKED)
         return self._phased(part, found.with_columns(_statuses(found["api_call"], found["api_index"])))
-
-    def _calls_of(self, part: str) -> pl.DataFrame:
-        if part not in self._sorted:
-            slices = self._parts.pop(part, [])
-            whole = pl.concat(slices) if slices else pl.DataFrame()
-            self._sorted[part] = whole if whole.is_empty() else whole.sort("correlation_id", maintain_order=True)
-        return self._sorted[part]
 
     def _phased(self, part: str, launches: pl.DataFrame) -> pl.DataFrame:
         region = pl.when(pl.col("region") != "").then("region")
@@ -137,13 +256,7 @@ class Host:
 
 def _statuses(calls: pl.Series, indexes: pl.Series) -> pl.Series:
     """`graph` below the launch of a graph, `no_op` below another call (operators are not recorded), else no_launch."""
-    names = [name for name in calls.unique().drop_nulls() if GRAPH_LAUNCH in name]
+    names = [name for name in calls.unique().drop_nulls() if "GraphLaunch" in name]
     call = pl.when(indexes.is_not_null()).then(pl.lit("no_op")).otherwise(pl.lit("no_launch"))
     graph = calls.is_in(names).fill_null(False) if names else pl.lit(False)
     return pl.select(pl.when(graph).then(pl.lit("graph")).otherwise(call).alias("launch_status")).to_series()
-
-
-def _domains(kinds: pl.Series) -> pl.Series:
-    """HIP_RUNTIME_API_EXT → hip_runtime, rocm_hip_api → hip."""
-    table = {kind: DOMAIN_ENDING.sub("", kind).lower() for kind in kinds.unique().drop_nulls()}
-    return kinds.replace_strict(table, default="api", return_dtype=pl.String).fill_null("api")

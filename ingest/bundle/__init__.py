@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 from kerneldb import recordings
 from kerneldb.errors import NotATraceError, UnreadableTraceError
-from kerneldb.ingest.readers import Head, Reader, Unit
+from kerneldb.ingest.readers import Head, Later, Reader
 from kerneldb.recordings import NAME
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from kerneldb.batch import Manifest
-    from kerneldb.ingest.options import Options, Progress
+    from kerneldb.ingest.doctor import Diagnostic
 
 
 def _fits(head: Head) -> bool:
@@ -50,10 +51,10 @@ def _inside(folder: Path) -> list[Path] | None:
     return present
 
 
-def _convert(unit: Unit, folder: Path, options: Options, progress: Progress | None) -> Manifest:
-    from kerneldb.ingest.bundle.convert import convert
+def _diagnostics(manifest: Manifest) -> Iterator[Diagnostic]:
+    from kerneldb.ingest.doctor import of_pytorch
 
-    return convert(unit.files[0], folder, options, progress)
+    return of_pytorch(manifest)
 
 
-READER: Final = Reader("record", (), _fits, _convert, inside=_inside, events=True)
+READER: Final = Reader("record", (), _fits, Later("bundle.convert"), _diagnostics, inside=_inside, events=True)

@@ -14,10 +14,10 @@ import polars as pl
 from kerneldb import codec, recordings
 from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError
-from kerneldb.ingest import detect
-from kerneldb.ingest.options import Options, Progress
+from kerneldb.ingest import readers
+from kerneldb.ingest.output import Report
 from kerneldb.ingest.pytorch.convert import convert as convert_trace
-from kerneldb.ingest.report import Report
+from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source
 from kerneldb.recordings import EAGER, NAME, POWER, Measurement, Part, Reading, Recording, Traced
 from kerneldb.times import Guard
@@ -28,16 +28,17 @@ OTHER_FILE: Final = "measurements: the trace is not the one that was recorded, c
 TYPES: Final = {"str": pl.String, "int": pl.Int64, "float": pl.Float64}
 
 
-def convert(path: Path, folder: Path, options: Options, progress: Progress | None) -> Manifest:
+def convert(unit: Unit, folder: Path, options: Options, progress: Progress | None) -> Manifest:
     """Write a trace of a recording to a new spool. Raises what the reader of PyTorch traces raises."""
+    path = unit.files[0]
     recording = recordings.load(path.parent)
     part, trace = next((one for one in recording.traced if one[1].file == path.name), (None, None))
     if part is None or trace is None:
         message = f"{path}: says what is in a recording. Give its folder: kerneldb ingest {path.parent}"
         raise NotATraceError(message)
-    detect.check(Source(path))
+    readers.check(Source(path))
     one = Source(path)
-    manifest = convert_trace(one, folder, _said(recording, part, options), progress)
+    manifest = convert_trace(one, folder, _options(recording, part, options), progress)
     report, frames = _report(path.parent, recording), {}
     if one.sha256 == trace.sha256:
         frames["measurements"] = _measurements(recording, part, manifest)
@@ -50,8 +51,8 @@ def convert(path: Path, folder: Path, options: Options, progress: Progress | Non
     return _of_job(_with(manifest, frames, part.tags), recording, part)
 
 
-def _said(recording: Recording, part: Part, options: Options) -> Options:
-    """What the recording says of its trace, where the user says nothing else."""
+def _options(recording: Recording, part: Part, options: Options) -> Options:
+    """The options of the user, with what the recording says of its trace where the user says nothing."""
     rank = "" if recording.rank is None else f"-rank{recording.rank}"
     return dataclasses.replace(
         options,
@@ -83,40 +84,37 @@ def _of_job(manifest: Manifest, recording: Recording, part: Part) -> Manifest:
     """The manifest with the traces of other ranks that its trace ran together with: those of the same stage."""
     if recording.rank is None:
         return manifest
-    said = {"rank": recording.rank, "world_size": recording.world_size, "stated_job": _named(recording, part)}
-    literals = {name: pl.lit(value) for name, value in said.items()}
+    of_job = {"rank": recording.rank, "world_size": recording.world_size, "stated_job": _named(recording, part)}
+    literals = {name: pl.lit(value) for name, value in of_job.items()}
     for path in manifest.parts["traces"]:
         pl.read_parquet(path).with_columns(**literals).write_parquet(path, compression="lz4", statistics=False)
-    return dataclasses.replace(manifest, trace={**manifest.trace, **said})
+    return dataclasses.replace(manifest, trace={**manifest.trace, **of_job})
 
 
 def _report(folder: Path, recording: Recording) -> Report:
     """What of the recording is not there."""
     report = Report()
     for part in recording.parts:
-        if part.trace is None and part.reason is None:
+        if part.reason is not None:
+            report.add("note", f"{part.label}: {part.reason}", 1)
+        elif part.trace is None:
             report.add("lost", f"{part.label} was not recorded to its end; kerneldb record … --resume goes on", 1)
     for _, trace in recording.traced:
         if not (folder / trace.file).is_file():
             report.add("lost", f"{trace.file} of the recording is not in its folder", 1)
-    for part in recording.parts:
-        if part.reason is not None:
-            report.add("note", f"{part.label}: {part.reason}", 1)
     return report
 
 
 def _files(folder: Path, trace: Traced, report: Report, trace_id: str) -> list[dict[str, Any]]:
     """bundle.json and the Execution Trace, as further files of the trace."""
     rows: list[dict[str, Any]] = []
-    told = json.dumps(report.summary())
-    for name, role, text in ((NAME, "recording", told), (trace.execution_trace, "execution trace", None)):
+    summary = json.dumps(report.summary())
+    for name, role, text in ((NAME, "recording", summary), (trace.execution_trace, "execution trace", None)):
         if name is not None and (folder / name).is_file():
             data = (folder / name).read_bytes()
-            rows.append({
-                "trace_id": trace_id, "file_index": len(rows) + 1, "path": str(folder / name), "role": role,
-                "sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data), "compressed_bytes": len(data),
-                "events": None, "report": text,
-            })  # fmt: skip
+            size = {"bytes": len(data), "compressed_bytes": len(data), "events": None}
+            place = {"trace_id": trace_id, "file_index": len(rows) + 1, "path": str(folder / name), "role": role}
+            rows.append({**place, "sha256": hashlib.sha256(data).hexdigest(), **size, "report": text})
     return rows
 
 

@@ -11,24 +11,36 @@ from typing import Any, Final
 
 import polars as pl
 
-from kerneldb.batch import Manifest, Spool
+from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError, UnreadableTraceError
 from kerneldb.ids import content_id
-from kerneldb.ingest.finishing import file_row, finish, trace_row
-from kerneldb.ingest.ncu import launches, stems, summary
-from kerneldb.ingest.ncu.kernels import Kernel, Key, kernels, look, what_of
-from kerneldb.ingest.ncu.log import Log
-from kerneldb.ingest.ncu.measures import SCHEMA, Measure, attributes, measures, settled
-from kerneldb.ingest.ncu.numbers import Evidence, Style
-from kerneldb.ingest.ncu.table import Row, lines, rows
-from kerneldb.ingest.ncu.whole import Whole
-from kerneldb.ingest.options import Options, Progress
-from kerneldb.ingest.readers import Unit
-from kerneldb.ingest.report import Report
-from kerneldb.ingest.signing import PRODUCTS, Signer
-from kerneldb.ingest.source import Source
+from kerneldb.ingest.columns import Schema, schema
+from kerneldb.ingest.launches import PRODUCTS, Signer
+from kerneldb.ingest.ncu import launches, sniff
+from kerneldb.ingest.ncu.kernels import (
+    SCHEMA,
+    Completeness,
+    Kernel,
+    Key,
+    Measure,
+    attributes,
+    canonical,
+    is_identity,
+    kernels,
+    measures,
+    numbers_of,
+    phase_of,
+    settled,
+    summary_ranges,
+    what_of,
+)
+from kerneldb.ingest.ncu.numbers import Evidence, Style, base_unit
+from kerneldb.ingest.ncu.table import Log, Row, lines, rows
+from kerneldb.ingest.output import File, Output, Report
+from kerneldb.ingest.readers import Options, Progress, Unit
+from kerneldb.ingest.source import Source, require_whole
+from kerneldb.times import whole_ns
 
-READER_VERSION: Final = 1
 SLICE_ROWS: Final = 200_000
 SLICE_LAUNCHES: Final = 500
 PAGES: Final = ("raw", "details", "summary")
@@ -37,11 +49,16 @@ CONSOLE: Final = (
     "this is the text that ncu prints for people: its columns cannot be read back. Print it again with `--csv`, or "
     "`ncu --import REPORT.ncu-rep --page raw --csv > FILE`"
 )
+FACTS: Final = {"source": "ncu", "tool": "Nsight Compute", "reader_version": 1}
+SPREAD: Final = {"Average": None, "Minimum": "min", "Maximum": "max"}
+"""Column of a summary → instance of the metric."""
+METRICS: Final[Schema] = {"row": pl.Int64, **{name: kind for name, kind in SCHEMA.items() if name != "launch_index"}}
+ROLLUPS: Final = schema("row origin device phase timing n timed total_ns min_ns max_ns")
 
 
 @dataclasses.dataclass(slots=True)
-class File:
-    """A file after its first reading: the pages in it, the style of its numbers, what else was said."""
+class PrintedFile:
+    """A file after its first reading: the pages in it, the style of its numbers, other messages."""
 
     source: Source
     log: Log
@@ -52,79 +69,72 @@ class File:
     report: Report
 
 
-@dataclasses.dataclass(slots=True)
 class Capture:
-    """What all files of a trace tell: launches by key, devices, and rows of `metrics` that were not written yet."""
+    """What all files of a trace say: launches by key, devices, and rows of `metrics` that were not written yet."""
 
-    spool: Spool
-    known: dict[Key, launches.Launch] = dataclasses.field(default_factory=dict)
-    devices: dict[tuple[str | None, int], dict[str, Any]] = dataclasses.field(default_factory=dict)
-    waiting: list[tuple[Any, ...]] = dataclasses.field(default_factory=list)
-    pages_of: dict[Key, set[tuple[Path, str]]] = dataclasses.field(default_factory=dict)
-    times: set[str] = dataclasses.field(default_factory=set)
-    sections: set[str] = dataclasses.field(default_factory=set)
-    facts: dict[str, set[str]] = dataclasses.field(default_factory=dict)
-    repeated: int = 0
+    def __init__(self, folder: Path) -> None:
+        self.output = Output(folder)
+        self.known: dict[Key, launches.Launch] = {}
+        self.devices: dict[tuple[str | None, int], dict[str, Any]] = {}
+        self.sections: set[str] = set()
+        self.facts: dict[str, set[str]] = {}
+        self.repeated = 0
+        self._waiting: list[tuple[Any, ...]] = []
+        self._pages_of: dict[Key, set[tuple[Path, str]]] = {}
 
-    def add(self, kernel: Kernel, found: list[Measure], told: dict[str, Any], place: tuple[Path, str]) -> None:
-        """Take what a page says of a kernel. Raises ValueError where it contradicts another page."""
+    def add(self, kernel: Kernel, found: list[Measure], device: dict[str, Any], place: tuple[Path, str]) -> None:
+        """Take what a page says of a kernel and its device. Raises ValueError where it contradicts another page."""
         launch = self.known.get(kernel.key)
         if launch is None:
             launch = self.known[kernel.key] = launches.launch_of(kernel, len(self.known))
         launches.join(launch, kernel, found)
-        self.pages_of.setdefault(kernel.key, set()).add(place)
-        self._device(launch, kernel, told)
+        self._pages_of.setdefault(kernel.key, set()).add(place)
+        row = launches.device_row(kernel, device)
+        if row["arch"] is not None:
+            # Pages before 2023 have no column Device: the GPU that the raw page describes gets the number 0.
+            launch.row["device"] = row["device"]
+            before = self.devices.setdefault((row["process"], row["device"]), row)
+            before |= {name: value for name, value in row.items() if before[name] is None}
         for name in ("Process Name", "Host Name", "Kernel Time"):
             if kernel.identity.get(name):
                 self.facts.setdefault(name, set()).add(kernel.identity[name])
         self.sections.update(one.section for one in found if one.section)
         index = launch.row["launch_index"]
-        self.waiting.extend((index, *one) for one in found)
-        if len(self.waiting) >= SLICE_ROWS:
+        self._waiting.extend((index, *one) for one in found)
+        if len(self._waiting) >= SLICE_ROWS:
             self.flush()
-
-    def _device(self, launch: launches.Launch, kernel: Kernel, told: dict[str, Any]) -> None:
-        row = launches.device_row(kernel, told)
-        if row["arch"] is None:
-            return
-        # Pages before 2023 have no column Device: the GPU that the raw page describes gets the number 0.
-        launch.row["device"] = row["device"]
-        before = self.devices.setdefault((row["process"], row["device"]), row)
-        before |= {name: value for name, value in row.items() if before[name] is None}
 
     def flush(self) -> None:
         """Write the rows of `metrics` gathered so far; a kernel is never split."""
-        frame = pl.DataFrame(self.waiting, schema=SCHEMA, orient="row")
-        self.waiting.clear()
-        whole, repeated = settled(frame)
+        kept, repeated = settled(pl.DataFrame(self._waiting, schema=SCHEMA, orient="row"))
+        self._waiting.clear()
         self.repeated += repeated
-        self.spool.write("metrics", whole)
+        self.output.write("metrics", kept)
 
     def join_pages(self) -> None:
-        """Where kernels stand on several pages, keep one row per launch and metric, slice by slice."""
-        if all(len(places) == 1 for places in self.pages_of.values()):
+        """Where kernels are on several pages, keep one row per launch and metric, slice by slice."""
+        if all(len(places) == 1 for places in self._pages_of.values()):
             return
-        parts = self.spool.paths("metrics")
-        table = pl.scan_parquet(parts)
+        table = pl.scan_parquet(self.output.spool.paths("metrics"))
         written = []
         for start in range(0, len(self.known), SLICE_LAUNCHES):
             inside = pl.col("launch_index").is_between(start, start + SLICE_LAUNCHES - 1)
-            whole, repeated = settled(table.filter(inside).collect())
+            kept, repeated = settled(table.filter(inside).collect())
             self.repeated += repeated
-            written.append(whole)
-        self.spool.replace("metrics", pl.concat(written))
+            written.append(kept)
+        self.output.spool.replace("metrics", pl.concat(written))
 
 
 def convert(unit: Unit, folder: Path, options: Options, progress: Progress | None = None) -> Manifest:
     """The spool of a capture. Raises NotATraceError or UnreadableTraceError."""
-    if any(stems.is_report(path) for path in unit.files):
+    if any(sniff.is_report(path) for path in unit.files):
         from kerneldb.ingest.ncu import report_file
 
         return report_file.convert(unit, folder, options, progress)
     files = sorted((_survey(Source(path)) for path in unit.files), key=lambda file: PAGES.index(file.pages[0]))
     if any("summary" in file.pages for file in files):
-        return summary.convert(files, folder, options)
-    capture = Capture(Spool(folder))
+        return _convert_summary(files, folder, options)
+    capture = Capture(folder)
     for number, file in enumerate(files, 1):
         _read(file, capture)
         if progress is not None:
@@ -137,12 +147,10 @@ def rows_of(source: Source, log: Log) -> Iterator[Row]:
     """Records of all tables in a file."""
     with contextlib.closing(source.blocks()) as blocks:
         yield from rows(lines(blocks), log, source.label)
-    if source.damage:
-        message = f"{source.label}: {source.damage}. Copy the file again."
-        raise UnreadableTraceError(message)
+    require_whole(source)
 
 
-def _survey(source: Source) -> File:
+def _survey(source: Source) -> PrintedFile:
     """The first reading: pages, style, messages. Raises NotATraceError where nothing was profiled."""
     log, evidence, report = Log(), Evidence(), Report()
     pages: dict[str, None] = {}
@@ -151,9 +159,15 @@ def _survey(source: Source) -> File:
         pages[header.page] = None
         records, columns = records + 1, len(header.columns)
         report.add("read", what_of(header, fields), 1)
-        look(evidence, (header, fields))
+        for text in numbers_of(header, fields):
+            evidence.see(text)
+    if not records and log.console:
+        message = f"{source.label}: {CONSOLE}."
+        raise NotATraceError(message)
     if not records:
-        raise NotATraceError(_nothing(source, log))
+        said = log.complaint or "The file holds no table of ncu: profile with `ncu --csv --log-file FILE`."
+        message = f"{source.label}: ncu profiled no kernel. {said}"
+        raise NotATraceError(message)
     try:
         style = evidence.style()
     except ValueError as error:
@@ -162,92 +176,57 @@ def _survey(source: Source) -> File:
             "`LC_ALL=C ncu --import REPORT.ncu-rep --page raw --csv > FILE`."
         )
         raise UnreadableTraceError(message) from error
-    log.tell(report)
-    return File(source, log, style, tuple(sorted(pages, key=PAGES.index)), records, columns, report)
+    log.add_to(report)
+    return PrintedFile(source, log, style, tuple(sorted(pages, key=PAGES.index)), records, columns, report)
 
 
-def _nothing(source: Source, log: Log) -> str:
-    if log.console:
-        return f"{source.label}: {CONSOLE}."
-    said = log.complaint or "The file holds no table of ncu: profile with `ncu --csv --log-file FILE`."
-    return f"{source.label}: ncu profiled no kernel. {said}"
-
-
-def _read(file: File, capture: Capture) -> None:
-    log, whole = Log(), Whole()
-    again = Source(file.source.path)
+def _read(file: PrintedFile, capture: Capture) -> None:
+    completeness = Completeness()
     try:
-        for kernel in kernels(rows_of(again, log)):
-            whole.see(kernel)
+        for kernel in kernels(rows_of(Source(file.source.path), Log())):
+            completeness.see(kernel)
             found = list(measures(kernel, file.style))
             passes = file.log.passes.get(kernel.key[1])
-            if passes is not None:
-                found.append(_passes(passes))
-            place = (file.source.path, kernel.page)
-            capture.add(kernel, found, attributes(kernel, file.style), place)
+            if passes is not None:  # as ncu logs them: the metric of that name where the page does not hold it
+                name = "profiler__replayer_passes"
+                found.append(Measure(name, float(passes), None, "pass", 0.5, None, "==PROF==", None))
+            capture.add(kernel, found, attributes(kernel, file.style), (file.source.path, kernel.page))
     except ValueError as error:
         message = f"{file.source.label}: {error}; these pages are not of one report. Ingest them one by one."
         raise UnreadableTraceError(message) from error
-    file.report.add("note", "metrics that only the last launch lacks: the page may be cut", whole.missing)
+    file.report.add("note", "metrics that only the last launch lacks: the page may be cut", completeness.missing)
     capture.flush()
 
 
-def _passes(passes: int) -> Measure:
-    """Replay passes as ncu logs them: the metric of that name where the page does not hold it."""
-    return Measure("profiler__replayer_passes", float(passes), None, "pass", 0.5, None, "==PROF==", None)
-
-
-def close(capture: Capture, files: list[File], options: Options, era: str) -> Manifest:
-    """Write what a capture told, and finish the spool."""
+def close(capture: Capture, files: list[PrintedFile], options: Options, era: str) -> Manifest:
+    """Write what a capture holds, and finish the spool."""
     capture.join_pages()
-    spool, signer = capture.spool, Signer()
+    output, signer = capture.output, Signer()
     signed = signer.sign(launches.frame(capture.known.values()))
-    row = _trace(capture, files, options, era)
-    traced = pl.lit(row["trace_id"]).alias("trace_id")
-    dropped = ["name", *launches.AXES, *PRODUCTS]
-    spool.write("launches", signed.drop(dropped).with_columns(traced))
-    spool.write("signatures", signer.signatures())
-    spool.write("kernel_names", signer.names())
-    spool.write("devices", pl.DataFrame(list(capture.devices.values()), schema=launches.DEVICES).with_columns(traced))
-    if spool.paths("metrics"):
-        write_traced(spool, "metrics", row["trace_id"])
+    output.write("launches", signed.drop("name", *launches.AXES, *PRODUCTS))
+    signer.write(output.spool)
+    output.write("devices", pl.DataFrame(list(capture.devices.values()), schema=launches.DEVICES))
     report = files[0].report
     report.add("stored", "launches", signed.height)
     report.add("note", "metrics printed more than once", capture.repeated)
     report.add("note", "shared memory rounded by the print", signed["quality"].count())
     for file in files[1:]:
         file.report.add("stored", "pages joined to the launches of another file", 1)
-    rows_ = [file_row(file.source, "+".join(file.pages), file.records) for file in files]
-    return finish(spool, row, rows_, [file.report for file in files])
-
-
-def write_traced(spool: Spool, table: str, trace_id: str) -> None:
-    """Give the parts of a table that were written before the trace was known its id, part by part."""
-    for path in spool.paths(table):
-        pl.read_parquet(path).with_columns(trace_id=pl.lit(trace_id)).write_parquet(path, compression="lz4")
-
-
-def _trace(capture: Capture, files: list[File], options: Options, era: str) -> dict[str, Any]:
-    paths = [file.source.path for file in files]
     hosts = sorted(capture.facts.get("Host Name", set()) - set(LOCAL))
-    return trace_row(
-        [file.source for file in files],
+    output.launches = len(capture.known)
+    return output.finish(
         options,
-        stems.common(paths),
+        sniff.trace_name([file.source.path for file in files]),
+        [File(file.source, "+".join(file.pages), file.records, file.report) for file in files],
         kind="profiled",
-        source="ncu",
-        tool="Nsight Compute",
         era=era,
         host=hosts[0] if hosts else None,
-        has_shapes=False,
-        has_stacks=False,
-        launches=len(capture.known),
         metadata=json.dumps(_metadata(capture, files, options)),
-        reader_version=READER_VERSION,
+        **FACTS,
     )
 
 
-def _metadata(capture: Capture, files: list[File], options: Options) -> dict[str, Any]:
+def _metadata(capture: Capture, files: list[PrintedFile], options: Options) -> dict[str, Any]:
     times = sorted(capture.facts.get("Kernel Time", ()))
     kept: dict[str, Any] = {
         "report": content_id("ncu", *(part for key in sorted(capture.known) for part in key)),
@@ -261,3 +240,73 @@ def _metadata(capture: Capture, files: list[File], options: Options) -> dict[str
     if options.keep_environment:
         kept["process_names"] = sorted(capture.facts.get("Process Name", ()))
     return kept
+
+
+def _convert_summary(files: list[PrintedFile], folder: Path, options: Options) -> Manifest:
+    """The spool of a page of `--print-summary`: sums over the launches of each kernel, without the launches.
+
+    Raises UnreadableTraceError where other pages are in the same file.
+    """
+    for file in files:
+        if file.pages != ("summary",) or len(files) > 1:
+            message = f"{file.source.label}: a summary beside other pages. Put each page into a file of its own."
+            raise UnreadableTraceError(message)
+    file, output, signer = files[0], Output(folder), Signer()
+    found: dict[tuple[str, ...], Kernel] = {}
+    for identity, _ in _records(file):
+        found.setdefault(tuple(identity.values()), Kernel(identity, "summary"))
+    summed = list(found.values())
+    signed = signer.sign(launches.frame([launches.launch_of(kernel, at) for at, kernel in enumerate(summed)]))
+    ids = signed.select("signature_id", row="launch_index")
+    metrics = pl.DataFrame(list(_metrics(file)), schema=METRICS, orient="row")
+    sums = pl.DataFrame(list(_sums(summed, metrics, file.style)), schema=ROLLUPS, orient="row")
+    for table, rows_ in (("metrics", metrics), ("rollups", sums)):
+        output.write(table, rows_.join(ids, on="row", how="left").drop("row"))
+    signer.write(output.spool)
+    devices = {kernel.identity.get("Device"): launches.device_row(kernel, {}) for kernel in summed}
+    output.write("devices", pl.DataFrame(list(devices.values()), schema=launches.DEVICES))
+    file.report.add("stored", "kernels of a summary", len(summed))
+    return output.finish(
+        options,
+        sniff.trace_name([file.source.path]),
+        [File(file.source, "summary", file.records, file.report)],
+        kind="summary",
+        era="ncu csv summary",
+        metadata=json.dumps({"columns": [file.columns]}),
+        **FACTS,
+    )
+
+
+def _records(file: PrintedFile) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+    for header, fields in rows_of(Source(file.source.path), Log()):
+        row = dict(zip(header.columns, fields, strict=False))
+        yield {name: text for name, text in row.items() if is_identity(name)}, row
+
+
+def _metrics(file: PrintedFile) -> Iterator[tuple[Any, ...]]:
+    order: dict[tuple[str, ...], int] = {}
+    for identity, row in _records(file):
+        at = order.setdefault(tuple(identity.values()), len(order))
+        metric = canonical(row["Metric Name"], row.get("Section Name"), row.get("Body Item Label") or None)
+        exponent, unit = base_unit(row["Metric Unit"])
+        for column, instance in SPREAD.items():
+            text = row.get(column)
+            if text:
+                value, precision = file.style.read(text, exponent) or (None, None)
+                kept = text if value is None else None
+                yield (at, metric, value, kept, unit, precision, instance, row["Metric Name"], row.get("Section Name"))
+
+
+def _sums(summed: list[Kernel], metrics: pl.DataFrame, style: Style) -> Iterator[tuple[Any, ...]]:
+    timed = metrics.filter(pl.col("metric") == launches.DURATION)
+    spread = {(row["row"], row["instance"]): row["value"] for row in timed.iter_rows(named=True)}
+    for at, kernel in enumerate(summed):
+        number = style.read(kernel.identity.get("Invocations") or "1")
+        n = 1 if number is None else int(number[0])
+        average, low, high = (spread.get((at, name)) for name in SPREAD.values())
+        total = None if average is None else whole_ns(average * n)
+        device = launches.device_row(kernel, {})["device"]
+        shortest, longest = (whole_ns(value) for value in (low, high))
+        cells = [cell for column, cell in kernel.identity.items() if column.startswith("Range:")]
+        phase = phase_of([name for cell in cells for name in summary_ranges(cell)])
+        yield at, "report", device, phase, "profiled", n, n if average is not None else 0, total, shortest, longest

@@ -10,9 +10,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from kerneldb.ingest.ncu import nvtx
-from kerneldb.ingest.ncu.kernels import Kernel, Key
-from kerneldb.ingest.ncu.measures import Measure
+from kerneldb.ingest.columns import Schema, schema
+from kerneldb.ingest.ncu.kernels import PUSH_POP, START_STOP, Kernel, Key, Measure, phase_of, stack, started
 from kerneldb.times import whole_ns
 
 SHAPE: Final = re.compile(r"\(\s*(\d+),\s*(\d+),\s*(\d+)\s*\)")
@@ -31,53 +30,22 @@ SHARES: Final[Mapping[str, str]] = {
 }
 EXACT: Final = 0.5
 AXES: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
-SCHEMA: Final[dict[str, type[pl.DataType]]] = {
-    "launch_index": pl.Int64,
-    "kind": pl.String,
-    "timing": pl.String,
-    "launch_status": pl.String,
-    "name": pl.String,
-    "process": pl.String,
-    "device": pl.Int32,
-    "context": pl.Int64,
-    "stream": pl.Int64,
-    "correlation_id": pl.Int64,
-    "duration_ns": pl.Int64,
-    **dict.fromkeys(AXES, pl.Int64),
-    "total_blocks": pl.Int64,
-    "threads_per_block": pl.Int64,
-    "registers": pl.Int32,
-    "static_shared_bytes": pl.Int64,
-    "dynamic_shared_bytes": pl.Int64,
-    "shared_bytes": pl.Int64,
-    "occupancy": pl.Float64,
-    "theoretical_occupancy": pl.Float64,
-    "phase": pl.String,
-    "range_path": pl.String,
-    "quality": pl.String,
+SCHEMA: Final[Schema] = {
+    **schema("launch_index kind timing launch_status name process device context stream correlation_id duration_ns"),
+    **dict.fromkeys((*AXES, "total_blocks", "threads_per_block"), pl.Int64),
+    **schema("registers static_shared_bytes dynamic_shared_bytes shared_bytes occupancy theoretical_occupancy"),
+    **schema("phase range_path quality"),
 }
-DEVICES: Final[dict[str, type[pl.DataType]]] = {
-    "process": pl.String,
-    "device": pl.Int32,
-    "vendor": pl.String,
-    "name": pl.String,
-    "arch": pl.String,
-    "multiprocessors": pl.Int32,
-    "memory_bytes": pl.Int64,
-    "warp_size": pl.Int32,
-    "max_threads_per_multiprocessor": pl.Int32,
-    "registers_per_multiprocessor": pl.Int32,
-    "shared_bytes_per_multiprocessor": pl.Int64,
-    "shared_bytes_per_block_optin": pl.Int64,
-    "clock_mhz": pl.Float64,
-    "memory_clock_mhz": pl.Float64,
-    "properties": pl.String,
-}
+DEVICES: Final = schema(
+    "process device vendor name arch multiprocessors memory_bytes warp_size max_threads_per_multiprocessor "
+    "registers_per_multiprocessor shared_bytes_per_multiprocessor shared_bytes_per_block_optin clock_mhz "
+    "memory_clock_mhz properties"
+)
 
 
 @dataclasses.dataclass(slots=True)
 class Launch:
-    """What all pages tell of a launch. `shared_rounded`: shared memory is printed coarser than a byte."""
+    """What all pages say of a launch. `shared_rounded`: shared memory is printed coarser than a byte."""
 
     key: Key
     row: dict[str, Any]
@@ -86,30 +54,31 @@ class Launch:
 
 def launch_of(kernel: Kernel, index: int) -> Launch:
     """A launch from the first columns of a page."""
-    told = kernel.identity
-    path = [name for column, cell in told.items() if nvtx.PUSH_POP in column for name in nvtx.stack(cell)]
-    path += [name for column, cell in told.items() if nvtx.START_STOP in column for name in nvtx.started(cell)]
+    cells = kernel.identity
+    path = [name for column, cell in cells.items() if PUSH_POP in column for name in stack(cell)]
+    path += [name for column, cell in cells.items() if START_STOP in column for name in started(cell)]
     row = {
         "launch_index": index,
         "kind": "kernel",
         "timing": "profiled",
         "launch_status": "no_launch",
-        "name": told["Kernel Name"],
-        "process": told.get("Process ID") or None,
-        "device": _integer(told.get("Device")),
-        "context": _integer(told.get("Context")),
-        "stream": _integer(told.get("Stream")),
-        "correlation_id": _integer(told.get("ID")),
-        "phase": nvtx.phase_of(path),
+        "name": cells["Kernel Name"],
+        "process": cells.get("Process ID") or None,
+        "device": _integer(cells.get("Device")),
+        "context": _integer(cells.get("Context")),
+        "stream": _integer(cells.get("Stream")),
+        "correlation_id": _integer(cells.get("ID")),
+        "phase": phase_of(path),
         "range_path": "/".join(path) or None,
-        **_shape("grid", told.get("Grid Size")),
-        **_shape("block", told.get("Block Size")),
     }
+    for side in ("grid", "block"):
+        found = SHAPE.fullmatch(cells.get(f"{side.capitalize()} Size") or "")
+        row |= {f"{side}_{axis}": int(found[place]) if found else None for place, axis in enumerate("xyz", 1)}
     return Launch(kernel.key, row)
 
 
 def join(launch: Launch, kernel: Kernel, found: Iterable[Measure]) -> None:
-    """Add what a page tells to a launch. Raises ValueError where page and launch cannot be the same one."""
+    """Add what a page says to a launch. Raises ValueError where page and launch cannot be the same one."""
     other = launch_of(kernel, launch.row["launch_index"]).row
     for name in (*AXES, "device"):
         if launch.row[name] is not None and other[name] is not None and launch.row[name] != other[name]:
@@ -124,7 +93,7 @@ def join(launch: Launch, kernel: Kernel, found: Iterable[Measure]) -> None:
 def _fact(launch: Launch, metric: str, value: float, precision: float) -> None:
     row = launch.row
     if metric == DURATION:
-        # The finest print of the duration counts, whatever page or section it stands on.
+        # The finest print of the duration counts, whatever page or section it is on.
         if precision < row.get("duration_precision", float("inf")):
             row |= {"duration_ns": whole_ns(value), "duration_precision": precision}
     elif metric in SHARES:
@@ -150,12 +119,15 @@ def frame(launches: Iterable[Launch]) -> pl.DataFrame:
 
 def device_row(kernel: Kernel, attributes: dict[str, Any]) -> dict[str, Any]:
     """A row of `devices`, from the columns Device and CC and from the attributes on a raw page."""
+    major, minor = attributes.get("compute_capability_major"), attributes.get("compute_capability_minor")
+    capability = kernel.identity.get("CC") or (f"{major}.{minor}" if major is not None else "")
+    clocks = {name: attributes.get(f"{name}_rate") for name in ("clock", "memory_clock")}  # in kHz
     return {
         "process": kernel.identity.get("Process ID") or None,
         "device": _integer(kernel.identity.get("Device")) or 0,
         "vendor": "nvidia",
         "name": attributes.get("display_name"),
-        "arch": _arch(kernel.identity.get("CC"), attributes),
+        "arch": f"sm_{capability.replace('.', '')}" if re.fullmatch(r"\d+\.\d+", capability) else None,
         "multiprocessors": attributes.get("multiprocessor_count"),
         "memory_bytes": attributes.get("total_memory"),
         "warp_size": attributes.get("warp_size"),
@@ -163,25 +135,9 @@ def device_row(kernel: Kernel, attributes: dict[str, Any]) -> dict[str, Any]:
         "registers_per_multiprocessor": attributes.get("max_registers_per_multiprocessor"),
         "shared_bytes_per_multiprocessor": attributes.get("max_shared_memory_per_multiprocessor"),
         "shared_bytes_per_block_optin": attributes.get("max_shared_memory_per_block_optin"),
-        "clock_mhz": _megahertz(attributes.get("clock_rate")),
-        "memory_clock_mhz": _megahertz(attributes.get("memory_clock_rate")),
+        **{f"{name}_mhz": None if rate is None else rate / 1000 for name, rate in clocks.items()},
         "properties": json.dumps(attributes) if attributes else None,
     }
-
-
-def _arch(capability: str | None, attributes: dict[str, Any]) -> str | None:
-    major, minor = attributes.get("compute_capability_major"), attributes.get("compute_capability_minor")
-    text = capability or (f"{major}.{minor}" if major is not None else "")
-    return f"sm_{text.replace('.', '')}" if re.fullmatch(r"\d+\.\d+", text) else None
-
-
-def _megahertz(kilohertz: float | None) -> float | None:
-    return None if kilohertz is None else kilohertz / 1000
-
-
-def _shape(name: str, text: str | None) -> dict[str, int | None]:
-    found = SHAPE.fullmatch(text or "")
-    return {f"{name}_{axis}": int(found[place]) if found else None for place, axis in enumerate("xyz", 1)}
 
 
 def _integer(text: str | None) -> int | None:

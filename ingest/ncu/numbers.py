@@ -1,16 +1,20 @@
-"""Numbers as ncu prints them: in the locale of the user, beside others that are always in the C locale.
+"""Units of ncu, of all versions and of `--print-units auto` and `base`: a power of ten and the base unit.
 
-The command line of ncu formats counts and percentages by LC_NUMERIC, in CSV too (8192 reads `8,192`, `8.192`, `8 192`
-or `8'192`), with no or two decimals; hardware metrics of the raw page stand in the C locale with exactly six decimals
-(tried with ncu 2020.3 to 2024.2). A file therefore has one style, which its numbers show together or not at all.
+Prefixes are decimal (Kbyte = 1000 byte). Up to 2022 rates of clocks read cycle/nsecond, later Ghz; both are hz here.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from typing import Final
 
+TIMES: Final = {**{"ns": 0, "us": 3, "ms": 6, "s": 9}, **{"nsecond": 0, "usecond": 3, "msecond": 6, "second": 9}}
+"""Power of ten to nanoseconds."""
+PREFIXES: Final = {"": 0, "K": 3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}
+PREFIXED: Final = re.compile(r"([KkMGTP]?)(byte|bytes|B|hz|Hz|cycle|inst|sector|request|warp|thread|block|branch)")
+SINGULAR: Final = {"bytes": "byte", "B": "byte", "Hz": "hz", "sectors": "sector", "branches": "branch"}
 SIX_DECIMALS: Final = re.compile(r"-?\d+\.\d{6}")
 SCIENTIFIC: Final = re.compile(r"-?\d+(?:\.\d+)?[eE][+-]?\d+")
 DIGITS: Final = re.compile(r"-?\d+(?:\.\d*)?")
@@ -22,6 +26,30 @@ SEPARATOR: Final = re.compile(rf"[.,{BLANKS}{APOSTROPHES}]")
 GROUP_DIGITS: Final = 3
 UNIFIED: Final = str.maketrans(dict.fromkeys(BLANKS, " ") | dict.fromkeys(APOSTROPHES, "'"))
 OTHER: Final = {".": ",", ",": ".", " ": ",", "'": "."}
+
+
+@functools.cache
+def base_unit(printed: str) -> tuple[int, str | None]:
+    """Power of ten from the printed unit to the base unit, and the base unit (None: a bare number).
+
+    A unit that is not known stays as it is printed. Rates are per second; a prefix of another divisor (%/Kbyte) stays,
+    since its size is the unit's own meaning.
+    """
+    unit = printed.strip()
+    if not unit:
+        return 0, None
+    above, slash, below = unit.partition("/")
+    found = PREFIXED.fullmatch(above)
+    if above in TIMES:
+        power, word = TIMES[above], "ns"
+    elif found is None:
+        power, word = 0, SINGULAR.get(above, above)
+    else:
+        power, word = PREFIXES[found[1]], SINGULAR.get(found[2], found[2])
+    if not slash:
+        return power, word
+    per, divisor = (9 - TIMES[below], "s") if below in TIMES else (0, below)
+    return power + per, "hz" if word == "cycle" and divisor == "s" else f"{word}/{divisor}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,19 +75,19 @@ class Style:
 
 @dataclasses.dataclass(slots=True)
 class Evidence:
-    """What the numbers of a file tell about its style, each with an example."""
+    """What the numbers of a file say about its style, each with an example."""
 
     decimals: dict[str, str] = dataclasses.field(default_factory=dict)
     groups: dict[str, str] = dataclasses.field(default_factory=dict)
     open: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def see(self, text: str) -> None:
-        """Take one number of the file into account; what is no number tells nothing."""
+        """Take one number of the file into account; other texts say nothing."""
         if text.isdigit() or SIX_DECIMALS.fullmatch(text) or not NUMBER.fullmatch(text):
             return
         marks = SEPARATOR.findall(text.translate(UNIFIED))
-        head, last = text[: text.rfind(_last(text))].lstrip("-"), marks[-1]
-        tail = len(text) - text.rfind(_last(text)) - 1
+        at, last = text.rfind(SEPARATOR.findall(text)[-1]), marks[-1]
+        head, tail = text[:at].lstrip("-"), len(text) - at - 1
         if last in "' ":
             self.groups.setdefault(last, text)
         elif len(set(marks)) > 1:
@@ -74,33 +102,21 @@ class Evidence:
 
     def style(self) -> Style:
         """The one style that fits all numbers seen. Raises ValueError, saying which numbers leave it open."""
-        self._agree()
-        decimal = next(iter(self.decimals), None)
-        group = next(iter(self.groups), None)
-        if decimal is None and group is None:
-            return self._without_evidence()
-        decimal = decimal or OTHER[group or ","]
-        return Style(group or OTHER[decimal], decimal)
-
-    def _agree(self) -> None:
-        both = set(self.decimals) & set(self.groups)
-        if len(self.decimals) > 1 or len(self.groups) > 1 or both:
+        if len(self.decimals) > 1 or len(self.groups) > 1 or set(self.decimals) & set(self.groups):
             seen = " and ".join(f"`{text}`" for text in [*self.decimals.values(), *self.groups.values()])
             message = f"the numbers contradict each other: {seen}"
             raise ValueError(message)
-
-    def _without_evidence(self) -> Style:
-        if "." in self.open:
+        decimal = next(iter(self.decimals), None)
+        group = next(iter(self.groups), None)
+        if decimal is None and group is None and "." in self.open:
             text = self.open["."]
             whole, part = text.split(".")
-            message = f"`{text}` may be {whole}{part} or {whole} and {part}/1000, and no other number tells"
+            message = f"`{text}` may be {whole}{part} or {whole} and {part}/1000, and no other number decides it"
             raise ValueError(message)
-        return Style()
-
-
-def _last(text: str) -> str:
-    marks: list[str] = SEPARATOR.findall(text)
-    return marks[-1]
+        if decimal is None and group is None:
+            return Style()
+        decimal = decimal or OTHER[group or ","]
+        return Style(group or OTHER[decimal], decimal)
 
 
 def _scientific(text: str, exponent: int) -> tuple[float, float]:

@@ -13,18 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from kerneldb.batch import Manifest, Spool
+from kerneldb.batch import Manifest
 from kerneldb.errors import UnreadableTraceError
-from kerneldb.ingest.ncu.convert import Capture, File, close
-from kerneldb.ingest.ncu.kernels import Kernel
-from kerneldb.ingest.ncu.log import Log
-from kerneldb.ingest.ncu.measures import DEVICE, RULE, Measure
-from kerneldb.ingest.ncu.names import canonical
-from kerneldb.ingest.ncu.numbers import Style
-from kerneldb.ingest.ncu.units import base_unit
-from kerneldb.ingest.options import Options, Progress
-from kerneldb.ingest.readers import Unit
-from kerneldb.ingest.report import Report
+from kerneldb.ingest.ncu.convert import Capture, PrintedFile, close
+from kerneldb.ingest.ncu.kernels import DEVICE, RULE, Kernel, Measure, canonical
+from kerneldb.ingest.ncu.numbers import Style, base_unit
+from kerneldb.ingest.ncu.table import Log
+from kerneldb.ingest.output import Report
+from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source, digest
 
 MODULE: Final = "ncu_report"
@@ -32,7 +28,6 @@ MOST_INSTANCES: Final = 256
 """A metric with more instances is one per instruction of the program; only its aggregate is kept."""
 TYPES: Final = {"MsgType_OPTIMIZATION": "OPT", "MsgType_WARNING": "WRN", "MsgType_ERR": "ERR"}
 SPEEDUPS: Final = {"SpeedupType_LOCAL": "local", "SpeedupType_GLOBAL": "global"}
-KERNEL: Final = "WorkloadType_KERNEL"
 
 
 def convert(unit: Unit, folder: Path, options: Options, progress: Progress | None = None) -> Manifest:
@@ -41,9 +36,9 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     module = _module(path)
     source = Source(path)
     digest(source)
-    report, capture = Report(), Capture(Spool(folder))
-    for kernel, found, told in _actions(module, path, report):
-        capture.add(kernel, found, told, (path, "report"))
+    report, capture = Report(), Capture(folder)
+    for kernel, found, device in _actions(module, path, report):
+        capture.add(kernel, found, device, (path, "report"))
     if not capture.known:
         message = (
             f"{path}: no profiled kernel in this report. It is damaged, empty, or newer than the installed {MODULE}: "
@@ -54,7 +49,7 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     if progress is not None:
         progress(source.read_bytes, unit.stored_bytes)
     report.add("read", "workloads", len(capture.known))
-    file = File(source, Log(), Style(), ("report",), len(capture.known), 0, report)
+    file = PrintedFile(source, Log(), Style(), ("report",), len(capture.known), 0, report)
     return close(capture, [file], options, "ncu-rep")
 
 
@@ -70,35 +65,27 @@ def _module(path: Path) -> Any:
 
 
 def _actions(module: Any, path: Path, report: Report) -> Iterator[tuple[Kernel, list[Measure], dict[str, Any]]]:
-    context = _loaded(module, path)
+    # The package raises RuntimeError, ValueError or a SWIG type of its own for what it cannot read.
+    try:
+        context = module.load_report(str(path))
+    except (OSError, RuntimeError, ValueError, TypeError, SystemError) as error:
+        message = f"{path}: {MODULE} cannot read this report ({error}). Try `pip install --upgrade ncu-report`."
+        raise UnreadableTraceError(message) from error
     number = itertools.count()
+    kind = getattr(module.IAction, "WorkloadType_KERNEL", None)
     for index in range(context.num_ranges()):
         part = context.range_by_idx(index)
         for at in range(part.num_actions()):
             action = part.action_by_idx(at)
-            if _is_kernel(module, action):
+            if kind is None or not hasattr(action, "workload_type") or action.workload_type() == kind:
                 yield _action(module, action, next(number), report)
             else:
-                report.add("skipped", "workloads that are no kernels (ranges, graphs)", 1)
-
-
-def _loaded(module: Any, path: Path) -> Any:
-    # The package raises RuntimeError, ValueError or a SWIG type of its own for what it cannot read.
-    try:
-        return module.load_report(str(path))
-    except (OSError, RuntimeError, ValueError, TypeError, SystemError) as error:
-        message = f"{path}: {MODULE} cannot read this report ({error}). Try `pip install --upgrade ncu-report`."
-        raise UnreadableTraceError(message) from error
-
-
-def _is_kernel(module: Any, action: Any) -> bool:
-    kind = getattr(module.IAction, KERNEL, None)
-    return kind is None or not hasattr(action, "workload_type") or action.workload_type() == kind
+                report.add("skipped", "workloads that are not kernels (ranges, graphs)", 1)
 
 
 def _action(module: Any, action: Any, number: int, report: Report) -> tuple[Kernel, list[Measure], dict[str, Any]]:
     values = {name: action.metric_by_name(name) for name in action.metric_names()}
-    told = {
+    device = {
         name.removeprefix(DEVICE): metric.value()
         for name, metric in values.items()
         if name.startswith(DEVICE) and metric.value() is not None
@@ -108,11 +95,11 @@ def _action(module: Any, action: Any, number: int, report: Report) -> tuple[Kern
     ]
     found += [_rule(module, rule) for rule in action.rule_results_as_dicts()]
     identity = {"ID": str(number), "Kernel Name": action.name(module.IAction.NameBase_DEMANGLED)}
-    identity |= _identity(values, told) | _ranges(action)
-    return Kernel(identity, "report"), found, told
+    identity |= _identity(values, device) | _ranges(action)
+    return Kernel(identity, "report"), found, device
 
 
-def _identity(values: dict[str, Any], told: dict[str, Any]) -> dict[str, str]:
+def _identity(values: dict[str, Any], device: dict[str, Any]) -> dict[str, str]:
     """The columns that pages print first, from the metrics that hold them here."""
     identity = {}
     for column, name in (("Context", "context_id"), ("Stream", "stream_id"), ("Device", "device_id")):
@@ -123,7 +110,7 @@ def _identity(values: dict[str, Any], told: dict[str, Any]) -> dict[str, str]:
         axes = [values[name] for axis in "xyz" if (name := f"launch__{shape}_dim_{axis}") in values]
         if len(axes) == len("xyz"):
             identity[column] = f"({', '.join(str(int(axis.value())) for axis in axes)})"
-    major, minor = told.get("compute_capability_major"), told.get("compute_capability_minor")
+    major, minor = device.get("compute_capability_major"), device.get("compute_capability_minor")
     return identity | ({"CC": f"{int(major)}.{int(minor or 0)}"} if major is not None else {})
 
 

@@ -1,9 +1,4 @@
-"""Finds the CSV tables of ncu in a text: between lines of the profiled application, of ncu itself and of other tools.
-
-A table begins with a line that names its columns; records are lines that begin with a quoted number. Where another
-program saved the table without quotes, they are lines of as many fields as there are columns. What stands between them
-is the application's (a line of it may even share a line with a record, where it wrote no line end).
-"""
+"""What ncu and the application wrote beside the table: errors, warnings, passes per kernel, and plain lines."""
 
 from __future__ import annotations
 
@@ -15,8 +10,19 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kerneldb.errors import UnreadableTraceError
-from kerneldb.ingest.ncu.log import Log
+from kerneldb.ingest.output import Report
 
+MESSAGE: Final = re.compile(r"==(ERROR|WARNING|PROF)==\s*(.*)")
+PROFILED: Final = re.compile(r'Profiling ".*?"(?: - (?P<index>\d+)(?: \(\d+/\d+\))?)?:.*?(?P<passes>\d+) pass')
+SECTION: Final = re.compile(r"\s+Section: \w|\s*Metric Name\s+Metric Unit\s+(?:Metric Value|Minimum)")
+PATH: Final = re.compile(r"(?:[A-Za-z]:)?[\\/][^\s'\")]*[\\/][^\s'\")]+")
+KEPT: Final = 20
+REMEDIES: Final = {
+    "ERR_NVGPUCTRPERM": "Profile as root, or allow counters: https://developer.nvidia.com/ERR_NVGPUCTRPERM.",
+    "No kernels were profiled": "Check the kernel and NVTX filters, and profile child processes "
+    "(`--target-processes all`).",
+    "application returned an error code": "Run the program without ncu until it ends well, then profile again.",
+}
 HEADER: Final = re.compile(
     r'"?(?:ID"?,"?(?:Process ID|Kernel Name)|Process ID"?,"?(?:Process Name|Host Name|Kernel Name)|Domain"?,"?Range:)'
 )
@@ -32,9 +38,50 @@ CUT: Final = (
 )
 
 
+@dataclasses.dataclass(slots=True)
+class Log:
+    """Messages by kind, number of passes by launch id, and counts of other lines."""
+
+    messages: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    passes: dict[str, int | None] = dataclasses.field(default_factory=dict)
+    lines: int = 0
+    console: bool = False
+
+    def see(self, line: str) -> None:
+        """Take a line outside of tables into account."""
+        found = MESSAGE.search(line)
+        if found is not None:
+            kind, text = found[1], found[2].strip()
+            profiled = PROFILED.match(text) if kind == "PROF" else None
+            if profiled is not None and profiled["index"] is not None:
+                # Two sessions in one log number their launches alike: then nothing is known.
+                index, passes = profiled["index"], int(profiled["passes"])
+                self.passes[index] = passes if self.passes.get(index, passes) == passes else None
+            kept = self.messages.setdefault(kind, [])
+            if kind != "PROF" and len(kept) < KEPT:
+                kept.append(PATH.sub("…", text))
+        elif line.strip():
+            self.lines += 1
+            self.console = self.console or SECTION.match(line) is not None
+
+    @property
+    def complaint(self) -> str:
+        """Errors and warnings in one line, with what to do about the first known one; '' where there are none."""
+        said = [f"=={kind}== {text}" for kind in ("ERROR", "WARNING") for text in self.messages.get(kind, [])]
+        remedy = next((hint for mark, hint in REMEDIES.items() if any(mark in text for text in said)), "")
+        return " ".join([*said[:3], remedy]).strip()
+
+    def add_to(self, report: Report) -> None:
+        """Add what was seen to the ingest report."""
+        report.add("skipped", "lines of the application", self.lines)
+        for kind in ("ERROR", "WARNING"):
+            for text in self.messages.get(kind, []):
+                report.add("note", f"=={kind}==", 1, text)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Header:
-    """The columns of a table. `page` is raw, details or summary; `quoted` says whether the columns stand in quotes."""
+    """The columns of a table. `page` is raw, details or summary; `quoted` says whether the columns are in quotes."""
 
     columns: tuple[str, ...]
     page: str

@@ -3,44 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 import polars as pl
 
 from kerneldb import times
-from kerneldb.ingest.nsys import values
-from kerneldb.ingest.nsys.calls import Calls
-from kerneldb.ingest.nsys.ranges import THREAD, Ranges
+from kerneldb.ingest.launches import Signer, name_id, with_occupancy
+from kerneldb.ingest.nsys import reports
+from kerneldb.ingest.nsys.host import THREAD, Calls, Ranges
 from kerneldb.ingest.nsys.store import Schema, Store, frame
-from kerneldb.ingest.occupancy import with_occupancy
-from kerneldb.ingest.signing import Signer, name_id
 
-COMMON: Final[Schema] = {
-    "start": pl.Int64,
-    "end": pl.Int64,
-    "deviceId": pl.Int64,
-    "contextId": pl.Int64,
-    "streamId": pl.Int64,
-    "correlationId": pl.Int64,
-    "globalPid": pl.Int64,
-    "graphNodeId": pl.Int64,
-    "graphId": pl.Int64,
-}
+COMMON: Final[Schema] = dict.fromkeys(
+    (
+        *("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid"),
+        *("graphNodeId", "graphId"),
+    ),
+    pl.Int64,
+)
 AXES: Final = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 NAMES: Final = ("demangledName", "shortName", "mangledName")
 MEMORY: Final = ("staticSharedMemory", "dynamicSharedMemory", "sharedMemoryExecuted", "localMemoryPerThread")
-KERNEL: Final[Schema] = {
-    **COMMON,
-    **dict.fromkeys((*NAMES, *AXES, *MEMORY, "registersPerThread"), pl.Int64),
-}
+KERNEL: Final[Schema] = {**COMMON, **dict.fromkeys((*NAMES, *AXES, *MEMORY, "registersPerThread"), pl.Int64)}
 TABLES: Final[Mapping[str, tuple[str, Schema]]] = {
     "CUPTI_ACTIVITY_KIND_KERNEL": ("kernel", KERNEL),
     "CUPTI_ACTIVITY_KIND_MEMCPY": ("memcpy", {**COMMON, "bytes": pl.Int64, "copyKind": pl.Int64}),
     "CUPTI_ACTIVITY_KIND_MEMSET": ("memset", {**COMMON, "bytes": pl.Int64}),
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": ("graph", COMMON),
 }
-GRAPH_NAME: Final = "[CUDA graph]"
 COPY_LABELS: Final = (
     *("Unknown", "Host-to-Device", "Device-to-Host", "Host-to-Array", "Array-to-Host", "Array-to-Array"),
     *("Array-to-Device", "Device-to-Array", "Device-to-Device", "Host-to-Host", "Peer-to-Peer"),
@@ -52,10 +43,9 @@ SIGNED: Final = ("kind", "name", "grid_x", "grid_y", "grid_z", "block_x", "block
 
 @dataclasses.dataclass(slots=True)
 class Seen:
-    """What went through: rows per kind, launches with their call, launches of graphs, and the time they span."""
+    """What went through: rows per kind, and the time they span."""
 
-    kinds: dict[str, int] = dataclasses.field(default_factory=dict)
-    statuses: dict[str, int] = dataclasses.field(default_factory=dict)
+    kinds: Counter[str] = dataclasses.field(default_factory=Counter)
     window: times.Window = (None, None)
 
 
@@ -112,28 +102,21 @@ class Activities:
             pairs = part.group_by("demangledName", "mangledName").len("launches")
             self._symbols.append(pairs.cast({"launches": pl.Int64}).drop_nulls())
         made = _columns(rows, kind)
-        self._count(made, kind)
-        return self._occupied(made, rows)
-
-    def _occupied(self, made: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-        if "blockX" not in rows.columns:
+        seen = self.seen
+        seen.kinds[kind] += made.height
+        lasted = times.span(made, "start_ns", pl.col("duration_ns"), self._until)
+        seen.window = times.widened(seen.window, lasted)
+        if kind != "kernel":
             return with_occupancy(made, {})
         blocks = {f"block_{axis.lower()}": rows[f"block{axis}"] for axis in "XYZ"}
         return with_occupancy(made.with_columns(**blocks), self._arch_of_device).drop(*blocks)
-
-    def _count(self, made: pl.DataFrame, kind: str) -> None:
-        self.seen.kinds[kind] = self.seen.kinds.get(kind, 0) + made.height
-        for status, number in made.group_by("launch_status").len().iter_rows():
-            self.seen.statuses[status] = self.seen.statuses.get(status, 0) + number
-        lasted = times.span(made, "start_ns", pl.col("duration_ns"), self._until)
-        self.seen.window = times.widened(self.seen.window, lasted)
 
     def _signed(self, part: pl.DataFrame, kind: str) -> pl.DataFrame:
         """Add `signature_id`, from the distinct facts as they are stored, so that long names are read once each."""
         facts = {"kernel": (*NAMES[:2], *AXES), "memcpy": ("bytes", "copyKind"), "memset": ("bytes",)}.get(kind, ())
         if not facts:
             return part.with_columns(
-                self.signer.sign(pl.DataFrame({"kind": [kind], "name": [GRAPH_NAME]}))["signature_id"]
+                self.signer.sign(pl.DataFrame({"kind": [kind], "name": ["[CUDA graph]"]}))["signature_id"]
             )
         distinct = part.select(facts).unique(maintain_order=True)
         described = self._described(distinct, kind).with_columns(kind=pl.lit(kind))
@@ -147,7 +130,7 @@ class Activities:
         if kind == "memcpy":
             named = distinct.join(self._copies, on="copyKind", how="left", maintain_order="left")
             return named.with_columns(pl.col("name").fill_null("[CUDA memcpy Unknown]")).with_columns(
-                copy_kind=values.copy_kind(pl.col("name"))
+                copy_kind=reports.copy_kind(pl.col("name"))
             )
         texts = self._strings.rename({"id": "demangledName", "value": "full"})
         shorts = self._strings.rename({"id": "shortName", "value": "short"})
@@ -194,15 +177,8 @@ def _columns(rows: pl.DataFrame, kind: str) -> pl.DataFrame:
         for name, (stored, as_type) in RESOURCES.items()
     ]
     made = rows.select(
-        "launch_index",
-        "signature_id",
-        "api_index",
-        "api_call",
-        "launch_start_ns",
-        "launch_duration_ns",
-        "range_id",
-        "phase",
-        "range_path",
+        pl.col("launch_index", "signature_id", "api_index", "api_call", "launch_start_ns", "launch_duration_ns"),
+        pl.col("range_id", "phase", "range_path"),
         *resources,
         kind=pl.lit(kind),
         timing=pl.lit("timeline"),

@@ -1,53 +1,136 @@
-"""Converts one capture of Nsight Systems, in whichever form it was handed over."""
+"""Converts a capture of Nsight Systems: an export, SQLite or Parquet folder, which hold the same tables, or a text."""
 
 from __future__ import annotations
 
 import shlex
-import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import polars as pl
+
+from kerneldb import times
 from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError
 from kerneldb.ingest import readers, sqlite
-from kerneldb.ingest.nsys import heads, printed
-from kerneldb.ingest.options import Options, Progress
-from kerneldb.ingest.readers import Unit
+from kerneldb.ingest.nsys import printed, sniff, store
+from kerneldb.ingest.nsys.activities import Activities
+from kerneldb.ingest.nsys.host import Calls, Ranges
+from kerneldb.ingest.nsys.printed import READER_VERSION
+from kerneldb.ingest.nsys.store import ParquetStore, SqliteStore, Store, frame
+from kerneldb.ingest.output import File, Output, Report
+from kerneldb.ingest.readers import Options, Progress, Unit
+from kerneldb.ingest.source import Source, digest
 
-LATEST: Final = "It needs an nsys that is not older than the writer{writer}"
+STRINGS: Final = {"id": pl.Int64, "value": pl.String}
+UNREAD: Final = {
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": "synchronisation",
+    "CUPTI_ACTIVITY_KIND_CUDA_EVENT": "CUDA event",
+    "CUPTI_ACTIVITY_KIND_OVERHEAD": "overhead of the profiler",
+    "OSRT_API": "call of the OS runtime",
+    "COMPOSITE_EVENTS": "CPU sample",
+    "SCHED_EVENTS": "scheduling event",
+    "GPU_METRICS": "sample of a GPU metric",
+    "CUDA_GPU_MEMORY_USAGE_EVENTS": "allocation on the device",
+}
+"""Table that is not stored → what its rows are."""
+STORED: Final = {"kernel": "kernel", "memcpy": "copy", "memset": "fill", "graph": "CUDA graph"}
+ROW_BYTES: Final = 54
+"""Bytes of a row of kernels or calls in a real export, on average."""
+HIDDEN: Final = "CUDA graph recorded as a whole: its kernels are not in the export"
 
 
 def convert(unit: Unit, folder: Path, options: Options, progress: Progress | None) -> Manifest:
-    """Convert a capture into the spool `folder`.
+    """Convert a capture into the spool `folder`. A database itself is never written.
 
     Raises NotATraceError for files that nsys has to export or print first, with the command; UnreadableTraceError for
     damaged ones.
     """
     path = unit.files[0]
     if len(unit.files) > 1 or path.suffix == ".parquet":
-        from kerneldb.ingest.nsys import exported
-
-        return exported.convert_folder(unit, folder, options, progress)
+        return _convert_folder(unit, folder, options, progress)
     head = readers.head_of(path)
-    if heads.is_report_file(head):
+    if sniff.is_report_file(head):
         raise _report_file(head)
     if not sqlite.is_database(head.data):
         return printed.convert(path, folder, options, progress)
-    from kerneldb.ingest.nsys import exported
+    one = Source(path)
+    with sqlite.opened(one, folder) as database:
+        tables = SqliteStore(database)
+        facts = store.trace_facts(tables, "sqlite", options.keep_environment)
+        return convert_tables(tables, [one], folder, options, sniff.base_name(path), facts, progress=progress)
 
-    with tempfile.TemporaryDirectory(
-        prefix="kerneldb-nsys-", dir=folder.parent if folder.parent.is_dir() else None
-    ) as place:
-        return exported.convert_file(path, Path(place), folder, options, progress)
+
+def _convert_folder(unit: Unit, folder: Path, options: Options, progress: Progress | None) -> Manifest:
+    """Convert a folder of Parquet files."""
+    read = [Source(file) for file in unit.files]
+    for one in read:
+        digest(one)
+    place = unit.files[0].parent
+    tables = ParquetStore(place)
+    facts = store.trace_facts(tables, "parquetdir", options.keep_environment)
+    name = place.name.removesuffix("_pqtdir") or place.name
+    return convert_tables(tables, read, folder, options, name, facts, progress=progress)
+
+
+def convert_tables(
+    tables: Store,
+    read: Sequence[Source],
+    folder: Path,
+    options: Options,
+    name: str,
+    facts: Mapping[str, Any],
+    *,
+    progress: Progress | None,
+) -> Manifest:
+    """Convert tables in the names of Nsight Systems. `facts` are the columns of `traces` that the file states."""
+    output = Output(folder, read)
+    strings = frame(tables, "StringIds", STRINGS).unique("id", maintain_order=True)
+    output.spool.guard.until(store.recorded_ns(tables))
+    ranges = Ranges(tables, strings, output.spool.guard.window_end_ns)
+    calls = Calls(tables, strings, ranges)
+    devices = store.devices(tables)
+    activities = Activities(tables, strings, calls, ranges, store.arch_of_device(devices))
+    total, rows = sum(one.stored_bytes for one in read), 0
+    for table, slices in (("api_calls", calls.slices()), ("launches", activities.slices())):
+        for part in slices:
+            output.write(table, part)
+            rows += part.height
+            if progress is not None:
+                progress(min(rows * ROW_BYTES, total), total)
+    output.write("ranges", ranges.rows)
+    output.write("devices", devices)
+    output.write("kernel_symbols", activities.symbols())
+    activities.signer.write(output.spool)
+    _count(output.report, tables, activities, calls, ranges)
+    counted = sum(n for (outcome, _), (n, _) in output.report.counts.items() if outcome in ("stored", "skipped"))
+    output.window = times.widened(activities.seen.window, calls.window)
+    output.launches = sum(activities.seen.kinds.values())
+    others = [File(one, "export", None, Report()) for one in read[1:]]
+    files = [File(read[0], "export", counted, output.report), *others]
+    return output.finish(options, name, files, reader_version=READER_VERSION, **facts)
+
+
+def _count(report: Report, tables: Store, activities: Activities, calls: Calls, ranges: Ranges) -> None:
+    kinds = activities.seen.kinds
+    for kind, number in kinds.items():
+        report.add("stored", STORED[kind], number)
+    report.add("stored", "runtime or driver call", calls.count)
+    report.add("stored", "NVTX range or mark", ranges.rows.height)
+    report.add("note", HIDDEN, kinds.get("graph", 0))
+    report.add("note", "NVTX range that the recording cut", ranges.unfinished)
+    for table, what in UNREAD.items():
+        report.add("skipped", what, tables.count(table))
 
 
 def _report_file(head: readers.Head) -> NotATraceError:
     name = head.path.name
-    stem = next((name.removesuffix(one) for one in heads.REPORT_ENDINGS if name.endswith(one)), head.path.stem)
-    writer = heads.writer_of(head)
-    newer = LATEST.format(writer=f" ({writer})" if writer else "")
+    stem = next((name.removesuffix(one) for one in sniff.REPORT_ENDINGS if name.endswith(one)), head.path.stem)
+    version = sniff.writer_of(head)
+    writer = f" ({version})" if version else ""
     message = (
         f"{head.path}: a report file of Nsight Systems, which only nsys reads. Export it: "
-        f"`nsys export --type sqlite --output {shlex.quote(f'{stem}.sqlite')} {shlex.quote(name)}`. {newer}."
+        f"`nsys export --type sqlite --output {shlex.quote(f'{stem}.sqlite')} {shlex.quote(name)}`. "
+        f"It needs an nsys that is not older than the writer{writer}."
     )
     return NotATraceError(message)

@@ -1,38 +1,36 @@
-"""Converts a text that `nsys stats` printed: first a survey of its reports, then those that tell most."""
+"""Converts a text that `nsys stats` printed: first a survey of its reports, then those with the most detail."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 from polars.exceptions import PolarsError
 
 from kerneldb import times
-from kerneldb.batch import Manifest, Spool
+from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError, UnreadableTraceError
-from kerneldb.ingest import finishing
-from kerneldb.ingest.nsys import columns, facts, heads, sums, traces
+from kerneldb.ingest.columns import schema
+from kerneldb.ingest.launches import IDENTITY, Signer, with_occupancy
+from kerneldb.ingest.nsys import reports, sniff, store
 from kerneldb.ingest.nsys.text import PRINT_AGAIN, Reader, Table
-from kerneldb.ingest.occupancy import with_occupancy
-from kerneldb.ingest.options import Options, Progress
-from kerneldb.ingest.report import Report
-from kerneldb.ingest.signing import IDENTITY, Signer
-from kerneldb.ingest.source import Source, trace_id_of
+from kerneldb.ingest.output import File, Output, Report
+from kerneldb.ingest.readers import Options, Progress
+from kerneldb.ingest.source import Source
 
 READER_VERSION: Final = 1
 VENDOR: Final = "NVIDIA"
 EXPORT: Final = "Export it: `nsys export --type sqlite --output {output} {file}`, or print a report of kernels."
 RECORD: Final = "Record with `nsys profile --trace=cuda,nvtx`."
 OTHERS: Final[dict[str, str]] = {"cuda_api_trace": "api_calls", "nvtx_gpu_proj_trace": "ranges"}
-USEFUL: Final = frozenset({*traces.LAUNCHES, *sums.ORIGINS, *OTHERS, sums.SIZES})
-DETAILED: Final = "the same work stands in {better}, which tells more"
+USEFUL: Final = frozenset({*reports.LAUNCHES, *reports.ORIGINS, *OTHERS, reports.SIZES})
 
 
 def convert(path: Path, folder: Path, options: Options, progress: Progress | None) -> Manifest:
-    """Convert one text. Raises NotATraceError where no report in it tells of GPU work."""
+    """Convert one text. Raises NotATraceError where no report in it lists GPU work."""
     survey = Reader(Source(path))
     filled = {table.number for table, rows in survey.raw() if rows.strip()}
     report = Report()
@@ -45,7 +43,7 @@ def convert(path: Path, folder: Path, options: Options, progress: Progress | Non
 
 
 def choose(tables: Sequence[Table], report: Report) -> dict[int, Table]:
-    """The reports to read by number: of several that list or sum the same events, the one that tells most.
+    """The reports to read by number: of several that list or sum the same events, the one with the most detail.
 
     Variants of one report differ in the names (arguments `base`, `mangled`, `nvtx-name`); the one with the fewest
     arguments has the full names. What is left out is counted in `report`.
@@ -55,7 +53,7 @@ def choose(tables: Sequence[Table], report: Report) -> dict[int, Table]:
         first = best.setdefault(table.report, table)
         if first is not table:
             report.add("skipped", f"report {table.report} once more", 1)
-    _drop(best, list(traces.LAUNCHES), report)
+    _drop(best, list(reports.LAUNCHES), report)
     _drop(best, ["cuda_gpu_kern_sum", "cuda_gpu_sum"], report)
     for name in best.keys() - USEFUL:
         report.add("skipped", f"report {name}, which lists no GPU work", 1)
@@ -66,12 +64,12 @@ def _drop(best: dict[str, Table], names: Sequence[str], report: Report) -> None:
     present = [name for name in names if name in best]
     for name in present[1:]:
         del best[name]
-        report.add("skipped", f"report {name}: {DETAILED.format(better=present[0])}", 1)
+        report.add("skipped", f"report {name}: the same work is in {present[0]}, in more detail", 1)
 
 
 def _nothing(survey: Reader, filled: Set[int]) -> NotATraceError:
     label = survey.source.label
-    capture, named, _ = columns.from_file_name(heads.stem_of(survey.source.path))
+    capture, named, _ = sniff.from_file_name(sniff.base_name(survey.source.path))
     stem = capture or "FILE"
     export = EXPORT.format(output=shlex.quote(f"{stem}.sqlite"), file=shlex.quote(f"{stem}.nsys-rep"))
     empty = [table.report for table in survey.tables if table.number not in filled and table.report in USEFUL]
@@ -93,26 +91,17 @@ def _nothing(survey: Reader, filled: Set[int]) -> NotATraceError:
     return NotATraceError(message)
 
 
-def _no_row(label: str, table: Table, error: PolarsError) -> UnreadableTraceError:
-    reason = str(error).splitlines()[0]
-    again = PRINT_AGAIN.format(report=table.report)
-    return UnreadableTraceError(f"{label}: the report {table.report} holds a row that is none ({reason}). {again}")
-
-
 class _Conversion:
     """One text on its way into a spool."""
 
     def __init__(self, path: Path, folder: Path, options: Options, survey: Reader, report: Report) -> None:
         self._source = Source(path)
-        self._spool = Spool(folder)
+        self._output = Output(folder, [survey.source])
         self._options = options
         self._survey = survey
         self._report = report
-        self._trace_id = trace_id_of([survey.source])
         self._signer = Signer()
-        self._counts: dict[str, int] = {}
         self._devices: dict[int, str | None] = {}
-        self._window: times.Window = (None, None)
 
     def run(self, wanted: dict[int, Table], progress: Progress | None) -> Manifest:
         """Read the wanted reports and finish the spool."""
@@ -120,7 +109,9 @@ class _Conversion:
             try:
                 self._take(table, rows)
             except PolarsError as error:
-                raise _no_row(self._source.label, table, error) from error
+                message = f"{self._source.label}: the report {table.report} holds a row that cannot be read "
+                message += f"({str(error).splitlines()[0]}). {PRINT_AGAIN.format(report=table.report)}"
+                raise UnreadableTraceError(message) from error
             self._report.add("stored", f"row of {table.report}", rows.height)
             if progress is not None:
                 progress(self._source.read_bytes, self._source.stored_bytes)
@@ -130,29 +121,28 @@ class _Conversion:
         return self._finish(wanted)
 
     def _take(self, table: Table, rows: pl.DataFrame) -> None:
-        if table.report in traces.LAUNCHES:
-            self._launches(traces.LAUNCHES[table.report](table, rows))
-        elif table.report in sums.ORIGINS:
-            made = sums.rollups(table, rows)
-            if table.report == "cuda_gpu_sum" and self._sums_copies():
+        if table.report in reports.LAUNCHES:
+            self._launches(reports.LAUNCHES[table.report](table, rows))
+        elif table.report in reports.ORIGINS:
+            made = reports.rollups(table, rows)
+            if table.report == "cuda_gpu_sum" and "cuda_gpu_mem_time_sum" in {
+                one.report for one in self._survey.tables
+            }:
                 made = made.filter(pl.col("kind") == "kernel")
-            self._write("rollups", self._signed(made))
-        elif table.report == sums.SIZES:
-            self._write("metrics", self._signed(sums.sizes(table, rows)))
+            self._output.write("rollups", self._signed(made))
+        elif table.report == reports.SIZES:
+            self._output.write("metrics", self._signed(reports.sizes(table, rows)))
         elif table.report == "cuda_api_trace":
-            self._numbered("api_calls", "api_index", traces.api_trace(table, rows))
+            self._numbered("api_calls", "api_index", reports.api_trace(table, rows))
         else:
-            self._write("ranges", traces.projected_ranges(table, rows))
-
-    def _sums_copies(self) -> bool:
-        return any(table.report == "cuda_gpu_mem_time_sum" for table in self._survey.tables)
+            self._output.write("ranges", reports.projected_ranges(table, rows))
 
     def _launches(self, made: pl.DataFrame) -> None:
-        self._window = times.widened(self._window, times.span(made, "start_ns", pl.col("duration_ns")))
+        self._output.window = times.widened(self._output.window, times.span(made, "start_ns", pl.col("duration_ns")))
         if "device_name" in made.columns:
             for number, name in made.select("device", "device_name").unique().drop_nulls("device").iter_rows():
                 self._devices[number] = name
-            made = with_occupancy(made.drop("device_name"), facts.arch_of_device(device_rows(self._devices)))
+            made = with_occupancy(made.drop("device_name"), store.arch_of_device(device_rows(self._devices)))
         self._numbered("launches", "launch_index", self._signed(made).with_columns(timing=pl.lit("timeline")))
 
     def _signed(self, made: pl.DataFrame) -> pl.DataFrame:
@@ -161,55 +151,35 @@ class _Conversion:
         return signed if "launch_status" in signed.columns else signed.drop("kind")
 
     def _numbered(self, table: str, column: str, made: pl.DataFrame) -> None:
-        first = self._counts.get(table, 0)
+        first = self._output.written[table]
         index = pl.int_range(first, first + made.height, dtype=pl.Int64, eager=True).alias(column)
-        self._write(table, made.with_columns(index))
-
-    def _write(self, table: str, made: pl.DataFrame) -> None:
-        self._counts[table] = self._counts.get(table, 0) + made.height
-        self._spool.write(table, made.with_columns(trace_id=pl.lit(self._trace_id)))
+        self._output.write(table, made.with_columns(index))
 
     def _finish(self, wanted: dict[int, Table]) -> Manifest:
-        self._spool.write("signatures", self._signer.signatures())
-        self._spool.write("kernel_names", self._signer.names())
-        if self._devices:
-            self._write("devices", device_rows(self._devices))
-        row = finishing.trace_row(
-            [self._source], self._options, heads.stem_of(self._source.path), **self._facts(wanted)
+        output, written = self._output, self._output.written
+        output.launches, events = written["launches"], written.total()
+        self._signer.write(output.spool)
+        output.write("devices", device_rows(self._devices))
+        timeline = any(written[table] for table in ("launches", "ranges", "api_calls"))
+        names = ", ".join(sorted(table.report for table in wanted.values()))
+        table = next(iter(wanted.values()))
+        form = "json" if table.line == "[" else "tsv" if table.separator == "\t" else "csv"
+        return output.finish(
+            self._options,
+            sniff.base_name(self._source.path),
+            [File(self._source, "report", events, self._report)],
+            kind="timeline" if timeline else "summary",
+            source="nsys",
+            tool="Nsight Systems",
+            era=f"{names} {form}",
+            clock="capture" if timeline else None,
+            reader_version=READER_VERSION,
         )
-        events = sum(count for table, count in self._counts.items() if table != "devices")
-        return finishing.finish(self._spool, row, [finishing.file_row(self._source, "report", events)], [self._report])
-
-    def _facts(self, wanted: dict[int, Table]) -> dict[str, Any]:
-        timeline = any(self._counts.get(table) for table in ("launches", "ranges", "api_calls"))
-        reports = ", ".join(sorted(table.report for table in wanted.values()))
-        return {
-            "kind": "timeline" if timeline else "summary",
-            "source": "nsys",
-            "tool": "Nsight Systems",
-            "era": f"{reports} {_form(wanted)}",
-            "clock": "capture" if timeline else None,
-            "window_start_ns": self._window[0],
-            "window_end_ns": self._window[1],
-            "has_shapes": False,
-            "has_stacks": False,
-            "launches": self._counts.get("launches", 0),
-            "reader_version": READER_VERSION,
-        }
-
-
-def _form(wanted: dict[int, Table]) -> str:
-    table = next(iter(wanted.values()))
-    return "json" if table.line == "[" else "tsv" if table.separator == "\t" else "csv"
 
 
 def device_rows(found: Mapping[int, str | None]) -> pl.DataFrame:
     """Rows of `devices` without trace_id, from the names that a report prints (number → name)."""
     from kerneldb import gpus
 
-    rows = [
-        {"device": number, "vendor": VENDOR, "name": name, "arch": gpus.arch_of(VENDOR, name or "")}
-        for number, name in sorted(found.items())
-    ]
-    schema = {"device": pl.Int32, "vendor": pl.String, "name": pl.String, "arch": pl.String}
-    return pl.DataFrame(rows, schema=schema)
+    rows = [(number, VENDOR, name, gpus.arch_of(VENDOR, name or "")) for number, name in sorted(found.items())]
+    return pl.DataFrame(rows, schema=schema("device vendor name arch"), orient="row")

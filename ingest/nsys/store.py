@@ -1,4 +1,4 @@
-"""The tables of an export, from SQLite or from a folder of Parquet files: the same names and columns in both.
+"""The tables of an export, from SQLite or from a folder of Parquet files, and what it says about itself.
 
 Tables are absent where the capture had nothing for them, columns where the version did not know them, and some
 exports carry versioned names (`NVTX_EVENTS_V2`), so both are looked up by pattern and missing columns read as NULL.
@@ -6,6 +6,7 @@ exports carry versioned names (`NVTX_EVENTS_V2`), so both are looked up by patte
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,15 +18,31 @@ from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest import sqlite
 
 Schema = Mapping[str, type[pl.DataType]]
-IN_SPAN: Final = "WHERE _rowid_ BETWEEN ? AND ?"
 VERSIONED: Final = re.compile(r"(.+)_V(\d+)", re.IGNORECASE)
+VENDOR: Final = "NVIDIA"
+PAIRS: Final[Schema] = {"name": pl.String, "value": pl.String}
+EXPORT_TABLES: Final = ("META_DATA_EXPORT", "EXPORT_META_DATA")
+# Versions and switches of the profiler. Commands, arguments, paths, user names and environments may be private.
+PUBLIC: Final = re.compile(
+    r"^(?:EXPORT_PRODUCT_\w+|EXPORT_SCHEMA_VERSION|EXPORT_PLATFORM|EXPORT_ARCH|EXPORT_TIME_UTC|EXPORT_PARAM_LAZY|"
+    r"EXPORT_PARAM_T\w+|EXPORT_CONFIG_\w+|CAPTURE_EVENT_TYPE|RUN_DURATION_MS|"
+    r"(?:PROCESS_\d+:)?(?:CUDA_\w+|COLLECT_\w+)(?::(?:MODE|TRACE_DEVICE_GRAPH_LAUNCH))?)$"
+)
+GPU_TABLES: Final = ("TARGET_INFO_GPU", "TARGET_INFO_CUDA_GPU")
+GPU_NUMBERS: Final = (
+    *("id", "deviceId", "l2CacheSize", "totalMemory", "memoryBandwidth", "clockRate", "smCount", "maxShmemPerSm"),
+    *("maxShmemPerBlockOptin", "maxRegistersPerSm", "threadsPerWarp", "maxWarpsPerSm", "maxBlocksPerSm"),
+    *("computeMajor", "computeMinor", "smMajor", "smMinor"),
+)
+GPU: Final[Schema] = {"name": pl.String, "chipName": pl.String, **dict.fromkeys(GPU_NUMBERS, pl.Int64)}
+MAPPING: Final[Schema] = dict.fromkeys(("gpuId", "cudaId", "pid"), pl.Int64)
+HERTZ: Final = 1e6
+
+Pairs = dict[str, str | list[str]]
 
 
 class Store(Protocol):
     """Tables of one export."""
-
-    def columns(self, table: str) -> frozenset[str]:
-        """Columns of a table; none where it is not there."""
 
     def frames(self, table: str, schema: Schema) -> Iterator[pl.DataFrame]:
         """These columns of a table, in batches; no batch where the table is not there, NULL for missing columns."""
@@ -39,31 +56,27 @@ def frame(store: Store, table: str, schema: Schema) -> pl.DataFrame:
     return pl.concat([pl.DataFrame(schema=schema), *store.frames(table, schema)])
 
 
-class Resolved:
+class Tables:
     """Finds the name that a table has in this export."""
 
     def __init__(self, tables: Mapping[str, tuple[str, ...]]) -> None:
         self._columns = tables
-        self._names = _latest(tables)
+        versions: dict[str, tuple[int, str]] = {}
+        for name in tables:
+            found = VERSIONED.fullmatch(name)
+            if found is not None:
+                base, version = found.group(1), int(found.group(2))
+                versions[base] = max(versions.get(base, (0, "")), (version, name))
+        self._latest = {base: name for base, (_, name) in versions.items()}
 
     def name(self, table: str) -> str | None:
         """The table of that name, or else its highest version."""
-        return table if table in self._columns else self._names.get(table)
+        return table if table in self._columns else self._latest.get(table)
 
-    def columns(self, table: str) -> tuple[str, ...]:
+    def columns(self, table: str) -> frozenset[str]:
         """Columns of the table, none where it is not there."""
         found = self.name(table)
-        return () if found is None else self._columns[found]
-
-
-def _latest(tables: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    versions: dict[str, tuple[int, str]] = {}
-    for name in tables:
-        found = VERSIONED.fullmatch(name)
-        if found is not None:
-            base, version = found.group(1), int(found.group(2))
-            versions[base] = max(versions.get(base, (0, "")), (version, name))
-    return {base: name for base, (_, name) in versions.items()}
+        return frozenset() if found is None else frozenset(self._columns[found])
 
 
 class SqliteStore:
@@ -71,20 +84,16 @@ class SqliteStore:
 
     def __init__(self, database: sqlite.Database) -> None:
         self._database = database
-        self._tables = Resolved(database.tables())
-
-    def columns(self, table: str) -> frozenset[str]:
-        """Columns of a table."""
-        return frozenset(self._tables.columns(table))
+        self._tables = Tables(database.tables())
 
     def frames(self, table: str, schema: Schema) -> Iterator[pl.DataFrame]:
         """Batches of a table through ADBC."""
-        name, present = self._tables.name(table), self.columns(table)
+        name, present = self._tables.name(table), self._tables.columns(table)
         if name is None:
             return
         chosen = ", ".join(sqlite.quoted(one) if one in present else "NULL" for one in schema)
         spans = self._database.spans(name)
-        where = (IN_SPAN,) if spans else ()
+        where = ("WHERE _rowid_ BETWEEN ? AND ?",) if spans else ()
         sql = " ".join(("SELECT", chosen, "FROM", sqlite.quoted(name), *where))
         yield from sqlite.gathered(self._database.frames(sql, schema, spans=spans))
 
@@ -100,15 +109,11 @@ class ParquetStore:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._tables = Resolved({path.stem: self._names(path) for path in sorted(folder.glob("*.parquet"))})
-
-    def columns(self, table: str) -> frozenset[str]:
-        """Columns of a table."""
-        return frozenset(self._tables.columns(table))
+        self._tables = Tables({path.stem: self._names(path) for path in sorted(folder.glob("*.parquet"))})
 
     def frames(self, table: str, schema: Schema) -> Iterator[pl.DataFrame]:
         """Batches of a table."""
-        name, present = self._tables.name(table), self.columns(table)
+        name, present = self._tables.name(table), self._tables.columns(table)
         if name is None:
             return
         path = self._folder / f"{name}.parquet"
@@ -151,3 +156,102 @@ def _shaped(part: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     return part.select(
         (pl.col(name) if name in part.columns else pl.lit(None)).cast(kind).alias(name) for name, kind in schema.items()
     )
+
+
+def pairs(store: Store, *tables: str) -> Pairs:
+    """Name → value of tables of settings; names that repeat get all their values."""
+    found: Pairs = {}
+    for table in tables:
+        for name, value in frame(store, table, PAIRS).drop_nulls().iter_rows():
+            before = found.get(name)
+            known = before if isinstance(before, list) else [] if before is None else [before]
+            found[name] = [*known, value] if known else value
+    return found
+
+
+def trace_facts(store: Store, form: str, keep_environment: bool) -> dict[str, Any]:
+    """Columns of `traces` that the export fills. Environments and command lines only with `keep_environment`."""
+    exported, captured = pairs(store, *EXPORT_TABLES), pairs(store, "META_DATA_CAPTURE")
+    everything = {**exported, **captured}
+    if keep_environment:
+        everything |= pairs(store, "TARGET_INFO_SYSTEM_ENV")
+    kept = {name: value for name, value in everything.items() if keep_environment or PUBLIC.match(name)}
+    version = exported.get("EXPORT_SCHEMA_VERSION")
+    started = frame(store, "TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": pl.Int64})["utcEpochNs"].drop_nulls()
+    base = None if started.is_empty() else started[0]
+    return {
+        "source": "nsys",
+        "kind": "timeline",
+        "tool": "Nsight Systems",
+        "tool_version": _one(exported.get("EXPORT_PRODUCT_VERSION")),
+        "era": f"{form} {version}" if version else form,
+        "host": _one(captured.get("DEVICE_DISPLAY_NAME")),
+        "metadata": json.dumps(kept, sort_keys=True),
+        # All times of an export count from the start of the session.
+        "clock": "capture" if base is None else "epoch",
+        "base_ns": base,
+    }
+
+
+def _one(value: str | list[str] | None) -> str | None:
+    return value[0] if isinstance(value, list) else value
+
+
+def recorded_ns(store: Store) -> int | None:
+    """How long the session was recorded, as the export states it. All times count from the start of the session."""
+    stated = frame(store, "ANALYSIS_DETAILS", {"duration": pl.Int64})["duration"].drop_nulls()
+    longest = stated.max()
+    return longest if isinstance(longest, int) and longest > 0 else None
+
+
+def devices(store: Store) -> pl.DataFrame:
+    """Rows of `devices`: per process where the export maps CUDA ordinals to GPUs, else by number for all processes.
+
+    The mapping matters under CUDA_VISIBLE_DEVICES, where ordinal 0 may be any GPU of the host.
+    """
+    gpus: dict[int, dict[str, Any]] = {}
+    for table in GPU_TABLES:
+        for row in frame(store, table, GPU).iter_rows(named=True):
+            number = row["id"] if row["id"] is not None else row["deviceId"]
+            if number is not None:
+                gpus.setdefault(number, row)
+    mapping = frame(store, "TARGET_INFO_CUDA_DEVICE", MAPPING).unique(maintain_order=True)
+    if mapping.is_empty():
+        rows = [_device(gpu, None, number) for number, gpu in gpus.items()]
+    else:
+        rows = [_device(gpus.get(gpu, {}), str(pid), number) for gpu, number, pid in mapping.iter_rows()]
+    return pl.DataFrame([row for row in rows if row["name"] is not None], infer_schema_length=None)
+
+
+def arch_of_device(devices: pl.DataFrame) -> dict[int, str | None]:
+    """Ordinal → architecture, None where processes disagree about it."""
+    if devices.is_empty():
+        return {}
+    found = devices.group_by("device").agg(pl.col("arch").unique())
+    return {number: archs[0] if len(archs) == 1 else None for number, archs in found.iter_rows()}
+
+
+def _device(gpu: Mapping[str, Any], process: str | None, number: int) -> dict[str, Any]:
+    from kerneldb import gpus
+
+    name, major, minor = gpu.get("name"), gpu.get("computeMajor"), gpu.get("computeMinor")
+    capability = (major, minor) if major else (None, None)  # MIG slices print 0.0
+    warps, warp = gpu.get("maxWarpsPerSm"), gpu.get("threadsPerWarp")
+    clock = gpu.get("clockRate")
+    properties = {key: value for key, value in gpu.items() if value is not None and key not in ("id", "deviceId")}
+    return {
+        "process": process,
+        "device": number,
+        "vendor": VENDOR,
+        "name": name,
+        "arch": gpus.arch_of(VENDOR, name or "", *capability),
+        "multiprocessors": gpu.get("smCount") or None,
+        "memory_bytes": gpu.get("totalMemory"),
+        "warp_size": warp,
+        "max_threads_per_multiprocessor": warps * warp if warps and warp else None,
+        "registers_per_multiprocessor": gpu.get("maxRegistersPerSm"),
+        "shared_bytes_per_multiprocessor": gpu.get("maxShmemPerSm"),
+        "shared_bytes_per_block_optin": gpu.get("maxShmemPerBlockOptin"),
+        "clock_mhz": clock / HERTZ if clock else None,
+        "properties": json.dumps(properties),
+    }

@@ -19,8 +19,8 @@ import msgspec
 import polars as pl
 
 from kerneldb.errors import NotATraceError, UnreadableTraceError
-from kerneldb.ingest.nsys import columns, heads
-from kerneldb.ingest.source import Source
+from kerneldb.ingest.nsys import sniff
+from kerneldb.ingest.source import Source, require_whole
 
 PIECE_BYTES: Final = 8 << 20
 OBJECT_BYTES: Final = 1 << 16
@@ -41,7 +41,7 @@ class Table:
     number: int
     report: str
     arguments: frozenset[str]
-    columns: tuple[columns.Column, ...]
+    columns: tuple[sniff.Column, ...]
     line: str
 
     @property
@@ -61,7 +61,7 @@ class Notes:
 class Reader:
     """Reads a file as (report, rows as text), pieces of one report one after the other; empty reports give no rows.
 
-    Columns of a piece have the names of `columns.ALIASES`; empty fields are NULL. Raises NotATraceError for reports
+    Columns of a piece have the names of `sniff.ALIASES`; empty fields are NULL. Raises NotATraceError for reports
     without header and for tables made for reading, UnreadableTraceError where the text is cut or is no table.
     """
 
@@ -69,7 +69,7 @@ class Reader:
         self.source = source
         self.notes = Notes()
         self.tables: list[Table] = []
-        self._named = columns.from_file_name(heads.stem_of(source.path))
+        self._named = sniff.from_file_name(sniff.base_name(source.path))
         self._announced: tuple[str, frozenset[str]] | None = None
         self._table: Table | None = None
         self._buffer = bytearray()
@@ -82,9 +82,7 @@ class Reader:
             for block in blocks:
                 self._buffer += block.replace(b"\r", b"")
                 yield from self._consume(final=False)
-        if self.source.damage:
-            message = f"{self.source.label}: {self.source.damage}. Copy the file again."
-            raise UnreadableTraceError(message)
+        require_whole(self.source)
         yield from self._consume(final=True)
         if self._announced is not None:
             message = f"{self.source.label}: the text ends before the report {self._announced[0]}, so it is cut. "
@@ -114,22 +112,18 @@ class Reader:
             return False
         end = len(self._buffer) if end < 0 else end
         line = bytes(self._buffer[:end]).decode("utf-8", errors="replace")
-        if line.startswith("[") and self._starts_json():
-            return True
+        if line.startswith("["):
+            described = sniff.first_object(bytes(self._buffer[:OBJECT_BYTES]).decode("utf-8", errors="replace"))
+            if described is not None:
+                self._begin(*described, "[")
+                return True
         del self._buffer[: end + 1]
         self._lines += 1
         self._line(line)
         return True
 
-    def _starts_json(self) -> bool:
-        found = heads.first_object(bytes(self._buffer[:OBJECT_BYTES]).decode("utf-8", errors="replace"))
-        if found is None:
-            return False
-        self._begin(found[0], found[1], "[")
-        return True
-
     def _line(self, line: str) -> None:
-        announced = heads.report_of(line)
+        announced = sniff.report_of(line)
         if announced is not None:
             self._announced = announced
         skipped = SKIPPED.search(line)
@@ -138,14 +132,14 @@ class Reader:
             self._announced = None
         if announced is not None or skipped is not None or NOISE.match(line):
             return
-        found = heads.header(line)
+        found = sniff.header(line)
         if found is not None:
             self._begin(found[0], found[1], line)
             return
         self._refuse(line)
         self.notes.other_lines += 1
 
-    def _begin(self, kind: str, described: list[columns.Column], line: str) -> None:
+    def _begin(self, kind: str, described: list[sniff.Column], line: str) -> None:
         report, arguments = self._announced or self._named[1:]
         name = report if kind == "api_sum" and report else kind
         self._table = Table(len(self.tables), name, arguments, tuple(described), line)
@@ -154,7 +148,7 @@ class Reader:
 
     def _refuse(self, line: str) -> None:
         """Raise where a line belongs to a report that cannot be read as it is."""
-        if heads.PASTED.search(line):
+        if sniff.PASTED.search(line):
             report = self._announced[0] if self._announced else self._named[1] or "cuda_gpu_kern_sum"
             message = (
                 f"{self.source.label}: a table made for reading, where names are cut and numbers follow the system's "
@@ -174,13 +168,18 @@ class Reader:
         if table is None:
             return None
         if table.line == "[":
-            return self._json_rows(table, final=final)
+            closing = JSON_END.search(self._buffer)
+            if closing is None and final:
+                raise self._cut(table)
+            return None if closing is None else (table, self._take(closing.end(), over=True))
         end = ENDS.search(self._buffer) if not self._buffer.startswith(b"\n") else None
         empty = self._buffer.startswith((b"\n", b"Processing [", b"Exporting ["))
         if end is not None or empty:
             return table, self._take(end.start() + 1 if end is not None else 0, over=True)
         if final:
-            self._check_end(table)
+            # A row of nsys ends with a line feed; without one, the last name may lack its end.
+            if self._buffer and not self._buffer.endswith(b"\n"):
+                raise self._cut(table)
             return table, self._take(len(self._buffer), over=True)
         if len(self._buffer) < PIECE_BYTES:
             return None
@@ -193,14 +192,6 @@ class Reader:
             end = self._buffer.rfind(b"\n", 0, end - 1) + 1
         return end
 
-    def _json_rows(self, table: Table, *, final: bool) -> tuple[Table, bytes] | None:
-        end = JSON_END.search(self._buffer)
-        if end is None and not final:
-            return None
-        if end is None:
-            raise self._cut(table)
-        return table, self._take(end.end(), over=True)
-
     def _take(self, size: int, *, over: bool) -> bytes:
         rows = bytes(self._buffer[:size])
         del self._buffer[:size]
@@ -209,11 +200,6 @@ class Reader:
         if over:
             self._table = None
         return rows
-
-    def _check_end(self, table: Table) -> None:
-        """A row of nsys ends with a line feed; without one, the last name may lack its end."""
-        if self._buffer and not self._buffer.endswith(b"\n"):
-            raise self._cut(table)
 
     def _cut(self, table: Table) -> UnreadableTraceError:
         message = f"{self.source.label}: the text ends inside a row of the report {table.report}, so it is cut. "
@@ -226,7 +212,7 @@ class Reader:
         except (pl.exceptions.PolarsError, msgspec.DecodeError) as error:
             self._check_width(table, rows)
             reason = str(error).splitlines()[0]
-            message = f"{self.source.label}: the report {table.report} holds a row that is none ({reason}). "
+            message = f"{self.source.label}: the report {table.report} holds a row that cannot be read ({reason}). "
             raise UnreadableTraceError(message + PRINT_AGAIN.format(report=table.report)) from error
         if table.line != "[" and frame[names[-1]].null_count():  # the parser fills up what a short row lacks
             self._check_width(table, rows)

@@ -14,17 +14,8 @@ import polars as pl
 from kerneldb.ingest.pytorch import fields
 from kerneldb.ingest.pytorch.decode import Chunk
 
-COLLECTIVE: Final = (
-    "Collective name",
-    "dtype",
-    "In msg nelems",
-    "Out msg nelems",
-    "Group size",
-    "Process Group Name",
-    "Process Group Description",
-    "Process Group Ranks",
-)
-TRITON: Final = ("kernel_hash", "kernel_file", "kernel_kwargs", "num_warps", "num_stages", "grid", "kernel_backend")
+COLLECTIVE: Final = tuple(fields.COLLECTIVE)
+TRITON: Final = fields.TRITON
 CALL: Final = ("name", "Input Dims", "Input Strides", "Input type", "Concrete Inputs", *TRITON, *COLLECTIVE)
 GPU_TEXT: Final = ("cat", "name", "kind", "grid", "block", "occupancy")
 API_TEXT: Final = ("cat", "name", "grid", "block", "shared memory", "kind", "cuda_sync_kind")
@@ -64,6 +55,12 @@ class Interner:
         """The distinct rows, in code order."""
         return list(self._codes)
 
+    def table(self, code: str, *names: str, **others: type[pl.DataType]) -> pl.DataFrame:
+        """The code as a column `code`, and what it means: text in columns `names`, then columns `others`."""
+        schema = dict.fromkeys(names, pl.String) | others
+        frame = pl.DataFrame(self.rows(), schema=schema, orient="row", strict=False)
+        return frame.with_row_index(code)
+
 
 class Collector:
     """Accumulates chunks. `add` is called in file order; `frame(group)` gives what a group holds so far."""
@@ -98,8 +95,10 @@ class Collector:
         self.old_categories |= chunk.old_categories
         self._take_meta(chunk.meta)
         for group, frame in chunk.groups.items():
-            narrow = _NARROW[group](self, self._timed(group, frame))
-            self._frames.setdefault(group, []).append(narrow)
+            missing = frame["ts"].null_count()
+            if missing:
+                self.untimed[group] += missing
+            self._frames.setdefault(group, []).append(_NARROW[group](self, frame))
 
     def _take_meta(self, meta: pl.DataFrame) -> None:
         """Count names and marks; keep counters as Python values, since a slice of strings would pin the whole chunk."""
@@ -114,12 +113,6 @@ class Collector:
         if frames is None:
             return None
         return pl.concat(frames, how="diagonal", rechunk=True).with_row_index("order")
-
-    def _timed(self, group: str, frame: pl.DataFrame) -> pl.DataFrame:
-        missing = frame["ts"].null_count()
-        if missing:
-            self.untimed[group] += missing
-        return frame
 
     def thread_code(self, frame: pl.DataFrame) -> pl.Series:
         """Codes of (pid, tid)."""
@@ -143,7 +136,9 @@ class Collector:
             "registers per thread", "shared memory", "est. achieved occupancy %", "blocks per SM", "graph id",
             "graph node id", "toDevice", "inDevice",
         ]  # fmt: skip
-        return _pick(frame.with_columns(_context()), kept).hstack(columns)
+        # XPU prints a hexadecimal handle, which is no context number.
+        context = pl.col("context").cast(pl.Int64, strict=False)
+        return _pick(frame.with_columns(context), kept).hstack(columns)
 
     def _api(self, frame: pl.DataFrame) -> pl.DataFrame:
         frame = _renamed(frame, {"external id": "External id"})
@@ -174,11 +169,6 @@ _NARROW: Final = {
     "memory": Collector._memory,
     "other": Collector._other,
 }
-
-
-def _context() -> pl.Expr:
-    """The context as a number; XPU prints a hexadecimal handle, which is no context number."""
-    return pl.col("context").cast(pl.Int64, strict=False)
 
 
 def _detached(frame: pl.DataFrame) -> pl.DataFrame:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,21 +13,22 @@ from typing import Any, Final
 import polars as pl
 
 from kerneldb import times
-from kerneldb.batch import Manifest, Spool
+from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError
-from kerneldb.ids import content_id
-from kerneldb.ingest.options import Options, Progress
-from kerneldb.ingest.pytorch import repair, tables, trace
+from kerneldb.ingest.output import File, Output, Report
+from kerneldb.ingest.pytorch import repair, tables
 from kerneldb.ingest.pytorch.collect import Collector
 from kerneldb.ingest.pytorch.decode import Chunk, decode, decode_tail
 from kerneldb.ingest.pytorch.host import Host, read_host
 from kerneldb.ingest.pytorch.identity import CallRow, call_row
-from kerneldb.ingest.pytorch.launch_rows import LaunchRows
-from kerneldb.ingest.pytorch.launches import Activities, read_activities
-from kerneldb.ingest.pytorch.report import Report
+from kerneldb.ingest.pytorch.launches import Activities, LaunchRows, read_activities
 from kerneldb.ingest.pytorch.split import Splitter
+from kerneldb.ingest.readers import Options, Progress
 from kerneldb.ingest.source import Source
 
+FLOWS: Final = "flow arrows: the same links come from correlation and sequence numbers"
+MARKS: Final = {"M": "process and thread names", "C": "counter events", "i": "instant marks", "I": "instant marks"}
+"""Phase of an event that marks a moment → what it is."""
 PARSERS: Final = 2
 IN_FLIGHT: Final = 3
 SLICE_ROWS: Final = 1 << 18
@@ -68,20 +68,47 @@ def convert(source: Source, folder: Path, options: Options, progress: Progress |
     Raises NotATraceError where the text holds no events array; UnreadableTraceError where it cannot be opened.
     """
     linked = link(parse(source, progress))
-    spool = Spool(folder)
-    spool.guard.until(linked.parsed.collected.window_end_ns)
-    trace_id = content_id("t1", source.sha256)
-    statuses = _write_launches(spool, trace_id, linked)
-    _write_host(spool, trace_id, linked)
-    row = _trace_row(trace_id, source, linked, options)
-    _write_trace(spool, row, source, linked, statuses)
-    return spool.finish(row)
+    parsed, collected = linked.parsed, linked.parsed.collected
+    output = Output(folder, [source])
+    output.spool.guard.until(collected.window_end_ns)
+    statuses = _write_launches(output, linked)
+    _write_host(output, linked)
+    _report(output.report, linked, statuses)
+    cut = parsed.truncated or source.damage is not None
+    output.report.add("truncated", source.damage or "the text ends before the trace does", int(cut))
+    output.window = _window(linked)
+    output.launches = 0 if linked.activities is None else linked.activities.frame.height
+    with_stacks = (linked.host.ranges["cat"] == "python_function").any() or any(
+        stack for stack, _ in collected.notes.rows()
+    )
+    marks = {
+        "old_categories": collected.old_categories,
+        "record_function_id": "Record function id" in linked.host.ops.columns,
+        "copied_external_ids": linked.activities is not None and linked.activities.copied_external_ids,
+    }
+    return output.finish(
+        options,
+        source.stem,
+        [File(source, "trace", collected.events, output.report)],
+        **tables.facts(parsed.metadata, options.keep_environment),
+        **tables.clock(parsed.metadata, output.window[0]),
+        era=tables.era(parsed.metadata, marks),
+        has_shapes=any(call["input_dims"] is not None for call in linked.calls),
+        has_stacks=bool(with_stacks),
+    )
 
 
 def parse(source: Source, progress: Progress | None = None) -> Parsed:
     """Read all events of `source`, chunk by chunk, on two threads."""
+
+    def watched(blocks: Iterator[bytes]) -> Iterator[bytes]:
+        for block in blocks:
+            yield block
+            if progress is not None:
+                progress(source.read_bytes, source.stored_bytes)
+
     with contextlib.closing(source.blocks()) as blocks:
-        return _parse(source, Splitter(_watched(blocks, source, progress)))
+        return _parse(source, Splitter(watched(blocks)))
 
 
 def _parse(source: Source, splitter: Splitter) -> Parsed:
@@ -109,13 +136,6 @@ def _parse(source: Source, splitter: Splitter) -> Parsed:
     return Parsed(collected, metadata, repairs, not closed, bool(trailing))
 
 
-def _watched(blocks: Iterator[bytes], source: Source, progress: Progress | None) -> Iterator[bytes]:
-    for block in blocks:
-        yield block
-        if progress is not None:
-            progress(source.read_bytes, source.stored_bytes)
-
-
 def _decoded(splitter: Splitter) -> Iterator[Chunk]:
     """Decode chunks on a pool, in order, with few in flight: memory stays at a few chunks whatever the file's size."""
     pending: deque[Future[Chunk]] = deque()
@@ -137,83 +157,61 @@ def _metadata(head: bytes, behind: str) -> tuple[dict[str, Any], int]:
     first, repaired = repair.parse_object(before + "}") if before else ({}, 0)
     rest = behind if before else ""
     second, more = repair.parse_object("{" + rest) if rest and rest != "}" else ({}, 0)
-    found, halves = repair.whole_object({**first, **second})
+    found, halves = repair.object_without_surrogates({**first, **second})
     return found, repaired + more + halves
 
 
-def _write_launches(spool: Spool, trace_id: str, linked: Linked) -> Counter[str]:
+def _write_launches(output: Output, linked: Linked) -> Counter[str]:
     """Write launches, signatures and names; returns the launch statuses with their counts."""
     if linked.activities is None:
         return Counter()
     launches = LaunchRows(linked.activities, linked.host, linked.parsed.collected, linked.calls)
     for part in launches.slices():
-        spool.write("launches", _traced(part, trace_id))
-    spool.write("signatures", launches.signatures())
-    spool.write("kernel_names", launches.names())
+        output.write("launches", part)
+    output.spool.write("signatures", launches.signatures())
+    output.spool.write("kernel_names", launches.names())
     return launches.statuses
 
 
-def _write_host(spool: Spool, trace_id: str, linked: Linked) -> None:
+def _write_host(output: Output, linked: Linked) -> None:
     collected, host, calls = linked.parsed.collected, linked.host, linked.calls
     distinct = {call["call_id"]: call for call in calls}
     if distinct:
-        spool.write("op_calls", pl.DataFrame(list(distinct.values()), infer_schema_length=None))
+        output.spool.write("op_calls", pl.DataFrame(list(distinct.values()), infer_schema_length=None))
     for part in host.ops.iter_slices(SLICE_ROWS):
-        spool.write("ops", _traced(tables.op_rows(part, collected, calls, host.ranges), trace_id))
+        output.write("ops", tables.op_rows(part, collected, calls, host.ranges))
     for part in host.apis.iter_slices(SLICE_ROWS):
-        spool.write("api_calls", _traced(tables.api_rows(part, collected), trace_id))
-    for table, frame in _small_tables(linked).items():
-        if not frame.is_empty():
-            spool.write(table, _traced(frame, trace_id))
+        output.write("api_calls", tables.api_rows(part, collected))
+    output.write("ranges", tables.range_rows(host.ranges, collected))
+    output.write("memory_events", tables.memory_rows(host.memory, collected))
+    output.write("metrics", tables.metric_rows(host.ranges))
+    output.write("samples", tables.sample_rows(collected.counters))
+    output.write("devices", tables.devices(linked.parsed.metadata))
+    output.write("process_groups", tables.process_groups(linked.parsed.metadata))
 
 
-def _small_tables(linked: Linked) -> dict[str, pl.DataFrame]:
-    collected, host, metadata = linked.parsed.collected, linked.host, linked.parsed.metadata
-    return {
-        "ranges": tables.range_rows(host.ranges, collected),
-        "memory_events": tables.memory_rows(host.memory, collected),
-        "metrics": tables.metric_rows(host.ranges),
-        "samples": tables.sample_rows(collected.counters),
-        "devices": trace.devices(metadata),
-        "process_groups": trace.process_groups(metadata),
-    }
-
-
-def _traced(frame: pl.DataFrame, trace_id: str) -> pl.DataFrame:
-    return frame.with_columns(trace_id=pl.lit(trace_id))
-
-
-def _trace_row(trace_id: str, source: Source, linked: Linked, options: Options) -> dict[str, Any]:
-    parsed = linked.parsed
-    row = trace.facts(parsed.metadata, options.keep_environment)
-    start, end = _window(linked)
-    return {
-        **row,
-        **trace.clock(parsed.metadata, start),
-        "trace_id": trace_id,
-        "name": options.name or source.stem,
-        "stated_run": options.run,
-        "label": options.label,
-        "default_phase": options.phase,
-        "window_start_ns": start,
-        "window_end_ns": end,
-        "era": trace.era(parsed.metadata, _marks(linked)),
-        "has_shapes": any(call["input_dims"] is not None for call in linked.calls),
-        "has_stacks": bool((linked.host.ranges["cat"] == "python_function").any() or _has_notes(parsed.collected)),
-        "launches": 0 if linked.activities is None else linked.activities.frame.height,
-    }
-
-
-def _has_notes(collected: Collector) -> bool:
-    return any(row[0] for row in collected.notes.rows())
-
-
-def _marks(linked: Linked) -> dict[str, bool]:
-    return {
-        "old_categories": linked.parsed.collected.old_categories,
-        "record_function_id": "Record function id" in linked.host.ops.columns,
-        "copied_external_ids": linked.activities is not None and linked.activities.copied_external_ids,
-    }
+def _report(report: Report, linked: Linked, statuses: Counter[str]) -> None:
+    """Account for every event."""
+    parsed, host, collected = linked.parsed, linked.host, linked.parsed.collected
+    report.counts["read", "events"] = (collected.events, None)
+    report.add("stored", "launches", statuses.total())
+    stored = {"ops": host.ops, "api_calls": host.apis, "ranges": host.ranges, "memory_events": host.memory}
+    for table, frame in stored.items():
+        report.add("stored", table, frame.height)
+    example = collected.examples[0] if collected.examples else None
+    report.add("repaired", "event that is not valid JSON", collected.repaired, example)
+    report.add("lost", "event that cannot be read", collected.lost, example)
+    for reason, n in sorted(collected.skipped.items()):
+        report.add("skipped", FLOWS if reason == "flow" else reason, n)
+    for group, n in sorted(collected.untimed.items()):
+        report.add("note", f"{group} event without a time", n)
+    for phase, n in sorted(collected.marks.items()):
+        report.add("stored" if phase == "C" else "skipped", MARKS.get(phase, f"phase {phase}"), n)
+    report.add("note", "no GPU activity", int(not statuses.total()))
+    for status, n in sorted(statuses.items()):
+        report.add("note", f"launch status {status}", n)
+    report.add("repaired", "metadata string", parsed.metadata_repairs)
+    report.add("lost", "text behind the end of the trace", int(parsed.trailing))
 
 
 def _window(linked: Linked) -> times.Window:
@@ -225,27 +223,3 @@ def _window(linked: Linked) -> times.Window:
     if not frames:
         return None, None
     return times.span(pl.concat(frames), "ts", pl.col("dur"), linked.parsed.collected.window_end_ns)
-
-
-def _write_trace(spool: Spool, row: dict[str, Any], source: Source, linked: Linked, statuses: Counter[str]) -> None:
-    parsed, trace_id = linked.parsed, row["trace_id"]
-    report = Report.of(parsed.collected, linked.host, statuses)
-    report.add("repaired", "metadata string", parsed.metadata_repairs)
-    report.add("lost", "text behind the end of the trace", int(parsed.trailing))
-    cut = parsed.truncated or source.damage is not None
-    report.add_refused(spool)
-    report.add("truncated", source.damage or "the text ends before the trace does", int(cut))
-    file = {
-        "trace_id": trace_id,
-        "file_index": 0,
-        "path": source.label,
-        "role": "trace",
-        "sha256": source.sha256,
-        "bytes": source.decompressed_bytes,
-        "compressed_bytes": source.stored_bytes,
-        "events": parsed.collected.events,
-        "report": json.dumps(report.summary()),
-    }
-    spool.write("traces", pl.DataFrame([row], infer_schema_length=None))
-    spool.write("trace_files", pl.DataFrame([file]))
-    spool.write("ingest_reports", _traced(report.rows(), trace_id).with_columns(file_index=pl.lit(0)))

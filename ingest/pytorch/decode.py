@@ -33,8 +33,8 @@ APART: Final = pl.Schema({"event": pl.String(), "args": pl.String()})
 HEADER: Final = b"event" + MARK + b"args\n"
 BACKSLASH: Final = rb"\\"
 """One, as JSON writes it."""
-HALF_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
-ODD_ARGUMENTS: Final = rf"^\s*\{{.*[\[{{].*\\|{HALF_ESCAPE.pattern}"
+SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+ODD_ARGUMENTS: Final = rf"^\s*\{{.*[\[{{].*\\|{SURROGATE_ESCAPE.pattern}"
 """Arguments with a backslash in a nested value, or with an escape for half of a character."""
 EXAMPLES: Final = 3
 EXAMPLE_CHARS: Final = 60
@@ -86,7 +86,7 @@ def _apart(ndjson: bytes) -> pl.DataFrame | None:
 
     None, or PolarsError here or where they are read, where the arguments cannot be cut off: they do not come last, or
     are no object, or hold a backslash in a nested value. Polars writes one into the text of such a value as it stands:
-    `["\\r"]`, a backslash and an r, comes out as `["\r"]`, a carriage return. Nor does it count halves of characters.
+    `["\\r"]`, a backslash and an r, comes out as `["\r"]`, a carriage return. Nor does it count lone surrogates.
     """
     start = ARGUMENTS.search(ndjson)
     if start is None or MARK in ndjson:
@@ -175,17 +175,13 @@ def _grouped(frame: pl.DataFrame) -> Chunk:
     if "other" in by_name:
         groups["other"] = by_name["other"]
     skipped = by_name.get("skipped")
-    counts = Counter() if skipped is None else Counter(_phase_names(skipped))
+    counts: Counter[str] = Counter()
+    if skipped is not None:
+        flow = pl.when(pl.col("ph").is_in(["s", "t", "f"])).then(pl.lit("flow"))
+        counts.update(skipped.select(flow.otherwise(pl.lit("phase ") + pl.col("ph").fill_null("?"))).to_series())
     return Chunk(
         groups, by_name.get("meta", frame.clear().drop("group")), frame.height, skipped=counts, old_categories=bool(old)
     )
-
-
-def _phase_names(skipped: pl.DataFrame) -> list[str]:
-    flow = pl.col("ph").is_in(["s", "t", "f"])
-    return skipped.select(pl.when(flow).then(pl.lit("flow")).otherwise(pl.lit("phase ") + pl.col("ph").fill_null("?")))[
-        "literal"
-    ].to_list()
 
 
 def _with_args(group: str, frame: pl.DataFrame) -> pl.DataFrame:
@@ -196,9 +192,11 @@ def _with_args(group: str, frame: pl.DataFrame) -> pl.DataFrame:
         if key.encode() in text:
             schema.update(columns)
     arguments = _read_arguments(text, schema)
-    return (
-        frame.drop("args", "ph").hstack(arguments.get_columns()) if group != "range" else _range_args(frame, arguments)
-    )
+    kept = frame.drop("args", "ph")
+    if group == "range":
+        counters = pl.when(pl.col("cat") == "cuda_profiler_range").then(pl.col("args")).alias("args")
+        kept = frame.drop("ph").with_columns(counters)
+    return kept.hstack(arguments.get_columns())
 
 
 def _read_arguments(ndjson: bytes, schema: dict[str, pl.DataType]) -> pl.DataFrame:
@@ -210,11 +208,6 @@ def _read_arguments(ndjson: bytes, schema: dict[str, pl.DataType]) -> pl.DataFra
         return loose.select(pl.col(name).cast(kind, strict=False) for name, kind in schema.items())
 
 
-def _range_args(frame: pl.DataFrame, arguments: pl.DataFrame) -> pl.DataFrame:
-    counters = pl.when(pl.col("cat") == "cuda_profiler_range").then(pl.col("args")).alias("args")
-    return frame.drop("ph").with_columns(counters).hstack(arguments.get_columns())
-
-
 def _tolerant(ndjson: bytes) -> Chunk:
     """Read event by event.
 
@@ -224,15 +217,11 @@ def _tolerant(ndjson: bytes) -> Chunk:
     for line in ndjson.decode("utf-8", errors="replace").split("\n"):
         reader.feed(line)
     reader.flush()
-    return reader.chunk(invalid_utf8=_is_invalid_utf8(ndjson))
-
-
-def _is_invalid_utf8(text: bytes) -> bool:
     try:
-        text.decode()
+        ndjson.decode()
     except UnicodeDecodeError:
-        return True
-    return False
+        reader.repaired += 1
+    return reader.chunk()
 
 
 def decode_tail(tail: bytes) -> Chunk:
@@ -310,30 +299,24 @@ class _TolerantReader:
             self.examples.append(_example(self._pending))
             self._pending = None
 
-    def chunk(self, invalid_utf8: bool = False) -> Chunk:
+    def chunk(self) -> Chunk:
         """The frames of all events read."""
-        chunk = _from_events(self.events)
-        chunk.repaired += self.repaired + (1 if invalid_utf8 else 0)
+        rows = [[_scalar(event.get(name)) for name in fields.EVENT] for event in self.events]
+        frame, repaired = _texts(rows)
+        times = (_decimal_nanoseconds(pl.col(name)) for name in ("ts", "dur"))
+        chunk = _grouped_tolerant(frame.with_columns(*times))
+        chunk.repaired = repaired + self.repaired
         chunk.lost, chunk.examples, chunk.behind = self.lost, self.examples, self.behind
         return chunk
 
 
-def _from_events(events: list[dict[str, Any]]) -> Chunk:
-    rows = [[_scalar(event.get(name)) for name in fields.EVENT] for event in events]
-    frame, repaired = _texts(rows)
-    frame = frame.with_columns(_decimal_nanoseconds(pl.col("ts")), _decimal_nanoseconds(pl.col("dur")))
-    chunk = _grouped_tolerant(frame)
-    chunk.repaired = repaired
-    return chunk
-
-
 def _texts(rows: list[list[str | None]]) -> tuple[pl.DataFrame, int]:
-    """The rows as text, and in how many of them halves of surrogate pairs had to be replaced."""
+    """The rows as text, and in how many of them lone surrogates had to be replaced."""
     schema = {name: pl.String() for name in fields.EVENT}
     try:
         return pl.DataFrame(rows, schema=schema, orient="row"), 0
     except UnicodeEncodeError:
-        whole = [[text and repair.whole_text(text) for text in row] for row in rows]
+        whole = [[text and repair.without_surrogates(text) for text in row] for row in rows]
     repaired = sum(row != before for row, before in zip(whole, rows, strict=True))
     return pl.DataFrame(whole, schema=schema, orient="row"), repaired
 
@@ -385,4 +368,4 @@ def arguments_of(text: str | None) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         return {}
-    return repair.whole_object(value)[0] if text and HALF_ESCAPE.search(text) else value
+    return repair.object_without_surrogates(value)[0] if text and SURROGATE_ESCAPE.search(text) else value

@@ -9,30 +9,17 @@ from typing import Final
 
 import polars as pl
 
+LAUNCHING_APIS: Final = (
+    *("cuda_runtime", "cuda_driver", "xpu_runtime", "xpu_driver", "mtia_runtime", "glow_runtime"),
+    *("privateuse1_runtime", "privateuse1_driver"),
+)
+GPU: Final = ("kernel", "gpu_memcpy", "gpu_memset", "mtia_ccp_events", "hpu_op", "collective_comm")
+RANGES: Final = ("user_annotation", "gpu_user_annotation", "python_function", "overhead", "cuda_profiler_range")
 GROUP_OF: Final[dict[str, str]] = {
-    "kernel": "gpu",
-    "gpu_memcpy": "gpu",
-    "gpu_memset": "gpu",
-    "mtia_ccp_events": "gpu",
-    "hpu_op": "gpu",
-    "collective_comm": "gpu",
+    **dict.fromkeys(GPU, "gpu"),
     "cpu_op": "op",
-    "cuda_runtime": "api",
-    "cuda_driver": "api",
-    "xpu_runtime": "api",
-    "xpu_driver": "api",
-    "mtia_runtime": "api",
-    "glow_runtime": "api",
-    "privateuse1_runtime": "api",
-    "privateuse1_driver": "api",
-    "cuda_sync": "api",
-    "xpu_sync": "api",
-    "cuda_event": "api",
-    "user_annotation": "range",
-    "gpu_user_annotation": "range",
-    "python_function": "range",
-    "overhead": "range",
-    "cuda_profiler_range": "range",
+    **dict.fromkeys((*LAUNCHING_APIS, "cuda_sync", "xpu_sync", "cuda_event"), "api"),
+    **dict.fromkeys(RANGES, "range"),
 }
 OLD_NAMES: Final = {
     "Operator": "cpu_op",
@@ -45,44 +32,21 @@ OLD_NAMES: Final = {
 READ: Final = (*OLD_NAMES, *(name for name in GROUP_OF if name != "cuda_profiler_range"))
 """Categories, as printed, whose arguments are read into columns; those of others are kept as text."""
 KIND_OF: Final = {"gpu_memcpy": "memcpy", "gpu_memset": "memset"}
-LAUNCHING_APIS: Final = (
-    "cuda_runtime",
-    "cuda_driver",
-    "xpu_runtime",
-    "xpu_driver",
-    "mtia_runtime",
-    "glow_runtime",
-    "privateuse1_runtime",
-    "privateuse1_driver",
-)
-
 EVENT: Final = pl.Schema(
     {
-        "ph": pl.String,
-        "cat": pl.String,
-        "name": pl.String,
-        "pid": pl.String,
-        "tid": pl.String,
-        "ts": pl.Float64,
-        "dur": pl.Float64,
+        **dict.fromkeys(("ph", "cat", "name", "pid", "tid"), pl.String),
+        **dict.fromkeys(("ts", "dur"), pl.Float64),
         "args": pl.String,
     }
 )
-
+COLLECTIVE: Final[dict[str, pl.DataType]] = {
+    **dict.fromkeys(("Collective name", "dtype"), pl.String()),
+    **dict.fromkeys(("In msg nelems", "Out msg nelems", "Group size"), pl.Int64()),
+    **dict.fromkeys(("Process Group Name", "Process Group Description", "Process Group Ranks"), pl.String()),
+}
 GPU_ARGS: Final[dict[str, pl.DataType]] = {
-    **dict.fromkeys(
-        (
-            "External id",
-            "correlation",
-            "device",
-            "stream",
-            "queued",
-            "bytes",
-            "registers per thread",
-            "shared memory",
-        ),
-        pl.Int64(),
-    ),
+    **dict.fromkeys(("External id", "correlation", "device", "stream", "queued", "bytes"), pl.Int64()),
+    **dict.fromkeys(("registers per thread", "shared memory"), pl.Int64()),
     **dict.fromkeys(("context", "grid", "block", "kind"), pl.String()),
     **dict.fromkeys(("est. achieved occupancy %", "blocks per SM"), pl.Float64()),
 }
@@ -92,55 +56,23 @@ GPU_OPTIONAL: Final[dict[str, dict[str, pl.DataType]]] = {
     '"occupancy"': {"occupancy": pl.String()},
     '"fromDevice"': {"fromDevice": pl.Int64(), "toDevice": pl.Int64(), "inDevice": pl.Int64()},
     '"size"': {"size": pl.Int64()},
-    '"Collective name"': {
-        "Collective name": pl.String(),
-        "dtype": pl.String(),
-        "In msg nelems": pl.Int64(),
-        "Out msg nelems": pl.Int64(),
-        "Group size": pl.Int64(),
-        "Process Group Name": pl.String(),
-        "Process Group Description": pl.String(),
-        "Process Group Ranks": pl.String(),
-        "Seq": pl.Int64(),
-    },
+    '"Collective name"': {**COLLECTIVE, "Seq": pl.Int64()},
 }
 OP_ARGS: Final[dict[str, pl.DataType]] = {
     **dict.fromkeys(("External id", "Record function id", "Sequence number", "Fwd thread id"), pl.Int64()),
     **dict.fromkeys(("Input Dims", "Input Strides", "Input type", "Concrete Inputs"), pl.String()),
 }
+TRITON: Final = ("kernel_hash", "kernel_file", "kernel_kwargs", "num_warps", "num_stages", "grid", "kernel_backend")
 OP_OPTIONAL: Final[dict[str, dict[str, pl.DataType]]] = {
     '"Input dims"': {"Input dims": pl.String()},
     '"external id"': {"external id": pl.Int64()},
     '"Call stack"': {"Call stack": pl.String()},
     '"Module Hierarchy"': {"Module Hierarchy": pl.String()},
     '"flops"': {"flops": pl.Float64()},
-    '"kernel_backend"': dict.fromkeys(
-        (
-            "kernel_backend",
-            "kernel_file",
-            "kernel_hash",
-            "kernel_kwargs",
-            "kernel_name",
-            "num_warps",
-            "num_stages",
-            "grid",
-        ),
-        pl.String(),
-    ),
-    '"Collective name"': {
-        "Collective name": pl.String(),
-        "dtype": pl.String(),
-        "In msg nelems": pl.Int64(),
-        "Out msg nelems": pl.Int64(),
-        "Group size": pl.Int64(),
-        "Process Group Name": pl.String(),
-        "Process Group Description": pl.String(),
-        "Process Group Ranks": pl.String(),
-    },
+    '"kernel_backend"': dict.fromkeys((*TRITON, "kernel_name"), pl.String()),
+    '"Collective name"': COLLECTIVE,
 }
-API_ARGS: Final[dict[str, pl.DataType]] = {
-    **dict.fromkeys(("External id", "correlation", "stream", "bytes"), pl.Int64()),
-}
+API_ARGS: Final[dict[str, pl.DataType]] = dict.fromkeys(("External id", "correlation", "stream", "bytes"), pl.Int64())
 API_OPTIONAL: Final[dict[str, dict[str, pl.DataType]]] = {
     '"external id"': {"external id": pl.Int64()},
     '"kernel"': {"grid": pl.String(), "block": pl.String(), "shared memory": pl.Int64()},

@@ -1,21 +1,76 @@
-"""The host side of a trace: operators, runtime calls, annotations and Python frames, with what encloses them."""
+"""Which operator, annotation and Python frame encloses what, and which call launched which GPU activity.
+
+Rule (measured on 89 GPU traces of torch 1.8-2.13): activity → runtime or driver event of the same correlation →
+innermost operator on that thread whose interval contains the call. `External id` is a fallback only, and only where
+it is not a copy of the correlation, as torch 2.0-2.3 wrote it.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Final
 
 import polars as pl
 
 from kerneldb import times
-from kerneldb.ingest.pytorch import link
 from kerneldb.ingest.pytorch.collect import Collector
 
+ANNOTATION, PYTHON, MODULE, OP, CALL = range(5)
+NONE: Final = -1
+
+Entry = tuple[int, int, int, int, int, int]
+"""(end, innermost operator, annotation, module, Python frame, operator depth); -1 for none."""
+ROOT: Final[Entry] = (0, NONE, NONE, NONE, NONE, 0)
 MODULE_PREFIX: Final = "nn.Module: "
 STEP_PREFIX: Final = "ProfilerStep"
 SLICE_ROWS: Final = 1 << 17
-RANGE, OP, API, MEMORY, GPU = range(5)
+RANGE, OPERATOR, API, MEMORY, GPU = range(5)
 ENCLOSED: Final = ("op", "annotation", "module", "python", "depth")
+
+
+class Encloser:
+    """Finds what encloses each item of a run sorted by (thread, start, -end, kind), fed in slices.
+
+    Kinds: ANNOTATION, PYTHON, MODULE, OP or CALL; a call encloses nothing. Partly overlapping items (rounded times)
+    do not enclose each other. All times in ns.
+    """
+
+    def __init__(self) -> None:
+        self._stack: list[Entry] = []
+        self._thread = NONE
+
+    def feed(self, items: Iterable[tuple[int, int, int, int, int]]) -> list[Entry]:
+        """Take (thread, start, end, kind, index) items and return the entry around each."""
+        out: list[Entry] = []
+        stack, last = self._stack, self._thread
+        for thread, start, end, kind, index in items:
+            if thread != last:
+                stack.clear()
+                last = thread
+            while stack and stack[-1][0] <= start:
+                stack.pop()
+            holder = ROOT
+            for entry in reversed(stack):
+                if entry[0] >= end:
+                    holder = entry
+                    break
+            out.append(holder)
+            if kind != CALL:
+                stack.append(_within(holder, end, kind, index))
+        self._thread = last
+        return out
+
+
+def _within(holder: Entry, end: int, kind: int, index: int) -> Entry:
+    _, op, annotation, module, python, depth = holder
+    if kind == OP:
+        return (end, index, annotation, module, python, depth + 1)
+    if kind == ANNOTATION:
+        return (end, op, index, module, python, depth)
+    if kind == PYTHON:
+        return (end, op, annotation, module, index, depth)
+    return (end, op, annotation, index, index, depth)
 
 
 @dataclasses.dataclass(slots=True)
@@ -38,60 +93,47 @@ def read_host(collected: Collector) -> Host:
     apis = _frame(collected, "api")
     ranges = _ranges(collected)
     memory = _frame(collected, "memory")
-    enclosing = _enclose(ops, apis, ranges, memory, collected.window_end_ns)
+    until = collected.window_end_ns
+    items = [
+        _items(ranges, RANGE, pl.col("kind")),
+        _items(ops, OPERATOR, pl.lit(OP), until),
+        _items(apis, API, pl.lit(CALL), until),
+        _items(memory.with_columns(dur=pl.lit(0)), MEMORY, pl.lit(CALL)),
+    ]
+    enclosing = enclosing_of(pl.concat(items))
     ranges = _paths(_joined(ranges, enclosing, RANGE))
     apis = _across_threads(_joined(apis, enclosing, API), ranges, collected)
-    ops = _forward(_joined(ops, enclosing, OP))
+    ops = _forward(_joined(ops, enclosing, OPERATOR))
     return Host(ops, apis, ranges, _joined(memory, enclosing, MEMORY))
 
 
 def _frame(collected: Collector, group: str) -> pl.DataFrame:
     frame = collected.frame(group)
     if frame is None:
-        return pl.DataFrame(schema={"order": pl.UInt32, "thread": pl.UInt32, "ts": pl.Int64, "dur": pl.Int64, **CODES})
-    present = [pl.lit(None, dtype=pl.Int64).alias(name) for name in ("ts", "dur") if name not in frame.columns]
-    return frame.with_columns(present)
-
-
-CODES: Final = dict.fromkeys(("call", "api", "label"), pl.UInt32())
+        codes = dict.fromkeys(("order", "thread", "call", "api", "label"), pl.UInt32)
+        return pl.DataFrame(schema={**codes, "ts": pl.Int64, "dur": pl.Int64})
+    absent = [pl.lit(None, dtype=pl.Int64).alias(name) for name in ("ts", "dur") if name not in frame.columns]
+    return frame.with_columns(absent)
 
 
 def api_labels(collected: Collector) -> pl.DataFrame:
     """Code of a runtime call → category, name and launch arguments."""
-    rows = collected.apis.rows()
-    names = ("cat", "name", "grid", "block", "shared", "kind", "sync")
-    kinds = (pl.String, pl.String, pl.String, pl.String, pl.Int64, pl.String, pl.String)
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
-    made = {
-        name: pl.Series(column, dtype=kind, strict=False)
-        for name, kind, column in zip(names, kinds, columns, strict=True)
-    }
-    return pl.DataFrame({"api": pl.Series(range(len(rows)), dtype=pl.UInt32), **made})
-
-
-def _labelled(frame: pl.DataFrame, key: str, labels: pl.DataFrame) -> pl.DataFrame:
-    return frame.join(labels, on=key, how="left", maintain_order="left")
+    table = collected.apis.table("api", "cat", "name", "grid", "block", "shared", "kind", "sync")
+    return table.with_columns(pl.col("shared").cast(pl.Int64, strict=False))
 
 
 def _ranges(collected: Collector) -> pl.DataFrame:
-    rows = collected.labels.rows()
-    labels = pl.DataFrame(
-        {
-            "label": pl.Series(range(len(rows)), dtype=pl.UInt32),
-            "cat": pl.Series([row[0] for row in rows], dtype=pl.String),
-            "name": pl.Series([row[1] for row in rows], dtype=pl.String),
-        }
-    )
+    labels = collected.labels.table("label", "cat", "name")
     parts = [_frame(collected, "range"), _frame(collected, "other")]
     frame = pl.concat([part.drop("order") for part in parts], how="diagonal_relaxed").with_row_index("order")
-    return _labelled(frame, "label", labels).with_columns(
+    return frame.join(labels, on="label", how="left", maintain_order="left").with_columns(
         kind=pl.when(pl.col("cat") == "user_annotation")
-        .then(link.ANNOTATION)
+        .then(ANNOTATION)
         .when(pl.col("cat") != "python_function")
         .then(None)
         .when(pl.col("name").str.starts_with(MODULE_PREFIX))
-        .then(link.MODULE)
-        .otherwise(link.PYTHON)
+        .then(MODULE)
+        .otherwise(PYTHON)
     )
 
 
@@ -106,31 +148,17 @@ def _items(frame: pl.DataFrame, source: int, kind: pl.Expr, until: int | None = 
     return chosen.with_columns(source=pl.lit(source, dtype=pl.UInt8)).drop_nulls(("ts", "kind"))
 
 
-def _enclose(
-    ops: pl.DataFrame, apis: pl.DataFrame, ranges: pl.DataFrame, memory: pl.DataFrame, until: int | None
-) -> pl.DataFrame:
-    items = pl.concat(
-        [
-            _items(ranges, RANGE, pl.col("kind")),
-            _items(ops, OP, pl.lit(link.OP), until),
-            _items(apis, API, pl.lit(link.CALL), until),
-            _items(memory.with_columns(dur=pl.lit(0)), MEMORY, pl.lit(link.CALL)),
-        ]
-    )
-    return enclosing_of(items)
-
-
 def enclosing_of(items: pl.DataFrame) -> pl.DataFrame:
     """Sort `items` (thread, ts, end, kind, index, source) and add what encloses each, NULL for nothing."""
     ordered = items.sort("thread", "ts", "end", "kind", "index", descending=[False, False, True, False, False])
-    encloser = link.Encloser()
+    encloser = Encloser()
     found = [_enclosed(encloser, part) for part in ordered.iter_slices(SLICE_ROWS)]
     enclosing = pl.concat([_enclosed(encloser, ordered.clear()), *found])
     missing = [pl.when(pl.col(name) >= 0).then(pl.col(name)).alias(name) for name in ENCLOSED[:-1]]
     return ordered.select("source", pl.col("index").alias("order")).hstack(enclosing).with_columns(missing)
 
 
-def _enclosed(encloser: link.Encloser, part: pl.DataFrame) -> pl.DataFrame:
+def _enclosed(encloser: Encloser, part: pl.DataFrame) -> pl.DataFrame:
     columns = (part[name].to_list() for name in ("thread", "ts", "end", "kind", "index"))
     entries = encloser.feed(zip(*columns, strict=True))
     return pl.DataFrame(
@@ -151,7 +179,7 @@ def _joined(frame: pl.DataFrame, enclosing: pl.DataFrame, source: int) -> pl.Dat
 def _paths(ranges: pl.DataFrame) -> pl.DataFrame:
     """Path and phase of each annotation. The phase is the outermost annotation below the profiler's step."""
     paths: dict[int, tuple[str, str | None]] = {}
-    notes = ranges.filter(pl.col("kind") == link.ANNOTATION).sort(
+    notes = ranges.filter(pl.col("kind") == ANNOTATION).sort(
         "ts", -times.kept_duration("ts", pl.col("dur")).fill_null(0)
     )
     for order, name, parent in notes.select("order", pl.col("name").fill_null(""), "annotation").iter_rows():
@@ -170,20 +198,14 @@ def _paths(ranges: pl.DataFrame) -> pl.DataFrame:
 
 def _across_threads(apis: pl.DataFrame, ranges: pl.DataFrame, collected: Collector) -> pl.DataFrame:
     """Give calls of threads without annotations (autograd's) the one that another thread of the process is in."""
-    notes = ranges.filter(pl.col("kind") == link.ANNOTATION)
+    notes = ranges.filter(pl.col("kind") == ANNOTATION)
     bare = apis.filter(pl.col("annotation").is_null())
     if notes.is_empty() or bare.is_empty():
         return apis
     pids: dict[object, int] = {}
-    process = pl.DataFrame(
-        {
-            "thread": pl.Series(range(len(collected.threads.rows())), dtype=pl.UInt32),
-            "pid": [pids.setdefault(pid, len(pids)) for pid, _ in collected.threads.rows()],
-        }
-    )
-    items = pl.concat(
-        [_items(notes, RANGE, pl.col("kind")), _items(bare, API, pl.lit(link.CALL), collected.window_end_ns)]
-    )
+    codes = [pids.setdefault(pid, len(pids)) for pid, _ in collected.threads.rows()]
+    process = pl.DataFrame({"pid": pl.Series(codes, dtype=pl.Int64)}).with_row_index("thread")
+    items = pl.concat([_items(notes, RANGE, pl.col("kind")), _items(bare, API, pl.lit(CALL), collected.window_end_ns)])
     items = items.join(process, on="thread").with_columns(thread=pl.col("pid").cast(pl.UInt32)).drop("pid")
     found = enclosing_of(items).filter(pl.col("source") == API).select("order", other="annotation")
     merged = apis.join(found, on="order", how="left", maintain_order="left")

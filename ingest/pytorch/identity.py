@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kerneldb.ids import content_id
+from kerneldb.ingest.launches import name_id
 from kerneldb.ingest.pytorch.collect import CALL, COLLECTIVE, TRITON
-from kerneldb.ingest.signing import name_id
 
 SAME_DTYPE: Final = re.compile(r'"(?:__int64|long long|long)"')
 FLOAT: Final = re.compile(r"(?<![\w.])[-+]?(?:(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|inf|nan)(?![\w.])")
@@ -18,6 +18,7 @@ HALVES: Final = (0.5, -0.5)
 SMALL: Final = 16
 INT32_MAX: Final = 2**31 - 1
 AXES: Final = 3
+SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 EMPTY_LISTS: Final = frozenset(("", "[]"))
 UNHASHED: Final = frozenset(("kernel_file", "kernel_backend"))
 
@@ -45,7 +46,7 @@ def call_row(values: Sequence[Any]) -> CallRow:
 
 
 def call_id(row: Mapping[str, str | None]) -> str:
-    """The id of the operator call whose other columns of `op_calls` stand in `row`."""
+    """The id of the operator call whose other columns of `op_calls` are in `row`."""
     dtypes, scalars = row["input_dtypes"], row["scalars"]
     return content_id(
         "c1",
@@ -105,12 +106,7 @@ def signature_row(
         "signature_id": content_id("s1", kind, name, *blocks, *threads, *copied, call_id),
         "kind": kind,
         "name_id": name_id(name),
-        "grid_x": blocks[0],
-        "grid_y": blocks[1],
-        "grid_z": blocks[2],
-        "block_x": threads[0],
-        "block_y": threads[1],
-        "block_z": threads[2],
+        **dict(zip(SHAPE, (*blocks, *threads), strict=True)),
         "bytes": copied[0],
         "copy_kind": copied[1],
         "call_id": call_id,

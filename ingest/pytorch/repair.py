@@ -35,8 +35,8 @@ EVENT_NAME: Final = re.compile(r'("name"\s*:\s*")(.*?)("\s*,\s*"(?:pid|ph|cat|ti
 LINE_STRING: Final = re.compile(r'^(\s*"[^"\n]+"\s*:\s*")(.*)("\s*,?\s*)$', re.MULTILINE)
 BARE_NUMBER: Final = re.compile(r"(?<=[:\[,])(\s*)(-?)(?:inf|nan|-nan)(?=\s*[,\]}])", re.IGNORECASE)
 MISSING_QUOTE: Final = re.compile(r'(?<=[{,])(\s*)([A-Za-z]\w*)"(?=\s*:)')
-HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
-"""What an escape for half of a character leaves (`\\ud800` alone): neither UTF-8 nor a database takes it."""
+LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+"""What the escape of one half of a surrogate pair leaves (`\\ud800` alone): neither UTF-8 nor a database takes it."""
 REPLACEMENT: Final = "\ufffd"
 PADDING: Final = " \r\n\t\0"
 CONTROL: Final = re.compile(r"[\x00-\x1f]+")
@@ -65,26 +65,26 @@ def parse_object(text: str) -> tuple[dict[str, Any], int]:
     return _members(text), 1
 
 
-def whole_text(text: str) -> str:
-    """`text` with U+FFFD for each half of a surrogate pair."""
-    return HALF_PAIR.sub(REPLACEMENT, text)
+def without_surrogates(text: str) -> str:
+    """`text` with U+FFFD for each lone surrogate."""
+    return LONE_SURROGATE.sub(REPLACEMENT, text)
 
 
-def whole_object(value: dict[str, Any]) -> tuple[dict[str, Any], int]:
-    """The JSON object `value` without halves of surrogate pairs, and whether it had any."""
+def object_without_surrogates(value: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    """The JSON object `value` without lone surrogates, and whether it had any."""
     try:
         text = json.dumps(value, ensure_ascii=False)
     except RecursionError:
         return value, 0
-    if HALF_PAIR.search(text) is None:
+    if LONE_SURROGATE.search(text) is None:
         return value, 0
-    return json.loads(whole_text(text)), 1
+    return json.loads(without_surrogates(text)), 1
 
 
 def split_end(behind: str, in_object: bool) -> tuple[str, str]:
-    """What stands behind the events: the rest of the document, and text behind its end (padding does not count).
+    """What follows the events: the rest of the document, and text behind its end (padding does not count).
 
-    A rest that does not parse as it stands is returned whole: only a repair can tell where it ends.
+    A rest that does not parse as it stands is returned whole: only a repair finds where it ends.
     """
     rest = behind.strip(PADDING + ",")
     if not in_object:
@@ -99,13 +99,14 @@ def split_end(behind: str, in_object: bool) -> tuple[str, str]:
 def split_events(text: str) -> tuple[list[dict[str, Any]], int, int, str | None]:
     """Read events from `text`, a comma-separated run of them.
 
-    Returns the events, how many were repaired, how many were lost, and what stands behind the closing bracket of the
+    Returns the events, how many were repaired, how many were lost, and what follows the closing bracket of the
     array (None when the array does not end here).
     """
     events: list[dict[str, Any]] = []
     position, end = 0, len(text)
     while position < end:
-        position = _skip(text, position)
+        while position < end and text[position] in " \r\n\t,\0":
+            position += 1
         if position >= end:
             break
         if text[position] == "]":
@@ -119,7 +120,8 @@ def split_events(text: str) -> tuple[list[dict[str, Any]], int, int, str | None]
 
 
 def _repair_rest(events: list[dict[str, Any]], text: str) -> tuple[list[dict[str, Any]], int, int, str | None]:
-    for closing in _array_ends(text):
+    # Brackets that may close the array: those that follow the closing brace of an event.
+    for closing in (match.end() - 1 for match in re.finditer(r"\}\s*\]", text)):
         parsed = parse_event(text[:closing])
         if parsed is not None:
             return [*events, parsed[0]], 1, 0, text[closing + 1 :]
@@ -127,17 +129,6 @@ def _repair_rest(events: list[dict[str, Any]], text: str) -> tuple[list[dict[str
     if parsed is not None:
         return [*events, parsed[0]], 1, 0, None
     return events, 0, 1, None
-
-
-def _array_ends(text: str) -> Iterator[int]:
-    """Offsets of brackets that may close the array: those that follow an event's closing brace."""
-    return (match.end() - 1 for match in re.finditer(r"\}\s*\]", text))
-
-
-def _skip(text: str, position: int) -> int:
-    while position < len(text) and text[position] in " \r\n\t,\0":
-        position += 1
-    return position
 
 
 def _candidates(text: str) -> Iterator[tuple[bool, str]]:

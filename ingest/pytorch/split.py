@@ -1,4 +1,4 @@
-r"""Cuts the text of a PyTorch trace into its head, chunks of whole events as NDJSON, and its tail.
+r"""Cuts the text of a PyTorch trace into what precedes the events, chunks of whole events as NDJSON, and its tail.
 
 Profilers write hundreds of megabytes as one JSON object. The cut never parses: it learns from the first two events
 how this writer separates events (`\n  },\n  {` by Kineto, `}, {"` by tools that write the file again) and uses that
@@ -48,7 +48,8 @@ class Boundary:
         """Offset just behind the closing brace at the last boundary in `text`, or -1."""
         end = len(text)
         while (found := text.rfind(self.literal, 0, end)) >= 0:
-            if self.exact or self._is_event(text, found):
+            behind = found + len(self.literal)
+            if self.exact or re.match(rb"\s*" + EVENT_KEYS, text[behind : behind + 64]):
                 return found + self.literal.index(b"}") + 1
             end = found + len(self.literal) - 1
         return -1
@@ -61,11 +62,6 @@ class Boundary:
             return re.sub(re.escape(literal) + rb"(?=\s*" + EVENT_KEYS + rb")", b"}\n{", flat)
         closed = literal[: literal.index(b"}") + 1] + b"\n"
         return flat.replace(literal, closed.ljust(len(literal) - 1) + b"{")
-
-    def _is_event(self, text: bytes, found: int) -> bool:
-        return (
-            re.match(rb"\s*" + EVENT_KEYS, text[found + len(self.literal) : found + len(self.literal) + 64]) is not None
-        )
 
 
 ONE_EVENT: Final = Boundary(b"},{", exact=False)
@@ -94,11 +90,6 @@ class Splitter:
                 break
             searched = max(0, len(text) - KEY_BYTES)
         return None, bytes(text)
-
-    @property
-    def beginning(self) -> bytes:
-        """What was read before the first chunk: enough to say what a file is that holds no events."""
-        return self._rest if self.head is None else self.head
 
     def __iter__(self) -> Iterator[bytes]:
         if self.head is None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import polars as pl
 
+from kerneldb import gpus
 from kerneldb.ingest.pytorch.collect import Collector, CounterEvent
 from kerneldb.ingest.pytorch.decode import arguments_of
 from kerneldb.ingest.pytorch.host import MODULE_PREFIX, api_labels
@@ -16,21 +19,24 @@ from kerneldb.ingest.pytorch.identity import CallRow
 FLOAT_MAX: Final = sys.float_info.max
 # c10::DeviceType, c10/core/DeviceType.h
 DEVICE_TYPES: Final = {0: "cpu", 1: "cuda", 6: "hip", 12: "xpu", 18: "hpu", 19: "mtia", 20: "privateuse1"}
+# What the profiler itself writes. All else (environments, accounts, job names, notes of a program) may be private.
+PUBLIC: Final = re.compile(
+    r"^(?:schemaVersion|displayTimeUnit|baseTimeNanoseconds|trace_id|record_shapes|profile_memory|with_\w+|"
+    r"[\w-]+_version|DISABLE_CUPTI_LAZY_REINIT)$"
+)
+VALUE_LIMIT: Final = 200
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+EPOCH_NS: Final = 10**18  # 2001: later than any relative time, earlier than any trace
+TOOLS: Final = (
+    ("cupti_version", "CUPTI"),
+    ("rocprofiler-sdk_version", "rocprofiler-sdk"),
+    ("roctracer_version", "roctracer"),
+    ("pti_version", "PTI"),
+)
 
 
-def thread_table(collected: Collector) -> pl.DataFrame:
-    """Thread code → process and thread as printed."""
-    rows = collected.threads.rows()
-    return pl.DataFrame(
-        {
-            "thread": pl.Series(range(len(rows)), dtype=pl.UInt32),
-            "process_name": pl.Series([row[0] for row in rows], dtype=pl.String),
-            "thread_name": pl.Series([row[1] for row in rows], dtype=pl.String),
-        }
-    )
-
-
-def _threaded(frame: pl.DataFrame, threads: pl.DataFrame) -> pl.DataFrame:
+def _threaded(frame: pl.DataFrame, collected: Collector) -> pl.DataFrame:
+    threads = collected.threads.table("thread", "process_name", "thread_name")
     return frame.join(threads, on="thread", how="left", maintain_order="left")
 
 
@@ -42,19 +48,20 @@ def op_rows(ops: pl.DataFrame, collected: Collector, calls: Sequence[CallRow], r
     """Rows of `ops` without trace_id."""
     if ops.is_empty():
         return pl.DataFrame()
-    table = pl.DataFrame(
-        {
-            "call": pl.Series(range(len(calls)), dtype=pl.UInt32),
-            "call_id": pl.Series([call["call_id"] for call in calls], dtype=pl.String),
-            "name": pl.Series([call["op"] for call in calls], dtype=pl.String),
-        }
+    identities = [(call["call_id"], call["op"]) for call in calls]
+    table = pl.DataFrame(identities, schema={"call_id": pl.String, "name": pl.String}, orient="row").with_row_index(
+        "call"
     )
     frames = ranges.select(pl.col("order").cast(pl.Int32).alias("frame"), frame_name="name")
-    ops = _threaded(ops, thread_table(collected)).join(table, on="call", how="left", maintain_order="left")
+    ops = _threaded(ops, collected).join(table, on="call", how="left", maintain_order="left")
     for key in ("module", "python"):
         named = frames.rename({"frame": key, "frame_name": f"{key}_name"})
         ops = ops.join(named, on=key, how="left", maintain_order="left")
-    ops = _noted(ops, collected)
+    notes = collected.notes.table("note", "stack_note", "module_note")
+    notes = notes.with_columns(pl.col("stack_note", "module_note").replace("", None))
+    if "note" not in ops.columns:
+        ops = ops.with_columns(note=pl.lit(None, dtype=pl.UInt32))
+    ops = ops.join(notes, on="note", how="left", maintain_order="left")
     return ops.select(
         pl.col("name"),
         "call_id",
@@ -78,27 +85,11 @@ def op_rows(ops: pl.DataFrame, collected: Collector, calls: Sequence[CallRow], r
     )
 
 
-def _noted(ops: pl.DataFrame, collected: Collector) -> pl.DataFrame:
-    rows = collected.notes.rows()
-    table = pl.DataFrame(
-        {
-            "note": pl.Series(range(len(rows)), dtype=pl.UInt32),
-            "stack_note": pl.Series([row[0] or None for row in rows], dtype=pl.String),
-            "module_note": pl.Series([row[1] or None for row in rows], dtype=pl.String),
-        }
-    )
-    if "note" not in ops.columns:
-        ops = ops.with_columns(note=pl.lit(None, dtype=pl.UInt32))
-    return ops.join(table, on="note", how="left", maintain_order="left")
-
-
 def api_rows(apis: pl.DataFrame, collected: Collector) -> pl.DataFrame:
     """Rows of `api_calls` without trace_id."""
     if apis.is_empty():
         return pl.DataFrame()
-    apis = _threaded(apis, thread_table(collected)).join(
-        api_labels(collected), on="api", how="left", maintain_order="left"
-    )
+    apis = _threaded(apis, collected).join(api_labels(collected), on="api", how="left", maintain_order="left")
     return apis.select(
         "name",
         api_index=pl.col("order").cast(pl.Int64),
@@ -120,7 +111,7 @@ def range_rows(ranges: pl.DataFrame, collected: Collector) -> pl.DataFrame:
     """Rows of `ranges` without trace_id: annotations, Python frames, and spans of categories without a table."""
     if ranges.is_empty():
         return pl.DataFrame()
-    ranges = _threaded(ranges, thread_table(collected))
+    ranges = _threaded(ranges, collected)
     on_gpu = pl.col("cat").is_in(["gpu_user_annotation"])
     parent = pl.when(pl.col("cat") == "python_function").then(pl.coalesce("python", "module")).otherwise("annotation")
     return ranges.select(
@@ -145,7 +136,7 @@ def memory_rows(memory: pl.DataFrame, collected: Collector) -> pl.DataFrame:
     """Rows of `memory_events` without trace_id."""
     if memory.is_empty():
         return pl.DataFrame()
-    memory = _threaded(memory, thread_table(collected))
+    memory = _threaded(memory, collected)
     kind = _column(memory, "Device Type").cast(pl.Int64)
     return memory.select(
         event_index=pl.col("order").cast(pl.Int64),
@@ -193,3 +184,130 @@ def metric_rows(ranges: pl.DataFrame) -> pl.DataFrame:
         for key, value in _numbers(text)
     ]
     return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def devices(metadata: Mapping[str, Any]) -> pl.DataFrame:
+    """Rows of `devices` from `deviceProperties`: all GPUs of the host, used or not."""
+    listed = metadata.get("deviceProperties")
+    rows = [_device(entry) for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+    return pl.DataFrame([row for row in rows if row["device"] is not None], infer_schema_length=None)
+
+
+def _device(entry: Mapping[str, Any]) -> dict[str, Any]:
+    name = str(entry.get("name") or "") or None
+    vendor = gpus.vendor_of(entry)
+    major, minor = _integer(entry.get("computeMajor")), _integer(entry.get("computeMinor"))
+    shared = entry.get("sharedMemPerMultiprocessor", entry.get("maxSharedMemoryPerMultiProcessor"))
+    return {
+        "device": _integer(entry.get("id")),
+        "vendor": vendor,
+        "name": name,
+        "arch": gpus.arch_of(vendor, name or "", major, minor),
+        "multiprocessors": _integer(entry.get("numSms", entry.get("maxComputeUnits"))),
+        "memory_bytes": _integer(entry.get("totalGlobalMem", entry.get("maxMemAllocSize"))),
+        "warp_size": _integer(entry.get("warpSize")),
+        "max_threads_per_multiprocessor": _integer(entry.get("maxThreadsPerMultiprocessor")),
+        "registers_per_multiprocessor": _integer(entry.get("regsPerMultiprocessor")),
+        "shared_bytes_per_multiprocessor": _integer(shared),
+        "shared_bytes_per_block_optin": _integer(entry.get("sharedMemPerBlockOptin")),
+        "clock_mhz": _number(entry.get("maxClockFrequency")),
+        "properties": json.dumps(entry),
+    }
+
+
+def process_groups(metadata: Mapping[str, Any]) -> pl.DataFrame:
+    """Rows of `process_groups` from `distributedInfo`."""
+    groups = _distributed(metadata).get("pg_config")
+    groups = [groups] if isinstance(groups, dict) else groups
+    rows = [
+        {
+            "group_name": _string(group.get("pg_name")),
+            "description": _string(group.get("pg_desc")),
+            "backend": _string(group.get("backend_config", group.get("backend"))),
+            "group_size": _integer(group.get("pg_size")),
+            "ranks": _string(group.get("ranks")),
+        }
+        for group in groups or []
+        if isinstance(group, dict)
+    ]
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def facts(metadata: Mapping[str, Any], keep_environment: bool) -> dict[str, Any]:
+    """Columns of `traces` that the metadata fills. Environments and command lines only with `keep_environment`."""
+    distributed = _distributed(metadata)
+    tool = next((f"{name} {metadata[key]}" for key, name in TOOLS if key in metadata), None)
+    kept = {}
+    for key, value in metadata.items():
+        short = isinstance(value, str | int | float | bool) and len(str(value)) <= VALUE_LIMIT
+        if keep_environment or (short and PUBLIC.match(key)):
+            kept[key] = value
+    return {
+        "kind": "timeline",
+        "source": "pytorch",
+        "tool": "torch.profiler",
+        "tool_version": tool,
+        "framework_version": f"torch {metadata['pytorch_version']}" if metadata.get("pytorch_version") else None,
+        "rank": _integer(distributed.get("rank")),
+        "world_size": _integer(distributed.get("world_size")),
+        "host": _string(metadata.get("host_name")),
+        "metadata": json.dumps(kept, sort_keys=True),
+        "reader_version": 1,
+    }
+
+
+def clock(metadata: Mapping[str, Any], start_ns: int | None) -> dict[str, Any]:
+    """`clock` and `base_ns`.
+
+    Times without a base are absolute where they look like dates; else their origin is unknown.
+    """
+    base = _integer(metadata.get("baseTimeNanoseconds"))
+    if base is None and (start_ns is None or start_ns > EPOCH_NS):
+        base = 0
+    return {"clock": "capture" if base is None else "epoch", "base_ns": base}
+
+
+def era(metadata: Mapping[str, Any], seen: Mapping[str, bool]) -> str | None:
+    """The torch versions that write such a file, inferred from what it holds; torch itself does not write its version.
+
+    None where neither metadata nor a mark says anything.
+
+    `seen` says which marks the events carry: old_categories, record_function_id, copied_external_ids, strides.
+    """
+    if seen["old_categories"]:
+        return "torch 1.8-1.10"
+    if not metadata and not any(seen.values()):
+        return None
+    if "baseTimeNanoseconds" in metadata:
+        return "torch >=2.4"
+    if seen["copied_external_ids"]:
+        return "torch 2.0-2.3"
+    return "torch 2.3-2.4" if seen["record_function_id"] else "torch 1.11-2.3"
+
+
+def _distributed(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = metadata.get("distributedInfo")
+    return found if isinstance(found, dict) else {}
+
+
+def _integer(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = int(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if INT64_MIN <= number <= INT64_MAX else None
+
+
+def _number(value: object) -> float | None:
+    try:
+        return float(value) if isinstance(value, int | float) else None
+    except OverflowError:
+        return None
+
+
+def _string(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value)

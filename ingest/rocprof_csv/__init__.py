@@ -2,42 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final
 
-from kerneldb.ingest.options import Options, Progress
-from kerneldb.ingest.readers import Head, Reader, Unit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kerneldb.batch import Manifest
-    from kerneldb.ingest.doctor import Finding
+from kerneldb.ingest.amd.capture import prefix_of
+from kerneldb.ingest.readers import Head, Later, Reader
 
 
 def _fits(head: Head) -> bool:
-    from kerneldb.ingest.rocprof_csv.headers import kind_of
+    from kerneldb.ingest.rocprof_csv.table import kind_of
 
     return kind_of(head.data) is not None
 
 
-def _capture(head: Head) -> str | None:
+def _capture(head: Head) -> str:
     """`<folder>/<prefix>`: `7_kernel_trace.csv` and `7_hip_api_trace.csv` are one trace."""
-    from kerneldb.ingest.amd.capture import prefix_of
-
     return f"{head.path.resolve().parent}/{prefix_of(head.path)}"
 
 
-def _convert(unit: Unit, folder: Path, options: Options, progress: Progress | None) -> Manifest:
-    from kerneldb.ingest.rocprof_csv.convert import convert
-
-    return convert(unit, folder, options, progress)
-
-
-def _findings(manifest: Manifest) -> Iterator[Finding]:
-    from kerneldb.ingest.amd.findings import findings
-
-    return findings(manifest)
-
-
-READER = Reader("rocprofv3", (".csv", ".csv.gz"), _fits, _convert, capture=_capture, findings=_findings)
+READER: Final = Reader(
+    "rocprofv3", (".csv", ".csv.gz"), _fits, Later("rocprof_csv.convert"), Later("amd.diagnostics"), capture=_capture
+)

@@ -1,4 +1,8 @@
-"""A CSV file in slices of rows, as text: cells are quoted in some eras and not in others."""
+"""What a CSV file holds, by its header. Names are compared without case, `_` and `-`: eras differ in nothing else.
+
+Sources: rocprofiler-sdk, source/lib/output/generateCSV.cpp and source/lib/python/rocpd/csv.py; rocprofiler (v2),
+plugin/file; ROCm docs, using-rocprofv3.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +11,82 @@ import csv
 import io
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Literal
 
 import polars as pl
 
 from kerneldb.ingest.amd.capture import prefix_of
-from kerneldb.ingest.report import Report
-from kerneldb.ingest.rocprof_csv.headers import Kind, columns_of, counters_among, kind_of
+from kerneldb.ingest.output import Report
 from kerneldb.ingest.source import Source
 from kerneldb.times import SATURATED
 
+Kind = Literal["kernels", "counters", "calls", "copies", "memory", "scratch", "agents", "stats", "pc_samples"]
+
+ALIASES: Final[dict[str, str]] = {
+    "name": "kernelname",
+    "start": "starttimestamp beginns",
+    "end": "endtimestamp endns",
+    "agent": "agentid gpuid",
+    "queue": "queueid",
+    "stream": "streamid",
+    "thread": "threadid tid",
+    "process": "processid pid",
+    "dispatch": "dispatchid index",
+    "correlation": "correlationid",
+    "lds_block": "ldsblocksize",
+    "lds_total": "groupsegmentsize lds ldsperworkgroup",
+    "scratch": "scratchsize privatesegmentsize scr scratchperworkitem",
+    "vgpr": "vgprcount archvgpr archvgprcount vgpr",
+    "agpr": "accumvgprcount accumvgpr",
+    "sgpr": "sgprcount sgpr",
+    **{f"{side}_{axis}": f"{side}size{axis}" for side in ("workgroup", "grid") for axis in "xyz"},
+    "workgroup": "workgroupsize wgr",
+    "grid": "gridsize grd",
+    "counter": "countername",
+    "value": "countervalue",
+    **{name: name for name in ("guid", "domain", "function", "kind", "direction", "operation", "address", "calls")},
+    "source_agent": "sourceagentid",
+    "target_agent": "destinationagentid",
+    "size": "allocationsize size",
+    "flags": "allocflags",
+    "stat_name": "name",
+    "total_ns": "totaldurationns",
+    "min_ns": "minns",
+    "max_ns": "maxns",
+    "deviation_ns": "stddev",
+    "mean_ns": "averagens",
+    "sampled": "sampletimestamp",
+    "node": "nodeid",
+    "graph": "graphexecid",
+    "graph_node": "graphnodeid",
+}
+"""Our name of a column → as printed over the years, without case and separators."""
+CANONICAL: Final = {alias: name for name, aliases in ALIASES.items() for alias in aliases.split()}
+NOT_COUNTERS: Final = frozenset(
+    (
+        *("kernelid", "queueindex", "sig", "signal", "obj", "dispatchns", "completens", "durationns", "duration"),
+        *("wavesize", "percentage", "xccid", "roctxrange", "averagens", "nodeid", "agentindex", "waveid", "isocl"),
+        *("wavefrontsize", "accumvgprs", "kernelnameraw", "objectid", "workgroupid"),
+    )
+)
+KINDS: Final[tuple[tuple[Kind, frozenset[str]], ...]] = (
+    ("counters", frozenset({"name", "counter", "value"})),
+    ("kernels", frozenset({"name", "start", "end"})),
+    ("calls", frozenset({"domain", "function", "start", "end"})),
+    ("copies", frozenset({"direction", "start", "end"})),
+    ("memory", frozenset({"operation", "size", "start", "end"})),
+    ("scratch", frozenset({"operation", "flags", "start", "end"})),
+    ("pc_samples", frozenset({"sampled"})),
+    ("stats", frozenset({"stat_name", "calls", "total_ns"})),
+)
+"""Which columns make which kind, the most special first."""
+AGENTS: Final = frozenset({"nodeid", "logicalnodeid", "cpucorescount"})
 OLD: Final = re.compile("BeginNs|Dispatch_ID|Wave_Size|LDS_Per_Workgroup")
 """Columns of rocprof, rocprofv2 and rocprof-compute, which rocprofv3 writes in other letters or not at all."""
 ENDINGS: Final = (".gz", ".csv")
 SUMS: Final = re.compile(r"\.((?:\w+_)?stats)$")
 """rocprof's sums: `results.stats.csv` of kernels, `results.hip_stats.csv` of calls."""
 SLICE_BYTES: Final = 1 << 24
-CUT: Final = "the text ends within a row"
 INTEGERS: Final = frozenset(
     {"start", "end", "queue", "stream", "dispatch", "correlation", "lds_block", "lds_total", "scratch", "vgpr"}
     | {"agpr", "sgpr", "workgroup", "grid", "size", "graph", "graph_node", "calls", "total_ns", "min_ns", "max_ns"}
@@ -31,6 +94,34 @@ INTEGERS: Final = frozenset(
 )
 TIMES: Final = frozenset({"start", "end", "total_ns", "min_ns", "max_ns"})
 FLOATS: Final = frozenset({"deviation_ns", "mean_ns"})
+
+
+def columns_of(header: str) -> list[str]:
+    """Names of the columns: ours where it is a known one, else as printed."""
+    names: dict[str, None] = {}
+    for at, printed in enumerate(next(csv.reader([header]), [])):
+        name = CANONICAL.get(_plain(printed), printed.strip())
+        names[name if name not in names else f"{printed.strip()} ({at})"] = None
+    return list(names)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def kind_of(head: bytes) -> Kind | None:
+    """What the file holds, from its first bytes; None for files of others."""
+    line = head.partition(b"\n")[0].strip()
+    if b"," not in line or b"\x00" in line or line.startswith((b"{", b"[")):
+        return None
+    try:
+        columns = columns_of(line.decode("utf-8"))
+    except (UnicodeDecodeError, csv.Error):
+        return None
+    if {_plain(name) for name in columns} >= AGENTS - {"nodeid"} and "node" in columns:
+        return "agents"
+    present = set(columns)
+    return next((kind for kind, needed in KINDS if needed <= present), None)
 
 
 class Table:
@@ -60,8 +151,13 @@ class Table:
 
     @property
     def wide_counters(self) -> list[str]:
-        """Columns of counters; rocprofv3 has none, and a column that is new there is no counter."""
-        return counters_among(self.columns) if self.is_old else []
+        """Columns of counters in the wide files of rocprof, rocprofv2 and rocprof-compute: what is nothing else.
+
+        A column of rocprofv3 that is not known here is not a counter.
+        """
+        if not self.is_old:
+            return []
+        return [name for name in self.columns if name not in ALIASES and _plain(name) not in NOT_COUNTERS]
 
     @property
     def from_rocpd(self) -> bool:
@@ -78,7 +174,9 @@ class Table:
                 frame = self._parsed(self._whole(body) if last else body)
                 self.read += frame.height
                 if frame.height:
-                    yield _typed(frame)
+                    numbers = [_integer(name) for name in frame.columns if name in INTEGERS]
+                    floats = pl.col([name for name in frame.columns if name in FLOATS]).cast(pl.Float64, strict=False)
+                    yield frame.with_columns(*numbers, floats)
         if self.source.damage:
             self.report.add("truncated", self.source.damage, 1)
         self.report.add("read", "rows", self.read)
@@ -88,11 +186,7 @@ class Table:
         if not body.strip():
             return pl.DataFrame(schema=schema)
         frame = pl.read_csv(
-            io.BytesIO(body),
-            has_header=False,
-            schema=schema,
-            truncate_ragged_lines=True,
-            encoding="utf8-lossy",
+            io.BytesIO(body), has_header=False, schema=schema, truncate_ragged_lines=True, encoding="utf8-lossy"
         )
         return frame.filter(~pl.all_horizontal(pl.all().is_null()))
 
@@ -104,12 +198,12 @@ class Table:
         fields = next(csv.reader([line.decode("utf-8", errors="replace")]), [])
         if body.count(b'"') % 2 == 0 and len(fields) == len(self.columns):
             return body
-        self.report.add("truncated", CUT, 1)
+        self.report.add("truncated", "the text ends within a row", 1)
         return before + newline
 
 
 def _cut(blocks: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Texts of whole rows, and whether it is the last one. A line break inside quotes ends no row."""
+    """Texts of whole rows, and whether it is the last one. A line break inside quotes does not end a row."""
     rest = b""
     for block in blocks:
         rest += block
@@ -131,12 +225,6 @@ def _row_end(text: bytes) -> int:
             return newline + 1
         at = newline
     return 0
-
-
-def _typed(frame: pl.DataFrame) -> pl.DataFrame:
-    whole = [_integer(name) for name in frame.columns if name in INTEGERS]
-    broken = [pl.col(name).cast(pl.Float64, strict=False) for name in frame.columns if name in FLOATS]
-    return frame.with_columns(*whole, *broken)
 
 
 def _integer(name: str) -> pl.Expr:

@@ -1,61 +1,282 @@
-"""Converts one JSON file of rocprofv3 into a spool. The text is decoded as a whole: long runs are better in rocpd."""
+"""Records of one process as frames for `Launches`, `Host` and `memory_rows`."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
 import polars as pl
 
-from kerneldb.batch import Manifest, Spool
+from kerneldb.batch import Manifest
 from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest.amd import agents as agent_rows
 from kerneldb.ingest.amd import capture
-from kerneldb.ingest.amd.counters import metric_rows
-from kerneldb.ingest.amd.host import Host
-from kerneldb.ingest.amd.launches import Launches
-from kerneldb.ingest.amd.memory import memory_rows
-from kerneldb.ingest.amd.output import SLICE_ROWS, Output
-from kerneldb.ingest.amd.summary import describe
-from kerneldb.ingest.finishing import file_row, finish, trace_row
-from kerneldb.ingest.options import Options, Progress
-from kerneldb.ingest.readers import Unit
-from kerneldb.ingest.report import Report
-from kerneldb.ingest.rocprof_json.activities import Activities, as_dispatch
-from kerneldb.ingest.rocprof_json.document import Counted, Dispatch, Document
-from kerneldb.ingest.signing import name_id
-from kerneldb.ingest.source import Source, trace_id_of
+from kerneldb.ingest.amd.agents import Agent, agent_of, archs, numbered
+from kerneldb.ingest.amd.host import Host, Marker, is_range
+from kerneldb.ingest.amd.launches import COUNTED, NO_SYMBOL, UNKNOWN_KERNEL, Launches, copy_kind, is_halved
+from kerneldb.ingest.amd.rows import address_of, memory_rows, metric_rows
+from kerneldb.ingest.launches import name_id
+from kerneldb.ingest.output import SLICE_ROWS, File, Output
+from kerneldb.ingest.readers import Options, Progress, Unit
+from kerneldb.ingest.rocprof_json.document import Allocation, Call, Copy, Counted, Dispatch, Document, Process, Symbol
+from kerneldb.ingest.source import Source
+from kerneldb.times import fitting
 
-READER_VERSION: Final = 2
+Columns = dict[str, tuple[type[pl.DataType], list[Any]]]
+CLONE: Final = (" [clone .kd]", " (.kd)", ".kd")
+CALL_BUFFERS: Final = ("hip_api", "hsa_api", "rccl_api", "rocdecode_api", "rocjpeg_api", "ompt")
+PROCESS_RANGE: Final = ("roctxProcessRange", "roctxRangeStart")
 PC_SAMPLES: Final = "samples of the program counter (not supported)"
 Record = TypeVar("Record")
 SYMBOL_TYPES: Final = {"registers_reported": pl.Int32, "agprs_reported": pl.Int32, "sgprs_reported": pl.Int32}
+
+
+class Activities:
+    """One process of the file."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.pid = None if process.metadata.pid is None else str(process.metadata.pid)
+        agents = numbered(agent_of(facts) for facts in process.agents)
+        self.agents: dict[int, Agent] = dict(zip(map(_handle, process.agents), agents, strict=True))
+        self.archs = archs(self.agents.values())
+        self.symbols: dict[int, Symbol] = {symbol.kernel_id: symbol for symbol in process.kernel_symbols}
+        highest = max((symbol.accum_vgpr_count or 0 for symbol in self.symbols.values()), default=0)
+        self.halved = any(is_halved(arch, highest) for arch in self.archs.values())
+        self._renamed = {text.key: text.value for text in process.strings.correlation_id.external}
+
+    def markers(self, part: str) -> list[Marker]:
+        """Roctx ranges and marks; the text is found by the correlation id, which is unique within the `part`."""
+        texts = {text.key: text.value for text in self.process.strings.marker_api}
+        return [
+            Marker(
+                self.pid,
+                None if name.startswith(PROCESS_RANGE) else _text(call.thread_id),
+                texts.get(call.correlation_id.internal or -1) or name,
+                call.start_timestamp,
+                call.end_timestamp,
+                call.correlation_id.internal,
+                part,
+            )
+            for call in self.process.buffer_records.marker_api
+            for name in (self.operation(call),)
+            if is_range(self.domain(call), name) and call.start_timestamp is not None and call.end_timestamp is not None
+        ]
+
+    def calls(self) -> list[Call]:
+        """Calls that are no ranges."""
+        buffers = self.process.buffer_records
+        found: list[Call] = [call for name in CALL_BUFFERS for call in getattr(buffers, name)]
+        rest = (call for call in buffers.marker_api if not is_range(self.domain(call), self.operation(call)))
+        return [*found, *rest]
+
+    def _common(self, records: Sequence[Call] | Sequence[Dispatch]) -> Columns:
+        """Process, times and the ids that tie an activity to its call and to the range that roctx pushed."""
+        return {
+            "process": (pl.String, [self.pid for _ in records]),
+            "start_ns": (pl.Int64, [fitting(one.start_timestamp) for one in records]),
+            "end_ns": (pl.Int64, [fitting(one.end_timestamp) for one in records]),
+            "correlation_id": (pl.Int64, [one.correlation_id.internal for one in records]),
+            "external_id": (pl.Int64, [_external(one.correlation_id.external) for one in records]),
+        }
+
+    def call_rows(self, calls: Sequence[Call]) -> pl.DataFrame:
+        """As `Host.add` takes them."""
+        return _frame(
+            {
+                **self._common(calls),
+                "thread": (pl.String, [_text(call.thread_id) for call in calls]),
+                "kind": (pl.String, [self.domain(call) for call in calls]),
+                "name": (pl.String, [self.operation(call) for call in calls]),
+                "external_id": (pl.Int64, [_external(call.correlation_id.external) or None for call in calls]),
+            }
+        )
+
+    def launch_rows(self, dispatches: Sequence[Dispatch], timing: str, counted: frozenset[int]) -> pl.DataFrame:
+        """As `Launches.add` takes them. `counted`: dispatches with counters."""
+        infos = [dispatch.dispatch_info for dispatch in dispatches]
+        symbols = [self.symbols.get(info.kernel_id) for info in infos]
+        external = [_external(dispatch.correlation_id.external) for dispatch in dispatches]
+        sizes = {
+            f"{ours}_{axis}": (pl.Int64, [getattr(getattr(info, theirs), axis) for info in infos])
+            for ours, theirs in (("reported_grid", "grid_size"), ("block", "workgroup_size"))
+            for axis in "xyz"
+        }
+        reported = {
+            ours: (pl.Int64, [None if symbol is None else getattr(symbol, theirs) for symbol in symbols])
+            for ours, theirs in REPORTED.items()
+        }
+        return _frame(
+            {
+                **self._common(dispatches),
+                "kind": (pl.String, ["kernel" for _ in infos]),
+                "name": (pl.String, [self._name(info.kernel_id) for info in infos]),
+                "timing": (pl.String, [timing for _ in infos]),
+                "device": (pl.Int32, [self._device(info.agent_id.handle) for info in infos]),
+                "queue": (pl.Int64, [info.queue_id.handle for info in infos]),
+                "stream": (pl.Int64, [None if one.stream_id is None else one.stream_id.handle for one in dispatches]),
+                "region": (pl.String, [self._renamed.get(number or 0) for number in external]),
+                "shared_bytes": (pl.Int64, [info.group_segment_size for info in infos]),
+                "scratch_bytes": (pl.Int64, [info.private_segment_size for info in infos]),
+                "quality": (
+                    pl.String,
+                    [_quality(info.dispatch_id, info.kernel_id in self.symbols, counted) for info in infos],
+                ),
+                **sizes,
+                **reported,
+            }
+        )
+
+    def copy_rows(self, copies: Sequence[Copy]) -> pl.DataFrame:
+        """As `Launches.add` takes them."""
+        names = [self.operation(copy) for copy in copies]
+        ends = [(self._device(copy.dst_agent_id.handle), self._device(copy.src_agent_id.handle)) for copy in copies]
+        return _frame(
+            {
+                **self._common(copies),
+                "kind": (pl.String, ["memcpy" for _ in copies]),
+                "name": (pl.String, names),
+                "copy_kind": (pl.String, [copy_kind(name) for name in names]),
+                "device": (pl.Int32, [source if target is None else target for target, source in ends]),
+                "stream": (pl.Int64, [None if one.stream_id is None else one.stream_id.handle for one in copies]),
+                "bytes": (pl.Int64, [copy.bytes for copy in copies]),
+            }
+        )
+
+    def memory(self, allocations: Sequence[Allocation], scratch: bool) -> pl.DataFrame:
+        """As `memory_rows` takes them."""
+        return _frame(
+            {
+                **self._common(allocations),
+                "thread": (pl.String, [_text(one.thread_id) for one in allocations]),
+                "address": (pl.Int64, [address_of(one.address) for one in allocations]),
+                "bytes": (pl.Int64, [one.allocation_size for one in allocations]),
+                "device": (pl.Int32, [self._device(one.agent_id.handle) for one in allocations]),
+                "operation": (pl.String, [self.operation(one) for one in allocations]),
+                "level": (pl.String, ["SCRATCH" if scratch else "REAL" for _ in allocations]),
+            }
+        )
+
+    def symbol_rows(self, launched: Mapping[int, int]) -> list[dict[str, Any]]:
+        """Rows of `kernel_symbols` without trace_id and name_id, and the name beside them."""
+        return [
+            {
+                "name": self._name(number),
+                "symbol_id": number,
+                "code_object_id": symbol.code_object_id,
+                "process": self.pid,
+                "symbol": symbol.kernel_name or self._name(number),
+                "launches": launched.get(number, 0),
+                "static_shared_bytes": symbol.group_segment_size,
+                "scratch_bytes": symbol.private_segment_size,
+                "kernarg_bytes": symbol.kernarg_segment_size,
+                "registers_reported": symbol.arch_vgpr_count,
+                "agprs_reported": symbol.accum_vgpr_count,
+                "sgprs_reported": symbol.sgpr_count,
+            }
+            for number, symbol in self.symbols.items()
+        ]
+
+    def domain(self, call: Call) -> str:
+        """The kind of a record, as `HIP_RUNTIME_API_EXT`."""
+        names = self.process.strings.buffer_records
+        return names[call.kind].kind if 0 <= call.kind < len(names) else ""
+
+    def operation(self, call: Call) -> str:
+        """The function that was called, or what was copied or allocated."""
+        names = self.process.strings.buffer_records
+        known = names[call.kind].operations if 0 <= call.kind < len(names) else []
+        return known[call.operation] if 0 <= call.operation < len(known) else f"operation {call.operation}"
+
+    def _device(self, handle: int) -> int | None:
+        agent = self.agents.get(handle)
+        return agent.device if agent is not None and agent.is_gpu else None
+
+    def _name(self, kernel_id: int) -> str:
+        symbol = self.symbols.get(kernel_id)
+        if symbol is None:
+            return UNKNOWN_KERNEL if kernel_id == 0 else f"{UNKNOWN_KERNEL} (kernel_id {kernel_id})"
+        name = symbol.kernel_name or ""
+        for ending in CLONE:
+            name = name.removesuffix(ending)
+        return symbol.formatted_kernel_name or symbol.demangled_kernel_name or name
+
+
+REPORTED: Final = {
+    "static_shared_bytes": "group_segment_size",
+    "registers_reported": "arch_vgpr_count",
+    "agprs_reported": "accum_vgpr_count",
+    "sgprs_reported": "sgpr_count",
+}
+
+
+def as_dispatch(counted: Counted) -> Dispatch:
+    """The launch that counters belong to."""
+    dispatch = counted.dispatch_data
+    dispatch.thread_id = dispatch.thread_id or counted.thread_id
+    return dispatch
+
+
+def _frame(columns: Columns) -> pl.DataFrame:
+    return pl.DataFrame({name: pl.Series(values, dtype=kind, strict=False) for name, (kind, values) in columns.items()})
+
+
+def _handle(facts: Mapping[str, Any]) -> int:
+    identity = facts.get("id")
+    return int(identity.get("handle", 0)) if isinstance(identity, dict) else 0
+
+
+def _external(value: Any) -> int | None:
+    number = value.get("value") if isinstance(value, dict) else value
+    return number if isinstance(number, int) else None
+
+
+def _text(number: int | None) -> str | None:
+    return None if number is None else str(number)
+
+
+def _quality(dispatch: int | None, known: bool, counted: frozenset[int]) -> str | None:
+    remarks = [*([] if known else [NO_SYMBOL]), *([COUNTED] if dispatch in counted else [])]
+    return ",".join(remarks) or None
 
 
 def convert(unit: Unit, folder: Path, options: Options, progress: Progress | None = None) -> Manifest:
     """Convert the file of `unit` into the spool `folder`. Raises UnreadableTraceError for cut or foreign JSON."""
     one = Source(unit.files[0])
     document = _decoded(one, progress)
-    output = Output(Spool(folder), trace_id_of([one]), Report())
+    output = Output(folder, [one])
     processes = [Activities(process) for process in document.tool]
     output.ends_at([process.metadata.fini_time for process in document.tool])
     host = Host(output, [one for number, it in enumerate(processes) for one in it.markers(str(number))])
     launches, read = Launches(output, host), 0
     for number, activities in enumerate(processes):
         read += _write(str(number), activities, output, host, launches)
-    symbols = _symbols(processes, output)
-    launches.finish(symbols)
-    output.report.add("stored", "API calls", host.calls)
+    launches.finish(_symbols(processes, output))
     output.report.add("read", "records", read)
-    describe(output, host, launches)
-    name = capture.prefix_of(one.path) or one.stem
-    row = trace_row([one], options, name, **_facts(one, processes, output, launches, options))
-    return finish(output.spool, row, [file_row(one, "trace", read)], [output.report])
+    nodes = [process.metadata.node for process in document.tool]
+    hosts = dict.fromkeys(str(node["hostname"]) for node in nodes if isinstance(node, dict) and node.get("hostname"))
+    kept: dict[str, Any] = {"pids": [it.pid for it in processes]}
+    if options.keep_environment:
+        kept["commands"] = [process.metadata.command for process in document.tool]
+    return output.finish(
+        options,
+        capture.prefix_of(one.path) or one.stem,
+        [File(one, "trace", read, output.report)],
+        kind=launches.trace_kind,
+        source="rocprofv3",
+        tool="rocprofv3",
+        era=capture.era_of("rocprofv3 json", one.path),
+        clock="boottime",
+        base_ns=0,
+        host=", ".join(hosts) or None,
+        metadata=json.dumps(kept, sort_keys=True, default=str),
+        reader_version=2,
+    )
 
 
 def _decoded(one: Source, progress: Progress | None) -> Document:
@@ -150,29 +371,3 @@ def _symbols(processes: Sequence[Activities], output: Output) -> pl.DataFrame:
 
 def _slices(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
     return (records[at : at + SLICE_ROWS] for at in range(0, len(records), SLICE_ROWS))
-
-
-def _facts(
-    one: Source, processes: Sequence[Activities], output: Output, launches: Launches, options: Options
-) -> dict[str, Any]:
-    nodes = [it.process.metadata.node for it in processes]
-    hosts = dict.fromkeys(str(node["hostname"]) for node in nodes if isinstance(node, dict) and node.get("hostname"))
-    kept: dict[str, Any] = {"pids": [it.pid for it in processes]}
-    if options.keep_environment:
-        kept["commands"] = [it.process.metadata.command for it in processes]
-    return {
-        "kind": launches.trace_kind,
-        "source": "rocprofv3",
-        "tool": "rocprofv3",
-        "era": capture.era_of("rocprofv3 json", one.path),
-        "clock": "boottime",
-        "base_ns": 0,
-        "window_start_ns": output.window[0],
-        "window_end_ns": output.window[1],
-        "host": ", ".join(hosts) or None,
-        "has_shapes": False,
-        "has_stacks": False,
-        "launches": output.launches,
-        "metadata": json.dumps(kept, sort_keys=True, default=str),
-        "reader_version": READER_VERSION,
-    }

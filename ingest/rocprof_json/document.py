@@ -180,7 +180,6 @@ class Metadata(msgspec.Struct):
     pid: int | None = None
     node: Any = None
     command: Any = None
-    config: Any = None
     fini_time: int | None = None
 
 
@@ -191,7 +190,6 @@ class Process(msgspec.Struct):
     agents: list[dict[str, Any]] = []
     counters: list[Counter] = []
     strings: Strings = msgspec.field(default_factory=Strings)
-    code_objects: list[dict[str, Any]] = []
     kernel_symbols: list[Symbol] = []
     buffer_records: Buffered = msgspec.field(default_factory=Buffered)
     callback_records: CalledBack = msgspec.field(default_factory=CalledBack)

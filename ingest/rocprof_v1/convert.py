@@ -6,42 +6,27 @@ clock; those of the JSON's `ts` and `dur` are texts in µs and are not used.
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import polars as pl
 
-from kerneldb.batch import Manifest, Spool
+from kerneldb.batch import Manifest
 from kerneldb.errors import UnreadableTraceError
-from kerneldb.ingest import sqlite
+from kerneldb.ingest import readers, sqlite
 from kerneldb.ingest.amd import capture
 from kerneldb.ingest.amd.host import Host
-from kerneldb.ingest.amd.launches import Launches, copy_kind
-from kerneldb.ingest.amd.output import SLICE_ROWS, Output, nullable
-from kerneldb.ingest.amd.summary import describe
-from kerneldb.ingest.finishing import file_row, finish, trace_row
-from kerneldb.ingest.options import Options, Progress
-from kerneldb.ingest.readers import Unit
-from kerneldb.ingest.report import Report
-from kerneldb.ingest.source import Source, local_file, trace_id_of
+from kerneldb.ingest.amd.launches import Launches, kind_of, mapped
+from kerneldb.ingest.output import SLICE_ROWS, File, Output, nullable
+from kerneldb.ingest.readers import Options, Progress, Unit
+from kerneldb.ingest.source import Source, text_of
 
-READER_VERSION: Final = 1
 ACTIVITY_TABLES: Final = ("OPS", "COPY")
 CALL_TABLES: Final = {"HIP": "hip_runtime", "HSA": "hsa", "KFD": "kfd", "rocTX": "roctx"}
-COLUMNS: Final[dict[str, type[pl.DataType]]] = {
-    "BeginNs": pl.Int64,
-    "EndNs": pl.Int64,
-    "dev-id": pl.Int64,
-    "queue-id": pl.Int64,
-    "stream-id": pl.Int64,
-    "Name": pl.String,
-    "pid": pl.String,
-    "tid": pl.String,
-    "roctx-range": pl.String,
-}
+NUMBERS: Final = ("BeginNs", "EndNs", "dev-id", "queue-id", "stream-id")
+COLUMNS: Final = {**dict.fromkeys(NUMBERS, pl.Int64), **dict.fromkeys(("Name", "pid", "tid", "roctx-range"), pl.String)}
 OTHER_KINDS: Final = {"copy": "memcpy", "hcccopy": "memcpy", "fill": "memset", "hccfill": "memset"}
 MARKERS: Final = ("barrier", "marker")
 
@@ -49,25 +34,13 @@ MARKERS: Final = ("barrier", "marker")
 def convert(unit: Unit, folder: Path, options: Options, progress: Progress | None = None) -> Manifest:
     """Convert the file of `unit` into the spool `folder`. Raises NotATraceError or UnreadableTraceError."""
     one = Source(unit.files[0])
-    with tempfile.TemporaryDirectory(prefix="kerneldb-rocprof-") as room:
-        path = local_file(one, Path(room))
-        with path.open("rb") as file:
-            is_database = sqlite.is_database(file.read(sqlite.HEADER_BYTES))
-        if is_database:
-            with sqlite.open_database(path) as database:
-                manifest = _converted(one, "rocprof db", _from_database(database), folder, options)
-        else:
-            manifest = _converted(one, "rocprof json", _from_json(one, path), folder, options)
-    if progress is not None:
-        progress(one.stored_bytes, one.stored_bytes)
-    return manifest
-
-
-def _converted(
-    one: Source, form: str, frames: Iterator[tuple[str, pl.DataFrame]], folder: Path, options: Options
-) -> Manifest:
-    found = list(frames)
-    output = Output(Spool(folder), trace_id_of([one]), Report())
+    if sqlite.is_database(readers.head_of(one.path).data):
+        form = "rocprof db"
+        with sqlite.opened(one, folder) as database:
+            found = list(_from_database(database))
+    else:
+        form, found = "rocprof json", list(_from_json(one))
+    output = Output(folder, [one])
     host = Host(output, [])
     launches, read = Launches(output, host), 0
     for table, frame in sorted(found, key=lambda item: item[0] not in CALL_TABLES):
@@ -77,12 +50,22 @@ def _converted(
         else:
             launches.add("", _as_launches(frame), {})
     launches.finish()
-    output.report.add("stored", "API calls", host.calls)
     output.report.add("read", "rows", read)
-    describe(output, host, launches)
-    name = capture.prefix_of(one.path) or one.stem
-    row = trace_row([one], options, name, **_facts(form, output))
-    return finish(output.spool, row, [file_row(one, "trace", read)], [output.report])
+    if progress is not None:
+        progress(one.stored_bytes, one.stored_bytes)
+    return output.finish(
+        options,
+        capture.prefix_of(one.path) or one.stem,
+        [File(one, "trace", read, output.report)],
+        kind="timeline",
+        source="rocprof",
+        tool="rocprof",
+        era=form,
+        clock="boottime",
+        base_ns=0,
+        metadata="{}",
+        reader_version=1,
+    )
 
 
 def _from_database(database: sqlite.Database) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -97,13 +80,19 @@ def _from_database(database: sqlite.Database) -> Iterator[tuple[str, pl.DataFram
             yield table, nullable(frame, COLUMNS)
 
 
-def _from_json(one: Source, path: Path) -> Iterator[tuple[str, pl.DataFrame]]:
+def _from_json(one: Source) -> Iterator[tuple[str, pl.DataFrame]]:
     try:
-        events = msgspec.json.decode(path.read_bytes(), type=dict[str, Any]).get("traceEvents", [])
+        events = msgspec.json.decode(text_of(one), type=dict[str, Any]).get("traceEvents", [])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        message = f"{one.label}: the JSON of rocprof is cut or damaged ({one.damage or error}). Record again."
+        message = f"{one.label}: the JSON of rocprof is cut or damaged ({error}). Record again."
         raise UnreadableTraceError(message) from error
-    rows = [_row(event) for event in events if isinstance(event, dict) and isinstance(event.get("args"), dict)]
+    rows = []
+    for event in events:
+        if isinstance(event, dict) and isinstance(event.get("args"), dict):
+            arguments = event["args"]
+            row = {name: arguments.get(name, event.get(name)) for name in COLUMNS}
+            row["Name"] = arguments.get("Name") or event.get("name")
+            rows.append({name: None if value is None else str(value) for name, value in row.items()})
     timed = [row for row in rows if row["BeginNs"] not in (None, "")]
     for table, is_gpu in (("OPS", True), ("HIP", False)):
         some = [row for row in timed if (row["dev-id"] not in (None, "")) == is_gpu]
@@ -112,22 +101,12 @@ def _from_json(one: Source, path: Path) -> Iterator[tuple[str, pl.DataFrame]]:
             yield table, nullable(frame, COLUMNS)
 
 
-def _row(event: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = event["args"]
-    row = {name: arguments.get(name, event.get(name)) for name in COLUMNS}
-    row["Name"] = arguments.get("Name") or event.get("name")
-    return {name: None if value is None else str(value) for name, value in row.items()}
-
-
 def _as_launches(frame: pl.DataFrame) -> pl.DataFrame:
-    names = frame["Name"].unique().drop_nulls().to_list()
-    kinds = {name: _kind(name) for name in names}
-    copied = {name: copy_kind(name) for name in names}
     kept = frame.filter(~pl.col("Name").fill_null("").str.to_lowercase().is_in(list(MARKERS)))
     return kept.select(
         name="Name",
-        kind=pl.col("Name").replace_strict(kinds, default="kernel", return_dtype=pl.String),
-        copy_kind=pl.col("Name").replace_strict(copied, default=None, return_dtype=pl.String),
+        kind=mapped(frame["Name"], lambda name: kind_of(name, OTHER_KINDS), default="kernel"),
+        copy_kind=mapped(frame["Name"], lambda name: kind_of(name, OTHER_KINDS), default="kernel"),
         process="pid",
         device=pl.col("dev-id").cast(pl.Int32, strict=False),
         queue="queue-id",
@@ -136,10 +115,6 @@ def _as_launches(frame: pl.DataFrame) -> pl.DataFrame:
         end_ns="EndNs",
         region=pl.when(~pl.col("roctx-range").str.contains(r"^[\d:\s]*$")).then("roctx-range"),
     )
-
-
-def _kind(name: str) -> str:
-    return next((kind for start, kind in OTHER_KINDS.items() if name.lower().startswith(start)), "kernel")
 
 
 def _as_calls(frame: pl.DataFrame, table: str) -> pl.DataFrame:
@@ -151,21 +126,3 @@ def _as_calls(frame: pl.DataFrame, table: str) -> pl.DataFrame:
         start_ns="BeginNs",
         end_ns="EndNs",
     )
-
-
-def _facts(form: str, output: Output) -> dict[str, Any]:
-    return {
-        "kind": "timeline",
-        "source": "rocprof",
-        "tool": "rocprof",
-        "era": form,
-        "clock": "boottime",
-        "base_ns": 0,
-        "window_start_ns": output.window[0],
-        "window_end_ns": output.window[1],
-        "has_shapes": False,
-        "has_stacks": False,
-        "launches": output.launches,
-        "metadata": "{}",
-        "reader_version": READER_VERSION,
-    }

@@ -7,61 +7,34 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
-from kerneldb.batch import Manifest, Spool
+from kerneldb.batch import Manifest
 from kerneldb.ingest import sqlite
 from kerneldb.ingest.amd import capture
-from kerneldb.ingest.amd.host import Host
-from kerneldb.ingest.amd.launches import BLOCKS, WORK_ITEMS, Launches, copy_kind
-from kerneldb.ingest.amd.output import Output
-from kerneldb.ingest.amd.ranges import Marker
-from kerneldb.ingest.amd.summary import describe
-from kerneldb.ingest.finishing import file_row, finish, trace_row
-from kerneldb.ingest.options import Options, Progress
-from kerneldb.ingest.readers import Unit
-from kerneldb.ingest.report import Report
-from kerneldb.ingest.source import Source, local_file, trace_id_of
+from kerneldb.ingest.amd.host import Host, Marker
+from kerneldb.ingest.amd.launches import BLOCKS, WORK_ITEMS, Launches, copy_kind, kind_of, mapped
+from kerneldb.ingest.columns import schema
+from kerneldb.ingest.output import SLICE_ROWS, File, Output
+from kerneldb.ingest.readers import Options, Progress, Unit
+from kerneldb.ingest.source import Source
 
-READER_VERSION: Final = 1
-UNIT_BY_API: Final = "grid_unit_by_api"
 IN_WORK_ITEMS: Final = re.compile("hipExtModuleLaunchKernel|hipHccModuleLaunchKernel")
 """`globalWorkSizeX`; every other launching call takes blocks (`hipExtLaunchKernel`: `numBlocks`).
 Source: HIP API reference, Execution Control."""
-USER_MARKER: Final = "UserMarker"
 CLOCK_COUNTER: Final = "sclk"
 NOT_KERNELS: Final[dict[str, str]] = {"copy": "memcpy", "memcpy": "memcpy", "fill": "memset", "memset": "memset"}
-API: Final[dict[str, type[pl.DataType]]] = {
+API: Final = schema("api_id pid tid start_ns end_ns name args domain bytes")
+OP: Final = {
+    **dict.fromkeys(("device", "queue", "start_ns", "end_ns"), pl.Int64),
+    **dict.fromkeys(("description", "op_type"), pl.String),
     "api_id": pl.Int64,
-    "pid": pl.Int64,
-    "tid": pl.Int64,
-    "start_ns": pl.Int64,
-    "end_ns": pl.Int64,
-    "name": pl.String,
-    "args": pl.String,
-    "domain": pl.String,
-    "bytes": pl.Int64,
-}
-OP: Final[dict[str, type[pl.DataType]]] = {
-    "device": pl.Int64,
-    "queue": pl.Int64,
-    "start_ns": pl.Int64,
-    "end_ns": pl.Int64,
-    "description": pl.String,
-    "op_type": pl.String,
-    "api_id": pl.Int64,
-    "api_name": pl.String,
-    "stream_text": pl.String,
-    **{f"reported_grid_{axis}": pl.Int64 for axis in "xyz"},
-    **{f"block_{axis}": pl.Int64 for axis in "xyz"},
-    "dynamic_shared_bytes": pl.Int64,
-    "scratch_bytes": pl.Int64,
-    "bytes": pl.Int64,
+    **dict.fromkeys(("api_name", "stream_text"), pl.String),
+    **{f"{side}_{axis}": pl.Int64 for side in ("reported_grid", "block") for axis in "xyz"},
+    **dict.fromkeys(("dynamic_shared_bytes", "scratch_bytes", "bytes"), pl.Int64),
 }
 """`groupSegmentSize` is what the launch asks for on top of what the code needs."""
 OPS: Final = """
@@ -94,7 +67,6 @@ OPTIONAL: Final[dict[str, tuple[str, ...]]] = {
     "rocpd_metadata": ("tag", "value"),
 }
 """Tables that a tracer leaves out where it recorded none of that, and the columns that are read."""
-METADATA: Final = "SELECT tag, value FROM rocpd_metadata"
 MONITOR: Final = "SELECT deviceId, monitorType, start, value FROM rocpd_monitor WHERE deviceType = 'gpu' ORDER BY start"
 MONITORED: Final = {"device": pl.Int32, "counter": pl.String, "ts_ns": pl.Int64, "text": pl.String}
 
@@ -102,21 +74,19 @@ MONITORED: Final = {"device": pl.Int32, "counter": pl.String, "ts_ns": pl.Int64,
 def convert(unit: Unit, folder: Path, options: Options, progress: Progress | None = None) -> Manifest:
     """Convert the database of `unit` into the spool `folder`. Raises NotATraceError or UnreadableTraceError."""
     one = Source(unit.files[0])
-    with tempfile.TemporaryDirectory(prefix="kerneldb-rpd-") as room:
-        path = local_file(one, Path(room))
-        with sqlite.open_database(path) as database:
-            manifest = _converted(one, database, Spool(folder), options)
+    with sqlite.opened(one, folder) as database:
+        manifest = _converted(one, database, folder, options)
     if progress is not None:
         progress(one.stored_bytes, one.stored_bytes)
     return manifest
 
 
-def _converted(one: Source, database: sqlite.Database, spool: Spool, options: Options) -> Manifest:
-    output = Output(spool, trace_id_of([one]), Report())
+def _converted(one: Source, database: sqlite.Database, folder: Path, options: Options) -> Manifest:
+    output = Output(folder, [one])
     calls = _calls(database)
     marked = pl.col("is_marker")
     host = Host(output, [_marker(row) for row in calls.filter(marked).iter_rows(named=True)])
-    for part in calls.filter(~marked).iter_slices(1 << 17):
+    for part in calls.filter(~marked).iter_slices(SLICE_ROWS):
         host.add("", _as_calls(part))
     launches, read = Launches(output, host), calls.height
     for frame in database.frames(_completed(OPS, database), OP):
@@ -124,14 +94,24 @@ def _converted(one: Source, database: sqlite.Database, spool: Spool, options: Op
         read += frame.height
     read += _monitor(database, output)
     launches.finish()
-    output.report.add("stored", "API calls", host.calls)
-    describe(output, host, launches)
-    metadata = {str(tag): str(value) for tag, value in database.rows(_completed(METADATA, database))}
+    metadata = dict(database.rows(_completed("SELECT tag, value FROM rocpd_metadata", database)))
+    version = metadata.get("schema_version")
     for table in OPTIONAL.keys() - database.tables().keys():
-        output.report.add("note", f"no table {table}: what it would say is empty", 1)
-    row = trace_row([one], options, capture.prefix_of(one.path) or one.stem, **_facts(output, metadata))
+        output.report.add("note", f"no table {table}: its columns are empty", 1)
     output.report.add("read", "rows", read)
-    return finish(spool, row, [file_row(one, "trace", read)], [output.report])
+    return output.finish(
+        options,
+        capture.prefix_of(one.path) or one.stem,
+        [File(one, "trace", read, output.report)],
+        kind="timeline",
+        source="rpd",
+        tool="rocmProfileData",
+        era=f"rpd schema {version}" if version else None,
+        clock="monotonic",
+        base_ns=0,
+        metadata=json.dumps({"schema_version": None if version is None else str(version)}),
+        reader_version=1,
+    )
 
 
 def _calls(database: sqlite.Database) -> pl.DataFrame:
@@ -147,27 +127,22 @@ def _calls(database: sqlite.Database) -> pl.DataFrame:
         sql += "LEFT JOIN rocpd_ustring AS U ON U.id = A.args_id\n"
     frames = list(database.frames(_completed(sql, database), API))
     calls = pl.concat(frames) if frames else pl.DataFrame(schema=API)
-    roctx = (pl.col("name") == USER_MARKER) | (pl.col("domain").str.to_lowercase() == "roctx")
+    roctx = (pl.col("name") == "UserMarker") | (pl.col("domain").str.to_lowercase() == "roctx")
     pops = pl.col("name").fill_null("").str.contains("roctx(RangePop|RangeStop)")
     return calls.with_columns(is_marker=roctx.fill_null(False) & ~pops & pl.col("start_ns").is_not_null())
 
 
 def _completed(sql: str, database: sqlite.Database) -> str:
-    """`sql` with a stand-in for each optional table that it names and that is missing or lacks columns."""
+    """`sql` with an empty table for each optional one that it names and that is missing or lacks columns."""
     tables = database.tables()
-    wanted = {table: columns for table, columns in OPTIONAL.items() if re.search(rf"\b{table}\b", sql)}
-    stand_ins = [
-        _stand_in(table, columns, tables.get(table))
-        for table, columns in wanted.items()
-        if not set(columns) <= set(tables.get(table, ()))
-    ]
-    return " ".join(("WITH", ", ".join(stand_ins), sql)) if stand_ins else sql
-
-
-def _stand_in(table: str, columns: tuple[str, ...], there: tuple[str, ...] | None) -> str:
-    chosen = ", ".join(column if column in (there or ()) else f"NULL AS {column}" for column in columns)
-    rows = ("WHERE 0",) if there is None else ("FROM", "main." + table)
-    return " ".join((table, "AS (SELECT", chosen, *rows, ")"))
+    replaced = []
+    for table, columns in OPTIONAL.items():
+        present = tables.get(table, ())
+        if re.search(rf"\b{table}\b", sql) and not set(columns) <= set(present):
+            chosen = ", ".join(column if column in present else f"NULL AS {column}" for column in columns)
+            rows = ("FROM", "main." + table) if table in tables else ("WHERE 0",)
+            replaced.append(" ".join((table, "AS (SELECT", chosen, *rows, ")")))
+    return " ".join(("WITH", ", ".join(replaced), sql)) if replaced else sql
 
 
 def _marker(row: dict[str, object]) -> Marker:
@@ -178,9 +153,7 @@ def _marker(row: dict[str, object]) -> Marker:
 def _as_calls(calls: pl.DataFrame) -> pl.DataFrame:
     launches = pl.col("name").str.contains("^(__)?hip")
     return calls.select(
-        "start_ns",
-        "end_ns",
-        "bytes",
+        pl.col("start_ns", "end_ns", "bytes"),
         name=pl.col("name").fill_null(""),
         kind=pl.coalesce("domain", pl.when(launches).then(pl.lit("hip_runtime"))),
         process=pl.col("pid").cast(pl.String),
@@ -192,33 +165,15 @@ def _as_calls(calls: pl.DataFrame) -> pl.DataFrame:
 def _as_launches(ops: pl.DataFrame) -> pl.DataFrame:
     """The name is the description where there is one. Only roctracer counts grids in blocks, and not for all calls."""
     name = pl.coalesce(pl.when(pl.col("description") != "").then("description"), "op_type")
-    kinds = {text: _kind(text) for text in ops["op_type"].unique().drop_nulls()}
-    copied = {text: copy_kind(text) for text in ops["op_type"].unique().drop_nulls()}
-    units = {text: _unit(text) for text in ops["api_name"].unique().drop_nulls()}
-    streams = {text: _number(text) for text in ops["stream_text"].unique().drop_nulls()}
     return ops.with_columns(
         name=name,
-        kind=_mapped("op_type", kinds, pl.String).fill_null("kernel"),
-        copy_kind=_mapped("op_type", copied, pl.String),
-        stream=_mapped("stream_text", streams, pl.Int64),
-        reported_grid_unit=_mapped("api_name", units, pl.String),
-        quality=pl.when(pl.col("reported_grid_x").is_not_null()).then(pl.lit(UNIT_BY_API)),
+        kind=mapped(ops["op_type"], lambda text: kind_of(text, NOT_KERNELS), default="kernel"),
+        copy_kind=mapped(ops["op_type"], copy_kind),
+        stream=mapped(ops["stream_text"], _number, pl.Int64),
+        reported_grid_unit=mapped(ops["api_name"], lambda text: WORK_ITEMS if IN_WORK_ITEMS.search(text) else BLOCKS),
+        quality=pl.when(pl.col("reported_grid_x").is_not_null()).then(pl.lit("grid_unit_by_api")),
         correlation_id="api_id",
     )
-
-
-def _mapped(column: str, table: Mapping[str, object], kind: type[pl.DataType]) -> pl.Expr:
-    if not table:
-        return pl.lit(None, dtype=kind)
-    return pl.col(column).replace_strict(dict(table), default=None, return_dtype=kind)
-
-
-def _kind(op_type: str) -> str:
-    return next((kind for start, kind in NOT_KERNELS.items() if op_type.lower().startswith(start)), "kernel")
-
-
-def _unit(api_name: str) -> str:
-    return WORK_ITEMS if IN_WORK_ITEMS.search(api_name) else BLOCKS
 
 
 def _number(text: str) -> int | None:
@@ -243,22 +198,3 @@ def _monitor(database: sqlite.Database, output: Output) -> int:
         read += frame.height
     output.report.add("stored", "samples over time", read)
     return read
-
-
-def _facts(output: Output, metadata: Mapping[str, str]) -> dict[str, object]:
-    version = metadata.get("schema_version")
-    return {
-        "kind": "timeline",
-        "source": "rpd",
-        "tool": "rocmProfileData",
-        "era": f"rpd schema {version}" if version else None,
-        "clock": "monotonic",
-        "base_ns": 0,
-        "window_start_ns": output.window[0],
-        "window_end_ns": output.window[1],
-        "has_shapes": False,
-        "has_stacks": False,
-        "launches": output.launches,
-        "metadata": json.dumps({"schema_version": version}),
-        "reader_version": READER_VERSION,
-    }

@@ -24,7 +24,7 @@ QUICK_S = 3.0
 
 
 class Check(NamedTuple):
-    """One finding. `level` is ok, note, warning or problem; `remedy` says what to do, where something can be done."""
+    """One diagnostic. `level` is ok, note, warning or problem; `remedy` says what to do, if anything can be done."""
 
     level: str
     topic: str
@@ -45,8 +45,8 @@ def trace(text: str, database: str | Path) -> list[Check]:
     from kerneldb import ingest
 
     paths = [Path(text)] if Path(text).exists() else _files_of(text, database)
-    findings = [finding for path in paths for one in ingest.diagnose(path) for finding in one.findings]
-    return [Check(finding.level, finding.topic, finding.message, finding.remedy or None) for finding in findings]
+    found = [one for path in paths for diagnosis in ingest.diagnose(path) for one in diagnosis.diagnostics]
+    return [Check(one.level, one.topic, one.message, one.remedy or None) for one in found]
 
 
 def check_table(checks: Sequence[Check]) -> pa.Table:

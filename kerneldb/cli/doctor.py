@@ -62,7 +62,7 @@ def _require_file(text: str) -> None:
 
 
 def page(checks: Sequence[Check]) -> Iterator[str]:
-    """The findings for people: one line each, with the remedy below."""
+    """The diagnostics for people: one line each, with the remedy below."""
     from kerneldb.output.text import escape
 
     topics = max((len(check.topic) for check in checks), default=0)

@@ -11,7 +11,7 @@ import polars as pl
 
 from kerneldb.batch import Manifest, Spool
 from kerneldb.derive import derive_names, derive_signatures
-from kerneldb.ingest.signing import Signer
+from kerneldb.ingest.launches import Signer
 
 Row = dict[str, Any]
 

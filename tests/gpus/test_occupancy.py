@@ -11,7 +11,7 @@ import pytest
 
 from kerneldb.gpus import limits
 from kerneldb.gpus.occupancy import occupancy
-from kerneldb.ingest.occupancy import FILLED, with_occupancy
+from kerneldb.ingest.launches import FILLED, with_occupancy
 
 # (architecture, threads, registers, shared bytes) -> (occupancy, limiter), each computed by hand.
 NVIDIA = {

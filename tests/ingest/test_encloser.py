@@ -7,7 +7,7 @@ import dataclasses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kerneldb.ingest.pytorch import link
+from kerneldb.ingest.pytorch import host
 
 Item = tuple[int, int, int, int, int]
 """(thread, start, end, kind, index)"""
@@ -37,21 +37,21 @@ def by_definition(items: list[Item]) -> list[Around]:
         holders = [
             other
             for other in items[:position]
-            if other[0] == thread and other[1] <= start < other[2] and end <= other[2] and other[3] != link.CALL
+            if other[0] == thread and other[1] <= start < other[2] and end <= other[2] and other[3] != host.CALL
         ]
         inner = dict.fromkeys(range(4), -1)
         for holder in holders:
             inner[holder[3]] = holder[4]
-        frames = [holder[4] for holder in holders if holder[3] in {link.PYTHON, link.MODULE}]
-        depth = sum(holder[3] == link.OP for holder in holders)
+        frames = [holder[4] for holder in holders if holder[3] in {host.PYTHON, host.MODULE}]
+        depth = sum(holder[3] == host.OP for holder in holders)
         found.append(
-            Around(inner[link.OP], inner[link.ANNOTATION], inner[link.MODULE], frames[-1] if frames else -1, depth)
+            Around(inner[host.OP], inner[host.ANNOTATION], inner[host.MODULE], frames[-1] if frames else -1, depth)
         )
     return found
 
 
 def by_stack(items: list[Item], slice_length: int) -> list[Around]:
-    encloser = link.Encloser()
+    encloser = host.Encloser()
     slices = [items[start : start + slice_length] for start in range(0, len(items), slice_length)]
     return [Around(*entry[1:]) for part in slices for entry in encloser.feed(part)]
 
@@ -64,9 +64,9 @@ def nested(draw: st.DrawFn, low: int = 0, high: int = 10_000, depth: int = 4) ->
     for _ in range(draw(st.integers(0, 4))):
         start = draw(st.integers(at, max(at, high - 1)))
         end = draw(st.integers(start, high))
-        kind = draw(st.sampled_from([link.OP, link.OP, link.CALL, link.ANNOTATION, link.PYTHON, link.MODULE]))
+        kind = draw(st.sampled_from([host.OP, host.OP, host.CALL, host.ANNOTATION, host.PYTHON, host.MODULE]))
         items.append((0, start, end, kind))
-        if depth and kind != link.CALL:
+        if depth and kind != host.CALL:
             items += draw(nested(start, end, depth - 1))
         at = end
     return items
@@ -83,7 +83,7 @@ def test_nested_spans(threads: list[list[tuple[int, int, int, int]]], slice_leng
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), max_size=30))
 def test_a_call_gets_an_operator_that_contains_it(spans: list[tuple[int, int]]) -> None:
     """With spans that overlap in part too, an answer is always a container on the same thread."""
-    items = ordered([(0, start, start + length, link.OP if length % 3 else link.CALL) for start, length in spans])
+    items = ordered([(0, start, start + length, host.OP if length % 3 else host.CALL) for start, length in spans])
     whole = {index: (start, end) for _, start, end, _, index in items}
     for (_, start, end, _, index), around in zip(items, by_stack(items, 7), strict=True):
         if around.op >= 0:
@@ -94,18 +94,18 @@ def test_a_call_gets_an_operator_that_contains_it(spans: list[tuple[int, int]]) 
 
 
 def test_a_call_that_outlasts_an_operator_by_rounding_has_the_one_around_both() -> None:
-    outer, inner, call = (0, 0, 100, link.OP), (0, 10, 20, link.OP), (0, 15, 21, link.CALL)
+    outer, inner, call = (0, 0, 100, host.OP), (0, 10, 20, host.OP), (0, 15, 21, host.CALL)
     around = by_stack(ordered([outer, inner, call]), 10)[2]
     assert (around.op, around.depth) == (0, 1)
 
 
 def test_equal_spans_nest_by_kind() -> None:
     """An annotation and an operator of the same interval: the annotation is around the operator."""
-    items = ordered([(0, 0, 10, link.OP), (0, 0, 10, link.ANNOTATION), (0, 0, 10, link.CALL)])
-    assert [item[3] for item in items] == [link.ANNOTATION, link.OP, link.CALL]
+    items = ordered([(0, 0, 10, host.OP), (0, 0, 10, host.ANNOTATION), (0, 0, 10, host.CALL)])
+    assert [item[3] for item in items] == [host.ANNOTATION, host.OP, host.CALL]
     assert by_stack(items, 10)[2] == Around(op=0, annotation=1, module=-1, python=-1, depth=1)
 
 
 def test_threads_do_not_mix() -> None:
-    items = ordered([(0, 0, 100, link.OP), (1, 10, 20, link.CALL)])
+    items = ordered([(0, 0, 100, host.OP), (1, 10, 20, host.CALL)])
     assert by_stack(items, 10)[1].op == -1

@@ -19,10 +19,10 @@ from polars.testing import assert_frame_equal
 
 from kerneldb.ingest import convert as convert_all
 from kerneldb.ingest import expand, source, trace_keys
-from kerneldb.ingest.options import Options
 from kerneldb.ingest.pytorch import convert as reader
 from kerneldb.ingest.pytorch import decode
 from kerneldb.ingest.pytorch.split import Splitter
+from kerneldb.ingest.readers import Options
 from tests.ingest.conversion import Converted, convert_file, from_repository, laid_out
 from tests.ingest.traces import LAYOUTS, T0, Trace, everything, kineto
 

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from kerneldb.ingest.ncu.log import Log
-from kerneldb.ingest.ncu.names import canonical
-from kerneldb.ingest.ncu.numbers import Style
-from kerneldb.ingest.ncu.table import lines, rows
-from kerneldb.ingest.ncu.units import base_unit
+from kerneldb.ingest.ncu.kernels import canonical
+from kerneldb.ingest.ncu.numbers import Style, base_unit
+from kerneldb.ingest.ncu.table import Log, lines, rows
 from kerneldb.ingest.source import Source
 from tests.conftest import SHARED_DATA
 from tests.ncu.reading import of_sample

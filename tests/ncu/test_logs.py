@@ -205,11 +205,11 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
         convert_text("", tmp_path)
 
 
-def test_findings(tmp_path: Path) -> None:
+def test_diagnostics(tmp_path: Path) -> None:
     path = tmp_path / "page.csv"
     path.write_text(page(DURATION, row("Memory Throughput", "%", "19.66"), row("flop_count_sp.sum", "", "n/a")))
     (told,) = diagnose(path)
-    by_topic = {finding.topic: finding for finding in told.findings}
+    by_topic = {one.topic: one for one in told.diagnostics}
     assert "normalised form" in by_topic["roofline"].message
     assert "--set basic" in by_topic["roofline"].message
     assert "--set full" in by_topic["roofline"].remedy
@@ -218,11 +218,11 @@ def test_findings(tmp_path: Path) -> None:
     assert "--nvtx" in by_topic["phases"].remedy
 
 
-def test_findings_of_a_whole_page(tmp_path: Path) -> None:
+def test_diagnostics_of_a_whole_page(tmp_path: Path) -> None:
     path = tmp_path / "raw.csv"
     path.write_bytes(printed("C.raw.csv"))
     (told,) = diagnose(path)
-    by_topic = {finding.topic: finding for finding in told.findings}
+    by_topic = {one.topic: one for one in told.diagnostics}
     assert by_topic["roofline"].level == "ok"
     assert by_topic["replay passes"].message == "Each kernel ran 38 times to collect its counters."
     assert "phases" not in by_topic

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerneldb.ingest.ncu import nvtx
-from kerneldb.ingest.ncu.names import METRIC, canonical
-from kerneldb.ingest.ncu.numbers import Evidence, Style
-from kerneldb.ingest.ncu.units import base_unit
+from kerneldb.ingest.ncu import kernels
+from kerneldb.ingest.ncu.kernels import METRIC, canonical
+from kerneldb.ingest.ncu.numbers import Evidence, Style, base_unit
 from kerneldb.schemas import loader
 
 GERMAN = Style(".", ",")
@@ -125,18 +124,18 @@ def test_stack() -> None:
         ' "CCCL:cub::Reduce:none:none:none:none:REGISTERED:cub::Reduce" '
         ' "MINE:load:int32:7:ARGB:0xff:ASCII:load" '
     )
-    assert nvtx.stack(cell) == ["outer: a::b", "cub::Reduce", "load"]
-    assert nvtx.stack("") == []
+    assert kernels.stack(cell) == ["outer: a::b", "cub::Reduce", "load"]
+    assert kernels.stack("") == []
 
 
 def test_started() -> None:
-    assert nvtx.started(' "3:<default domain>:run:x:none:none:none:none:none:none" ') == ["run:x"]
-    assert nvtx.started("0:<default domain>:compute:profile:none:none:none:none:none:none") == ["compute:profile"]
+    assert kernels.started(' "3:<default domain>:run:x:none:none:none:none:none:none" ') == ["run:x"]
+    assert kernels.started("0:<default domain>:compute:profile:none:none:none:none:none:none") == ["compute:profile"]
 
 
 def test_phase_is_below_the_step() -> None:
-    assert nvtx.phase_of(["ProfilerStep#3", "decode", "layer"]) == "decode"
-    assert nvtx.phase_of(["ProfilerStep#3"]) is None
+    assert kernels.phase_of(["ProfilerStep#3", "decode", "layer"]) == "decode"
+    assert kernels.phase_of(["ProfilerStep#3"]) is None
 
 
 @pytest.mark.parametrize(

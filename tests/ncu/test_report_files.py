@@ -103,7 +103,7 @@ def test_stand_in(read: Callable[[fake.IContext | Exception], Converted]) -> Non
     )
     assert one.report("skipped") == {
         "instances of metrics per instruction": 300,
-        "workloads that are no kernels (ranges, graphs)": 1,
+        "workloads that are not kernels (ranges, graphs)": 1,
     }
 
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import kerneldb
-from kerneldb.ingest.ncu.names import canonical
+from kerneldb.ingest.ncu.kernels import canonical
 from tests.ncu.reading import DATA, convert_units, differing, values
 
 TENSOR = "GPU Speed Of Light Hierarchical Roofline Chart (Tensor Core)"

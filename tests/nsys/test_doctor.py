@@ -24,7 +24,7 @@ GRAPH = {
 
 def topics(path: Path) -> dict[str, tuple[str, str, str]]:
     (diagnosis,) = diagnose(path)
-    return {one.topic: (one.level, one.message, one.remedy) for one in diagnosis.findings}
+    return {one.topic: (one.level, one.message, one.remedy) for one in diagnosis.diagnostics}
 
 
 def export(tmp_path: Path, **changes: Any) -> dict[str, tuple[str, str, str]]:

@@ -239,8 +239,8 @@ def test_a_capture_of_several_reports_reads_each_event_once(folder: Path, tmp_pa
     assert converted.launches.height == len(in_order())
     assert set(converted.table("rollups")["origin"]) == {"report", "report_grid", "report_phase"}
     skipped = converted.report("skipped")
-    assert "report cuda_kern_exec_trace: the same work stands in cuda_gpu_trace, which tells more" in skipped
-    assert "report cuda_gpu_sum: the same work stands in cuda_gpu_kern_sum, which tells more" in skipped
+    assert "report cuda_kern_exec_trace: the same work is in cuda_gpu_trace, in more detail" in skipped
+    assert "report cuda_gpu_sum: the same work is in cuda_gpu_kern_sum, in more detail" in skipped
     assert any("osrt_sum" in reason for reason in converted.report("note"))
 
 

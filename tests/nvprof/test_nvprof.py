@@ -140,21 +140,21 @@ def test_output_of_the_program_in_between(tmp_path: Path) -> None:
     assert converted.report("skipped") == {"line of other programs": 2}
 
 
-def findings(path: Path) -> dict[str, str]:
+def diagnostics(path: Path) -> dict[str, str]:
     (diagnosis,) = diagnose(path)
-    return {f"{one.topic}: {one.message}": one.remedy for one in diagnosis.findings}
+    return {f"{one.topic}: {one.message}": one.remedy for one in diagnosis.diagnostics}
 
 
 def test_doctor(tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
     path.write_text(TRACE, encoding="utf-8")
-    found = findings(path)
+    found = diagnostics(path)
     assert (
         "nvprof --export-profile"
         in found["precision: 4 launches with rounded starts: the printed text has no more digits."]
     )
     path.write_text(SUMMARY, encoding="utf-8")
-    (remedy,) = findings(path).values()
+    (remedy,) = diagnostics(path).values()
     assert "nvprof --csv --print-gpu-trace" in remedy
     texts = " ".join([*found, *found.values(), remedy])
     assert "nsys export" not in texts
@@ -163,11 +163,11 @@ def test_doctor(tmp_path: Path) -> None:
 
 def test_doctor_on_databases(tmp_path: Path) -> None:
     path = nvvp(tmp_path / "run.nvvp")
-    assert "GPU events: 2 launches of 2 signatures." in findings(path)
+    assert "GPU events: 2 launches of 2 signatures." in diagnostics(path)
     with sqlite3.connect(path) as connection:
         connection.execute("DELETE FROM CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL")
     connection.close()
-    assert "compute capability 8.0" in findings(path)["no GPU events: The file holds no kernels."]
+    assert "compute capability 8.0" in diagnostics(path)["no GPU events: The file holds no kernels."]
 
 
 @pytest.mark.parametrize("row", [ROWS[1][:40] + "\n", ROWS[1][:-4] + "\n"])

@@ -13,8 +13,8 @@ import pytest
 from kerneldb import ingest
 from kerneldb.errors import NotATraceError, UsageError
 from kerneldb.ingest import readers
-from kerneldb.ingest.power import lines
-from kerneldb.ingest.power.fields import reasons
+from kerneldb.ingest.power import log
+from kerneldb.ingest.power.log import reasons
 from tests.power.conftest import Read
 
 UUIDS = ("GPU-8f1ad1a6-0000-1111-2222-333344445555", "GPU-8f1ad1a6-0000-1111-2222-333344445556")
@@ -140,7 +140,7 @@ def test_dmon_over_midnight_with_the_day_given(read: Read) -> None:
 
 @pytest.mark.parametrize("slice_rows", [1, 2, 3])
 def test_midnight_and_summer_time_across_slices(read: Read, monkeypatch: pytest.MonkeyPatch, slice_rows: int) -> None:
-    monkeypatch.setattr(lines, "SLICE_ROWS", slice_rows)
+    monkeypatch.setattr(log, "SLICE_ROWS", slice_rows)
     text = "#Time gpu pwr\n#HH:MM:SS Idx W\n23:59:58 0 1\n23:59:59 0 2\n00:00:01 0 3\n00:00:02 0 4\n"
     assert read(text, date="2026-11-21").column("epoch_ns")[3] == utc(2026, 11, 22, 0, 0, 2)
     back = ("02:59:59", "02:00:01", "02:59:59", "03:00:01")
@@ -184,7 +184,7 @@ def test_cut_line_repeated_header_and_foreign_text(read: Read) -> None:
     log = read(f"starting, 1 of 2\n{header}{first}[app] step 3, loss 0.1\n\n{header}{second}{first[:60]}")
     assert len(log.rows()) == 2
     report = log.report()
-    assert report["lines that are no rows of the log"] == 2
+    assert report["lines that are not rows of the log"] == 2
     assert report["the last line has no end"] == 1
     assert report["power samples"] == 2
 
@@ -260,7 +260,7 @@ def test_doctor_says_how_dense_the_samples_are(tmp_path: Path) -> None:
     path = tmp_path / "power.csv"
     path.write_text("timestamp, power.draw [W]\n2026/11/21 10:20:30.000, 1 W\n2026/11/21 10:20:31.000, 2 W\n")
     (diagnosis,) = ingest.diagnose(path)
-    found = {finding.topic: finding.message for finding in diagnosis.findings}
+    found = {one.topic: one.message for one in diagnosis.diagnostics}
     assert found["samples"] == "2 samples of 1 GPUs, one every 1,000 ms."
     assert "period" in found
     assert "GPUs" in found

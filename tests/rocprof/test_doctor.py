@@ -15,19 +15,19 @@ from tests.rocprof.test_csv import COUNTED, COUNTERS, KERNELS_63, STATS, written
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kerneldb.ingest.doctor import Finding
+    from kerneldb.ingest.doctor import Diagnostic
 
 KERNEL = Kernel("k", (256, 1, 1), (64, 1, 1), [10])
 
 
-def findings(path: Path) -> dict[str, Finding]:
-    """Topic → finding."""
+def diagnostics(path: Path) -> dict[str, Diagnostic]:
+    """Topic → one."""
     (diagnosis,) = ingest.diagnose(path)
-    return {finding.topic: finding for finding in diagnosis.findings}
+    return {one.topic: one for one in diagnosis.diagnostics}
 
 
 def test_a_good_trace(tmp_path: Path) -> None:
-    found = findings(write_rocpd(tmp_path / "run.db", [KERNEL]))
+    found = diagnostics(write_rocpd(tmp_path / "run.db", [KERNEL]))
     assert found["GPU events"].level == found["API calls"].level == "ok"
     assert "--marker-trace" in found["phases"].remedy
     assert "roctxRangePush" in found["phases"].remedy
@@ -36,7 +36,7 @@ def test_a_good_trace(tmp_path: Path) -> None:
 def test_calls_without_kernels(tmp_path: Path) -> None:
     with rocpd(tmp_path / "run.db") as connection:
         Process(connection).region("HIP_RUNTIME_API_EXT", "hipMalloc", 1, 2, 1)
-    found = findings(tmp_path / "run.db")["no kernels"]
+    found = diagnostics(tmp_path / "run.db")["no kernels"]
     assert found.level == "problem"
     assert "rocprofv3 --kernel-trace" in found.remedy
 
@@ -45,7 +45,7 @@ def test_kernels_without_calls(tmp_path: Path) -> None:
     with rocpd(tmp_path / "run.db") as connection:
         process = Process(connection)
         process.dispatch(KERNEL, process.symbol(KERNEL), 100, 10, 1)
-    assert "--hip-trace" in findings(tmp_path / "run.db")["API calls"].remedy
+    assert "--hip-trace" in diagnostics(tmp_path / "run.db")["API calls"].remedy
 
 
 def test_orphans_are_told(tmp_path: Path) -> None:
@@ -53,15 +53,15 @@ def test_orphans_are_told(tmp_path: Path) -> None:
         process = Process(connection)
         fill(process, [KERNEL])
         process.dispatch(KERNEL, 0, 100, 10, 1)
-    assert findings(tmp_path / "run.db")["orphans"].message.startswith("1 launches")
+    assert diagnostics(tmp_path / "run.db")["orphans"].message.startswith("1 launches")
 
 
 def test_counters_only_and_sums_only(tmp_path: Path) -> None:
     row = COUNTED.format(dispatch=1, counter="SQ_WAVES", value="1", start=1, end=2)
-    found = findings(written(tmp_path / "x_counter_collection.csv", COUNTERS + row))
+    found = diagnostics(written(tmp_path / "x_counter_collection.csv", COUNTERS + row))
     assert found["counters only"].level == "warning"
     assert "agent_info" in found["devices"].remedy
-    sums = findings(written(tmp_path / "y_kernel_stats.csv", STATS + '"k",4,400,100.0,80.0,50,150,40.0\n'))
+    sums = diagnostics(written(tmp_path / "y_kernel_stats.csv", STATS + '"k",4,400,100.0,80.0,50,150,40.0\n'))
     assert sums["sums only"].level == "warning"
 
 
@@ -72,12 +72,12 @@ def test_parts_that_differ_in_their_columns(tmp_path: Path) -> None:
         fill(process, [KERNEL])
         place = {**process.place(), "name_id": process.text("MEMORY_COPY_HOST_TO_DEVICE"), "dst_agent_id": 1}
         process.insert("rocpd_memory_copy", start=5, end=6, size=8, event_id=process.event("MEMORY_COPY", 900), **place)
-    assert findings(tmp_path / "run.db")["GPU events"].message.startswith("2 launches")
+    assert diagnostics(tmp_path / "run.db")["GPU events"].message.startswith("2 launches")
 
 
 def test_real_files_are_judged(shared_data: Path) -> None:
     for path in sorted((shared_data / "rocprof").glob("*.db")):
-        assert findings(path)["GPU events"].level == "ok"
+        assert diagnostics(path)["GPU events"].level == "ok"
 
 
 def test_tables_are_read_with_the_columns_that_are_there(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_tables_are_read_with_the_columns_that_are_there(tmp_path: Path) -> None
 
 
 def test_the_gfx950_fault_is_told(tmp_path: Path) -> None:
-    assert "gfx950" in findings(write_rocpd(tmp_path / "run.db", [KERNEL], "gfx950"))["registers"].message
+    assert "gfx950" in diagnostics(write_rocpd(tmp_path / "run.db", [KERNEL], "gfx950"))["registers"].message
 
 
 def test_captures_without_a_row(tmp_path: Path) -> None:
@@ -99,4 +99,4 @@ def test_captures_without_a_row(tmp_path: Path) -> None:
         Process(connection)
         connection.execute(f'DELETE FROM "rocpd_info_agent_{GUID.replace("-", "_")}"')
     for path in (tmp_path / "run.db", written(tmp_path / "x_kernel_trace.csv", KERNELS_63.splitlines()[0] + "\n")):
-        assert findings(path)["no kernels"].level == "problem"
+        assert diagnostics(path)["no kernels"].level == "problem"

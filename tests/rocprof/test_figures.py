@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from kerneldb.ingest.rocpd.activities import DROPPED
+from kerneldb.ingest.rocpd.convert import DROPPED
 from tests.conftest import SHARED_DATA
 from tests.rocprof.conversion import converted
 

@@ -11,14 +11,14 @@ import pytest
 import kerneldb
 from kerneldb.api.ingestion import IngestOptions
 from kerneldb.errors import UnreadableTraceError, WarehouseError, WarehouseLockedError
-from kerneldb.ingest.rocpd import counters
+from kerneldb.ingest.rocpd import records
 from tests.rocprof.conversion import converted
 from tests.rocprof.databases import GUID, TABLES, Kernel, Process, fill, rocpd, views, write_rocpd
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kerneldb.ingest.amd.output import Output
+    from kerneldb.ingest.output import Output
 
 KERNEL = Kernel("k", (256, 1, 1), (64, 1, 1), [10, 20])
 
@@ -121,12 +121,12 @@ def test_times_that_no_clock_shows_cost_themselves_only(tmp_path: Path) -> None:
 
 
 def test_rows_that_the_database_refuses_cost_their_file_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = counters._named
+    right = records._described
 
     def wrong(values: pl.DataFrame, info: pl.DataFrame, output: Output) -> pl.DataFrame:
         return right(values, info, output).with_columns(counter=pl.lit(None, dtype=pl.String))
 
-    monkeypatch.setattr(counters, "_named", wrong)
+    monkeypatch.setattr(records, "_described", wrong)
     bad, good = with_counters(tmp_path / "bad.db"), write_rocpd(tmp_path / "good.db", [KERNEL])
     database = kerneldb.open(tmp_path / "k.duckdb")
     failed, ingested = database.ingest_each([bad, good], IngestOptions())

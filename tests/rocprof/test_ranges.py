@@ -7,8 +7,8 @@ import random
 import polars as pl
 import pytest
 
-from kerneldb.ingest.amd.ranges import Marker, Ranges
-from kerneldb.ingest.amd.shapes import Shapes
+from kerneldb.ingest.amd.host import Marker, Ranges
+from kerneldb.ingest.amd.launches import Shapes
 
 
 def plain(markers: list[Marker], process: str, thread: str, at: int) -> str | None:

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from kerneldb.ingest import Options
-from kerneldb.ingest.rocpd.activities import DROPPED
+from kerneldb.ingest.rocpd.convert import DROPPED
 from tests.rocprof.conversion import converted
 from tests.rocprof.databases import GUID, Kernel, Process, fill, rocpd, settings, views, write_rocpd
 

@@ -190,7 +190,7 @@ def test_a_source_that_is_no_text_is_left_out_and_named(recorded: Path) -> None:
     assert {row["text"] for row in stored(database)} == {POINTWISE, OTHER_TEMPLATE}
     (lost,) = (entry for entry in outcome.report if entry.outcome == "lost")
     place = recorded / "triton" / "output_code.py"
-    assert lost.reason == f"source of a Triton kernel that is no Unicode text (triton_tem_fused_mm_0 in {place})"
+    assert lost.reason == f"source of a Triton kernel that is not Unicode text (triton_tem_fused_mm_0 in {place})"
     rows = database.sql("SELECT n, reason FROM ingest_reports WHERE outcome = 'lost'").rows()
     assert rows == [{"n": 1, "reason": lost.reason}]
 

@@ -1,28 +1,24 @@
 """Columns of the reports of `nsys stats`: names of all eras, and units out of the header, never by position.
 
 Names and units were observed by running nsys 2020.4, 2022.4 and 2023.4 on one export, and in public files of 2021 to
-2026. The unit stands in parentheses behind the name (`Start (us)`, `StcSMem (MB)`, 2020: `Duration(nsec)`) and follows
+2026. The unit is in parentheses behind the name (`Start (us)`, `StcSMem (MB)`, 2020: `Duration(nsec)`) and follows
 `--timeunit` and `--format csv:mem=B:dur=us`.
 """
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
+from kerneldb.ingest import sqlite
+from kerneldb.ingest.readers import Head
+
 HEADER: Final = re.compile(r"\s*(.*?)\s*(?:\(([^()]*)\))?\s*$")
-TIME_NS: Final = {
-    "ns": 1.0,
-    "nsec": 1.0,
-    "us": 1e3,
-    "usec": 1e3,
-    "ms": 1e6,
-    "msec": 1e6,
-    "s": 1e9,
-    "sec": 1e9,
-}
+TIME_NS: Final = {"ns": 1.0, "nsec": 1.0, "us": 1e3, "usec": 1e3, "ms": 1e6, "msec": 1e6, "s": 1e9, "sec": 1e9}
 """Unit of time → nanoseconds."""
 BYTES: Final = {
     "B": 1.0,
@@ -53,6 +49,23 @@ ALIASES: Final[Mapping[str, str]] = {
     "API Name": "API Function",
 }
 """Older name of a column → the name of today."""
+REPORT_ENDINGS: Final = (".nsys-rep", ".qdrep", ".qdstrm", ".nsys-rep.gz")
+REPORT_MARK: Final = re.compile(rb"Profiler Report (\d+)@(\d+)@(\d+)@(\d+)")
+REPORT_MARK_BYTES: Final = 1 << 14
+TABLES: Final = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS", "TARGET_INFO_", "META_DATA_", "EXPORT_META_DATA", "ANALYSIS_")
+STRINGS: Final = re.compile(r"StringIds(?:_V\d+)?", re.IGNORECASE)
+PREAMBLE: Final = re.compile(r"(?:Processing|Exporting) \[(.*?)\]?(?: with \[| )?([\w/.\\: -]*?)(\w+)\.py\b(.*)")
+PASTED: Final = re.compile(
+    r"^[\s|]*(?:Time ?\(%\)[\s|]{2,}Total Time|Start ?\(\w+\)[\s|]{2,}Duration|API Start ?\(\w+\)[\s|]{2,}API Dur"
+    r"|NVTX Range[\s|]{2,}Style|Total(?: \(\w+\))?[\s|]{2,}(?:Count|Operations)[\s|]{2,}Avg)",
+    re.MULTILINE,
+)
+FIRST_OBJECT: Final = re.compile(r"^\[\s*\{([^{}]*)\}", re.MULTILINE)
+KEY: Final = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:')
+MARKS: Final = re.compile(r"\b(?:Start|Duration|Time|Total|Range|Name)\b")
+LINE_LIMIT: Final = 1000
+TEXT_BYTES: Final = 4096
+ENDINGS: Final = re.compile(r"(?:\.gz|\.csv|\.tsv|\.json|\.txt|\.log|\.sqlite|\.db)+$")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,7 +93,7 @@ def column(printed: str) -> Column:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
-    """A report: its name of today, the columns it is told by, and those that it never has."""
+    """A report: its name of today, the columns it is recognised by, and those that it never has."""
 
     name: str
     needed: frozenset[str]
@@ -139,7 +152,7 @@ NAMES: Final = (
     *("nvtx_pushpop_sum", "nvtx_pushpop_trace", "nvtx_startend_sum", "osrt_sum", "openmp_sum", "openacc_sum"),
     *("mpi_event_sum", "mpi_event_trace", "um_sum", "um_total_sum", "um_cpu_page_faults_sum"),
 )
-"""Names of reports since 2023, as they stand in the names of files."""
+"""Names of reports since 2023, as nsys writes them into the names of files."""
 SUFFIX: Final = re.compile(
     "(?:^|[_.-])(" + "|".join((*OLD_NAMES, *NAMES)) + r")((?:[_-](?:nvtx-name|base|mangled))*)$", re.IGNORECASE
 )
@@ -162,3 +175,91 @@ def from_file_name(stem: str) -> tuple[str, str | None, frozenset[str]]:
     report = found.group(1).lower()
     arguments = frozenset(re.findall(r"nvtx-name|base|mangled", found.group(2)))
     return stem[: found.start()], OLD_NAMES.get(report, report), arguments
+
+
+def base_name(path: Path) -> str:
+    """The file name without the endings of text and export files."""
+    return ENDINGS.sub("", path.name) or path.name
+
+
+def fits(head: Head) -> bool:
+    """Whether the reader takes the file: to read it, or to say which file to give instead."""
+    if sqlite.is_database(head.data):
+        return is_export(sqlite.table_names(head))
+    if is_report_file(head):
+        return True
+    named = from_file_name(base_name(head.path))[1] is not None
+    if not head.data.strip():
+        return named
+    if b"\x00" in head.data[:TEXT_BYTES] or head.data.lstrip().startswith(b"{"):
+        return False
+    text = head.data.decode("utf-8", errors="replace")
+    array = text.lstrip().startswith("[")
+    printed = PREAMBLE.search(text) or PASTED.search(text) or next(headers(text), None)
+    return (named and not array) or printed is not None
+
+
+def is_export(tables: frozenset[str]) -> bool:
+    """Whether a database with these tables is an export of Nsight Systems."""
+    return any(map(STRINGS.fullmatch, tables)) and any(name.startswith(TABLES) for name in tables)
+
+
+def is_parquet_export(folder: Path) -> bool:
+    """Whether a folder is a `parquetdir` export: one Parquet file per table."""
+    return is_export(frozenset(path.stem for path in folder.glob("*.parquet")))
+
+
+def is_report_file(head: Head) -> bool:
+    """Whether the file is a report of the profiler itself, which only nsys can read."""
+    named = head.path.name.endswith(REPORT_ENDINGS)
+    return named or REPORT_MARK.search(head.data[:REPORT_MARK_BYTES]) is not None
+
+
+def writer_of(head: Head) -> str | None:
+    """Version of nsys that wrote a report file, such as 2025.6.1."""
+    found = REPORT_MARK.search(head.data)
+    return None if found is None else ".".join(part.decode() for part in found.groups()[:3])
+
+
+def headers(text: str) -> Iterator[tuple[str, list[Column]]]:
+    """Name and columns of each report whose header line, or first JSON object, is in `text`."""
+    for line in text.splitlines():
+        found = header(line)
+        if found is not None:
+            yield found
+    for one in FIRST_OBJECT.finditer(text):
+        described = first_object(text[one.start() :])
+        if described is not None:
+            yield described
+
+
+def first_object(text: str) -> tuple[str, list[Column]] | None:
+    """Name and columns of the report that begins here as a JSON array of objects, else None."""
+    found = FIRST_OBJECT.match(text)
+    described = [column(key) for key in KEY.findall(found.group(1))] if found else []
+    name = kind_of(described)
+    return None if name is None else (name, described)
+
+
+def header(line: str) -> tuple[str, list[Column]] | None:
+    """Name and columns of the report whose header this line is (CSV or TSV), else None."""
+    if len(line) > LINE_LIMIT or MARKS.search(line) is None:
+        return None
+    described = [column(name) for name in fields(line)]
+    name = kind_of(described)
+    return None if name is None else (name, described)
+
+
+def fields(line: str) -> list[str]:
+    """The fields of a header line."""
+    return line.split("\t") if "\t" in line else next(csv.reader([line]), [])
+
+
+def report_of(line: str) -> tuple[str, frozenset[str]] | None:
+    """Report and arguments that nsys announces before it prints (`Processing […/gputrace.py](base)... `), else None."""
+    found = PREAMBLE.search(line)
+    if found is None:
+        return None
+    name, rest = found.group(3), found.group(4)
+    arguments = frozenset(re.findall(r"nvtx-name|base|mangled", rest.split("...")[0]))
+    return OLD_NAMES.get(name, name), arguments

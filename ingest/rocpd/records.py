@@ -1,28 +1,133 @@
-"""Counters of dispatches, and samples over time (power, temperature, …) of rocprof-sys."""
+"""Regions of a part: API calls, roctx ranges, and allocations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import polars as pl
 
-from kerneldb.ingest.amd.counters import metric_rows
-from kerneldb.ingest.amd.output import Output
-from kerneldb.ingest.rocpd.dimensions import Dimensions
+from kerneldb.ingest.amd.host import CORE_MARKER, Host, Marker, is_range
+from kerneldb.ingest.amd.launches import Shapes
+from kerneldb.ingest.amd.rows import memory_rows, metric_rows
+from kerneldb.ingest.output import Output
+from kerneldb.ingest.rocpd.tables import PLACED, Dimensions, parsed
 from kerneldb.ingest.sqlite import quoted
 
-VALUES: Final[dict[str, type[pl.DataType]]] = {
-    "event_id": pl.Int64,
-    "pmc_id": pl.Int64,
-    "value": pl.Float64,
-    "n": pl.Int64,
-    "ordinal": pl.Int64,
+TIMES: Final = dict.fromkeys((*PLACED, "start", "end"), pl.Int64)
+REGION: Final = {**TIMES, **dict.fromkeys(("name_id", "category_id", "stack_id", "correlation_id"), pl.Int64)}
+ALLOCATION: Final = {**TIMES, "type": pl.String, "level": pl.String, "address": pl.Int64, "size": pl.Int64}
+CALL_KEYS: Final = (*PLACED, "name_id", "category_id")
+PROCESS_RANGE: Final = ("roctxProcessRange", "roctxRangeStart")
+SAMPLED: Final = re.compile(r"((timer|overflow|process)_)?sampling")
+"""Domains of what rocprof-sys finds on the stack now and then: no calls."""
+VALUES: Final = {"event_id": pl.Int64, "pmc_id": pl.Int64, "value": pl.Float64, "n": pl.Int64, "ordinal": pl.Int64}
+SAMPLES: Final = {"ts_ns": pl.Int64, "pmc_id": pl.Int64, "value": pl.Float64}
+INFO: Final = {
+    **dict.fromkeys(("id", "is_derived", "agent_id"), pl.Int64),
+    **dict.fromkeys(("name", "symbol", "units"), pl.String),
 }
-SAMPLED: Final[dict[str, type[pl.DataType]]] = {"ts_ns": pl.Int64, "pmc_id": pl.Int64, "value": pl.Float64}
-INFO: Final = ("id", "name", "symbol", "units", "is_derived", "agent_id")
 UNDESCRIBED: Final = "value of a counter that the file does not describe, named by its number"
 POWER_COLUMNS: Final = {"power_w": ("w", "watt", "watts"), "temperature_c": ("°c", "c", "celsius")}
+
+
+def markers(dimensions: Dimensions) -> list[Marker]:
+    """The roctx ranges and marks of a part."""
+    return [
+        _marker(row, dimensions.part.suffix)
+        for frame in _of_markers(dimensions)
+        for row in frame.filter("is_range").iter_rows(named=True)
+        if row["start"] is not None and row["end"] is not None
+    ]
+
+
+def read_calls(dimensions: Dimensions, host: Host) -> int:
+    """Write all other regions as calls; returns how many regions there are, ranges included."""
+    read = 0
+    for frame in _of_markers(dimensions):
+        read += frame.height
+        host.add(dimensions.part.suffix, _as_calls(frame.filter(~pl.col("is_range"))))
+    known = dimensions.part.has_category("rocpd_region")
+    sampled = _categories(dimensions, SAMPLED) if known else []
+    only = {"category_id": pl.Int64}
+    samples = dimensions.part.frames("rocpd_region", only, _in(sampled), sampled) if sampled else ()
+    skipped = sum(frame.height for frame in samples)
+    host.skip("sample of the call stack (not supported)", skipped)
+    apart = [*_categories(dimensions, CORE_MARKER), *sampled] if known else []
+    where = f"E.category_id IS NULL OR NOT {_in(apart)}" if apart else ""
+    shapes = Shapes(
+        CALL_KEYS, lambda distinct: _named(dimensions, distinct).select("process", "thread", "kind", "name")
+    )
+    for frame in dimensions.part.frames("rocpd_region", REGION, where, apart):
+        read += frame.height
+        host.add(dimensions.part.suffix, _as_calls(frame.drop(CALL_KEYS).hstack(shapes.described(frame))))
+    return read + skipped
+
+
+def read_memory(dimensions: Dimensions, output: Output, first: int) -> int:
+    """Write allocations and releases, numbered from `first`; returns how many there are."""
+    frame = dimensions.placed(dimensions.part.frame("rocpd_memory_allocate", ALLOCATION))
+    given = frame.with_columns(
+        dimensions.device_of(frame["agent_id"]).alias("device"),
+        operation="type",
+        start_ns="start",
+        end_ns="end",
+        bytes="size",
+    )
+    output.saw(given)
+    output.write("memory_events", memory_rows(given, first))
+    return frame.height
+
+
+def _categories(dimensions: Dimensions, wanted: re.Pattern[str]) -> list[int]:
+    return [key for key, name in dimensions.categories.items() if wanted.fullmatch(name)]
+
+
+def _in(categories: Sequence[int]) -> str:
+    return f"(E.category_id IN ({', '.join('?' * len(categories))}))"
+
+
+def _of_markers(dimensions: Dimensions) -> Iterator[pl.DataFrame]:
+    marked = _categories(dimensions, CORE_MARKER)
+    if not marked or not dimensions.part.has_category("rocpd_region"):
+        return
+    where = _in(marked)
+    for frame in dimensions.part.frames("rocpd_region", {**REGION, "event_extdata": pl.String}, where, marked):
+        named = _named(dimensions, frame)
+        flags = [is_range(kind, name) for kind, name in named.select("kind", "name").iter_rows()]
+        yield named.with_columns(pl.Series("is_range", flags, dtype=pl.Boolean))
+
+
+def _named(dimensions: Dimensions, frame: pl.DataFrame) -> pl.DataFrame:
+    kinds = pl.col("category_id").replace_strict(dimensions.categories, default=None, return_dtype=pl.String)
+    names = dimensions.text_of(frame["name_id"]).fill_null("")
+    return dimensions.placed(frame).with_columns(names.alias("name"), kind=kinds)
+
+
+def _as_calls(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.select(
+        pl.col("process", "thread", "kind", "name"),
+        start_ns="start",
+        end_ns="end",
+        correlation_id="stack_id",
+        external_id=pl.when(pl.col("correlation_id") != 0).then("correlation_id"),
+    )
+
+
+def _marker(row: dict[str, Any], part: str) -> Marker:
+    """The text is in the event (rocprof-sys: as the name); a range of the process belongs to no thread."""
+    text = parsed(row["event_extdata"]).get("message")
+    shared = str(row["name"]).startswith(PROCESS_RANGE)
+    return Marker(
+        row["process"],
+        None if shared else row["thread"],
+        str(text) if text else str(row["name"]),
+        row["start"],
+        row["end"],
+        row["stack_id"],
+        part,
+    )
 
 
 def read_counters(dimensions: Dimensions, by_event: pl.DataFrame, output: Output, run_pass: int | None) -> int:
@@ -38,7 +143,7 @@ def read_counters(dimensions: Dimensions, by_event: pl.DataFrame, output: Output
     read = 0
     for frame in _values(dimensions):
         read += frame.height
-        rows = _named(frame, info, output)
+        rows = _described(frame, info, output)
         rows = rows.join(by_event, on="event_id", how="left", maintain_order="left")
         lost = rows.filter(pl.col("launch_index").is_null()).height
         output.report.add("note", "counter value of no dispatch", lost)
@@ -47,7 +152,7 @@ def read_counters(dimensions: Dimensions, by_event: pl.DataFrame, output: Output
     return read + _skip_streamed(dimensions, output)
 
 
-def _named(values: pl.DataFrame, info: pl.DataFrame, output: Output) -> pl.DataFrame:
+def _described(values: pl.DataFrame, info: pl.DataFrame, output: Output) -> pl.DataFrame:
     """Values with what the file says of their counters; a counter that it does not describe is called by its number."""
     rows = values.join(info, on="pmc_id", how="left", maintain_order="left")
     output.report.add("note", UNDESCRIBED, rows["counter"].null_count())
@@ -76,8 +181,8 @@ def read_samples(dimensions: Dimensions, output: Output) -> int:
     joined = f"AS P JOIN ({times}) AS S ON S.event_id = P.event_id ORDER BY S.ts, P.id"
     sql = " ".join(("SELECT S.ts, P.pmc_id, P.value FROM", pmc, joined))
     info, read = _info(dimensions), 0
-    for frame in part.database.frames(sql, SAMPLED):
-        rows = _named(frame, info, output)
+    for frame in part.database.frames(sql, SAMPLES):
+        rows = _described(frame, info, output)
         rows = rows.with_columns(process=pl.lit(dimensions.process_label, dtype=pl.String))
         read += frame.height
         output.saw(rows.select(start_ns="ts_ns", end_ns="ts_ns"))
@@ -115,7 +220,7 @@ def _values(dimensions: Dimensions) -> Iterator[pl.DataFrame]:
 
 
 def _whole_groups(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """The same rows, cut so that all instances of a counter stand in one frame."""
+    """The same rows, cut so that all instances of a counter are in one frame."""
     rest: pl.DataFrame | None = None
     for frame in frames:
         whole = frame if rest is None else pl.concat([rest, frame])
@@ -142,19 +247,12 @@ def _as_metrics(rows: pl.DataFrame, run_pass: int | None) -> pl.DataFrame:
 
 
 def _info(dimensions: Dimensions) -> pl.DataFrame:
-    rows = dimensions.part.rows("rocpd_info_pmc", INFO)
-    agents = dimensions.agents
-    table = [
-        (
-            row["id"],
-            row["name"] or row["symbol"] or None,
-            row["units"] or None,
-            row["is_derived"],
-            agents[row["agent_id"]].device if row["agent_id"] in agents and agents[row["agent_id"]].is_gpu else None,
-        )
-        for row in rows
-    ]
-    names = ("pmc_id", "counter", "units", "is_derived", "device")
-    kinds = (pl.Int64, pl.String, pl.String, pl.Int64, pl.Int32)
-    frame = pl.DataFrame(table, schema=dict(zip(names, kinds, strict=True)), orient="row")
-    return frame.unique("pmc_id", keep="first", maintain_order=True)
+    frame = dimensions.part.frame("rocpd_info_pmc", INFO)
+    texts = {name: pl.col(name).replace("", None) for name in ("name", "symbol", "units")}
+    return frame.select(
+        "is_derived",
+        dimensions.device_of(frame["agent_id"]).alias("device"),
+        pmc_id="id",
+        counter=pl.coalesce(texts["name"], texts["symbol"]),
+        units=texts["units"],
+    ).unique("pmc_id", keep="first", maintain_order=True)

@@ -1,6 +1,6 @@
-"""File names of ncu exports: which files belong to one report, and what the trace is called.
+"""Recognises files of Nsight Compute, and by their names and first lines the pages of one report.
 
-Pages of one report are told by equal names but for `raw` and `details`, in one folder, with the same process in their
+Pages of one report have equal names but for `raw` and `details`, lie in one folder, and have the same process in their
 first record: two runs of ncu have different processes, whatever their files are called.
 """
 
@@ -13,6 +13,15 @@ from typing import Final
 
 from kerneldb.ingest.readers import Head
 
+MAGIC: Final = b"NVR\x00"
+TEXTS: Final = re.compile(
+    rb'^\W*"?(?:ID"?,"?(?:Process ID|Kernel Name)"?,'
+    rb'|Process ID"?,"?(?:Process Name|Host Name|Kernel Name)"?,|Domain"?,"?Range:)'
+    rb"|^\W*==(?:PROF|ERROR|WARNING)== "
+    rb"|^\s+Section: [A-Z].*\r?\n\s+-{4,}",
+    re.MULTILINE,
+)
+"""Header lines of tables, messages of ncu, and what it prints on a console."""
 PAGE: Final = re.compile(r"(?:^|[._\s()\[\]{}-]+)(?:raw|details?)(?:[._\s-]?page)?(?=[._\s()\[\]{}-]|$)", re.IGNORECASE)
 EDGES: Final = "._-()[]{} "
 ENDING: Final = re.compile(r"(?:\.(?:csv|log|txt|tsv|gz|ncu-repz?|nsight-cuprof-report))+$", re.IGNORECASE)
@@ -21,20 +30,20 @@ FIRST: Final = re.compile(rb'^"\d+","(\d+)","', re.MULTILINE)
 COLUMNS: Final = re.compile(rb'^\W*"ID","Process ID",', re.MULTILINE)
 
 
+def fits(head: Head) -> bool:
+    """Whether a file is an export or a log of ncu, or its report."""
+    return is_report(head.path) or head.data.startswith(MAGIC) or TEXTS.search(head.data) is not None
+
+
 def is_report(path: Path) -> bool:
     """Whether the name is that of a report in ncu's own format."""
     return path.name.lower().endswith(REPORTS)
 
 
-def plain(path: Path) -> str:
-    """The name of a file without its endings and without the page."""
-    stem = ENDING.sub("", path.name)
-    return PAGE.sub("", stem).strip(EDGES) or stem
-
-
-def common(paths: Sequence[Path]) -> str:
-    """The name of a trace: of a file alone its own, of several pages what they share."""
-    return ENDING.sub("", paths[0].name) if len(paths) == 1 else plain(paths[0])
+def trace_name(paths: Sequence[Path]) -> str:
+    """The name of a trace: of a file alone its own, of several pages what they share, without endings."""
+    stem = ENDING.sub("", paths[0].name)
+    return stem if len(paths) == 1 else PAGE.sub("", stem).strip(EDGES) or stem
 
 
 def capture(head: Head) -> str | None:
@@ -44,4 +53,4 @@ def capture(head: Head) -> str | None:
     process = FIRST.search(head.data)
     if process is None:
         return None
-    return f"{head.path.resolve().parent}/{plain(head.path)}/{process[1].decode()}"
+    return f"{head.path.resolve().parent}/{trace_name([head.path, head.path])}/{process[1].decode()}"

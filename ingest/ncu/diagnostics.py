@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from kerneldb.batch import Manifest
-from kerneldb.ingest.doctor import Finding, read_table
+from kerneldb.ingest.doctor import Diagnostic, launched, read_table
 
 RAW: Final = "`ncu --import REPORT.ncu-rep --page raw --csv`"
 SPEED: Final = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
@@ -33,47 +33,44 @@ CLOCKS: Final = (
 )
 
 
-def findings(manifest: Manifest) -> Iterator[Finding]:
+def diagnostics(manifest: Manifest) -> Iterator[Diagnostic]:
     """Launches, metrics for the roofline, replay passes, metrics that ncu could not collect, and clocks."""
     launches, metrics = read_table(manifest, "launches"), read_table(manifest, "metrics")
     if launches.is_empty():
-        yield from _summary(manifest)
+        kernels = read_table(manifest, "rollups").height
+        yield Diagnostic("ok", "GPU events", f"Sums over the launches of {kernels:,} kernels.")
+        yield Diagnostic("note", "summary", "A summary holds no single launches.", f"Print the launches: {RAW}.")
         return
-    signatures = launches["signature_id"].n_unique()
-    yield Finding("ok", "GPU events", f"{launches.height:,} profiled launches of {signatures:,} signatures.")
+    yield launched(launches, "profiled launches")
     yield from _launches(launches)
     if not metrics.is_empty():
         yield from _roofline(metrics)
         yield from _collected(metrics)
         yield from _passes(metrics)
-    yield from _phases(launches)
-    yield Finding("note", "clocks", CLOCKS, "Pass `--clock-control none` to profile at the clocks of the program.")
+    if launches["phase"].count() == 0:
+        remedy = "Profile with `--nvtx` and mark stages (`torch.cuda.nvtx.range`), or ingest with `--phase NAME`."
+        yield Diagnostic("note", "phases", "No NVTX ranges: launches have no phase.", remedy)
+    yield Diagnostic("note", "clocks", CLOCKS, "Pass `--clock-control none` to profile at the clocks of the program.")
 
 
-def _summary(manifest: Manifest) -> Iterator[Finding]:
-    kernels = read_table(manifest, "rollups").height
-    yield Finding("ok", "GPU events", f"Sums over the launches of {kernels:,} kernels.")
-    yield Finding("note", "summary", "A summary holds no single launches.", f"Print the launches: {RAW}.")
-
-
-def _launches(launches: pl.DataFrame) -> Iterator[Finding]:
+def _launches(launches: pl.DataFrame) -> Iterator[Diagnostic]:
     total = launches.height
     untimed = launches["duration_ns"].null_count()
     if untimed:
         remedy = f"Collect `{DURATION}` too (section SpeedOfLight)."
-        yield Finding("warning", "times", f"{untimed:,} of {total:,} launches have no duration.", remedy)
+        yield Diagnostic("warning", "times", f"{untimed:,} of {total:,} launches have no duration.", remedy)
     rounded = launches["quality"].count()
     if rounded:
         message = f"Shared memory of {rounded:,} of {total:,} launches is rounded by the details page, and left out."
-        yield Finding("note", "shared memory", message, f"Print {RAW}, or the page with `--print-units base`.")
+        yield Diagnostic("note", "shared memory", message, f"Print {RAW}, or the page with `--print-units base`.")
 
 
-def _roofline(metrics: pl.DataFrame) -> Iterator[Finding]:
+def _roofline(metrics: pl.DataFrame) -> Iterator[Diagnostic]:
     with_value = metrics.filter(pl.col("value").is_not_null() & pl.col("instance").is_null())
     present = set(with_value["metric"].unique())
     missing = [names.split("|")[0] for names in ROOFLINE if not present.intersection(names.split("|"))]
     if not missing:
-        yield Finding("ok", "roofline", "Everything that ncu's roofline of single precision needs is there.")
+        yield Diagnostic("ok", "roofline", "Everything that ncu's roofline of single precision needs is there.")
         return
     shares = SPEED in present
     said = "only the normalised form (SM % against DRAM %) is possible" if shares else "no roofline is possible"
@@ -81,29 +78,23 @@ def _roofline(metrics: pl.DataFrame) -> Iterator[Finding]:
     if shares and len(missing) == len(ROOFLINE):
         said += "; this is what `--set basic` collects"
     message = f"Roofline: {said}. Missing: {few}."
-    yield Finding("note" if shares else "warning", "roofline", message, SECTIONS)
+    yield Diagnostic("note" if shares else "warning", "roofline", message, SECTIONS)
 
 
-def _collected(metrics: pl.DataFrame) -> Iterator[Finding]:
+def _collected(metrics: pl.DataFrame) -> Iterator[Diagnostic]:
     absent = pl.col("text").is_in(["n/a", "no data"]).any() & (pl.col("value").count() == 0)
     never = metrics.group_by("metric").agg(absent.alias("never")).filter("never")["metric"].sort().to_list()
     if never:
         few = ", ".join(never[:4]) + (", …" if len(never) > len(never[:4]) else "")
         remedy = OLD_NAMES if any("__" not in name for name in never) else ""
-        yield Finding("note", "metrics", f"{len(never):,} metrics have no value in any launch: {few}.", remedy)
+        yield Diagnostic("note", "metrics", f"{len(never):,} metrics have no value in any launch: {few}.", remedy)
 
 
-def _passes(metrics: pl.DataFrame) -> Iterator[Finding]:
+def _passes(metrics: pl.DataFrame) -> Iterator[Diagnostic]:
     passes = metrics.filter((pl.col("metric") == PASSES) & pl.col("value").is_not_null())["value"]
     if passes.is_empty():
         return
     low, high = (int(float(str(value))) for value in (passes.min(), passes.max()))
     message = f"Each kernel ran {low if low == high else f'{low} to {high}'} times to collect its counters."
     remedy = "Fewer sections need fewer passes." if high > MANY_PASSES else ""
-    yield Finding("note", "replay passes", message, remedy)
-
-
-def _phases(launches: pl.DataFrame) -> Iterator[Finding]:
-    if launches["phase"].count() == 0:
-        remedy = "Profile with `--nvtx` and mark stages (`torch.cuda.nvtx.range`), or ingest with `--phase NAME`."
-        yield Finding("note", "phases", "No NVTX ranges: launches have no phase.", remedy)
+    yield Diagnostic("note", "replay passes", message, remedy)
