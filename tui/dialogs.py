@@ -32,24 +32,24 @@ FORMATS: Final = (".parquet", ".csv", ".json", ".ndjson", ".arrow", ".txt")
 Answer = TypeVar("Answer")
 
 
-class Once:
-    """What makes a window close once: keys that were typed behind the one that closes it may still come to it.
+class ClosesOnce:
+    """Makes a window close once: keys that were typed after the one that closes it may still come to it.
 
-    No widget itself, for styles come from the first base that is one.
+    Not a widget itself, for styles come from the first base that is one.
     """
 
-    _answered = False
+    _was_dismissed = False
 
     def dismiss(self, result: Any = None) -> AwaitComplete:
         """Close with an answer, unless it has one."""
-        if self._answered:
+        if self._was_dismissed:
             return AwaitComplete()
-        self._answered = True
+        self._was_dismissed = True
         closed: AwaitComplete = super().dismiss(result)  # type: ignore[misc]
         return closed
 
 
-class Window(Once, ModalScreen[Answer]):
+class Window(ClosesOnce, ModalScreen[Answer]):
     """A box in the middle; Escape closes it without an answer."""
 
     DEFAULT_CSS = """
@@ -86,9 +86,9 @@ class Window(Once, ModalScreen[Answer]):
         """The box with what it holds."""
         with Vertical() as box:
             box.border_title, box.border_subtitle = self._title, self.HINT
-            yield from self.inside()
+            yield from self.compose_box()
 
-    def inside(self) -> ComposeResult:
+    def compose_box(self) -> ComposeResult:
         """What the box holds."""
         raise NotImplementedError
 
@@ -104,13 +104,13 @@ class CopyMenu(Window[str]):
         super().__init__(title)
         self._entries = list(entries)
 
-    def inside(self) -> ComposeResult:
+    def compose_box(self) -> ComposeResult:
         """One line per entry."""
-        lines = [
+        lines = (
             f"{entry.key or ' '}  {fit(entry.label, 18)} {fit(' '.join(entry.text.split()), PREVIEW)}"
             for entry in self._entries
-        ]
-        yield OptionList(*(Option(line, id=str(index)) for index, line in enumerate(lines)), markup=False)
+        )
+        yield OptionList(*lines, markup=False)
 
     def on_key(self, event: events.Key) -> None:
         """Take the entry whose key was pressed."""
@@ -126,11 +126,11 @@ class CopyMenu(Window[str]):
 
     def _take(self, entry: Copy) -> None:
         if entry.more:
-            self.app.push_screen(CopyMenu(entry.more, entry.label), self._taken)
+            self.app.push_screen(CopyMenu(entry.more, entry.label), self._picked)
         else:
             self.dismiss(entry.text)
 
-    def _taken(self, text: str | None) -> None:
+    def _picked(self, text: str | None) -> None:
         self.dismiss(text)
 
 
@@ -142,8 +142,8 @@ class AskLine(Window[Answer]):
         self._hint = hint
         self._value = value
 
-    def inside(self) -> ComposeResult:
-        """The line, and what may stand in it."""
+    def compose_box(self) -> ComposeResult:
+        """The line, a hint, and a problem once there is one."""
         yield Input(self._value, select_on_focus=False)
         yield Static(self._hint, classes="window--hint", markup=False)
         yield Static("", classes="window--problem", markup=False)
@@ -151,13 +151,13 @@ class AskLine(Window[Answer]):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.answered(event.value.strip())
+        self.confirmed(event.value.strip())
 
-    def answered(self, text: str) -> None:
-        """A line was confirmed."""
+    def confirmed(self, text: str) -> None:
+        """Enter was pressed: close with an answer, or show a problem."""
         raise NotImplementedError
 
-    def object_to(self, problem: str) -> None:
+    def show_problem(self, problem: str) -> None:
         """Say why the line cannot be taken."""
         line = self.query_one(".window--problem", Static)
         line.update(problem)
@@ -167,8 +167,8 @@ class AskLine(Window[Answer]):
 class AskText(AskLine[str]):
     """One line of text."""
 
-    def answered(self, text: str) -> None:
-        """An empty line is no answer."""
+    def confirmed(self, text: str) -> None:
+        """An empty line closes without an answer."""
         self.dismiss(text or None)
 
 
@@ -179,15 +179,15 @@ class AskPath(AskLine[Path]):
         hint = f"Writes {what}.\nThe suffix says the format: {' '.join(FORMATS)}"
         super().__init__("Export", hint, str(folder / "kernels.parquet"))
 
-    def answered(self, text: str) -> None:
+    def confirmed(self, text: str) -> None:
         """Take a path of a known format that is free."""
         path = Path(text).expanduser()
         if path.suffix.lower() not in FORMATS:
-            self.object_to(f"The name must end with one of {' '.join(FORMATS)}")
+            self.show_problem(f"The name must end with one of {' '.join(FORMATS)}")
         elif path.exists():
-            self.object_to(f"{path} is there already; give another name")
+            self.show_problem(f"{path} is there already; give another name")
         elif not path.absolute().parent.is_dir():
-            self.object_to(f"{path.parent} is no folder")
+            self.show_problem(f"{path.parent} is not a folder")
         else:
             self.dismiss(path)
 
@@ -204,7 +204,7 @@ class Confirm(Window[bool]):
         super().__init__("Sure?")
         self._question = question
 
-    def inside(self) -> ComposeResult:
+    def compose_box(self) -> ComposeResult:
         """The question and its two answers."""
         yield Static(self._question, markup=False)
         yield OptionList(Option("n  No, go on", id="no"), Option("y  Yes", id="yes"), markup=False)
@@ -247,7 +247,7 @@ class Choose(Window[list[str]]):
         self._names = list(names)
         self._chosen = set(chosen)
 
-    def inside(self) -> ComposeResult:
+    def compose_box(self) -> ComposeResult:
         """A list of marks."""
         yield Marks(*((name, name, name in self._chosen) for name in self._names))
 
@@ -273,7 +273,7 @@ class Page(Window[None]):
         super().__init__(title)
         self._text = text
 
-    def inside(self) -> ComposeResult:
+    def compose_box(self) -> ComposeResult:
         """The text, to be scrolled."""
         with VerticalScroll():
             yield Static(self._text, markup=False)

@@ -79,6 +79,11 @@ class Choice:
         """This choice, further restricted to what meets `condition`."""
         return self.changed(where=both(self.where, condition))
 
+    @property
+    def trace_condition(self) -> str:
+        """The condition that says the same as `traces`, in SQL."""
+        return f"trace IN ({', '.join(map(quoted, self.traces))})" if self.traces else ""
+
     def arguments(self) -> list[str]:
         """The options of the command line that select the same: `--where TEXT --trace NAME …`."""
         where = ["--where", self.where.strip()] if self.where.strip() else []

@@ -6,11 +6,12 @@ import dataclasses
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
+from textual.binding import Binding
 from textual.containers import Vertical
 from textual.widget import Widget
 from textual.widgets import Static
 
-from kerneldb.tui.tasks import supersede, told
+from kerneldb.tui.tasks import guarded, supersede
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,6 +61,9 @@ class Pane(Widget):
     EXPORTS: ClassVar[str] = "the selected launches: all that match, not only what is visible"
     """What `export` writes."""
 
+    KEYS_NEED_CONTENT: ClassVar[bool] = True
+    """Whether the keys of the screen do nothing while a sentence is shown in place of its content."""
+
     def __init__(self) -> None:
         super().__init__()
         self.state: State = "loading"
@@ -78,7 +82,7 @@ class Pane(Widget):
         """Ask the store and fill the widgets; returns a sentence where there is nothing to show."""
         raise NotImplementedError
 
-    def choice_changed(self, choice: Choice) -> None:
+    def choice_changed(self) -> None:
         """The Selection is another one now; `load` follows by itself when the pane is on screen."""
 
     def command(self) -> str | None:
@@ -86,7 +90,7 @@ class Pane(Widget):
         return self.shell.command("top")
 
     def copies(self) -> list[Copy]:
-        """Entries of the copy menu about what the cursor is on; WHERE text and command are always there."""
+        """Entries of the copy menu about what the cursor is on; those without a text are left out."""
         return []
 
     async def export(self, path: Path) -> int:
@@ -115,8 +119,15 @@ class Pane(Widget):
                 return
         self.focus(scroll_visible=False)
 
-    def ahead(self, shell: KerneldbApp) -> None:
+    def prefetch(self, shell: KerneldbApp) -> None:
         """Begin to ask: the pane is about to be mounted, or nothing else is going on."""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Without content, keys do what they do on every screen, and the line of keys lists no others."""
+        own = {binding.action.partition("(")[0] for binding in self.BINDINGS if isinstance(binding, Binding)}
+        if self.KEYS_NEED_CONTENT and action in own and self.has_class("-sentence"):
+            return False
+        return super().check_action(action, parameters)
 
     # What subclasses use.
 
@@ -154,7 +165,7 @@ class Pane(Widget):
 
     def run_worker(self, work: Any, name: str | None = "", group: str = "default", *more: Any, **options: Any) -> Any:
         """As Textual has it, but for a KerneldbError: it is shown."""
-        return super().run_worker(cast("Any", partial(told, self, group, work)), name, group, *more, **options)
+        return super().run_worker(cast("Any", partial(guarded, self, group, work)), name, group, *more, **options)
 
     def ready(self) -> None:
         """There is something to see already, though `load` goes on asking for more."""
@@ -187,11 +198,8 @@ class Pane(Widget):
     async def _run(self) -> None:
         if self.leaving:
             return
-        self.shell.busy_changed(+1)
-        try:
+        with self.shell.busy_while():
             sentence = await self.load()
-        finally:
-            self.shell.busy_changed(-1)
         self._loaded = self._loaded or sentence is None
         self.show_state("ready" if sentence is None else "empty", sentence or "")
 
@@ -222,18 +230,10 @@ class Pane(Widget):
         self.call_after_refresh(self._keep_focus)
 
     def _keep_focus(self) -> None:
-        """What had the keyboard may be hidden now."""
+        """Focus something else where what had the keyboard is hidden now."""
         focused = self.screen.focused
         if self.display and (focused is None or not focused.focusable or _hidden(focused)):
             self.focus_default()
-
-    def receive(self, choice: Choice) -> None:
-        """The application's word that the Selection changed."""
-        self.choice_changed(choice)
-        self.reload()
-
-    def action_noop(self, *_: Any) -> None:
-        """A key that does nothing here, so that one of the application does not act."""
 
 
 def _hidden(widget: Widget) -> bool:

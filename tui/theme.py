@@ -18,59 +18,29 @@ Shade = Literal["dark", "light", "ansi"]
 
 THEMES: Final = {"dark": "textual-dark", "light": "textual-light", "ansi": "ansi-dark"}
 
-COLOURS: Final[dict[Shade, dict[Hue, str]]] = {
-    "dark": {
-        "blue": "#6ea8fe",
-        "green": "#5fd38d",
-        "yellow": "#f2c94c",
-        "red": "#ff7b72",
-        "cyan": "#56d4dd",
-        "magenta": "#d2a8ff",
-        "orange": "#ffa657",
-        "grey": "#8b949e",
-    },
-    "light": {
-        "blue": "#0b57d0",
-        "green": "#1a7f37",
-        "yellow": "#8a6100",
-        "red": "#c0271d",
-        "cyan": "#0b7285",
-        "magenta": "#8250df",
-        "orange": "#bc4c00",
-        "grey": "#6e7781",
-    },
-    "ansi": {
-        "blue": "blue",
-        "green": "green",
-        "yellow": "yellow",
-        "red": "red",
-        "cyan": "cyan",
-        "magenta": "magenta",
-        "orange": "bright_red",
-        "grey": "bright_black",
-    },
+COLOURS: Final[dict[Hue, dict[Shade, str]]] = {
+    "blue": {"dark": "#6ea8fe", "light": "#0b57d0", "ansi": "blue"},
+    "green": {"dark": "#5fd38d", "light": "#1a7f37", "ansi": "green"},
+    "yellow": {"dark": "#f2c94c", "light": "#8a6100", "ansi": "yellow"},
+    "red": {"dark": "#ff7b72", "light": "#c0271d", "ansi": "red"},
+    "cyan": {"dark": "#56d4dd", "light": "#0b7285", "ansi": "cyan"},
+    "magenta": {"dark": "#d2a8ff", "light": "#8250df", "ansi": "magenta"},
+    "orange": {"dark": "#ffa657", "light": "#bc4c00", "ansi": "bright_red"},
+    "grey": {"dark": "#8b949e", "light": "#6e7781", "ansi": "bright_black"},
 }
 
+HUE_CATEGORIES: Final[dict[Hue, str]] = {
+    "blue": "GEMM GEMV CONVOLUTION",
+    "magenta": "ATTENTION SOFTMAX",
+    "green": "ELEMENTWISE FUSED OPTIMIZER RANDOM",
+    "yellow": "REDUCTION NORMALIZATION SCAN_SORT",
+    "red": "COMMUNICATION",
+    "cyan": "MEMCPY MEMSET COPY",
+    "orange": "CONCAT INDEXING",
+    "grey": "OTHER",
+}
 CATEGORY_HUES: Final[dict[str, Hue]] = {
-    "GEMM": "blue",
-    "GEMV": "blue",
-    "CONVOLUTION": "blue",
-    "ATTENTION": "magenta",
-    "SOFTMAX": "magenta",
-    "ELEMENTWISE": "green",
-    "FUSED": "green",
-    "OPTIMIZER": "green",
-    "RANDOM": "green",
-    "REDUCTION": "yellow",
-    "NORMALIZATION": "yellow",
-    "SCAN_SORT": "yellow",
-    "COMMUNICATION": "red",
-    "MEMCPY": "cyan",
-    "MEMSET": "cyan",
-    "COPY": "cyan",
-    "CONCAT": "orange",
-    "INDEXING": "orange",
-    "OTHER": "grey",
+    category: hue for hue, categories in HUE_CATEGORIES.items() for category in categories.split()
 }
 
 
@@ -92,7 +62,7 @@ def shade(app: App[object]) -> Shade:
 
 def colour(app: App[object], hue: Hue) -> str:
     """The colour of a hue, as Rich names it."""
-    return COLOURS[shade(app)][hue]
+    return COLOURS[hue][shade(app)]
 
 
 def ink(app: App[object], hue: Hue) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from textual import events
 from textual.app import App
 
-from kerneldb.tui.widgets.wherebar import WhereBar
+from kerneldb.tui.widgets.where_bar import WhereBar
 
 WHERE_KEYS: Final = ("slash", "w")
 OPENING: Final = frozenset({"where", "go_to", "copy_menu", "export", "open", "command_palette"})

@@ -21,7 +21,7 @@ from kerneldb.tui.model import Choice
 from kerneldb.tui.screens import PLACES
 from kerneldb.tui.widgets.header import Facts, Status, Tabs
 from kerneldb.tui.widgets.table import Table
-from kerneldb.tui.widgets.wherebar import WhereBar
+from kerneldb.tui.widgets.where_bar import WhereBar
 from tests.tui.piloting import driven, opened, press, settled, text_of, unwrapped
 from tests.tui.test_store import holder
 

@@ -11,7 +11,7 @@ import kerneldb
 from kerneldb.api import timeline
 from kerneldb.selection import Selection
 from kerneldb.tui.model import Choice
-from kerneldb.tui.screens.detail import DetailPane
+from kerneldb.tui.screens.kernel import KernelPane
 from kerneldb.tui.widgets.table import Table
 from tests.tui.piloting import driven, opened, press, settled, text_of
 from tests.tui.test_promptness import burst
@@ -120,9 +120,9 @@ def order(trace_database: Path) -> list[str]:
     return [row["signature_id"] for row in kerneldb.open(trace_database).top("signature").rows()]
 
 
-def detail_of(app: KerneldbApp) -> DetailPane:
+def detail_of(app: KerneldbApp) -> KernelPane:
     pane = app.pane
-    assert isinstance(pane, DetailPane)
+    assert isinstance(pane, KernelPane)
     return pane
 
 

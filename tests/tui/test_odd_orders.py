@@ -11,10 +11,10 @@ from textual.binding import Binding
 from textual.command import CommandList
 from textual.widgets import Input
 
+from kerneldb.tui.commands import Palette, copies
 from kerneldb.tui.dialogs import Confirm, Window
-from kerneldb.tui.finding import Palette, copies
 from kerneldb.tui.screens import BY_NAME, PLACES, Place
-from kerneldb.tui.screens.timeline_asking import First
+from kerneldb.tui.screens.timeline_queries import First
 from kerneldb.tui.widgets.table import Table
 from tests.tui.piloting import driven, opened, press, settled, text_of
 from tests.tui.test_offered_keys import offered
@@ -140,7 +140,7 @@ def test_a_plan_that_is_not_there_yet_is_not_replayed(trace_database: Path, monk
 def test_an_empty_table_opens_nothing(trace_database: Path) -> None:
     async def flow() -> None:
         async with opened(trace_database, first="sql", size=(100, 30)) as (app, pilot):
-            app.pane.query_one("SqlEdit").load_text("SELECT 1 AS one WHERE false")  # type: ignore[attr-defined]
+            app.pane.query_one("SqlEditor").load_text("SELECT 1 AS one WHERE false")  # type: ignore[attr-defined]
             await press(pilot, "ctrl+j")
             table = app.pane.query_one(Table)
             table.focus()

@@ -16,12 +16,12 @@ from kerneldb.selection import Selection
 from kerneldb.tui import app as tui_app
 from kerneldb.tui.model import Choice
 from kerneldb.tui.screens import BY_NAME
-from kerneldb.tui.screens.timeline_asking import First
+from kerneldb.tui.screens.timeline_queries import First
 from kerneldb.tui.store import Store
 from kerneldb.tui.widgets.gantt import Gantt
 from kerneldb.tui.widgets.header import Tabs
 from kerneldb.tui.widgets.table import Table
-from kerneldb.tui.widgets.wherebar import WhereInput
+from kerneldb.tui.widgets.where_bar import WhereInput
 from kerneldb.warehouse import Warehouse
 from tests.tui.piloting import driven, opened, press, settled
 
@@ -112,7 +112,7 @@ def test_what_was_foreseen_at_rest_is_shown_without_asking(
 
     async def flow() -> None:
         async with opened(trace_database, first="kernels") as (app, pilot):
-            app._foresee()
+            app._prefetch()
             while app.store.waiting or not calls:
                 await asyncio.sleep(0.01)
             await press(pilot, "4")
@@ -120,13 +120,13 @@ def test_what_was_foreseen_at_rest_is_shown_without_asking(
             assert app.query_one(Gantt).picture.rows
 
             await press(pilot, "2")
-            app._foresee()
+            app._prefetch()
             await settled(pilot)
             assert len(calls) == 1, "nothing is out of date"
 
             app.choose(traces=("step",))
             await settled(pilot)
-            app._foresee()
+            app._prefetch()
             while app.store.waiting or len(calls) < 2:
                 await asyncio.sleep(0.01)
             await press(pilot, "4")
@@ -201,12 +201,12 @@ def test_what_is_foreseen_gives_way(trace_database: Path) -> None:
 
     async def flow() -> None:
         store = Store(trace_database)
-        given_up, wanted = store.foresee(slow), None
+        given_up, wanted = store.prefetch(slow), None
         await asyncio.to_thread(begun.wait)
         assert await store.read(lambda con: con.execute("SELECT 1").fetchone()) == (1,)
         assert given_up.cancelled() or given_up.cancelling()
 
-        wanted = store.foresee(slow)
+        wanted = store.prefetch(slow)
         await asyncio.sleep(0)
         store.want(wanted)
         await store.read(lambda con: con.execute("SELECT 1").fetchone())

@@ -90,7 +90,7 @@ class PickTrace(Window[str]):
         self._traces = traces
         self._current = current
 
-    def inside(self) -> ComposeResult:
+    def compose_box(self) -> ComposeResult:
         """A line a trace."""
         names = [row["trace"] for row in self._traces]
         choices = OptionList(*(Option(_described(row), id=row["trace"]) for row in self._traces), markup=False)
@@ -118,6 +118,7 @@ class DiffPane(Pane):
     """Two traces, and a row per kernel that they match by."""
 
     TITLE = "Diff"
+    KEYS_NEED_CONTENT = False
     EXPORTS = "all rows of the comparison, also what did not change"
     DEFAULT_CSS = """
     DiffPane #sides { height: 3; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
@@ -207,7 +208,7 @@ class DiffPane(Pane):
             return
         rows = ArrowRows(self._table(self.found))
         if self._sort is not None:
-            rows = rows.sorted_by(self._sort[0], descending=self._sort[1], then=PLACE)
+            rows = rows.sorted_by(self._sort[0], descending=self._sort[1], then=[(PLACE, "ascending")])
         table = self.query_one(Table)
         table.sort = self._sort
         table.show(rows)

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.reactive import reactive
 from textual.widgets import Static
 
 from kerneldb.tui import numbers
-from kerneldb.tui.model import both, equals, quoted
+from kerneldb.tui.empty_messages import why_empty
+from kerneldb.tui.model import LEVELS, Level, both, equals, quoted
 from kerneldb.tui.pane import Copy, Pane
-from kerneldb.tui.reasons import why_empty
-from kerneldb.tui.screens.kernel_columns import COLUMNS, SORTS, decorated, widened
-from kerneldb.tui.screens.kernel_rows import LaunchRows, merged, op_condition
+from kerneldb.tui.screens.kernel_table import COLUMNS, SORTS, LaunchRows, decorated, merged, op_condition, widened
 from kerneldb.tui.widgets.facts import kernel_facts
-from kerneldb.tui.widgets.levels import LevelBar
 from kerneldb.tui.widgets.rows import ArrowRows, Row, Rows
 from kerneldb.tui.widgets.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from textual import events
     from textual.app import ComposeResult
 
-    from kerneldb.tui.model import Choice, Level
+    from kerneldb.tui.model import Choice
     from kerneldb.tui.widgets.columns import Column
 
 COLUMN_OF: Final[dict[str, str]] = {"kernel": "name_id", "signature": "signature_id"}
@@ -41,16 +44,63 @@ LEFT_OUT: Final = (
 )
 
 
+PLURALS: Final[dict[Level, str]] = {
+    "op": "operators",
+    "kernel": "kernels",
+    "signature": "signatures",
+    "launch": "launches",
+}
+
+
+class LevelBar(Static):
+    """The levels with the current one marked, and how many rows it has; a click takes another one."""
+
+    DEFAULT_CSS = "LevelBar { height: 1; padding: 0 1; color: $text-muted; }"
+
+    level: reactive[Level] = reactive[Level]("kernel")
+    count: reactive[int | None] = reactive[int | None](None)
+    """Rows of the level; None while they are asked for."""
+
+    @dataclasses.dataclass
+    class Wanted(Message):
+        """Another level was clicked."""
+
+        level: Level
+
+    def render(self) -> Content:
+        """All levels, from operators to single launches."""
+        return Content(" → ").join(
+            Content.styled(self._label(level), "bold reverse" if level == self.level else "") for level in LEVELS
+        )
+
+    def _label(self, level: Level) -> str:
+        if level != self.level or self.count is None:
+            return PLURALS[level]
+        return numbers.several(
+            self.count, PLURALS[level].removesuffix("es" if level == "launch" else "s"), PLURALS[level]
+        )
+
+    def on_click(self, event: events.Click) -> None:
+        """The level under the mouse."""
+        end = self.styles.padding.left
+        for level in LEVELS:
+            end += len(self._label(level)) + 3
+            if event.x < end:
+                self.post_message(self.Wanted(level))
+                return
+
+
 class KernelsPane(Pane):
     """A level of the Selection as a table, and beside it (where there is room) what the cursor is on."""
 
     TITLE = "Kernels"
+    KEYS_NEED_CONTENT = False
     DEFAULT_CSS = """
     KernelsPane #kernels-side { display: none; width: 48; border-left: solid $panel; padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("g", "level(1)", "Level", tooltip="Operators, kernels, signatures, launches"),
-        Binding("G", "level(-1)", "Level back", show=False),
+        Binding("g", "app.level", "Level", tooltip="Operators, kernels, signatures, launches"),
+        Binding("G", "app.level(-1)", "Level back", show=False),
         Binding("space", "mark", "Mark", show=False, tooltip="Mark; Enter then looks at the marked ones"),
         Binding("h", "columns", "Columns", show=False),
         Binding("n", "detail", "Detail", show=False, tooltip="Everything about the kernel under the cursor"),
@@ -81,7 +131,7 @@ class KernelsPane(Pane):
         """What a row is."""
         return self.choice.level
 
-    def choice_changed(self, choice: Choice) -> None:  # noqa: ARG002 (one of the hooks)
+    def choice_changed(self) -> None:
         """Marks are of rows that may be gone."""
         self._marked.clear()
 
@@ -158,13 +208,6 @@ class KernelsPane(Pane):
         return (row["trace"], row["launch_index"]) if "launch_index" in row else row["key"]
 
     # Keys.
-
-    def action_level(self, by: int) -> None:
-        """Another level."""
-        from kerneldb.tui.model import LEVELS
-
-        place = (LEVELS.index(self.level) + by) % len(LEVELS)
-        self.shell.choose(level=LEVELS[place])
 
     def action_mark(self) -> None:
         """Mark the row, or take the mark off, and go to the next one."""
@@ -276,8 +319,8 @@ class KernelsPane(Pane):
         rows = [] if self.level == "launch" or not self._marked else self._marked_rows()
         if all(row.get("listed", 1) for row in rows):
             return ""
-        named = f"trace IN ({', '.join(map(quoted, self.choice.traces))})" if self.choice.traces else ""
-        condition = both(both("timing <> 'profiled'", named), self._marked_condition(rows))
+        condition = both("timing <> 'profiled'", self.choice.trace_condition)
+        condition = both(condition, self._marked_condition(rows))
         return f"FROM kernel_rollups WHERE {condition}"
 
     def _marked_rows(self) -> list[Row]:
@@ -320,21 +363,14 @@ class KernelsPane(Pane):
         row = self.table.row
         if row is None:
             return []
-        shown = [placed.column for placed in self.table.placed]
-        line = "\t".join(column.write(column.value(row)).strip() for column in shown)
-        entries = [
-            Copy("y", "row", line),
+        condition = both(self.choice.trace_condition, self.choice.where)
+        return [
+            Copy("y", "row", self.table.row_text),
             Copy("n", "kernel name", row.get("kernel") or ""),
             Copy("i", "signature id", row.get("signature_id") or ""),
-            Copy("s", "SQL", self._sql()),
+            Copy("s", "SQL", f"FROM kernels WHERE {condition}" if condition else "FROM kernels"),
             Copy("m", "SQL of the marked sums", self._marked_sums()),
         ]
-        return [entry for entry in entries if entry.text]
-
-    def _sql(self) -> str:
-        named = f"trace IN ({', '.join(map(quoted, self.choice.traces))})" if self.choice.traces else ""
-        condition = both(named, self.choice.where)
-        return "FROM kernels" + (f" WHERE {condition}" if condition else "")
 
 
 def _known(rows: Rows) -> set[str]:

@@ -7,27 +7,26 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.widgets import Label
+from textual.content import Content
+from textual.reactive import reactive
+from textual.widgets import Label, Static
 
 from kerneldb.tui import numbers
+from kerneldb.tui.empty_messages import no_traces, why_empty
 from kerneldb.tui.model import equals
-from kerneldb.tui.pane import Copy
-from kerneldb.tui.reasons import no_traces, why_empty
-from kerneldb.tui.screens.drawn import DrawnPane
-from kerneldb.tui.screens.kernel_rows import op_condition
-from kerneldb.tui.sums import summed
-from kerneldb.tui.widgets.cards import Cards
+from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.screens.kernel_table import op_condition
 from kerneldb.tui.widgets.columns import Column, text
-from kerneldb.tui.widgets.rows import ListRows, Row
-from kerneldb.tui.widgets.table import Table
+from kerneldb.tui.widgets.table import Box, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     import pyarrow as pa
     from textual.app import ComposeResult
 
     from kerneldb.selection import Selection
+    from kerneldb.tui.widgets.rows import Row
 
 TOP: Final = 10
 LANES: Final = 8
@@ -78,28 +77,28 @@ TRACE_COLUMNS: Final = (
 )
 
 
-class Box(Vertical):
-    """A table that is as high as its rows, up to a limit."""
+class Cards(Static):
+    """Values by their names, in the order given; as many in a row as fit."""
 
-    DEFAULT_CSS = "Box { height: auto; margin-bottom: 1; } Box > Table { height: auto; }"
+    DEFAULT_CSS = "Cards { height: auto; padding: 0 1; margin-bottom: 1; text-wrap: nowrap; }"
 
-    def __init__(self, name: str, columns: Sequence[Column], most: int) -> None:
-        super().__init__(id=f"box-{name}")
-        self.table = Table(columns, id=f"overview-{name}")
-        self._most = most
+    values: reactive[Mapping[str, str]] = reactive(dict, layout=True)
 
-    def compose(self) -> ComposeResult:
-        """The table."""
-        yield self.table
+    def render(self) -> Content:
+        """Two lines per row of cards."""
+        lines: list[Content] = []
+        values = names = ""
+        for name, value in self.values.items():
+            width = max(len(value), len(name))
+            if names and len(names) + width > (self.size.width or 78):
+                lines += [Content.styled(values, "bold"), Content.styled(names, "dim")]
+                values = names = ""
+            values += numbers.fit(value, width + 2)
+            names += numbers.fit(name, width + 2)
+        return Content("\n").join([*lines, Content.styled(values, "bold"), Content.styled(names, "dim")])
 
-    def fill(self, rows: list[Row], cursor: int = 0) -> None:
-        """Show rows; without any, nothing."""
-        self.display = bool(rows)
-        self.table.styles.height = min(len(rows), self._most) + 1
-        self.table.show(ListRows(rows), cursor)
 
-
-class OverviewPane(DrawnPane):
+class OverviewPane(Pane):
     """Cards, the largest kernels, categories, streams and traces. Enter on anything looks at that."""
 
     TITLE = "Overview"
@@ -158,7 +157,7 @@ class OverviewPane(DrawnPane):
         level = "kernel" if self.choice.level == "launch" else self.choice.level
         groups = await self.store.read(lambda con: browsing.kernels(con, selection, level))
         categories = await self.store.read(lambda con: browsing.kernels(con, selection, "category"))
-        sums = await summed(self.store, self.choice)
+        sums = await self.store.summed(self.choice)
         self._cards = {
             "GPU time": numbers.duration(_total(groups)),
             "counted launches" if self._some_left_out else "launches": _launches(sum(groups["n"].to_pylist()), sums),
@@ -306,9 +305,8 @@ class OverviewPane(DrawnPane):
         if not isinstance(focused, Table) or focused.row is None:
             return []
         row = focused.row
-        line = "\t".join(placed.column.write(placed.column.value(row)).strip() for placed in focused.placed)
         named = row.get("kernel") or row.get("trace") or row.get("category") or ""
-        return [Copy("y", "row", line), Copy("n", "name", named)]
+        return [Copy("y", "row", focused.row_text), Copy("n", "name", named)]
 
 
 def _top(groups: pa.Table, level: str) -> list[Row]:

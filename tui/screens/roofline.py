@@ -11,11 +11,10 @@ from textual.content import Content
 from textual.widgets import Static
 
 from kerneldb.tui import theme
+from kerneldb.tui.empty_messages import why_empty
 from kerneldb.tui.model import equals
 from kerneldb.tui.numbers import amount, count, duration, fit, percent, several
-from kerneldb.tui.pane import Copy
-from kerneldb.tui.reasons import why_empty
-from kerneldb.tui.screens.drawn import DrawnPane
+from kerneldb.tui.pane import Copy, Pane
 from kerneldb.tui.widgets.scatter import Dot, Plane, Roof, Scatter
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from kerneldb.tui.model import Choice
 
 Row = dict[str, Any]
 
@@ -39,7 +37,7 @@ HIGHEST: Final = 100.05
 """Percent of what is attainable that are no more than all of it."""
 
 
-class RooflinePane(DrawnPane):
+class RooflinePane(Pane):
     """Dots of kernels below the roofs of their types; where only percentages are known, those against each other."""
 
     TITLE = "Roofline"
@@ -154,10 +152,6 @@ class RooflinePane(DrawnPane):
         """Everything about the kernel."""
         if self.rows:
             self.shell.show_signature(self.rows[self.place]["signature_id"])
-
-    def choice_changed(self, choice: Choice) -> None:
-        """The cursor stays on its kernel, where that is still selected."""
-        del choice
 
     def command(self) -> str | None:
         """The same points on the command line."""

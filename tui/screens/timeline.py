@@ -12,14 +12,13 @@ from textual.widgets import Static
 from kerneldb.api import timeline
 from kerneldb.api.timeline import Axis, Lane, Seen, Stretch
 from kerneldb.tui import theme
+from kerneldb.tui.empty_messages import why_empty
+from kerneldb.tui.key_queue import KeyQueue, queued
 from kerneldb.tui.model import both, equals
-from kerneldb.tui.pane import Copy
-from kerneldb.tui.reasons import why_empty
-from kerneldb.tui.screens.drawn import DrawnPane
-from kerneldb.tui.screens.timeline_asking import MOST_NAMED, First, Wanted
-from kerneldb.tui.screens.timeline_rows import Board, about_gap, about_launch, legend, sentence_for
+from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.screens.timeline_board import Board, about_gap, about_launch, legend, sentence_for
+from kerneldb.tui.screens.timeline_queries import MOST_NAMED, First, Wanted
 from kerneldb.tui.tasks import supersede
-from kerneldb.tui.turns import Turns, in_turn
 from kerneldb.tui.widgets.gantt import Gantt, Pointer, columns_in
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from textual.content import Content
 
     from kerneldb.tui.app import KerneldbApp
-    from kerneldb.tui.model import Choice
 
     Place = tuple[Lane | None, tuple[int, int]]
     Walk = tuple[timeline.Direction, bool]
@@ -40,7 +38,7 @@ PAN: Final = 0.25
 ZOOM: Final = 0.5
 
 
-class TimelinePane(DrawnPane):
+class TimelinePane(Pane):
     """Lanes by device and stream, with a cursor whose launch is told below."""
 
     TITLE = "Timeline"
@@ -87,7 +85,7 @@ class TimelinePane(DrawnPane):
         self._sought: str | None = None
         self._columns = 0
         self._first = First()
-        self.turns: Turns[Walk] = Turns(self._step)
+        self.key_queue: KeyQueue[Walk] = KeyQueue(self._step)
 
     def compose_content(self) -> ComposeResult:
         """The lanes, the colours, the launch under the cursor."""
@@ -215,12 +213,9 @@ class TimelinePane(DrawnPane):
             supersede(self, "view", self._look)
 
     async def _look(self) -> None:
-        self.shell.busy_changed(+1)
-        try:
+        with self.shell.busy_while():
             await self._view()
             await self._more()
-        finally:
-            self.shell.busy_changed(-1)
 
     def _pointed(self) -> None:
         """The cursor is elsewhere in what is in view."""
@@ -235,7 +230,7 @@ class TimelinePane(DrawnPane):
         self.first_ns = min(max(self.first_ns, 0), max(end - span, 0))
         self.last_ns = self.first_ns + span
 
-    @in_turn
+    @queued
     def action_zoom(self, direction: int) -> None:
         """In (1) or out (-1), around the cursor."""
         factor = ZOOM if direction > 0 else 1 / ZOOM
@@ -246,7 +241,7 @@ class TimelinePane(DrawnPane):
         self.last_ns = self.first_ns + wider
         self._moved()
 
-    @in_turn
+    @queued
     def action_pan(self, direction: int) -> None:
         """A quarter of the view left (-1) or right (1); the cursor stays in its column."""
         before = self.first_ns
@@ -256,7 +251,7 @@ class TimelinePane(DrawnPane):
         self.cursor_ns += self.first_ns - before
         self._moved()
 
-    @in_turn
+    @queued
     def action_column(self, by: int) -> None:
         """The cursor left or right; at the edge the view follows."""
         step = self._stretch(self.first_ns, self.last_ns).step_ns
@@ -272,7 +267,7 @@ class TimelinePane(DrawnPane):
         self.last_ns = self.first_ns + span
         self._moved()
 
-    @in_turn
+    @queued
     def action_lane(self, by: int) -> None:
         """The cursor to another lane."""
         lanes = self.board.lanes
@@ -280,7 +275,7 @@ class TimelinePane(DrawnPane):
             self.lane = lanes[min(max(lanes.index(self.lane) + by, 0), len(lanes) - 1)]
             self._pointed()
 
-    @in_turn
+    @queued
     def action_edge(self, end: int) -> None:
         """The begin (0) or the end (1) of the axis."""
         span = self.last_ns - self.first_ns
@@ -289,13 +284,13 @@ class TimelinePane(DrawnPane):
         self.last_ns = self.first_ns + span
         self._moved()
 
-    @in_turn
+    @queued
     def action_everything(self) -> None:
         """The whole axis."""
         self.first_ns, self.last_ns = 0, self.axis.end_ns
         self._moved()
 
-    @in_turn
+    @queued
     def action_fit(self) -> None:
         """What is measured; else the launch under the cursor; else everything."""
         if self.mark_ns is not None and self.mark_ns != self.cursor_ns:
@@ -328,8 +323,8 @@ class TimelinePane(DrawnPane):
         self._walk(direction, same=True)
 
     def _walk(self, direction: timeline.Direction, *, same: bool) -> None:
-        self.turns.add((direction, same))
-        self.run_worker(self.turns.run, group="walk")
+        self.key_queue.add((direction, same))
+        self.run_worker(self.key_queue.run, group="walk")
 
     async def _step(self, walk: Walk, times: int) -> None:
         """So many launches on from the one under the cursor; of the same signature, or of any."""
@@ -408,13 +403,13 @@ class TimelinePane(DrawnPane):
 
     # Other keys.
 
-    @in_turn
+    @queued
     def action_measure(self) -> None:
         """Put the mark under the cursor, or take it away."""
         self.mark_ns = self.cursor_ns if self.mark_ns is None else None
         self._draw()
 
-    @in_turn
+    @queued
     def action_filter(self) -> None:
         """Restrict the Selection to launches that began in the measured range, else in the range in view."""
         if self.lane is None:
@@ -429,14 +424,14 @@ class TimelinePane(DrawnPane):
         self.mark_ns = None
         self.shell.narrow(condition)
 
-    @in_turn
+    @queued
     def action_pin(self) -> None:
         """Move the lane under the cursor to the top, or back to its place."""
         if self.lane is not None:
             self.board.pin(self.lane)
             self._draw()
 
-    @in_turn
+    @queued
     def action_open(self) -> None:
         """Everything about the kernel under the cursor."""
         supersede(self, "cursor", self._open)
@@ -457,11 +452,10 @@ class TimelinePane(DrawnPane):
             return True
         return False
 
-    def choice_changed(self, choice: Choice) -> None:
+    def choice_changed(self) -> None:
         """Launches that are left out are no longer under the cursor."""
-        del choice
         self.launch = self._told = None
-        self.turns.clear()
+        self.key_queue.clear()
 
     def command(self) -> str | None:
         """Time by stream, as the command line prints it."""
@@ -483,7 +477,7 @@ class TimelinePane(DrawnPane):
         if lane is not None:
             self._point(lane, self.first_ns + event.column * self._stretch(self.first_ns, self.last_ns).step_ns)
 
-    @in_turn
+    @queued
     def _point(self, lane: Lane, time_ns: int) -> None:
         self.lane, self.cursor_ns = lane, time_ns
         self._pointed()

@@ -13,7 +13,6 @@ from kerneldb.output.text import shorten
 from kerneldb.tui import numbers
 from kerneldb.tui.screens import PLACES
 from kerneldb.tui.store import READY, Condition
-from kerneldb.tui.sums import summed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +90,7 @@ async def facts_of(store: Store, choice: Choice) -> Facts:
     if choice.where.strip():
         (found,) = await store.rows("tui_status_launches", None, choice.selection())
         whole |= found
-    return Facts(devices=devices, summed=await summed(store, choice), **whole)
+    return Facts(devices=devices, summed=await store.summed(choice), **whole)
 
 
 def _rolled_up(con: Connection, choice: Choice) -> dict[str, Any]:

@@ -52,13 +52,12 @@ class Histogram(Widget, can_focus=True):
     place: reactive[int | None] = reactive(None)
     origin: reactive[int | None] = reactive(None)
 
+    @dataclasses.dataclass
     class Taken(Message):
         """Launches from `low` to `high` ns are wanted."""
 
-        def __init__(self, low: int, high: int) -> None:
-            super().__init__()
-            self.low = low
-            self.high = high
+        low: int
+        high: int
 
     def __init__(self) -> None:
         super().__init__()

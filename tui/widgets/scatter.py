@@ -145,12 +145,11 @@ class Scatter(Widget, can_focus=True):
     Scatter { height: 1fr; width: 1fr; background: $background; color: $foreground; }
     """
 
+    @dataclasses.dataclass
     class Chosen(Message):
         """A click next to a dot."""
 
-        def __init__(self, number: int) -> None:
-            super().__init__()
-            self.number = number
+        number: int
 
     def __init__(self) -> None:
         super().__init__()

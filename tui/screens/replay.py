@@ -13,10 +13,9 @@ from textual.widgets import Static
 
 from kerneldb.errors import UsageError
 from kerneldb.replay.options import Options
-from kerneldb.tui import numbers, running, theme
-from kerneldb.tui.pane import Copy
-from kerneldb.tui.reasons import why_empty
-from kerneldb.tui.screens.drawn import DrawnPane
+from kerneldb.tui import numbers, replay_process, theme
+from kerneldb.tui.empty_messages import why_empty
+from kerneldb.tui.pane import Copy, Pane
 from kerneldb.tui.tasks import supersede
 from kerneldb.tui.widgets.columns import Column, text
 from kerneldb.tui.widgets.gauge import Gauge
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from kerneldb.api.planning import Request
-    from kerneldb.tui.model import Choice
 
 Row = dict[str, Any]
 View = Literal["plan", "live", "results"]
@@ -151,7 +149,7 @@ class Live(Vertical, can_focus=True):
     """The run. It takes the keyboard, so that the keys of the screen work."""
 
 
-class ReplayPane(DrawnPane):
+class ReplayPane(Pane):
     """The plan of the Selection; Enter runs it in a process of its own, which writes the database."""
 
     TITLE = "Replay"
@@ -177,7 +175,7 @@ class ReplayPane(DrawnPane):
         Binding("comma", "older(1)", "Older run", show=False),
         Binding("full_stop", "older(-1)", "Newer run", show=False),
     ]
-    command_of_child: Sequence[str] = running.COMMAND
+    command_of_child: Sequence[str] = replay_process.COMMAND
 
     def __init__(self) -> None:
         super().__init__()
@@ -187,8 +185,8 @@ class ReplayPane(DrawnPane):
         self.runs: list[Row] = []
         self.results: list[Row] = []
         self.run_place = 0
-        self.progress: running.Progress | None = None
-        self.child: running.Child | None = None
+        self.progress: replay_process.Progress | None = None
+        self.child: replay_process.ReplayProcess | None = None
         self.stopping = False
 
     def compose_content(self) -> ComposeResult:
@@ -239,9 +237,8 @@ class ReplayPane(DrawnPane):
         until_share = None if share is None else share / 100
         return Request(self.choice.selection().where, self.choice.traces, until_share=until_share)
 
-    def choice_changed(self, choice: Choice) -> None:
+    def choice_changed(self) -> None:
         """Another Selection, another plan."""
-        del choice
         if not self.is_running:
             self.view = "plan"
 
@@ -263,28 +260,27 @@ class ReplayPane(DrawnPane):
         """Begin a replay, or go on with the one that was stopped."""
         if self.is_running:
             return
-        from kerneldb.tui.child import Order
+        from kerneldb.tui.replay_child import Order
 
         order = Order(self.store.address, self._request(), self.settings.options, resume)
-        self.child = running.Child(order, self.command_of_child)
-        self.progress = running.Progress()
+        self.child = replay_process.ReplayProcess(order, self.command_of_child)
+        self.progress = replay_process.Progress()
         self.stopping = False
         self._show("live")
         self.run_worker(self._follow(self.child, self.progress), group="replay")
 
-    async def _follow(self, child: running.Child, progress: running.Progress) -> None:
-        self.shell.busy_changed(+1)
+    async def _follow(self, child: replay_process.ReplayProcess, progress: replay_process.Progress) -> None:
         try:
-            async for event in child.events():
-                progress.take(event)
-                self._draw_live()
+            with self.shell.busy_while():
+                async for event in child.events():
+                    progress.take(event)
+                    self._draw_live()
         finally:
-            self.shell.busy_changed(-1)
             self.child = None
             child.stop()
         await self._ended(progress)
 
-    async def _ended(self, progress: running.Progress) -> None:
+    async def _ended(self, progress: replay_process.Progress) -> None:
         if progress.ended == "done" and progress.run_id is not None:
             await self._load_results()
             self._show("results")
@@ -528,7 +524,7 @@ class ReplayPane(DrawnPane):
         self.query_one("#log", Static).update(self._log(progress))
         self._draw_head()
 
-    def _log(self, progress: running.Progress) -> Content:
+    def _log(self, progress: replay_process.Progress) -> Content:
         """The kernel at hand, what went wrong, and what did not come out the same, latest first."""
         red = theme.ink(self.app, "red")
         lines = (

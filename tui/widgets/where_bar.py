@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -12,7 +13,7 @@ from textual.message import Message
 from textual.suggester import Suggester
 from textual.widgets import Input, Label
 
-from kerneldb.tui.widgets.complaint import Complaint
+from kerneldb.tui.widgets.engine_message import EngineMessage
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -107,12 +108,11 @@ class WhereBar(Vertical):
     WhereBar.-bad Label { color: $text-error; text-style: bold; }
     """
 
+    @dataclasses.dataclass
     class Given(Message):
         """A condition was confirmed."""
 
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
+        text: str
 
     def __init__(self) -> None:
         super().__init__(id="where")
@@ -130,7 +130,7 @@ class WhereBar(Vertical):
                 select_on_focus=False,
                 id="where-input",
             )
-        yield Complaint(classes="wherebar--message")
+        yield EngineMessage(classes="wherebar--message")
 
     @property
     def line(self) -> WhereInput:
@@ -170,7 +170,7 @@ class WhereBar(Vertical):
             self._write(text)
             message = message.removeprefix(f"the condition {text.strip()!r} does not work: ")
         self.add_class("-bad")
-        self.query_one(Complaint).say(message)
+        self.query_one(EngineMessage).say(message)
 
     @property
     def _written(self) -> bool:

@@ -50,8 +50,8 @@ class First:
         if asked in self._kept or (self._ahead is not None and self._ahead[0] == asked and _goes_on(self._ahead[1])):
             return
         known = self._known(asked)
-        task = store.foresee(lambda con: timeline.beginning(con, known, selection, columns))
-        task.add_done_callback(functools.partial(self._foreseen, asked))
+        task = store.prefetch(lambda con: timeline.beginning(con, known, selection, columns))
+        task.add_done_callback(functools.partial(self._prefetched, asked))
         self._ahead = asked, task
 
     async def answer(self, store: Store, selection: Selection, columns: int) -> Found:
@@ -75,7 +75,7 @@ class First:
             return None
         return self._axis[2]
 
-    def _foreseen(self, asked: Asked, task: asyncio.Task[Found]) -> None:
+    def _prefetched(self, asked: Asked, task: asyncio.Task[Found]) -> None:
         """A failure is told to whoever asks in earnest."""
         if not task.cancelled() and task.exception() is None:
             self._keep(asked, task.result())

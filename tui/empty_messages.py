@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Final, Literal
 
-from kerneldb.tui.sums import summed
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -84,7 +82,7 @@ async def _without_traces(store: Store, choice: Choice) -> str:
 
 async def _without_launches(store: Store, choice: Choice, wanted: Wanted) -> str:
     """Why traces without a single launch have nothing to show."""
-    if not await summed(store, dataclasses.replace(choice, where="")):
+    if not await store.summed(dataclasses.replace(choice, where="")):
         return NO_ACTIVITY
     if wanted in SUMS_HAVE_NO_LAUNCHES:
         return f"Sums only: {SUMS_HAVE_NO_LAUNCHES[wanted]}"

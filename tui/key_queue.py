@@ -1,4 +1,4 @@
-"""Keys that come faster than the answers: they take turns, and none is lost."""
+"""Keys that come faster than the database answers: they wait in a queue, and none is lost."""
 
 from __future__ import annotations
 
@@ -13,33 +13,24 @@ P = ParamSpec("P")
 Key = TypeVar("Key")
 
 
-class Taker(Protocol):
-    """A screen whose keys take turns."""
-
-    turns: Turns[Any]
-
-
-Screen = TypeVar("Screen", bound=Taker)
-
-
-class Turns(Generic[Key]):
+class KeyQueue(Generic[Key]):
     """What keys asked for and is not done yet, in their order.
 
-    `take` does it: of a key that was pressed several times in a row, as often as it was by then, in one go. One call of
-    it at a time does all that waits, so an answer is shown however fast the next key comes.
+    `handle` gets a key and how often it was pressed in a row by then. One call of it runs at a time, so an answer is
+    shown however fast the next key comes.
     """
 
-    def __init__(self, take: Callable[[Key, int], Awaitable[object]]) -> None:
-        self._take = take
+    def __init__(self, handle: Callable[[Key, int], Awaitable[object]]) -> None:
+        self._handle = handle
         self._waiting: deque[tuple[Key, int] | Callable[[], object]] = deque()
         self._runs = False
 
     def __bool__(self) -> bool:
-        """Whether anything waits, or is on its way."""
+        """Whether anything waits or is being handled."""
         return bool(self._waiting) or self._runs
 
     def add(self, key: Key) -> None:
-        """Another turn of `key`."""
+        """`key` was pressed (again)."""
         last = self._waiting[-1] if self._waiting else None
         if isinstance(last, tuple) and last[0] == key:
             self._waiting[-1] = key, last[1] + 1
@@ -51,33 +42,42 @@ class Turns(Generic[Key]):
         self._waiting.append(act)
 
     def clear(self) -> None:
-        """Nobody wants what waits any more."""
+        """Forget what waits."""
         self._waiting.clear()
 
     async def run(self) -> None:
-        """Do what waits, and what comes meanwhile. Nothing where another call is at it."""
+        """Handle what waits, and what comes meanwhile. Does nothing where another call is at it."""
         if self._runs:
             return
         self._runs = True
         try:
             while self._waiting:
-                turn = self._waiting.popleft()
-                if isinstance(turn, tuple):
-                    await self._take(*turn)
+                entry = self._waiting.popleft()
+                if isinstance(entry, tuple):
+                    await self._handle(*entry)
                 else:
-                    turn()
+                    entry()
         finally:
             self._runs = False
             self.clear()
 
 
-def in_turn(action: Callable[Concatenate[Screen, P], None]) -> Callable[Concatenate[Screen, P], None]:
-    """An action that begins where the keys before it have led to."""
+class HasKeyQueue(Protocol):
+    """A screen with a queue of keys."""
+
+    key_queue: KeyQueue[Any]
+
+
+Screen = TypeVar("Screen", bound=HasKeyQueue)
+
+
+def queued(action: Callable[Concatenate[Screen, P], None]) -> Callable[Concatenate[Screen, P], None]:
+    """An action that waits until the keys pressed before it are done."""
 
     @functools.wraps(action)
     def wait(screen: Screen, /, *args: P.args, **kwargs: P.kwargs) -> None:
-        if screen.turns:
-            screen.turns.then(functools.partial(action, screen, *args, **kwargs))
+        if screen.key_queue:
+            screen.key_queue.then(functools.partial(action, screen, *args, **kwargs))
         else:
             action(screen, *args, **kwargs)
 

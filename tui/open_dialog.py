@@ -14,10 +14,9 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import OptionList, Static
-from textual.widgets.option_list import Option
 
 from kerneldb.tui.dialogs import AskLine, Window
-from kerneldb.tui.running import environment
+from kerneldb.tui.replay_process import environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,15 +28,16 @@ HINT: Final = (
     "PyTorch .json .json.gz · nsys .sqlite .csv · ncu .csv · rocprof .db .csv"
 )
 RECENT: Final = 8
-MAGIC: Final = slice(8, 12)
-"""Bytes of a DuckDB file that hold `DUCK` (https://duckdb.org/docs/stable/internals/storage)."""
 
 
 def is_database(path: Path) -> bool:
-    """Whether `path` is a DuckDB file; rocpd's files end with `.db`, too."""
+    """Whether `path` is a DuckDB file; rocpd's files end with `.db`, too.
+
+    Such a file holds `DUCK` at bytes 8 to 11 (https://duckdb.org/docs/stable/internals/storage).
+    """
     try:
         with path.open("rb") as file:
-            return file.read(MAGIC.stop)[MAGIC] == b"DUCK"
+            return file.read(12)[8:] == b"DUCK"
     except OSError:
         return False
 
@@ -51,17 +51,17 @@ class AskOpen(AskLine[Path]):
         super().__init__("Open", HINT)
         self._recent = [path for path in recent if Path(path).exists()][:RECENT]
 
-    def inside(self) -> ComposeResult:
+    def compose_box(self) -> ComposeResult:
         """The line, and the files below it."""
-        yield from super().inside()
+        yield from super().compose_box()
         if self._recent:
-            yield OptionList(*(Option(path) for path in self._recent), markup=False)
+            yield OptionList(*self._recent, markup=False)
 
-    def answered(self, text: str) -> None:
+    def confirmed(self, text: str) -> None:
         """Take what is there."""
         path = Path(text).expanduser()
         if not text or not path.exists():
-            self.object_to(f"{path} is not there")
+            self.show_problem(f"{path} is not there")
         else:
             self.dismiss(path)
 
@@ -76,7 +76,7 @@ class AskOpen(AskLine[Path]):
 
 
 class Ingesting(Window[bool]):
-    """`kerneldb ingest` while it goes on: what it says, the latest at the bottom. Escape cancels it, or closes."""
+    """`kerneldb ingest` while it runs: its messages, the latest at the bottom. Escape cancels it, or closes."""
 
     DEFAULT_CSS = """
     Ingesting VerticalScroll { height: auto; max-height: 20; }
@@ -89,15 +89,15 @@ class Ingesting(Window[bool]):
         # Not among the arguments, which everybody on the machine may read: the address of a lake may hold a password.
         self.environment = environment(KERNELDB_DB=database)
         self._path = path
-        self._said: list[str] = []
+        self._lines: list[str] = []
         self._process: asyncio.subprocess.Process | None = None
         self.code: int | None = None
 
-    def inside(self) -> ComposeResult:
-        """What is read, what the command says, and the key that closes."""
+    def compose_box(self) -> ComposeResult:
+        """What is read, the messages of the command, and the key that closes."""
         yield Static(f"reading {self._path}", markup=False)
         with VerticalScroll(can_focus=False):
-            yield Static("", id="ingest-said", markup=False)
+            yield Static("", id="ingest-output", markup=False)
         yield Static("esc cancels", id="ingest-hint", classes="window--hint", markup=False)
 
     def on_mount(self) -> None:
@@ -105,7 +105,7 @@ class Ingesting(Window[bool]):
         self.run_worker(self._follow(), group="ingest")
 
     def on_unmount(self) -> None:
-        """Nothing goes on unseen."""
+        """End the command: it does not go on unseen."""
         self._stop()
 
     async def _follow(self) -> None:
@@ -115,7 +115,7 @@ class Ingesting(Window[bool]):
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         try:
             while process.stderr is not None and (chunk := await process.stderr.read(4096)):
-                self._hear(decoder.decode(chunk))
+                self._add(decoder.decode(chunk))
             # Before anything stops it: to signal a process that just ended takes its exit code away from asyncio.
             self.code = await process.wait()
         finally:
@@ -123,11 +123,11 @@ class Ingesting(Window[bool]):
         ended = {0: "done", 130: "cancelled"}.get(self.code, "failed; what could be read is kept")
         self.query_one("#ingest-hint", Static).update(f"{ended}; enter closes")
 
-    def _hear(self, text: str) -> None:
-        """Lines, of which progress writes the last one anew after a carriage return."""
-        self._said = "\n".join([*self._said[:-1], "".join(self._said[-1:]) + text]).split("\n")
-        self._said = [line.rstrip("\r").rpartition("\r")[2] for line in self._said][-200:]
-        self.query_one("#ingest-said", Static).update("\n".join(self._said))
+    def _add(self, text: str) -> None:
+        """Show more output. Progress writes the last line anew after a carriage return."""
+        lines = ("\n".join(self._lines) + text).split("\n")
+        self._lines = [line.rstrip("\r").rpartition("\r")[2] for line in lines][-200:]
+        self.query_one("#ingest-output", Static).update("\n".join(self._lines))
         self.query_one(VerticalScroll).scroll_end(animate=False)
 
     def _stop(self) -> None:
@@ -136,7 +136,7 @@ class Ingesting(Window[bool]):
                 self._process.terminate()
 
     def action_close(self) -> None:
-        """Cancel what goes on; close after that."""
+        """Cancel the command; close once it has ended."""
         if self.code is None:
             self._stop()
         else:

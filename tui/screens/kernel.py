@@ -11,17 +11,15 @@ from textual.content import Content
 from textual.widgets import Static
 
 from kerneldb.errors import KerneldbError
-from kerneldb.tui import numbers, shapes
+from kerneldb.tui import numbers
+from kerneldb.tui.empty_messages import why_empty
 from kerneldb.tui.model import Choice, equals
-from kerneldb.tui.pane import Copy
-from kerneldb.tui.reasons import why_empty
-from kerneldb.tui.screens.drawn import DrawnPane
-from kerneldb.tui.screens.overview import Box
+from kerneldb.tui.pane import Copy, Pane
 from kerneldb.tui.tasks import supersede
-from kerneldb.tui.widgets.columns import Column, text
+from kerneldb.tui.widgets.columns import Column, short_shape, text
 from kerneldb.tui.widgets.facts import lines
 from kerneldb.tui.widgets.histogram import NONE, Bin, Histogram
-from kerneldb.tui.widgets.table import Table
+from kerneldb.tui.widgets.table import Box, Table
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -107,20 +105,20 @@ LONG: Final = frozenset({"name", "demangled", "match_name", "decoded", "template
 """Facts that would fill the column; the full name stands on top."""
 
 
-class DetailPane(DrawnPane):
+class KernelPane(Pane):
     """Name, histogram, times, replays, counters, what bounds it, facts, and matches elsewhere."""
 
     TITLE = "Kernel"
     DEFAULT_CSS = """
-    DetailPane #detail-title { height: auto; padding: 0 1; margin-bottom: 1; }
-    DetailPane #detail-facts { height: auto; }
-    DetailPane #detail-facts > Static { width: 1fr; height: auto; padding: 0 1; }
-    DetailPane #detail-top { height: auto; layout: vertical; }
-    DetailPane Box { padding: 0 1; }
-    DetailPane #detail-scope { display: none; height: 1; padding: 0 1; color: $text-muted; }
-    DetailPane #detail-scope.-wider { display: block; }
-    DetailPane Histogram { margin-bottom: 1; }
-    DetailPane #detail-rest { height: auto; width: 1fr; }
+    KernelPane #detail-title { height: auto; padding: 0 1; margin-bottom: 1; }
+    KernelPane #detail-facts { height: auto; }
+    KernelPane #detail-facts > Static { width: 1fr; height: auto; padding: 0 1; }
+    KernelPane #detail-top { height: auto; layout: vertical; }
+    KernelPane Box { padding: 0 1; }
+    KernelPane #detail-scope { display: none; height: 1; padding: 0 1; color: $text-muted; }
+    KernelPane #detail-scope.-wider { display: block; }
+    KernelPane Histogram { margin-bottom: 1; }
+    KernelPane #detail-rest { height: auto; width: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "step(1)", "Next"),
@@ -372,13 +370,12 @@ class DetailPane(DrawnPane):
         if self.page is None:
             return []
         identity, call = self.page.sections["identity"], self.page.sections["operator call"]
-        entries = [
+        return [
             Copy("i", "signature id", self.page.signature_id),
             Copy("n", "kernel name", identity["name"] or ""),
             Copy("m", "demangled name", identity["demangled"] or ""),
             Copy("o", "operator call", f"{call['op']} {call['input_dims'] or ''}".strip() if call["op"] else ""),
         ]
-        return [entry for entry in entries if entry.text]
 
 
 def _demands(where: str, condition: str) -> bool:
@@ -430,7 +427,7 @@ def _moment(launch: dict[str, Any]) -> str:
 
 def _written(key: str, value: Any) -> str:
     if key == "input_dims":
-        return shapes.shape(value) or str(value)
+        return short_shape(value) or str(value)
     if key in {"bytes", "moved_bytes"}:
         return numbers.size(value)
     if key == "flops":

@@ -12,7 +12,7 @@ SIDES: Final = 2
 """Cells that the padding takes."""
 
 
-class Complaint(Static):
+class EngineMessage(Static):
     """A message. A line whose place is marked is cut, not wrapped: the mark stands in the line below."""
 
     def __init__(self, message: str = "", **options: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -36,7 +37,7 @@ WORD: Final = re.compile(r"[\w']+$")
 SHORTEST: Final = 2
 
 
-class SqlEdit(TextArea):
+class SqlEditor(TextArea):
     """The editor. `words` are what completion offers; Right takes the suggestion, Tab goes on."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -47,8 +48,8 @@ class SqlEdit(TextArea):
         Binding("ctrl+y", "app.copy_command", "Copy as command", show=False),
     ]
     DEFAULT_CSS = """
-    SqlEdit { height: 8; border: none; padding: 0 1; }
-    SqlEdit:focus { border: none; }
+    SqlEditor { height: 8; border: none; padding: 0 1; }
+    SqlEditor:focus { border: none; }
     """
 
     class Run(Message):
@@ -57,12 +58,11 @@ class SqlEdit(TextArea):
     class Stop(Message):
         """What runs is to be cancelled."""
 
+    @dataclasses.dataclass
     class Past(Message):
         """An older (1) or newer (-1) text is wanted."""
 
-        def __init__(self, by: int) -> None:
-            super().__init__()
-            self.by = by
+        by: int
 
     def __init__(self, text: str = "") -> None:
         super().__init__(
