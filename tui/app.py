@@ -27,10 +27,11 @@ from kerneldb.tui.widgets.keys import Keys
 from kerneldb.tui.widgets.where_bar import WhereBar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from textual.app import ComposeResult, SystemCommand
+    from textual.filter import LineFilter
     from textual.screen import Screen
     from textual.timer import Timer
 
@@ -224,6 +225,10 @@ class KerneldbApp(Typing):
         return self.query_one(WhereBar).editing
 
     # How it works.
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's own, and one that keeps control characters of foreign texts from the terminal."""
+        return [*super().get_line_filters(), theme.CONTROL_CHARACTERS]
 
     def compose(self) -> ComposeResult:
         """Screens and Selection on top, the screen, the keys."""

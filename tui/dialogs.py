@@ -52,22 +52,6 @@ class ClosesOnce:
 class Window(ClosesOnce, ModalScreen[Answer]):
     """A box in the middle; Escape closes it without an answer."""
 
-    DEFAULT_CSS = """
-    Window { align: center middle; }
-    Window > Vertical {
-        width: 76; max-width: 96%; height: auto; max-height: 100%; padding: 0 1;
-        background: $surface; border: round $primary; border-title-style: bold;
-    }
-    Window OptionList, Window SelectionList {
-        height: auto; max-height: 80vh; border: none; background: $surface; padding: 0;
-        text-wrap: nowrap; text-overflow: ellipsis;
-    }
-    Window OptionList:focus, Window SelectionList:focus { border: none; }
-    Window Input, Window Input:focus { border: none; height: 1; padding: 0; background: $boost; }
-    Window .window--hint { color: $text-muted; height: auto; }
-    Window .window--problem { color: $text-error; height: auto; display: none; }
-    Window .window--problem.-shown { display: block; }
-    """
     AUTO_FOCUS = "*"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "Close")]
 
@@ -261,9 +245,6 @@ class Page(Window[None]):
     """A page of text to read."""
 
     HINT = "y copies, esc closes"
-    DEFAULT_CSS = """
-    Page VerticalScroll { height: auto; max-height: 80vh; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,enter", "close", "Close", show=False),
         Binding("c,y", "copy", "Copy"),

@@ -78,9 +78,6 @@ class AskOpen(AskLine[Path]):
 class Ingesting(Window[bool]):
     """`kerneldb ingest` while it runs: its messages, the latest at the bottom. Escape cancels it, or closes."""
 
-    DEFAULT_CSS = """
-    Ingesting VerticalScroll { height: auto; max-height: 20; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "done", "Close", show=False)]
 
     def __init__(self, database: str, path: Path) -> None:

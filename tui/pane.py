@@ -43,18 +43,6 @@ class Pane(Widget):
     KerneldbError that it, or any other task of the pane, raises is shown; what was loaded before stays on the screen.
     """
 
-    DEFAULT_CSS = """
-    Pane { height: 1fr; width: 1fr; layout: vertical; }
-    Pane > .pane--content { height: 1fr; }
-    Pane > .pane--sentence {
-        display: none; height: 1fr; content-align: center middle; text-align: center; padding: 1 4;
-    }
-    Pane > .pane--note { display: none; height: auto; max-height: 6; padding: 0 1; color: $text-error; }
-    Pane.-sentence > .pane--content { display: none; }
-    Pane.-sentence > .pane--sentence { display: block; }
-    Pane.-note > .pane--note { display: block; }
-    """
-
     TITLE: ClassVar[str] = ""
     """The name of the screen in tabs, palette and messages."""
 

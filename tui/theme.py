@@ -8,10 +8,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, Literal
 
+from rich.segment import Segment
 from rich.style import Style
+from textual.filter import LineFilter
 
 if TYPE_CHECKING:
     from textual.app import App
+    from textual.color import Color
 
 Hue = Literal["blue", "green", "yellow", "red", "cyan", "magenta", "orange", "grey"]
 Shade = Literal["dark", "light", "ansi"]
@@ -50,6 +53,24 @@ def terminal_colours() -> bool | None:
     With NO_COLOR set, Textual leaves these out, as it does not those of its own themes: they become greys.
     """
     return True if "NO_COLOR" in os.environ else None
+
+
+class ControlCharacters(LineFilter):
+    """Drops control characters from what is drawn: names in traces are foreign, and terminals obey escape sequences.
+
+    Columns stay where they are, for such characters take no cell. Screens show most of them as escapes; what no screen
+    thought of (messages of the engine, notifications) ends here.
+    """
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 (declared by Textual)
+        """The segments without control characters."""
+        if all(segment.text.isprintable() for segment in segments):
+            return segments
+        return [Segment(segment.text.translate(_CONTROLS), segment.style, segment.control) for segment in segments]
+
+
+_CONTROLS: Final = dict.fromkeys([*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
+CONTROL_CHARACTERS: Final = ControlCharacters()
 
 
 def shade(app: App[object]) -> Shade:

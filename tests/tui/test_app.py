@@ -190,7 +190,7 @@ def test_export_writes_all_selected_launches(trace_database: Path, tmp_path: Pat
             await press(pilot, "e")
             assert isinstance(app.screen, AskPath)
             line = app.screen.query_one(Input)
-            for bad, reason in ((tmp_path / "x.doc", "must end"), (tmp_path / "no" / "x.csv", "no folder")):
+            for bad, reason in ((tmp_path / "x.doc", "must end"), (tmp_path / "no" / "x.csv", "not a folder")):
                 line.value = str(bad)
                 await press(pilot, "enter")
                 assert reason in str(app.screen.query_one(".window--problem", Static).content)

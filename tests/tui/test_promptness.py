@@ -16,7 +16,7 @@ from kerneldb.selection import Selection
 from kerneldb.tui import app as tui_app
 from kerneldb.tui.model import Choice
 from kerneldb.tui.screens import BY_NAME
-from kerneldb.tui.screens.timeline_queries import First
+from kerneldb.tui.screens.timeline_queries import FirstView
 from kerneldb.tui.store import Store
 from kerneldb.tui.widgets.gantt import Gantt
 from kerneldb.tui.widgets.header import Tabs
@@ -164,7 +164,7 @@ def test_few_answers_are_kept_and_none_of_a_lake(trace_database: Path, monkeypat
     calls = counted_beginnings(monkeypatch)
 
     async def flow() -> None:
-        store, first = Store(trace_database), First()
+        store, first = Store(trace_database), FirstView()
         for columns in (*range(20, 30), 29, 20):
             await first.answer(store, Selection(), columns)
         assert [call[2] for call in calls] == [*range(20, 30), 20]
@@ -219,8 +219,8 @@ def test_what_is_foreseen_gives_way(trace_database: Path) -> None:
 
 def test_a_first_question_of_other_contents_is_asked_anew(trace_database: Path) -> None:
     async def flow() -> None:
-        store, first = Store(trace_database), First()
-        first.begin(store, Selection(), 40)
+        store, first = Store(trace_database), FirstView()
+        first.prefetch(store, Selection(), 40)
         axis, seen = await first.answer(store, Selection("category = 'GEMM'"), 40)
         assert set(seen.categories) == {"GEMM"}
         again, everything = await first.answer(store, Selection(), 20)
@@ -236,7 +236,7 @@ def test_what_a_file_said_that_was_replaced_is_not_taken_for_the_new_one(databas
     other = Warehouse.create_or_open(tmp_path / "empty.duckdb").path
 
     async def flow() -> None:
-        store, first, gate = Store(database), First(), threading.Event()
+        store, first, gate = Store(database), FirstView(), threading.Event()
         attached = asyncio.Event()
         loop = asyncio.get_running_loop()
 

@@ -1,4 +1,4 @@
-"""What is at the cursor of the timeline: keys right behind a move begin where it went; nothing old is told of it."""
+"""What is at the cursor of the timeline: keys right after a move begin where it went; nothing old is shown of it."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_an_answer_about_another_place_is_not_taken(steps: Path, monkeypatch: py
             return found
 
         await press(pilot, "w", "right", "right", "right", "right")
-        pane.launch = pane._told = None
+        pane.launch = pane._found_at = None
         monkeypatch.setattr(app.store, "read", late)
         pane._moved()
         await held.wait()

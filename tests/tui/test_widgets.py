@@ -70,7 +70,7 @@ class Shown(App[None]):
         yield self.widget
 
     def on_table_chosen(self, event: Table.Chosen) -> None:
-        self.said.append(("chosen", event.index))
+        self.said.append(("chosen", event.table.cursor))
 
     def on_table_sort_wanted(self, event: Table.SortWanted) -> None:
         self.said.append((event.key, event.descending))

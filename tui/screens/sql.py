@@ -56,10 +56,6 @@ class SqlPane(Pane):
     TITLE = "SQL"
     KEYS_NEED_CONTENT = False
     EXPORTS = "all rows of the statement that ran last"
-    DEFAULT_CSS = """
-    SqlPane #sql-status { height: auto; max-height: 10; padding: 0 1; color: $text-muted; }
-    SqlPane #sql-status.-problem { color: $text-error; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("u", "use", "Use as filter", tooltip="Look at the launches that the row under the cursor names"),
         Binding("i", "edit", "Edit", show=False),

@@ -9,7 +9,7 @@ from textual.content import Content
 
 from kerneldb.api.timeline import Seen
 from kerneldb.tui import theme
-from kerneldb.tui.numbers import amount, count, duration, figure, percent, several
+from kerneldb.tui.numbers import amount, count, duration, figure, percent, safe, several
 from kerneldb.tui.widgets.gantt import Cell, Name, Picture, Row, clock
 
 if TYPE_CHECKING:
@@ -32,13 +32,11 @@ def sentence_for(axis: Axis) -> str:
     traces: dict[str, list[str]] = {}
     for trace, reason in axis.left_out:
         traces.setdefault(reason, []).append(trace)
-    return "\n".join(["No timeline here.", "", *(f"{_listed(names)}: {reason}" for reason, names in traces.items())])
-
-
-def _listed(names: Sequence[str]) -> str:
-    """The first few of `names`, and how many more there are."""
-    more = len(names) - SHOWN_TRACES
-    return ", ".join([*names[:SHOWN_TRACES], *([f"{more} more"] if more > 0 else [])])
+    lines = ["No timeline here.", ""]
+    for reason, names in traces.items():
+        more = [f"{len(names) - SHOWN_TRACES} more"] if len(names) > SHOWN_TRACES else []
+        lines.append(safe(f"{', '.join([*names[:SHOWN_TRACES], *more])}: {reason}"))
+    return "\n".join(lines)
 
 
 class Board:
@@ -83,7 +81,7 @@ class Board:
     def title(self, lane: Lane) -> str:
         """Trace, device and stream of a lane."""
         kind = "queue" if lane.label.startswith("q") else "stream"
-        return f"{self._header(lane)} · {kind} {lane.label[1:] or 'not known'}"
+        return safe(f"{self._header(lane)} · {kind} {lane.label[1:] or 'not known'}")
 
     def row_of(self, lane: Lane) -> int:
         """The row of a lane in the picture."""
@@ -120,17 +118,15 @@ class Board:
 
     def _placed(self) -> list[tuple[Row, Lane | None]]:
         rows: list[tuple[Row, Lane | None]] = [(self._lane(lane, pinned=True), lane) for lane in self.pinned]
-        header = ""
-        told: set[int] = set()
+        header, phases = "", dict(self.phases)
         for lane in self._ordered:
             if lane in self.pinned:
                 continue
             if self._header(lane) != header:
-                header = self._header(lane)
-                rows.append((Row("header", self._long_header(lane)), None))
-                if lane.number not in told and lane.number in self.phases:
-                    rows.append((Row("phases", "phases", cells=self._cells(self.phases[lane.number])), None))
-                told.add(lane.number)
+                header, devices = self._header(lane), self.axis.traces[lane.number].devices
+                rows.append((Row("header", f"{header} · {devices}" if devices else header), None))
+                if (bins := phases.pop(lane.number, None)) is not None:  # once per trace
+                    rows.append((Row("phases", "phases", cells=self._cells(bins)), None))
             rows.append((self._lane(lane, pinned=False), lane))
         return rows
 
@@ -138,10 +134,6 @@ class Board:
         trace = self.axis.traces[lane.number]
         process = f" · process {lane.process}" if lane.process else ""
         return f"{trace.trace}{process} · GPU {'?' if lane.device is None else lane.device}"
-
-    def _long_header(self, lane: Lane) -> str:
-        devices = self.axis.traces[lane.number].devices
-        return self._header(lane) + (f" · {devices}" if devices else "")
 
     def _lane(self, lane: Lane, *, pinned: bool) -> Row:
         bins = self.view.lanes.get(lane, {})
@@ -182,7 +174,7 @@ def legend(board: Board, room: int, ink: Callable[[Hue], str]) -> Content:
     parts: list[Content] = []
     left = room - len(facts)
     for place, (category, busy) in enumerate(sorted(shares.items(), key=lambda item: -item[1])):
-        text = f"{category or 'unknown'} {percent(100 * busy / total)}  "
+        text = f"{safe(category or 'unknown')} {percent(100 * busy / total)}  "
         left -= len(text) + 2
         if left < (0 if place == len(shares) - 1 else len(MORE)):
             parts.append(Content(MORE.format(len(shares) - place)))
@@ -203,20 +195,20 @@ def _amounts(board: Board) -> str:
 
 def about_gap(where: str, measured_ns: int | None, *, known: bool) -> Content:
     """Three lines about the cursor where no launch is, or none is `known` yet."""
-    said = "no launch here" if known else "…"
-    return Content.assemble(_measured(measured_ns), f"{said}  ", Content.styled(where, "dim"), "\n\n")
+    found = "no launch here  " if known else "…  "
+    return Content.assemble(_measured(measured_ns), found, Content.styled(where, "dim"), "\n\n")
 
 
 def about_launch(one: dict[str, Any], where: str, at_ns: int, measured_ns: int | None) -> Content:
     """Three lines about a launch: its kernel and lane, its numbers, its whole name."""
     return Content.assemble(
         _measured(measured_ns),
-        Content.styled(one["short_name"] or one["copy_kind"] or one["kind"], "bold"),
+        Content.styled(safe(one["short_name"] or one["copy_kind"] or one["kind"]), "bold"),
         Content.styled(f"  {one['category'] or ''}  {where}", "dim"),
         "\n",
-        "  ".join([f"at {clock(at_ns, 1)}", *facts_of(one)]),
+        safe("  ".join([f"at {clock(at_ns, 1)}", *facts_of(one)])),
         "\n",
-        Content.styled(one["name"] or "", "dim"),
+        Content.styled(safe(one["name"] or ""), "dim"),
     )
 
 
@@ -237,12 +229,9 @@ def facts_of(one: dict[str, Any]) -> list[str]:
     if one["bytes"] is not None:
         facts.append(f"{amount(one['bytes'], 'B')}")
     if one["tflops"] is not None:
-        facts.append(_rate(one["tflops"]))
+        rate = one["tflops"]
+        facts.append(f"{figure(rate)} TFLOP/s" if rate >= LEAST_TFLOPS else amount(1e12 * rate, "FLOP/s"))
     return [*facts, f"launch {count(one['launch_index'])}"]
-
-
-def _rate(tflops: float) -> str:
-    return f"{figure(tflops)} TFLOP/s" if tflops >= LEAST_TFLOPS else amount(1e12 * tflops, "FLOP/s")
 
 
 def _apart(process: str, processes: Collection[str]) -> str:

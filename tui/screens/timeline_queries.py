@@ -1,9 +1,8 @@
-"""What the timeline asks: first everything on its axis, perhaps before there are widgets to show it; then details."""
+"""Queries of the timeline: first everything on its axis, perhaps before there are widgets to show it; then details."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api import timeline
@@ -32,7 +31,7 @@ KEPT: Final = 8
 """So many Selections can be gone back to without asking again."""
 
 
-class First:
+class FirstView:
     """Asks for the axis of a selection and what lies on it.
 
     The axis depends on the traces alone, so it stays known for as long as the file has the same contents; so do the
@@ -44,41 +43,47 @@ class First:
         self._ahead: tuple[Asked, asyncio.Task[Found]] | None = None
         self._kept: dict[Asked, Found] = {}
 
-    def begin(self, store: Store, selection: Selection, columns: int) -> None:
-        """Ask now, before anybody waits; `answer` takes it up where it is asked the same of the same contents."""
+    def prefetch(self, store: Store, selection: Selection, columns: int) -> None:
+        """Ask now, before anybody waits; `answer` awaits it where the question and the contents are the same."""
         asked = store.version(), selection, columns
-        if asked in self._kept or (self._ahead is not None and self._ahead[0] == asked and _goes_on(self._ahead[1])):
+        if asked in self._kept or self._awaited(asked) is not None:
             return
-        known = self._known(asked)
+        known = self._known_axis(asked)
         task = store.prefetch(lambda con: timeline.beginning(con, known, selection, columns))
-        task.add_done_callback(functools.partial(self._prefetched, asked))
+
+        def keep(task: asyncio.Task[Found]) -> None:
+            if not task.cancelled() and task.exception() is None:  # else whoever asks next gets the failure
+                self._keep(asked, task.result())
+
+        task.add_done_callback(keep)
         self._ahead = asked, task
 
     async def answer(self, store: Store, selection: Selection, columns: int) -> Found:
         """The axis, and everything on it in as many bins as there are `columns`."""
-        asked, ahead = (store.version(), selection, columns), self._ahead
-        self._ahead = None
+        asked = store.version(), selection, columns
+        ahead, self._ahead = self._awaited(asked), None
         if asked in self._kept:
             found = self._kept.pop(asked)
-        elif ahead is not None and ahead[0] == asked and _goes_on(ahead[1]):
-            store.want(ahead[1])
-            found = await ahead[1]
+        elif ahead is not None:
+            store.want(ahead)
+            found = await ahead
         else:
-            known = self._known(asked)
-            found = await store.read(lambda con: timeline.beginning(con, known, selection, columns))
+            found = await store.read(timeline.beginning, self._known_axis(asked), selection, columns)
         self._keep(asked, found)
         return found
 
-    def _known(self, asked: Asked) -> Axis | None:
+    def _awaited(self, asked: Asked) -> asyncio.Task[Found] | None:
+        """The task that asks the same ahead, unless it was cancelled."""
+        if self._ahead is None or self._ahead[0] != asked:
+            return None
+        task = self._ahead[1]
+        return None if task.cancelled() or task.cancelling() else task
+
+    def _known_axis(self, asked: Asked) -> Axis | None:
         version, selection, _ = asked
         if self._axis is None or version is None or self._axis[:2] != (version, selection.traces):
             return None
         return self._axis[2]
-
-    def _prefetched(self, asked: Asked, task: asyncio.Task[Found]) -> None:
-        """A failure is told to whoever asks in earnest."""
-        if not task.cancelled() and task.exception() is None:
-            self._keep(asked, task.result())
 
     def _keep(self, asked: Asked, found: Found) -> None:
         """Remember an answer, for as long as the contents are known to be the same."""
@@ -91,12 +96,8 @@ class First:
             del self._kept[next(iter(self._kept))]
 
 
-def _goes_on(task: asyncio.Task[Any]) -> bool:
-    return not task.cancelled() and not task.cancelling()
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
-class More:
+class Details:
     """What comes after the bins: phases, names of wide launches, the launch under the cursor."""
 
     phases: Mapping[int, Mapping[int, Bin]]
@@ -104,24 +105,21 @@ class More:
     launch: Row | None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
-    """What of `More` is asked for: phases or not, names or not, and the launch of `lane` (None: none) in `span`."""
-
-    axis: Axis
-    selection: Selection
-    stretch: Stretch
-    phases: bool
-    names: bool
-    lane: Lane | None
-    span: tuple[int, int]
-
-    def ask(self, con: Connection) -> More:
-        """Ask for all of it, in one go."""
-        where = self.axis, self.selection
-        least = LEAST_NAMED_CELLS * self.stretch.step_ns
-        return More(
-            timeline.phases(con, *where, self.stretch) if self.phases else {},
-            timeline.labels(con, *where, self.stretch, least, NAMES) if self.names else [],
-            timeline.at(con, *where, self.lane, self.span) if self.lane is not None else None,
-        )
+def details(
+    con: Connection,
+    axis: Axis,
+    selection: Selection,
+    stretch: Stretch,
+    lane: Lane | None,
+    span: tuple[int, int],
+    *,
+    phases: bool,
+    names: bool,
+) -> Details:
+    """The details of `stretch`: phases or not, names or not, and the launch of `lane` (None: none) in `span`."""
+    least = LEAST_NAMED_CELLS * stretch.step_ns
+    return Details(
+        timeline.phases(con, axis, selection, stretch) if phases else {},
+        timeline.labels(con, axis, selection, stretch, least, NAMES) if names else [],
+        timeline.at(con, axis, selection, lane, span) if lane is not None else None,
+    )

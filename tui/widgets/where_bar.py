@@ -97,17 +97,6 @@ class WhereInput(Input):
 class WhereBar(Vertical):
     """The line, and under it the engine's message while the text does not work. Ends of lines show as `BREAK`."""
 
-    DEFAULT_CSS = """
-    WhereBar { height: auto; }
-    WhereBar Horizontal { height: 1; }
-    WhereBar Label { width: auto; padding: 0 1; color: $text-muted; }
-    WhereBar WhereInput { height: 1; border: none; padding: 0; background: $surface; }
-    WhereBar WhereInput:focus { border: none; background: $boost; }
-    WhereBar .wherebar--message { display: none; height: auto; max-height: 8; padding: 0 1; color: $text-error; }
-    WhereBar.-bad .wherebar--message { display: block; }
-    WhereBar.-bad Label { color: $text-error; text-style: bold; }
-    """
-
     @dataclasses.dataclass
     class Given(Message):
         """A condition was confirmed."""
