@@ -16,12 +16,12 @@ from textual.widgets import KeyPanel
 
 from kerneldb.errors import KerneldbError, UsageError
 from kerneldb.tui import signals, theme
+from kerneldb.tui.early_keys import WHERE_KEYS, Typing
 from kerneldb.tui.model import LEVELS, Choice, History, command_line
 from kerneldb.tui.saved_history import SavedHistory
 from kerneldb.tui.screens import BY_NAME, PLACES
 from kerneldb.tui.store import READY, Condition, Store
 from kerneldb.tui.tasks import guarded, supersede
-from kerneldb.tui.typeahead import WHERE_KEYS, Typing
 from kerneldb.tui.widgets.header import Facts, Status, Tabs, facts_of
 from kerneldb.tui.widgets.keys import Keys
 from kerneldb.tui.widgets.where_bar import WhereBar
@@ -41,7 +41,7 @@ WATCH_S: Final = 1.0
 """How often the file is looked at for changes."""
 
 REST_S: Final = 0.15
-"""How long no screen asks anything before they prefetch; the file is still attached then."""
+"""How long no screen asks anything before screens prefetch; the file is still attached then."""
 PREFETCHED: Final = ("timeline",)
 
 TURN_S: Final = 0.0005
@@ -75,7 +75,7 @@ class KerneldbApp(Typing):
         Binding("ctrl+y", "copy_command", "Copy as command", show=False),
         Binding("e", "export", "Export", show=False),
         Binding("o", "open", "Open", show=False),
-        Binding("d", "show('diff')", "Diff with marked", show=False),
+        Binding("d", "diff", "Diff with marked", show=False),
         Binding("t", "show('timeline')", "Timeline", show=False),
         Binding("r", "show('replay')", "Replay", show=False),
         Binding("ctrl+e", "show('sql')", "SQL", show=False),
@@ -195,11 +195,11 @@ class KerneldbApp(Typing):
         return super().run_worker(cast("Any", partial(guarded, self, group, work)), name, group, *more, **options)
 
     def failed(self, group: str, message: str) -> None:  # noqa: ARG002 (of all tasks alike)
-        """Say what went wrong in a task that is no screen's own."""
+        """Say what went wrong in a task of the application itself."""
         self.notify(message, severity="error", markup=False)
 
     def worked(self, group: str) -> None:
-        """A task that is no screen's own ended well."""
+        """A task of the application itself ended well."""
 
     def _focus_pane(self) -> None:
         if self.pane.composed:
@@ -213,7 +213,7 @@ class KerneldbApp(Typing):
         return self._made[name]
 
     def _prefetch(self) -> None:
-        """All is at rest: let screens ask for what takes longest, before anybody looks at them."""
+        """Nothing is being asked: let screens prefetch what takes longest."""
         for name in PREFETCHED:
             pane = self._panes[name] if name in self._panes else self._make(name)
             if pane is not self.pane and not self.store.waiting:
@@ -274,7 +274,7 @@ class KerneldbApp(Typing):
             self._chosen()
             self.query_one(WhereBar).refuse(asked.where, str(error))
         except KerneldbError:
-            return  # the screen says it
+            return  # the screen shows it
 
     async def _choose(self, choice: Choice) -> None:
         bar = self.query_one(WhereBar)
@@ -352,7 +352,7 @@ class KerneldbApp(Typing):
         self.show(name)
 
     def action_reload(self) -> None:
-        """Ask everything anew."""
+        """Ask everything again."""
         self.store.forget()
         self._refresh_status()
         for pane in self._panes.values():
@@ -437,7 +437,7 @@ class KerneldbApp(Typing):
 
     def action_open(self) -> None:
         """Open another database, or read traces into this one."""
-        from kerneldb.tui.open_dialog import AskOpen, Ingesting, is_database
+        from kerneldb.tui.dialogs import AskOpen, Ingesting, is_database
 
         def chosen(path: Path | None) -> None:
             if path is None:
@@ -482,6 +482,10 @@ class KerneldbApp(Typing):
     def action_clear(self) -> None:
         """Look at everything again."""
         self.choose(where="", traces=())
+
+    def action_diff(self) -> None:
+        """Compare with the marked trace."""
+        self.show("diff")
 
     def action_zoom(self) -> None:
         """Let the screen have the whole terminal, or give the rest its place again."""

@@ -15,10 +15,10 @@ from textual.css.query import NoMatches
 from kerneldb.errors import KerneldbError
 from kerneldb.tui import theme
 from kerneldb.tui.dialogs import ClosesOnce
+from kerneldb.tui.early_keys import opened
 from kerneldb.tui.model import quoted
 from kerneldb.tui.pane import Copy
 from kerneldb.tui.screens import PLACES
-from kerneldb.tui.typeahead import opened
 from kerneldb.tui.widgets.table import Table
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ ACTIONS: Final = (
     ("Export…", "e", "export", "Write all selected launches to a file"),
     ("Go to…", ":", "go_to", "A signature by id, a trace, a time, or a kernel by its name"),
     ("Open…", "o", "open", "Another database, or traces to read into this one"),
-    ("Diff with the marked trace", "d", "show('diff')", "Compare two traces"),
+    ("Diff with the marked trace", "d", "diff", "Compare two traces"),
     ("Maximise", "z", "zoom", "Give the screen the whole terminal"),
-    ("Reload", "F5", "reload", "Ask everything anew"),
+    ("Reload", "F5", "reload", "Ask everything again"),
     ("Keys", "?", "help", "All keys of what has the focus"),
     ("About this session", "F12", "facts", "Versions, file and terminal, for a report of a problem"),
     ("Quit", "q", "leave", "End the program"),

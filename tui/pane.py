@@ -135,7 +135,7 @@ class Pane(Widget):
         return self.shell.choice
 
     def reload(self) -> None:
-        """Load anew now (where the pane is on screen) or when it is shown next."""
+        """Load again now (where the pane is on screen) or when it is shown next."""
         self._stale = True
         if self.display and self._composed:
             self._stale = False
@@ -192,7 +192,7 @@ class Pane(Widget):
         self.show_state("ready" if sentence is None else "empty", sentence or "")
 
     def worked(self, group: str) -> None:
-        """A task of `group` ended well: what an earlier one had to say is no longer so."""
+        """A task of `group` ended well: an error of an earlier one is no longer shown."""
         if self.state == "error" and self._failed_in == group and self._loaded:
             self.show_state("ready")
 

@@ -34,7 +34,7 @@ P = ParamSpec("P")
 
 THREADS: Final = 4
 LOCK_WAIT_S: Final = 0.2
-"""How long one attempt waits for a writer; attempts go on until the file is free or nobody asks any more."""
+"""How long one attempt waits for a writer; attempts go on until the file is free or the question is cancelled."""
 PAUSE_S: Final = 0.3
 AGAIN_S: Final = 0.05
 LAKE: Final = "ducklake:"
@@ -43,7 +43,7 @@ WRITE_WAIT_S: Final = 5.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Condition:
-    """How the file is: `ready`, `locked` by another process, `missing`, or `failed`; `sentence` says it to people."""
+    """How the file is: `ready`, `locked` by another process, `missing`, or `failed`; `sentence` says it in words."""
 
     kind: Literal["ready", "locked", "missing", "failed"] = "ready"
     sentence: str = ""
@@ -113,7 +113,7 @@ class Store:
         return await self._retried(lambda: self._read(lambda con: work(con, *args, **kwargs)))
 
     def prefetch(self, work: Callable[[Connection], T]) -> asyncio.Task[T]:
-        """As `read`, for what nobody waits for yet: it is given up as soon as anybody else asks.
+        """As `read`, for what is not needed yet: it is given up as soon as anything else is asked.
 
         Hand the task to `want` before it is awaited. The thread begins now, not when the loop comes to the task: it may
         have widgets to make.
@@ -170,7 +170,7 @@ class Store:
         return True
 
     def version(self) -> object | None:
-        """What is equal as long as the file has the same contents; None where nobody can tell.
+        """What is equal as long as the file has the same contents; None where that is not known.
 
         So it is of a lake, and of a file that was replaced but not yet asked `changed` of: the old one may be attached.
         """
@@ -178,7 +178,7 @@ class Store:
         return None if self.is_lake or stamp != self._stamp else stamp
 
     def forget(self) -> None:
-        """Check the file anew with the next question: it may be another one by now."""
+        """Check the file again with the next question: it may be another one by now."""
         self._release()
         self._database = None
 

@@ -56,7 +56,7 @@ def terminal_colours() -> bool | None:
 
 
 class ControlCharacters(LineFilter):
-    """Drops control characters from what is drawn: names in traces are foreign, and terminals obey escape sequences.
+    """Drops control characters from what is drawn: names in traces are foreign, and terminals act on escape sequences.
 
     Columns stay where they are, for such characters take no cell. Screens show most of them as escapes; what no screen
     thought of (messages of the engine, notifications) ends here.

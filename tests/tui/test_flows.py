@@ -10,11 +10,10 @@ from textual.widgets import OptionList, SelectionList, Static
 
 from kerneldb.tui.model import Choice
 from kerneldb.tui.screens.diff import DiffPane
-from kerneldb.tui.widgets.engine_message import EngineMessage, fitted
 from kerneldb.tui.widgets.histogram import HEIGHT, Histogram
 from kerneldb.tui.widgets.keys import Keys
 from kerneldb.tui.widgets.table import Table
-from kerneldb.tui.widgets.where_bar import WhereBar
+from kerneldb.tui.widgets.where_bar import EngineMessage, WhereBar, fitted
 from tests.tui import pictures
 from tests.tui.piloting import driven, opened, press, settled, started, text_of
 from tests.tui.test_sql import run

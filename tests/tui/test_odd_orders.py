@@ -14,7 +14,7 @@ from textual.widgets import Input
 from kerneldb.tui.commands import Palette, copies
 from kerneldb.tui.dialogs import Confirm, Window
 from kerneldb.tui.screens import BY_NAME, PLACES, Place
-from kerneldb.tui.screens.timeline_queries import FirstView
+from kerneldb.tui.screens.timeline_data import FirstView
 from kerneldb.tui.widgets.table import Table
 from tests.tui.piloting import driven, opened, press, settled, text_of
 from tests.tui.test_offered_keys import offered
@@ -217,13 +217,13 @@ def test_all_keys_of_a_screen_before_its_answer_harm_nothing(
 def test_the_timeline_is_moved_before_it_is_there(trace_database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def flow() -> None:
         async with opened(trace_database) as (app, pilot):
-            gate, answer = asyncio.Event(), FirstView.answer
+            gate, answer = asyncio.Event(), FirstView.get
 
             async def late(first: FirstView, *asked: Any) -> Any:
                 await gate.wait()
                 return await answer(first, *asked)
 
-            monkeypatch.setattr(FirstView, "answer", late)
+            monkeypatch.setattr(FirstView, "get", late)
             await pilot.press("4", "w", "s", "a", "home", "0", "f", "n")
             gate.set()
             await settled(pilot)

@@ -14,8 +14,7 @@ from textual.widgets import Input, OptionList, Static
 import kerneldb
 from kerneldb.tui.app import KerneldbApp
 from kerneldb.tui.commands import time_of
-from kerneldb.tui.dialogs import CopyMenu
-from kerneldb.tui.open_dialog import AskOpen, Ingesting, is_database
+from kerneldb.tui.dialogs import AskOpen, CopyMenu, Ingesting, is_database
 from kerneldb.tui.saved_history import MOST, SavedHistory, default_place
 from kerneldb.tui.screens.timeline import TimelinePane
 from kerneldb.tui.widgets.header import Tabs
@@ -46,7 +45,7 @@ def test_a_trace_is_read_from_an_empty_file_and_another_file_opened(
             assert isinstance(app.screen, AskOpen)
             app.screen.query_one(Input).value = str(tmp_path / "none")
             await press(pilot, "enter")
-            assert "is not there" in str(app.screen.query_one(".window--problem", Static).content)
+            assert "does not exist" in str(app.screen.query_one(".window--problem", Static).content)
             app.screen.query_one(Input).value = str(trace)
             await pilot.press("enter")
             await settled(pilot, 60)

@@ -16,7 +16,7 @@ from kerneldb.selection import Selection
 from kerneldb.tui import app as tui_app
 from kerneldb.tui.model import Choice
 from kerneldb.tui.screens import BY_NAME
-from kerneldb.tui.screens.timeline_queries import FirstView
+from kerneldb.tui.screens.timeline_data import FirstView
 from kerneldb.tui.store import Store
 from kerneldb.tui.widgets.gantt import Gantt
 from kerneldb.tui.widgets.header import Tabs
@@ -166,11 +166,11 @@ def test_few_answers_are_kept_and_none_of_a_lake(trace_database: Path, monkeypat
     async def flow() -> None:
         store, first = Store(trace_database), FirstView()
         for columns in (*range(20, 30), 29, 20):
-            await first.answer(store, Selection(), columns)
+            await first.get(store, Selection(), columns)
         assert [call[2] for call in calls] == [*range(20, 30), 20]
         monkeypatch.setattr(store, "version", lambda: None)
         for _ in range(2):
-            await first.answer(store, Selection(), 20)
+            await first.get(store, Selection(), 20)
         assert len(calls) == 13
         store.close()
 
@@ -221,9 +221,9 @@ def test_a_first_question_of_other_contents_is_asked_anew(trace_database: Path) 
     async def flow() -> None:
         store, first = Store(trace_database), FirstView()
         first.prefetch(store, Selection(), 40)
-        axis, seen = await first.answer(store, Selection("category = 'GEMM'"), 40)
+        axis, seen = await first.get(store, Selection("category = 'GEMM'"), 40)
         assert set(seen.categories) == {"GEMM"}
-        again, everything = await first.answer(store, Selection(), 20)
+        again, everything = await first.get(store, Selection(), 20)
         assert again is axis
         assert set(everything.categories) > {"GEMM"}
         assert max(place for bins in everything.lanes.values() for place in bins) < 20
@@ -247,12 +247,12 @@ def test_what_a_file_said_that_was_replaced_is_not_taken_for_the_new_one(databas
         holding = asyncio.create_task(store.read(hold))
         await attached.wait()
         other.replace(database)
-        _, seen = await first.answer(store, Selection(), 40)
+        _, seen = await first.get(store, Selection(), 40)
         assert seen.categories, "the old file is attached"
         gate.set()
         await holding
         assert store.changed()
-        _, seen = await first.answer(store, Selection(), 40)
+        _, seen = await first.get(store, Selection(), 40)
         assert not seen.categories
         store.close()
 

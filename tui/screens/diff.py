@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widgets import OptionList, Static
+from textual.widgets import Static
 
 from kerneldb.tui import numbers, theme
-from kerneldb.tui.dialogs import Window
+from kerneldb.tui.dialogs import Pick
 from kerneldb.tui.model import Choice, equals
 from kerneldb.tui.pane import Copy, Pane
 from kerneldb.tui.widgets.columns import Column, text
@@ -80,30 +80,16 @@ class Question:
     threshold: float
 
 
-class PickTrace(Window[str]):
-    """One trace of all."""
+class PickTrace(Pick[str]):
+    """One of all traces."""
 
     def __init__(self, side: str, traces: Sequence[Row], current: str | None) -> None:
-        super().__init__(f"Trace {side}")
-        self._traces = traces
-        self._current = current
-
-    def compose_box(self) -> ComposeResult:
-        """A line a trace."""
-        names = [row["trace"] for row in self._traces]
-        choices = OptionList(*map(_described, self._traces), markup=False)
-        choices.highlighted = names.index(self._current) if self._current in names else 0
-        yield choices
-
-    @on(OptionList.OptionSelected)
-    def _selected(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(self._traces[event.option_index]["trace"])
-
-
-def _described(row: Row) -> str:
-    facts = (row["label"], row["device_names"], row["source"])
-    counted = f"{numbers.count(row['launches'])} launches" if row["launches"] else "no single launches"
-    return numbers.fit(f"{row['trace']}  {' · '.join(filter(None, (*facts, counted)))}", PICKED_WIDTH).rstrip()
+        lines, names = [], [row["trace"] for row in traces]
+        for row in traces:
+            launches = f"{numbers.count(row['launches'])} launches" if row["launches"] else "no single launches"
+            facts = filter(None, (row["label"], row["device_names"], row["source"], launches))
+            lines.append(numbers.fit(f"{row['trace']}  {' · '.join(facts)}", PICKED_WIDTH).rstrip())
+        super().__init__(f"Trace {side}", lines, names, names.index(current) if current in names else 0)
 
 
 class DiffPane(Pane):
@@ -172,7 +158,7 @@ class DiffPane(Pane):
     def _take_sides(self, names: Sequence[str]) -> None:
         """Fill sides that are not chosen: with marked traces, then with those of the Selection, then with any.
 
-        Other marks replace both sides; another Selection those that nobody chose by hand.
+        Other marks replace both sides; another Selection those that were not chosen by hand.
         """
         if self.shell.marked != self._marked:
             self._marked, self._by_hand = self.shell.marked, [False, False]
@@ -213,7 +199,7 @@ class DiffPane(Pane):
     # Keys.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Sides are picked and swapped where there are two; the others act on rows, so they rest behind a sentence."""
+        """Sides are picked and swapped where there are two; other keys act on rows, where such are shown."""
         if action in {"pick", "swap"}:
             return len(self.traces) >= SIDES
         if action in {"threshold", "unchanged"}:

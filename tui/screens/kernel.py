@@ -97,7 +97,7 @@ TABLES: Final = {
     "times": TIMES, "replays": REPLAYS, "counters": COUNTERS, "bounds": BOUNDS, "matches": MATCHES,
 }  # fmt: skip
 LONG: Final = frozenset({"name", "demangled", "match_name", "decoded", "template"})
-"""Facts that would fill the column; the full name stands on top."""
+"""Facts that would fill the column; the full name is shown at the top."""
 
 
 class KernelPane(Pane):
@@ -256,7 +256,7 @@ class KernelPane(Pane):
         self.shell.show("kernels")
 
     def _refused(self, traces: tuple[str, ...]) -> bool:
-        """Whether there are no single launches among those of `traces`; then it says why."""
+        """Whether there are no single launches among those of `traces`; then a notification says why."""
         missing = self._without_launches(traces)
         if missing:
             self.shell.notify(missing, title="No launches to show", markup=False)

@@ -38,7 +38,7 @@ def _rate(value: Any) -> str:
 
 
 def milliseconds(ns: float | None) -> str:
-    """Milliseconds since the start of the trace's window: digits enough to tell launches apart."""
+    """Milliseconds since the start of the trace's window: with enough digits to distinguish launches."""
     return numbers.UNKNOWN if ns is None else numbers.fixed(ns / 1e6, 3)
 
 

@@ -1,4 +1,4 @@
-"""The screen Kernels: operators, kernels, signatures and launches as one table, from the whole to the single launch."""
+"""The screen Kernels: operators, kernels, signatures and launches as one table."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class KernelsPane(Pane):
 
     @property
     def _kept_row(self) -> Row:
-        """The row under the cursor, which stays there when the same Selection is shown anew."""
+        """The row under the cursor, which stays there when the same Selection is loaded again."""
         return (self.table.row if self._shown == self.choice else None) or {}
 
     def _show(self, rows: ArrowRows) -> None:

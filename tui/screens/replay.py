@@ -44,7 +44,7 @@ VALUES: Final[dict[str, Sequence[Any]]] = {
 TOTAL: Final = "TOTAL"
 BAR: Final = 30
 BESIDE_BAR: Final = 40
-"""Columns that the words behind the bar need."""
+"""Columns that the text after the bar needs."""
 LAST: Final = 12
 REPLACE: Final = (
     "A replay was stopped and can go on (space). A new one takes its place; what was replayed so far stays in the "
@@ -136,7 +136,7 @@ class Lines(Table):
         return bool(super().check_action(action, parameters)) and (action != "choose" or self.id == "plan")
 
     def show_all(self, rows: Sequence[Row]) -> None:
-        """Show `rows` in the order that is wanted; what is unknown comes last, and the sums after it."""
+        """Show `rows` in the order of `sort`; what is unknown comes last, and the sums after it."""
         sums = [row for row in rows if row["category"].startswith(TOTAL)]
         lines = [row for row in rows if row not in sums]
         if self.sort is not None:

@@ -165,7 +165,7 @@ class RooflinePane(Pane):
         self.query_one("#ranking", Static).update(self._ranking())
 
     def _left_out(self) -> Content:
-        """How much of the time the dots stand for."""
+        """How much of the time the dots show."""
         known = sum(row["total_ns"] for row in self.rows)
         missing = sum(row["total_ns"] for row in self.without)
         signatures = several(_distinct(self.rows), "signature")  # one has a dot per trace and device
@@ -223,7 +223,7 @@ def _rates(row: Row, *, percentages: bool) -> str:
 
 
 def bound_of(row: Row) -> str:
-    """What bounds a kernel and by which peaks, or why nobody knows; first of all, why it is above its roof."""
+    """What bounds a kernel and by which peaks, or why that is not known; first, why it is above its roof."""
     if row.get("bound") is None:
         return row.get("reason") or ("the peaks of this GPU are not known" if "ridge" in row else "")
     above = ""
@@ -273,7 +273,7 @@ def roofs(rows: Sequence[Row]) -> tuple[Roof, ...]:
 
 
 def _no_work(found: Sequence[Row]) -> str:
-    """Why there is no dot, and what gives some."""
+    """Why there is no dot, and what helps."""
     signatures = several(_distinct(found), "kernel signature")
     total = duration(sum(row["total_ns"] for row in found))
     return (

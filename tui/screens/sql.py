@@ -15,10 +15,10 @@ from kerneldb.tui.model import Choice, both, equals
 from kerneldb.tui.pane import Copy, Pane
 from kerneldb.tui.tasks import supersede
 from kerneldb.tui.widgets.columns import Column, plain
-from kerneldb.tui.widgets.engine_message import EngineMessage
 from kerneldb.tui.widgets.rows import ArrowRows
 from kerneldb.tui.widgets.sql_editor import SqlEditor
 from kerneldb.tui.widgets.table import Table
+from kerneldb.tui.widgets.where_bar import EngineMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +47,7 @@ IDENTITIES: Final = (
     "device stream process short_name name collective copy_kind call_id launch_key range_path graph_id source rank run "
     "label replay_grade"
 )
-"""Columns of `kernels` that say which launches are meant; measures do not."""
+"""Columns of `kernels` that identify launches; measures do not."""
 
 
 class SqlPane(Pane):
@@ -186,7 +186,7 @@ class SqlPane(Pane):
         named = [equals(name, row[name]) for name in IDENTITIES.split() if row is not None and name in row]
         if not named:
             self.shell.notify(
-                "No column of this row says which launches are meant (signature_id, op, trace, …)", severity="warning"
+                "No column of this row identifies launches (signature_id, op, trace, …)", severity="warning"
             )
             return
         self.shell.narrow(" AND ".join(named))
@@ -220,7 +220,7 @@ class SqlPane(Pane):
         return [Copy("s", "SQL", self._statement), Copy("d", "SQL as edited", draft), Copy("y", "row", line)]
 
     async def export(self, path: Path) -> int:
-        """Write all rows of the statement whose rows are shown, and say so where another one stands in the editor."""
+        """Write all rows of the statement whose rows are shown, and say so where the editor holds another one."""
         from kerneldb.api import browsing
 
         text = self._statement

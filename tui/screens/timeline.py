@@ -13,12 +13,20 @@ from textual.widgets import Static
 from kerneldb.api import timeline
 from kerneldb.api.timeline import Axis, Lane, Stretch
 from kerneldb.tui import theme
+from kerneldb.tui.early_keys import KeyQueue, queued
 from kerneldb.tui.empty_messages import why_empty
-from kerneldb.tui.key_queue import KeyQueue, queued
 from kerneldb.tui.model import both, equals
 from kerneldb.tui.pane import Copy, Pane
-from kerneldb.tui.screens.timeline_board import Board, about_gap, about_launch, legend, sentence_for
-from kerneldb.tui.screens.timeline_queries import MOST_NAMED, FirstView, details
+from kerneldb.tui.screens.timeline_data import (
+    MOST_NAMED,
+    Board,
+    FirstView,
+    about_gap,
+    about_launch,
+    details,
+    legend,
+    sentence_for,
+)
 from kerneldb.tui.tasks import supersede
 from kerneldb.tui.widgets.gantt import Gantt, Pointer, columns_in
 
@@ -100,7 +108,7 @@ class TimelinePane(Pane):
     async def load(self) -> str | None:
         """The axis and everything on it; then what is in view."""
         self._columns = self._width
-        axis, everything = await self._first.answer(self.store, self.choice.selection(), self._columns)
+        axis, everything = await self._first.get(self.store, self.choice.selection(), self._columns)
         self._found_at = None
         if not axis.traces:
             return sentence_for(axis) if axis.left_out else await why_empty(self.store, self.choice)
@@ -140,7 +148,7 @@ class TimelinePane(Pane):
     async def _view(self) -> None:
         """Ask for the bins in view, and draw them."""
         stretch, seen = self._in_view, self.board.everything
-        if stretch != self.board.whole:
+        if stretch != self.board.full:
             seen = await self.store.read(timeline.lanes, self.axis, self.choice.selection(), stretch)
         self.board.see(seen, stretch)
         self._draw()

@@ -61,7 +61,7 @@ class Name:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """A header, the phases of a trace, or a lane. `note` stands at the right of the gutter."""
+    """A header, the phases of a trace, or a lane. `note` is written at the right of the gutter."""
 
     kind: Kind
     label: str
@@ -72,12 +72,12 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Picture:
-    """What a Gantt draws. Times in ns of the axis; `overview` are shares of the whole axis, left to right."""
+    """What a Gantt draws. Times in ns of the axis; `overview` are shares of the time of the axis, left to right."""
 
     rows: Sequence[Row] = ()
     first_ns: int = 0
     last_ns: int = 0
-    whole_ns: int = 0
+    axis_ns: int = 0
     overview: Sequence[float] = ()
 
 
@@ -140,7 +140,7 @@ class Gantt(Widget, can_focus=True):
         self.refresh()
 
     def rows_shown(self) -> tuple[int, int]:
-        """The first row on the screen, and the one behind the last."""
+        """The first row on the screen, and the one after the last."""
         rows, room = self.picture.rows, self.size.height - HEAD
         place = self._top
         while place < len(rows) and room >= self._lines(rows[place]):
@@ -210,10 +210,12 @@ class Gantt(Widget, can_focus=True):
     def _map(self) -> list[Segment]:
         """Everything in one line, with what is on the screen marked."""
         picture, width = self.picture, self.columns
-        whole = max(picture.whole_ns, 1)
-        first, last = (min(max(round(time / whole * width), 0), width) for time in (picture.first_ns, picture.last_ns))
+        axis_ns = max(picture.axis_ns, 1)
+        first, last = (
+            min(max(round(time / axis_ns * width), 0), width) for time in (picture.first_ns, picture.last_ns)
+        )
         last = max(last, first + 1)
-        segments = [Segment(fit(f"all {duration(picture.whole_ns)}", self.label_width), Style(dim=True))]
+        segments = [Segment(fit(f"all {duration(picture.axis_ns)}", self.label_width), Style(dim=True))]
         for column in range(width):
             place = column * len(picture.overview) // width
             share = picture.overview[place] if picture.overview else 0.0
@@ -226,7 +228,7 @@ class Gantt(Widget, can_focus=True):
     def _times(self) -> list[Segment]:
         """The times in view, with the column of the cursor and the measured ones."""
         picture, width = self.picture, self.columns
-        span = max(min(picture.last_ns, picture.whole_ns) - picture.first_ns, 1)
+        span = max(min(picture.last_ns, picture.axis_ns) - picture.first_ns, 1)
         first, last = self.pointer.measured or (0, -1)
         drawn_over = [self.pointer.column, *range(first, last + 1)]
         line = [" "] * width

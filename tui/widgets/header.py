@@ -97,7 +97,7 @@ async def facts_of(store: Store, choice: Choice) -> Facts:
 
 
 class Status(Static):
-    """The line about the file and the Selection; the WHERE text stands in the bar below."""
+    """The line about the file and the Selection; the WHERE text is in the bar below."""
 
     facts: reactive[Facts] = reactive(Facts())
     condition: reactive[Condition] = reactive(READY)

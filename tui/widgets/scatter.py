@@ -189,8 +189,10 @@ class Scatter(Widget, can_focus=True):
         dim = Style(dim=True)
         if y < self.lines:
             marks = {self.lines - 1 - place: text for place, text in self.upright.marks()}
-            label = fit(marks[y], LEFT - 1, right=True) + " ┤" if y in marks else " " * LEFT + "│"
-            segments = [Segment(label, dim), *self._dots(y)]
+            label = [Segment(" " * LEFT + "│", dim)]
+            if y in marks:
+                label = [Segment(fit(marks[y], LEFT - 1, right=True) + " ", dim), Segment("┤", dim)]
+            segments = [*label, *self._dots(y)]
         elif y == self.lines:
             segments = [Segment(" " * LEFT + "└" + "─" * self.columns, dim)]
         else:
@@ -271,7 +273,7 @@ class Scatter(Widget, can_focus=True):
         return round(scale.place(max(value, self.plane.y_range[0] / MARGIN)))
 
     def _name_roofs(self, grid: list[list[tuple[str, str | None]]]) -> None:
-        """The names next to the level parts where nothing else stands; short where room lacks."""
+        """The names next to the level parts where nothing else is written; short where room lacks."""
         for roof in sorted(self.plane.roofs, key=lambda roof: -roof.height):
             line = self.lines - 1 - self._level(roof.height) // 4
             for text in (roof.label, roof.label.rpartition(", ")[0]):

@@ -11,6 +11,7 @@ from textual.message import Message
 from textual.widgets import TextArea
 
 from kerneldb.tui import theme
+from kerneldb.tui.widgets.where_bar import completion
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -82,14 +83,8 @@ class SqlEditor(TextArea):
         row, column = self.cursor_location
         line = self.document.get_line(row)
         found = WORD.search(line[:column])
-        self.suggestion = ""
-        if found is None or column < len(line) or len(found[0]) < SHORTEST:
-            return
-        begun = found[0].lower()
-        for word in self.words:
-            if word.lower().startswith(begun) and len(word) > len(begun):
-                self.suggestion = word[len(begun) :]
-                return
+        begun = found[0] if found is not None and column == len(line) else ""
+        self.suggestion = completion(self.words, begun) if len(begun) >= SHORTEST else ""
 
     def action_run(self) -> None:
         """Run the text."""

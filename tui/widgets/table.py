@@ -150,7 +150,7 @@ class Table(ScrollView, can_focus=True):
     # Drawing.
 
     def on_resize(self) -> None:
-        """Fit the columns anew."""
+        """Fit the columns to the new width."""
         self._place()
         self._reveal()
 
