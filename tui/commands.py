@@ -14,8 +14,7 @@ from textual.css.query import NoMatches
 
 from kerneldb.errors import KerneldbError
 from kerneldb.tui import theme
-from kerneldb.tui.dialogs import ClosesOnce
-from kerneldb.tui.early_keys import opened
+from kerneldb.tui.dialogs import WindowBase
 from kerneldb.tui.model import quoted
 from kerneldb.tui.pane import Copy
 from kerneldb.tui.screens import PLACES
@@ -52,12 +51,8 @@ KEYS: Final = "123456789abcdefghijklmnopqrstuvwxyz"
 """One for each of the first cells of a row; further ones are chosen by the cursor."""
 
 
-class Palette(ClosesOnce, CommandPalette):
+class Palette(WindowBase, CommandPalette):
     """Textual's palette. Its list may not be drawn yet, or be gone already, when keys and answers come to it."""
-
-    async def on_descendant_focus(self) -> None:
-        """The palette has the keyboard."""
-        await opened(self.app)
 
     def _action_command_list(self, action: str) -> None:
         with contextlib.suppress(KeyError):

@@ -8,7 +8,7 @@ import contextlib
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast
 
 from rich.segment import Segment
 from textual import on
@@ -19,7 +19,7 @@ from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widgets import Input, OptionList, SelectionList, Static
 
-from kerneldb.tui.early_keys import opened
+from kerneldb.tui.early_keys import Typing
 from kerneldb.tui.numbers import fit
 from kerneldb.tui.replay_process import environment
 
@@ -38,13 +38,20 @@ FORMATS: Final = (".parquet", ".csv", ".json", ".ndjson", ".arrow", ".txt")
 Answer = TypeVar("Answer")
 
 
-class ClosesOnce:
-    """Makes a window close once: keys that were typed after the one that closes it may still come to it.
+class WindowBase:
+    """What windows share: each gets the keys that were typed before it had the keyboard, and closes once.
 
-    Not a widget itself, for styles come from the first base that is one.
+    Keys that were typed after the one that closes it may still come to it. Not a widget itself, for styles come from
+    the first base that is one.
     """
 
     _was_dismissed = False
+
+    async def on_descendant_focus(self) -> None:
+        """The window has the keyboard: keys that came before are its own."""
+        app = cast("ModalScreen[Any]", self).app
+        if isinstance(app, Typing):
+            await app.let_go()
 
     def dismiss(self, result: Any = None) -> AwaitComplete:
         """Close with an answer, unless it has one."""
@@ -55,7 +62,7 @@ class ClosesOnce:
         return closed
 
 
-class Window(ClosesOnce, ModalScreen[Answer]):
+class Window(WindowBase, ModalScreen[Answer]):
     """A box in the middle; Escape closes it without an answer."""
 
     AUTO_FOCUS = "*"
@@ -67,10 +74,6 @@ class Window(ClosesOnce, ModalScreen[Answer]):
     def __init__(self, title: str) -> None:
         super().__init__()
         self._title = title
-
-    async def on_descendant_focus(self) -> None:
-        """The window has the keyboard."""
-        await opened(self.app)
 
     def compose(self) -> ComposeResult:
         """The box with what it holds."""
@@ -99,7 +102,8 @@ class Pick(Window[Answer]):
     def compose_box(self) -> ComposeResult:
         """A line per answer."""
         choices = OptionList(*self._lines, markup=False)
-        choices.highlighted = self._first
+        if self._first is not None:
+            choices.highlighted = self._first
         yield choices
 
     @on(OptionList.OptionSelected)

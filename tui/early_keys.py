@@ -63,12 +63,6 @@ class Typing(App[None]):
         await self.let_go()
 
 
-async def opened(app: App[Any]) -> None:
-    """A window has the keyboard: keys that came before are its own."""
-    if isinstance(app, Typing):
-        await app.let_go()
-
-
 P = ParamSpec("P")
 Key = TypeVar("Key")
 

@@ -41,12 +41,12 @@ def held(
     """`work` that waits for an event, the event, and how many calls of it are open (now, at most)."""
     go, calls = asyncio.Event(), [0, 0]
 
-    async def later(*arguments: Any) -> Any:
+    async def later(*arguments: Any, **options: Any) -> Any:
         calls[0] += 1
         calls[1] = max(calls)
         try:
             await go.wait()
-            return await work(*arguments)
+            return await work(*arguments, **options)
         finally:
             calls[0] -= 1
 

@@ -159,10 +159,10 @@ class Gate:
         for name in ("read", "call"):
             monkeypatch.setattr(app.store, name, self._late(getattr(app.store, name)))
 
-    def _late(self, asked: Callable[[Any], Coroutine[Any, Any, Any]]) -> Callable[[Any], Coroutine[Any, Any, Any]]:
-        async def late(work: Any) -> Any:
+    def _late(self, asked: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Coroutine[Any, Any, Any]]:
+        async def late(*work: Any, **options: Any) -> Any:
             await self.open.wait()
-            return await asked(work)
+            return await asked(*work, **options)
 
         return late
 

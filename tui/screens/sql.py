@@ -230,23 +230,19 @@ class SqlPane(Pane):
 
 
 def _column(name: str, table: pa.Table) -> Column:
+    """A column as wide as its first values."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     kind = table.schema.field(name).type
     number = bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-    values = _samples(table[name], number=number)
+    values = python_values(table[name].slice(0, SAMPLE))
+    if number:  # also the least and the greatest, for a number that is cut is another one
+        values += pc.min_max(table[name]).as_py().values()
     written = _writer(name, values)
-    sizes = [display_width(numbers.safe(text)) for text in (name + " ", *map(written, values))]
-    width = max(*sizes, NARROWEST) if number else min(max(*sizes, NARROWEST), WIDEST)
+    width = max(NARROWEST, *(display_width(numbers.safe(text)) for text in (name + " ", *map(written, values))))
+    width = width if number else min(width, WIDEST)
     return Column(name, name, width, written, right=number, sortable=_sortable(table.select([name])))
-
-
-def _samples(column: pa.ChunkedArray, *, number: bool) -> list[Any]:
-    """The first values; of numbers also the least and the greatest, for a number that is cut is another one."""
-    import pyarrow.compute as pc
-
-    values = python_values(column.slice(0, SAMPLE))
-    return values + list(pc.min_max(column).as_py().values()) if number else values
 
 
 def _named_once(table: pa.Table) -> pa.Table:

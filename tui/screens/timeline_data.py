@@ -259,7 +259,14 @@ class Board:
         label = f"⚑{self._short(lane)} {self.axis.traces[lane.number].trace}" if pinned else f" {lane.label}"
         # Launches of a lane may overlap, and then take longer than there was time.
         share = min(100 * busy / max(span, 1), 100.0)
-        return Row("lane", label, percent(share), self._cells(bins), self._named(lane))
+        names = []
+        if self.stretch is not None:
+            first, step = self.stretch.first_ns, self.stretch.step_ns
+            for one in self.names:
+                if one.lane == lane:
+                    begin, end = (one.begins_ns - first) // step, (one.ends_ns - first) // step
+                    names.append(Name(begin, end, one.text, one.category))
+        return Row("lane", label, percent(share), self._cells(bins), names)
 
     def _short(self, lane: Lane) -> str:
         """A lane without the header that says its device and its process."""
@@ -271,16 +278,6 @@ class Board:
     def _cells(self, bins: Bins) -> dict[int, Cell]:
         step = self.stretch.step_ns if self.stretch else 1
         return {place: Cell(one.busy_ns / step, one.category) for place, one in bins.items()}
-
-    def _named(self, lane: Lane) -> list[Name]:
-        if self.stretch is None:
-            return []
-        first, step = self.stretch.first_ns, self.stretch.step_ns
-        return [
-            Name((one.begins_ns - first) // step, (one.ends_ns - first) // step, one.text, one.category)
-            for one in self.names
-            if one.lane == lane
-        ]
 
 
 def legend(board: Board, room: int, ink: Callable[[Hue], str]) -> Content:
