@@ -282,11 +282,11 @@ class Page(Window[None]):
         self.app.notify("The page is on the clipboard", title="Copied")
 
 
-HINT: Final = (
+OPEN_HINT: Final = (
     "A database is opened; a trace, or a folder of traces, is read into the one that is open.\n"
     "PyTorch .json .json.gz · nsys .sqlite .csv · ncu .csv · rocprof .db .csv"
 )
-RECENT: Final = 8
+RECENT_FILES: Final = 8
 
 
 def is_database(path: Path) -> bool:
@@ -307,8 +307,8 @@ class AskOpen(AskLine[Path]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("down", "recent", "Recent files", show=False)]
 
     def __init__(self, recent: Sequence[str]) -> None:
-        super().__init__("Open", HINT)
-        self._recent = [path for path in recent if Path(path).exists()][:RECENT]
+        super().__init__("Open", OPEN_HINT)
+        self._recent = [path for path in recent if Path(path).exists()][:RECENT_FILES]
 
     def compose_box(self) -> ComposeResult:
         """The line, and the files below it."""
