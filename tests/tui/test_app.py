@@ -198,7 +198,7 @@ def test_export_writes_all_selected_launches(trace_database: Path, tmp_path: Pat
             await press(pilot, "enter", "e")
             app.screen.query_one(Input).value = str(tmp_path / "x.parquet")
             await press(pilot, "enter")
-            assert "there already" in str(app.screen.query_one(".window--problem", Static).content)
+            assert "exists already" in str(app.screen.query_one(".window--problem", Static).content)
             await press(pilot, "escape")
 
     driven(flow)
