@@ -15,22 +15,23 @@ from textual.containers import Container
 from textual.widgets import KeyPanel
 
 from kerneldb.errors import KerneldbError, UsageError
-from kerneldb.tui import hangup, theme
-from kerneldb.tui.memory import Memory
+from kerneldb.tui import signals, theme
+from kerneldb.tui.early_keys import WHERE_KEYS, Typing
 from kerneldb.tui.model import LEVELS, Choice, History, command_line
+from kerneldb.tui.saved_history import SavedHistory
 from kerneldb.tui.screens import BY_NAME, PLACES
 from kerneldb.tui.store import READY, Condition, Store
-from kerneldb.tui.tasks import supersede, told
-from kerneldb.tui.typeahead import WHERE_KEYS, Typing
+from kerneldb.tui.tasks import guarded, supersede
 from kerneldb.tui.widgets.header import Facts, Status, Tabs, facts_of
 from kerneldb.tui.widgets.keys import Keys
-from kerneldb.tui.widgets.wherebar import WhereBar
+from kerneldb.tui.widgets.where_bar import WhereBar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from textual.app import ComposeResult, SystemCommand
+    from textual.filter import LineFilter
     from textual.screen import Screen
     from textual.timer import Timer
 
@@ -40,8 +41,8 @@ WATCH_S: Final = 1.0
 """How often the file is looked at for changes."""
 
 REST_S: Final = 0.15
-"""How long no screen asks anything before they ask for what nobody waits for yet; the file is still attached then."""
-FORESEEN: Final = ("timeline",)
+"""How long no screen asks anything before screens prefetch; the file is still attached then."""
+PREFETCHED: Final = ("timeline",)
 
 TURN_S: Final = 0.0005
 """How long a thread keeps the interpreter. Python's 5 ms make a question wait for widgets at each of its steps."""
@@ -54,7 +55,7 @@ class KerneldbApp(Typing):
 
     `choice` says what is looked at, `store` answers, `signature` is the kernel under the cursor (or None), `time_ns` a
     time that the timeline is to go to, `marked` are traces marked with space (the first is the one that `d` compares
-    with). `memory` is what outlasts the session.
+    with). `saved` is what outlasts the session.
     """
 
     CSS_PATH = "kerneldb.tcss"
@@ -95,10 +96,10 @@ class KerneldbApp(Typing):
         *,
         first: str = "overview",
         watch: bool = True,
-        memory: Memory | None = None,
+        saved: SavedHistory | None = None,
     ) -> None:
         super().__init__(ansi_color=theme.terminal_colours())
-        self.memory = memory or Memory()
+        self.saved = saved or SavedHistory()
         self.store = Store(source, self._condition_changed)
         self.history = History(choice or Choice())
         self.signature: str | None = None
@@ -125,11 +126,11 @@ class KerneldbApp(Typing):
 
     def choose(self, **changes: Any) -> None:
         """Look at something else: `where`, `traces` and `level` of `Choice`. Nothing happens where the text is bad."""
-        self._consider(self.choice.changed(**changes))
+        supersede(self, "choose", self._choose, self.choice.changed(**changes))
 
     def narrow(self, condition: str) -> None:
         """Restrict the Selection further, by one SQL condition."""
-        self._consider(self.choice.narrowed(condition))
+        self.choose(where=self.choice.narrowed(condition).where)
 
     def command(self, *arguments: str, choice: Choice | None = None) -> str:
         """`kerneldb --db FILE ARGUMENTS --where … --trace …`, for a shell; `choice` None means the current one."""
@@ -149,7 +150,7 @@ class KerneldbApp(Typing):
             pane = self._panes[name] = self._make(name)
             del self._made[name]
             pane.id = f"pane-{name}"
-            pane.ahead(self)
+            pane.prefetch(self)
         for other in self._panes.values():
             other.display = other is pane
         self.query_one(Tabs).active = name
@@ -166,15 +167,23 @@ class KerneldbApp(Typing):
             self._panes["kernel"].reload()
         self.show("kernel")
 
-    def busy_changed(self, by: int) -> None:
-        """A question began (+1) or ended (-1): the status line says while any is open."""
+    @contextlib.contextmanager
+    def busy_while(self) -> Iterator[None]:
+        """The status line says that the database is asked while any such block runs."""
+        self._busy_changed(+1)
+        try:
+            yield
+        finally:
+            self._busy_changed(-1)
+
+    def _busy_changed(self, by: int) -> None:
         self._busy += by
         if not self.leaving:
             self.query_one(Status).asking = self._busy > 0
             if self._rest is not None:
                 self._rest.stop()
             if self._watch and not self._busy:
-                self._rest = self.set_timer(REST_S, self._foresee)
+                self._rest = self.set_timer(REST_S, self._prefetch)
 
     @property
     def leaving(self) -> bool:
@@ -183,14 +192,14 @@ class KerneldbApp(Typing):
 
     def run_worker(self, work: Any, name: str | None = "", group: str = "default", *more: Any, **options: Any) -> Any:
         """As Textual has it, but for a KerneldbError: it is shown."""
-        return super().run_worker(cast("Any", partial(told, self, group, work)), name, group, *more, **options)
+        return super().run_worker(cast("Any", partial(guarded, self, group, work)), name, group, *more, **options)
 
     def failed(self, group: str, message: str) -> None:  # noqa: ARG002 (of all tasks alike)
-        """Say what went wrong in a task that is no screen's own."""
+        """Say what went wrong in a task of the application itself."""
         self.notify(message, severity="error", markup=False)
 
     def worked(self, group: str) -> None:
-        """A task that is no screen's own ended well."""
+        """A task of the application itself ended well."""
 
     def _focus_pane(self) -> None:
         if self.pane.composed:
@@ -203,12 +212,12 @@ class KerneldbApp(Typing):
             self._made[name] = BY_NAME[name].make()
         return self._made[name]
 
-    def _foresee(self) -> None:
-        """All is at rest: let screens ask for what takes longest, before anybody looks at them."""
-        for name in FORESEEN:
+    def _prefetch(self) -> None:
+        """Nothing is being asked: let screens prefetch what takes longest."""
+        for name in PREFETCHED:
             pane = self._panes[name] if name in self._panes else self._make(name)
             if pane is not self.pane and not self.store.waiting:
-                pane.ahead(self)
+                pane.prefetch(self)
 
     @property
     def editing(self) -> bool:
@@ -216,6 +225,10 @@ class KerneldbApp(Typing):
         return self.query_one(WhereBar).editing
 
     # How it works.
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's own, and one that keeps control characters of foreign texts from the terminal."""
+        return [*super().get_line_filters(), theme.CONTROL_CHARACTERS]
 
     def compose(self) -> ComposeResult:
         """Screens and Selection on top, the screen, the keys."""
@@ -232,7 +245,7 @@ class KerneldbApp(Typing):
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
         self._accept()
         if self.store.path.exists() and not self.store.is_lake:
-            self.memory.add("files", str(self.store.path.absolute()))
+            self.saved.add("files", str(self.store.path.absolute()))
         self.show(self._first)
         self._refresh_status()
         if not self.choice.everything:
@@ -241,10 +254,10 @@ class KerneldbApp(Typing):
         if self._watch:
             self.set_interval(WATCH_S, self._look)
         if not self.is_headless:
-            leave = partial(self.exit, return_code=hangup.CODE)
+            leave = partial(self.exit, return_code=signals.HANGUP_EXIT)
             loop = asyncio.get_running_loop()
-            hangup.watch(partial(loop.call_soon_threadsafe, leave), lambda: self._exit)
-            hangup.obey(loop, partial(self.exit, return_code=hangup.TOLD_CODE))
+            signals.watch_terminal(partial(loop.call_soon_threadsafe, leave), lambda: self._exit)
+            signals.handle_sigterm(loop, partial(self.exit, return_code=signals.SIGTERM_EXIT))
 
     def on_unmount(self) -> None:
         """Take no more questions."""
@@ -261,45 +274,41 @@ class KerneldbApp(Typing):
             self._chosen()
             self.query_one(WhereBar).refuse(asked.where, str(error))
         except KerneldbError:
-            return  # the screen says it
-
-    def _consider(self, choice: Choice) -> None:
-        supersede(self, "choose", self._choose, choice)
+            return  # the screen shows it
 
     async def _choose(self, choice: Choice) -> None:
         bar = self.query_one(WhereBar)
         status = self.query_one(Status)
         same = choice.changed(level=self.choice.level) == self.choice
-        self.busy_changed(+1)
-        try:
-            facts = status.facts if same else await self._facts(choice)
-        except KerneldbError as error:
-            bar.refuse(choice.where, str(error))
-            return
-        finally:
-            self.busy_changed(-1)
+        with self.busy_while():
+            try:
+                facts = status.facts if same else await self._facts(choice)
+            except KerneldbError as error:
+                bar.refuse(choice.where, str(error))
+                return
         self.history.add(choice)
-        self.memory.add("where", choice.where)
+        self.saved.add("where", choice.where)
         if not same:
             self.workers.cancel_group(self, "status")
             status.choice, status.facts = choice, facts
         self._chosen()
 
     async def _facts(self, choice: Choice) -> Facts:
-        """The status of `choice`, whose text may bind and yet fail on single launches: each is asked for, so."""
+        """The status of `choice`. A condition that binds may still fail on single launches, so each is checked."""
         await self.store.check(choice.selection())
         return await facts_of(self.store, choice)
 
     def _chosen(self) -> None:
         self._accept()
         for pane in self._panes.values():
-            pane.receive(self.choice)
+            pane.choice_changed()
+            pane.reload()
 
     def _accept(self) -> None:
-        """Show the condition in the bar, with those that were used before behind it."""
+        """Show the condition in the bar, whose history are those that were used before."""
         bar = self.query_one(WhereBar)
         bar.accept(self.choice.where)
-        bar.line.past = list(dict.fromkeys([*self.history.texts(), *self.memory.texts("where")]))
+        bar.line.past = list(dict.fromkeys([*self.history.texts(), *self.saved.texts("where")]))
 
     async def _count(self) -> None:
         """Fill the status line: what is matched of what there is."""
@@ -316,7 +325,8 @@ class KerneldbApp(Typing):
 
         with contextlib.suppress(KerneldbError):
             self.query_one(WhereBar).suggester.words = await self.store.read(browsing.words)
-        await asyncio.to_thread(_import, FORESEEN)
+        for name in PREFETCHED:
+            await asyncio.to_thread(import_module, BY_NAME[name].module)
 
     def _refresh_status(self) -> None:
         supersede(self, "status", self._count)
@@ -342,7 +352,7 @@ class KerneldbApp(Typing):
         self.show(name)
 
     def action_reload(self) -> None:
-        """Ask everything anew."""
+        """Ask everything again."""
         self.store.forget()
         self._refresh_status()
         for pane in self._panes.values():
@@ -355,10 +365,9 @@ class KerneldbApp(Typing):
             self._refresh_status()
             self._chosen()
 
-    def action_level(self) -> None:
-        """The next level of lists: operator, kernel, signature, launch."""
-        place = LEVELS.index(self.choice.level)
-        self.choose(level=LEVELS[(place + 1) % len(LEVELS)])
+    def action_level(self, by: int = 1) -> None:
+        """The next (1) or previous (-1) level of lists: operator, kernel, signature, launch."""
+        self.choose(level=LEVELS[(LEVELS.index(self.choice.level) + by) % len(LEVELS)])
 
     async def action_help(self) -> None:
         """Show or hide all keys of the focused widget."""
@@ -394,7 +403,7 @@ class KerneldbApp(Typing):
 
     def action_command_palette(self) -> None:
         """Every action by its name."""
-        from kerneldb.tui.finding import Palette
+        from kerneldb.tui.commands import Palette
 
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette(id="--command-palette"))
@@ -410,40 +419,37 @@ class KerneldbApp(Typing):
 
     def action_copy_menu(self) -> None:
         """Choose what to copy."""
+        from kerneldb.tui.commands import copies
         from kerneldb.tui.dialogs import CopyMenu
-        from kerneldb.tui.finding import copies
 
         self.push_screen(CopyMenu(copies(self)), lambda text: self.copy(text) if text else None)
 
     def action_export(self) -> None:
         """Write all that is selected to a file."""
+        from kerneldb.tui.commands import export
         from kerneldb.tui.dialogs import AskPath
 
-        self.push_screen(AskPath(self.store.path.parent, self.pane.EXPORTS), self._export_to)
+        def chosen(path: Path | None) -> None:
+            if path is not None:
+                self.run_worker(export(self, path), group="export")
 
-    def _export_to(self, path: Path | None) -> None:
-        from kerneldb.tui.finding import export
-
-        if path is not None:
-            self.run_worker(export(self, path), group="export")
+        self.push_screen(AskPath(self.store.path.parent, self.pane.EXPORTS), chosen)
 
     def action_open(self) -> None:
         """Open another database, or read traces into this one."""
-        from kerneldb.tui.opening import AskOpen
+        from kerneldb.tui.dialogs import AskOpen, Ingesting, is_database
 
-        self.push_screen(AskOpen(self.memory.texts("files")), self._open)
+        def chosen(path: Path | None) -> None:
+            if path is None:
+                return
+            if not is_database(path):
+                self.push_screen(Ingesting(str(self.store.source), path), lambda _: self.action_reload())
+            elif any(pane.busy() for pane in self._panes.values()):
+                self.notify("A replay is running; stop it first.", title="Not opened", severity="error")
+            else:
+                supersede(self, "choose", self._switch, path)
 
-    def _open(self, path: Path | None) -> None:
-        from kerneldb.tui.opening import Ingesting, is_database
-
-        if path is None:
-            return
-        if not is_database(path):
-            self.push_screen(Ingesting(str(self.store.source), path), lambda _: self.action_reload())
-        elif any(pane.busy() for pane in self._panes.values()):
-            self.notify("A replay is running; stop it first.", title="Not opened", severity="error")
-        else:
-            supersede(self, "choose", self._switch, path)
+        self.push_screen(AskOpen(self.saved.texts("files")), chosen)
 
     async def _switch(self, path: Path) -> None:
         """Look at another file, from the beginning."""
@@ -454,7 +460,7 @@ class KerneldbApp(Typing):
         self.store.close()
         self.store = Store(path, self._condition_changed)
         self.history, self.signature, self.marked = History(Choice(level=self.choice.level)), None, ()
-        self.memory.add("files", str(path.absolute()))
+        self.saved.add("files", str(path.absolute()))
         self.query_one(Status).rename(path.name)
         self._condition_changed(READY)
         self._accept()
@@ -464,17 +470,14 @@ class KerneldbApp(Typing):
 
     def action_go_to(self) -> None:
         """Go to a trace, a kernel id, a time of the timeline, or kernels by name."""
+        from kerneldb.tui.commands import go_to
         from kerneldb.tui.dialogs import AskText
 
-        self.push_screen(
-            AskText("Go to", "signature id, trace, time (12.5 ms), or words of a kernel name"), self._go_to
-        )
+        def entered(text: str | None) -> None:
+            if text:
+                supersede(self, "choose", go_to, self, text)
 
-    def _go_to(self, text: str | None) -> None:
-        from kerneldb.tui.finding import go_to
-
-        if text:
-            supersede(self, "choose", go_to, self, text)
+        self.push_screen(AskText("Go to", "signature id, trace, time (12.5 ms), or words of a kernel name"), entered)
 
     def action_clear(self) -> None:
         """Look at everything again."""
@@ -490,8 +493,8 @@ class KerneldbApp(Typing):
 
     def action_facts(self) -> None:
         """Versions, file and terminal, to be copied into a report of a problem."""
+        from kerneldb.tui.commands import session_facts
         from kerneldb.tui.dialogs import Page
-        from kerneldb.tui.finding import session_facts
 
         self.push_screen(Page("About this session", session_facts(self)))
 
@@ -519,11 +522,6 @@ class KerneldbApp(Typing):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:  # noqa: ARG002 (declared by Textual)
         """The palette: screens, actions with their keys, themes."""
-        from kerneldb.tui.finding import commands
+        from kerneldb.tui.commands import commands
 
         yield from commands(self)
-
-
-def _import(names: Iterable[str]) -> None:
-    for name in names:
-        import_module(BY_NAME[name].module)

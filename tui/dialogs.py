@@ -1,9 +1,14 @@
-"""Small windows over a screen: the copy menu, questions, a page of text."""
+"""Windows over a screen: the copy menu, questions, a page of text, opening another database, and reading traces."""
 
 from __future__ import annotations
 
+import asyncio
+import codecs
+import contextlib
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast
 
 from rich.segment import Segment
 from textual import on
@@ -13,10 +18,10 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widgets import Input, OptionList, SelectionList, Static
-from textual.widgets.option_list import Option
 
+from kerneldb.tui.early_keys import Typing
 from kerneldb.tui.numbers import fit
-from kerneldb.tui.typeahead import opened
+from kerneldb.tui.replay_process import environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,69 +31,57 @@ if TYPE_CHECKING:
 
     from kerneldb.tui.pane import Copy
 
+
 PREVIEW: Final = 48
 FORMATS: Final = (".parquet", ".csv", ".json", ".ndjson", ".arrow", ".txt")
 
 Answer = TypeVar("Answer")
 
 
-class Once:
-    """What makes a window close once: keys that were typed behind the one that closes it may still come to it.
+class WindowBase:
+    """What windows share: each gets the keys that were typed before it had the keyboard, and closes once.
 
-    No widget itself, for styles come from the first base that is one.
+    Keys that were typed after the one that closes it may still come to it. Not a widget itself, for styles come from
+    the first base that is one.
     """
 
-    _answered = False
+    _was_dismissed = False
+
+    async def on_descendant_focus(self) -> None:
+        """The window has the keyboard: keys that came before are its own."""
+        app = cast("ModalScreen[Any]", self).app
+        if isinstance(app, Typing):
+            await app.let_go()
 
     def dismiss(self, result: Any = None) -> AwaitComplete:
         """Close with an answer, unless it has one."""
-        if self._answered:
+        if self._was_dismissed:
             return AwaitComplete()
-        self._answered = True
+        self._was_dismissed = True
         closed: AwaitComplete = super().dismiss(result)  # type: ignore[misc]
         return closed
 
 
-class Window(Once, ModalScreen[Answer]):
+class Window(WindowBase, ModalScreen[Answer]):
     """A box in the middle; Escape closes it without an answer."""
 
-    DEFAULT_CSS = """
-    Window { align: center middle; }
-    Window > Vertical {
-        width: 76; max-width: 96%; height: auto; max-height: 100%; padding: 0 1;
-        background: $surface; border: round $primary; border-title-style: bold;
-    }
-    Window OptionList, Window SelectionList {
-        height: auto; max-height: 80vh; border: none; background: $surface; padding: 0;
-        text-wrap: nowrap; text-overflow: ellipsis;
-    }
-    Window OptionList:focus, Window SelectionList:focus { border: none; }
-    Window Input, Window Input:focus { border: none; height: 1; padding: 0; background: $boost; }
-    Window .window--hint { color: $text-muted; height: auto; }
-    Window .window--problem { color: $text-error; height: auto; display: none; }
-    Window .window--problem.-shown { display: block; }
-    """
     AUTO_FOCUS = "*"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "Close")]
 
     HINT: ClassVar[str] = ""
-    """Keys that nobody guesses, on the frame: there they are seen however little of the content fits."""
+    """Keys that are hard to guess, on the frame: there they are seen however little of the content fits."""
 
     def __init__(self, title: str) -> None:
         super().__init__()
         self._title = title
 
-    async def on_descendant_focus(self) -> None:
-        """The window has the keyboard."""
-        await opened(self.app)
-
     def compose(self) -> ComposeResult:
         """The box with what it holds."""
         with Vertical() as box:
             box.border_title, box.border_subtitle = self._title, self.HINT
-            yield from self.inside()
+            yield from self.compose_box()
 
-    def inside(self) -> ComposeResult:
+    def compose_box(self) -> ComposeResult:
         """What the box holds."""
         raise NotImplementedError
 
@@ -97,41 +90,60 @@ class Window(Once, ModalScreen[Answer]):
         self.dismiss(None)
 
 
-class CopyMenu(Window[str]):
-    """What can be copied, each with its key; the answer is the text."""
+class Pick(Window[Answer]):
+    """One of several answers, each with a line; `first` is highlighted."""
 
-    def __init__(self, entries: Sequence[Copy], title: str = "Copy") -> None:
+    def __init__(self, title: str, lines: Sequence[str], answers: Sequence[Answer], first: int | None = None) -> None:
         super().__init__(title)
-        self._entries = list(entries)
+        self._lines = lines
+        self._answers = answers
+        self._first = first
 
-    def inside(self) -> ComposeResult:
-        """One line per entry."""
-        lines = [
-            f"{entry.key or ' '}  {fit(entry.label, 18)} {fit(' '.join(entry.text.split()), PREVIEW)}"
-            for entry in self._entries
-        ]
-        yield OptionList(*(Option(line, id=str(index)) for index, line in enumerate(lines)), markup=False)
-
-    def on_key(self, event: events.Key) -> None:
-        """Take the entry whose key was pressed."""
-        for entry in self._entries:
-            if event.key == entry.key:
-                event.stop()
-                self._take(entry)
-                return
+    def compose_box(self) -> ComposeResult:
+        """A line per answer."""
+        choices = OptionList(*self._lines, markup=False)
+        if self._first is not None:
+            choices.highlighted = self._first
+        yield choices
 
     @on(OptionList.OptionSelected)
     def _selected(self, event: OptionList.OptionSelected) -> None:
-        self._take(self._entries[event.option_index])
+        self.action_pick(event.option_index)
 
-    def _take(self, entry: Copy) -> None:
-        if entry.more:
-            self.app.push_screen(CopyMenu(entry.more, entry.label), self._taken)
+    def action_pick(self, place: int) -> None:
+        """Close with the answer at `place`."""
+        self.dismiss(self._answers[place])
+
+
+class CopyMenu(Pick[str]):
+    """What can be copied, each with its key; the answer is the text."""
+
+    def __init__(self, entries: Sequence[Copy], title: str = "Copy") -> None:
+        previews = [" ".join(entry.text.split()) for entry in entries]
+        lines = [
+            f"{entry.key or ' '}  {fit(entry.label, 18)} {fit(preview, PREVIEW)}"
+            for entry, preview in zip(entries, previews, strict=True)
+        ]
+        super().__init__(title, lines, [entry.text for entry in entries])
+        self._entries = entries
+
+    def on_key(self, event: events.Key) -> None:
+        """Take the entry whose key was pressed."""
+        keys = [entry.key for entry in self._entries]
+        if event.key in keys:
+            event.stop()
+            self.action_pick(keys.index(event.key))
+
+    def action_pick(self, place: int) -> None:
+        """Close with the text of an entry, or of one of those that it offers instead."""
+
+        def picked(text: str | None) -> None:
+            self.dismiss(text)
+
+        if more := self._entries[place].more:
+            self.app.push_screen(CopyMenu(more, self._entries[place].label), picked)
         else:
-            self.dismiss(entry.text)
-
-    def _taken(self, text: str | None) -> None:
-        self.dismiss(text)
+            super().action_pick(place)
 
 
 class AskLine(Window[Answer]):
@@ -142,8 +154,8 @@ class AskLine(Window[Answer]):
         self._hint = hint
         self._value = value
 
-    def inside(self) -> ComposeResult:
-        """The line, and what may stand in it."""
+    def compose_box(self) -> ComposeResult:
+        """The line, a hint, and a problem once there is one."""
         yield Input(self._value, select_on_focus=False)
         yield Static(self._hint, classes="window--hint", markup=False)
         yield Static("", classes="window--problem", markup=False)
@@ -151,13 +163,13 @@ class AskLine(Window[Answer]):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.answered(event.value.strip())
+        self.confirmed(event.value.strip())
 
-    def answered(self, text: str) -> None:
-        """A line was confirmed."""
+    def confirmed(self, text: str) -> None:
+        """Enter was pressed: close with an answer, or show a problem."""
         raise NotImplementedError
 
-    def object_to(self, problem: str) -> None:
+    def show_problem(self, problem: str) -> None:
         """Say why the line cannot be taken."""
         line = self.query_one(".window--problem", Static)
         line.update(problem)
@@ -167,55 +179,44 @@ class AskLine(Window[Answer]):
 class AskText(AskLine[str]):
     """One line of text."""
 
-    def answered(self, text: str) -> None:
-        """An empty line is no answer."""
+    def confirmed(self, text: str) -> None:
+        """An empty line closes without an answer."""
         self.dismiss(text or None)
 
 
 class AskPath(AskLine[Path]):
-    """A file to write; the suffix of its name says the format. Existing files are not overwritten."""
+    """A file to write; the suffix of its name selects the format. Existing files are not overwritten."""
 
     def __init__(self, folder: Path, what: str) -> None:
         hint = f"Writes {what}.\nThe suffix says the format: {' '.join(FORMATS)}"
         super().__init__("Export", hint, str(folder / "kernels.parquet"))
 
-    def answered(self, text: str) -> None:
+    def confirmed(self, text: str) -> None:
         """Take a path of a known format that is free."""
         path = Path(text).expanduser()
         if path.suffix.lower() not in FORMATS:
-            self.object_to(f"The name must end with one of {' '.join(FORMATS)}")
+            self.show_problem(f"The name must end with one of {' '.join(FORMATS)}")
         elif path.exists():
-            self.object_to(f"{path} is there already; give another name")
+            self.show_problem(f"{path} exists already; give another name")
         elif not path.absolute().parent.is_dir():
-            self.object_to(f"{path.parent} is no folder")
+            self.show_problem(f"{path.parent} is not a folder")
         else:
             self.dismiss(path)
 
 
-class Confirm(Window[bool]):
+class Confirm(Pick[bool]):
     """A question with yes and no."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", "Yes"),
-        Binding("n", "answer(False)", "No"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("y", "pick(1)", "Yes"), Binding("n", "pick(0)", "No")]
 
     def __init__(self, question: str) -> None:
-        super().__init__("Sure?")
+        super().__init__("Sure?", ("n  No, go on", "y  Yes"), (False, True))
         self._question = question
 
-    def inside(self) -> ComposeResult:
+    def compose_box(self) -> ComposeResult:
         """The question and its two answers."""
         yield Static(self._question, markup=False)
-        yield OptionList(Option("n  No, go on", id="no"), Option("y  Yes", id="yes"), markup=False)
-
-    def action_answer(self, agreed: bool) -> None:
-        """Take an answer."""
-        self.dismiss(agreed)
-
-    @on(OptionList.OptionSelected)
-    def _selected(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(event.option_id == "yes")
+        yield from super().compose_box()
 
 
 class Marks(SelectionList[str]):
@@ -247,7 +248,7 @@ class Choose(Window[list[str]]):
         self._names = list(names)
         self._chosen = set(chosen)
 
-    def inside(self) -> ComposeResult:
+    def compose_box(self) -> ComposeResult:
         """A list of marks."""
         yield Marks(*((name, name, name in self._chosen) for name in self._names))
 
@@ -261,9 +262,6 @@ class Page(Window[None]):
     """A page of text to read."""
 
     HINT = "y copies, esc closes"
-    DEFAULT_CSS = """
-    Page VerticalScroll { height: auto; max-height: 80vh; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,enter", "close", "Close", show=False),
         Binding("c,y", "copy", "Copy"),
@@ -273,7 +271,7 @@ class Page(Window[None]):
         super().__init__(title)
         self._text = text
 
-    def inside(self) -> ComposeResult:
+    def compose_box(self) -> ComposeResult:
         """The text, to be scrolled."""
         with VerticalScroll():
             yield Static(self._text, markup=False)
@@ -282,3 +280,125 @@ class Page(Window[None]):
         """Copy the text."""
         self.app.copy_to_clipboard(self._text)
         self.app.notify("The page is on the clipboard", title="Copied")
+
+
+OPEN_HINT: Final = (
+    "A database is opened; a trace, or a folder of traces, is read into the one that is open.\n"
+    "PyTorch .json .json.gz · nsys .sqlite .csv · ncu .csv · rocprof .db .csv"
+)
+RECENT_FILES: Final = 8
+
+
+def is_database(path: Path) -> bool:
+    """Whether `path` is a DuckDB file; rocpd's files end with `.db`, too.
+
+    Such a file holds `DUCK` at bytes 8 to 11 (https://duckdb.org/docs/stable/internals/storage).
+    """
+    try:
+        with path.open("rb") as file:
+            return file.read(12)[8:] == b"DUCK"
+    except OSError:
+        return False
+
+
+class AskOpen(AskLine[Path]):
+    """A path to open, and the files opened before: down goes to them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("down", "recent", "Recent files", show=False)]
+
+    def __init__(self, recent: Sequence[str]) -> None:
+        super().__init__("Open", OPEN_HINT)
+        self._recent = [path for path in recent if Path(path).exists()][:RECENT_FILES]
+
+    def compose_box(self) -> ComposeResult:
+        """The line, and the files below it."""
+        yield from super().compose_box()
+        if self._recent:
+            yield OptionList(*self._recent, markup=False)
+
+    def confirmed(self, text: str) -> None:
+        """Take what is there."""
+        path = Path(text).expanduser()
+        if not text or not path.exists():
+            self.show_problem(f"{path} does not exist")
+        else:
+            self.dismiss(path)
+
+    def action_recent(self) -> None:
+        """To the files."""
+        for found in self.query(OptionList):
+            found.focus()
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(Path(self._recent[event.option_index]))
+
+
+class Ingesting(Window[bool]):
+    """`kerneldb ingest` while it runs: its messages, the latest at the bottom. Escape cancels it, or closes."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "done", "Close", show=False)]
+
+    def __init__(self, database: str, path: Path) -> None:
+        super().__init__("Ingest")
+        self.command: tuple[str, ...] = (sys.executable, "-P", "-m", "kerneldb", "ingest", str(path))
+        # Not among the arguments, which everybody on the machine may read: the address of a lake may hold a password.
+        self.environment = environment(KERNELDB_DB=database)
+        self._path = path
+        self._lines: list[str] = []
+        self._process: asyncio.subprocess.Process | None = None
+        self.code: int | None = None
+
+    def compose_box(self) -> ComposeResult:
+        """What is read, the messages of the command, and the key that closes."""
+        yield Static(f"reading {self._path}", markup=False)
+        with VerticalScroll(can_focus=False):
+            yield Static("", id="ingest-output", markup=False)
+        yield Static("esc cancels", id="ingest-hint", classes="window--hint", markup=False)
+
+    def on_mount(self) -> None:
+        """Start."""
+        self.run_worker(self._follow(), group="ingest")
+
+    def on_unmount(self) -> None:
+        """End the command: it does not go on unseen."""
+        self._stop()
+
+    async def _follow(self) -> None:
+        self._process = process = await asyncio.create_subprocess_exec(
+            *self.command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, start_new_session=True, env=self.environment
+        )
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        try:
+            while process.stderr is not None and (chunk := await process.stderr.read(4096)):
+                self._add(decoder.decode(chunk))
+            # Before anything stops it: to signal a process that just ended takes its exit code away from asyncio.
+            self.code = await process.wait()
+        finally:
+            self._stop()
+        ended = {0: "done", 130: "cancelled"}.get(self.code, "failed; what could be read is kept")
+        self.query_one("#ingest-hint", Static).update(f"{ended}; enter closes")
+
+    def _add(self, text: str) -> None:
+        """Show more output. Progress writes the last line anew after a carriage return."""
+        lines = ("\n".join(self._lines) + text).split("\n")
+        self._lines = [line.rstrip("\r").rpartition("\r")[2] for line in lines][-200:]
+        self.query_one("#ingest-output", Static).update("\n".join(self._lines))
+        self.query_one(VerticalScroll).scroll_end(animate=False)
+
+    def _stop(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.terminate()
+
+    def action_close(self) -> None:
+        """Cancel the command; close once it has ended."""
+        if self.code is None:
+            self._stop()
+        else:
+            self.dismiss(self.code == 0)
+
+    def action_done(self) -> None:
+        """Close, once it has ended."""
+        if self.code is not None:
+            self.dismiss(self.code == 0)

@@ -1,4 +1,4 @@
-"""What all screens agree on: which launches are looked at, and how finely lists tell kernels apart."""
+"""What all screens agree on: which launches are looked at, and how finely lists distinguish kernels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Level = Literal["op", "kernel", "signature", "launch"]
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 
 LITERAL: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"")
-"""Texts and quoted names: what stands in them is no part of the condition's form."""
+"""Texts and quoted names: their content is not part of the condition's form."""
 LOOSE: Final = re.compile(r"(?<![a-z_])(?:or|between)(?![a-z0-9_])|[\n\r]|/\*", re.IGNORECASE)
 """Outside of texts: what binds no tighter than AND, or may."""
 HIDING: Final = re.compile(r"[\\$]")
@@ -79,6 +79,11 @@ class Choice:
         """This choice, further restricted to what meets `condition`."""
         return self.changed(where=both(self.where, condition))
 
+    @property
+    def trace_condition(self) -> str:
+        """The condition that says the same as `traces`, in SQL."""
+        return f"trace IN ({', '.join(map(quoted, self.traces))})" if self.traces else ""
+
     def arguments(self) -> list[str]:
         """The options of the command line that select the same: `--where TEXT --trace NAME …`."""
         where = ["--where", self.where.strip()] if self.where.strip() else []
@@ -87,8 +92,7 @@ class Choice:
 
 def command_line(database: str, arguments: Sequence[str], choice: Choice | None = None) -> str:
     """A line for the shell: `kerneldb --db FILE ARGUMENTS --where TEXT`."""
-    parts = ["kerneldb", "--db", database, *arguments, *(choice.arguments() if choice else [])]
-    return shlex.join(parts)
+    return shlex.join(["kerneldb", "--db", database, *arguments, *(choice.arguments() if choice else [])])
 
 
 class History:

@@ -6,11 +6,12 @@ import dataclasses
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
+from textual.binding import Binding
 from textual.containers import Vertical
 from textual.widget import Widget
 from textual.widgets import Static
 
-from kerneldb.tui.tasks import supersede, told
+from kerneldb.tui.tasks import guarded, supersede
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,23 +43,14 @@ class Pane(Widget):
     KerneldbError that it, or any other task of the pane, raises is shown; what was loaded before stays on the screen.
     """
 
-    DEFAULT_CSS = """
-    Pane { height: 1fr; width: 1fr; layout: vertical; }
-    Pane > .pane--content { height: 1fr; }
-    Pane > .pane--sentence {
-        display: none; height: 1fr; content-align: center middle; text-align: center; padding: 1 4;
-    }
-    Pane > .pane--note { display: none; height: auto; max-height: 6; padding: 0 1; color: $text-error; }
-    Pane.-sentence > .pane--content { display: none; }
-    Pane.-sentence > .pane--sentence { display: block; }
-    Pane.-note > .pane--note { display: block; }
-    """
-
     TITLE: ClassVar[str] = ""
     """The name of the screen in tabs, palette and messages."""
 
     EXPORTS: ClassVar[str] = "the selected launches: all that match, not only what is visible"
     """What `export` writes."""
+
+    KEYS_NEED_CONTENT: ClassVar[bool] = True
+    """Whether the keys of the screen do nothing while a sentence is shown in place of its content."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +70,7 @@ class Pane(Widget):
         """Ask the store and fill the widgets; returns a sentence where there is nothing to show."""
         raise NotImplementedError
 
-    def choice_changed(self, choice: Choice) -> None:
+    def choice_changed(self) -> None:
         """The Selection is another one now; `load` follows by itself when the pane is on screen."""
 
     def command(self) -> str | None:
@@ -86,7 +78,7 @@ class Pane(Widget):
         return self.shell.command("top")
 
     def copies(self) -> list[Copy]:
-        """Entries of the copy menu about what the cursor is on; WHERE text and command are always there."""
+        """Entries of the copy menu about what the cursor is on; those without a text are left out."""
         return []
 
     async def export(self, path: Path) -> int:
@@ -115,8 +107,15 @@ class Pane(Widget):
                 return
         self.focus(scroll_visible=False)
 
-    def ahead(self, shell: KerneldbApp) -> None:
+    def prefetch(self, shell: KerneldbApp) -> None:
         """Begin to ask: the pane is about to be mounted, or nothing else is going on."""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Without content, keys do what they do on every screen, and the line of keys lists no others."""
+        own = {binding.action.partition("(")[0] for binding in self.BINDINGS if isinstance(binding, Binding)}
+        if self.KEYS_NEED_CONTENT and action in own and self.has_class("-sentence"):
+            return False
+        return super().check_action(action, parameters)
 
     # What subclasses use.
 
@@ -136,7 +135,7 @@ class Pane(Widget):
         return self.shell.choice
 
     def reload(self) -> None:
-        """Load anew now (where the pane is on screen) or when it is shown next."""
+        """Load again now (where the pane is on screen) or when it is shown next."""
         self._stale = True
         if self.display and self._composed:
             self._stale = False
@@ -154,7 +153,7 @@ class Pane(Widget):
 
     def run_worker(self, work: Any, name: str | None = "", group: str = "default", *more: Any, **options: Any) -> Any:
         """As Textual has it, but for a KerneldbError: it is shown."""
-        return super().run_worker(cast("Any", partial(told, self, group, work)), name, group, *more, **options)
+        return super().run_worker(cast("Any", partial(guarded, self, group, work)), name, group, *more, **options)
 
     def ready(self) -> None:
         """There is something to see already, though `load` goes on asking for more."""
@@ -187,16 +186,13 @@ class Pane(Widget):
     async def _run(self) -> None:
         if self.leaving:
             return
-        self.shell.busy_changed(+1)
-        try:
+        with self.shell.busy_while():
             sentence = await self.load()
-        finally:
-            self.shell.busy_changed(-1)
         self._loaded = self._loaded or sentence is None
         self.show_state("ready" if sentence is None else "empty", sentence or "")
 
     def worked(self, group: str) -> None:
-        """A task of `group` ended well: what an earlier one had to say is no longer so."""
+        """A task of `group` ended well: an error of an earlier one is no longer shown."""
         if self.state == "error" and self._failed_in == group and self._loaded:
             self.show_state("ready")
 
@@ -222,18 +218,10 @@ class Pane(Widget):
         self.call_after_refresh(self._keep_focus)
 
     def _keep_focus(self) -> None:
-        """What had the keyboard may be hidden now."""
+        """Focus something else where what had the keyboard is hidden now."""
         focused = self.screen.focused
         if self.display and (focused is None or not focused.focusable or _hidden(focused)):
             self.focus_default()
-
-    def receive(self, choice: Choice) -> None:
-        """The application's word that the Selection changed."""
-        self.choice_changed(choice)
-        self.reload()
-
-    def action_noop(self, *_: Any) -> None:
-        """A key that does nothing here, so that one of the application does not act."""
 
 
 def _hidden(widget: Widget) -> bool:

@@ -12,28 +12,29 @@ import dataclasses
 import functools
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, ParamSpec, TypeVar
 
 from kerneldb.errors import WarehouseError, WarehouseLockedError, WarehouseMissingError
 from kerneldb.files import stamp_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping
 
     import duckdb
-    import pyarrow as pa
 
     from kerneldb.api import Database
     from kerneldb.api.browsing import Reading
     from kerneldb.selection import Selection
+    from kerneldb.tui.model import Choice
 
     Connection = duckdb.DuckDBPyConnection
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 THREADS: Final = 4
 LOCK_WAIT_S: Final = 0.2
-"""How long one attempt waits for a writer; attempts go on until the file is free or nobody asks any more."""
+"""How long one attempt waits for a writer; attempts go on until the file is free or the question is cancelled."""
 PAUSE_S: Final = 0.3
 AGAIN_S: Final = 0.05
 LAKE: Final = "ducklake:"
@@ -42,7 +43,7 @@ WRITE_WAIT_S: Final = 5.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Condition:
-    """How the file is: `ready`, `locked` by another process, `missing`, or `failed`; `sentence` says it to people."""
+    """How the file is: `ready`, `locked` by another process, `missing`, or `failed`; `sentence` says it in words."""
 
     kind: Literal["ready", "locked", "missing", "failed"] = "ready"
     sentence: str = ""
@@ -55,23 +56,28 @@ class Store:
     """Questions to one database: a file, or the text that names a lake.
 
     `path` is the file; of a lake it is what its own files stand beside (`kerneldb.warehouse.place.Place`). `title` is
-    what may be shown of `source`: no passwords. `tell` is called, on the event loop, when the condition of the file
+    what may be shown of `source`: no passwords. `notify` is called, on the event loop, when the condition of the file
     changes.
     """
 
-    def __init__(self, source: str | Path, tell: Callable[[Condition], None] = lambda _: None) -> None:
+    def __init__(self, source: str | Path, notify: Callable[[Condition], None] = lambda _: None) -> None:
         self.source = source
         self.is_lake = str(source).startswith(LAKE)
-        self.path, self.title = _lake(source) if self.is_lake else (Path(source), str(source))
+        self.path, self.title = Path(source), str(source)
+        if self.is_lake:
+            from kerneldb.warehouse.place import Place
+
+            place = Place.of(source)
+            self.path, self.title = place.path, str(place)
         self.condition = READY
         self.waiting = 0
         self._read_once = False
-        self._tell = tell
+        self._notify = notify
         self._database: Database | None = None
         self._opening = threading.Lock()
         self._threads = concurrent.futures.ThreadPoolExecutor(THREADS, "kerneldb-read")
         self._stamp = stamp_of(self.path)
-        self._spare: set[asyncio.Task[Any]] = set()
+        self._prefetching: set[asyncio.Task[Any]] = set()
 
     async def rows(
         self, statement: str, params: Mapping[str, Any] | None = None, selection: Selection | None = None
@@ -82,50 +88,66 @@ class Store:
         """
         from kerneldb.api import queries
 
-        return await self.read(lambda con: queries.rows(con, statement, params, selection))
+        return await self.read(queries.rows, statement, params, selection)
 
-    async def table(
-        self, statement: str, params: Mapping[str, Any] | None = None, selection: Selection | None = None
-    ) -> pa.Table:
-        """As `rows`, as an Arrow table: for many rows."""
-        from kerneldb.api import queries
+    async def summed(self, choice: Choice) -> int:
+        """How many launches of `choice` are known by their sums alone: a tool reported them together.
 
-        return await self.read(lambda con: queries.table(con, statement, params, selection))
+        A WHERE text is asked of single launches, so it meets none of them.
+        """
+        if choice.where.strip():
+            return 0
+        from kerneldb.api.queries import rollups, statement
 
-    async def read(self, work: Callable[[Connection], T]) -> T:
-        """The result of `work` on a connection of its own, in a thread. It is interrupted when cancelled here."""
-        for task in self._spare - {asyncio.current_task()}:
+        def ask(con: Connection) -> int:
+            con.register("whole", rollups(con, choice.traces))
+            ((found,),) = con.execute(statement("tui_summed")).fetchall()
+            return int(found)
+
+        return await self.read(ask)
+
+    async def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The result of `work(connection, *args, **kwargs)` in a thread. It is interrupted when cancelled here."""
+        for task in self._prefetching - {asyncio.current_task()}:
             task.cancel()
-        return await self._retried(lambda: self._read(work))
+        return await self._retried(lambda: self._read(lambda con: work(con, *args, **kwargs)))
 
-    def foresee(self, work: Callable[[Connection], T]) -> asyncio.Task[T]:
-        """As `read`, for what nobody waits for yet: it is given up as soon as anybody else asks.
+    def prefetch(self, work: Callable[[Connection], T]) -> asyncio.Task[T]:
+        """As `read`, for what is not needed yet: it is given up as soon as anything else is asked.
 
         Hand the task to `want` before it is awaited. The thread begins now, not when the loop comes to the task: it may
         have widgets to make.
         """
-        for task in self._spare:
+        for task in self._prefetching:
             task.cancel()
         begun = [self._begun(work)]
+
+        def give_up(_: object) -> None:
+            """End what began for a task that was cancelled before its first step."""
+            for reading, answer in begun:
+                answer.cancel()
+                _cancel(reading, answer.get_loop())
+
         task = asyncio.create_task(self._retried(lambda: self._read(work, begun.pop() if begun else None)))
-        self._spare.add(task)
-        task.add_done_callback(self._spare.discard)
-        task.add_done_callback(lambda _: _give_up(begun))
+        self._prefetching.add(task)
+        task.add_done_callback(self._prefetching.discard)
+        task.add_done_callback(give_up)
         return task
 
     def want(self, task: asyncio.Task[Any]) -> None:
-        """Somebody waits for what was foreseen."""
-        self._spare.discard(task)
+        """Somebody waits for what was prefetched."""
+        self._prefetching.discard(task)
 
     async def check(self, selection: Selection) -> None:
         """Raise SelectionError or UsageError where `selection` does not work, before any screen shows it."""
         from kerneldb.api import browsing
 
-        await self.read(lambda con: browsing.check(con, selection))
+        await self.read(browsing.check, selection)
 
     async def call(self, work: Callable[[Database], T]) -> T:
         """The result of `work` on the Python API, in a thread: what the commands do. It cannot be interrupted."""
-        return await self._retried(lambda: self._in_thread(lambda: work(self._opened())))
+        loop = asyncio.get_running_loop()
+        return await self._retried(lambda: loop.run_in_executor(self._threads, lambda: work(self._opened())))
 
     @property
     def address(self) -> str:
@@ -148,7 +170,7 @@ class Store:
         return True
 
     def version(self) -> object | None:
-        """What is equal as long as the file has the same contents; None where nobody can tell.
+        """What is equal as long as the file has the same contents; None where that is not known.
 
         So it is of a lake, and of a file that was replaced but not yet asked `changed` of: the old one may be attached.
         """
@@ -156,13 +178,13 @@ class Store:
         return None if self.is_lake or stamp != self._stamp else stamp
 
     def forget(self) -> None:
-        """Check the file anew with the next question: it may be another one by now."""
+        """Check the file again with the next question: it may be another one by now."""
         self._release()
         self._database = None
 
     def let_go(self) -> None:
         """Hold the file no longer, but for questions that somebody waits for (`waiting`)."""
-        for task in self._spare:
+        for task in self._prefetching:
             task.cancel()
         self._release()
 
@@ -180,7 +202,8 @@ class Store:
                 except WarehouseLockedError as error:
                     self._become(Condition("locked", locked_sentence(self.path, error.pid)))
                 except WarehouseMissingError:
-                    self._become(Condition("missing", self._missing()))
+                    gone = f"{self.path} is gone; what is shown was read before"
+                    self._become(Condition("missing", gone if self._read_once else f"no file {self.path}"))
                     raise
                 except WarehouseError as error:
                     self._become(Condition("failed", str(error)))
@@ -206,11 +229,8 @@ class Store:
         try:
             return await answer
         except asyncio.CancelledError:
-            _insist(reading, asyncio.get_running_loop())
+            _cancel(reading, asyncio.get_running_loop())
             raise
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def _opened(self) -> Database:
         from kerneldb import api
@@ -225,48 +245,27 @@ class Store:
         if self._database is not None:
             self._database.close()
 
-    def _missing(self) -> str:
-        return f"{self.path} is gone; what is shown was read before" if self._read_once else f"no file {self.path}"
-
     def _become(self, condition: Condition) -> None:
         if condition != self.condition:
             self.condition = condition
-            self._tell(condition)
+            self._notify(condition)
 
 
-def _lake(source: str | Path) -> tuple[Path, str]:
-    from kerneldb.warehouse.place import Place
-
-    place = Place.of(source)
-    return place.path, str(place)
-
-
-def _insist(reading: Reading[Any], loop: asyncio.AbstractEventLoop, tries: int = 40) -> None:
+def _cancel(reading: Reading[Any], loop: asyncio.AbstractEventLoop, tries: int = 40) -> None:
     """Cancel until the work ends: an interrupt that falls between two statements is forgotten."""
     reading.cancel()
     if tries and not reading.done and not loop.is_closed():
-        loop.call_later(AGAIN_S, functools.partial(_insist, reading, loop, tries - 1))
-
-
-def _give_up(begun: Sequence[tuple[Reading[Any], asyncio.Future[Any]]]) -> None:
-    """End what began for a task that was cancelled before its first step."""
-    for reading, answer in begun:
-        answer.cancel()
-        _insist(reading, answer.get_loop())
+        loop.call_later(AGAIN_S, functools.partial(_cancel, reading, loop, tries - 1))
 
 
 def locked_sentence(path: Path, pid: int | None) -> str:
     """Who holds the file, as far as the operating system tells."""
     if pid is None:
         return f"{path.name} is in use by another process; waiting for it"
-    command = _command_of(pid)
-    return f"{path.name} is in use by process {pid}{f' ({command})' if command else ''}; waiting for it"
-
-
-def _command_of(pid: int) -> str:
     try:
         parts = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
-        return ""
-    words = [part.decode(errors="replace") for part in parts if part]
-    return " ".join(Path(word).name if "/" in word and index == 0 else word for index, word in enumerate(words))[:60]
+        parts = []
+    program, *arguments = [part.decode(errors="replace") for part in parts if part] or [""]
+    command = " ".join([program.rpartition("/")[2], *arguments])[:60]
+    return f"{path.name} is in use by process {pid}{f' ({command})' if command else ''}; waiting for it"

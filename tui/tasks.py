@@ -1,4 +1,4 @@
-"""Tasks of screens, one at a time of a kind; what goes wrong in them is told, and ends nothing."""
+"""Tasks of screens, one at a time of a kind; their errors are shown and end nothing."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Teller(Protocol):
-    """What runs tasks (a screen, or the application), and tells what became of them."""
+class TaskOwner(Protocol):
+    """What runs tasks: a screen, or the application."""
 
     @property
     def leaving(self) -> bool:
@@ -36,8 +36,8 @@ class Teller(Protocol):
         """Run `work` as a worker."""
 
 
-async def told(teller: Teller, group: str, work: Awaitable[T] | Callable[[], Awaitable[T]]) -> T | None:
-    """The result of `work`; a KerneldbError is told instead, and so ends no program.
+async def guarded(owner: TaskOwner, group: str, work: Awaitable[T] | Callable[[], Awaitable[T]]) -> T | None:
+    """The result of `work`; a KerneldbError goes to `owner.failed` instead, and so ends no program.
 
     What is asked for may arrive when the widgets that show it have been taken down: that is no error then.
     """
@@ -46,23 +46,23 @@ async def told(teller: Teller, group: str, work: Awaitable[T] | Callable[[], Awa
     except ReadCancelledError:
         return None
     except KerneldbError as error:
-        if not teller.leaving:
-            teller.failed(group, str(error))
+        if not owner.leaving:
+            owner.failed(group, str(error))
         return None
     except NoMatches:
-        if not teller.leaving:
+        if not owner.leaving:
             raise
         return None
-    if not teller.leaving:
-        teller.worked(group)
+    if not owner.leaving:
+        owner.worked(group)
     return found
 
 
 def supersede(
-    node: Teller, group: str, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    owner: TaskOwner, group: str, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
 ) -> Worker[T]:
-    """Run `work` in place of what `node` runs in `group`, which is cancelled.
+    """Run `work` in place of what `owner` runs in `group`, which is cancelled.
 
-    The coroutine is made when its turn comes: one that is cancelled before would never have been awaited.
+    The coroutine is made when it is started: one that is cancelled before would never have been awaited.
     """
-    return node.run_worker(cast("Any", partial(work, *args, **kwargs)), group=group, exclusive=True)
+    return owner.run_worker(cast("Any", partial(work, *args, **kwargs)), group=group, exclusive=True)

@@ -8,69 +8,42 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, Literal
 
+from rich.segment import Segment
 from rich.style import Style
+from textual.filter import LineFilter
 
 if TYPE_CHECKING:
     from textual.app import App
+    from textual.color import Color
 
 Hue = Literal["blue", "green", "yellow", "red", "cyan", "magenta", "orange", "grey"]
 Shade = Literal["dark", "light", "ansi"]
 
 THEMES: Final = {"dark": "textual-dark", "light": "textual-light", "ansi": "ansi-dark"}
 
-COLOURS: Final[dict[Shade, dict[Hue, str]]] = {
-    "dark": {
-        "blue": "#6ea8fe",
-        "green": "#5fd38d",
-        "yellow": "#f2c94c",
-        "red": "#ff7b72",
-        "cyan": "#56d4dd",
-        "magenta": "#d2a8ff",
-        "orange": "#ffa657",
-        "grey": "#8b949e",
-    },
-    "light": {
-        "blue": "#0b57d0",
-        "green": "#1a7f37",
-        "yellow": "#8a6100",
-        "red": "#c0271d",
-        "cyan": "#0b7285",
-        "magenta": "#8250df",
-        "orange": "#bc4c00",
-        "grey": "#6e7781",
-    },
-    "ansi": {
-        "blue": "blue",
-        "green": "green",
-        "yellow": "yellow",
-        "red": "red",
-        "cyan": "cyan",
-        "magenta": "magenta",
-        "orange": "bright_red",
-        "grey": "bright_black",
-    },
+COLOURS: Final[dict[Hue, dict[Shade, str]]] = {
+    "blue": {"dark": "#6ea8fe", "light": "#0b57d0", "ansi": "blue"},
+    "green": {"dark": "#5fd38d", "light": "#1a7f37", "ansi": "green"},
+    "yellow": {"dark": "#f2c94c", "light": "#8a6100", "ansi": "yellow"},
+    "red": {"dark": "#ff7b72", "light": "#c0271d", "ansi": "red"},
+    "cyan": {"dark": "#56d4dd", "light": "#0b7285", "ansi": "cyan"},
+    "magenta": {"dark": "#d2a8ff", "light": "#8250df", "ansi": "magenta"},
+    "orange": {"dark": "#ffa657", "light": "#bc4c00", "ansi": "bright_red"},
+    "grey": {"dark": "#8b949e", "light": "#6e7781", "ansi": "bright_black"},
 }
 
+HUE_CATEGORIES: Final[dict[Hue, str]] = {
+    "blue": "GEMM GEMV CONVOLUTION",
+    "magenta": "ATTENTION SOFTMAX",
+    "green": "ELEMENTWISE FUSED OPTIMIZER RANDOM",
+    "yellow": "REDUCTION NORMALIZATION SCAN_SORT",
+    "red": "COMMUNICATION",
+    "cyan": "MEMCPY MEMSET COPY",
+    "orange": "CONCAT INDEXING",
+    "grey": "OTHER",
+}
 CATEGORY_HUES: Final[dict[str, Hue]] = {
-    "GEMM": "blue",
-    "GEMV": "blue",
-    "CONVOLUTION": "blue",
-    "ATTENTION": "magenta",
-    "SOFTMAX": "magenta",
-    "ELEMENTWISE": "green",
-    "FUSED": "green",
-    "OPTIMIZER": "green",
-    "RANDOM": "green",
-    "REDUCTION": "yellow",
-    "NORMALIZATION": "yellow",
-    "SCAN_SORT": "yellow",
-    "COMMUNICATION": "red",
-    "MEMCPY": "cyan",
-    "MEMSET": "cyan",
-    "COPY": "cyan",
-    "CONCAT": "orange",
-    "INDEXING": "orange",
-    "OTHER": "grey",
+    category: hue for hue, categories in HUE_CATEGORIES.items() for category in categories.split()
 }
 
 
@@ -80,6 +53,24 @@ def terminal_colours() -> bool | None:
     With NO_COLOR set, Textual leaves these out, as it does not those of its own themes: they become greys.
     """
     return True if "NO_COLOR" in os.environ else None
+
+
+class ControlCharacters(LineFilter):
+    """Drops control characters from what is drawn: names in traces are foreign, and terminals act on escape sequences.
+
+    Columns stay where they are, for such characters take no cell. Screens show most of them as escapes; what no screen
+    thought of (messages of the engine, notifications) ends here.
+    """
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 (declared by Textual)
+        """The segments without control characters."""
+        if all(segment.text.isprintable() for segment in segments):
+            return segments
+        return [Segment(segment.text.translate(_CONTROLS), segment.style, segment.control) for segment in segments]
+
+
+_CONTROLS: Final = dict.fromkeys([*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
+CONTROL_CHARACTERS: Final = ControlCharacters()
 
 
 def shade(app: App[object]) -> Shade:
@@ -92,7 +83,7 @@ def shade(app: App[object]) -> Shade:
 
 def colour(app: App[object], hue: Hue) -> str:
     """The colour of a hue, as Rich names it."""
-    return COLOURS[shade(app)][hue]
+    return COLOURS[hue][shade(app)]
 
 
 def ink(app: App[object], hue: Hue) -> str:

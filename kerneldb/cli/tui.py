@@ -42,11 +42,13 @@ def tui(traces: tuple[str, ...], *, where: str | None, screen: str) -> None:
         message = f"tui draws, which a terminal of TERM={os.environ['TERM']} cannot; set TERM to what yours is"
         raise click.UsageError(message)
     from kerneldb.tui.app import KerneldbApp
-    from kerneldb.tui.memory import Memory, default_place
     from kerneldb.tui.model import Choice
+    from kerneldb.tui.saved_history import SavedHistory, default_place
 
     source = click.get_current_context().ensure_object(Settings).database
-    app = KerneldbApp(source, Choice(where=where or "", traces=traces), first=screen, memory=Memory(default_place()))
+    app = KerneldbApp(
+        source, Choice(where=where or "", traces=traces), first=screen, saved=SavedHistory(default_place())
+    )
     app.run()
     if app.return_code:
         click.get_current_context().exit(app.return_code)

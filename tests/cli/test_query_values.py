@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from kerneldb.cli import cli
-from kerneldb.tui.widgets.sqledit import SqlEdit
+from kerneldb.tui.widgets.sql_editor import SqlEditor
 from kerneldb.tui.widgets.table import Table
 from kerneldb.warehouse import Warehouse
 from tests.tui.piloting import opened, press
@@ -46,7 +46,7 @@ def test_the_command_prints_them(database: Path, layout: str) -> None:
 def test_the_screen_shows_and_exports_them(database: Path, tmp_path: Path) -> None:
     async def flow() -> None:
         async with opened(database, first="sql", size=(160, 30)) as (app, pilot):
-            app.pane.query_one(SqlEdit).load_text(QUERY)
+            app.pane.query_one(SqlEditor).load_text(QUERY)
             await press(pilot, "ctrl+j")
             row: dict[str, Any] = app.pane.query_one(Table).row or {}
             assert list(row.values()) == list(VALUES.values())

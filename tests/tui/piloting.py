@@ -11,11 +11,11 @@ from textual._compositor import Compositor
 from textual.worker import WorkerCancelled
 
 from kerneldb.tui.app import KerneldbApp
-from kerneldb.tui.memory import Memory
 from kerneldb.tui.model import Choice, History
+from kerneldb.tui.saved_history import SavedHistory
 from kerneldb.tui.store import READY, Store
 from kerneldb.tui.widgets.header import Facts, Status
-from kerneldb.tui.widgets.wherebar import WhereBar
+from kerneldb.tui.widgets.where_bar import WhereBar
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -274,7 +274,7 @@ async def _clear(pilot: Pilot[Any], app: KerneldbApp) -> None:
 def _forget(app: KerneldbApp) -> None:
     app._panes.clear()
     app._made.clear()
-    app.memory, app.history = Memory(), History(Choice())
+    app.saved, app.history = SavedHistory(), History(Choice())
     app.signature = app.time_ns = app._held = None
     app.marked, app._busy, app._clipboard = (), 0, ""
     app.theme = DEFAULT_THEME

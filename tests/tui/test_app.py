@@ -21,7 +21,7 @@ from kerneldb.tui.model import Choice
 from kerneldb.tui.screens import PLACES
 from kerneldb.tui.widgets.header import Facts, Status, Tabs
 from kerneldb.tui.widgets.table import Table
-from kerneldb.tui.widgets.wherebar import WhereBar
+from kerneldb.tui.widgets.where_bar import WhereBar
 from tests.tui.piloting import driven, opened, press, settled, text_of, unwrapped
 from tests.tui.test_store import holder
 
@@ -190,7 +190,7 @@ def test_export_writes_all_selected_launches(trace_database: Path, tmp_path: Pat
             await press(pilot, "e")
             assert isinstance(app.screen, AskPath)
             line = app.screen.query_one(Input)
-            for bad, reason in ((tmp_path / "x.doc", "must end"), (tmp_path / "no" / "x.csv", "no folder")):
+            for bad, reason in ((tmp_path / "x.doc", "must end"), (tmp_path / "no" / "x.csv", "not a folder")):
                 line.value = str(bad)
                 await press(pilot, "enter")
                 assert reason in str(app.screen.query_one(".window--problem", Static).content)
@@ -198,7 +198,7 @@ def test_export_writes_all_selected_launches(trace_database: Path, tmp_path: Pat
             await press(pilot, "enter", "e")
             app.screen.query_one(Input).value = str(tmp_path / "x.parquet")
             await press(pilot, "enter")
-            assert "there already" in str(app.screen.query_one(".window--problem", Static).content)
+            assert "exists already" in str(app.screen.query_one(".window--problem", Static).content)
             await press(pilot, "escape")
 
     driven(flow)

@@ -11,14 +11,13 @@ import kerneldb
 from kerneldb.api import timeline
 from kerneldb.selection import Selection
 from kerneldb.tui.model import Choice
-from kerneldb.tui.screens.detail import DetailPane
+from kerneldb.tui.screens.kernel import KernelPane
 from kerneldb.tui.widgets.table import Table
 from tests.tui.piloting import driven, opened, press, settled, text_of
 from tests.tui.test_promptness import burst
 from tests.tui.test_timeline import ask, run, several, steps, timeline_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from kerneldb.tui.app import KerneldbApp
@@ -92,9 +91,9 @@ def test_steps_end_where_the_selection_becomes_another_one(several: Path, monkey
     async def flow(app: KerneldbApp, pilot: Any) -> None:
         gate = asyncio.Event()
 
-        async def late(work: Callable[[Any], Any]) -> Any:
+        async def late(*work: Any, **options: Any) -> Any:
             await gate.wait()
-            return await read(work)
+            return await read(*work, **options)
 
         await press(pilot, "down")
         read = app.store.read
@@ -120,9 +119,9 @@ def order(trace_database: Path) -> list[str]:
     return [row["signature_id"] for row in kerneldb.open(trace_database).top("signature").rows()]
 
 
-def detail_of(app: KerneldbApp) -> DetailPane:
+def detail_of(app: KerneldbApp) -> KernelPane:
     pane = app.pane
-    assert isinstance(pane, DetailPane)
+    assert isinstance(pane, KernelPane)
     return pane
 
 
@@ -149,10 +148,10 @@ def test_launches_go_by_while_the_key_is_held_down(trace_database: Path, monkeyp
         async with opened(trace_database, first="kernel", size=(120, 40)) as (app, pilot):
             read = app.store.read
 
-            async def then_press(work: Callable[[Any], Any]) -> Any:
+            async def then_press(*work: Any, **options: Any) -> Any:
                 burst(app, "full_stop")
                 await asyncio.sleep(0.02)
-                return await read(work)
+                return await read(*work, **options)
 
             monkeypatch.setattr(app.store, "read", then_press)
             await pilot.press("full_stop")

@@ -10,11 +10,10 @@ from textual.widgets import OptionList, SelectionList, Static
 
 from kerneldb.tui.model import Choice
 from kerneldb.tui.screens.diff import DiffPane
-from kerneldb.tui.widgets.complaint import Complaint, fitted
 from kerneldb.tui.widgets.histogram import HEIGHT, Histogram
 from kerneldb.tui.widgets.keys import Keys
 from kerneldb.tui.widgets.table import Table
-from kerneldb.tui.widgets.wherebar import WhereBar
+from kerneldb.tui.widgets.where_bar import EngineMessage, WhereBar, fitted
 from tests.tui import pictures
 from tests.tui.piloting import driven, opened, press, settled, started, text_of
 from tests.tui.test_sql import run
@@ -42,12 +41,12 @@ def held(
     """`work` that waits for an event, the event, and how many calls of it are open (now, at most)."""
     go, calls = asyncio.Event(), [0, 0]
 
-    async def later(*arguments: Any) -> Any:
+    async def later(*arguments: Any, **options: Any) -> Any:
         calls[0] += 1
         calls[1] = max(calls)
         try:
             await go.wait()
-            return await work(*arguments)
+            return await work(*arguments, **options)
         finally:
             calls[0] -= 1
 
@@ -148,7 +147,7 @@ def test_a_statement_that_fails_is_marked_at_its_place_in_any_terminal(trace_dat
             for width in (160, 60):
                 await pilot.resize_terminal(width, 30)
                 await settled(pilot)
-                lines = str(app.pane.query_one(Complaint).content).split("\n")
+                lines = str(app.pane.query_one(EngineMessage).content).split("\n")
                 place = next(number for number, line in enumerate(lines) if line.strip(" ^") == "" and "^" in line)
                 assert lines[place - 1][lines[place].index("^") :].startswith(("FRM", "kernels"))
                 assert len(lines[place - 1]) <= width

@@ -10,7 +10,7 @@ import pytest
 import kerneldb
 from kerneldb.tui.dialogs import Choose
 from kerneldb.tui.model import LEVELS, Choice
-from kerneldb.tui.widgets.levels import LevelBar
+from kerneldb.tui.screens.kernels import LevelBar
 from kerneldb.tui.widgets.rows import PAGE
 from kerneldb.tui.widgets.table import Table
 from kerneldb.warehouse import Warehouse

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerneldb.tui.widgets.header import Tabs
 from kerneldb.tui.widgets.keys import Keys
-from kerneldb.tui.widgets.sqledit import SqlEdit
+from kerneldb.tui.widgets.sql_editor import SqlEditor
 from tests.tui.piloting import driven, opened, press, settled, text_of
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def test_keys_that_are_text_where_the_keyboard_is_are_not_offered(trace_database
         async with opened(trace_database, first="sql", size=(100, 30)) as (app, pilot):
             assert line_of(app).strip() == "^j Run  f1 Keys"
             await press(pilot, "slash", "question_mark")
-            assert app.pane.query_one(SqlEdit).text.startswith("/?")
+            assert app.pane.query_one(SqlEditor).text.startswith("/?")
             assert not app.editing
             await press(pilot, "f1")
             assert app.screen.query("HelpPanel")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kerneldb
+from kerneldb.tui.commands import copies
 from kerneldb.tui.model import Choice
-from kerneldb.tui.screens.kernels import KernelsPane
 from kerneldb.warehouse import Warehouse
 from tests.tui.odd_traces import sums_only
 from tests.tui.piloting import driven, opened, press, text_of
@@ -95,8 +95,7 @@ def test_the_menu_offers_sql_of_marked_sums_only_where_there_are_any(mixed: Path
 
 
 def offered(app: KerneldbApp) -> list[Any]:
-    assert isinstance(app.pane, KernelsPane)
-    return [entry.key for entry in app.pane.copies()]
+    return [entry.key for entry in copies(app)]
 
 
 def test_a_condition_on_sums_says_where_to_ask_instead(sums: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kerneldb.output.text import display_width
-from kerneldb.tui import numbers, shapes
+from kerneldb.tui import numbers
+from kerneldb.tui.widgets.columns import grid_and_block, short_shape
 
 
 @pytest.mark.parametrize(
@@ -59,10 +60,10 @@ def test_a_small_value_still_shows_in_a_sparkline() -> None:
 
 
 def test_shapes_and_grids_are_short() -> None:
-    assert shapes.shape("[[8, 1024], [], [1024, 64]]") == "8×1024 1024×64"
-    assert shapes.shape("[[[4, 4], [2]], 3]") == "(4×4 2)"
-    assert shapes.shape("[[], []]") is None
-    assert shapes.shape("no json") == "no json"
+    assert short_shape("[[8, 1024], [], [1024, 64]]") == "8×1024 1024×64"
+    assert short_shape("[[[4, 4], [2]], 3]") == "(4×4 2)"
+    assert short_shape("[[], []]") is None
+    assert short_shape("no json") == "no json"
     row = {"grid_x": 132, "grid_y": 8, "grid_z": 1, "block_x": 256, "block_y": 1, "block_z": 1}
-    assert shapes.launch(row) == "132×8|256"
-    assert shapes.launch(dict.fromkeys(row)) is None
+    assert grid_and_block(row) == "132×8|256"
+    assert grid_and_block(dict.fromkeys(row)) is None

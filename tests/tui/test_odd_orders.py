@@ -11,10 +11,10 @@ from textual.binding import Binding
 from textual.command import CommandList
 from textual.widgets import Input
 
+from kerneldb.tui.commands import Palette, copies
 from kerneldb.tui.dialogs import Confirm, Window
-from kerneldb.tui.finding import Palette, copies
 from kerneldb.tui.screens import BY_NAME, PLACES, Place
-from kerneldb.tui.screens.timeline_asking import First
+from kerneldb.tui.screens.timeline_data import FirstView
 from kerneldb.tui.widgets.table import Table
 from tests.tui.piloting import driven, opened, press, settled, text_of
 from tests.tui.test_offered_keys import offered
@@ -140,7 +140,7 @@ def test_a_plan_that_is_not_there_yet_is_not_replayed(trace_database: Path, monk
 def test_an_empty_table_opens_nothing(trace_database: Path) -> None:
     async def flow() -> None:
         async with opened(trace_database, first="sql", size=(100, 30)) as (app, pilot):
-            app.pane.query_one("SqlEdit").load_text("SELECT 1 AS one WHERE false")  # type: ignore[attr-defined]
+            app.pane.query_one("SqlEditor").load_text("SELECT 1 AS one WHERE false")  # type: ignore[attr-defined]
             await press(pilot, "ctrl+j")
             table = app.pane.query_one(Table)
             table.focus()
@@ -159,10 +159,10 @@ class Gate:
         for name in ("read", "call"):
             monkeypatch.setattr(app.store, name, self._late(getattr(app.store, name)))
 
-    def _late(self, asked: Callable[[Any], Coroutine[Any, Any, Any]]) -> Callable[[Any], Coroutine[Any, Any, Any]]:
-        async def late(work: Any) -> Any:
+    def _late(self, asked: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Coroutine[Any, Any, Any]]:
+        async def late(*work: Any, **options: Any) -> Any:
             await self.open.wait()
-            return await asked(work)
+            return await asked(*work, **options)
 
         return late
 
@@ -217,13 +217,13 @@ def test_all_keys_of_a_screen_before_its_answer_harm_nothing(
 def test_the_timeline_is_moved_before_it_is_there(trace_database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def flow() -> None:
         async with opened(trace_database) as (app, pilot):
-            gate, answer = asyncio.Event(), First.answer
+            gate, answer = asyncio.Event(), FirstView.get
 
-            async def late(first: First, *asked: Any) -> Any:
+            async def late(first: FirstView, *asked: Any) -> Any:
                 await gate.wait()
                 return await answer(first, *asked)
 
-            monkeypatch.setattr(First, "answer", late)
+            monkeypatch.setattr(FirstView, "get", late)
             await pilot.press("4", "w", "s", "a", "home", "0", "f", "n")
             gate.set()
             await settled(pilot)

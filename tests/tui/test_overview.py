@@ -9,7 +9,7 @@ import pytest
 
 import kerneldb
 from kerneldb.tui.model import Choice
-from kerneldb.tui.widgets.cards import Cards
+from kerneldb.tui.screens.overview import Cards
 from kerneldb.tui.widgets.table import Table
 from kerneldb.warehouse import Warehouse
 from tests.tui.piloting import driven, opened, press, settled, text_of, unwrapped

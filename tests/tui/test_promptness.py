@@ -16,12 +16,12 @@ from kerneldb.selection import Selection
 from kerneldb.tui import app as tui_app
 from kerneldb.tui.model import Choice
 from kerneldb.tui.screens import BY_NAME
-from kerneldb.tui.screens.timeline_asking import First
+from kerneldb.tui.screens.timeline_data import FirstView
 from kerneldb.tui.store import Store
 from kerneldb.tui.widgets.gantt import Gantt
 from kerneldb.tui.widgets.header import Tabs
 from kerneldb.tui.widgets.table import Table
-from kerneldb.tui.widgets.wherebar import WhereInput
+from kerneldb.tui.widgets.where_bar import WhereInput
 from kerneldb.warehouse import Warehouse
 from tests.tui.piloting import driven, opened, press, settled
 
@@ -112,7 +112,7 @@ def test_what_was_foreseen_at_rest_is_shown_without_asking(
 
     async def flow() -> None:
         async with opened(trace_database, first="kernels") as (app, pilot):
-            app._foresee()
+            app._prefetch()
             while app.store.waiting or not calls:
                 await asyncio.sleep(0.01)
             await press(pilot, "4")
@@ -120,13 +120,13 @@ def test_what_was_foreseen_at_rest_is_shown_without_asking(
             assert app.query_one(Gantt).picture.rows
 
             await press(pilot, "2")
-            app._foresee()
+            app._prefetch()
             await settled(pilot)
             assert len(calls) == 1, "nothing is out of date"
 
             app.choose(traces=("step",))
             await settled(pilot)
-            app._foresee()
+            app._prefetch()
             while app.store.waiting or len(calls) < 2:
                 await asyncio.sleep(0.01)
             await press(pilot, "4")
@@ -164,13 +164,13 @@ def test_few_answers_are_kept_and_none_of_a_lake(trace_database: Path, monkeypat
     calls = counted_beginnings(monkeypatch)
 
     async def flow() -> None:
-        store, first = Store(trace_database), First()
+        store, first = Store(trace_database), FirstView()
         for columns in (*range(20, 30), 29, 20):
-            await first.answer(store, Selection(), columns)
+            await first.get(store, Selection(), columns)
         assert [call[2] for call in calls] == [*range(20, 30), 20]
         monkeypatch.setattr(store, "version", lambda: None)
         for _ in range(2):
-            await first.answer(store, Selection(), 20)
+            await first.get(store, Selection(), 20)
         assert len(calls) == 13
         store.close()
 
@@ -201,12 +201,12 @@ def test_what_is_foreseen_gives_way(trace_database: Path) -> None:
 
     async def flow() -> None:
         store = Store(trace_database)
-        given_up, wanted = store.foresee(slow), None
+        given_up, wanted = store.prefetch(slow), None
         await asyncio.to_thread(begun.wait)
         assert await store.read(lambda con: con.execute("SELECT 1").fetchone()) == (1,)
         assert given_up.cancelled() or given_up.cancelling()
 
-        wanted = store.foresee(slow)
+        wanted = store.prefetch(slow)
         await asyncio.sleep(0)
         store.want(wanted)
         await store.read(lambda con: con.execute("SELECT 1").fetchone())
@@ -219,11 +219,11 @@ def test_what_is_foreseen_gives_way(trace_database: Path) -> None:
 
 def test_a_first_question_of_other_contents_is_asked_anew(trace_database: Path) -> None:
     async def flow() -> None:
-        store, first = Store(trace_database), First()
-        first.begin(store, Selection(), 40)
-        axis, seen = await first.answer(store, Selection("category = 'GEMM'"), 40)
+        store, first = Store(trace_database), FirstView()
+        first.prefetch(store, Selection(), 40)
+        axis, seen = await first.get(store, Selection("category = 'GEMM'"), 40)
         assert set(seen.categories) == {"GEMM"}
-        again, everything = await first.answer(store, Selection(), 20)
+        again, everything = await first.get(store, Selection(), 20)
         assert again is axis
         assert set(everything.categories) > {"GEMM"}
         assert max(place for bins in everything.lanes.values() for place in bins) < 20
@@ -236,7 +236,7 @@ def test_what_a_file_said_that_was_replaced_is_not_taken_for_the_new_one(databas
     other = Warehouse.create_or_open(tmp_path / "empty.duckdb").path
 
     async def flow() -> None:
-        store, first, gate = Store(database), First(), threading.Event()
+        store, first, gate = Store(database), FirstView(), threading.Event()
         attached = asyncio.Event()
         loop = asyncio.get_running_loop()
 
@@ -247,12 +247,12 @@ def test_what_a_file_said_that_was_replaced_is_not_taken_for_the_new_one(databas
         holding = asyncio.create_task(store.read(hold))
         await attached.wait()
         other.replace(database)
-        _, seen = await first.answer(store, Selection(), 40)
+        _, seen = await first.get(store, Selection(), 40)
         assert seen.categories, "the old file is attached"
         gate.set()
         await holding
         assert store.changed()
-        _, seen = await first.answer(store, Selection(), 40)
+        _, seen = await first.get(store, Selection(), 40)
         assert not seen.categories
         store.close()
 

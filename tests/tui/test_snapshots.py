@@ -18,19 +18,19 @@ import pytest
 from textual.widgets import Input
 
 from kerneldb.tui.app import KerneldbApp
-from kerneldb.tui.memory import Memory
 from kerneldb.tui.model import Choice
-from kerneldb.tui.screens.replaying import ReplayPane
+from kerneldb.tui.saved_history import SavedHistory
+from kerneldb.tui.screens.replay import ReplayPane
 from kerneldb.tui.screens.sql import SqlPane
 from kerneldb.tui.store import Condition, Store
 from kerneldb.tui.widgets.header import Status
-from kerneldb.tui.widgets.sqledit import SqlEdit
+from kerneldb.tui.widgets.sql_editor import SqlEditor
 from kerneldb.warehouse import session
 from tests.conftest import made_once
 from tests.tui import pictures
 from tests.tui.pictures import Album, still
 from tests.tui.piloting import drawn_at_rest, press, settled
-from tests.tui.test_replaying import WAITS, fake, until
+from tests.tui.test_replay import WAITS, fake, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -168,9 +168,9 @@ def test_levels_and_conditions(album: Album) -> None:
 def test_windows(album: Album) -> None:
     async def flow() -> None:
         async with shown("decoder", album, first="kernels") as (app, pilot):
-            app.memory = Memory()
+            app.saved = SavedHistory()
             for name in ("week.duckdb", "decoder.duckdb"):
-                app.memory.add("files", name)
+                app.saved.add("files", name)
             await take(album, pilot, "window-copy", "y")
             await take(album, pilot, "window-columns", "escape", "h")
             await take(album, pilot, "window-export", "escape", "e")
@@ -190,7 +190,7 @@ def test_statements(album: Album) -> None:
             assert isinstance(app.pane, SqlPane)
             await take(album, pilot, "sql")
             await take(album, pilot, "sql-rows", "ctrl+j")
-            app.query_one(SqlEdit).text = "SELECT nothing FROM selection"
+            app.query_one(SqlEditor).text = "SELECT nothing FROM selection"
             await take(album, pilot, "sql-error", "ctrl+j")
 
     asyncio.run(flow())

@@ -15,7 +15,7 @@ import kerneldb
 from kerneldb.api import IngestOptions
 from kerneldb.tui.model import Choice
 from kerneldb.tui.screens import PLACES
-from kerneldb.tui.screens.replaying import how_much
+from kerneldb.tui.screens.replay import how_much
 from kerneldb.tui.screens.roofline import plain, roofs
 from kerneldb.tui.screens.timeline import TimelinePane
 from kerneldb.warehouse import Warehouse

@@ -16,7 +16,7 @@ from kerneldb.output.values import python_values
 from kerneldb.tui.dialogs import Page
 from kerneldb.tui.model import Choice
 from kerneldb.tui.screens.sql import OLDER
-from kerneldb.tui.widgets.sqledit import SqlEdit
+from kerneldb.tui.widgets.sql_editor import SqlEditor
 from kerneldb.tui.widgets.table import Table
 from kerneldb.warehouse import Warehouse
 from tests.tui.piloting import driven, opened, press, settled, text_of
@@ -35,7 +35,7 @@ SLOW = "SELECT sum(a.range * b.range) FROM range(100000000) AS a, range(100000) 
 
 
 async def run(app: KerneldbApp, pilot: Pilot[Any], text: str) -> str:
-    app.pane.query_one(SqlEdit).load_text(text)
+    app.pane.query_one(SqlEditor).load_text(text)
     await press(pilot, "ctrl+j")
     return str(app.pane.query_one("#sql-status", Static).content)
 
@@ -109,7 +109,7 @@ def test_errors_show_the_place_and_the_last_rows_stay(trace_database: Path) -> N
 def test_a_statement_is_cancelled(trace_database: Path) -> None:
     async def flow() -> None:
         async with opened(trace_database, first="sql", size=(100, 30)) as (app, pilot):
-            app.pane.query_one(SqlEdit).load_text(SLOW)
+            app.pane.query_one(SqlEditor).load_text(SLOW)
             await pilot.press("ctrl+j")
             await asyncio.sleep(0.3)
             await pilot.press("ctrl+x")
@@ -123,7 +123,7 @@ def test_a_statement_is_cancelled(trace_database: Path) -> None:
 def test_history_completion_and_keys_of_the_editor(trace_database: Path) -> None:
     async def flow() -> None:
         async with opened(trace_database, first="sql", size=(100, 30)) as (app, pilot):
-            edit = app.pane.query_one(SqlEdit)
+            edit = app.pane.query_one(SqlEditor)
             await run(app, pilot, "SELECT 1 AS a")
             await run(app, pilot, "SELECT 2 AS b")
             edit.load_text("draft")

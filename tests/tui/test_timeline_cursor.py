@@ -1,4 +1,4 @@
-"""What is at the cursor of the timeline: keys right behind a move begin where it went; nothing old is told of it."""
+"""What is at the cursor of the timeline: keys right after a move begin where it went; nothing old is shown of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from tests.tui.test_promptness import burst
 from tests.tui.test_timeline import run, several, steps, timeline_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     import pytest
@@ -76,9 +75,9 @@ def test_the_line_tells_no_launch_of_elsewhere(steps: Path, monkeypatch: pytest.
     async def flow(app: KerneldbApp, pilot: Any) -> None:
         pane, gate, read = timeline_of(app), asyncio.Event(), app.store.read
 
-        async def late(work: Callable[[Any], Any]) -> Any:
+        async def late(*work: Any, **options: Any) -> Any:
             await gate.wait()
-            return await read(work)
+            return await read(*work, **options)
 
         monkeypatch.setattr(app.store, "read", late)
         assert str(pane.query_one("#launch", Static).content).startswith("gemm")
@@ -99,15 +98,15 @@ def test_an_answer_about_another_place_is_not_taken(steps: Path, monkeypatch: py
         reads = itertools.count()
         held = asyncio.Event()
 
-        async def late(work: Callable[[Any], Any]) -> Any:
-            second, found = next(reads) == 1, await read(work)
+        async def late(*work: Any, **options: Any) -> Any:
+            second, found = next(reads) == 1, await read(*work, **options)
             if second:  # the first one asks for the bins in view
                 held.set()
                 await gate.wait()
             return found
 
         await press(pilot, "w", "right", "right", "right", "right")
-        pane.launch = pane._told = None
+        pane.launch = pane._found_at = None
         monkeypatch.setattr(app.store, "read", late)
         pane._moved()
         await held.wait()

@@ -138,7 +138,7 @@ def test_the_screen_shows_the_same_with_and_without_a_condition(long_traces: Pat
             async with opened(long_traces, Choice(where=where), size=(80, 24)) as (app, pilot):
                 await press(pilot, "4")
                 board = app.query_one(TimelinePane).board
-                seen.append((board.everything, board.whole))
+                seen.append((board.everything, board.full))
 
     driven(flow)
     bare, conditioned = seen

@@ -11,12 +11,12 @@ from textual.widgets import Input, KeyPanel
 
 import kerneldb
 from kerneldb.tui.model import Choice
-from kerneldb.tui.screens.detail import DetailPane
+from kerneldb.tui.screens.kernel import KernelPane
 from kerneldb.tui.widgets.gantt import Gantt
 from kerneldb.tui.widgets.header import Status, Tabs
 from kerneldb.tui.widgets.histogram import Histogram
 from kerneldb.tui.widgets.table import Table
-from kerneldb.tui.widgets.wherebar import WhereBar
+from kerneldb.tui.widgets.where_bar import WhereBar
 from tests.tui.piloting import driven, opened, press, settled, text_of, unwrapped
 from tests.tui.test_app import GEMM, write_where
 from tests.tui.test_promptness import burst
@@ -88,7 +88,7 @@ def test_a_condition_that_fails_on_rows_is_refused(trace_database: Path) -> None
                 await settled(pilot)
                 await write_where(pilot, FAILS)
                 assert app.choice.where == GEMM
-                assert FAILS not in [*app.history.texts(), *app.memory.texts("where")]
+                assert FAILS not in [*app.history.texts(), *app.saved.texts("where")]
                 assert "Could not convert" in text_of(app)
                 assert app.pane.state == "ready"
                 await press(pilot, "escape")
@@ -177,9 +177,9 @@ def test_the_panel_of_keys_is_scrolled_by_keys(trace_database: Path) -> None:
     driven(flow)
 
 
-def pane_of(app: KerneldbApp) -> DetailPane:
+def pane_of(app: KerneldbApp) -> KernelPane:
     pane = app.pane
-    assert isinstance(pane, DetailPane)
+    assert isinstance(pane, KernelPane)
     return pane
 
 

@@ -13,7 +13,7 @@ from kerneldb.tui.widgets.columns import Column, fitted, text
 from kerneldb.tui.widgets.histogram import Bin, Histogram
 from kerneldb.tui.widgets.rows import PAGE, PAGES, ArrowRows, ListRows, PagedRows
 from kerneldb.tui.widgets.table import Table
-from kerneldb.tui.widgets.wherebar import Words
+from kerneldb.tui.widgets.where_bar import Words
 
 COLUMNS = (
     text("name", "name", 10, stretch=True),
@@ -70,7 +70,7 @@ class Shown(App[None]):
         yield self.widget
 
     def on_table_chosen(self, event: Table.Chosen) -> None:
-        self.said.append(("chosen", event.index))
+        self.said.append(("chosen", event.table.cursor))
 
     def on_table_sort_wanted(self, event: Table.SortWanted) -> None:
         self.said.append((event.key, event.descending))

@@ -12,14 +12,18 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Place:
-    """A screen: its number key, its name, where its class is, and a line about it for palette and help."""
+    """A screen: its number key, the name of its module, its title, its class, and a line for palette and help."""
 
     key: str
     name: str
     title: str
-    module: str
     pane: str
     about: str
+
+    @property
+    def module(self) -> str:
+        """Where its class is."""
+        return f"kerneldb.tui.screens.{self.name}"
 
     def make(self) -> Pane:
         """A new pane of the screen."""
@@ -27,25 +31,15 @@ class Place:
         return pane
 
 
-def _place(key: str, name: str, title: str, module: str, pane: str, about: str) -> Place:
-    return Place(key, name, title, f"kerneldb.tui.screens.{module}", pane, about)
-
-
 PLACES: Final = (
-    _place(
-        "1", "overview", "Overview", "overview", "OverviewPane", "Where the GPU time goes: sums, categories, traces"
-    ),
-    _place(
-        "2", "kernels", "Kernels", "kernels", "KernelsPane", "Operators, kernels, signatures and launches as a table"
-    ),
-    _place("3", "kernel", "Kernel", "detail", "DetailPane", "Everything known about one kernel signature"),
-    _place("4", "timeline", "Timeline", "timeline", "TimelinePane", "When kernels ran, per device and stream"),
-    _place(
-        "5", "roofline", "Roofline", "roofline", "RooflinePane", "FLOP/s against intensity, under the peaks of the GPU"
-    ),
-    _place("6", "diff", "Diff", "diff", "DiffPane", "What changed between two traces"),
-    _place("7", "replay", "Replay", "replaying", "ReplayPane", "Run the selected kernels again and measure them"),
-    _place("8", "sql", "SQL", "sql", "SqlPane", "Ask in SQL; take the answer as a table"),
+    Place("1", "overview", "Overview", "OverviewPane", "Where the GPU time goes: sums, categories, traces"),
+    Place("2", "kernels", "Kernels", "KernelsPane", "Operators, kernels, signatures and launches as a table"),
+    Place("3", "kernel", "Kernel", "KernelPane", "Everything known about one kernel signature"),
+    Place("4", "timeline", "Timeline", "TimelinePane", "When kernels ran, per device and stream"),
+    Place("5", "roofline", "Roofline", "RooflinePane", "FLOP/s against intensity, under the peaks of the GPU"),
+    Place("6", "diff", "Diff", "DiffPane", "What changed between two traces"),
+    Place("7", "replay", "Replay", "ReplayPane", "Run the selected kernels again and measure them"),
+    Place("8", "sql", "SQL", "SqlPane", "Ask in SQL; take the answer as a table"),
 )
 """All screens, in the order of their keys."""
 

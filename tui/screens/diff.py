@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widgets import OptionList, Static
-from textual.widgets.option_list import Option
+from textual.widgets import Static
 
 from kerneldb.tui import numbers, theme
-from kerneldb.tui.dialogs import Window
+from kerneldb.tui.dialogs import Pick
 from kerneldb.tui.model import Choice, equals
 from kerneldb.tui.pane import Copy, Pane
 from kerneldb.tui.widgets.columns import Column, text
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    import pyarrow as pa
     from textual.app import ComposeResult
 
     from kerneldb.api.answers import Difference
@@ -82,47 +80,24 @@ class Question:
     threshold: float
 
 
-class PickTrace(Window[str]):
-    """One trace of all."""
+class PickTrace(Pick[str]):
+    """One of all traces."""
 
     def __init__(self, side: str, traces: Sequence[Row], current: str | None) -> None:
-        super().__init__(f"Trace {side}")
-        self._traces = traces
-        self._current = current
-
-    def inside(self) -> ComposeResult:
-        """A line a trace."""
-        names = [row["trace"] for row in self._traces]
-        choices = OptionList(*(Option(_described(row), id=row["trace"]) for row in self._traces), markup=False)
-        choices.highlighted = names.index(self._current) if self._current in names else 0
-        yield choices
-
-    @on(OptionList.OptionSelected)
-    def _selected(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(event.option_id)
-
-
-def _described(row: Row) -> str:
-    facts = (row["label"], row["device_names"], row["source"])
-    counted = f"{numbers.count(row['launches'])} launches" if row["launches"] else "no single launches"
-    return numbers.fit(f"{row['trace']}  {' · '.join(filter(None, (*facts, counted)))}", PICKED_WIDTH).rstrip()
-
-
-def _untimed(found: Difference) -> str:
-    """Which sides have no GPU time: none of their launches is selected, or all ran under a counter profiler."""
-    sides = [side for side, total_ns in (("A", found.before_ns), ("B", found.after_ns)) if not total_ns]
-    return f"no GPU time of {' and '.join(sides)} counts  " if sides else ""
+        lines, names = [], [row["trace"] for row in traces]
+        for row in traces:
+            launches = f"{numbers.count(row['launches'])} launches" if row["launches"] else "no single launches"
+            facts = filter(None, (row["label"], row["device_names"], row["source"], launches))
+            lines.append(numbers.fit(f"{row['trace']}  {' · '.join(facts)}", PICKED_WIDTH).rstrip())
+        super().__init__(f"Trace {side}", lines, names, names.index(current) if current in names else 0)
 
 
 class DiffPane(Pane):
     """Two traces, and a row per kernel that they match by."""
 
     TITLE = "Diff"
+    KEYS_NEED_CONTENT = False
     EXPORTS = "all rows of the comparison, also what did not change"
-    DEFAULT_CSS = """
-    DiffPane #sides { height: 3; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    DiffPane #row { height: 2; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "pick(0)", "A"),
         Binding("b", "pick(1)", "B"),
@@ -165,11 +140,11 @@ class DiffPane(Pane):
         assert before is not None  # noqa: S101 (two traces were found)
         assert after is not None  # noqa: S101
         asked = Question(before, after, self.choice.where.strip(), self.threshold)
-        self.found, self.asked = await self._answer(asked), asked
+        self.found, self.asked = await self._compare(asked), asked
         self._fill()
         return None
 
-    async def _answer(self, asked: Question) -> Difference:
+    async def _compare(self, asked: Question) -> Difference:
         """One comparison at a time: none can be interrupted, and those of a few keys would hold up every screen."""
         while self._comparing is not None and not self._comparing.done():
             await asyncio.wait([self._comparing])
@@ -183,7 +158,7 @@ class DiffPane(Pane):
     def _take_sides(self, names: Sequence[str]) -> None:
         """Fill sides that are not chosen: with marked traces, then with those of the Selection, then with any.
 
-        Other marks replace both sides; another Selection those that nobody chose by hand.
+        Other marks replace both sides; another Selection those that were not chosen by hand.
         """
         if self.shell.marked != self._marked:
             self._marked, self._by_hand = self.shell.marked, [False, False]
@@ -191,11 +166,11 @@ class DiffPane(Pane):
         if self.choice.traces != self._followed:
             self._followed = self.choice.traces
             self.sides = [name if kept else None for name, kept in zip(self.sides, self._by_hand, strict=True)]
-        wished = [*self.shell.marked, *self.choice.traces, *names]
+        candidates = [*self.shell.marked, *self.choice.traces, *names]
         for side in range(SIDES):
             other = self.sides[1 - side]
             if self.sides[side] not in names:
-                self.sides[side] = next(name for name in wished if name in names and name != other)
+                self.sides[side] = next(name for name in candidates if name in names and name != other)
 
     def shown(self) -> None:
         """The pane came to the front: perhaps with other marks."""
@@ -205,29 +180,26 @@ class DiffPane(Pane):
     def _fill(self) -> None:
         if self.found is None or self.asked is None:
             return
-        rows = ArrowRows(self._table(self.found))
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        found = self.found.table
+        found = found.append_column(PLACE, pa.array(range(found.num_rows), pa.int64()))
+        if not self.quiet_shown:
+            found = found.filter(pc.invert(pc.is_in(found["verdict"], pa.array(sorted(QUIET)))))
+        rows = ArrowRows(found)
         if self._sort is not None:
-            rows = rows.sorted_by(self._sort[0], descending=self._sort[1], then=PLACE)
+            rows = rows.sorted_by(self._sort[0], descending=self._sort[1], then=[(PLACE, "ascending")])
         table = self.query_one(Table)
         table.sort = self._sort
         table.show(rows)
         self.query_one("#sides", Static).update(self._sums(self.found, self.asked))
-        self._tell(table.row)
-
-    def _table(self, found: Difference) -> pa.Table:
-        """The rows that are shown, with their place in the order of the answer."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        table = found.table.append_column(PLACE, pa.array(range(found.table.num_rows), pa.int64()))
-        if self.quiet_shown:
-            return table
-        return table.filter(pc.invert(pc.is_in(table["verdict"], pa.array(sorted(QUIET)))))
+        self._show_row()
 
     # Keys.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Sides are picked and swapped where there are two; the others act on rows, so they rest behind a sentence."""
+        """Sides are picked and swapped where there are two; other keys act on rows, where such are shown."""
         if action in {"pick", "swap"}:
             return len(self.traces) >= SIDES
         if action in {"threshold", "unchanged"}:
@@ -268,13 +240,24 @@ class DiffPane(Pane):
         self._fill()
 
     @on(Table.Moved)
-    def _moved(self, event: Table.Moved) -> None:
-        self._tell(event.table.row)
+    def _show_row(self) -> None:
+        """Below the table: what is known of the kernel under the cursor."""
+        row, about = self.query_one(Table).row, Content("")
+        if row is not None:
+            names = dict.fromkeys(filter(None, (row["kernel_before"], row["kernel_after"])))
+            facts = [f"matched by {row['matched_by']}", row["category"], row["op"]]
+            if row["mean_before_ns"] is not None and row["mean_after_ns"] is not None:
+                means = f"{numbers.duration(row['mean_before_ns'])} → {numbers.duration(row['mean_after_ns'])}"
+                facts.append(f"mean {means}, {_change(row['own_delta_pct'])} beyond the common shift")
+            if row["p_value"] is not None:
+                facts.append(f"p {row['p_value']:.2g} ({row['test']})")
+            name, line = numbers.safe(" → ".join(names)), numbers.safe(" · ".join(filter(None, facts)))
+            about = Content.assemble(Content.styled(name, "bold"), "\n", Content.styled(line, "dim"))
+        self.query_one("#row", Static).update(about)
 
     @on(Table.Chosen)
     def _chosen(self, event: Table.Chosen) -> None:
-        row = event.table.row
-        if row is not None:
+        if (row := event.table.row) is not None:
             self.shell.show_signature(row["signature_after"] or row["signature_before"])
 
     def command(self) -> str | None:
@@ -319,29 +302,17 @@ class DiffPane(Pane):
             hue = HUES.get(verdict)
             styled = Content.styled(_verdict(verdict).strip(), theme.ink(self.app, hue) if hue else "")
             parts += [Content(f"{n:,} "), styled, Content("  ")]
-        hidden = "" if self.quiet_shown else " (hidden: u)"
-        quiet = sum(n for verdict, n in found.by_verdict.items() if verdict in QUIET)
+        quiet = any(n for verdict, n in found.by_verdict.items() if verdict in QUIET)
+        # Of such a side no launch is selected, or all ran under a counter profiler.
+        untimed = [side for side, total_ns in (("A", found.before_ns), ("B", found.after_ns)) if not total_ns]
+        without = f"no GPU time of {' and '.join(untimed)} counts  " if untimed else ""
+        before, after = numbers.safe(asked.before), numbers.safe(asked.after)
         return Content.assemble(
-            Content.styled("A ", "bold"), f"{asked.before}  ", Content.styled("→ B ", "bold"), asked.after, "\n",
+            Content.styled("A ", "bold"), f"{before}  ", Content.styled("→ B ", "bold"), after, "\n",
             f"GPU time {numbers.duration(found.before_ns)} → {numbers.duration(found.after_ns)}  ",
             Content.styled(f"{_signed(found.after_ns - found.before_ns)} {_change(found.delta_pct)}", f"bold {colour}"),
             Content.styled(f"{shift}  threshold {asked.threshold:g} %", "dim"), "\n",
-            Content.styled(_untimed(found), theme.ink(self.app, "yellow")),
+            Content.styled(without, theme.ink(self.app, "yellow")),
             *(parts or [Content("nothing to compare")]),
-            Content.styled(hidden if quiet else "", "dim"),
+            Content.styled(" (hidden: u)" if quiet and not self.quiet_shown else "", "dim"),
         )  # fmt: skip
-
-    def _tell(self, row: Row | None) -> None:
-        self.query_one("#row", Static).update("" if row is None else self._about(row))
-
-    def _about(self, row: Row) -> Content:
-        names = list(dict.fromkeys(filter(None, (row["kernel_before"], row["kernel_after"]))))
-        facts = [f"matched by {row['matched_by']}", row["category"] or "", row["op"] or ""]
-        if row["mean_before_ns"] is not None and row["mean_after_ns"] is not None:
-            means = f"{numbers.duration(row['mean_before_ns'])} → {numbers.duration(row['mean_after_ns'])}"
-            facts.append(f"mean {means}, {_change(row['own_delta_pct'])} beyond the common shift")
-        if row["p_value"] is not None:
-            facts.append(f"p {row['p_value']:.2g} ({row['test']})")
-        return Content.assemble(
-            Content.styled(" → ".join(names), "bold"), "\n", Content.styled(" · ".join(filter(None, facts)), "dim")
-        )

@@ -1,31 +1,34 @@
-"""The screen Kernels: operators, kernels, signatures and launches as one table, from the whole to the single launch."""
+"""The screen Kernels: operators, kernels, signatures and launches as one table."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.reactive import reactive
 from textual.widgets import Static
 
 from kerneldb.tui import numbers
-from kerneldb.tui.model import both, equals, quoted
+from kerneldb.tui.empty_messages import why_empty
+from kerneldb.tui.model import LEVELS, Level, both, equals, quoted
 from kerneldb.tui.pane import Copy, Pane
-from kerneldb.tui.reasons import why_empty
-from kerneldb.tui.screens.kernel_columns import COLUMNS, SORTS, decorated, widened
-from kerneldb.tui.screens.kernel_rows import LaunchRows, merged, op_condition
+from kerneldb.tui.screens.kernel_table import COLUMNS, SORTS, LaunchRows, decorated, merged, op_condition, widened
 from kerneldb.tui.widgets.facts import kernel_facts
-from kerneldb.tui.widgets.levels import LevelBar
 from kerneldb.tui.widgets.rows import ArrowRows, Row, Rows
 from kerneldb.tui.widgets.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from textual import events
     from textual.app import ComposeResult
 
-    from kerneldb.tui.model import Choice, Level
+    from kerneldb.tui.model import Choice
     from kerneldb.tui.widgets.columns import Column
 
 COLUMN_OF: Final[dict[str, str]] = {"kernel": "name_id", "signature": "signature_id"}
@@ -41,16 +44,58 @@ LEFT_OUT: Final = (
 )
 
 
+PLURALS: Final[dict[Level, str]] = {
+    "op": "operators",
+    "kernel": "kernels",
+    "signature": "signatures",
+    "launch": "launches",
+}
+
+
+class LevelBar(Static):
+    """The levels with the current one marked, and how many rows it has; a click takes another one."""
+
+    level: reactive[Level] = reactive[Level]("kernel")
+    count: reactive[int | None] = reactive[int | None](None)
+    """Rows of the level; None while they are asked for."""
+
+    @dataclasses.dataclass
+    class Wanted(Message):
+        """Another level was clicked."""
+
+        level: Level
+
+    def render(self) -> Content:
+        """All levels, from operators to single launches."""
+        return Content(" → ").join(
+            Content.styled(self._label(level), "bold reverse" if level == self.level else "") for level in LEVELS
+        )
+
+    def _label(self, level: Level) -> str:
+        if level != self.level or self.count is None:
+            return PLURALS[level]
+        return numbers.several(
+            self.count, PLURALS[level].removesuffix("es" if level == "launch" else "s"), PLURALS[level]
+        )
+
+    def on_click(self, event: events.Click) -> None:
+        """The level under the mouse."""
+        end = self.styles.padding.left
+        for level in LEVELS:
+            end += len(self._label(level)) + 3
+            if event.x < end:
+                self.post_message(self.Wanted(level))
+                return
+
+
 class KernelsPane(Pane):
     """A level of the Selection as a table, and beside it (where there is room) what the cursor is on."""
 
     TITLE = "Kernels"
-    DEFAULT_CSS = """
-    KernelsPane #kernels-side { display: none; width: 48; border-left: solid $panel; padding: 0 1; }
-    """
+    KEYS_NEED_CONTENT = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("g", "level(1)", "Level", tooltip="Operators, kernels, signatures, launches"),
-        Binding("G", "level(-1)", "Level back", show=False),
+        Binding("g", "app.level", "Level", tooltip="Operators, kernels, signatures, launches"),
+        Binding("G", "app.level(-1)", "Level back", show=False),
         Binding("space", "mark", "Mark", show=False, tooltip="Mark; Enter then looks at the marked ones"),
         Binding("h", "columns", "Columns", show=False),
         Binding("n", "detail", "Detail", show=False, tooltip="Everything about the kernel under the cursor"),
@@ -81,51 +126,47 @@ class KernelsPane(Pane):
         """What a row is."""
         return self.choice.level
 
-    def choice_changed(self, choice: Choice) -> None:  # noqa: ARG002 (one of the hooks)
+    def choice_changed(self) -> None:
         """Marks are of rows that may be gone."""
         self._marked.clear()
 
     async def load(self) -> str | None:
         """The rows of the level."""
-        self.query_one(LevelBar).level = self.level
-        return await (self._load_launches() if self.level == "launch" else self._load_groups(self.level))
-
-    async def _load_groups(self, level: Level) -> str | None:
         from kerneldb.api import browsing
 
-        selection = self.choice.selection()
-        found = await self.store.read(lambda con: browsing.kernels(con, selection, level))
+        level, selection = self.level, self.choice.selection()
+        self.query_one(LevelBar).level = level
+        if level == "launch":
+            key, descending = self._sorts["launch"]
+            keep = self._kept_row
+            rows = await LaunchRows.made(self, key, descending=descending)
+            if not len(rows):
+                return await why_empty(self.store, self.choice, wanted="launches")
+            self._place(rows, rows.find(keep) or 0)
+            return None
+        found = await self.store.read(browsing.kernels, selection, level)
         if not found.num_rows:
             return await why_empty(self.store, self.choice)
         self._show(ArrowRows(decorated(found)))
         self.ready()
-        more = await self.store.read(lambda con: browsing.kernels_more(con, selection, level))
+        more = await self.store.read(browsing.kernels_more, selection, level)
         self._show(ArrowRows(decorated(merged(found, more))))
         return None
 
-    async def _load_launches(self) -> str | None:
-        key, descending = self._sorts["launch"]
-        keep = self.table.row if self._shown == self.choice else None
-        rows = await LaunchRows.made(self, key, descending=descending)
-        if not len(rows):
-            return await why_empty(self.store, self.choice, wanted="launches")
-        at = rows.find(keep) if keep is not None else 0
-        self._place(rows, at or 0)
-        return None
+    @property
+    def _kept_row(self) -> Row:
+        """The row under the cursor, which stays there when the same Selection is loaded again."""
+        return (self.table.row if self._shown == self.choice else None) or {}
 
     def _show(self, rows: ArrowRows) -> None:
-        """Show rows of a level in the order that was wished for, with the cursor on the row that had it."""
-        keep = self.table.row if self._shown == self.choice else None
+        """Show rows of a level in the order of the column that was chosen, with the cursor on the row that had it."""
+        import pyarrow.compute as pc
+
         key, descending = self._sorts[self.level]
         if key in rows.table.column_names:
             rows = rows.sorted_by(key, descending=descending, then=TIES)
-        keys = rows.table["key"]
-        at = 0
-        if keep is not None:
-            import pyarrow.compute as pc
-
-            at = max(pc.index(keys, keep.get("key")).as_py(), 0) if keep.get("key") is not None else 0
-        self._place(rows, at)
+        kept = self._kept_row.get("key")
+        self._place(rows, 0 if kept is None else max(pc.index(rows.table["key"], kept).as_py(), 0))
 
     def _place(self, rows: Rows, at: int) -> None:
         table = self.table
@@ -137,13 +178,16 @@ class KernelsPane(Pane):
         self.query_one(LevelBar).count = len(rows)
 
     def _columns(self, rows: Rows) -> list[Column]:
-        """Those that are wished for and known, wide enough for what is known of the rows."""
+        """Those that are not hidden and hold a value in any row, wide enough for what is known of the rows."""
         hidden = self._hidden.get(self.level, ())
-        wanted = [column for column in COLUMNS[self.level] if column.title not in hidden]
+        shown = [column for column in COLUMNS[self.level] if column.title not in hidden]
         if isinstance(rows, LaunchRows):
-            return widened(wanted, rows.widths)
-        known = _known(rows)
-        return [column for column in wanted if column.key in known]
+            return widened(shown, rows.widths)
+        if not isinstance(rows, ArrowRows):
+            return []
+        table = rows.table
+        known = {name for name in table.column_names if table[name].null_count < len(table)} | {"key", "kernel"}
+        return [column for column in shown if column.key in known]
 
     def arrived(self, rows: LaunchRows) -> None:
         """Launches that were on the way are there; they may have started later than all before."""
@@ -154,17 +198,10 @@ class KernelsPane(Pane):
             self.table.arrived()
 
     def _identity(self, row: Row) -> Any:
-        """What a row stands for, by the row itself: it may be one of the level that was shown before."""
+        """What tells a row from others of its level, which may be the one that was shown before."""
         return (row["trace"], row["launch_index"]) if "launch_index" in row else row["key"]
 
     # Keys.
-
-    def action_level(self, by: int) -> None:
-        """Another level."""
-        from kerneldb.tui.model import LEVELS
-
-        place = (LEVELS.index(self.level) + by) % len(LEVELS)
-        self.shell.choose(level=LEVELS[place])
 
     def action_mark(self) -> None:
         """Mark the row, or take the mark off, and go to the next one."""
@@ -222,15 +259,14 @@ class KernelsPane(Pane):
         if row is not None:
             if self.shell.pane is self:  # an answer may come when another screen is in front
                 self.shell.signature = row.get("signature_id")
-            self._tell(row)
+            self._show_facts()
 
     def on_resize(self) -> None:
         """There may be room for the facts only now."""
-        if (row := self.table.row) is not None:
-            self._tell(row)
+        self._show_facts()
 
-    def _tell(self, row: Row) -> None:
-        if self.screen.has_class("-wide"):
+    def _show_facts(self) -> None:
+        if (row := self.table.row) is not None and self.screen.has_class("-wide"):
             self.query_one("#kernels-facts", Static).update(kernel_facts(row, self.level))
 
     @on(Table.Chosen)
@@ -245,25 +281,32 @@ class KernelsPane(Pane):
         elif self.level == "op":
             self.shell.choose(where=self.choice.narrowed(self._op_condition(row)).where, level="kernel")
         elif self.level == "kernel":
-            self.shell.choose(where=self.choice.narrowed(self._kernel_condition(row)).where, level="signature")
+            readable = row["kernel"] is not None and self._same("kernel", row) == 1
+            condition = equals("short_name", row["kernel"]) if readable else equals("name_id", row["key"])
+            self.shell.choose(where=self.choice.narrowed(condition).where, level="signature")
         else:
             self.action_detail()
 
     def _look_at_marked(self) -> None:
         """Restrict the Selection to the marked rows. A condition meets none of those that are known by sums alone."""
         if self.level == "launch":
-            self.shell.narrow(self._marked_launches())
+            traces = sorted({trace for trace, _ in self._marked})
+            parts = []
+            for name in traces:
+                indexes = ", ".join(map(str, sorted(index for trace, index in self._marked if trace == name)))
+                parts.append(f"{equals('trace', name)} AND launch_index IN ({indexes})")
+            self.shell.narrow(" OR ".join(parts))
             return
         rows = self._marked_rows()
         sums = [row for row in rows if not row.get("listed", 1)]
         if len(sums) < len(rows):
             self.shell.narrow(self._marked_condition([row for row in rows if row not in sums]))
         if sums:
-            said = LEFT_OUT if len(sums) < len(rows) else UNLISTED
-            self.shell.notify(said.format(numbers.several(len(sums), "marked row")), title="Sums only", markup=False)
+            message = LEFT_OUT if len(sums) < len(rows) else UNLISTED
+            self.shell.notify(message.format(numbers.several(len(sums), "marked row")), title="Sums only", markup=False)
 
     def _marked_condition(self, rows: Sequence[Row]) -> str:
-        """One of `rows`; an unknown value is no member of a list and stands apart."""
+        """The condition of `rows`; an unknown value is not in a list, so it is a condition of its own."""
         if self.level == "op":
             return " OR ".join(map(self._op_condition, rows))
         column, keys = COLUMN_OF[self.level], {row["key"] for row in rows}
@@ -276,36 +319,21 @@ class KernelsPane(Pane):
         rows = [] if self.level == "launch" or not self._marked else self._marked_rows()
         if all(row.get("listed", 1) for row in rows):
             return ""
-        named = f"trace IN ({', '.join(map(quoted, self.choice.traces))})" if self.choice.traces else ""
-        condition = both(both("timing <> 'profiled'", named), self._marked_condition(rows))
+        condition = both("timing <> 'profiled'", self.choice.trace_condition)
+        condition = both(condition, self._marked_condition(rows))
         return f"FROM kernel_rollups WHERE {condition}"
 
     def _marked_rows(self) -> list[Row]:
-        rows = self.table.rows
-        found = [rows.row(place) for place in range(len(rows))]
-        return [row for row in found if row is not None and row["key"] in self._marked]
-
-    def _marked_launches(self) -> str:
-        """One of the marked launches."""
-        traces = sorted({trace for trace, _ in self._marked})
-        indexes = {name: sorted(index for trace, index in self._marked if trace == name) for name in traces}
-        listed = {name: ", ".join(map(str, indexes[name])) for name in traces}
-        return " OR ".join(f"{equals('trace', name)} AND launch_index IN ({listed[name]})" for name in traces)
+        rows = map(self.table.rows.row, range(len(self.table.rows)))
+        return [row for row in rows if row is not None and row["key"] in self._marked]
 
     def _op_condition(self, row: Row) -> str:
-        rows = self.table.rows
-        alike = rows.table["op"].to_pylist().count(row["op"]) if isinstance(rows, ArrowRows) else 1
-        return op_condition(row, alike)
+        return op_condition(row, self._same("op", row))
 
-    def _kernel_condition(self, row: Row) -> str:
-        """By its short name where no other kernel in the list has it: that is what people read."""
+    def _same(self, column: str, row: Row) -> int:
+        """How many rows of the table have the same value in `column`."""
         rows = self.table.rows
-        if row["kernel"] is not None and isinstance(rows, ArrowRows):
-            import pyarrow.compute as pc
-
-            if pc.sum(pc.equal(rows.table["kernel"], row["kernel"])).as_py() == 1:
-                return equals("short_name", row["kernel"])
-        return equals("name_id", row["key"])
+        return rows.table[column].to_pylist().count(row[column]) if isinstance(rows, ArrowRows) else 1
 
     # What the application asks for.
 
@@ -320,26 +348,11 @@ class KernelsPane(Pane):
         row = self.table.row
         if row is None:
             return []
-        shown = [placed.column for placed in self.table.placed]
-        line = "\t".join(column.write(column.value(row)).strip() for column in shown)
-        entries = [
-            Copy("y", "row", line),
+        condition = both(self.choice.trace_condition, self.choice.where)
+        return [
+            Copy("y", "row", self.table.row_text),
             Copy("n", "kernel name", row.get("kernel") or ""),
             Copy("i", "signature id", row.get("signature_id") or ""),
-            Copy("s", "SQL", self._sql()),
+            Copy("s", "SQL", f"FROM kernels WHERE {condition}" if condition else "FROM kernels"),
             Copy("m", "SQL of the marked sums", self._marked_sums()),
         ]
-        return [entry for entry in entries if entry.text]
-
-    def _sql(self) -> str:
-        named = f"trace IN ({', '.join(map(quoted, self.choice.traces))})" if self.choice.traces else ""
-        condition = both(named, self.choice.where)
-        return "FROM kernels" + (f" WHERE {condition}" if condition else "")
-
-
-def _known(rows: Rows) -> set[str]:
-    """The columns that hold a value in any row; the others would only take room."""
-    if not isinstance(rows, ArrowRows):
-        return set()
-    table = rows.table
-    return {name for name in table.column_names if table[name].null_count < len(table)} | {"key", "kernel"}

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.widgets import Label
+from textual.content import Content
+from textual.reactive import reactive
+from textual.widgets import Label, Static
 
 from kerneldb.tui import numbers
+from kerneldb.tui.empty_messages import no_traces, why_empty
 from kerneldb.tui.model import equals
-from kerneldb.tui.pane import Copy
-from kerneldb.tui.reasons import no_traces, why_empty
-from kerneldb.tui.screens.drawn import DrawnPane
-from kerneldb.tui.screens.kernel_rows import op_condition
-from kerneldb.tui.sums import summed
-from kerneldb.tui.widgets.cards import Cards
+from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.screens.kernel_table import op_condition
 from kerneldb.tui.widgets.columns import Column, text
-from kerneldb.tui.widgets.rows import ListRows, Row
-from kerneldb.tui.widgets.table import Table
+from kerneldb.tui.widgets.table import Box, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     import pyarrow as pa
     from textual.app import ComposeResult
 
     from kerneldb.selection import Selection
+    from kerneldb.tui.widgets.rows import Row
 
 TOP: Final = 10
 LANES: Final = 8
@@ -42,9 +42,7 @@ def _bar(share: float | None) -> str:
     return numbers.bar((share or 0.0) / 100, 10)
 
 
-def _share(share: float | None) -> str:
-    return numbers.fixed(share, 1)
-
+_share = partial(numbers.fixed, digits=1)
 
 TOP_COLUMNS: Final = (
     text("kernel", "largest kernels", 22, stretch=True, sortable=False, hue="category", middle=True),
@@ -52,7 +50,7 @@ TOP_COLUMNS: Final = (
     Column("total_ns", "total", 8, numbers.duration, sortable=False),
     Column("share_pct", "%", 5, _share, sortable=False),
     Column("share", "", 10, _bar, right=False, rank=1, sortable=False, hue="category"),
-    Column("cumulative", "Σ %", 5, lambda value: numbers.fixed(value, 0), rank=2, sortable=False),
+    Column("cumulative", "Σ %", 5, partial(numbers.fixed, digits=0), rank=2, sortable=False),
     Column("mean_ns", "mean", 8, numbers.duration, rank=1, sortable=False),
 )
 CATEGORY_COLUMNS: Final = (
@@ -78,36 +76,29 @@ TRACE_COLUMNS: Final = (
 )
 
 
-class Box(Vertical):
-    """A table that is as high as its rows, up to a limit."""
+class Cards(Static):
+    """Values by their names, in the order given; as many in a row as fit."""
 
-    DEFAULT_CSS = "Box { height: auto; margin-bottom: 1; } Box > Table { height: auto; }"
+    values: reactive[Mapping[str, str]] = reactive(dict, layout=True)
 
-    def __init__(self, name: str, columns: Sequence[Column], most: int) -> None:
-        super().__init__(id=f"box-{name}")
-        self.table = Table(columns, id=f"overview-{name}")
-        self._most = most
-
-    def compose(self) -> ComposeResult:
-        """The table."""
-        yield self.table
-
-    def fill(self, rows: list[Row], cursor: int = 0) -> None:
-        """Show rows; without any, nothing."""
-        self.display = bool(rows)
-        self.table.styles.height = min(len(rows), self._most) + 1
-        self.table.show(ListRows(rows), cursor)
+    def render(self) -> Content:
+        """Two lines per row of cards."""
+        lines: list[Content] = []
+        values = names = ""
+        for name, value in self.values.items():
+            width = max(len(value), len(name))
+            if names and len(names) + width > (self.size.width or 78):
+                lines += [Content.styled(values, "bold"), Content.styled(names, "dim")]
+                values = names = ""
+            values += numbers.fit(value, width + 2)
+            names += numbers.fit(name, width + 2)
+        return Content("\n").join([*lines, Content.styled(values, "bold"), Content.styled(names, "dim")])
 
 
-class OverviewPane(DrawnPane):
+class OverviewPane(Pane):
     """Cards, the largest kernels, categories, streams and traces. Enter on anything looks at that."""
 
     TITLE = "Overview"
-    DEFAULT_CSS = """
-    OverviewPane #overview-columns { height: auto; layout: vertical; }
-    OverviewPane .overview--column { height: auto; width: 1fr; padding: 0 1; }
-    OverviewPane #overview-hint { height: auto; color: $text-muted; padding: 0 1; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "mark", "Mark trace", tooltip="Mark a trace; d compares the marked ones"),
         Binding("b", "busy_time", "Busy time", show=False, tooltip="Compute busy time also of very many launches"),
@@ -139,73 +130,68 @@ class OverviewPane(DrawnPane):
 
     async def load(self) -> str | None:
         """Sums first, then what takes longer."""
-        selection = self.choice.selection()
         from kerneldb.api import browsing
 
-        self._traces = await self.store.read(lambda con: browsing.traces(con, selection.traces))
+        selection = self.choice.selection()
+        self._traces = await self.store.read(browsing.traces, selection.traces)
         if not self._traces:
             return no_traces(self.store.title)
         await self._load_sums(selection)
         self.ready()
-        await self._load_work(selection)
-        await self._load_streams(selection)
-        await self._load_busy(selection)
+        launches = await self._load_work(selection)
+        lanes = await self.store.rows("tui_overview_streams", {"bins": BINS, "lanes": LANES}, selection)
+        several = len({row["trace"] for row in lanes}) > 1
+        self.box("streams").fill([_lane(row, several=several) for row in lanes])
+        await self._load_busy(selection, launches)
         return None
 
     async def _load_sums(self, selection: Selection) -> None:
         from kerneldb.api import browsing
 
         level = "kernel" if self.choice.level == "launch" else self.choice.level
-        groups = await self.store.read(lambda con: browsing.kernels(con, selection, level))
-        categories = await self.store.read(lambda con: browsing.kernels(con, selection, "category"))
-        sums = await summed(self.store, self.choice)
+        groups = await self.store.read(browsing.kernels, selection, level)
+        categories = await self.store.read(browsing.kernels, selection, "category")
+        sums = await self.store.summed(self.choice)
+        # Launches without durations have no time.
+        known = [total for total in groups["total_ns"].to_pylist() if total is not None]
+        n = sum(groups["n"].to_pylist())
+        unlisted = f" ({'all' if sums == n else numbers.count(sums)} in sums only)" if sums else ""
+        # Some launches may enter no sums; the status line counts all.
+        looked_at = [row for row in self._traces if not self.choice.traces or row["trace"] in self.choice.traces]
+        left_out = any(row["launches"] and (row["kind"] != "timeline" or not row["is_primary"]) for row in looked_at)
         self._cards = {
-            "GPU time": numbers.duration(_total(groups)),
-            "counted launches" if self._some_left_out else "launches": _launches(sum(groups["n"].to_pylist()), sums),
+            "GPU time": numbers.duration(sum(known) if known else None),
+            "counted launches" if left_out else "launches": numbers.count(n) + unlisted,
             f"{level}s": numbers.count(groups.num_rows),
         }
         self._show_cards()
         self._show_traces()
         self.box("top").fill(_top(groups, level))
-        self.box("categories").fill([_with_share(row, _largest(categories)) for row in categories.to_pylist()])
+        self.box("categories").fill(_with_shares(categories))
         hint = "" if groups.num_rows else (await why_empty(self.store, self.choice)).replace("\n\n", "\n")
         self.query_one("#overview-hint", Label).update(hint)
 
-    @property
-    def _some_left_out(self) -> bool:
-        """Whether traces that are looked at have launches that enter no sums; the status line counts all."""
-        looked_at = [row for row in self._traces if not self.choice.traces or row["trace"] in self.choice.traces]
-        return any(row["launches"] and (row["kind"] != "timeline" or not row["is_primary"]) for row in looked_at)
-
-    async def _load_work(self, selection: Selection) -> None:
+    async def _load_work(self, selection: Selection) -> int:
+        """Cards about signatures, replays and energy; returns the number of launches."""
         (work,) = await self.store.rows("tui_overview_work", None, selection)
-        if signatures := await self._signatures(selection, work["signatures"]):
+        signatures = work["signatures"]
+        if not self.choice.where.strip():  # also those that are known by sums alone; a condition meets none of these
+            from kerneldb.api import browsing
+
+            signatures = (await self.store.read(browsing.kernels, selection, "signature")).num_rows
+        if signatures:
             self._cards["signatures"] = numbers.count(signatures)
         share = 100 * (work["replayed_ns"] or 0) / work["total_ns"] if work["total_ns"] else None
         self._cards["replayed"] = numbers.percent(share)
         if work["energy_mj"] is not None:
             self._cards["energy"] = numbers.energy(work["energy_mj"])
-        self._launches = work["launches"] or 0
         self._show_cards()
+        return work["launches"] or 0
 
-    async def _signatures(self, selection: Selection, of_launches: int) -> int:
-        """How many, with those that are known by sums alone; a condition meets none of these."""
-        if self.choice.where.strip():
-            return of_launches
-        from kerneldb.api import browsing
-
-        signatures = await self.store.read(lambda con: browsing.kernels(con, selection, "signature"))
-        return int(signatures.num_rows)
-
-    async def _load_streams(self, selection: Selection) -> None:
-        lanes = await self.store.rows("tui_overview_streams", {"bins": BINS, "lanes": LANES}, selection)
-        several = len({row["trace"] for row in lanes}) > 1
-        self.box("streams").fill([_lane(row, several=several) for row in lanes])
-
-    async def _load_busy(self, selection: Selection) -> None:
-        if self._launches > MOST_LAUNCHES and not self._ask_busy:
+    async def _load_busy(self, selection: Selection, launches: int) -> None:
+        if launches > MOST_LAUNCHES and not self._ask_busy:
             self._cards["busy (b asks)"] = "?"
-        elif self._launches:
+        elif launches:
             (found,) = await self.store.rows("tui_overview_busy", None, selection)
             # Each device of each trace has a time of its own.
             self._cards["wall" if found["devices"] == 1 else "wall, summed"] = numbers.duration(found["span_ns"])
@@ -240,7 +226,7 @@ class OverviewPane(DrawnPane):
         table.action_move(1)
 
     def action_busy_time(self) -> None:
-        """Compute what is left out for very many launches."""
+        """Compute busy time although there are very many launches."""
         self._ask_busy = True
         self.reload()
 
@@ -253,34 +239,31 @@ class OverviewPane(DrawnPane):
 
     @on(Table.Chosen, "#overview-top")
     def _top_chosen(self, event: Table.Chosen) -> None:
-        row = event.table.row
-        if row is not None:
+        if (row := event.table.row) is not None:
             self._look_into(row, row["condition"], level=BELOW[row["level"]])
 
     @on(Table.Chosen, "#overview-categories")
     def _category_chosen(self, event: Table.Chosen) -> None:
-        if event.table.row is not None:
-            self._look_into(event.table.row, equals("category", event.table.row["key"]))
+        if (row := event.table.row) is not None:
+            self._look_into(row, equals("category", row["key"]))
 
     @on(Table.Chosen, "#overview-streams")
     def _stream_chosen(self, event: Table.Chosen) -> None:
-        row = event.table.row
-        if row is not None:
+        if (row := event.table.row) is not None:
             named = ("device", "stream", "process") if row["shared"] else ("device", "stream")
             condition = " AND ".join(equals(column, row[column]) for column in named)
             self._look_at(self.choice.narrowed(condition).where, traces=(row["trace"],))
 
     @on(Table.Chosen, "#overview-traces")
     def _trace_chosen(self, event: Table.Chosen) -> None:
-        row = event.table.row
-        if row is not None:
+        if (row := event.table.row) is not None:
             marked = self.shell.marked or (row["trace"],)
             self.shell.choose(traces=() if self.choice.traces == marked else marked)
 
     @on(Table.Moved, "#overview-top")
     def _moved(self, event: Table.Moved) -> None:
-        if event.table.row is not None and self.shell.pane is self:
-            self.shell.signature = event.table.row.get("signature_id")
+        if (row := event.table.row) is not None and self.shell.pane is self:
+            self.shell.signature = row.get("signature_id")
 
     def _look_into(self, row: Row, condition: str, **changes: Any) -> None:
         """The launches of a row; where sums alone are known of it, which meet no condition, its largest signature."""
@@ -306,52 +289,33 @@ class OverviewPane(DrawnPane):
         if not isinstance(focused, Table) or focused.row is None:
             return []
         row = focused.row
-        line = "\t".join(placed.column.write(placed.column.value(row)).strip() for placed in focused.placed)
         named = row.get("kernel") or row.get("trace") or row.get("category") or ""
-        return [Copy("y", "row", line), Copy("n", "name", named)]
+        return [Copy("y", "row", focused.row_text), Copy("n", "name", named)]
 
 
 def _top(groups: pa.Table, level: str) -> list[Row]:
-    same = groups["op" if level == "op" else "kernel"].to_pylist()
+    """The first groups, each with its cumulative share and the condition that its launches meet."""
+    names = groups["op" if level == "op" else "kernel"].to_pylist()
     found, cumulative = [], 0.0
-    for place, row in enumerate(groups.slice(0, TOP).to_pylist()):
+    for place, row in enumerate(_with_shares(groups.slice(0, TOP))):
         cumulative += row["share_pct"] or 0.0
-        condition = _condition(row, level, same.count(same[place]))
+        same_name = names.count(names[place])
+        if level == "op":
+            condition = op_condition(row, same_name)
+        elif level == "kernel" and row["kernel"] is not None and same_name == 1:  # that is what people read
+            condition = equals("short_name", row["kernel"])
+        else:
+            condition = equals(f"{'name' if level == 'kernel' else level}_id", row["key"])
         shown = row["key"] if level == "op" else row["kernel"]
-        more = {"kernel": shown, "cumulative": cumulative, "level": level, "condition": condition}
-        found.append(_with_share(row, _largest(groups)) | more)
+        found.append(row | {"kernel": shown, "cumulative": cumulative, "level": level, "condition": condition})
     return found
 
 
-def _condition(row: Row, level: str, alike: int) -> str:
-    """What the launches of a row meet; `alike` rows, with it, have its name. The name is what people read."""
-    if level == "op":
-        return op_condition(row, alike)
-    if level == "kernel" and row["kernel"] is not None and alike == 1:
-        return equals("short_name", row["kernel"])
-    return equals(f"{'name' if level == 'kernel' else level}_id", row["key"])
-
-
-def _total(groups: pa.Table) -> int | None:
-    """The time of all groups; None where none is known. One of launches without durations has none."""
-    known = [total for total in groups["total_ns"].to_pylist() if total is not None]
-    return sum(known) if known else None
-
-
-def _launches(n: int, sums: int) -> str:
-    """How many, and how many of them the other screens cannot list."""
-    if not sums:
-        return numbers.count(n)
-    return f"{numbers.count(n)} ({'all' if sums == n else numbers.count(sums)} in sums only)"
-
-
-def _with_share(row: Row, largest: float | None) -> Row:
-    """The bar of a row is as long as its part of the largest one."""
-    return row | {"share": 100 * (row["share_pct"] or 0.0) / largest if largest else None}
-
-
-def _largest(groups: pa.Table) -> float | None:
-    return groups["share_pct"][0].as_py() if groups.num_rows else None
+def _with_shares(groups: pa.Table) -> list[Row]:
+    """Rows whose bar is as long as their part of the first one, which is the largest."""
+    rows: list[Row] = groups.to_pylist()
+    largest = rows[0]["share_pct"] if rows else None
+    return [row | {"share": 100 * (row["share_pct"] or 0.0) / largest if largest else None} for row in rows]
 
 
 def _lane(row: Row, *, several: bool) -> Row:
@@ -359,7 +323,8 @@ def _lane(row: Row, *, several: bool) -> Row:
     heights, shared, total = [0.0] * BINS, row["processes"] > 1, row["total_ns"]
     for place, height in zip(row["bins"], row["totals"], strict=True):
         heights[place] = height or 0.0
-    name = f"{_or_unknown(row['device'])}:{_or_unknown(row['stream'])}"
+    device, stream = (numbers.UNKNOWN if row[key] is None else row[key] for key in ("device", "stream"))
+    name = f"{device}:{stream}"
     if shared:
         name = f"{name} pid {row['process'] or numbers.UNKNOWN}"
     return row | {
@@ -368,10 +333,6 @@ def _lane(row: Row, *, several: bool) -> Row:
         "busy": None if total is None else min(100.0, 100 * total / row["span_ns"]),
         "sparkline": numbers.sparkline(heights, row["span_ns"] / BINS),
     }
-
-
-def _or_unknown(value: int | None) -> str:
-    return numbers.UNKNOWN if value is None else str(value)
 
 
 def _note(row: Row, chosen: tuple[str, ...]) -> str:

@@ -11,11 +11,10 @@ from textual.content import Content
 from textual.widgets import Static
 
 from kerneldb.tui import theme
+from kerneldb.tui.empty_messages import why_empty
 from kerneldb.tui.model import equals
-from kerneldb.tui.numbers import amount, count, duration, fit, percent, several
-from kerneldb.tui.pane import Copy
-from kerneldb.tui.reasons import why_empty
-from kerneldb.tui.screens.drawn import DrawnPane
+from kerneldb.tui.numbers import amount, count, duration, fit, percent, safe, several
+from kerneldb.tui.pane import Copy, Pane
 from kerneldb.tui.widgets.scatter import Dot, Plane, Roof, Scatter
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from kerneldb.tui.model import Choice
 
 Row = dict[str, Any]
 
@@ -34,21 +32,12 @@ LIST_FROM: Final = 120
 ALIKE: Final = 1.05
 """Roofs that differ by no more are drawn as one: peaks by counters vary with the clock."""
 MOST_ROOFS: Final = 6
-MANY: Final = 999.5
-HIGHEST: Final = 100.05
-"""Percent of what is attainable that are no more than all of it."""
 
 
-class RooflinePane(DrawnPane):
+class RooflinePane(Pane):
     """Dots of kernels below the roofs of their types; where only percentages are known, those against each other."""
 
     TITLE = "Roofline"
-    DEFAULT_CSS = """
-    RooflinePane #ranking { width: 46; padding: 0 1; text-wrap: nowrap; border-left: solid $panel; }
-    RooflinePane #about { height: 3; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    RooflinePane #left-out { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    RooflinePane Horizontal { height: 1fr; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j,full_stop", "walk(1)", "Next by time", key_display="↓"),
         Binding("up,k,comma", "walk(-1)", "Previous by time", show=False),
@@ -93,7 +82,7 @@ class RooflinePane(DrawnPane):
             return _no_work(found)
         self.place = next((place for place, row in enumerate(self.rows) if row["signature_id"] == held), 0)
         self.query_one(Scatter).show(self._plane(), self.place)
-        self._tell()
+        self._draw()
         return None
 
     async def _relative(self) -> list[Row]:
@@ -101,9 +90,8 @@ class RooflinePane(DrawnPane):
         known = await self.store.rows("tui_roofline_normalized", None, self.choice.selection())
         if self.wants_percent and not known:
             self.wants_percent = False
-            self.shell.notify(
-                "No percentages of peaks: the Selection holds no counters of Nsight Compute.", markup=False
-            )
+            message = "No percentages of peaks: the Selection holds no counters of Nsight Compute."
+            self.shell.notify(message, markup=False)
         return [row for row in known if row["compute_pct"] is not None and row["memory_pct"] is not None]
 
     def _plane(self) -> Plane:
@@ -119,7 +107,7 @@ class RooflinePane(DrawnPane):
         """The list needs room."""
         self.query_one("#ranking").display = self.size.width >= LIST_FROM
         if self.rows:
-            self.call_after_refresh(self._tell)
+            self.call_after_refresh(self._draw)
 
     # Movement.
 
@@ -143,7 +131,7 @@ class RooflinePane(DrawnPane):
         if 0 <= place < len(self.rows):
             self.place = place
             self.query_one(Scatter).show(chosen=place)
-            self._tell()
+            self._draw()
 
     def action_normalize(self) -> None:
         """Percent of the compute peak against percent of the memory peak, or back to FLOP/s."""
@@ -154,10 +142,6 @@ class RooflinePane(DrawnPane):
         """Everything about the kernel."""
         if self.rows:
             self.shell.show_signature(self.rows[self.place]["signature_id"])
-
-    def choice_changed(self, choice: Choice) -> None:
-        """The cursor stays on its kernel, where that is still selected."""
-        del choice
 
     def command(self) -> str | None:
         """The same points on the command line."""
@@ -175,42 +159,38 @@ class RooflinePane(DrawnPane):
 
     # Texts.
 
-    def _tell(self) -> None:
+    def _draw(self) -> None:
         self.query_one("#about", Static).update(self._about(self.rows[self.place]))
         self.query_one("#left-out", Static).update(self._left_out())
         self.query_one("#ranking", Static).update(self._ranking())
 
     def _left_out(self) -> Content:
-        """How much of the time the dots stand for."""
+        """How much of the time the dots show."""
         known = sum(row["total_ns"] for row in self.rows)
         missing = sum(row["total_ns"] for row in self.without)
-        parts = [_signatures(self.rows)]
+        signatures = several(_distinct(self.rows), "signature")  # one has a dot per trace and device
+        many = _distinct(self.rows) < len(self.rows)
+        parts = [f"{signatures} in {count(len(self.rows))} dots" if many else signatures]
         if self.without:
             share = percent(100 * missing / ((known + missing) or 1))
             why = "without counters" if self.percent else "without FLOPs or bytes"
             parts.append(f"{count(_distinct(self.without))} {why} left out ({share} of the time)")
         if self.percent:
             parts.append(f"percentages only: {self.rows[self.place].get('reason') or 'no peaks'}")
-        categories = dict.fromkeys(row["category"] for row in self.rows)
-        colours = [
-            part
-            for category in categories
-            for part in (
-                Content.styled(" ■ ", theme.ink(self.app, theme.category_hue(category))),
-                Content(category or "unknown"),
-            )
-        ]
-        return Content.assemble(Content.styled(" · ".join(parts), "dim"), " ", *colours)
+        line = Content.assemble(Content.styled(" · ".join(parts), "dim"), " ")
+        for category in dict.fromkeys(row["category"] for row in self.rows):
+            line += Content.styled(" ■ ", theme.ink(self.app, theme.category_hue(category)))
+            line += Content(safe(category or "unknown"))
+        return line
 
     def _about(self, row: Row) -> Content:
-        head = f"{row['kernel'] or '?'}"
         devices = {one.get("device") for one in self.rows}
         gpu = f"GPU {row['device']}" if len(devices) > 1 and row.get("device") is not None else ""
-        facts = [row["category"] or "", row["dtype"] or "", row.get("op") or "", row["trace"], gpu]
+        facts = [row["category"], row["dtype"], row.get("op"), row["trace"], gpu]
         times = f"{several(row['n'], 'launch', 'launches')}  {duration(row['total_ns'])}"
         return Content.assemble(
-            Content.styled(head, "bold"),
-            Content.styled("  " + " · ".join(filter(None, facts)), "dim"),
+            Content.styled(safe(row["kernel"] or "?"), "bold"),
+            Content.styled("  " + safe(" · ".join(filter(None, facts))), "dim"),
             "\n",
             f"{times}  {_rates(row, percentages=self.percent)}",
             "\n",
@@ -227,60 +207,43 @@ class RooflinePane(DrawnPane):
             figure = percent(row["compute_pct"] if self.percent else row["pct_attainable"])
             text = fit(row["kernel"] or "?", width - len(figure) - 3) + f" {figure}"
             colour = theme.ink(self.app, theme.category_hue(row["category"]))
-            lines.append(
-                Content.assemble(
-                    Content.styled("● ", colour), Content.styled(text, "reverse" if place == self.place else "")
-                )
-            )
+            shown = Content.styled(text, "reverse" if place == self.place else "")
+            lines.append(Content.assemble(Content.styled("● ", colour), shown))
         return Content("\n").join(lines)
 
 
 def _rates(row: Row, *, percentages: bool) -> str:
     if percentages:
         return f"compute {percent(row['compute_pct'])}  memory {percent(row['memory_pct'])}"
-    parts = [
-        rate(row["flops_per_second"], "FLOP/s"),
-        rate(row["bytes_per_second"], "B/s"),
-        f"{plain(row['intensity'])} FLOP/byte",
-    ]
+    parts = [rate(row["flops_per_second"], "FLOP/s"), rate(row["bytes_per_second"], "B/s")]
+    parts.append(f"{plain(row['intensity'])} FLOP/byte")
     if row["pct_attainable"] is not None:
         parts.append(f"{percent(row['pct_attainable'])} of attainable")
     return "  ".join(parts)
 
 
 def bound_of(row: Row) -> str:
-    """What bounds a kernel and by which peaks, or why nobody knows; first of all, why it is above its roof."""
+    """What bounds a kernel and by which peaks, or why that is not known; first, why it is above its roof."""
     if row.get("bound") is None:
-        return (
-            row.get("reason") or "the peaks of this GPU are not known" if "ridge" in row else (row.get("reason") or "")
-        )
+        return row.get("reason") or ("the peaks of this GPU are not known" if "ridge" in row else "")
+    above = ""
+    if (row["pct_attainable"] or 0.0) > 100.05:  # noqa: PLR2004 (rounded, more than all of what is attainable)
+        # The work is known from its shapes, not how the kernel did it.
+        why = "caches served some of the bytes" if row["bound"] == "memory" else "it did less, or clocks were higher"
+        above = f"above its roof, so {why}; "
     side = "below" if row["bound"] == "memory" else "above"
     ridge = f"{side} the ridge of {plain(row['ridge'])} FLOP/byte"
     peaks = f"{rate(row['peak_flops_per_second'], 'FLOP/s')} and {rate(row['peak_bytes_per_second'], 'B/s')}"
-    return f"{_above(row)}{row['bound']} bound: {ridge}; peaks {peaks}; by {row['method']}"
-
-
-def _above(row: Row) -> str:
-    """Why a kernel came out better than attainable: what it did is known from its shapes, not how it did it."""
-    if (row["pct_attainable"] or 0.0) <= HIGHEST:
-        return ""
-    why = "caches served some of the bytes" if row["bound"] == "memory" else "it did less, or clocks were higher"
-    return f"above its roof, so {why}; "
+    return f"{above}{row['bound']} bound: {ridge}; peaks {peaks}; by {row['method']}"
 
 
 def _distinct(rows: Sequence[Row]) -> int:
     return len({row["signature_id"] for row in rows})
 
 
-def _signatures(rows: Sequence[Row]) -> str:
-    """How many signatures there are; one has a dot per trace and device."""
-    found = several(_distinct(rows), "signature")
-    return found if _distinct(rows) == len(rows) else f"{found} in {count(len(rows))} dots"
-
-
 def plain(value: float) -> str:
     """Three digits, and no power of ten where the number is large."""
-    return f"{value:,.0f}" if value >= MANY else f"{value:.3g}"
+    return f"{value:,.0f}" if value >= 999.5 else f"{value:.3g}"  # noqa: PLR2004
 
 
 def rate(value: float, unit: str) -> str:
@@ -296,9 +259,9 @@ def roofs(rows: Sequence[Row]) -> tuple[Roof, ...]:
         height, slope = row["peak_flops_per_second"], row["peak_bytes_per_second"]
         if not height or not slope:
             continue
-        names = next((names for *sizes, names in found if _alike(sizes, (height, slope))), None)
-        if names is None:
-            names = []
+        alike = [names for h, s, names in found if max(h / height, height / h, s / slope, slope / s) <= ALIKE]
+        names = alike[0] if alike else []
+        if not alike:
             found.append((height, slope, names))
         if row["dtype"] and row["dtype"] not in names:
             names.append(row["dtype"])
@@ -309,20 +272,13 @@ def roofs(rows: Sequence[Row]) -> tuple[Roof, ...]:
     )
 
 
-def _alike(one: Sequence[float], other: Sequence[float]) -> bool:
-    return all(max(pair) <= ALIKE * min(pair) for pair in zip(one, other, strict=True))
-
-
 def _no_work(found: Sequence[Row]) -> str:
-    """Why there is no dot, and what gives some."""
+    """Why there is no dot, and what helps."""
     signatures = several(_distinct(found), "kernel signature")
     total = duration(sum(row["total_ns"] for row in found))
-    return "\n".join(
-        [
-            f"No FLOPs known of the {signatures} of the Selection ({total}).",
-            "",
-            "Record with shapes (kerneldb record, or record_shapes=True),",
-            "ingest counters that count them, or note what you know:",
-            "kerneldb annotate --where … --flops 2*8192^3 --bytes 3*8192^2",
-        ]
+    return (
+        f"No FLOPs known of the {signatures} of the Selection ({total}).\n\n"
+        "Record with shapes (kerneldb record, or record_shapes=True),\n"
+        "ingest counters that count them, or note what you know:\n"
+        "kerneldb annotate --where … --flops 2*8192^3 --bytes 3*8192^2"
     )

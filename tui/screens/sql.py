@@ -11,14 +11,14 @@ from textual.binding import Binding, BindingType
 from kerneldb.output.text import display_width
 from kerneldb.output.values import python_values
 from kerneldb.tui import numbers
-from kerneldb.tui.model import equals
+from kerneldb.tui.model import Choice, both, equals
 from kerneldb.tui.pane import Copy, Pane
 from kerneldb.tui.tasks import supersede
 from kerneldb.tui.widgets.columns import Column, plain
-from kerneldb.tui.widgets.complaint import Complaint
 from kerneldb.tui.widgets.rows import ArrowRows
-from kerneldb.tui.widgets.sqledit import SqlEdit
+from kerneldb.tui.widgets.sql_editor import SqlEditor
 from kerneldb.tui.widgets.table import Table
+from kerneldb.tui.widgets.where_bar import EngineMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,45 +43,19 @@ OLDER: Final = "the rows below are those of the statement before"
 NARROWEST, WIDEST, SAMPLE = 4, 40, 200
 
 IDENTITIES: Final = (
-    *(
-        "signature_id",
-        "name_id",
-        "trace",
-        "trace_id",
-        "launch_index",
-        "op",
-        "category",
-        "family",
-        "library",
-        "operation",
-    ),
-    *(
-        "dtype",
-        "kind",
-        "phase",
-        "module",
-        "device",
-        "stream",
-        "process",
-        "short_name",
-        "name",
-        "collective",
-        "copy_kind",
-    ),
-    *("call_id", "launch_key", "range_path", "graph_id", "source", "rank", "run", "label", "replay_grade"),
+    "signature_id name_id trace trace_id launch_index op category family library operation dtype kind phase module "
+    "device stream process short_name name collective copy_kind call_id launch_key range_path graph_id source rank run "
+    "label replay_grade"
 )
-"""Columns of `kernels` that say which launches are meant; measures do not."""
+"""Columns of `kernels` that identify launches; measures do not."""
 
 
 class SqlPane(Pane):
     """The editor on top, the message or the rows below it. `selection` are the selected launches."""
 
     TITLE = "SQL"
+    KEYS_NEED_CONTENT = False
     EXPORTS = "all rows of the statement that ran last"
-    DEFAULT_CSS = """
-    SqlPane #sql-status { height: auto; max-height: 10; padding: 0 1; color: $text-muted; }
-    SqlPane #sql-status.-problem { color: $text-error; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("u", "use", "Use as filter", tooltip="Look at the launches that the row under the cursor names"),
         Binding("i", "edit", "Edit", show=False),
@@ -101,14 +75,14 @@ class SqlPane(Pane):
 
     def compose_content(self) -> ComposeResult:
         """Editor, status, table."""
-        yield SqlEdit(FIRST)
-        yield Complaint(HINT, id="sql-status")
+        yield SqlEditor(FIRST)
+        yield EngineMessage(HINT, id="sql-status")
         yield Table(everything=True, id="sql-table")
 
     @property
-    def edit(self) -> SqlEdit:
+    def edit(self) -> SqlEditor:
         """The editor."""
-        return self.query_one(SqlEdit)
+        return self.query_one(SqlEditor)
 
     @property
     def table(self) -> Table:
@@ -119,7 +93,7 @@ class SqlPane(Pane):
         """Words for completion, and the rows again where there were some: they may be others now."""
         from kerneldb.api import browsing
 
-        self._past = self._past or self.shell.memory.texts("sql")
+        self._past = self._past or self.shell.saved.texts("sql")
         self.edit.words = await self.store.read(browsing.words)
         if self._ran is not None:
             await self._ask(self._ran)
@@ -129,7 +103,7 @@ class SqlPane(Pane):
         """The editor."""
         self.edit.focus()
 
-    @on(SqlEdit.Run)
+    @on(SqlEditor.Run)
     def action_run(self) -> None:
         """Run the statement in the editor."""
         text = self.edit.text.strip().rstrip(";").strip()
@@ -138,18 +112,18 @@ class SqlPane(Pane):
         self._place, self._sort = -1, None
         if not self._past or self._past[0] != text:
             self._past.insert(0, text)
-            self.shell.memory.add("sql", text)
+            self.shell.saved.add("sql", text)
         self._worker = supersede(self, "sql", self._ask, text)
 
-    @on(SqlEdit.Stop)
+    @on(SqlEditor.Stop)
     def action_stop(self) -> None:
         """Interrupt what runs."""
         if self._worker is not None and self._worker.is_running:
             self._worker.cancel()
             self._say("cancelled" if self._ran is None else f"cancelled; {OLDER}")
 
-    @on(SqlEdit.Past)
-    def _walk(self, event: SqlEdit.Past) -> None:
+    @on(SqlEditor.Past)
+    def _walk(self, event: SqlEditor.Past) -> None:
         place = min(max(self._place + event.by, -1), len(self._past) - 1)
         if self._place == -1:
             self._draft = self.edit.text
@@ -160,33 +134,27 @@ class SqlPane(Pane):
         from kerneldb.api import browsing
         from kerneldb.errors import KerneldbError
 
-        self.shell.busy_changed(+1)
         self._say("running; ^x cancels")
         self._failed = True
-        selection = self.choice.selection()
-        try:
-            table, more = await self.store.read(lambda con: browsing.answer(con, text, selection, MOST))
-        except KerneldbError as error:
-            older = "" if self._ran is None else f"\n{OLDER}"
-            self._say(f"{error}{older}", problem=True)
-        else:
-            if text != self._ran:
-                self.table.scroll_to(x=0, animate=False, force=True)
-            self._ran, self._failed = text, False
-            self._show(table, more=more)
-        finally:
-            self.shell.busy_changed(-1)
-
-    def _show(self, table: pa.Table, *, more: bool) -> None:
-        shown, table = self.table, _named_once(table)
-        shown.sort = self._sort
-        shown.columns = [_column(name, table) for name in table.column_names]
-        shown.show(ArrowRows(table))
-        count = f"{table.num_rows:,} row{'' if table.num_rows == 1 else 's'}"
+        with self.shell.busy_while():
+            try:
+                found, more = await self.store.read(browsing.answer, text, self.choice.selection(), MOST)
+            except KerneldbError as error:
+                older = "" if self._ran is None else f"\n{OLDER}"
+                self._say(f"{error}{older}", problem=True)
+                return
+        table, rows = self.table, _named_once(found)
+        if text != self._ran:
+            table.scroll_to(x=0, animate=False, force=True)
+        self._ran, self._failed = text, False
+        table.sort = self._sort
+        table.columns = [_column(name, rows) for name in rows.column_names]
+        table.show(ArrowRows(rows))
+        count = numbers.several(rows.num_rows, "row")
         self._say(f"the first {count}; there are more, e exports all" if more else count)
 
     def _say(self, text: str, *, problem: bool = False) -> None:
-        status = self.query_one("#sql-status", Complaint)
+        status = self.query_one("#sql-status", EngineMessage)
         status.set_class(problem, "-problem")
         status.say(text)
 
@@ -203,8 +171,7 @@ class SqlPane(Pane):
         """A row as a page: cells may be longer than the screen."""
         from kerneldb.tui.dialogs import Page
 
-        row = event.table.row
-        if row is not None:
+        if (row := event.table.row) is not None:
             size = max(map(len, row), default=0)
             text = "\n".join(f"{name:<{size}}  {plain(value)}" for name, value in row.items())
             self.shell.push_screen(Page("Row", text))
@@ -216,10 +183,10 @@ class SqlPane(Pane):
     def action_use(self) -> None:
         """Restrict the Selection to what the row under the cursor names."""
         row = self.table.row
-        named = [equals(name, row[name]) for name in IDENTITIES if row is not None and name in row]
+        named = [equals(name, row[name]) for name in IDENTITIES.split() if row is not None and name in row]
         if not named:
             self.shell.notify(
-                "No column of this row says which launches are meant (signature_id, op, trace, …)", severity="warning"
+                "No column of this row identifies launches (signature_id, op, trace, …)", severity="warning"
             )
             return
         self.shell.narrow(" AND ".join(named))
@@ -236,13 +203,9 @@ class SqlPane(Pane):
 
     def command(self) -> str | None:
         """`kerneldb query`; it knows one WHERE text, so trace names become part of that."""
-        from kerneldb.tui.model import Choice, both, quoted
-
         text = self._statement
-        named = f"trace IN ({', '.join(map(quoted, self.choice.traces))})" if self.choice.traces else ""
-        where = both(named, self.choice.where)
-        uses = "selection" in text
-        return self.shell.command("query", text, choice=Choice(where or "true" if uses else ""))
+        where = both(self.choice.trace_condition, self.choice.where) or "true"
+        return self.shell.command("query", text, choice=Choice(where if "selection" in text else ""))
 
     @property
     def _statement(self) -> str:
@@ -251,41 +214,35 @@ class SqlPane(Pane):
 
     def copies(self) -> list[Copy]:
         """The statement of the rows, what is written in its place by now, and the row."""
-        row = self.table.row
-        line = "\t".join(plain(value) for value in row.values()) if row is not None else ""
+        line = "\t".join(map(plain, (self.table.row or {}).values()))
         written = self.edit.text.strip()
         draft = "" if written.rstrip(";").strip() == self._statement else written
-        entries = [Copy("s", "SQL", self._statement), Copy("d", "SQL as edited", draft), Copy("y", "row", line)]
-        return [entry for entry in entries if entry.text]
+        return [Copy("s", "SQL", self._statement), Copy("d", "SQL as edited", draft), Copy("y", "row", line)]
 
     async def export(self, path: Path) -> int:
-        """Write all rows of the statement whose rows are shown, and say so where another one stands in the editor."""
+        """Write all rows of the statement whose rows are shown, and say so where the editor holds another one."""
         from kerneldb.api import browsing
 
-        text, selection = self._statement, self.choice.selection()
+        text = self._statement
         if self._failed or self.edit.text.strip().rstrip(";").strip() != text:
             self.shell.notify(f"Rows of the statement that ran last:\n{text}", title="Export", markup=False)
-        return await self.store.read(lambda con: browsing.export(con, text, selection, path))
+        return await self.store.read(browsing.export, text, self.choice.selection(), path)
 
 
 def _column(name: str, table: pa.Table) -> Column:
+    """A column as wide as its first values."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     kind = table.schema.field(name).type
     number = bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-    values = _samples(table[name], number=number)
+    values = python_values(table[name].slice(0, SAMPLE))
+    if number:  # also the least and the greatest, for a number that is cut is another one
+        values += pc.min_max(table[name]).as_py().values()
     written = _writer(name, values)
-    sizes = [display_width(numbers.safe(text)) for text in (name + " ", *map(written, values))]
-    width = max(*sizes, NARROWEST) if number else min(max(*sizes, NARROWEST), WIDEST)
+    width = max(NARROWEST, *(display_width(numbers.safe(text)) for text in (name + " ", *map(written, values))))
+    width = width if number else min(width, WIDEST)
     return Column(name, name, width, written, right=number, sortable=_sortable(table.select([name])))
-
-
-def _samples(column: pa.ChunkedArray, *, number: bool) -> list[Any]:
-    """The first values; of numbers also the least and the greatest, for a number that is cut is another one."""
-    import pyarrow.compute as pc
-
-    values = python_values(column.slice(0, SAMPLE))
-    return values + list(pc.min_max(column).as_py().values()) if number else values
 
 
 def _named_once(table: pa.Table) -> pa.Table:

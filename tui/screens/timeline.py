@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import on
@@ -10,24 +11,29 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
 from kerneldb.api import timeline
-from kerneldb.api.timeline import Axis, Lane, Seen, Stretch
+from kerneldb.api.timeline import Axis, Lane, Stretch
 from kerneldb.tui import theme
+from kerneldb.tui.early_keys import KeyQueue, queued
+from kerneldb.tui.empty_messages import why_empty
 from kerneldb.tui.model import both, equals
-from kerneldb.tui.pane import Copy
-from kerneldb.tui.reasons import why_empty
-from kerneldb.tui.screens.drawn import DrawnPane
-from kerneldb.tui.screens.timeline_asking import MOST_NAMED, First, Wanted
-from kerneldb.tui.screens.timeline_rows import Board, about_gap, about_launch, legend, sentence_for
+from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.screens.timeline_data import (
+    MOST_NAMED,
+    Board,
+    FirstView,
+    about_gap,
+    about_launch,
+    details,
+    legend,
+    sentence_for,
+)
 from kerneldb.tui.tasks import supersede
-from kerneldb.tui.turns import Turns, in_turn
 from kerneldb.tui.widgets.gantt import Gantt, Pointer, columns_in
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
-    from textual.content import Content
 
     from kerneldb.tui.app import KerneldbApp
-    from kerneldb.tui.model import Choice
 
     Place = tuple[Lane | None, tuple[int, int]]
     Walk = tuple[timeline.Direction, bool]
@@ -40,14 +46,10 @@ PAN: Final = 0.25
 ZOOM: Final = 0.5
 
 
-class TimelinePane(DrawnPane):
-    """Lanes by device and stream, with a cursor whose launch is told below."""
+class TimelinePane(Pane):
+    """Lanes by device and stream, with a cursor whose launch is described below."""
 
     TITLE = "Timeline"
-    DEFAULT_CSS = """
-    TimelinePane #launch { height: 3; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    TimelinePane #legend { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("w,plus,equals_sign", "zoom(1)", "Zoom in", key_display="w"),
         Binding("s,minus", "zoom(-1)", "out", key_display="s"),
@@ -63,8 +65,8 @@ class TimelinePane(DrawnPane):
         Binding("end", "edge(1)", "End of the axis", show=False),
         Binding("comma", "step('previous')", "Previous launch", show=False),
         Binding("full_stop", "step('next')", "Launch", key_display="."),
-        Binding("N", "same('previous')", "Previous launch of this kernel", show=False),
-        Binding("n", "same('next')", "Same"),
+        Binding("N", "step('previous', True)", "Previous launch of this kernel", show=False),
+        Binding("n", "step('next', True)", "Same"),
         Binding("f", "fit", "Fit"),
         Binding("0", "everything", "Everything", show=False),
         Binding("m", "measure", "Measure"),
@@ -83,11 +85,12 @@ class TimelinePane(DrawnPane):
         self.cursor_ns = 0
         self.mark_ns: int | None = None
         self.launch: Row | None = None
-        self._told: tuple[Place, Row | None] | None = None
-        self._sought: str | None = None
+        self._found_at: tuple[Place, Row | None] | None = None
+        """Where a launch was asked for last, and what was found there."""
+        self._jumped_to: str | None = None
         self._columns = 0
-        self._first = First()
-        self.turns: Turns[Walk] = Turns(self._step)
+        self._first = FirstView()
+        self.key_queue: KeyQueue[Walk] = KeyQueue(self._walk)
 
     def compose_content(self) -> ComposeResult:
         """The lanes, the colours, the launch under the cursor."""
@@ -97,27 +100,26 @@ class TimelinePane(DrawnPane):
 
     # Data.
 
-    def ahead(self, shell: KerneldbApp) -> None:
+    def prefetch(self, shell: KerneldbApp) -> None:
         """Ask before there are widgets: the chart is going to be as wide as the terminal."""
         if self._stale:
-            self._first.begin(shell.store, shell.choice.selection(), columns_in(shell.size.width))
+            self._first.prefetch(shell.store, shell.choice.selection(), columns_in(shell.size.width))
 
     async def load(self) -> str | None:
         """The axis and everything on it; then what is in view."""
         self._columns = self._width
-        axis, whole = await self._first.answer(self.store, self.choice.selection(), self._columns)
-        self._told = None
+        axis, everything = await self._first.get(self.store, self.choice.selection(), self._columns)
+        self._found_at = None
         if not axis.traces:
             return sentence_for(axis) if axis.left_out else await why_empty(self.store, self.choice)
         if axis != self.axis:
             self.axis, self.first_ns, self.last_ns = axis, 0, axis.end_ns
             self.cursor_ns, self.lane, self.mark_ns, self.launch = 0, None, None, None
-        everything = self._stretch(0, axis.end_ns)
-        if not whole.lanes:
+        if not everything.lanes:
             return "No launch of the Selection has times."
         pinned = self.board.pinned if self.board.axis == axis else ()
-        self.board = Board(axis, whole, everything, pinned)
-        self.lane = self.lane if self.lane in whole.lanes else self.board.lanes[0]
+        self.board = Board(axis, everything, self._stretch(0, axis.end_ns), pinned)
+        self.lane = self.lane if self.lane in everything.lanes else self.board.lanes[0]
         if self._everything:
             self._draw()
         else:
@@ -139,25 +141,24 @@ class TimelinePane(DrawnPane):
     def _stretch(self, first_ns: int, last_ns: int) -> Stretch:
         return self.axis.stretch(first_ns, last_ns, self._width)
 
-    async def _lanes(self, stretch: Stretch) -> Seen:
-        axis, selection = self.axis, self.choice.selection()
-        return await self.store.read(lambda con: timeline.lanes(con, axis, selection, stretch))
+    @property
+    def _in_view(self) -> Stretch:
+        return self._stretch(self.first_ns, self.last_ns)
 
     async def _view(self) -> None:
         """Ask for the bins in view, and draw them."""
-        stretch = self._stretch(self.first_ns, self.last_ns)
-        whole = self.board.whole
-        same = whole is not None and stretch == whole
-        self.board.see(self.board.everything if same else await self._lanes(stretch), stretch)
+        stretch, seen = self._in_view, self.board.everything
+        if stretch != self.board.full:
+            seen = await self.store.read(timeline.lanes, self.axis, self.choice.selection(), stretch)
+        self.board.see(seen, stretch)
         self._draw()
 
     async def _more(self) -> None:
         """Ask for what comes after the bins, in one go: phases, names of wide launches, the launch under the cursor."""
-        stretch, board, place = self._stretch(self.first_ns, self.last_ns), self.board, self._place()
-        known, named = self._known, board.view.launches <= MOST_NAMED
-        lane, selection = None if known else self.lane, self.choice.selection()
-        wanted = Wanted(self.axis, selection, stretch, board.has_phases, named, lane, self._span())
-        more = await self.store.read(wanted.ask)
+        board, place, known = self.board, self._place(), self._known
+        where = self.axis, self.choice.selection(), self._in_view, None if known else self.lane, self._span()
+        named = board.view.launches <= MOST_NAMED
+        more = await self.store.read(details, *where, phases=board.has_phases, names=named)
         board.phases, board.names = more.phases, more.names
         if not known:
             self._learn(place, more.launch)
@@ -168,8 +169,9 @@ class TimelinePane(DrawnPane):
     async def _under_cursor(self) -> Row | None:
         """The launch under the cursor, asked for unless it is known."""
         if self.lane is not None and not self._known:
-            axis, selection, lane, place = self.axis, self.choice.selection(), self.lane, self._place()
-            self._learn(place, await self.store.read(lambda con: timeline.at(con, axis, selection, lane, place[1])))
+            place = self._place()
+            where = self.axis, self.choice.selection(), self.lane, place[1]
+            self._learn(place, await self.store.read(timeline.at, *where))
             self._draw()
         return self.launch if self._known else None
 
@@ -180,19 +182,18 @@ class TimelinePane(DrawnPane):
     def _learn(self, place: Place, launch: Row | None) -> None:
         """Take the launch at a `place` for the one under the cursor, unless that went elsewhere meanwhile."""
         if place == self._place():
-            self.launch, self._told = launch, (place, launch)
+            self.launch, self._found_at = launch, (place, launch)
 
     @property
     def _known(self) -> bool:
         """Whether `launch` is what is under the cursor, be it none."""
-        place, launch = self._told or (None, None)
+        place, launch = self._found_at or (None, None)
         return self._holds(self.launch) or (place == self._place() and launch is self.launch)
 
     def _span(self) -> tuple[int, int]:
         """The time that the cursor's column shows."""
-        stretch = self._stretch(self.first_ns, self.last_ns)
-        column = (self.cursor_ns - stretch.first_ns) // stretch.step_ns
-        first = stretch.first_ns + column * stretch.step_ns
+        stretch = self._in_view
+        first = stretch.first_ns + self._column(self.cursor_ns) * stretch.step_ns
         return first, first + stretch.step_ns
 
     def _holds(self, launch: Row | None) -> bool:
@@ -215,12 +216,9 @@ class TimelinePane(DrawnPane):
             supersede(self, "view", self._look)
 
     async def _look(self) -> None:
-        self.shell.busy_changed(+1)
-        try:
+        with self.shell.busy_while():
             await self._view()
             await self._more()
-        finally:
-            self.shell.busy_changed(-1)
 
     def _pointed(self) -> None:
         """The cursor is elsewhere in what is in view."""
@@ -235,7 +233,7 @@ class TimelinePane(DrawnPane):
         self.first_ns = min(max(self.first_ns, 0), max(end - span, 0))
         self.last_ns = self.first_ns + span
 
-    @in_turn
+    @queued
     def action_zoom(self, direction: int) -> None:
         """In (1) or out (-1), around the cursor."""
         factor = ZOOM if direction > 0 else 1 / ZOOM
@@ -246,7 +244,7 @@ class TimelinePane(DrawnPane):
         self.last_ns = self.first_ns + wider
         self._moved()
 
-    @in_turn
+    @queued
     def action_pan(self, direction: int) -> None:
         """A quarter of the view left (-1) or right (1); the cursor stays in its column."""
         before = self.first_ns
@@ -256,10 +254,10 @@ class TimelinePane(DrawnPane):
         self.cursor_ns += self.first_ns - before
         self._moved()
 
-    @in_turn
+    @queued
     def action_column(self, by: int) -> None:
         """The cursor left or right; at the edge the view follows."""
-        step = self._stretch(self.first_ns, self.last_ns).step_ns
+        step = self._in_view.step_ns
         self.cursor_ns = min(max(self.cursor_ns + by * step, 0), max(self.axis.end_ns - 1, 0))
         if self.first_ns <= self.cursor_ns < self.last_ns:
             self._pointed()
@@ -272,7 +270,7 @@ class TimelinePane(DrawnPane):
         self.last_ns = self.first_ns + span
         self._moved()
 
-    @in_turn
+    @queued
     def action_lane(self, by: int) -> None:
         """The cursor to another lane."""
         lanes = self.board.lanes
@@ -280,7 +278,7 @@ class TimelinePane(DrawnPane):
             self.lane = lanes[min(max(lanes.index(self.lane) + by, 0), len(lanes) - 1)]
             self._pointed()
 
-    @in_turn
+    @queued
     def action_edge(self, end: int) -> None:
         """The begin (0) or the end (1) of the axis."""
         span = self.last_ns - self.first_ns
@@ -289,29 +287,26 @@ class TimelinePane(DrawnPane):
         self.last_ns = self.first_ns + span
         self._moved()
 
-    @in_turn
+    @queued
     def action_everything(self) -> None:
         """The whole axis."""
         self.first_ns, self.last_ns = 0, self.axis.end_ns
         self._moved()
 
-    @in_turn
+    @queued
     def action_fit(self) -> None:
         """What is measured; else the launch under the cursor; else everything."""
         if self.mark_ns is not None and self.mark_ns != self.cursor_ns:
             self.first_ns, self.last_ns = sorted((self.mark_ns, self.cursor_ns))
             self._moved()
         else:
-            supersede(self, "cursor", self._fit_here)
+            supersede(self, "cursor", self._fit_launch)
 
-    async def _fit_here(self) -> None:
+    async def _fit_launch(self) -> None:
         launch = await self._under_cursor()
         if launch is None:
             self.action_everything()
-        else:
-            self._fit_launch(launch)
-
-    def _fit_launch(self, launch: Row) -> None:
+            return
         begins, ends = self._times(launch)
         span = max((ends - begins) * AROUND, self.query_one(Gantt).columns)
         self.first_ns = (begins + ends) // 2 - span // 2
@@ -319,19 +314,12 @@ class TimelinePane(DrawnPane):
         self.cursor_ns = begins
         self._moved()
 
-    def action_step(self, direction: timeline.Direction) -> None:
-        """The launch before or after the one under the cursor."""
-        self._walk(direction, same=False)
+    def action_step(self, direction: timeline.Direction, same: bool = False) -> None:
+        """The launch before or after the one under the cursor; of the `same` kernel signature, or of any."""
+        self.key_queue.add((direction, same))
+        self.run_worker(self.key_queue.run, group="walk")
 
-    def action_same(self, direction: timeline.Direction) -> None:
-        """The launch before or after of the same kernel signature."""
-        self._walk(direction, same=True)
-
-    def _walk(self, direction: timeline.Direction, *, same: bool) -> None:
-        self.turns.add((direction, same))
-        self.run_worker(self.turns.run, group="walk")
-
-    async def _step(self, walk: Walk, times: int) -> None:
+    async def _walk(self, walk: Walk, times: int) -> None:
         """So many launches on from the one under the cursor; of the same signature, or of any."""
         direction, same = walk
         held = await self._under_cursor()
@@ -343,45 +331,35 @@ class TimelinePane(DrawnPane):
             start, index = held["start_ns"], held["launch_index"]
         signature = held["signature_id"] if held and same else None
         step = timeline.Step(direction, start, index, self.last_ns - self.first_ns, signature, times)
-        found = await self.store.read(lambda con: timeline.neighbour(con, axis, selection, lane, step))
+        found = await self.store.read(timeline.neighbour, axis, selection, lane, step)
         if (axis, selection) != (self.axis, self.choice.selection()):
             return
         if found is None or found["steps"] < times:
             of = " of this kernel" if signature else ""
             self.shell.notify(f"No further launch{of} in this lane.", markup=False)
-        if found is not None:
-            self._go(found)
-
-    def _go(self, launch: Row) -> None:
-        """The cursor onto `launch`; the view follows where it has to."""
-        self.launch, self.lane = launch, timeline.lane_of(self.axis, launch)
-        self.cursor_ns, _ = self._times(launch)
+        if found is None:
+            return
+        self.launch, self.lane = found, timeline.lane_of(self.axis, found)
+        self.cursor_ns, _ = self._times(found)
         if self.first_ns <= self.cursor_ns < self.last_ns:
             self._draw()
         else:
             self._centre()
 
-    def seek(self, trace_id: str, launch_index: int) -> None:
-        """Show one launch, with what ran around it."""
-        supersede(self, "cursor", self._seek, trace_id, launch_index)
-
-    async def _seek(self, trace_id: str, launch_index: int) -> None:
-        selection = self.choice.selection()
-        found = await self.store.read(lambda con: timeline.launch(con, selection, trace_id, launch_index))
-        if found is not None and any(one.trace_id == trace_id for one in self.axis.traces):
-            self.launch, self.lane = found, timeline.lane_of(self.axis, found)
-            self._fit_launch(found)
-
     async def _jump(self) -> None:
         """To the time that was asked for, or to the kernel that was looked at on another screen; once."""
-        wanted = self.shell.signature
-        if self.shell.time_ns is not None:
-            await self._to_time(self.shell.time_ns)
+        wanted, time_ns = self.shell.signature, self.shell.time_ns
+        if time_ns is not None:
+            self.launch, self.cursor_ns = None, min(time_ns, max(self.axis.end_ns - 1, 0))
+            span = min(self.last_ns - self.first_ns, self.axis.end_ns // AROUND)
+            self.first_ns, self.last_ns = self.cursor_ns - span // 2, self.cursor_ns + span // 2
+            self._clamp()
+            await self._view()
+            self.shell.time_ns, self._jumped_to = None, wanted
             return
-        if wanted is None or wanted == self._sought:
+        if wanted is None or wanted == self._jumped_to:
             return
-        selection = self.choice.selection()
-        found = await self.store.read(lambda con: timeline.first_of(con, selection, wanted))
+        found = await self.store.read(timeline.first_of, self.choice.selection(), wanted)
         if found is not None and any(one.trace_id == found["trace_id"] for one in self.axis.traces):
             self.launch, self.lane = found, timeline.lane_of(self.axis, found)
             begins, ends = self._times(found)
@@ -389,32 +367,23 @@ class TimelinePane(DrawnPane):
             self.first_ns, self.last_ns, self.cursor_ns = begins - span // 2, begins + span // 2, begins
             self._clamp()
             await self._view()
-        self._sought = wanted
-
-    async def _to_time(self, time_ns: int) -> None:
-        """The cursor to a time of the axis, with at most an eighth of the axis around it."""
-        self.launch, self.cursor_ns = None, min(time_ns, max(self.axis.end_ns - 1, 0))
-        span = min(self.last_ns - self.first_ns, self.axis.end_ns // AROUND)
-        self.first_ns, self.last_ns = self.cursor_ns - span // 2, self.cursor_ns + span // 2
-        self._clamp()
-        await self._view()
-        self.shell.time_ns, self._sought = None, self.shell.signature
+        self._jumped_to = wanted
 
     def shown(self) -> None:
         """The pane came to the front: perhaps another kernel was looked at meanwhile."""
-        sought = self.shell.time_ns is not None or self.shell.signature not in {None, self._sought}
+        sought = self.shell.time_ns is not None or self.shell.signature not in {None, self._jumped_to}
         self._stale = self._stale or (sought and bool(self.axis.traces))
         super().shown()
 
     # Other keys.
 
-    @in_turn
+    @queued
     def action_measure(self) -> None:
         """Put the mark under the cursor, or take it away."""
         self.mark_ns = self.cursor_ns if self.mark_ns is None else None
         self._draw()
 
-    @in_turn
+    @queued
     def action_filter(self) -> None:
         """Restrict the Selection to launches that began in the measured range, else in the range in view."""
         if self.lane is None:
@@ -429,14 +398,14 @@ class TimelinePane(DrawnPane):
         self.mark_ns = None
         self.shell.narrow(condition)
 
-    @in_turn
+    @queued
     def action_pin(self) -> None:
         """Move the lane under the cursor to the top, or back to its place."""
         if self.lane is not None:
             self.board.pin(self.lane)
             self._draw()
 
-    @in_turn
+    @queued
     def action_open(self) -> None:
         """Everything about the kernel under the cursor."""
         supersede(self, "cursor", self._open)
@@ -444,7 +413,7 @@ class TimelinePane(DrawnPane):
     async def _open(self) -> None:
         launch = await self._under_cursor()
         if launch is not None:
-            self._sought = launch["signature_id"]
+            self._jumped_to = launch["signature_id"]
             self.shell.show_signature(launch["signature_id"])
 
     def on_cancel(self) -> bool:
@@ -457,11 +426,10 @@ class TimelinePane(DrawnPane):
             return True
         return False
 
-    def choice_changed(self, choice: Choice) -> None:
+    def choice_changed(self) -> None:
         """Launches that are left out are no longer under the cursor."""
-        del choice
-        self.launch = self._told = None
-        self.turns.clear()
+        self.launch = self._found_at = None
+        self.key_queue.clear()
 
     def command(self) -> str | None:
         """Time by stream, as the command line prints it."""
@@ -481,9 +449,9 @@ class TimelinePane(DrawnPane):
     def _clicked(self, event: Gantt.Pointed) -> None:
         lane = self.board.lane_at(event.row)
         if lane is not None:
-            self._point(lane, self.first_ns + event.column * self._stretch(self.first_ns, self.last_ns).step_ns)
+            self._point(lane, self.first_ns + event.column * self._in_view.step_ns)
 
-    @in_turn
+    @queued
     def _point(self, lane: Lane, time_ns: int) -> None:
         self.lane, self.cursor_ns = lane, time_ns
         self._pointed()
@@ -498,9 +466,7 @@ class TimelinePane(DrawnPane):
             self.reload()
 
     def _draw(self) -> None:
-        chart = self.query_one(Gantt)
-        stretch = self.board.stretch
-        if stretch is None or self.lane is None:
+        if self.board.stretch is None or self.lane is None:
             return
         pointer = Pointer(self.board.row_of(self.lane), self._column(self.cursor_ns))
         if self._holds(self.launch) and self.launch is not None:
@@ -509,22 +475,18 @@ class TimelinePane(DrawnPane):
         if self.mark_ns is not None:
             first, last = sorted((self._column(self.mark_ns), pointer.column))
             pointer = dataclasses.replace(pointer, measured=(first, last))
-        chart.show(self.board.picture(), pointer)
-        self._tell()
+        self.query_one(Gantt).show(self.board.picture(), pointer)
+        where, measured = self.board.title(self.lane), None
+        if self.mark_ns is not None:
+            measured = abs(self.cursor_ns - self.mark_ns)
+        if self.launch is None or not self._known:
+            about = about_gap(where, measured, known=self._known)
+        else:
+            about = about_launch(self.launch, where, self._times(self.launch)[0], measured)
+        self.query_one("#launch", Static).update(about)
+        colours = partial(theme.ink, self.app)
+        self.query_one("#legend", Static).update(legend(self.board, self.size.width - 2, colours))
 
     def _column(self, time_ns: int) -> int:
-        stretch = self._stretch(self.first_ns, self.last_ns)
+        stretch = self._in_view
         return (time_ns - stretch.first_ns) // stretch.step_ns
-
-    def _tell(self) -> None:
-        self.query_one("#launch", Static).update(self._about_launch())
-        room = self.size.width - 2
-        self.query_one("#legend", Static).update(legend(self.board, room, lambda hue: theme.ink(self.app, hue)))
-
-    def _about_launch(self) -> Content:
-        """Three lines about the launch under the cursor, or about the gap."""
-        measured = None if self.mark_ns is None else abs(self.cursor_ns - self.mark_ns)
-        where = self.board.title(self.lane) if self.lane else ""
-        if self.launch is None or not self._known:
-            return about_gap(where, measured, known=self._known)
-        return about_launch(self.launch, where, self._times(self.launch)[0], measured)

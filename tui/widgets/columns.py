@@ -1,8 +1,9 @@
-"""Columns of tables: how wide, how their values are written, and which of them fit."""
+"""Columns of tables: how wide, how their values are written (grids, blocks and shapes too), and which of them fit."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.tui import numbers
@@ -91,3 +92,36 @@ def fitted(columns: Sequence[Column], width: int, *, everything: bool = False) -
 
 def _needed(columns: Sequence[Column]) -> int:
     return sum(column.width for column in columns) + GAP * max(0, len(columns) - 1)
+
+
+def extent(row: Mapping[str, Any], what: str) -> str | None:
+    """Grid or block as 132×8×1, without trailing ones; None where it is not known."""
+    sizes = [row.get(f"{what}_{axis}") for axis in "xyz"]
+    if sizes[0] is None:
+        return None
+    while len(sizes) > 1 and sizes[-1] in {1, None}:
+        sizes.pop()
+    return "×".join(str(size) for size in sizes)
+
+
+def grid_and_block(row: Mapping[str, Any]) -> str | None:
+    """Grid and block in one: 132×8 ⋅ 256."""
+    grid, block = extent(row, "grid"), extent(row, "block")
+    return None if grid is None else f"{grid}|{block or numbers.UNKNOWN}"
+
+
+def short_shape(text: str | None) -> str | None:
+    """Recorded input sizes, JSON as the profiler wrote it, as 8×1024 · 1024×64; inputs without sizes are left out."""
+    if text is None:
+        return None
+    try:
+        sizes = json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+    def written(one: list[Any]) -> str:
+        if one and isinstance(one[0], list):
+            return "(" + " ".join(map(written, one)) + ")"
+        return "×".join(map(str, one))
+
+    return " ".join(written(one) for one in sizes if isinstance(one, list) and one) or None

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from textual.content import Content
 
-from kerneldb.tui import numbers, shapes
+from kerneldb.tui import numbers
+from kerneldb.tui.widgets.columns import extent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -67,7 +68,7 @@ def kernel_facts(row: Mapping[str, Any], level: Level) -> Content:
         chosen = (*_ALWAYS[:3], *_SUMS, *_WORK[:-1])
     facts: list[Fact] = [(name, write(row[key])) for name, key, write in chosen if row.get(key) is not None]
     if level in {"signature", "launch"}:
-        facts[5:5] = [("grid", shapes.extent(row, "grid")), ("block", shapes.extent(row, "block"))]
+        facts[5:5] = [("grid", extent(row, "grid")), ("block", extent(row, "block"))]
     return lines([(title, None), ("", None), *facts])
 
 

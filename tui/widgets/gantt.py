@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from rich.segment import Segment
 from rich.style import Style
@@ -14,10 +14,10 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from kerneldb.tui import theme
-from kerneldb.tui.numbers import BLOCKS, duration, fit
+from kerneldb.tui.numbers import BLOCKS, duration, fit, safe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from textual import events
 
@@ -61,7 +61,7 @@ class Name:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """A header, the phases of a trace, or a lane. `note` stands at the right of the gutter."""
+    """A header, the phases of a trace, or a lane. `note` is written at the right of the gutter."""
 
     kind: Kind
     label: str
@@ -72,12 +72,12 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Picture:
-    """What a Gantt draws. Times in ns of the axis; `overview` are shares of the whole axis, left to right."""
+    """What a Gantt draws. Times in ns of the axis; `overview` are shares of the time of the axis, left to right."""
 
     rows: Sequence[Row] = ()
     first_ns: int = 0
     last_ns: int = 0
-    whole_ns: int = 0
+    axis_ns: int = 0
     overview: Sequence[float] = ()
 
 
@@ -92,27 +92,24 @@ class Pointer:
 
 
 class Gantt(Widget, can_focus=True):
-    """Draws a `Picture` with a `Pointer`. Keys belong to the pane around it; clicks are told as messages."""
+    """Draws a `Picture` with a `Pointer`. Keys belong to the pane around it; clicks become messages."""
 
     DEFAULT_CSS = """
     Gantt { height: 1fr; width: 1fr; background: $background; color: $foreground; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = set()
 
+    @dataclasses.dataclass
     class Pointed(Message):
         """A click on a column of a row of the picture."""
 
-        def __init__(self, row: int, column: int) -> None:
-            super().__init__()
-            self.row = row
-            self.column = column
+        row: int
+        column: int
 
+    @dataclasses.dataclass
     class Turned(Message):
         """The wheel: lanes down (+1) or up (-1)."""
 
-        def __init__(self, by: int) -> None:
-            super().__init__()
-            self.by = by
+        by: int
 
     class Resized(Message):
         """There is another number of columns now."""
@@ -123,6 +120,7 @@ class Gantt(Widget, can_focus=True):
         self.pointer = Pointer()
         self._top = 0
         self._height = 1
+        """Lines of a lane."""
 
     @property
     def label_width(self) -> int:
@@ -142,7 +140,7 @@ class Gantt(Widget, can_focus=True):
         self.refresh()
 
     def rows_shown(self) -> tuple[int, int]:
-        """The first row on the screen, and the one behind the last."""
+        """The first row on the screen, and the one after the last."""
         rows, room = self.picture.rows, self.size.height - HEAD
         place = self._top
         while place < len(rows) and room >= self._lines(rows[place]):
@@ -152,21 +150,10 @@ class Gantt(Widget, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """The map, the times, or a line of a row."""
-        if y == 0:
-            segments = self._map()
-        elif y == 1:
-            segments = self._times()
-        else:
-            segments = self._body(y - HEAD)
+        segments = self._map() if y == 0 else self._times() if y == 1 else self._body(y - HEAD)
         return Strip(segments).crop_extend(0, self.size.width, None).apply_style(self.rich_style)
 
     # Where things are.
-
-    def _fit_height(self) -> None:
-        """Give lanes as many lines as there is room for."""
-        lanes = sum(1 for row in self.picture.rows if row.kind == "lane") or 1
-        room = self.size.height - HEAD - (len(self.picture.rows) - lanes)
-        self._height = min(max(room // lanes, 1), MOST_LINES)
 
     def _lines(self, row: Row) -> int:
         return self._height if row.kind == "lane" else 1
@@ -182,9 +169,10 @@ class Gantt(Widget, can_focus=True):
         return -1, 0
 
     def _follow(self) -> None:
-        """Scroll so that the row of the cursor, and a header right above it, can be seen."""
-        self._fit_height()
-        rows = self.picture.rows
+        """Give lanes as many lines as there is room for; scroll to the row of the cursor, and a header right above."""
+        rows, room = self.picture.rows, self.size.height - HEAD
+        lanes = sum(1 for row in rows if row.kind == "lane") or 1
+        self._height = min(max((room - len(rows) + lanes) // lanes, 1), MOST_LINES)
         wanted = min(self.pointer.row, max(len(rows) - 1, 0))
         upper = wanted
         while upper > 0 and rows[upper - 1].kind != "lane":
@@ -192,11 +180,8 @@ class Gantt(Widget, can_focus=True):
         self._top = min(self._top, upper)
         while self._top < wanted and self.rows_shown()[1] <= wanted:
             self._top += 1
-        while self._top > 0 and self._fits_all_from(self._top - 1):
+        while self._top > 0 and sum(map(self._lines, rows[self._top - 1 :])) <= room:
             self._top -= 1
-
-    def _fits_all_from(self, top: int) -> bool:
-        return sum(map(self._lines, self.picture.rows[top:])) <= self.size.height - HEAD
 
     def on_resize(self) -> None:
         """Other columns need other bins."""
@@ -225,10 +210,12 @@ class Gantt(Widget, can_focus=True):
     def _map(self) -> list[Segment]:
         """Everything in one line, with what is on the screen marked."""
         picture, width = self.picture, self.columns
-        whole = max(picture.whole_ns, 1)
-        first, last = (min(max(round(time / whole * width), 0), width) for time in (picture.first_ns, picture.last_ns))
+        axis_ns = max(picture.axis_ns, 1)
+        first, last = (
+            min(max(round(time / axis_ns * width), 0), width) for time in (picture.first_ns, picture.last_ns)
+        )
         last = max(last, first + 1)
-        segments = [Segment(fit(f"all {duration(picture.whole_ns)}", self.label_width), Style(dim=True))]
+        segments = [Segment(fit(f"all {duration(picture.axis_ns)}", self.label_width), Style(dim=True))]
         for column in range(width):
             place = column * len(picture.overview) // width
             share = picture.overview[place] if picture.overview else 0.0
@@ -239,81 +226,65 @@ class Gantt(Widget, can_focus=True):
         return segments
 
     def _times(self) -> list[Segment]:
+        """The times in view, with the column of the cursor and the measured ones."""
         picture, width = self.picture, self.columns
-        span = max(min(picture.last_ns, picture.whole_ns) - picture.first_ns, 1)
+        span = max(min(picture.last_ns, picture.axis_ns) - picture.first_ns, 1)
+        first, last = self.pointer.measured or (0, -1)
+        drawn_over = [self.pointer.column, *range(first, last + 1)]
         line = [" "] * width
         for column, label in ticks(picture.first_ns, picture.last_ns, width):
             text = "╵" + label
-            if any(column < over < column + len(text) for over in self._marked()):
+            if any(column < over < column + len(text) for over in drawn_over):
                 text = "╵"  # half a time would be another time
             if column + len(text) <= width:
                 line[column : column + len(text)] = text
-        return [
-            Segment(fit(f"view {duration(span)}", self.label_width), Style(dim=True)),
-            *self._pointed("".join(line), Style(dim=True)),
-        ]
-
-    def _marked(self) -> list[int]:
-        """The columns of the line of times that are drawn over: where the cursor is, and what is measured."""
-        first, last = self.pointer.measured or (0, -1)
-        return [self.pointer.column, *range(first, last + 1)]
-
-    def _pointed(self, text: str, style: Style) -> list[Segment]:
-        """The line of times with the column of the cursor, and the measured ones."""
         strong = self._style("yellow") + Style(bold=True)
-        measured = self.pointer.measured
-        segments = []
-        for column, character in enumerate(text):
+        segments = [Segment(fit(f"view {duration(span)}", self.label_width), DIM)]
+        for column, character in enumerate(line):
             if column == self.pointer.column:
                 segments.append(Segment("▼", strong))
-            elif measured and measured[0] <= column <= measured[1]:
+            elif first <= column <= last:
                 segments.append(Segment("━", strong))
             else:
-                segments.append(Segment(character, style))
+                segments.append(Segment(character, DIM))
         return segments
 
     def _body(self, line: int) -> list[Segment]:
         place, inner = self._place(line)
         if place < 0:
             return []
-        row = self.picture.rows[place]
+        row, here = self.picture.rows[place], place == self.pointer.row
         if row.kind == "header":
             return [Segment(fit(row.label, self.size.width), Style(bold=True))]
-        segments = self._gutter(row, place, inner)
-        if row.kind == "phases":
-            return segments + self._phases(row)
-        return segments + self._lane(row, place, inner)
-
-    def _gutter(self, row: Row, place: int, inner: int) -> list[Segment]:
+        drawn = self._phases(row) if row.kind == "phases" else self._lane(row, inner, here=here)
         if inner:
-            return [Segment(" " * self.label_width)]
-        here = place == self.pointer.row
+            return [Segment(" " * self.label_width), *drawn]
+        label = fit(("▸" if here else " ") + row.label, self.label_width - len(row.note) - 1)
         style = Style(bold=here, dim=row.kind == "phases")
-        marker = "▸" if here else " "
-        label = fit(f"{marker}{row.label}", self.label_width - len(row.note) - 1)
-        return [Segment(label, style), Segment(row.note + " ", Style(dim=not here))]
+        return [Segment(label, style), Segment(row.note + " ", Style(dim=not here)), *drawn]
 
     def _phases(self, row: Row) -> list[Segment]:
-        segments, column, width = [], 0, self.columns
-        kinds = sorted({cell.category or "" for cell in row.cells.values()})
-        while column < width:
-            cell = row.cells.get(column)
-            until = column + 1
-            while until < width and _same(row.cells.get(until), cell):
-                until += 1
-            if cell is None:
-                segments.append(Segment(" " * (until - column)))
-            else:
-                hue = PHASE_HUES[kinds.index(cell.category or "") % len(PHASE_HUES)]
-                segments.append(Segment(_banner(cell.category or "", until - column), self._style(hue)))
-            column = until
+        segments = []
+        phases = {column: safe(cell.category or "") for column, cell in row.cells.items()}
+        kinds = sorted(set(phases.values()))
+        for phase, columns in itertools.groupby(range(self.columns), phases.get):
+            width = len(list(columns))
+            if phase is None:
+                segments.append(Segment(" " * width))
+                continue
+            if len(phase) <= width - 2:
+                text = f"{phase} ".ljust(width, "─")
+            else:  # next to nothing of the name may fit
+                text = fit(phase, width) if width > LEAST_CELLS else "─" * width
+            hue = PHASE_HUES[kinds.index(phase) % len(PHASE_HUES)]
+            segments.append(Segment(text, self._style(hue)))
         return segments
 
-    def _lane(self, row: Row, place: int, inner: int) -> list[Segment]:
+    def _lane(self, row: Row, inner: int, *, here: bool) -> list[Segment]:
+        """One line of a lane; `here` is whether the cursor is in it."""
         height = self._height
         from_below = height - 1 - inner
         text = self._written(row) if inner == (height - 1) // 2 else {}
-        here = place == self.pointer.row
         segments = []
         for column in range(self.columns):
             cell = row.cells.get(column)
@@ -324,14 +295,10 @@ class Gantt(Widget, can_focus=True):
                 character = _block(cell.share, from_below, height, least=1)
                 style = self._style(theme.category_hue(cell.category))
             else:
-                character, style = self._empty(column, lowest=not from_below)
+                character = "·" if not from_below and column % TICK == 0 else " "
+                character, style = "│" if column == self.pointer.column else character, DIM
             segments.append(Segment(character, style + self._over(column, here=here)))
         return list(Segment.simplify(segments))
-
-    def _empty(self, column: int, *, lowest: bool) -> tuple[str, Style]:
-        if column == self.pointer.column:
-            return "│", DIM
-        return ("·" if lowest and column % TICK == 0 else " "), DIM
 
     def _over(self, column: int, *, here: bool) -> Style:
         """How the cursor, and the launch under it, change a cell."""
@@ -366,21 +333,10 @@ def columns_in(width: int) -> int:
 
 @functools.cache
 def _style_of(shade: Shade, hue: Hue, filled: bool) -> Style:
-    colour = theme.COLOURS[shade][hue]
+    colour = theme.COLOURS[hue][shade]
     if not filled:
         return Style(color=colour)
     return Style(color="white" if shade == "light" else "black", bgcolor=colour)
-
-
-def _same(one: Cell | None, other: Cell | None) -> bool:
-    return (one is None) == (other is None) and (one is None or other is None or one.category == other.category)
-
-
-def _banner(text: str, width: int) -> str:
-    """`text` and a line of `width` cells; only the line where next to nothing of the text fits."""
-    if len(text) <= width - 2:
-        return f"{text} " + "─" * (width - len(text) - 1)
-    return fit(text, width) if width > LEAST_CELLS else "─" * width
 
 
 def _block(share: float, from_below: int, height: int, least: int = 0) -> str:
@@ -393,25 +349,16 @@ def _block(share: float, from_below: int, height: int, least: int = 0) -> str:
 def ticks(first_ns: int, last_ns: int, width: int) -> list[tuple[int, str]]:
     """Columns and times of marks at round times, at least `TICK` columns apart, and more where labels are longer."""
     span = max(last_ns - first_ns, 1)
-    steps = (step for step in _round_steps() if step * width >= TICK * span)
-    return next(marks for marks in (_marks(first_ns, last_ns, width, step) for step in steps) if _have_room(marks))
-
-
-def _marks(first_ns: int, last_ns: int, width: int, step: int) -> list[tuple[int, str]]:
-    span = max(last_ns - first_ns, 1)
-    first = -(-first_ns // step) * step
-    return [((time - first_ns) * width // span, clock(time, step)) for time in range(first, last_ns, step)]
-
-
-def _have_room(marks: Sequence[tuple[int, str]]) -> bool:
-    """Whether each label ends, with its mark and a space, before the next one begins."""
-    return all(column + len(label) + 2 <= after for (column, label), (after, _) in itertools.pairwise(marks))
-
-
-def _round_steps() -> Iterator[int]:
-    """All of 1, 2 and 5 times a power of ten, from 1 upwards."""
-    for power in itertools.count():
-        yield from (digit * 10**power for digit in (1, 2, 5))
+    for power, digit in itertools.product(range(40), (1, 2, 5)):
+        step = digit * 10**power
+        if step * width < TICK * span:
+            continue
+        times = range(-(-first_ns // step) * step, last_ns, step)
+        marks = [((time - first_ns) * width // span, clock(time, step)) for time in times]
+        # Each label ends, with its mark and a space, before the next one begins.
+        if all(column + len(label) + 2 <= after for (column, label), (after, _) in itertools.pairwise(marks)):
+            return marks
+    return []
 
 
 def clock(ns: int, step_ns: int) -> str:

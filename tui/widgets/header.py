@@ -13,7 +13,6 @@ from kerneldb.output.text import shorten
 from kerneldb.tui import numbers
 from kerneldb.tui.screens import PLACES
 from kerneldb.tui.store import READY, Condition
-from kerneldb.tui.sums import summed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,10 +32,6 @@ LEAST_NAME: Final = 16
 
 class Tabs(Static):
     """The screens with their keys; a click shows one."""
-
-    DEFAULT_CSS = """
-    Tabs { height: 1; background: $panel; color: $foreground; text-wrap: nowrap; }
-    """
 
     active: reactive[str] = reactive("")
 
@@ -85,30 +80,24 @@ class Facts:
 
 
 async def facts_of(store: Store, choice: Choice) -> Facts:
-    """Ask for the facts. Without a WHERE text, sums that were made at ingest answer."""
-    whole = await store.read(lambda con: _rolled_up(con, choice))
+    """Ask for the facts. Without a WHERE text, they come from sums that were made at ingest."""
+    from kerneldb.api.queries import rollups, rows
+
+    def ask(con: Connection) -> dict[str, Any]:
+        con.register("chosen", rollups(con, choice.traces))
+        (found,) = rows(con, "tui_status_rollups", {"names": list(choice.traces) or None})
+        return found
+
+    facts = await store.read(ask)
     devices = tuple(row["device"] for row in await store.rows("tui_devices"))
     if choice.where.strip():
         (found,) = await store.rows("tui_status_launches", None, choice.selection())
-        whole |= found
-    return Facts(devices=devices, summed=await summed(store, choice), **whole)
-
-
-def _rolled_up(con: Connection, choice: Choice) -> dict[str, Any]:
-    from kerneldb.api.queries import rollups, rows
-
-    con.register("chosen", rollups(con, choice.traces))
-    (found,) = rows(con, "tui_status_rollups", {"names": list(choice.traces) or None})
-    return found
+        facts |= found
+    return Facts(devices=devices, summed=await store.summed(choice), **facts)
 
 
 class Status(Static):
-    """The line about the file and the Selection; the WHERE text stands in the bar below."""
-
-    DEFAULT_CSS = """
-    Status { height: 1; padding: 0 1; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis; }
-    Status.-warning { color: $text-warning; text-style: bold; }
-    """
+    """The line about the file and the Selection; the WHERE text is in the bar below."""
 
     facts: reactive[Facts] = reactive(Facts())
     condition: reactive[Condition] = reactive(READY)
@@ -138,26 +127,9 @@ class Status(Static):
 
     def _line(self, room: int) -> str:
         """File, GPU, traces, launches, time; where that is too long, as much of it as has room."""
-        parts = self._parts()
-        for shorter in self._shorter():
-            if len(_joined(parts)) <= room:
-                break
-            parts |= shorter
-        over = len(_joined(parts)) - room
-        if over > 0 and parts["traces"]:
-            parts["traces"] = shorten(parts["traces"], max(len(parts["traces"]) - over, LEAST_NAME))
-        return _joined(parts)
-
-    def _shorter(self) -> list[dict[str, str]]:
-        """What goes, one after the other. Traces that were chosen stay: they are part of the Selection."""
-        sums = [{"time": _time(self.facts, share=False)}, {"launches": _matched(self.facts, all_of_it=False)}]
-        chosen = self.choice is not None and self.choice.traces
-        return [{"device": ""}, {"file": ""}, *(sums if chosen else [{"traces": ""}, *sums])]
-
-    def _parts(self) -> dict[str, str]:
         facts = self.facts
         more = f" +{len(facts.devices) - 1}" if len(facts.devices) > 1 else ""
-        return {
+        parts = {
             "file": self._file,
             "device": facts.devices[0] + more if facts.devices else "",
             "traces": _traces(facts, self.choice),
@@ -165,10 +137,22 @@ class Status(Static):
             "launches": _matched(facts),
             "time": _time(facts),
         }
+        # What goes, one after the other. Traces that were chosen stay: they are part of the Selection.
+        shorter = {"device": "", "file": ""}
+        if self.choice is None or not self.choice.traces:
+            shorter["traces"] = ""
+        shorter |= {"time": _time(facts, share=False), "launches": _matched(facts, all_of_it=False)}
+        for name, text in shorter.items():
+            if len(_joined(parts)) > room:
+                parts[name] = text
+        over = len(_joined(parts)) - room
+        if over > 0 and parts["traces"]:
+            parts["traces"] = shorten(parts["traces"], max(len(parts["traces"]) - over, LEAST_NAME))
+        return _joined(parts)
 
 
 def _joined(parts: Mapping[str, str]) -> str:
-    return " · ".join(text for text in parts.values() if text)
+    return " · ".join(numbers.safe(text) for text in parts.values() if text)
 
 
 def _traces(facts: Facts, choice: Choice | None) -> str:
@@ -178,21 +162,18 @@ def _traces(facts: Facts, choice: Choice | None) -> str:
         return f"trace {choice.traces[0]}"
     if choice is not None and choice.traces:
         return f"{len(choice.traces)} of {facts.traces:,} traces"
-    return f"{facts.traces:,} trace{'' if facts.traces == 1 else 's'}"
+    return numbers.several(facts.traces, "trace")
 
 
 def _matched(facts: Facts, *, all_of_it: bool = True) -> str:
     if facts.launches is None:
         return ""
-    matched = facts.matched or 0
+    matched, launches = facts.matched or 0, numbers.several(facts.launches, "launch", "launches")
     sums = f" + {facts.summed:,} in sums only" if facts.summed else ""
     if facts.counted is not None and facts.counted != matched:
         sums = f" ({format(facts.counted, ',') if facts.counted else 'none'} counted){sums}"
-    if not all_of_it:
-        sums = ""
-    if matched == facts.launches:
-        return f"{numbers.several(matched, 'launch', 'launches')}{sums}"
-    return f"{matched:,} of {numbers.several(facts.launches, 'launch', 'launches')}{sums}"
+    text = launches if matched == facts.launches else f"{matched:,} of {launches}"
+    return text + sums if all_of_it else text
 
 
 def _time(facts: Facts, *, share: bool = True) -> str:

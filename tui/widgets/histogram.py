@@ -52,13 +52,12 @@ class Histogram(Widget, can_focus=True):
     place: reactive[int | None] = reactive(None)
     origin: reactive[int | None] = reactive(None)
 
+    @dataclasses.dataclass
     class Taken(Message):
         """Launches from `low` to `high` ns are wanted."""
 
-        def __init__(self, low: int, high: int) -> None:
-            super().__init__()
-            self.low = low
-            self.high = high
+        low: int
+        high: int
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,35 +94,38 @@ class Histogram(Widget, can_focus=True):
     def action_take(self) -> None:
         """Hand the range over."""
         chosen = self._chosen()
-        lows = [one.low for one in chosen if one.low is not None]
-        highs = [one.high for one in chosen if one.high is not None]
-        if lows and highs:
-            self.post_message(self.Taken(min(lows), max(highs)))
+        if chosen.low is not None and chosen.high is not None:
+            self.post_message(self.Taken(chosen.low, chosen.high))
 
-    def _chosen(self) -> tuple[Bin, ...]:
-        taken = self.taken
-        return self.bins if taken is None else self.bins[taken[0] : taken[1] + 1]
+    def _chosen(self) -> Bin:
+        """The bins in the range as one; all of them where there is no range."""
+        first, last = self.taken or (0, len(self.bins) - 1)
+        bins = [one for one in self.bins[first : last + 1] if one.n]
+        lows, highs = (
+            (one.low for one in bins if one.low is not None),
+            (one.high for one in bins if one.high is not None),
+        )
+        return Bin(sum(one.n for one in bins), min(lows, default=None), max(highs, default=None))
 
     def render_line(self, y: int) -> Strip:
         """A row of bars, the axis, or what is under the cursor."""
         width = self.content_size.width
         axis = self.rich_style + self.get_component_rich_style("histogram--axis", partial=True)
         if len(self.bins) < 2:  # noqa: PLR2004
-            said = self._legend() if self.bins else self._none if y == 0 else ""
-            return Strip([Segment(said, axis)]).adjust_cell_length(width, self.rich_style)
-        if y == HEIGHT:
-            return Strip([Segment(self._axis(), axis)]).adjust_cell_length(width, self.rich_style)
-        if y > HEIGHT:
-            return Strip([Segment(self._legend(), axis)]).adjust_cell_length(width, self.rich_style)
-        return Strip(list(self._bars(y))).adjust_cell_length(width, self.rich_style)
+            text = self._legend() if self.bins else self._none if y == 0 else ""
+            segments = [Segment(text, axis)]
+        elif y < HEIGHT:
+            segments = self._bars(y)
+        else:
+            segments = [Segment(self._axis() if y == HEIGHT else self._legend(), axis)]
+        return Strip(segments).adjust_cell_length(width, self.rich_style)
 
     def _bars(self, y: int) -> list[Segment]:
         top = max(one.n for one in self.bins)
         plain = self.rich_style + Style(color=theme.colour(self.app, "blue"))
         underline = self.app.no_color or None
         marked = self.rich_style + Style(color=theme.colour(self.app, "orange"), bold=True, underline=underline)
-        taken = self.taken
-        cells = self._cells()
+        taken, cells = self.taken, self._cells()
         segments = []
         for index, one in enumerate(self.bins):
             here = taken is not None and taken[0] <= index <= taken[1]
@@ -146,12 +148,10 @@ class Histogram(Widget, can_focus=True):
         return left + right.rjust(max(cells - len(left), len(right) + 1))
 
     def _legend(self) -> str:
-        chosen = self._chosen()
-        total, n = sum(one.n for one in self.bins), sum(one.n for one in chosen)
-        lows = [one.low for one in chosen if one.low is not None]
-        highs = [one.high for one in chosen if one.high is not None]
-        if not lows or not highs:
+        chosen, total = self._chosen(), sum(one.n for one in self.bins)
+        if chosen.low is None:
             return "none in this range"
-        low, high = numbers.duration(min(lows)), numbers.duration(max(highs))
-        which = f"{total:,} launch{'' if total == 1 else 'es'}" if n == total else f"{n:,} of {total:,} launches"
+        low, high = numbers.duration(chosen.low), numbers.duration(chosen.high)
+        launches = numbers.several(total, "launch", "launches")
+        which = launches if chosen.n == total else f"{chosen.n:,} of {launches}"
         return f"{which} took {low}" + (f" to {high}" if high != low else "")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 CHARACTERS: Final = {"slash": "/", "question_mark": "?"}
-"""What keys of the application type that Textual has no character for, or that stand for others beside them."""
+"""What keys of the application type that Textual has no character for, or that represent others beside them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Key:
 class Keys(Widget):
     """The keys that act now, as long as they fit; a click presses one.
 
-    Textual's own footer is a widget per key, and makes all of them anew whenever the keyboard goes elsewhere.
+    Textual's own footer is a widget per key, and makes all of them again whenever the keyboard goes elsewhere.
     """
 
     ALLOW_SELECT = False
@@ -58,17 +58,18 @@ class Keys(Widget):
 
     def on_mount(self) -> None:
         """Follow the keyboard."""
-        self.screen.bindings_updated_signal.subscribe(self, self._changed)
+
+        def changed(screen: Screen[object]) -> None:
+            if self.app.app_focus and self.is_attached and screen is self.screen:
+                self.call_after_refresh(self._update)
+
+        self.screen.bindings_updated_signal.subscribe(self, changed)
 
     def on_unmount(self) -> None:
         """Nothing is drawn any more."""
         self.screen.bindings_updated_signal.unsubscribe(self)
 
-    def _changed(self, screen: Screen[object]) -> None:
-        if self.app.app_focus and self.is_attached and screen is self.screen:
-            self.call_after_refresh(self._follow)
-
-    def _follow(self) -> None:
+    def _update(self) -> None:
         """Of several keys that do the same, the first."""
         found: dict[str, Key] = {}
         for node, binding, enabled, _ in self.screen.active_bindings.values():

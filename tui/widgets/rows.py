@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import collections
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+import functools
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kerneldb.output.values import python_values
 
@@ -17,11 +17,10 @@ PAGES: Final = 64
 """Pages that are kept; with 64 rows each, far more than any screen shows."""
 
 Row = dict[str, Any]
-Page = TypeVar("Page")
 
 
 class Rows(Protocol):
-    """What a table draws from. `row` may say None: not there yet, the table asks again when told so."""
+    """What a table draws from. `row` is None for one that is not there yet; the table asks again when it arrived."""
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -51,42 +50,36 @@ class ArrowRows:
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
-        self._pages: _Pages[list[Row]] = _Pages()
+        self._page = functools.lru_cache(PAGES)(self._read_page)
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
     def row(self, index: int) -> Row | None:
         """The row at `index`."""
-        number, place = divmod(index, PAGE)
-        page = self._pages.get(number)
-        if page is None:
-            page = _rows(self.table.slice(number * PAGE, PAGE))
-            self._pages.put(number, page)
-        return page[place]
+        return self._page(index // PAGE)[index % PAGE]
 
-    def sorted_by(self, key: str, *, descending: bool, then: str | Sequence[tuple[str, str]] = ()) -> ArrowRows:
+    def _read_page(self, number: int) -> list[Row]:
+        table = self.table.slice(number * PAGE, PAGE)
+        columns = [python_values(column) for column in table.columns]
+        return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def sorted_by(self, key: str, *, descending: bool, then: Sequence[tuple[str, str]] = ()) -> ArrowRows:
         """The same rows in another order, unknown values last.
 
-        `then` orders equal ones: a column, or (column, 'ascending' or 'descending') several times.
+        `then` orders equal ones: (column, 'ascending' or 'descending') several times.
         """
-        further = [(then, "ascending")] if isinstance(then, str) else then
         order = "descending" if descending else "ascending"
-        return ArrowRows(self.table.sort_by([(key, order), *(one for one in further if one[0] != key)]))
-
-
-def _rows(table: pa.Table) -> list[Row]:
-    columns = [python_values(column) for column in table.columns]
-    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+        return ArrowRows(self.table.sort_by([(key, order), *(one for one in then if one[0] != key)]))
 
 
 class PagedRows:
-    """Rows that `ask` is asked for, a page at a time: it gets the number of the page, and somebody answers by `put`."""
+    """Rows that are asked for page by page: `ask` gets the number of a page, whose rows come by `put`."""
 
-    def __init__(self, count: int, ask: Callable[[int], None]) -> None:
+    def __init__(self, count: int, ask: Callable[[int], object]) -> None:
         self._count = count
         self._ask = ask
-        self._pages: _Pages[Sequence[Row | None]] = _Pages()
+        self._pages: dict[int, Sequence[Row | None]] = {}
         self._asked: set[int] = set()
 
     def __len__(self) -> int:
@@ -104,29 +97,12 @@ class PagedRows:
         return page[place] if place < len(page) else None
 
     def put(self, number: int, page: Sequence[Row | None]) -> None:
-        """The rows of the page `number`."""
+        """The rows of the page `number`. The page that came first goes where there are too many."""
         self._asked.discard(number)
-        self._pages.put(number, page)
+        self._pages[number] = page
+        if len(self._pages) > PAGES:
+            del self._pages[next(iter(self._pages))]
 
     def forget(self, number: int) -> None:
         """The page will not come; ask again when it is drawn next."""
         self._asked.discard(number)
-
-
-class _Pages(Generic[Page]):
-    """The pages that were used last."""
-
-    def __init__(self) -> None:
-        self._kept: collections.OrderedDict[int, Page] = collections.OrderedDict()
-
-    def get(self, number: int) -> Page | None:
-        """The page `number`, where it is kept."""
-        if number in self._kept:
-            self._kept.move_to_end(number)
-        return self._kept.get(number)
-
-    def put(self, number: int, page: Page) -> None:
-        """Keep a page; the one that was not used for longest goes."""
-        self._kept[number] = page
-        if len(self._kept) > PAGES:
-            self._kept.popitem(last=False)

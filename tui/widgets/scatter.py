@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
+import itertools
 import math
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +17,7 @@ from kerneldb.tui import theme
 from kerneldb.tui.numbers import fit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from textual import events
 
@@ -76,23 +76,17 @@ class Plane:
     @property
     def x_range(self) -> tuple[float, float]:
         """The ends of the level axis."""
-        if self.percent:
-            return 0.0, HUNDRED
-        ridges = [roof.height / roof.slope for roof in self.roofs]
-        return _around([dot.x for dot in self.dots] + ridges)
+        return self._range([dot.x for dot in self.dots] + [roof.height / roof.slope for roof in self.roofs])
 
     @property
     def y_range(self) -> tuple[float, float]:
         """The ends of the upright axis."""
+        return self._range([dot.y for dot in self.dots] + [roof.height for roof in self.roofs])
+
+    def _range(self, values: Sequence[float]) -> tuple[float, float]:
         if self.percent:
             return 0.0, HUNDRED
-        return _around([dot.y for dot in self.dots] + [roof.height for roof in self.roofs])
-
-
-def _around(values: Sequence[float]) -> tuple[float, float]:
-    if not values:
-        return 1.0, 10.0
-    return min(values) / MARGIN, max(values) * MARGIN
+        return (min(values) / MARGIN, max(values) * MARGIN) if values else (1.0, 10.0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -123,11 +117,12 @@ class Scale:
             return [(round(self.place(value)), f"{value:.0f}") for value in (0.0, 25.0, 50.0, 75.0, HUNDRED)]
         powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
         digits = (1, 2, 5) if math.log10(self.high / self.low) < FEW_POWERS else (1,)
-        values = [(digit, power) for power in powers for digit in digits if self._holds(digit * 10.0**power)]
-        return [(round(self.place(digit * 10.0**power)), _power(digit, power)) for digit, power in values]
-
-    def _holds(self, value: float) -> bool:
-        return self.low * (1 - 1e-9) <= value <= self.high * (1 + 1e-9)
+        marks = []
+        for power, digit in itertools.product(powers, digits):
+            value = digit * 10.0**power
+            if self.low * (1 - 1e-9) <= value <= self.high * (1 + 1e-9):
+                marks.append((round(self.place(value)), _power(digit, power)))
+        return marks
 
 
 def _power(digit: int, exponent: int) -> str:
@@ -145,12 +140,11 @@ class Scatter(Widget, can_focus=True):
     Scatter { height: 1fr; width: 1fr; background: $background; color: $foreground; }
     """
 
+    @dataclasses.dataclass
     class Chosen(Message):
         """A click next to a dot."""
 
-        def __init__(self, number: int) -> None:
-            super().__init__()
-            self.number = number
+        number: int
 
     def __init__(self) -> None:
         super().__init__()
@@ -192,12 +186,17 @@ class Scatter(Widget, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """A line of dots with its label, or the level axis below."""
+        dim = Style(dim=True)
         if y < self.lines:
-            segments = [*self._label(y), *self._dots(y)]
+            marks = {self.lines - 1 - place: text for place, text in self.upright.marks()}
+            label = [Segment(" " * LEFT + "│", dim)]
+            if y in marks:
+                label = [Segment(fit(marks[y], LEFT - 1, right=True) + " ", dim), Segment("┤", dim)]
+            segments = [*label, *self._dots(y)]
         elif y == self.lines:
-            segments = [Segment(" " * LEFT + "└" + "─" * self.columns, Style(dim=True))]
+            segments = [Segment(" " * LEFT + "└" + "─" * self.columns, dim)]
         else:
-            segments = self._below()
+            segments = [Segment(" " * (LEFT + 1) + self._below(), dim)]
         return Strip(segments).crop_extend(0, self.size.width, None).apply_style(self.rich_style)
 
     def on_click(self, event: events.Click) -> None:
@@ -208,13 +207,8 @@ class Scatter(Widget, can_focus=True):
         if near and min(near)[0] <= NEAR_LINES * 2:
             self.post_message(self.Chosen(min(near)[1]))
 
-    def _label(self, y: int) -> list[Segment]:
-        marks = {self.lines - 1 - place: text for place, text in self.upright.marks()}
-        if y in marks:
-            return [Segment(fit(marks[y], LEFT - 1, right=True) + " ", Style(dim=True)), Segment("┤", Style(dim=True))]
-        return [Segment(" " * LEFT + "│", Style(dim=True))]
-
-    def _below(self) -> list[Segment]:
+    def _below(self) -> str:
+        """The labels of the level axis, and its title at the end."""
         line = [" "] * (self.columns + 1)
         end = self.columns - len(self.plane.x_title)
         free = 0
@@ -224,23 +218,25 @@ class Scatter(Widget, can_focus=True):
                 line[left : left + len(text)] = text
                 free = left + len(text) + 1
         line[max(end, 0) :] = self.plane.x_title
-        return [Segment(" " * (LEFT + 1) + "".join(line), Style(dim=True))]
+        return "".join(line)
 
     def _dots(self, y: int) -> list[Segment]:
         """The cells of a line, in as few segments as their styles allow."""
         if self._drawn != ((self.columns, self.lines), self.plane):
             self._grid = self._draw()
             self._drawn = ((self.columns, self.lines), self.plane)
-        row = list(self._grid[y])
-        chosen = (
-            self.plane.dots[self.chosen] if self.chosen is not None and self.chosen < len(self.plane.dots) else None
-        )
-        place = self.cell(chosen) if chosen is not None else None
-        styled = functools.partial(_style, lambda category: theme.category_style(self.app, category))
-        segments = [Segment(character, styled(kind)) for character, kind in row]
-        if chosen is not None and place is not None and place[1] == y and 0 <= place[0] < len(segments):
-            style = theme.category_style(self.app, chosen.category) + Style(bold=True, reverse=True)
-            segments[place[0]] = Segment(_glyph(chosen.share), style)
+        segments = []
+        for character, kind in self._grid[y]:
+            style = Style(dim=True) if kind else Style()
+            if kind is not None and kind.startswith("="):
+                style = theme.category_style(self.app, kind[1:]) + Style(bold=True)
+            segments.append(Segment(character, style))
+        if self.chosen is not None and self.chosen < len(self.plane.dots):
+            dot = self.plane.dots[self.chosen]
+            column, line = self.cell(dot)
+            if line == y and 0 <= column < len(segments):
+                style = theme.category_style(self.app, dot.category) + Style(bold=True, reverse=True)
+                segments[column] = Segment(_glyph(dot.share), style)
         return list(Segment.simplify(segments))
 
     def _draw(self) -> list[list[tuple[str, str | None]]]:
@@ -277,7 +273,7 @@ class Scatter(Widget, can_focus=True):
         return round(scale.place(max(value, self.plane.y_range[0] / MARGIN)))
 
     def _name_roofs(self, grid: list[list[tuple[str, str | None]]]) -> None:
-        """The names next to the level parts where nothing else stands; short where room lacks."""
+        """The names next to the level parts where nothing else is written; short where room lacks."""
         for roof in sorted(self.plane.roofs, key=lambda roof: -roof.height):
             line = self.lines - 1 - self._level(roof.height) // 4
             for text in (roof.label, roof.label.rpartition(", ")[0]):
@@ -310,11 +306,3 @@ def _write(row: list[tuple[str, str | None]], column: int, text: str) -> None:
     for place, character in enumerate(text, column):
         if 0 <= place < len(row):
             row[place] = (character, "text")
-
-
-def _style(of_category: Callable[[str], Style], kind: str | None) -> Style:
-    if kind is None:
-        return Style()
-    if kind.startswith("="):
-        return of_category(kind[1:]) + Style(bold=True)
-    return Style(dim=True)

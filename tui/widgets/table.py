@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+import dataclasses
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Region, Size
+from textual.containers import Vertical
+from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
@@ -21,15 +23,26 @@ from kerneldb.tui.widgets.rows import ListRows, Row, Rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-END: Final = 1 << 62
-LOADING: Final = "…"
+    from textual.app import ComposeResult
+
+
+@dataclasses.dataclass
+class TableMessage(Message):
+    """A message of `table`."""
+
+    table: Table
+
+    @property
+    def control(self) -> Table:
+        """The table."""
+        return self.table
 
 
 class Table(ScrollView, can_focus=True):
     """Rows and columns with a cursor.
 
-    Give it `columns` and, by `show`, rows; `sort` and `marks` are what it was told they are. It says `Moved`, `Chosen`
-    (Enter or a second click) and `SortWanted`; sorting is up to who owns the rows.
+    Give it `columns` and, by `show`, rows; `sort` (column and whether descending) and `is_marked` are only drawn. It
+    posts `Moved`, `Chosen` (Enter or a second click) and `SortWanted`; sorting is up to who owns the rows.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -69,42 +82,26 @@ class Table(ScrollView, can_focus=True):
 
     cursor: reactive[int] = reactive(0, repaint=False)
 
-    class Moved(Message):
+    class Moved(TableMessage):
         """The cursor is on another row."""
 
-        def __init__(self, table: Table, index: int) -> None:
-            super().__init__()
-            self.table = table
-            self.index = index
-
-        @property
-        def control(self) -> Table:
-            """The table."""
-            return self.table
-
-    class Chosen(Moved):
+    class Chosen(TableMessage):
         """The row under the cursor is to be opened."""
 
-    class SortWanted(Message):
+    @dataclasses.dataclass
+    class SortWanted(TableMessage):
         """The rows are to be ordered by the column `key`."""
 
-        def __init__(self, table: Table, key: str, *, descending: bool) -> None:
-            super().__init__()
-            self.table = table
-            self.key = key
-            self.descending = descending
-
-        @property
-        def control(self) -> Table:
-            """The table."""
-            return self.table
+        key: str
+        descending: bool
 
     def __init__(self, columns: Sequence[Column] = (), *, everything: bool = False, **options: Any) -> None:
         super().__init__(**options)
         self._columns = tuple(columns)
         self._everything = everything
         self.set_class(everything, "-everything")
-        self._placed: list[Placed] = []
+        self.placed: list[Placed] = []
+        """The columns that fit, with their places."""
         self.rows: Rows = ListRows()
         self.sort: tuple[str, bool] | None = None
         self.is_marked: Callable[[Row], bool] = lambda _row: False
@@ -132,33 +129,34 @@ class Table(ScrollView, can_focus=True):
             self.refresh_bindings()
         self._place()
         self.set_reactive(Table.cursor, -1)
-        self.cursor = min(max(cursor, 0), max(len(rows) - 1, 0))
-
-    @property
-    def placed(self) -> list[Placed]:
-        """The columns that fit, with their places."""
-        return self._placed
+        self.cursor = cursor
 
     @property
     def row(self) -> Row | None:
         """The row under the cursor; None where there is none, or not yet."""
         return self.rows.row(self.cursor) if 0 <= self.cursor < len(self.rows) else None
 
+    @property
+    def row_text(self) -> str:
+        """The row under the cursor as it is written, columns separated by tabs; empty where there is none."""
+        row = self.row or {}
+        return "\t".join(placed.column.write(placed.column.value(row)).strip() for placed in self.placed if row)
+
     def arrived(self) -> None:
         """Rows that were on the way are there."""
         self.refresh()
-        self.post_message(self.Moved(self, self.cursor))
+        self.post_message(self.Moved(self))
 
     # Drawing.
 
     def on_resize(self) -> None:
-        """Fit the columns anew."""
+        """Fit the columns to the new width."""
         self._place()
         self._reveal()
 
     def _place(self) -> None:
-        self._placed = fitted(self._columns, self.scrollable_content_region.width, everything=self._everything)
-        last = self._placed[-1] if self._placed else None
+        self.placed = fitted(self._columns, self.scrollable_content_region.width, everything=self._everything)
+        last = self.placed[-1] if self.placed else None
         width = last.start + last.width if last else 0
         self.virtual_size = Size(width, len(self.rows) + 1)
         self.refresh()
@@ -167,7 +165,7 @@ class Table(ScrollView, can_focus=True):
         """The header, or one row."""
         offset_x, offset_y = self.scroll_offset
         width = self.scrollable_content_region.width
-        if not self._placed:
+        if not self.placed:
             return Strip.blank(width, self.rich_style)
         if y == 0:
             style = self.get_component_rich_style("table--header")
@@ -175,35 +173,29 @@ class Table(ScrollView, can_focus=True):
         index = offset_y + y - 1
         if index >= len(self.rows):
             return Strip.blank(width, self.rich_style)
-        style = self._row_style(index)
+        style = self.rich_style
+        if index == self.cursor:
+            style += self.get_component_rich_style("table--cursor")
         return Strip(self._cells(index, style)).crop_extend(offset_x, offset_x + width, style)
 
     def _header(self, style: Style) -> list[Segment]:
         segments = []
-        for placed in self._placed:
-            column, title = placed.column, placed.column.title
-            sorted_here = self.sort is not None and self.sort[0] == column.key
-            if self.sort is not None and sorted_here:
+        for placed in self.placed:
+            column, title, shown = placed.column, placed.column.title, style
+            if self.sort is not None and self.sort[0] == column.key:
                 title = ("▾" if self.sort[1] else "▴") + title
-            shown = self.get_component_rich_style("table--sorted") if sorted_here else style
-            segments += [
-                Segment(numbers.fit(title, placed.width, right=column.right), shown),
-                Segment(" " * GAP, style),
-            ]
+                shown = self.get_component_rich_style("table--sorted")
+            text = numbers.fit(title, placed.width, right=column.right)
+            segments += [Segment(text, shown), Segment(" " * GAP, style)]
         return segments
-
-    def _row_style(self, index: int) -> Style:
-        if index == self.cursor:
-            return self.rich_style + self.get_component_rich_style("table--cursor")
-        return self.rich_style
 
     def _cells(self, index: int, style: Style) -> list[Segment]:
         row = self.rows.row(index)
         if row is None:
-            return [Segment(LOADING, style + self.get_component_rich_style("table--dim", partial=True))]
+            return [Segment("…", style + self.get_component_rich_style("table--dim", partial=True))]
         marked = self.is_marked(row)
         segments = []
-        for placed in self._placed:
+        for placed in self.placed:
             column = placed.column
             value = column.value(row)
             shown = style + self._cell_style(column, row, value, marked=marked, here=index == self.cursor)
@@ -229,11 +221,11 @@ class Table(ScrollView, can_focus=True):
         return min(max(cursor, 0), max(len(self.rows) - 1, 0))
 
     def watch_cursor(self) -> None:
-        """Keep the cursor on the screen, and tell."""
+        """Keep the cursor on the screen, and post that it moved."""
         self._reveal()
         self.refresh()
         if len(self.rows):
-            self.post_message(self.Moved(self, self.cursor))
+            self.post_message(self.Moved(self))
 
     def _reveal(self) -> None:
         height = max(self.scrollable_content_region.height - 1, 1)
@@ -262,7 +254,7 @@ class Table(ScrollView, can_focus=True):
     def action_choose(self) -> None:
         """Open the row under the cursor."""
         if len(self.rows):
-            self.post_message(self.Chosen(self, self.cursor))
+            self.post_message(self.Chosen(self))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Opening is offered where there is a row, sorting where a column can be sorted by."""
@@ -272,35 +264,45 @@ class Table(ScrollView, can_focus=True):
 
     def action_sort(self, descending: bool) -> None:
         """Sort by the next column; the other way, by the same one."""
-        keys = [placed.column.key for placed in self._placed if placed.column.sortable]
+        keys = [placed.column.key for placed in self.placed if placed.column.sortable]
         if not keys:
             return
         key = self.sort[0] if self.sort is not None and self.sort[0] in keys else keys[-1]
-        same_other_way = self.sort is not None and self.sort[0] == key and self.sort[1] != descending
-        wanted = key if same_other_way else keys[(keys.index(key) + 1) % len(keys)]
-        self.post_message(self.SortWanted(self, wanted, descending=descending))
+        if self.sort != (key, not descending):
+            key = keys[(keys.index(key) + 1) % len(keys)]
+        self.post_message(self.SortWanted(self, key, descending=descending))
 
     def on_click(self, event: events.Click) -> None:
         """A row gets the cursor, or is opened where it has it; a column head sorts."""
-        x, y = event.x + self.scroll_offset.x, event.y
-        if y == 0:
-            self._head_clicked(x)
-            return
-        index = round(self.scroll_offset.y) + y - 1
-        if index >= len(self.rows):
-            return
-        if index == self.cursor and event.chain > 1:
+        x = event.x + self.scroll_offset.x
+        index = round(self.scroll_offset.y) + event.y - 1
+        if event.y == 0:
+            for placed in self.placed:
+                if placed.start <= x < placed.start + placed.width + GAP and placed.column.sortable:
+                    key = placed.column.key
+                    self.post_message(self.SortWanted(self, key, descending=self.sort != (key, True)))
+        elif index == self.cursor and event.chain > 1:
             self.action_choose()
-        else:
+        elif index < len(self.rows):
             self.cursor = index
 
-    def _head_clicked(self, x: int) -> None:
-        for placed in self._placed:
-            if placed.start <= x < placed.start + placed.width + GAP and placed.column.sortable:
-                key = placed.column.key
-                descending = not (self.sort is not None and self.sort[0] == key and self.sort[1])
-                self.post_message(self.SortWanted(self, key, descending=descending))
 
-    def region_of(self, index: int) -> Region:
-        """Where the row `index` is drawn, for tests and hints."""
-        return Region(0, index - round(self.scroll_offset.y) + 1, self.size.width, 1)
+class Box(Vertical):
+    """A table that is as high as its rows, up to `most`."""
+
+    DEFAULT_CSS = "Box { height: auto; margin-bottom: 1; } Box > Table { height: auto; }"
+
+    def __init__(self, name: str, columns: Sequence[Column], most: int) -> None:
+        super().__init__(id=f"box-{name}")
+        self.table = Table(columns, id=f"overview-{name}")
+        self._most = most
+
+    def compose(self) -> ComposeResult:
+        """The table."""
+        yield self.table
+
+    def fill(self, rows: list[Row], cursor: int = 0) -> None:
+        """Show rows; without any, nothing."""
+        self.display = bool(rows)
+        self.table.styles.height = min(len(rows), self._most) + 1
+        self.table.show(ListRows(rows), cursor)

@@ -1,6 +1,6 @@
 """The process that replays for the screen Replay: a request on stdin, one JSON object a line on stdout.
 
-    python -m kerneldb.tui.child < ORDER
+    python -m kerneldb.tui.replay_child < ORDER
 
 It does what `kerneldb replay` does, with events instead of text, so that the terminal stays free and never holds the
 database while results are written. The order is JSON of `Order`. Events are those of
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 LOCK_WAIT_S: Final = 60.0
 INTERRUPTED: Final = 130
-MEASURING: Final = frozenset({"progress", "energy"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,48 +40,44 @@ class Order:
 
 
 def run(order: Order, sink: TextIO) -> int:
-    """Replay, and tell `sink` about it. Returns the exit code of `kerneldb replay`."""
-    teller = _Teller(sink)
+    """Replay, and write the events to `sink`. Returns the exit code of `kerneldb replay`."""
+    from kerneldb import api
+
+    events = _EventWriter(sink)
     try:
-        _replay(order, teller)
+        database = api.open(order.database, create=False, lock_timeout=LOCK_WAIT_S)
+        planned = None
+        if not order.resume:
+            planned = database.plan_replay(order.request)
+            events.learn_names(planned)
+            events.write({"event": "planned", "calls": len(planned.plan.items)})
+        done = database.replay(planned, order.options, events.write)
+        events.write({
+            "event": "done",
+            "run": done.run_id,
+            "finished": done.finished,
+            "interrupted": done.interrupted,
+            "grades": dict(done.by_grade),
+            "wall_s": done.wall_s,
+            "energy_reason": done.energy_reason,
+        })  # fmt: skip
     except KerneldbError as error:
-        teller.tell({"event": "failed", "message": str(error)})
+        events.write({"event": "failed", "message": str(error)})
         return error.exit_code
     except KeyboardInterrupt:
-        teller.tell({"event": "stopped", "message": "stopped before a call was replayed"})
+        events.write({"event": "stopped", "message": "stopped before a call was replayed"})
         return INTERRUPTED
     return 0
 
 
-def _replay(order: Order, teller: _Teller) -> None:
-    from kerneldb import api
-
-    database = api.open(order.database, create=False, lock_timeout=LOCK_WAIT_S)
-    planned = None
-    if not order.resume:
-        planned = database.plan_replay(order.request)
-        teller.learn(planned)
-        teller.tell({"event": "planned", "calls": len(planned.plan.items)})
-    done = database.replay(planned, order.options, teller.tell)
-    teller.tell({
-        "event": "done",
-        "run": done.run_id,
-        "finished": done.finished,
-        "interrupted": done.interrupted,
-        "grades": dict(done.by_grade),
-        "wall_s": done.wall_s,
-        "energy_reason": done.energy_reason,
-    })  # fmt: skip
-
-
-class _Teller:
-    """Writes events, with the kernel of each item in place of its id alone."""
+class _EventWriter:
+    """Writes events, with the kernel of each item beside its id."""
 
     def __init__(self, sink: TextIO) -> None:
         self._sink = sink
         self._names: dict[str, str] = {}
 
-    def learn(self, planned: Planned) -> None:
+    def learn_names(self, planned: Planned) -> None:
         """Remember which kernel each item of the plan is about."""
         from kerneldb.names import decode
 
@@ -90,7 +85,7 @@ class _Teller:
             kernel = max(item.kernels, key=lambda one: one.total_ns or 0)
             self._names[item.id] = decode(kernel.name).short_name if kernel.name else kernel.kind
 
-    def tell(self, event: Mapping[str, Any]) -> None:
+    def write(self, event: Mapping[str, Any]) -> None:
         """Write one event."""
         named = {**event, "kernel": self._names[event["item"]]} if event.get("item") in self._names else event
         try:
@@ -98,7 +93,7 @@ class _Teller:
             self._sink.flush()
         except BrokenPipeError:
             # Nobody listens any more. A run that goes on ends here, to be resumed; one that ends anyway is committed.
-            if event["event"] in MEASURING:
+            if event["event"] in {"progress", "energy"}:
                 raise KeyboardInterrupt from None
 
 

@@ -13,14 +13,13 @@ from textual.widgets import Input, OptionList, Static
 
 import kerneldb
 from kerneldb.tui.app import KerneldbApp
-from kerneldb.tui.dialogs import CopyMenu
-from kerneldb.tui.finding import time_of
-from kerneldb.tui.memory import MOST, Memory, default_place
-from kerneldb.tui.opening import AskOpen, Ingesting, is_database
+from kerneldb.tui.commands import time_of
+from kerneldb.tui.dialogs import AskOpen, CopyMenu, Ingesting, is_database
+from kerneldb.tui.saved_history import MOST, SavedHistory, default_place
 from kerneldb.tui.screens.timeline import TimelinePane
 from kerneldb.tui.widgets.header import Tabs
 from kerneldb.tui.widgets.table import Table
-from kerneldb.tui.widgets.wherebar import WhereBar
+from kerneldb.tui.widgets.where_bar import WhereBar
 from kerneldb.warehouse import Warehouse
 from tests.tui.piloting import driven, opened, press, settled, text_of
 
@@ -35,9 +34,9 @@ def test_a_trace_is_read_from_an_empty_file_and_another_file_opened(
     trace = shutil.copy(root / "tests" / "fixtures" / FIXTURE, tmp_path / FIXTURE)
 
     async def flow() -> None:
-        memory = Memory()
-        memory.add("files", str(trace_database))
-        app = KerneldbApp(path, watch=False, memory=memory)
+        saved = SavedHistory()
+        saved.add("files", str(trace_database))
+        app = KerneldbApp(path, watch=False, saved=saved)
         async with app.run_test(size=(100, 30)) as pilot:
             await settled(pilot)
             assert app.pane.state == "empty"
@@ -46,7 +45,7 @@ def test_a_trace_is_read_from_an_empty_file_and_another_file_opened(
             assert isinstance(app.screen, AskOpen)
             app.screen.query_one(Input).value = str(tmp_path / "none")
             await press(pilot, "enter")
-            assert "is not there" in str(app.screen.query_one(".window--problem", Static).content)
+            assert "does not exist" in str(app.screen.query_one(".window--problem", Static).content)
             app.screen.query_one(Input).value = str(trace)
             await pilot.press("enter")
             await settled(pilot, 60)
@@ -64,7 +63,7 @@ def test_a_trace_is_read_from_an_empty_file_and_another_file_opened(
             assert app.choice.everything
             assert app.query_one(WhereBar).line.value == ""
             assert "step" in text_of(app)
-            assert memory.texts("files") == [str(trace_database), str(path)]
+            assert saved.texts("files") == [str(trace_database), str(path)]
 
     driven(flow)
     assert len(kerneldb.open(path).sql("FROM traces")) == 1
@@ -107,14 +106,14 @@ def test_conditions_and_statements_outlast_the_session(trace_database: Path, tmp
     place = tmp_path / "state" / "kerneldb" / "history.json"
 
     async def first() -> None:
-        app = KerneldbApp(trace_database, watch=False, memory=Memory(place))
+        app = KerneldbApp(trace_database, watch=False, saved=SavedHistory(place))
         async with app.run_test(size=(100, 30)) as pilot:
             await settled(pilot)
             app.choose(where="category = 'GEMM'")
             await press(pilot, "8", "ctrl+j")
 
     async def second() -> None:
-        app = KerneldbApp(trace_database, watch=False, memory=Memory(place))
+        app = KerneldbApp(trace_database, watch=False, saved=SavedHistory(place))
         async with app.run_test(size=(100, 30)) as pilot:
             await settled(pilot)
             await press(pilot, "slash", "up")
@@ -131,18 +130,18 @@ def test_conditions_and_statements_outlast_the_session(trace_database: Path, tmp
 
 def test_memory_is_kept_short_and_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "history.json"
-    one, other = Memory(place), Memory(place)
+    one, other = SavedHistory(place), SavedHistory(place)
     for number in range(MOST + 5):
         one.add("where", f"n = {number}")
     other.add("where", "n = 3")
     assert other.texts("where")[:2] == ["n = 3", f"n = {MOST + 4}"]
-    assert len(Memory(place).texts("where")) == MOST
+    assert len(SavedHistory(place).texts("where")) == MOST
     for broken in ("{", "[1]", '{"where": 3, "sql": [1, "x"]}'):
         place.write_text(broken)
-        assert Memory(place).texts("where") == []
-    assert Memory(place).texts("sql") == ["x"]
+        assert SavedHistory(place).texts("where") == []
+    assert SavedHistory(place).texts("sql") == ["x"]
     (tmp_path / "file").write_text("")
-    Memory(tmp_path / "file" / "history.json").add("where", "x = 1")
+    SavedHistory(tmp_path / "file" / "history.json").add("where", "x = 1")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert default_place() == tmp_path / "kerneldb" / "history.json"
 
@@ -233,5 +232,5 @@ def test_memory_is_never_open_to_others(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Path, "replace", replaced)
     monkeypatch.setattr(Path, "chmod", lambda *_: pytest.fail("the file was open to others before"))
-    Memory(tmp_path / "history.json").add("where", "x = 1")
+    SavedHistory(tmp_path / "history.json").add("where", "x = 1")
     assert modes == [0o600]

@@ -1,4 +1,4 @@
-"""A replay in a process of its own, as the screen follows it: its events, and what they add up to."""
+"""A replay in a process of its own, as the screen follows it: its events, and its progress."""
 
 from __future__ import annotations
 
@@ -21,25 +21,21 @@ from kerneldb import codec
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-    from kerneldb.tui.child import Order
+    from kerneldb.tui.replay_child import Order
 
 Event = dict[str, Any]
 Ended = Literal["done", "stopped", "failed"]
 
-COMMAND: Final = (sys.executable, "-P", "-m", "kerneldb.tui.child")
+COMMAND: Final = (sys.executable, "-P", "-m", "kerneldb.tui.replay_child")
 KEPT: Final = 240
 """Readings of power, clock and temperature that are kept for the sparklines."""
-TAIL: Final = 200
-TAIL_BYTES: Final = 4096
 ENDS: Final[Mapping[str, Ended]] = {"failed": "failed", "stopped": "stopped"}
 """Events that end a run without results."""
-UNREPLAYED: Final = "stopped before a call was replayed"
-GOOD: Final = frozenset({"L0", "L1"})
 
 
 @dataclasses.dataclass(slots=True)
 class Progress:
-    """How far a run is. `stage` says what it does; readings are the latest ones, with those before them.
+    """How far a run is. `stage` is what it does now; `readings` are the last ones by name, the latest at the end.
 
     `bad` are kernels that did not come out the same, with their grade; `deaths` are reasons of workers that ended.
     """
@@ -65,41 +61,32 @@ class Progress:
             self.total = int(event.get("calls", event.get("items", self.total)))
             self.run_id = event.get("run", self.run_id)
         elif kind in {"progress", "energy"}:
-            self._advance(event)
+            self._advance(event, "timing" if kind == "progress" else "energy")
         elif kind == "worker":
             self.deaths.append(str(event.get("reason")))
         elif kind == "done":
-            self._finish(event)
+            self.ended, self.run_id = "done" if event["finished"] else "stopped", event["run"]
+            reason = event.get("energy_reason")
+            self.message = f"no energy: {reason}" if reason else ""
         elif kind in ENDS:
             self.ended, self.message = ENDS[kind], str(event["message"])
 
-    def _advance(self, event: Mapping[str, Any]) -> None:
-        self.stage = "timing" if event["event"] == "progress" else "energy"
+    def _advance(self, event: Mapping[str, Any], stage: str) -> None:
+        self.stage = stage
         self.done, self.total, self.eta_s = event["done"], event["total"], event.get("eta_s")
         self.kernel = event.get("kernel") or event.get("item") or ""
-        if event["event"] == "progress":
+        if stage == "timing":
             grade = event.get("grade") or "L4"
             self.grades[grade] += 1
-            if grade not in GOOD:
+            if grade not in {"L0", "L1"}:
                 self.bad.append((grade, self.kernel))
         for name in ("power_w", "sm_mhz", "temperature_c"):
             if event.get(name) is not None:
                 self.readings.setdefault(name, collections.deque(maxlen=KEPT)).append(float(event[name]))
 
-    def _finish(self, event: Mapping[str, Any]) -> None:
-        self.ended = "done" if event["finished"] else "stopped"
-        self.run_id = event["run"]
-        reason = event.get("energy_reason")
-        self.message = f"no energy: {reason}" if reason else ""
 
-    def latest(self, name: str) -> float | None:
-        """The last reading of `power_w`, `sm_mhz` or `temperature_c`."""
-        readings = self.readings.get(name)
-        return readings[-1] if readings else None
-
-
-class Child:
-    """One replay process. `events` starts it and yields what it says, up to its end.
+class ReplayProcess:
+    """One replay process. `events` starts it and yields its events, up to its end.
 
     A thread reads its pipe: a process that ends on its own after the application did keeps nothing from closing.
     """
@@ -108,16 +95,16 @@ class Child:
         self._order = order
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
-        self._told = False
+        self._stopped = False
 
     def stop(self) -> None:
         """Ask it to end, so that the run can be resumed: as Ctrl-C does."""
         if self._process is not None and self._process.poll() is None:
-            self._told = True
+            self._stopped = True
             self._process.send_signal(signal.SIGINT)
 
     async def events(self) -> AsyncIterator[Event]:
-        """What the process says. Where it dies without a word, its last line of text becomes a `failed` event."""
+        """The events of the process. Where it dies without one, its last line of text becomes a `failed` event."""
         lines: asyncio.Queue[bytes | None] = asyncio.Queue()
         loop = asyncio.get_running_loop()
 
@@ -127,23 +114,20 @@ class Child:
                 loop.call_soon_threadsafe(lines.put_nowait, line)
 
         with tempfile.TemporaryFile() as errors:
-            self._process = process = self._started(errors)
+            self._process = process = self._start(errors)
             threading.Thread(target=_read, args=(process, put), daemon=True).start()
             last = ""
             while (line := await lines.get()) is not None:
                 if (event := _event(line)) is not None:
                     last = event["event"]
                     yield event
-            if last not in {"done", *ENDS}:
-                yield self._silent_end(last, _tail(errors), process.returncode)
+            if self._stopped and last in {"", "planned"}:  # there may have been no time for an event
+                yield {"event": "stopped", "message": "stopped before a call was replayed"}
+            elif last not in {"done", *ENDS}:
+                code = process.returncode
+                yield {"event": "failed", "message": _tail(errors) or f"the replay process ended with code {code}"}
 
-    def _silent_end(self, last: str, said: str, code: int | None) -> Event:
-        """What became of a process that died without a word; one that was told to end may not have had time for one."""
-        if self._told and last in {"", "planned"}:
-            return {"event": "stopped", "message": UNREPLAYED}
-        return {"event": "failed", "message": said or f"the replay process ended with code {code}"}
-
-    def _started(self, errors: IO[bytes]) -> subprocess.Popen[bytes]:
+    def _start(self, errors: IO[bytes]) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(  # noqa: S603 (our own interpreter)
             self._command,
             stdin=subprocess.PIPE,
@@ -179,11 +163,10 @@ def _event(line: bytes) -> Event | None:
 
 
 def _tail(stream: IO[bytes]) -> str:
-    """The last line of text in a file."""
-    stream.seek(0, os.SEEK_END)
-    stream.seek(max(0, stream.tell() - TAIL_BYTES))
-    lines = [line.strip() for line in stream.read().decode("utf-8", "replace").splitlines() if line.strip()]
-    return lines[-1][:TAIL] if lines else ""
+    """The last line of text in a file, or its first 200 characters."""
+    stream.seek(max(0, stream.seek(0, os.SEEK_END) - 4096))
+    lines = stream.read().decode("utf-8", "replace").split("\n")
+    return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -22,12 +22,12 @@ from kerneldb.cli import cli
 from kerneldb.errors import WarehouseMissingError
 from kerneldb.replay.errors import ReplayError
 from kerneldb.replay.host import run as host
-from kerneldb.tui import child, running
+from kerneldb.tui import replay_child, replay_process
 from kerneldb.tui.app import KerneldbApp
-from kerneldb.tui.child import Order
 from kerneldb.tui.dialogs import Confirm
 from kerneldb.tui.model import Choice
-from kerneldb.tui.screens.replaying import Lines, ReplayPane
+from kerneldb.tui.replay_child import Order
+from kerneldb.tui.screens.replay import Lines, ReplayPane
 from kerneldb.tui.store import Store
 from tests.tui.piloting import driven, opened, press, settled, text_of
 
@@ -71,7 +71,7 @@ def fake(text: str) -> tuple[str, ...]:
 def run(
     path: Path,
     flow: Callable[[KerneldbApp, Any], Coroutine[Any, Any, None]],
-    command: Sequence[str] = running.COMMAND,
+    command: Sequence[str] = replay_process.COMMAND,
     choice: Choice | None = None,
 ) -> None:
     async def whole() -> None:
@@ -327,8 +327,8 @@ def test_a_run_that_is_stopped_while_it_is_planned_did_not_fail(
 
     monkeypatch.setattr(kerneldb.api.Database, "plan_replay", interrupted)
     code, events = said(Order(str(database)))
-    assert (code, [event["event"] for event in events]) == (child.INTERRUPTED, ["stopped"])
-    progress = running.Progress()
+    assert (code, [event["event"] for event in events]) == (replay_child.INTERRUPTED, ["stopped"])
+    progress = replay_process.Progress()
     progress.take(events[0])
     assert (progress.ended, progress.message) == ("stopped", "stopped before a call was replayed")
 
@@ -356,7 +356,7 @@ def test_a_process_that_is_stopped_before_it_says_a_word_did_not_fail(database: 
 
 def said(order: Order) -> tuple[int, list[dict[str, Any]]]:
     sink = io.StringIO()
-    code = child.run(order, sink)
+    code = replay_child.run(order, sink)
     return code, [json.loads(line) for line in sink.getvalue().splitlines()]
 
 
@@ -375,21 +375,21 @@ def test_a_broken_pipe_ends_a_run_that_goes_on() -> None:
         def write(self, _text: str) -> int:
             raise BrokenPipeError
 
-    teller = child._Teller(Broken())
-    teller.tell({"event": "end"})
+    events = replay_child._EventWriter(Broken())
+    events.write({"event": "end"})
     with pytest.raises(KeyboardInterrupt):
-        teller.tell({"event": "progress", "item": "a"})
+        events.write({"event": "progress", "item": "a"})
 
 
 def test_progress_adds_up() -> None:
-    progress = running.Progress()
+    progress = replay_process.Progress()
     progress.take({"event": "start", "items": 3, "run": "r"})
     progress.take({"event": "progress", "item": "a", "grade": "L4", "done": 1, "total": 3})
     progress.take({"event": "energy", "item": "a", "grade": "L0", "done": 1, "total": 2, "power_w": 300})
     assert (progress.stage, progress.done, progress.total) == ("energy", 1, 2)
     assert progress.bad == [("L4", "a")]
-    assert progress.latest("power_w") == 300
-    assert progress.latest("sm_mhz") is None
+    assert list(progress.readings["power_w"]) == [300]
+    assert "sm_mhz" not in progress.readings
     progress.take({"event": "done", "run": "r", "finished": True, "energy_reason": "no meter"})
     assert (progress.ended, progress.message) == ("done", "no energy: no meter")
 

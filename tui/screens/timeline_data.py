@@ -1,15 +1,17 @@
-"""What the timeline shows, as rows of a Gantt: lanes below their devices, in a fixed order, pinned ones first."""
+"""What the timeline shows: its queries, perhaps before there are widgets, and the rows of the Gantt made of them."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 from textual.content import Content
 
+from kerneldb.api import timeline
 from kerneldb.api.timeline import Seen
 from kerneldb.tui import theme
-from kerneldb.tui.numbers import amount, count, duration, figure, percent, several
+from kerneldb.tui.numbers import amount, count, duration, figure, percent, safe, several
 from kerneldb.tui.widgets.gantt import Cell, Name, Picture, Row, clock
 
 if TYPE_CHECKING:
@@ -19,26 +21,138 @@ if TYPE_CHECKING:
     from kerneldb.tui.theme import Hue
 
     Bins = Mapping[int, Bin]
+    import asyncio
+    from collections.abc import Mapping
+
+    import duckdb
+
+    from kerneldb.api.timeline import Bin, Seen
+    from kerneldb.selection import Selection
+    from kerneldb.tui.store import Store
+
+    Asked = tuple[object, Selection, int]
+    Found = tuple[Axis, Seen]
+    Connection = duckdb.DuckDBPyConnection
+
+MOST_NAMED: Final = 100_000
+"""With more launches in view than this, none is wide enough to be worth looking for its name."""
+NAMES: Final = 400
+LEAST_NAMED_CELLS: Final = 5
+KEPT: Final = 8
+"""So many Selections can be gone back to without asking again."""
+
+
+class FirstView:
+    """Asks for the axis of a selection and what lies on it.
+
+    The axis depends on the traces alone, so it stays known for as long as the file has the same contents; so do the
+    last few answers.
+    """
+
+    def __init__(self) -> None:
+        self._axis: tuple[object, tuple[str, ...], Axis] | None = None
+        self._ahead: tuple[Asked, asyncio.Task[Found]] | None = None
+        self._kept: dict[Asked, Found] = {}
+
+    def prefetch(self, store: Store, selection: Selection, columns: int) -> None:
+        """Ask now, before it is needed; `get` awaits it where the question and the contents are the same."""
+        asked = store.version(), selection, columns
+        if asked in self._kept or self._awaited(asked) is not None:
+            return
+        known = self._known_axis(asked)
+        task = store.prefetch(lambda con: timeline.beginning(con, known, selection, columns))
+
+        def keep(task: asyncio.Task[Found]) -> None:
+            if not task.cancelled() and task.exception() is None:  # else whoever asks next gets the failure
+                self._keep(asked, task.result())
+
+        task.add_done_callback(keep)
+        self._ahead = asked, task
+
+    async def get(self, store: Store, selection: Selection, columns: int) -> Found:
+        """The axis, and everything on it in as many bins as there are `columns`."""
+        asked = store.version(), selection, columns
+        ahead, self._ahead = self._awaited(asked), None
+        if asked in self._kept:
+            found = self._kept.pop(asked)
+        elif ahead is not None:
+            store.want(ahead)
+            found = await ahead
+        else:
+            found = await store.read(timeline.beginning, self._known_axis(asked), selection, columns)
+        self._keep(asked, found)
+        return found
+
+    def _awaited(self, asked: Asked) -> asyncio.Task[Found] | None:
+        """The task that asks the same ahead, unless it was cancelled."""
+        if self._ahead is None or self._ahead[0] != asked:
+            return None
+        task = self._ahead[1]
+        return None if task.cancelled() or task.cancelling() else task
+
+    def _known_axis(self, asked: Asked) -> Axis | None:
+        version, selection, _ = asked
+        if self._axis is None or version is None or self._axis[:2] != (version, selection.traces):
+            return None
+        return self._axis[2]
+
+    def _keep(self, asked: Asked, found: Found) -> None:
+        """Remember an answer, for as long as the contents are known to be the same."""
+        version, selection, _ = asked
+        if version is None:
+            return
+        self._axis = version, selection.traces, found[0]
+        self._kept = {key: value for key, value in self._kept.items() if key[0] == version} | {asked: found}
+        while len(self._kept) > KEPT:
+            del self._kept[next(iter(self._kept))]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Details:
+    """What comes after the bins: phases, names of wide launches, the launch under the cursor."""
+
+    phases: Mapping[int, Mapping[int, Bin]]
+    names: list[Label]
+    launch: dict[str, Any] | None
+
+
+def details(
+    con: Connection,
+    axis: Axis,
+    selection: Selection,
+    stretch: Stretch,
+    lane: Lane | None,
+    span: tuple[int, int],
+    *,
+    phases: bool,
+    names: bool,
+) -> Details:
+    """The details of `stretch`: phases or not, names or not, and the launch of `lane` (None: none) in `span`."""
+    least = LEAST_NAMED_CELLS * stretch.step_ns
+    return Details(
+        timeline.phases(con, axis, selection, stretch) if phases else {},
+        timeline.labels(con, axis, selection, stretch, least, NAMES) if names else [],
+        timeline.at(con, axis, selection, lane, span) if lane is not None else None,
+    )
+
 
 SHOWN_TRACES: Final = 3
 LEAST_TFLOPS: Final = 0.01
-"""Below, a smaller unit says more."""
+"""Rates below are written with a smaller unit."""
 MORE: Final = "+{} more  "
 NOTHING: Final = Seen()
 
 
 def sentence_for(axis: Axis) -> str:
-    """Why there is no timeline of the traces that there are."""
+    """Why these traces have no timeline."""
     traces: dict[str, list[str]] = {}
     for trace, reason in axis.left_out:
         traces.setdefault(reason, []).append(trace)
-    return "\n".join(["No timeline here.", "", *(f"{_listed(names)}: {reason}" for reason, names in traces.items())])
-
-
-def _listed(names: Sequence[str]) -> str:
-    """The first few of `names`, and how many more there are."""
-    more = len(names) - SHOWN_TRACES
-    return ", ".join([*names[:SHOWN_TRACES], *([f"{more} more"] if more > 0 else [])])
+    lines = ["No timeline here.", ""]
+    for reason, names in traces.items():
+        more = [f"{len(names) - SHOWN_TRACES} more"] if len(names) > SHOWN_TRACES else []
+        lines.append(safe(f"{', '.join([*names[:SHOWN_TRACES], *more])}: {reason}"))
+    return "\n".join(lines)
 
 
 class Board:
@@ -52,15 +166,15 @@ class Board:
         self,
         axis: Axis,
         everything: Seen = NOTHING,
-        whole: Stretch | None = None,
+        full: Stretch | None = None,
         pinned: tuple[Lane, ...] = (),
     ) -> None:
         self.axis = axis
         self.everything = everything
-        self.whole = whole
+        self.full = full
         self.pinned = tuple(lane for lane in pinned if lane in everything.lanes)
         self.view = everything
-        self.stretch = whole
+        self.stretch = full
         self.phases: Mapping[int, Bins] = {}
         self.has_phases = True
         self.names: Sequence[Label] = ()
@@ -83,7 +197,7 @@ class Board:
     def title(self, lane: Lane) -> str:
         """Trace, device and stream of a lane."""
         kind = "queue" if lane.label.startswith("q") else "stream"
-        return f"{self._header(lane)} · {kind} {lane.label[1:] or 'not known'}"
+        return safe(f"{self._header(lane)} · {kind} {lane.label[1:] or 'not known'}")
 
     def row_of(self, lane: Lane) -> int:
         """The row of a lane in the picture."""
@@ -108,10 +222,10 @@ class Board:
 
     def _overview(self) -> list[float]:
         """For each bin up to the end of the axis, the busiest lane."""
-        if self.whole is None:
+        if self.full is None:
             return []
-        step = self.whole.step_ns
-        shares = [0.0] * min(self.whole.bins, max(-(-self.axis.end_ns // step), 1))
+        step = self.full.step_ns
+        shares = [0.0] * min(self.full.bins, max(-(-self.axis.end_ns // step), 1))
         for bins in self.everything.lanes.values():
             for place, one in bins.items():
                 if place < len(shares):
@@ -120,17 +234,15 @@ class Board:
 
     def _placed(self) -> list[tuple[Row, Lane | None]]:
         rows: list[tuple[Row, Lane | None]] = [(self._lane(lane, pinned=True), lane) for lane in self.pinned]
-        header = ""
-        told: set[int] = set()
+        header, phases = "", dict(self.phases)
         for lane in self._ordered:
             if lane in self.pinned:
                 continue
             if self._header(lane) != header:
-                header = self._header(lane)
-                rows.append((Row("header", self._long_header(lane)), None))
-                if lane.number not in told and lane.number in self.phases:
-                    rows.append((Row("phases", "phases", cells=self._cells(self.phases[lane.number])), None))
-                told.add(lane.number)
+                header, devices = self._header(lane), self.axis.traces[lane.number].devices
+                rows.append((Row("header", f"{header} · {devices}" if devices else header), None))
+                if (bins := phases.pop(lane.number, None)) is not None:  # once per trace
+                    rows.append((Row("phases", "phases", cells=self._cells(bins)), None))
             rows.append((self._lane(lane, pinned=False), lane))
         return rows
 
@@ -138,10 +250,6 @@ class Board:
         trace = self.axis.traces[lane.number]
         process = f" · process {lane.process}" if lane.process else ""
         return f"{trace.trace}{process} · GPU {'?' if lane.device is None else lane.device}"
-
-    def _long_header(self, lane: Lane) -> str:
-        devices = self.axis.traces[lane.number].devices
-        return self._header(lane) + (f" · {devices}" if devices else "")
 
     def _lane(self, lane: Lane, *, pinned: bool) -> Row:
         bins = self.view.lanes.get(lane, {})
@@ -151,7 +259,14 @@ class Board:
         label = f"⚑{self._short(lane)} {self.axis.traces[lane.number].trace}" if pinned else f" {lane.label}"
         # Launches of a lane may overlap, and then take longer than there was time.
         share = min(100 * busy / max(span, 1), 100.0)
-        return Row("lane", label, percent(share), self._cells(bins), self._named(lane))
+        names = []
+        if self.stretch is not None:
+            first, step = self.stretch.first_ns, self.stretch.step_ns
+            for one in self.names:
+                if one.lane == lane:
+                    begin, end = (one.begins_ns - first) // step, (one.ends_ns - first) // step
+                    names.append(Name(begin, end, one.text, one.category))
+        return Row("lane", label, percent(share), self._cells(bins), names)
 
     def _short(self, lane: Lane) -> str:
         """A lane without the header that says its device and its process."""
@@ -164,16 +279,6 @@ class Board:
         step = self.stretch.step_ns if self.stretch else 1
         return {place: Cell(one.busy_ns / step, one.category) for place, one in bins.items()}
 
-    def _named(self, lane: Lane) -> list[Name]:
-        if self.stretch is None:
-            return []
-        first, step = self.stretch.first_ns, self.stretch.step_ns
-        return [
-            Name((one.begins_ns - first) // step, (one.ends_ns - first) // step, one.text, one.category)
-            for one in self.names
-            if one.lane == lane
-        ]
-
 
 def legend(board: Board, room: int, ink: Callable[[Hue], str]) -> Content:
     """What the colours are, by their time in view, as far as there is room, and how much there is."""
@@ -182,7 +287,7 @@ def legend(board: Board, room: int, ink: Callable[[Hue], str]) -> Content:
     parts: list[Content] = []
     left = room - len(facts)
     for place, (category, busy) in enumerate(sorted(shares.items(), key=lambda item: -item[1])):
-        text = f"{category or 'unknown'} {percent(100 * busy / total)}  "
+        text = f"{safe(category or 'unknown')} {percent(100 * busy / total)}  "
         left -= len(text) + 2
         if left < (0 if place == len(shares) - 1 else len(MORE)):
             parts.append(Content(MORE.format(len(shares) - place)))
@@ -203,20 +308,20 @@ def _amounts(board: Board) -> str:
 
 def about_gap(where: str, measured_ns: int | None, *, known: bool) -> Content:
     """Three lines about the cursor where no launch is, or none is `known` yet."""
-    said = "no launch here" if known else "…"
-    return Content.assemble(_measured(measured_ns), f"{said}  ", Content.styled(where, "dim"), "\n\n")
+    found = "no launch here  " if known else "…  "
+    return Content.assemble(_measured(measured_ns), found, Content.styled(where, "dim"), "\n\n")
 
 
 def about_launch(one: dict[str, Any], where: str, at_ns: int, measured_ns: int | None) -> Content:
-    """Three lines about a launch: its kernel and lane, its numbers, its whole name."""
+    """Three lines about a launch: its kernel and lane, its numbers, its full name."""
     return Content.assemble(
         _measured(measured_ns),
-        Content.styled(one["short_name"] or one["copy_kind"] or one["kind"], "bold"),
+        Content.styled(safe(one["short_name"] or one["copy_kind"] or one["kind"]), "bold"),
         Content.styled(f"  {one['category'] or ''}  {where}", "dim"),
         "\n",
-        "  ".join([f"at {clock(at_ns, 1)}", *facts_of(one)]),
+        safe("  ".join([f"at {clock(at_ns, 1)}", *facts_of(one)])),
         "\n",
-        Content.styled(one["name"] or "", "dim"),
+        Content.styled(safe(one["name"] or ""), "dim"),
     )
 
 
@@ -237,16 +342,13 @@ def facts_of(one: dict[str, Any]) -> list[str]:
     if one["bytes"] is not None:
         facts.append(f"{amount(one['bytes'], 'B')}")
     if one["tflops"] is not None:
-        facts.append(_rate(one["tflops"]))
+        rate = one["tflops"]
+        facts.append(f"{figure(rate)} TFLOP/s" if rate >= LEAST_TFLOPS else amount(1e12 * rate, "FLOP/s"))
     return [*facts, f"launch {count(one['launch_index'])}"]
 
 
-def _rate(tflops: float) -> str:
-    return f"{figure(tflops)} TFLOP/s" if tflops >= LEAST_TFLOPS else amount(1e12 * tflops, "FLOP/s")
-
-
 def _apart(process: str, processes: Collection[str]) -> str:
-    """What tells a process from the others: ids of one job begin alike, and there is little room."""
+    """What distinguishes a process from the others: ids of one job begin alike, and there is little room."""
     places = zip(*processes, strict=False)
     alike = sum(1 for _ in itertools.takewhile(lambda characters: len(set(characters)) == 1, places))
     return f"…{process[alike:]}" if alike > 1 and min(map(len, processes)) > alike else f" {process}"

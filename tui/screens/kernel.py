@@ -11,17 +11,16 @@ from textual.content import Content
 from textual.widgets import Static
 
 from kerneldb.errors import KerneldbError
-from kerneldb.tui import numbers, shapes
+from kerneldb.output.text import format_value
+from kerneldb.tui import numbers
+from kerneldb.tui.empty_messages import why_empty
 from kerneldb.tui.model import Choice, equals
-from kerneldb.tui.pane import Copy
-from kerneldb.tui.reasons import why_empty
-from kerneldb.tui.screens.drawn import DrawnPane
-from kerneldb.tui.screens.overview import Box
+from kerneldb.tui.pane import Copy, Pane
 from kerneldb.tui.tasks import supersede
-from kerneldb.tui.widgets.columns import Column, text
+from kerneldb.tui.widgets.columns import Column, short_shape, text
 from kerneldb.tui.widgets.facts import lines
 from kerneldb.tui.widgets.histogram import NONE, Bin, Histogram
-from kerneldb.tui.widgets.table import Table
+from kerneldb.tui.widgets.table import Box, Table
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -34,18 +33,19 @@ SUMS_ONLY: Final = "no single launches: its traces report sums only"
 SHORT_LINES: Final = 2
 NAME_LINES: Final = 4
 """So many lines of the short name and of the full one; the rest of the page is to be seen without scrolling."""
-LEAST: Final = 20
 BINS: Final = 48
 MOST: Final = 14
-MILLION: Final = 1e6
-WHOLE: Final = 999.95
 
 
 def _measured(value: float | None) -> str:
     """Four digits at least; large ones with a prefix."""
-    if value is None or abs(value) >= MILLION:
+    if value is None or abs(value) >= 1e6:  # noqa: PLR2004
         return numbers.amount(value)
-    return f"{value:,.0f}" if abs(value) >= WHOLE else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 999.95 else f"{value:.4g}"  # noqa: PLR2004
+
+
+def _power(value: float | None) -> str:
+    return numbers.UNKNOWN if value is None else f"{value:.0f} W"
 
 
 TIMES: Final = (
@@ -82,14 +82,7 @@ REPLAYS: Final = (
     Column("high_ns", "high", 8, numbers.duration, sortable=False, rank=2),
     Column("ratio", "÷ trace", 7, numbers.ratio, sortable=False),
     Column("runs", "runs", 5, sortable=False, rank=3),
-    Column(
-        "power_w",
-        "power",
-        7,
-        lambda value: numbers.UNKNOWN if value is None else f"{value:.0f} W",
-        rank=2,
-        sortable=False,
-    ),
+    Column("power_w", "power", 7, _power, rank=2, sortable=False),
     Column("energy_mj", "energy", 8, numbers.energy, sortable=False, rank=1),
     Column("clock_mhz", "MHz", 5, sortable=False, rank=3),
     text("reason", "note", 12, stretch=True, sortable=False, rank=2),
@@ -104,24 +97,13 @@ TABLES: Final = {
     "times": TIMES, "replays": REPLAYS, "counters": COUNTERS, "bounds": BOUNDS, "matches": MATCHES,
 }  # fmt: skip
 LONG: Final = frozenset({"name", "demangled", "match_name", "decoded", "template"})
-"""Facts that would fill the column; the full name stands on top."""
+"""Facts that would fill the column; the full name is shown at the top."""
 
 
-class DetailPane(DrawnPane):
+class KernelPane(Pane):
     """Name, histogram, times, replays, counters, what bounds it, facts, and matches elsewhere."""
 
     TITLE = "Kernel"
-    DEFAULT_CSS = """
-    DetailPane #detail-title { height: auto; padding: 0 1; margin-bottom: 1; }
-    DetailPane #detail-facts { height: auto; }
-    DetailPane #detail-facts > Static { width: 1fr; height: auto; padding: 0 1; }
-    DetailPane #detail-top { height: auto; layout: vertical; }
-    DetailPane Box { padding: 0 1; }
-    DetailPane #detail-scope { display: none; height: 1; padding: 0 1; color: $text-muted; }
-    DetailPane #detail-scope.-wider { display: block; }
-    DetailPane Histogram { margin-bottom: 1; }
-    DetailPane #detail-rest { height: auto; width: 1fr; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "step(1)", "Next"),
         Binding("p", "step(-1)", "Previous"),
@@ -140,7 +122,7 @@ class DetailPane(DrawnPane):
         self._steps = self._launch_steps = 0
         self._stepping = False
         self._recorded: dict[str, int] = {}
-        self._said = ""
+        self._about_launch = ""
 
     def compose_content(self) -> ComposeResult:
         """One column; facts side by side where there is room."""
@@ -175,7 +157,7 @@ class DetailPane(DrawnPane):
         params: dict[str, Any] = {"signature_id": signature_id}
         recorded = {row["trace"]: row["n"] for row in await self.store.rows("tui_kernels_recorded", params)}
         self.page = await self.store.call(lambda database: database.show(signature_id))
-        self._recorded, self._said = recorded, ""
+        self._recorded, self._about_launch = recorded, ""
         self._launch_index, self._launch_keys, self.launch = -1, None, None
         replays = await self.store.rows("tui_signature_replays", params)
         self._show(self.page, replays)
@@ -183,7 +165,9 @@ class DetailPane(DrawnPane):
         self._step_launches()
         traces = Choice(traces=self.choice.traces).selection()
         found = await self.store.rows("tui_histogram", params | {"bins": BINS}, traces)
-        self.query_one(Histogram).show(_bins(found), self._without_launches(self.choice.traces) or NONE)
+        bins = {row["bin"]: Bin(row["n"], row["min_ns"], row["max_ns"]) for row in found}
+        shown = [bins.get(place, Bin()) for place in range(BINS)] if len(bins) > 1 else list(bins.values())
+        self.query_one(Histogram).show(shown, self._without_launches(self.choice.traces) or NONE)
         self.query_one("#detail-scope").set_class(bool(self.choice.where.strip()), "-wider")
         return None
 
@@ -208,15 +192,14 @@ class DetailPane(DrawnPane):
             self._entitle(self.page)
 
     def _entitle(self, page: SignaturePage) -> None:
-        self.query_one("#detail-title", Static).update(_title(page, max(self.size.width - 4, LEAST), self._said))
+        title = _title(page, max(self.size.width - 4, 20), self._about_launch)
+        self.query_one("#detail-title", Static).update(title)
 
     def _show(self, page: SignaturePage, replays: list[dict[str, Any]]) -> None:
         self._entitle(page)
         known = {key: value for fields in page.sections.values() for key, value in fields.items() if value is not None}
         facts = [(key, _written(key, value)) for key, value in known.items() if key not in LONG]
-        half = (
-            (len(facts) + 1) // 2 if self.screen.has_class("-medium") or self.screen.has_class("-wide") else len(facts)
-        )
+        half = len(facts) if self.screen.has_class("-narrow") else (len(facts) + 1) // 2
         self.query_one("#detail-left", Static).update(lines(facts[:half]))
         right = self.query_one("#detail-right", Static)
         right.update(lines(facts[half:]))
@@ -228,14 +211,14 @@ class DetailPane(DrawnPane):
         """The signatures of the Selection, most time first; profiled ones where nothing else is there."""
         from kerneldb.api import browsing
 
-        plain = self.choice.changed(level="signature")
-        if self._order is None or self._order[0] != plain:
-            selection = plain.selection()
-            found = await self.store.read(lambda con: browsing.kernels(con, selection, "signature"))
-            order = found["key"].to_pylist() or [
-                row["signature_id"] for row in await self.store.rows("tui_signatures", None, selection)
-            ]
-            self._order = (plain, order)
+        choice = self.choice.changed(level="signature")
+        if self._order is None or self._order[0] != choice:
+            found = await self.store.read(browsing.kernels, choice.selection(), "signature")
+            order = found["key"].to_pylist()
+            if not order:
+                rows = await self.store.rows("tui_signatures", None, choice.selection())
+                order = [row["signature_id"] for row in rows]
+            self._order = choice, order
         return self._order[1]
 
     # Keys.
@@ -259,11 +242,7 @@ class DetailPane(DrawnPane):
             place = order.index(here) + by if here in order else 0
             self.shell.show_signature(order[place % len(order)])
 
-    def action_launches(self) -> None:
-        """Look at the launches."""
-        self._look_at()
-
-    def _look_at(self, *conditions: str, traces: tuple[str, ...] | None = None) -> None:
+    def action_launches(self, *conditions: str, traces: tuple[str, ...] | None = None) -> None:
         """Narrow the Selection to launches of this signature that meet the conditions, too, and show them."""
         if self.page is None:
             return
@@ -271,12 +250,13 @@ class DetailPane(DrawnPane):
         if self._refused(choice.traces):
             return
         for condition in (equals("signature_id", self.page.signature_id), *conditions):
-            choice = choice if _demands(choice.where, condition) else choice.narrowed(condition)
+            parts = [] if " or " in choice.where.lower() else choice.where.split(" AND ")
+            choice = choice if condition in parts else choice.narrowed(condition)
         self.shell.choose(where=choice.where, traces=choice.traces, level=choice.level)
         self.shell.show("kernels")
 
     def _refused(self, traces: tuple[str, ...]) -> bool:
-        """Whether there are no single launches among those of `traces`; then it says why."""
+        """Whether there are no single launches among those of `traces`; then a notification says why."""
         missing = self._without_launches(traces)
         if missing:
             self.shell.notify(missing, title="No launches to show", markup=False)
@@ -296,7 +276,7 @@ class DetailPane(DrawnPane):
         return bool(self._steps) or self.shell.signature not in {None, self.page.signature_id}
 
     def _step_launches(self) -> None:
-        """Answer the keys of launches, in one task at a time: while a key is held down, launches are seen to go by."""
+        """Handle the keys of launches in one task at a time: while a key is held down, launches are seen to go by."""
         if self._launch_steps and not self._stepping and not self._other_wanted:
             self._stepping = True
             self.run_worker(self._launches, group="cursor")
@@ -317,27 +297,24 @@ class DetailPane(DrawnPane):
         """So many launches on. False where another page has come meanwhile."""
         from kerneldb.api import browsing
 
-        keys = self._launch_keys or await self._keys(page)
+        keys = self._launch_keys
+        if keys is None:
+            selection = Choice(equals("signature_id", page.signature_id), self.choice.traces).selection()
+            keys = await self.store.read(browsing.launch_keys, selection, None, descending=False)
         begin = self._launch_index if self._launch_index >= 0 else -1 if by > 0 else 0
         place = (begin + by) % max(len(keys), 1)
-        found = await self.store.read(lambda con: browsing.launch_page(con, keys.slice(place, 1)))
+        found = await self.store.read(browsing.launch_page, keys.slice(place, 1))
         if page is not self.page:
             return False
         if found and found[0] is not None:
             self._launch_index, self._launch_keys, self.launch = place, keys, found[0]
-            self._said = f"launch {place + 1:,} of {len(keys):,}: {_moment(self.launch)}"
+            self._about_launch = f"launch {place + 1:,} of {len(keys):,}: {_moment(self.launch)}"
             self._entitle(page)
         return True
 
-    async def _keys(self, page: SignaturePage) -> LaunchKeys:
-        from kerneldb.api import browsing
-
-        selection = Choice(equals("signature_id", page.signature_id), self.choice.traces).selection()
-        return await self.store.read(lambda con: browsing.launch_keys(con, selection, None, descending=False))
-
     @on(Histogram.Taken)
     def _taken(self, event: Histogram.Taken) -> None:
-        self._look_at(f"duration_ns BETWEEN {event.low} AND {event.high}")
+        self.action_launches(f"duration_ns BETWEEN {event.low} AND {event.high}")
 
     @on(Table.Chosen, "#overview-matches")
     def _match_chosen(self, event: Table.Chosen) -> None:
@@ -347,17 +324,17 @@ class DetailPane(DrawnPane):
     @on(Table.Chosen, "#overview-times")
     def _time_chosen(self, event: Table.Chosen) -> None:
         if event.table.row is not None:
-            self.run_worker(self._look_at_time(event.table.row), group="phase")
+            self.run_worker(self._show_phase(event.table.row), group="phase")
 
-    async def _look_at_time(self, row: Row) -> None:
-        """The launches of a row of times; one without a phase stands beside those of the trace that have one."""
+    async def _show_phase(self, row: Row) -> None:
+        """The launches of a row of times; one without a phase has the default phase where others have phases."""
         rows = self.page.tables["times"] if self.page is not None else []
         phased = any(other["phase"] is not None for other in rows if other["trace"] == row["trace"])
         phase = row["phase"]
         if phased and phase is None:
             (trace,) = await self.store.call(lambda database: database.traces([row["trace"]]).rows())
             phase = trace["default_phase"]
-        self._look_at(*((equals("phase", phase),) if phased else ()), traces=(row["trace"],))
+        self.action_launches(*((equals("phase", phase),) if phased else ()), traces=(row["trace"],))
 
     # What the application asks for.
 
@@ -372,29 +349,12 @@ class DetailPane(DrawnPane):
         if self.page is None:
             return []
         identity, call = self.page.sections["identity"], self.page.sections["operator call"]
-        entries = [
+        return [
             Copy("i", "signature id", self.page.signature_id),
             Copy("n", "kernel name", identity["name"] or ""),
             Copy("m", "demangled name", identity["demangled"] or ""),
             Copy("o", "operator call", f"{call['op']} {call['input_dims'] or ''}".strip() if call["op"] else ""),
         ]
-        return [entry for entry in entries if entry.text]
-
-
-def _demands(where: str, condition: str) -> bool:
-    """Whether `condition` is one of those that `where` joins by AND."""
-    return " or " not in where.lower() and condition in where.split(" AND ")
-
-
-def _bins(rows: list[dict[str, Any]]) -> list[Bin]:
-    if not rows:
-        return []
-    if len(rows) == 1:
-        return [Bin(rows[0]["n"], rows[0]["min_ns"], rows[0]["max_ns"])]
-    bins = [Bin() for _ in range(BINS)]
-    for row in rows:
-        bins[row["bin"]] = Bin(row["n"], row["min_ns"], row["max_ns"])
-    return bins
 
 
 def _title(page: SignaturePage, width: int, more: str = "") -> Content:
@@ -402,13 +362,13 @@ def _title(page: SignaturePage, width: int, more: str = "") -> Content:
     short = identity["short_name"] or identity["name"] or page.signature_id
     full = identity["demangled"] or identity["name"] or short
     names = [(short, "bold", SHORT_LINES), *([(full, "dim", NAME_LINES)] if full != short else [])]
-    parts = [Content.styled(_begun(name, width, most), style) for name, style, most in names]
+    parts = [Content.styled(_shortened(name, width, most), style) for name, style, most in names]
     if any(part.plain.endswith("…") for part in parts):
         parts.append(Content.styled(f"y {'m' if identity['demangled'] else 'n'} copies the whole name", "dim"))
     return Content("\n").join([*parts, *([Content.styled(numbers.safe(more), "bold")] if more else [])])
 
 
-def _begun(name: str, width: int, most: int) -> str:
+def _shortened(name: str, width: int, most: int) -> str:
     """A name, or as many lines of it as there is room for."""
     # One line more than there may be, so that there are too many where it is cut.
     lines = [line.plain for line in Content(numbers.cut(name, (most + 1) * width)).wrap(width)]
@@ -423,18 +383,16 @@ def _moment(launch: dict[str, Any]) -> str:
         f"at {numbers.duration(launch['offset_ns'])}" if launch["offset_ns"] is not None else "",
         f"took {numbers.duration(launch['duration_ns'])}",
         f"stream {launch['stream']}" if launch["stream"] is not None else "",
-        launch["module"] or launch["phase"] or "",
+        launch["module"] or launch["phase"],
     ]
-    return " · ".join(part for part in parts if part)
+    return " · ".join(filter(None, parts))
 
 
 def _written(key: str, value: Any) -> str:
     if key == "input_dims":
-        return shapes.shape(value) or str(value)
+        return short_shape(value) or str(value)
     if key in {"bytes", "moved_bytes"}:
         return numbers.size(value)
     if key == "flops":
         return numbers.amount(value, "FLOP")
-    from kerneldb.output.text import format_value
-
     return format_value(value, grouped=key in {"total_blocks", "numel"})

@@ -25,7 +25,7 @@ LOCAL = 3
 REPLAY = """
 import sys
 from kerneldb.cli import cli
-from kerneldb.tui.screens.replaying import ReplayPane
+from kerneldb.tui.screens.replay import ReplayPane
 ReplayPane.command_of_child = (sys.executable, "-c", sys.argv.pop(1))
 cli()
 """

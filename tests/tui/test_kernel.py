@@ -8,7 +8,7 @@ import pytest
 
 import kerneldb
 from kerneldb.tui.model import Choice
-from kerneldb.tui.screens.detail import COUNTERS, DetailPane
+from kerneldb.tui.screens.kernel import COUNTERS, KernelPane
 from kerneldb.tui.widgets.histogram import Histogram
 from kerneldb.tui.widgets.table import Table
 from kerneldb.warehouse import Warehouse
@@ -39,9 +39,9 @@ def test_counters_are_written_without_exponents(value: float | None, written: st
     assert column.write(value).strip() == written
 
 
-def pane_of(app: KerneldbApp) -> DetailPane:
+def pane_of(app: KerneldbApp) -> KernelPane:
     pane = app.pane
-    assert isinstance(pane, DetailPane)
+    assert isinstance(pane, KernelPane)
     return pane
 
 

@@ -18,7 +18,7 @@ def default_place() -> Path:
     return Path(folder) / "kerneldb" / "history.json"
 
 
-class Memory:
+class SavedHistory:
     """Texts by kind, the latest first. Without a place, they last as long as the program.
 
     A file that cannot be read counts as empty, and one that cannot be written is left: nothing depends on it.

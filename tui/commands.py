@@ -1,4 +1,4 @@
-"""Going to things by name, the entries of the palette, and facts about the session."""
+"""What the command palette and keys of all screens do: go to, copy, export, facts about the session."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from textual.css.query import NoMatches
 
 from kerneldb.errors import KerneldbError
 from kerneldb.tui import theme
-from kerneldb.tui.dialogs import Once
-from kerneldb.tui.model import Choice, quoted
+from kerneldb.tui.dialogs import WindowBase
+from kerneldb.tui.model import quoted
 from kerneldb.tui.pane import Copy
 from kerneldb.tui.screens import PLACES
-from kerneldb.tui.typeahead import opened
 from kerneldb.tui.widgets.table import Table
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ ACTIONS: Final = (
     ("Open…", "o", "open", "Another database, or traces to read into this one"),
     ("Diff with the marked trace", "d", "diff", "Compare two traces"),
     ("Maximise", "z", "zoom", "Give the screen the whole terminal"),
-    ("Reload", "F5", "reload", "Ask everything anew"),
+    ("Reload", "F5", "reload", "Ask everything again"),
     ("Keys", "?", "help", "All keys of what has the focus"),
     ("About this session", "F12", "facts", "Versions, file and terminal, for a report of a problem"),
     ("Quit", "q", "leave", "End the program"),
@@ -52,12 +51,8 @@ KEYS: Final = "123456789abcdefghijklmnopqrstuvwxyz"
 """One for each of the first cells of a row; further ones are chosen by the cursor."""
 
 
-class Palette(Once, CommandPalette):
+class Palette(WindowBase, CommandPalette):
     """Textual's palette. Its list may not be drawn yet, or be gone already, when keys and answers come to it."""
-
-    async def on_descendant_focus(self) -> None:
-        """The palette has the keyboard."""
-        await opened(self.app)
 
     def _action_command_list(self, action: str) -> None:
         with contextlib.suppress(KeyError):
@@ -109,49 +104,47 @@ def cells(focused: Widget | None) -> Iterator[Copy]:
     if not isinstance(focused, Table) or (row := focused.row) is None:
         return
     shown = [(placed.column.title or placed.column.key, row.get(placed.column.key)) for placed in focused.placed]
-    entries = [(title, str(value)) for title, value in shown if value is not None]
-    keyed = tuple(Copy(key, title, text) for key, (title, text) in zip(chain(KEYS, repeat("")), entries, strict=False))
-    if keyed:
+    known = [(title, str(value)) for title, value in shown if value is not None]
+    if keyed := tuple(Copy(key, *entry) for key, entry in zip(chain(KEYS, repeat("")), known, strict=False)):
         yield Copy("c", "cell…", keyed[0].text, keyed)
 
 
 def copies(app: KerneldbApp) -> list[Copy]:
     """What the screen in front offers, the cells of the row under the cursor, the WHERE text and the command."""
-    always = [
+    # A sentence may hide what was shown before.
+    hidden = not app.pane.composed or app.pane.has_class("-sentence")
+    entries = [
+        *([] if hidden else app.pane.copies()),
+        *cells(app.focused),
         Copy("w", "WHERE text", app.choice.where),
         Copy("l", "command line", app.shown_command()),
     ]
-    # Behind a sentence there may still be what was shown before.
-    hidden = not app.pane.composed or app.pane.has_class("-sentence")
-    shown = [] if hidden else app.pane.copies()
-    return [*shown, *cells(app.focused), *(entry for entry in always if entry.text)]
+    return [entry for entry in entries if entry.text]
 
 
 async def export(app: KerneldbApp, path: Path) -> None:
     """Write what is selected to `path`, and say so."""
     if not app.pane.composed:
         return
-    app.busy_changed(+1)
-    try:
-        count = await app.pane.export(path)
-    except (KerneldbError, OSError) as error:
-        app.notify(str(error), title="Not written", severity="error", markup=False)
-    else:
-        app.notify(f"{count:,} rows to {path}", title="Written", markup=False)
-    finally:
-        app.busy_changed(-1)
+    with app.busy_while():
+        try:
+            count = await app.pane.export(path)
+        except (KerneldbError, OSError) as error:
+            app.notify(str(error), title="Not written", severity="error", markup=False)
+        else:
+            app.notify(f"{count:,} rows to {path}", title="Written", markup=False)
 
 
 def session_facts(app: KerneldbApp) -> str:
     """Versions, file and terminal."""
-    import textual
+    from importlib.metadata import version
 
     from kerneldb import __version__
 
     facts = {
         "kerneldb": __version__,
-        "textual": textual.__version__,
-        "duckdb": _version("duckdb"),
+        "textual": version("textual"),
+        "duckdb": version("duckdb"),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "terminal": f"{app.size.width} × {app.size.height}, {app.console.color_system or 'no colours'}",
@@ -160,14 +153,3 @@ def session_facts(app: KerneldbApp) -> str:
         "selection": app.command("top"),
     }
     return "\n".join(f"{name:<10} {value}" for name, value in facts.items())
-
-
-def _version(package: str) -> str:
-    from importlib.metadata import version
-
-    return version(package)
-
-
-def cleared(choice: Choice) -> Choice:
-    """Everything, at the same level."""
-    return Choice(level=choice.level)

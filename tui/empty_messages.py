@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Final, Literal
 
-from kerneldb.tui.sums import summed
+from kerneldb.tui.numbers import safe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 Wanted = Literal["sums", "launches", "points", "calls"]
 
 NO_BREAK: Final = "\N{NO-BREAK SPACE}"
-"""Fills lines that are to stand in one block though each is centred."""
-SHOWN: Final = 3
-"""So many names of traces are listed."""
+"""Pads the lines of a block, each of which is centred."""
 NO_MATCH: Final = "No launch matches the Selection.\n\n[ goes back   / edits the condition"
 
 NO_ACTIVITY: Final = (
@@ -49,9 +47,9 @@ def no_traces(path: str) -> str:
 
 def gone(names: Sequence[str]) -> str:
     """What to do where traces are selected that others renamed or removed."""
-    shown = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
-    said = f"The trace {shown} is" if len(names) == 1 else f"The traces {shown} are"
-    return f"{said} not in this file (any more).\n\n^p, then “Clear the Selection”, looks at all traces"
+    shown = ", ".join(map(safe, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")  # noqa: PLR2004
+    subject = f"The trace {shown} is" if len(names) == 1 else f"The traces {shown} are"
+    return f"{subject} not in this file (any more).\n\n^p, then “Clear the Selection”, looks at all traces"
 
 
 async def why_empty(store: Store, choice: Choice, *, wanted: Wanted = "sums") -> str:
@@ -61,7 +59,8 @@ async def why_empty(store: Store, choice: Choice, *, wanted: Wanted = "sums") ->
     """
     (found,) = await store.rows("tui_why_empty", {"names": list(choice.traces) or None})
     if not found["traces"]:
-        return await _without_traces(store, choice)
+        (found,) = await store.rows("tui_why_empty", {"names": None})
+        return gone(choice.traces) if found["traces"] else no_traces(store.title)
     if not found["launches"]:
         return await _without_launches(store, choice, wanted)
     conditioned = bool(choice.where.strip())
@@ -76,15 +75,9 @@ async def why_empty(store: Store, choice: Choice, *, wanted: Wanted = "sums") ->
     return NO_MATCH
 
 
-async def _without_traces(store: Store, choice: Choice) -> str:
-    """Why there is no trace: the file is empty, or holds others than those that are selected."""
-    (found,) = await store.rows("tui_why_empty", {"names": None})
-    return gone(choice.traces) if found["traces"] else no_traces(store.title)
-
-
 async def _without_launches(store: Store, choice: Choice, wanted: Wanted) -> str:
     """Why traces without a single launch have nothing to show."""
-    if not await summed(store, dataclasses.replace(choice, where="")):
+    if not await store.summed(dataclasses.replace(choice, where="")):
         return NO_ACTIVITY
     if wanted in SUMS_HAVE_NO_LAUNCHES:
         return f"Sums only: {SUMS_HAVE_NO_LAUNCHES[wanted]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -10,6 +11,7 @@ from textual.message import Message
 from textual.widgets import TextArea
 
 from kerneldb.tui import theme
+from kerneldb.tui.widgets.where_bar import completion
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -36,7 +38,7 @@ WORD: Final = re.compile(r"[\w']+$")
 SHORTEST: Final = 2
 
 
-class SqlEdit(TextArea):
+class SqlEditor(TextArea):
     """The editor. `words` are what completion offers; Right takes the suggestion, Tab goes on."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -47,8 +49,8 @@ class SqlEdit(TextArea):
         Binding("ctrl+y", "app.copy_command", "Copy as command", show=False),
     ]
     DEFAULT_CSS = """
-    SqlEdit { height: 8; border: none; padding: 0 1; }
-    SqlEdit:focus { border: none; }
+    SqlEditor { height: 8; border: none; padding: 0 1; }
+    SqlEditor:focus { border: none; }
     """
 
     class Run(Message):
@@ -57,12 +59,11 @@ class SqlEdit(TextArea):
     class Stop(Message):
         """What runs is to be cancelled."""
 
+    @dataclasses.dataclass
     class Past(Message):
         """An older (1) or newer (-1) text is wanted."""
 
-        def __init__(self, by: int) -> None:
-            super().__init__()
-            self.by = by
+        by: int
 
     def __init__(self, text: str = "") -> None:
         super().__init__(
@@ -82,14 +83,8 @@ class SqlEdit(TextArea):
         row, column = self.cursor_location
         line = self.document.get_line(row)
         found = WORD.search(line[:column])
-        self.suggestion = ""
-        if found is None or column < len(line) or len(found[0]) < SHORTEST:
-            return
-        begun = found[0].lower()
-        for word in self.words:
-            if word.lower().startswith(begun) and len(word) > len(begun):
-                self.suggestion = word[len(begun) :]
-                return
+        begun = found[0] if found is not None and column == len(line) else ""
+        self.suggestion = completion(self.words, begun) if len(begun) >= SHORTEST else ""
 
     def action_run(self) -> None:
         """Run the text."""

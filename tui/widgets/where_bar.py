@@ -1,7 +1,8 @@
-"""The WHERE bar: one line of SQL over `kernels`, completion, history, the engine's message."""
+"""The WHERE bar: one line of SQL over `kernels`, completion, history, and the message of the engine below it."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -10,12 +11,56 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.suggester import Suggester
-from textual.widgets import Input, Label
-
-from kerneldb.tui.widgets.complaint import Complaint
+from textual.widgets import Input, Label, Static
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from textual.app import ComposeResult
+
+MARKED: Final = re.compile(r"^(?P<head>LINE \d+: )(?P<line>.*)\n(?P<before> *)(?P<carets>\^+)[ ^]*$", re.MULTILINE)
+SIDES: Final = 2
+"""Cells that the padding takes."""
+
+
+class EngineMessage(Static):
+    """A message. A line with a marked place is cut, not wrapped: the mark is in the line below."""
+
+    def __init__(self, message: str = "", **options: Any) -> None:
+        super().__init__(message, markup=False, **options)
+        self._message = message
+
+    def say(self, message: str) -> None:
+        """Show a message."""
+        self._message = message
+        self.update(self._fitting())
+
+    def on_resize(self) -> None:
+        """Cut for the new width."""
+        if (fitting := self._fitting()) != self.content:
+            self.update(fitting)
+
+    def _fitting(self) -> str:
+        return fitted(self._message, self.app.size.width - SIDES)
+
+
+def fitted(message: str, width: int) -> str:
+    """`message` with the lines whose place is marked cut to `width` cells, so that the mark stays below its place."""
+    return MARKED.sub(lambda found: _cut(found, width), message)
+
+
+def _cut(found: re.Match[str], width: int) -> str:
+    head, line = found["head"], found["line"]
+    room = width - len(head)
+    if len(line) <= room or room <= SIDES:
+        return found[0]
+    place = max(len(found["before"]) - len(head), 0)
+    size = min(len(found["carets"]), room // 2)
+    start = min(max(place - (room - size) // 2, 0), len(line) - room)
+    shown = line[start : start + room]
+    left, right = "…" if start else "", "…" if start + room < len(line) else ""
+    shown = left + shown[len(left) : room - len(right)] + right
+    return f"{head}{shown}\n{' ' * (len(head) + place - start)}{'^' * size}"
 
 
 BREAK: Final = "↵"
@@ -28,8 +73,10 @@ def _in_a_line(text: str) -> str:
     return ENDS.sub(BREAK, text.strip())
 
 
-def _in_lines(text: str) -> str:
-    return text.replace(BREAK, "\n")
+def completion(words: Sequence[str], begun: str) -> str:
+    """The rest of the first of `words` that begins with `begun`, in either case; empty where none is longer."""
+    found = (word for word in words if begun and word.lower().startswith(begun.lower()) and len(word) > len(begun))
+    return next(found, begun)[len(begun) :]
 
 
 class Words(Suggester):
@@ -42,21 +89,16 @@ class Words(Suggester):
     async def get_suggestion(self, value: str) -> str | None:
         """`value` with its last word completed."""
         start = max(value.rfind(mark) for mark in f" (=<>,{BREAK}") + 1
-        last = value[start:]
-        if not last:
-            return None
-        for word in self.words:
-            if word.lower().startswith(last.lower()) and len(word) > len(last):
-                return value[:start] + last + word[len(last) :]
-        return None
+        rest = completion(self.words, value[start:])
+        return value + rest if rest else None
 
 
 class WhereInput(Input):
     """The line itself. Up and down walk through the conditions used before."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "older", "Older", show=False),
-        Binding("down", "newer", "Newer", show=False),
+        Binding("up", "past(1)", "Older", show=False),
+        Binding("down", "past(-1)", "Newer", show=False),
         Binding("ctrl+u", "clear_all", "Clear", show=False),
     ]
 
@@ -66,14 +108,6 @@ class WhereInput(Input):
         self._place = -1
         self._draft = ""
 
-    def action_older(self) -> None:
-        """The condition used before this one."""
-        self._walk(+1)
-
-    def action_newer(self) -> None:
-        """The one used after it, and last what was being written."""
-        self._walk(-1)
-
     def action_clear_all(self) -> None:
         """Empty the line."""
         self.value = ""
@@ -82,7 +116,8 @@ class WhereInput(Input):
         """Start at the newest place of the history."""
         self._place = -1
 
-    def _walk(self, by: int) -> None:
+    def action_past(self, by: int) -> None:
+        """The condition used before this one (1), or after it (-1), and last what was being written."""
         place = min(max(self._place + by, -1), len(self.past) - 1)
         if place == self._place:
             return
@@ -96,23 +131,11 @@ class WhereInput(Input):
 class WhereBar(Vertical):
     """The line, and under it the engine's message while the text does not work. Ends of lines show as `BREAK`."""
 
-    DEFAULT_CSS = """
-    WhereBar { height: auto; }
-    WhereBar Horizontal { height: 1; }
-    WhereBar Label { width: auto; padding: 0 1; color: $text-muted; }
-    WhereBar WhereInput { height: 1; border: none; padding: 0; background: $surface; }
-    WhereBar WhereInput:focus { border: none; background: $boost; }
-    WhereBar .wherebar--message { display: none; height: auto; max-height: 8; padding: 0 1; color: $text-error; }
-    WhereBar.-bad .wherebar--message { display: block; }
-    WhereBar.-bad Label { color: $text-error; text-style: bold; }
-    """
-
+    @dataclasses.dataclass
     class Given(Message):
         """A condition was confirmed."""
 
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
+        text: str
 
     def __init__(self) -> None:
         super().__init__(id="where")
@@ -130,7 +153,7 @@ class WhereBar(Vertical):
                 select_on_focus=False,
                 id="where-input",
             )
-        yield Complaint(classes="wherebar--message")
+        yield EngineMessage(classes="wherebar--message")
 
     @property
     def line(self) -> WhereInput:
@@ -164,13 +187,13 @@ class WhereBar(Vertical):
     def refuse(self, text: str, message: str) -> None:
         """`text` does not work, for the reason `message`; the screens keep what they show.
 
-        The message repeats the text. Where that stands above it already, it is left out: it may fill the terminal.
+        The message repeats the text. Where the bar above shows that already, it is left out: it may fill the terminal.
         """
         if not self._written:
             self._write(text)
             message = message.removeprefix(f"the condition {text.strip()!r} does not work: ")
         self.add_class("-bad")
-        self.query_one(Complaint).say(message)
+        self.query_one(EngineMessage).say(message)
 
     @property
     def _written(self) -> bool:
@@ -185,4 +208,4 @@ class WhereBar(Vertical):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.post_message(self.Given(_in_lines(event.value)))
+        self.post_message(self.Given(event.value.replace(BREAK, "\n")))

@@ -1,8 +1,9 @@
-"""The screen Replay: what can be run again, the run while it goes on, and what came of it."""
+"""The screen Replay: what can be run again, the run while it goes on, and its results."""
 
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from textual import on
@@ -13,10 +14,9 @@ from textual.widgets import Static
 
 from kerneldb.errors import UsageError
 from kerneldb.replay.options import Options
-from kerneldb.tui import numbers, running, theme
-from kerneldb.tui.pane import Copy
-from kerneldb.tui.reasons import why_empty
-from kerneldb.tui.screens.drawn import DrawnPane
+from kerneldb.tui import numbers, replay_process, theme
+from kerneldb.tui.empty_messages import why_empty
+from kerneldb.tui.pane import Copy, Pane
 from kerneldb.tui.tasks import supersede
 from kerneldb.tui.widgets.columns import Column, text
 from kerneldb.tui.widgets.gauge import Gauge
@@ -29,23 +29,22 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from kerneldb.api.planning import Request
-    from kerneldb.tui.model import Choice
 
 Row = dict[str, Any]
 View = Literal["plan", "live", "results"]
 
-RUNS: Final = (6, 12, 24, 50, 100)
-SHARES: Final = (None, 99, 95, 90, 80, 50)
 VALUES: Final[dict[str, Sequence[Any]]] = {
+    "share": (None, 99, 95, 90, 80, 50),
+    "runs": (6, 12, 24, 50, 100),
     "cache": ("mixed", "cold", "warm"),
     "energy": (True, False),
     "device": ("cuda:0", "cuda:1", "cuda:2", "cuda:3", "cpu"),
 }
-"""What a key goes through, by option."""
+"""What a key goes through, by setting."""
 TOTAL: Final = "TOTAL"
 BAR: Final = 30
 BESIDE_BAR: Final = 40
-"""Columns that the words behind the bar need."""
+"""Columns that the text after the bar needs."""
 LAST: Final = 12
 REPLACE: Final = (
     "A replay was stopped and can go on (space). A new one takes its place; what was replayed so far stays in the "
@@ -54,8 +53,7 @@ REPLACE: Final = (
 GAUGES: Final = (("power_w", "power in W"), ("sm_mhz", "clock in MHz"), ("temperature_c", "temperature in °C"))
 
 
-def _percent(value: float | None) -> str:
-    return numbers.UNKNOWN if value is None else f"{value:.1f}"
+_percent = partial(numbers.fixed, digits=1)
 
 
 def _signed(value: float | None) -> str:
@@ -97,13 +95,15 @@ class Settings:
         """The options of `kerneldb replay` that mean the same, without those that it takes anyway."""
         return [*self.options.arguments(), *([] if self.share is None else ["--until-time", f"{self.share}%"])]
 
-    def with_option(self, name: str, value: Any) -> Settings:
-        """With another value of one of the options."""
+    def value(self, name: str) -> Any:
+        """The value of a setting in `VALUES`."""
+        return self.share if name == "share" else getattr(self.options, name)
+
+    def changed(self, name: str, value: Any) -> Settings:
+        """With another value of a setting."""
+        if name == "share":
+            return dataclasses.replace(self, share=value)
         return dataclasses.replace(self, options=dataclasses.replace(self.options, **{name: value}))
-
-
-def _after(values: Sequence[Any], value: Any, by: int = 1) -> Any:
-    return values[(values.index(value) + by) % len(values)]
 
 
 def replayable(plan: Sequence[Row]) -> float:
@@ -113,14 +113,14 @@ def replayable(plan: Sequence[Row]) -> float:
 
 def how_much(plan: Sequence[Row]) -> str:
     """How much of the time is replayed, and how much of that without a recorded call."""
-    whole = replayable(plan)
+    total = replayable(plan)
     apart = {row["route"]: row["replayable_pct"] for row in plan if row["category"].startswith(f"{TOTAL} ")}
-    if not apart or not whole:
-        return f"{numbers.percent(whole)} of it replayable"
-    if max(apart.values()) == whole:
-        return f"{numbers.percent(whole)} replayable, all {max(apart, key=lambda route: apart[route])}"
+    if not apart or not total:
+        return f"{numbers.percent(total)} of it replayable"
+    if max(apart.values()) == total:
+        return f"{numbers.percent(total)} replayable, all {max(apart, key=lambda route: apart[route])}"
     parts = ", ".join(f"{numbers.percent(share)} {route}" for route, share in apart.items())
-    return f"{numbers.percent(whole)} replayable ({parts})"
+    return f"{numbers.percent(total)} replayable ({parts})"
 
 
 class Lines(Table):
@@ -136,7 +136,7 @@ class Lines(Table):
         return bool(super().check_action(action, parameters)) and (action != "choose" or self.id == "plan")
 
     def show_all(self, rows: Sequence[Row]) -> None:
-        """Show `rows` in the order that is wanted; what is unknown comes last, and the sums after it."""
+        """Show `rows` in the order of `sort`; what is unknown comes last, and the sums after it."""
         sums = [row for row in rows if row["category"].startswith(TOTAL)]
         lines = [row for row in rows if row not in sums]
         if self.sort is not None:
@@ -151,18 +151,10 @@ class Live(Vertical, can_focus=True):
     """The run. It takes the keyboard, so that the keys of the screen work."""
 
 
-class ReplayPane(DrawnPane):
+class ReplayPane(Pane):
     """The plan of the Selection; Enter runs it in a process of its own, which writes the database."""
 
     TITLE = "Replay"
-    DEFAULT_CSS = """
-    ReplayPane #head { height: 3; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    ReplayPane #foot { height: 2; padding: 0 1; color: $text-muted; }
-    ReplayPane #live { height: 1fr; }
-    ReplayPane #bar { height: 2; padding: 0 1; text-wrap: nowrap; }
-    ReplayPane #gauges { height: 5; }
-    ReplayPane #log { height: 1fr; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "pause", "Pause", tooltip="Pause, or go on"),
         Binding("x", "stop", "Stop"),
@@ -177,7 +169,7 @@ class ReplayPane(DrawnPane):
         Binding("comma", "older(1)", "Older run", show=False),
         Binding("full_stop", "older(-1)", "Newer run", show=False),
     ]
-    command_of_child: Sequence[str] = running.COMMAND
+    command_of_child: Sequence[str] = replay_process.COMMAND
 
     def __init__(self) -> None:
         super().__init__()
@@ -187,8 +179,8 @@ class ReplayPane(DrawnPane):
         self.runs: list[Row] = []
         self.results: list[Row] = []
         self.run_place = 0
-        self.progress: running.Progress | None = None
-        self.child: running.Child | None = None
+        self.progress: replay_process.Progress | None = None
+        self.child: replay_process.ReplayProcess | None = None
         self.stopping = False
 
     def compose_content(self) -> ComposeResult:
@@ -239,9 +231,8 @@ class ReplayPane(DrawnPane):
         until_share = None if share is None else share / 100
         return Request(self.choice.selection().where, self.choice.traces, until_share=until_share)
 
-    def choice_changed(self, choice: Choice) -> None:
+    def choice_changed(self) -> None:
         """Another Selection, another plan."""
-        del choice
         if not self.is_running:
             self.view = "plan"
 
@@ -263,31 +254,29 @@ class ReplayPane(DrawnPane):
         """Begin a replay, or go on with the one that was stopped."""
         if self.is_running:
             return
-        from kerneldb.tui.child import Order
+        from kerneldb.tui.replay_child import Order
 
         order = Order(self.store.address, self._request(), self.settings.options, resume)
-        self.child = running.Child(order, self.command_of_child)
-        self.progress = running.Progress()
+        self.child = replay_process.ReplayProcess(order, self.command_of_child)
+        self.progress = replay_process.Progress()
         self.stopping = False
         self._show("live")
         self.run_worker(self._follow(self.child, self.progress), group="replay")
 
-    async def _follow(self, child: running.Child, progress: running.Progress) -> None:
-        self.shell.busy_changed(+1)
+    async def _follow(self, child: replay_process.ReplayProcess, progress: replay_process.Progress) -> None:
         try:
-            async for event in child.events():
-                progress.take(event)
-                self._draw_live()
+            with self.shell.busy_while():
+                async for event in child.events():
+                    progress.take(event)
+                    self._draw_live()
         finally:
-            self.shell.busy_changed(-1)
             self.child = None
             child.stop()
-        await self._ended(progress)
-
-    async def _ended(self, progress: running.Progress) -> None:
         if progress.ended == "done" and progress.run_id is not None:
-            await self._load_results()
-            self._show("results")
+            self.runs = await self.store.rows("tui_replay_runs")
+            ids = [run["run_id"] for run in self.runs]
+            self.run_place = ids.index(progress.run_id) if progress.run_id in ids else 0
+            await self._show_results()
         else:
             self._show("live")
         self.shell.action_reload()
@@ -337,45 +326,33 @@ class ReplayPane(DrawnPane):
         if self.child is not None:
             self.child.stop()
 
-    async def _load_results(self) -> None:
-        self.runs = await self.store.rows("tui_replay_runs")
-        if self.progress is not None and self.progress.run_id is not None:
-            ids = [run["run_id"] for run in self.runs]
-            self.run_place = ids.index(self.progress.run_id) if self.progress.run_id in ids else 0
-        await self._read_results()
-
-    async def _read_results(self) -> None:
-        if not self.runs:
-            self.results = []
-            return
-        run_id = self.runs[self.run_place]["run_id"]
-        self.results = await self.store.rows("replay_results", {"run_ids": [run_id]})
-        self.query_one("#results", Lines).show_all(self.results)
+    async def _show_results(self) -> None:
+        self.results = []
+        if self.runs:
+            run_id = self.runs[self.run_place]["run_id"]
+            self.results = await self.store.rows("replay_results", {"run_ids": [run_id]})
+            self.query_one("#results", Lines).show_all(self.results)
+        self._show("results")
 
     # Keys.
 
     def action_cycle(self, what: str) -> None:
         """The next cache state, device or share of time; energy on or off."""
-        if self.is_running:
-            return
-        if what == "share":
-            self.settings = dataclasses.replace(self.settings, share=_after(SHARES, self.settings.share))
-        else:
-            value = _after(VALUES[what], getattr(self.settings.options, what))
-            self.settings = self.settings.with_option(what, value)
-        self._changed(plan=what == "share")
+        values = VALUES[what]
+        self._set(what, values[(values.index(self.settings.value(what)) + 1) % len(values)])
 
     def action_runs(self, by: int) -> None:
         """More (1) or fewer timed runs of a call."""
-        if not self.is_running:
-            place = min(max(RUNS.index(self.settings.options.runs) + by, 0), len(RUNS) - 1)
-            self.settings = self.settings.with_option("runs", RUNS[place])
-            self._changed(plan=False)
+        place = VALUES["runs"].index(self.settings.options.runs) + by
+        self._set("runs", VALUES["runs"][min(max(place, 0), len(VALUES["runs"]) - 1)])
 
-    def _changed(self, *, plan: bool) -> None:
+    def _set(self, name: str, value: Any) -> None:
+        if self.is_running:
+            return
+        self.settings = self.settings.changed(name, value)
         self.view = "plan"
-        self.progress = None  # what the last run had to say was about other settings
-        if plan:
+        self.progress = None  # its messages were about other settings
+        if name == "share":
             self.reload()
         else:
             self._show("plan")
@@ -385,7 +362,7 @@ class ReplayPane(DrawnPane):
         self._show(view)
 
     def action_last(self) -> None:
-        """What came of the latest run."""
+        """The results of a run: at first the latest."""
         supersede(self, "results", self._show_results)
 
     def action_older(self, by: int) -> None:
@@ -393,10 +370,6 @@ class ReplayPane(DrawnPane):
         if self.view == "results":
             self.run_place = min(max(self.run_place + by, 0), max(len(self.runs) - 1, 0))
             self.action_last()
-
-    async def _show_results(self) -> None:
-        await self._read_results()
-        self._show("results")
 
     def on_cancel(self) -> bool:
         """Back to the plan, or to the run that goes on."""
@@ -454,58 +427,51 @@ class ReplayPane(DrawnPane):
             table.show_all(self.plan if table.id == "plan" else self.results)
 
     def _draw_foot(self) -> None:
-        said = ""
+        reason = ""
         if self.view != "live":
             row = self.query_one(f"#{self.view}", Table).row or {}
             energy = row.get("energy_reasons")
-            said = row.get("reason") or row.get("reasons") or (f"energy: {energy}" if energy else "")
-        self.query_one("#foot", Static).update(said)
+            reason = row.get("reason") or row.get("reasons") or (f"energy: {energy}" if energy else "")
+        self.query_one("#foot", Static).update(reason)
 
     def _draw_head(self) -> None:
-        # The settings are those of the next run, so they say nothing about results.
-        settings = [] if self.view == "results" else [self._settings()]
-        self.query_one("#head", Static).update(Content("\n").join([self._title(), *settings, self._state()]))
+        lines = [self._title(), self._state()]
+        if self.view != "results":  # the settings are those of the next run
+            one, until = self.settings.options, self.settings.share
+            share = "all time" if until is None else f"{until} % of time"
+            facts = f"{one.device} (v) · {one.cache} cache (c) · {one.runs} runs (+ -) · {share} (u)"
+            lines.insert(1, Content.styled(f"{facts} · energy {'on' if one.energy else 'off'} (g)", "dim"))
+        self.query_one("#head", Static).update(Content("\n").join(lines))
 
     def _title(self) -> Content:
         if self.view == "results" and self.runs:
             run = self.runs[self.run_place]
-            where = " · ".join(
-                filter(None, (run["gpu"] or run["device"], f"cache {run['cache']}", str(run["started"])))
-            )
-            place = f"run {self.run_place + 1} of {len(self.runs)} "
-            return Content.assemble(Content.styled(f"Results of {run['run_id']}  ", "bold"), f"{place}· {where}")
+            facts = [f"run {self.run_place + 1} of {len(self.runs)}", run["gpu"] or run["device"] or ""]
+            facts += [f"cache {run['cache']}", str(run["started"])]
+            where = numbers.safe(" · ".join(filter(None, facts)))
+            return Content.assemble(Content.styled(f"Results of {run['run_id']}  ", "bold"), where)
         total = next((row for row in self.plan if row["category"] == TOTAL), None)
         if total is None:
             return Content("")
-        return Content.assemble(
-            Content.styled("Replay  ", "bold"),
-            f"{numbers.several(total['signatures'], 'signature')}, ",
-            f"{numbers.several(total['launches'], 'launch', 'launches')}, {numbers.duration(total['total_ns'])}; ",
-            how_much(self.plan),
-        )
-
-    def _settings(self) -> Content:
-        one, until = self.settings.options, self.settings.share
-        share = "all time" if until is None else f"{until} % of time"
-        facts = f"{one.device} (v) · {one.cache} cache (c) · {one.runs} runs (+ -) · {share} (u)"
-        return Content.styled(f"{facts} · energy {'on' if one.energy else 'off'} (g)", "dim")
+        signatures = numbers.several(total["signatures"], "signature")
+        launches = numbers.several(total["launches"], "launch", "launches")
+        text = f"{signatures}, {launches}, {numbers.duration(total['total_ns'])}; {how_much(self.plan)}"
+        return Content.assemble(Content.styled("Replay  ", "bold"), text)
 
     def _state(self) -> Content:
         progress = self.progress
         if self.is_running:
-            said = "stopping…" if self.stopping else "running; x stops, space pauses"
-            return Content.styled(said, theme.ink(self.app, "yellow"))
+            text = "stopping…" if self.stopping else "running; x stops, space pauses"
+            return Content.styled(text, theme.ink(self.app, "yellow"))
         stopped = "; space goes on with the one that was stopped" if self.resumable else ""
         if progress is not None and progress.ended == "failed" and self.view != "results":
             keys = "enter replays" if self.view == "plan" else "p shows the plan"
             return Content.styled(f"{progress.message}; {keys}{stopped}", theme.ink(self.app, "red"))
+        if self.view != "plan":
+            return Content.styled(f"p shows the plan{stopped}", "dim")
         last = "; l shows the last results" if self.runs else ""
         enter = "enter replays" if replayable(self.plan) else "nothing of it can be replayed: see why not"
-        return (
-            Content.styled(f"{enter}{stopped}{last}", "dim")
-            if self.view == "plan"
-            else Content.styled(f"p shows the plan{stopped}", "dim")
-        )
+        return Content.styled(f"{enter}{stopped}{last}", "dim")
 
     def _draw_live(self) -> None:
         progress = self.progress
@@ -516,28 +482,23 @@ class ReplayPane(DrawnPane):
         left = "" if progress.eta_s is None or progress.ended else f"  {numbers.duration(1e9 * progress.eta_s)} left"
         grades = "  ".join(f"{n} × {grade}" for grade, n in sorted(progress.grades.items()))
         stage = progress.ended or progress.stage
-        self.query_one("#bar", Static).update(
-            Content.assemble(
-                Content.styled(numbers.bar(share, width), theme.ink(self.app, "blue")),
-                f" {progress.done:,} of {progress.total:,} calls  {stage}{left}\n",
-                f"{grades}",
-            )
-        )
+        bar = Content.styled(numbers.bar(share, width), theme.ink(self.app, "blue"))
+        text = f" {progress.done:,} of {progress.total:,} calls  {stage}{left}\n{grades}"
+        self.query_one("#bar", Static).update(Content.assemble(bar, text))
         for name, _ in GAUGES:
             self.query_one(f"#{name}", Gauge).show(list(progress.readings.get(name, ())))
         self.query_one("#log", Static).update(self._log(progress))
         self._draw_head()
 
-    def _log(self, progress: running.Progress) -> Content:
-        """The kernel at hand, what went wrong, and what did not come out the same, latest first."""
+    def _log(self, progress: replay_process.Progress) -> Content:
+        """The kernel that is replayed, what failed, and what did not replay the same, latest first."""
         red = theme.ink(self.app, "red")
-        lines = (
-            [Content.assemble(Content.styled("last " if progress.ended else "now ", "dim"), progress.kernel)]
-            if progress.kernel
-            else []
-        )
+        lines = []
+        if progress.kernel:
+            now = Content.styled("last " if progress.ended else "now ", "dim")
+            lines.append(Content.assemble(now, numbers.safe(progress.kernel)))
         if progress.message:
             lines.append(Content.styled(progress.message, red if progress.ended == "failed" else ""))
         lines += [Content.styled(f"a worker ended: {reason}", red) for reason in progress.deaths[-LAST:][::-1]]
-        lines += [Content(f"{grade}  {kernel}") for grade, kernel in progress.bad[-LAST:][::-1]]
+        lines += [Content(numbers.safe(f"{grade}  {kernel}")) for grade, kernel in progress.bad[-LAST:][::-1]]
         return Content("\n").join(lines)
