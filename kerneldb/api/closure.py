@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api.queries import ask, require_traces, selecting
 from kerneldb.closure import Balance
-from kerneldb.closure.groups import groups, longest
 from kerneldb.closure.jobs import Job
-from kerneldb.closure.kernels import Kernel
+from kerneldb.closure.kernels import Kernel, groups, longest
 from kerneldb.closure.terms import FIGURES, Term
 from kerneldb.errors import KerneldbError
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kerneldb.closure.groups import Group
+    from kerneldb.closure.kernels import Group
     from kerneldb.warehouse import Warehouse
 
 Row = dict[str, Any]

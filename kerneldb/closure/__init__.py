@@ -13,11 +13,10 @@ import collections
 import dataclasses
 from typing import TYPE_CHECKING
 
-from kerneldb.closure.books import Book, book
+from kerneldb.closure.books import Book, book, sums
 from kerneldb.closure.jobs import Job, jobs
 from kerneldb.closure.kernels import Kernel, kernels
 from kerneldb.closure.model import order
-from kerneldb.closure.sums import sums
 from kerneldb.closure.terms import Term, terms
 
 if TYPE_CHECKING:
