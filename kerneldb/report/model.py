@@ -34,6 +34,18 @@ class Table:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """A table to make: the statement `report_<query>.sql`, and how to show its rows. Captions may name parameters."""
+
+    query: str
+    caption: str
+    columns: tuple[Column, ...]
+    missing: str = "Nothing of this kind in the trace."
+    is_sparse: bool = False
+    """Whether columns that no row fills are left out."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Chart:
     """A Vega-Lite chart under a caption, with its data inside."""
 
