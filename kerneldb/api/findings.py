@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
+import polars as pl
+
 from kerneldb.api import inheriting
 from kerneldb.api.queries import by_id
 from kerneldb.api.recorded import call_row
@@ -72,8 +74,6 @@ def try_rows(run_id: str, call: CallResult) -> Iterator[Row]:
 
 def keep(warehouse: Warehouse, items: Mapping[str, Item], run_id: str, calls: Sequence[CallResult]) -> None:
     """Store the calls that a replay found for the launches of its items, a transaction per trace."""
-    import polars as pl
-
     proposed = (call for call in calls if _route(items[call.item]).source == inheriting.INFERRED)
     learned = [call for call in proposed if call.found is not None]
     ids = found_ids(warehouse, items, learned)

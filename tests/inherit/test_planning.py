@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import kerneldb
-from kerneldb.api import planning, sequences
+from kerneldb.api import planning, unrecorded
 from kerneldb.api.planning import Request
 from kerneldb.cli import cli
 from kerneldb.replay import routes
@@ -127,7 +127,7 @@ def test_without_donors_calls_are_proposed(lonely: kerneldb.Database) -> None:
 
 def test_launches_that_no_proposal_reaches_say_so(lonely: kerneldb.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     reached = 300
-    monkeypatch.setattr(sequences, "MOST", reached)
+    monkeypatch.setattr(unrecorded, "MOST", reached)
     lines = planning.feasibility(lonely.plan_replay(Request()).routes)
     left = [line for line in lines if "not among the 300 launches" in (line["reason"] or "")]
     (kernels,) = lonely.sql("SELECT count(*) AS n FROM kernels WHERE kind = 'kernel'").rows()
