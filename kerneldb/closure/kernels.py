@@ -5,13 +5,13 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kerneldb.closure.model import order
 from kerneldb.closure.unknown import below, error_pct, minus, over, percent, root_of_squares, times, total
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     from kerneldb.closure.model import Flow, Given, Key, Launches, Replay, Stage
     from kerneldb.closure.unknown import Figure
@@ -99,22 +99,17 @@ class Group:
     above_gap_error_mj: Figure
 
 
-class Replays(NamedTuple):
-    """Replays by signature, and the GPUs on which each has a time."""
-
-    by_signature: Mapping[str, Sequence[Replay]]
-    gpus: Mapping[str, str]
-
-
 def kernels(given: Given) -> list[Kernel]:
     """The kernels of all stages, those with most time first."""
-    replays = _replays(given.replays)
+    replays: dict[str, list[Replay]] = collections.defaultdict(list)
+    for replay in given.replays:
+        replays[replay.signature_id].append(replay)
     called = _called(given.launches, replays)
     wholes: dict[Key, list[float]] = collections.defaultdict(list)
     for stage in given.stages:
         wholes[stage.key] += [one.total_ns for one in called.get(_place(stage), ())]
     found = [
-        _kernel(stage, iterations(stage, flow), one, math.fsum(wholes[stage.key]), replays)
+        _kernel(stage, iterations(stage, flow), one, math.fsum(wholes[stage.key]), replays.get(one.signature_id, ()))
         for stage in given.stages
         if (flow := given.selected.get(_place(stage)))
         for one in called[_place(stage)]
@@ -144,21 +139,11 @@ def _rank(kernel: Kernel) -> tuple[object, ...]:
     return *order(kernel.key), -kernel.recorded_ns, kernel.signature_id, kernel.route
 
 
-def _replays(given: Iterable[Replay]) -> Replays:
-    by_signature: dict[str, list[Replay]] = collections.defaultdict(list)
-    gpus: dict[str, set[str]] = collections.defaultdict(set)
-    for one in given:
-        by_signature[one.signature_id].append(one)
-        if one.mean_ns is not None and one.gpu is not None:
-            gpus[one.signature_id].add(one.gpu)
-    return Replays(by_signature, {signature: ", ".join(sorted(names)) for signature, names in gpus.items()})
-
-
-def _called(launches: Iterable[Launches], replays: Replays) -> dict[tuple[str, str], list[Launches]]:
+def _called(launches: Iterable[Launches], replays: Container[str | None]) -> dict[tuple[str, str], list[Launches]]:
     """The launches by trace and stage; as the call found for them, where that was replayed."""
     same: dict[tuple[str, str, str, str | None], list[Launches]] = collections.defaultdict(list)
     for one in launches:
-        if one.found_id in replays.by_signature:
+        if one.found_id in replays:
             same[one.trace_id, one.stage, str(one.found_id), one.found_by].append(one)
         else:
             same[one.trace_id, one.stage, one.signature_id, None].append(one)
@@ -188,8 +173,8 @@ def _fitting(stage: Stage, found: Iterable[Replay]) -> Replay | None:
     return min(fit, key=lambda one: (one.mean_ns is None, one.gpu is None, one.gpu or "", one.run_id), default=None)
 
 
-def _kernel(stage: Stage, count: int, launches: Launches, whole_ns: float, replays: Replays) -> Kernel:
-    replay = _fitting(stage, replays.by_signature.get(launches.signature_id, ()))
+def _kernel(stage: Stage, count: int, launches: Launches, whole_ns: float, replays: Sequence[Replay]) -> Kernel:
+    replay = _fitting(stage, replays)
     n, recorded = launches.n / count, launches.total_ns / count
     mean = replay.mean_ns if replay else None
     above = replay.above_gap_mj if replay else None
@@ -215,8 +200,8 @@ def _kernel(stage: Stage, count: int, launches: Launches, whole_ns: float, repla
         above_gap_half_mj=None if replay is None or above is None else n * (replay.above_half_mj or 0),
         clock_ns=clock_ns,
         clock_mj=clock_mj,
-        reason=_reason(launches, replay, replays.gpus),
-        energy_reason=_energy_reason(replay),
+        reason=_reason(launches, replay, replays),
+        energy_reason=None if above is not None else (replay and replay.energy_reason) or "not replayed",
         clock_mhz=replay.clock_mhz if replay else None,
         energy_mhz=replay.energy_mhz if replay else None,
         energy_run_id=replay.energy_run_id if replay and above is not None else None,
@@ -264,7 +249,7 @@ def _at_most_one(share: Figure) -> Figure:
     return None if share is None else min(1.0, share)
 
 
-def _reason(launches: Launches, replay: Replay | None, gpus: Mapping[str, str]) -> str | None:
+def _reason(launches: Launches, replay: Replay | None, replays: Iterable[Replay]) -> str | None:
     """Why there is no replayed time."""
     if replay is not None and replay.mean_ns is not None:
         return None
@@ -272,16 +257,8 @@ def _reason(launches: Launches, replay: Replay | None, gpus: Mapping[str, str]) 
         return f"under CUDA graphs: {launches.unmatched}"
     if replay is not None:
         return replay.reason
-    if launches.signature_id in gpus:
-        return f"replayed on another GPU only: {gpus[launches.signature_id]}"
-    return "not replayed"
-
-
-def _energy_reason(replay: Replay | None) -> str | None:
-    """Why there is no energy."""
-    if replay is None:
-        return "not replayed"
-    return None if replay.above_gap_mj is not None else replay.energy_reason or "not replayed"
+    gpus = {one.gpu for one in replays if one.mean_ns is not None and one.gpu is not None}
+    return f"replayed on another GPU only: {', '.join(sorted(gpus))}" if gpus else "not replayed"
 
 
 def groups(kernels: Iterable[Kernel]) -> list[Group]:

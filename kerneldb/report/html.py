@@ -12,14 +12,10 @@ import tempfile
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kerneldb.report.model import Chart, Report
 from kerneldb.report.values import duration, is_number, notes, shown
-
-if TYPE_CHECKING:
-    import jinja2
-
 
 UNUSABLE: Final = (OSError, UnicodeDecodeError, RuntimeError)
 """What a cache that cannot be read or written raises; RuntimeError is for a user without a home."""
@@ -29,10 +25,14 @@ ENDS_WITH: Final = "\n/* sha256 {} */\n"
 
 def page(report: Report) -> str:
     """The HTML text."""
+    import jinja2
+
     drawn = [block for section in report.sections for block in section.blocks if isinstance(block, Chart)]
     numbers = {id(block): f"chart{number}" for number, block in enumerate(drawn)}
     specs = _inline({numbers[id(block)]: block.spec for block in drawn})
-    text: str = _template().render(
+    layout = importlib.resources.files("kerneldb.report").joinpath("page.html.j2").read_text(encoding="utf-8")
+    template = jinja2.Environment(autoescape=True, undefined=jinja2.ChainableUndefined).from_string(layout)
+    text: str = template.render(
         report=report,
         script=_safe(script() if drawn else ""),
         specs=_safe(specs),
@@ -54,13 +54,6 @@ def anchors(titles: Sequence[str]) -> list[str]:
         same = sum(1 for one in found if one == words or one.rpartition("--")[0] == words)
         found.append(f"{words}--{same + 1}" if same else words)
     return found
-
-
-def _template() -> jinja2.Template:
-    import jinja2
-
-    text = importlib.resources.files("kerneldb.report").joinpath("page.html.j2").read_text(encoding="utf-8")
-    return jinja2.Environment(autoescape=True, undefined=jinja2.ChainableUndefined).from_string(text)
 
 
 def _inline(value: Any) -> str:
