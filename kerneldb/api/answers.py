@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Pair = tuple[str, str]
 
 THRESHOLD: Final = 0.03
-"""Changes of a kernel's mean up to this share are not told from none."""
+"""Changes of a kernel's mean up to this share count as none."""
 
 
 class Steady(NamedTuple):
@@ -162,7 +162,7 @@ class CounterDifference:
 
 
 def counter_difference(warehouse: Warehouse, before: str, after: str, rule: str) -> CounterDifference:
-    """Compare two sets of counters; what `before` and `after` mean is told by `traces_named`.
+    """Compare two sets of counters; `before` and `after` are names as of `traces_named`.
 
     Raises UsageError for an unknown name or rule, and where a side holds no counters.
     """

@@ -99,6 +99,8 @@ def closure(warehouse: Warehouse, names: Sequence[str], where: str | None = None
     With `where`, only kernels of launches that meet it enter; the measured totals stay whole. Raises UsageError for an
     unknown name, SelectionError for a bad `where`, KerneldbError where nothing was measured.
     """
+    import pyarrow as pa
+
     stages = ask(warehouse, "closure_measured", {"names": list(names) or None})
     if not stages:
         require_traces(warehouse, names)
@@ -117,7 +119,9 @@ def closure(warehouse: Warehouse, names: Sequence[str], where: str | None = None
     ]
     if not books:
         raise KerneldbError(NO_LAUNCHES if where is None else NOT_SELECTED)
-    return Closure(books, _table(terms), _named(warehouse, _rows(found.jobs), names))
+    kinds = [(one.name, pa.float64() if one.name in FIGURES else pa.string()) for one in dataclasses.fields(Term)]
+    table = pa.Table.from_pylist(terms, pa.schema(kinds))
+    return Closure(books, table, _named(warehouse, _rows(found.jobs), names))
 
 
 def _found(warehouse: Warehouse, traces: Sequence[str], where: str | None) -> Balance:
@@ -148,13 +152,6 @@ def _named(warehouse: Warehouse, jobs: Iterable[Row], names: Sequence[str]) -> l
         return list(jobs)
     called = {*names, *(row["job"] for row in ask(warehouse, "closure_job_names", {"names": list(names)}))}
     return [row for row in jobs if row["job"] in called or row["run"] in names]
-
-
-def _table(terms: Sequence[Row]) -> pa.Table:
-    import pyarrow as pa
-
-    kinds = {field.name: pa.float64() if field.name in FIGURES else pa.string() for field in dataclasses.fields(Term)}
-    return pa.Table.from_pylist(list(terms), pa.schema(list(kinds.items())))
 
 
 def _key(row: Row) -> Stage:

@@ -43,7 +43,7 @@ ORDER: Final = "order"
 DURATION: Final = "duration"
 
 NEAR: Final = (0, 1, 2, 4, 8, 16)
-"""Windows of kernels to each side that tell calls apart: about a block of a layer."""
+"""Windows of kernels to each side that distinguish calls: about a block of a layer."""
 
 FAR: Final = (32, 64)
 """Wider ones, for sequences that cannot be aligned."""

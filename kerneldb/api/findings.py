@@ -32,7 +32,7 @@ class _Unknown(Route):
 
 
 def accepted(item: Item, call: CallResult | None = None) -> Candidate | None:
-    """The call that stands for the unrecorded one of `item`: the one found, or the inherited one."""
+    """The call that is taken for the unrecorded one of `item`: the one found, or the inherited one."""
     return _route(item).accepted(item, call)
 
 
@@ -49,7 +49,7 @@ def _route(item: Item) -> Route:
 
 
 def found_ids(warehouse: Warehouse, items: Mapping[str, Item], calls: Iterable[CallResult]) -> Ids:
-    """Signatures with the calls that stand for unrecorded ones, by item and ordinal of the kernel: fact rows."""
+    """Signatures with the calls that are taken for unrecorded ones, by item and ordinal of the kernel: fact rows."""
     wanted = [(items[one.item], candidate) for one in calls if (candidate := accepted(items[one.item], one))]
     if not wanted:
         return {}

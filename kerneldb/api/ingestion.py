@@ -266,8 +266,8 @@ def derived(manifest: Manifest) -> Manifest:
             pl.concat(map(pl.read_parquet, manifest.parts["devices"]), how="diagonal_relaxed")
         )
     if "kernel_names" in manifest.parts:
-        told = pl.read_parquet(manifest.parts["kernel_names"]).unique("name_id", maintain_order=True)
-        names = frames["kernel_names"] = derive.derive_names(told)
+        distinct = pl.read_parquet(manifest.parts["kernel_names"]).unique("name_id", maintain_order=True)
+        names = frames["kernel_names"] = derive.derive_names(distinct)
     if {"kernel_names", "signatures"} <= manifest.parts.keys():
         facts = pl.read_parquet(manifest.parts["signatures"]).unique("signature_id", maintain_order=True)
         frames["signatures"] = derive.derive_signatures(facts, names)
@@ -279,7 +279,7 @@ def derived(manifest: Manifest) -> Manifest:
 def archived(manifest: Manifest, folders: Sequence[Path], file: Path) -> Manifest:
     """`manifest` with the sources of the Triton kernels that it names, as far as they are found.
 
-    Those that cannot be stored are told of in its report.
+    Those that cannot be stored are listed in its report.
     """
     import polars as pl
 
@@ -287,8 +287,8 @@ def archived(manifest: Manifest, folders: Sequence[Path], file: Path) -> Manifes
 
     found = triton_sources.found(manifest, folders, file)
     report = found.report().rows().with_columns(trace_id=pl.lit(manifest.trace_id), file_index=pl.lit(0))
-    told = {"ingest_reports": report, triton_sources.TABLE: pl.DataFrame(found.rows)}
-    for table, frame in told.items():
+    added = {"ingest_reports": report, triton_sources.TABLE: pl.DataFrame(found.rows)}
+    for table, frame in added.items():
         if not frame.is_empty():
             manifest = _with_part(manifest, table, frame, "archived", behind=True)
     return manifest

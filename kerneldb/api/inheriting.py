@@ -154,8 +154,8 @@ def _of_trace(con: Connection, trace_id: str, trace: str) -> Found:
     whole, weak = _grouped(matched.filter(pl.col("confidence") >= SURE)), matched.filter(pl.col("confidence") < SURE)
     operators = frame(con, "inherit_operators", {"trace_id": trace_id, "close": CLOSE, "sure": SURE})
     rest = own.select("trace_id", "launch_index", "signature_id", call_launch="launch_index")
-    told = rest.join(whole, on="launch_index", how="anti").join(operators, on="signature_id")
-    named = _named(con, pl.concat([whole, told], how="diagonal_relaxed"))
+    by_operator = rest.join(whole, on="launch_index", how="anti").join(operators, on="signature_id")
+    named = _named(con, pl.concat([whole, by_operator], how="diagonal_relaxed"))
     launched = own.select("launch_index", "duration_ns", "shared_bytes")
     return Found(trace_id, trace, int(own["wanted"].sum()), *named, launched, weak)
 
@@ -232,12 +232,12 @@ def _grouped(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _named(con: Connection, found: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Row], dict[str, Row]]:
     """Rows of `found_calls` (and the operator and trace of the donor), and the signatures and calls that they name."""
-    told = {op: call_row(OpCall(op)) for op in found["op"].drop_nulls().unique()}
+    by_op = {op: call_row(OpCall(op)) for op in found["op"].drop_nulls().unique()}
     ids = pl.col("op").replace_strict(
-        {op: call["call_id"] for op, call in told.items()}, default=None, return_dtype=pl.String()
+        {op: call["call_id"] for op, call in by_op.items()}, default=None, return_dtype=pl.String()
     )
     calls = by_id(con, "inherit_calls", "call_id", found["call_id"].drop_nulls())
-    calls |= {call["call_id"]: call for call in told.values()}
+    calls |= {call["call_id"]: call for call in by_op.values()}
     filled = found.with_columns(call_id=pl.coalesce("call_id", ids))
     pairs = filled.select("signature_id", "call_id").unique(maintain_order=True)
     facts = by_id(con, "inherit_signatures", "signature_id", pairs["signature_id"])

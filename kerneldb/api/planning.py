@@ -73,7 +73,7 @@ def share_of(text: str) -> float:
     match = SHARE.fullmatch(text.strip())
     share = float(match.group(1)) / 100 if match else 0.0
     if not 0 < share <= 1 or ("%" not in text and share < SMALLEST_SHARE):  # 0.95 would be 0.95 %
-        message = f"{text!r} is no share of time; give a percentage such as 95%"
+        message = f"{text!r} is not a share of time; give a percentage such as 95%"
         raise UsageError(message)
     return share
 
@@ -156,7 +156,7 @@ def _exchanges(con: Connection, wanted: Row) -> Iterator[Work]:
 
 
 def _copies(con: Connection, remaining: Row, covered: set[str]) -> Iterator[Work]:
-    """A work per copy and fill that is no part of a call."""
+    """A work per copy and fill that is not part of a call."""
     for row in rows(con, "replay_copies", remaining):
         if row["signature_id"] not in covered:
             yield Work(content_id("p1", row["signature_id"]), (planned_kernel(row),), row["category"])
@@ -191,7 +191,7 @@ def feasibility(planned: pa.Table) -> list[dict[str, Any]]:
     """The plan as a table: category, route, distinct signatures, launches, share of time, and the reason for none.
 
     The last row, TOTAL, is of all launches, and says what share of the time recorded calls replay; what inherited and
-    inferred calls replay stands apart, in rows of their own before it. What lacks something (a source) is not counted
+    inferred calls replay has rows of its own before it. What lacks something (a source) is not counted
     as replayable: it has a reason.
     """
     import polars as pl

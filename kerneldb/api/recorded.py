@@ -54,13 +54,13 @@ def filled(kind: type[T], row: Mapping[str, Any], **others: Any) -> T:
 
 
 def planned_kernel(row: Mapping[str, Any]) -> PlannedKernel:
-    """The kernel whose facts and sums stand in `row`."""
+    """The kernel whose facts and sums are in `row`."""
     ordinal = row.get("ordinal") or 0
     return filled(PlannedKernel, row, ordinal=ordinal, grid=triple(row, "grid"), block=triple(row, "block"))
 
 
 def op_call(row: Mapping[str, Any]) -> OpCall:
-    """The call whose columns stand in `row`."""
+    """The call whose columns are in `row`."""
     return filled(OpCall, row)
 
 

@@ -108,7 +108,7 @@ def run(
                 files.plan, files.journal, options, gpus=gpus, ray=connected, resume=resume, listen=keeper.hear
             )
         except (ReplayError, UsageError):
-            if keeper.begun:  # what came out by then is kept, and a resumed run goes on from there
+            if keeper.begun:  # its results so far are kept, and a resumed run goes on from there
                 keeper.commit()
             elif planned is not None:  # no run began: there is nothing to resume, but for the one before
                 files.remove()
@@ -144,7 +144,7 @@ class _Keeper:
         self.begun = False
 
     def hear(self, event: Mapping[str, Any]) -> None:
-        """Pass on what the run tells, and keep its results from time to time, once it has a device."""
+        """Pass on the events of the run, and keep its results from time to time, once it has a device."""
         if event.get("event") in HAS_DEVICE:
             self._begin()
         if self._listen is not None:
@@ -240,8 +240,8 @@ def read_journal(warehouse: Warehouse, plan_path: Path, journal_path: Path) -> s
     calls = journal.read(journal_path).calls
     strangers = [call for call in calls if call.item not in items]
     if strangers:
-        told = f"{len(strangers):,} of its {len(calls):,} calls are of another plan than {plan_path}"
-        message = f"{journal_path}: {told}; give the plan that was replayed"
+        counted = f"{len(strangers):,} of its {len(calls):,} calls are of another plan than {plan_path}"
+        message = f"{journal_path}: {counted}; give the plan that was replayed"
         raise UsageError(message)
     made = Store(warehouse, planned, journal_path)
     made.advance()

@@ -87,7 +87,7 @@ def plan(
 
 
 def _plain(con: Connection, selected: pl.DataFrame) -> Iterator[Work]:
-    """A work per trace and signature, for routes that need neither a call nor what other launches tell."""
+    """A work per trace and signature, for routes that need neither a call nor other launches."""
     if not routes.of_users():
         return
     facts = by_id(con, "inherit_signatures", "signature_id", selected["signature_id"])
@@ -200,13 +200,13 @@ def _routes(selected: pl.DataFrame, settled: Settled) -> tuple[list[Row], list[s
     kernel, alone = pl.col("kind") == KERNEL, pl.col("route").is_null()
     places = [(*place, *route) for place, route in settled.items()]
     known = pl.DataFrame(places, schema={**PLACE, "route": str, "why": str}, orient="row")
-    told = selected.join(known, on=list(PLACE), how="left", maintain_order="left")
-    copies = told.filter(~kernel & ~alone)
+    routed = selected.join(known, on=list(PLACE), how="left", maintain_order="left")
+    copies = routed.filter(~kernel & ~alone)
     exchanged = pl.when(alone & (pl.col("category") == COMMUNICATION)).then(pl.lit(NOT_RECORDED))
     nothing = pl.when(alone | (pl.col("route") == routes.NONE)).then(
         pl.format("{}; {}", "reason", pl.lit(NOTHING_PROPOSED))
     )
-    groups = pl.concat([told.filter(kernel), copies]).group_by(
+    groups = pl.concat([routed.filter(kernel), copies]).group_by(
         "signature_id",
         route=pl.col("route").fill_null(routes.NONE),
         reason=pl.coalesce("why", exchanged, nothing),

@@ -120,7 +120,8 @@ def kernels(given: Given) -> list[Kernel]:
 def iterations(stage: Stage, flow: Flow) -> int:
     """Iterations in the launches of a stage.
 
-    Where nothing marks them, the measured number of launches of an iteration tells, if theirs is a multiple of it.
+    Where nothing marks them, they follow from the measured number of launches per iteration, if theirs is a multiple of
+    it.
     """
     if flow.iterations is not None:
         return flow.iterations
@@ -154,7 +155,7 @@ def _called(launches: Iterable[Launches], replays: Container[str | None]) -> dic
 
 
 def _summed(some: Sequence[Launches], signature: str, found_by: str | None) -> Launches:
-    """Launches that count as those of one signature; what they are is told by those with most time."""
+    """Launches that count as those of one signature; kernel, kind and library are of those with most time."""
     waits = [one.wait_ns for one in some if one.wait_ns is not None]
     return dataclasses.replace(
         max(some, key=lambda one: (one.total_ns, one.signature_id)),

@@ -125,7 +125,7 @@ def _sums(found: Difference) -> str:
     change = "" if found.delta_pct is None else f" ({found.delta_pct:+.2f} %)"
     shift = found.common_shift_pct
     shifted = (
-        "Too few kernels match by signature to tell a shift of all."
+        "Too few kernels match by signature to know a shift of all."
         if shift is None
         else f"All kernels together shifted by {shift:+.2f} %."
     )

@@ -1,4 +1,4 @@
-"""The charts, as Vega-Lite by Altair. Colours are those of Okabe and Ito, which colour-blind people tell apart."""
+"""The charts, as Vega-Lite by Altair. Colours are those of Okabe and Ito, which colour-blind people can distinguish."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def roofline(points: Rows, roofs: Rows) -> dict[str, Any]:
     scales = []
     for name in ("intensity", "flops_per_second"):
         values = [row[name] for row in (*points, *roofs)]
-        around = [min(values) / 1.5, max(values) * 1.5]  # so that no dot stands on the frame
+        around = [min(values) / 1.5, max(values) * 1.5]  # so that no dot is on the frame
         scales.append(alt.Scale(type="log", nice=False, domain=around))
     grey = alt.value("#888888")
     axis = alt.Axis(format="~s", gridOpacity=FAINT)

@@ -28,7 +28,7 @@ ALL_SHORT: Final = 90
 def single(database: Database, names: Sequence[str], rule: str | None = None) -> Report:
     """The report on the traces that `names` mean (see `named`). Raises UsageError for an unknown name or rule.
 
-    Each trace with times has its own sections; counters of all of them stand together, by model of GPU, with those of
+    Each trace with times has its own sections; counters of all of them have sections by model of GPU, with those of
     the run of a trace with times. `rule` is the rule of `bounds` by which counters are classified. The launches of a
     trace that are primary in another one are in the sections of that one.
     """

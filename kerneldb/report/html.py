@@ -20,7 +20,7 @@ from kerneldb.report.values import duration, is_number, notes, shown
 UNUSABLE: Final = (OSError, UnicodeDecodeError, RuntimeError)
 """What a cache that cannot be read or written raises; RuntimeError is for a user without a home."""
 ENDS_WITH: Final = "\n/* sha256 {} */\n"
-"""Behind a kept bundle, with the digest of what stands before: one that was cut short or changed is made anew."""
+"""The end of a kept bundle, with the digest of the text before it: one that was cut short or changed is made anew."""
 
 
 def page(report: Report) -> str:
@@ -57,7 +57,7 @@ def anchors(titles: Sequence[str]) -> list[str]:
 
 
 def _inline(value: Any) -> str:
-    """JSON that may stand inside a script element: names of kernels come from files that are not trusted."""
+    """JSON that is safe inside a script element: names of kernels come from files that are not trusted."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 

@@ -1,4 +1,4 @@
-"""A report as Markdown: tables and queries. What a chart shows and no table, stands as a table or a line of blocks."""
+"""A report as Markdown: tables and queries. Charts whose data no table has become a table or a line of blocks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ITERATIONS: Final = (
 )
 BLOCKS: Final = "▁▂▃▄▅▆▇█"
 PER_BLOCK: Final = 4
-"""Bins of the timeline that one character stands for."""
+"""Bins of the timeline per character."""
 
 
 def page(report: Report) -> str:

@@ -19,7 +19,7 @@ class Column:
     title: str
     kind: Literal["text", "code", "count", "ns", "percent", "number", "rate"] = "text"
     over: str = ""
-    """Why a percentage may be over 100; such values are kept as they are and marked, and this stands below."""
+    """Why a percentage may be over 100; such values are kept and marked, with this as a note below the table."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -47,11 +47,11 @@ def test_every_launch_is_planned_once(planned: planning.Planned) -> None:
     assert sum(kernel.launches for item in planned.plan.items for kernel in item.kernels) == LAUNCHES
     assert len({item.id for item in planned.plan.items}) == len(planned.plan.items)
     places = [
-        place
+        (trace_id, index)
         for item in planned.plan.items
         for kernel in item.kernels
-        for place in planning.unrecorded._places(item)
-        if kernel.ordinal == 0
+        for trace_id, indices in (kernel.places or {}).items()
+        for index in indices
     ]
     assert len(places) == len(set(places))
 
