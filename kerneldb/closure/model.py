@@ -24,7 +24,7 @@ class Stage:
     """What was measured of a stage without a profiler, and the traces that its kernels are read from.
 
     `trace` has the name of the trace of the stage and mode, `kernels_trace` of the one with names and calls of the
-    kernels; `launches_trace_id` is that whose launches count, in a job of `launches_world_size` ranks. `rank`, `job` and
+    kernels; `launches_trace_id` is that whose launches count, in a job of `launches_world_size` ranks. `rank`, `job`,
     `world_size` are those of the trace of the stage, which is here where it `has_trace`. Figures are per iteration:
     times in ns, energies in mJ, powers in W, clocks in MHz; `busy_ns` is the measured time in which the GPU ran
     anything, `launches` the measured number of launches.
