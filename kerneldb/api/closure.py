@@ -38,7 +38,6 @@ NOTHING: Final = (
 NO_LAUNCHES: Final = (
     "the traces of the measured stages hold no GPU activity, so there are no kernels to sum; measure and trace on a GPU"
 )
-NOT_SELECTED: Final = "no launch of the measured stages is selected; see: kerneldb top --by phase"
 NOTHING_REPLAYED: Final = (
     "{trace}, {stage}: none of its kernels was replayed on {gpu}; replay them with: "
     "kerneldb replay --trace {kernels_trace}"
@@ -118,7 +117,11 @@ def closure(warehouse: Warehouse, names: Sequence[str], where: str | None = None
         if key in by_stage[0]
     ]
     if not books:
-        raise KerneldbError(NO_LAUNCHES if where is None else NOT_SELECTED)
+        raise KerneldbError(
+            NO_LAUNCHES
+            if where is None
+            else "no launch of the measured stages is selected; see: kerneldb top --by phase"
+        )
     kinds = [(one.name, pa.float64() if one.name in FIGURES else pa.string()) for one in dataclasses.fields(Term)]
     table = pa.Table.from_pylist(terms, pa.schema(kinds))
     return Closure(books, table, _named(warehouse, _rows(found.jobs), names))

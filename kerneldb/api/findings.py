@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
     Ids = Mapping[tuple[str, int], Row]
-
-NO_COLUMNS: Final = frozenset({"extra", "attempt"})
-"""What `replay_tries` does not keep of a try."""
 
 
 class _Unknown(Route):
@@ -69,7 +66,7 @@ def try_rows(run_id: str, call: CallResult) -> Iterator[Row]:
     for index, one in enumerate(call.trail):
         row = dataclasses.asdict(one)
         row |= {**row.pop("call"), "run_id": run_id, "item_id": call.item, "try_index": index}
-        yield {name: value for name, value in row.items() if name not in NO_COLUMNS}
+        yield {name: value for name, value in row.items() if name not in {"extra", "attempt"}}
 
 
 def keep(warehouse: Warehouse, items: Mapping[str, Item], run_id: str, calls: Sequence[CallResult]) -> None:

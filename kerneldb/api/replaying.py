@@ -72,8 +72,6 @@ KERNEL_TIME: Final = {
 LAUNCHED: Final = {"replayed_name": "name", "replayed_shared_bytes": "shared_bytes"}
 
 COMMIT_SECONDS: Final = 5.0
-HAS_DEVICE: Final = frozenset({"ready", "progress", "energy"})
-"""Events that only a run with a device has."""
 
 
 def run(
@@ -145,7 +143,7 @@ class _Keeper:
 
     def hear(self, event: Mapping[str, Any]) -> None:
         """Pass on the events of the run, and keep its results from time to time, once it has a device."""
-        if event.get("event") in HAS_DEVICE:
+        if event.get("event") in {"ready", "progress", "energy"}:  # which only a run with a device has
             self._begin()
         if self._listen is not None:
             self._listen(event)

@@ -35,8 +35,6 @@ SAME_CLOCK: Final = 0.02
 
 NO_GAPS: Final = "few gaps of a full queue in the trace, and no replay measured them"
 IDLE_HOST: Final = "the profiler slows the host: its idle time is not that of the run"
-NO_GRAPH: Final = "no gaps of a full queue in a trace of the graph"
-NEVER_WAITS: Final = "if the GPU never waits for the host"
 OBSERVED: Final = "measured less predicted: no prediction"
 UNWAITED: Final = {
     "GPU bound": "the GPU hardly waits",
@@ -44,7 +42,6 @@ UNWAITED: Final = {
     "unmeasured": "the wall time was not measured",
 }
 WAITS: Final = "{:.1f} µs under the profiler, which slows ranks unequally: they are not those of the run"
-NO_WAITS: Final = "how long collectives waited for other ranks is not known"
 LESS_BOTH: Final = "less gap power for the predicted time and context power for the wait"
 
 
@@ -135,7 +132,7 @@ def _time_between(book: Book) -> Iterator[Line]:
     if book.stage.mode != GRAPH:
         yield Line("idle", ADDEND, LEFT_OUT, time.idle_ns, "ns", note=IDLE_HOST)
     elif time.idle_ns is None:
-        yield Line("idle", ADDEND, PREDICTED, None, "ns", note=NO_GRAPH)
+        yield Line("idle", ADDEND, PREDICTED, None, "ns", note="no gaps of a full queue in a trace of the graph")
     else:
         note = "longer waits from node to node of the graph"
         yield Line("idle", ADDEND, PREDICTED, time.idle_ns, "ns", source=trace, note=note)
@@ -169,7 +166,9 @@ def _time_waited(book: Book) -> Iterator[Line]:
     yield Line("waiting for the host", role, status, waiting, "ns", source=stage.wall_method, note=note)
     if time.exchanging:
         waits = time.collective_waits_ns
-        note = NO_WAITS if waits is None else WAITS.format(1e-3 * waits)
+        note = (
+            "how long collectives waited for other ranks is not known" if waits is None else WAITS.format(1e-3 * waits)
+        )
         yield Line("waiting in collectives", ADDEND, LEFT_OUT, None, "ns", source=f"trace {stage.trace}", note=note)
 
 

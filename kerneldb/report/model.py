@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Literal
 
-Level = Literal["finding", "note"]
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Column:
