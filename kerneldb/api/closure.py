@@ -117,11 +117,8 @@ def closure(warehouse: Warehouse, names: Sequence[str], where: str | None = None
         if key in by_stage[0]
     ]
     if not books:
-        raise KerneldbError(
-            NO_LAUNCHES
-            if where is None
-            else "no launch of the measured stages is selected; see: kerneldb top --by phase"
-        )
+        nothing_selected = "no launch of the measured stages is selected; see: kerneldb top --by phase"
+        raise KerneldbError(NO_LAUNCHES if where is None else nothing_selected)
     kinds = [(one.name, pa.float64() if one.name in FIGURES else pa.string()) for one in dataclasses.fields(Term)]
     table = pa.Table.from_pylist(terms, pa.schema(kinds))
     return Closure(books, table, _named(warehouse, _rows(found.jobs), names))
