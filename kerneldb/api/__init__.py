@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kerneldb.api import answers, comparing, counters, queries, signature, upkeep
+from kerneldb.api import answers, counters, queries, signature, upkeep
 from kerneldb.api.ingestion import IngestOptions, Outcome, ProgressCallback, ReportEntry, ingest_each, outcome_table
 from kerneldb.api.result import BATCH_ROWS, Result
 from kerneldb.api.signature import SignaturePage
@@ -89,10 +89,6 @@ class Database:
     @property
     def warehouse(self) -> Warehouse:
         """The warehouse itself, for front ends that stay open (`kerneldb.api.browsing`)."""
-        return self._store.existing()
-
-    @property
-    def _warehouse(self) -> Warehouse:
         return self._store.existing()
 
     def ingest(  # noqa: PLR0913 (what a user may say about a trace)
@@ -175,13 +171,13 @@ class Database:
         """The plan of a replay of the selected kernels, and the route of each signature or why there is none."""
         from kerneldb.api import planning
 
-        return planning.make_plan(self._warehouse, request)
+        return planning.make_plan(self.warehouse, request)
 
     def keep_found(self, planned: Planned) -> None:
         """Store the calls that launches inherit by a plan, as a replay of it does."""
         from kerneldb.api import inheriting
 
-        inheriting.keep(self._warehouse, planned.found)
+        inheriting.keep(self.warehouse, planned.found)
 
     def inherit(self, traces: Sequence[str] = (), where: str | None = None) -> Result:
         """Find the calls of launches recorded without one among other launches, store them; how many, and how."""
@@ -211,7 +207,7 @@ class Database:
         from kerneldb.api.resuming import Files
 
         files = Files.beside(self.path)
-        return replaying.run(self._warehouse, planned, files, options, listen, gpus=gpus, ray=ray)
+        return replaying.run(self.warehouse, planned, files, options, listen, gpus=gpus, ray=ray)
 
     def stopped_replay(self) -> Plan:
         """The plan of the replay that was stopped and can go on. Raises UsageError where there is none."""
@@ -236,13 +232,13 @@ class Database:
         """Commit the journal of a plan that was replayed elsewhere; returns the id of the run."""
         from kerneldb.api import replaying
 
-        return replaying.read_journal(self._warehouse, plan, journal)
+        return replaying.read_journal(self.warehouse, plan, journal)
 
     def replay_results(self, run_ids: str | Sequence[str]) -> Result:
         """Coverage and predicted against recorded time of a run, or of several together, by category and route."""
         from kerneldb.api import replaying
 
-        return Result(replaying.results(self._warehouse, _several(run_ids)))
+        return Result(replaying.results(self.warehouse, _several(run_ids)))
 
     def answer(self, name: str, *, where: str | None = None, traces: Sequence[str] = ()) -> Result:
         """The rows of the table macro `name` (idle, overlap, collectives, iterations, …) over the selected launches."""
@@ -317,8 +313,8 @@ class Database:
         iterations: int | None = None,
     ) -> Result:
         """Kernels of the traces side by side and the sums of an iteration; `matches` pairs names: "A=B"."""
-        pairs = [comparing.pair_of(text) for text in matches]
-        return Result(comparing.compare(self.warehouse, traces, where, pairs, iterations))
+        pairs = [answers.pair_of(text) for text in matches]
+        return Result(answers.compare(self.warehouse, traces, where, pairs, iterations))
 
     def variants(self, prefix: str) -> Result:
         """Kernels of the code object that holds the kernel of the signature whose id starts with `prefix`.

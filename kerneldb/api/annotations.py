@@ -43,12 +43,12 @@ def number(text: str) -> float:
     values that are negative or not finite.
     """
     if len(text) > LONGEST or not _ALLOWED.fullmatch(text):
-        message = f"{text[:40]!r} is no number. {ALLOWED}"
+        message = f"{text[:40]!r} is not a number. {ALLOWED}"
         raise UsageError(message)
     try:
         value = _value(ast.parse(text.strip().replace("^", "**"), mode="eval").body)
     except (SyntaxError, ArithmeticError, ValueError, RecursionError, MemoryError) as error:
-        message = f"{text!r} is no number: {error}. {ALLOWED}"
+        message = f"{text!r} is not a number: {error}. {ALLOWED}"
         raise UsageError(message) from error
     if not 0 <= value < math.inf:
         message = f"{text!r} is {value:g}, and cannot be an amount of work"
@@ -75,14 +75,14 @@ def annotate(
 
     Returns how many signatures. A note holds for its signature in every trace, and replaces the same author's; of
     several authors' notes the latest counts. The author is the user's login name unless given. Raises UsageError for an
-    unknown key, for a text that is no arithmetic, and where nothing is selected.
+    unknown key, for a text that is not arithmetic, and where nothing is selected.
     """
     from kerneldb.selection import Selection
 
-    told = [(key, text, _checked(key, text)) for key, text in notes.items()]
+    checked = [(key, text, _checked(key, text)) for key, text in notes.items()]
     require_traces(warehouse, traces)
     selection, known = Selection(where, tuple(traces)), author_of(author)
-    return warehouse.write(lambda con: _note(con, selection, told, known))
+    return warehouse.write(lambda con: _note(con, selection, checked, known))
 
 
 def _note(con: Connection, selection: Selection, notes: Sequence[Note], author: str | None) -> int:

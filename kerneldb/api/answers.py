@@ -1,4 +1,4 @@
-"""Comparisons of two traces or sets of traces: their times, and their hardware counters."""
+"""Comparisons of traces: their times, their hardware counters, and their kernels side by side."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kerneldb.api.queries import ask, require, require_traces, selected, statement, table
+from kerneldb.api.queries import ask, require, require_traces, rows, selected, selecting, statement, table
 from kerneldb.errors import GateError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
     from kerneldb.warehouse import Warehouse
 
+Pair = tuple[str, str]
+
 THRESHOLD: Final = 0.03
-"""Changes of a kernel's mean up to this share are not told from none."""
+"""Changes of a kernel's mean up to this share count as none."""
 
 
 class Steady(NamedTuple):
@@ -110,7 +114,7 @@ def difference(
             both = Selection(where, tuple(dict.fromkeys((*sides[0], *sides[1]))))
             con.register("selection", both.read(con))
             found = table(con, "answer_diff_selected", params)
-    rows = found.select(["total_before_ns", "total_after_ns", "common_shift_pct", "verdict"]).to_pylist()
+    sums = found.select(["total_before_ns", "total_after_ns", "common_shift_pct", "verdict"]).to_pylist()
     steady = [
         Steady(row["n"], row["mean_ns"])
         for names in sides
@@ -118,10 +122,10 @@ def difference(
     ]
     return Difference(
         found,
-        sum(row["total_before_ns"] for row in rows),
-        sum(row["total_after_ns"] for row in rows),
-        rows[0]["common_shift_pct"] if rows else None,
-        dict(collections.Counter(row["verdict"] for row in rows)),
+        sum(row["total_before_ns"] for row in sums),
+        sum(row["total_after_ns"] for row in sums),
+        sums[0]["common_shift_pct"] if sums else None,
+        dict(collections.Counter(row["verdict"] for row in sums)),
         (steady[0], steady[1]) if len(steady) == len(sides) else None,
     )
 
@@ -158,7 +162,7 @@ class CounterDifference:
 
 
 def counter_difference(warehouse: Warehouse, before: str, after: str, rule: str) -> CounterDifference:
-    """Compare two sets of counters; what `before` and `after` mean is told by `traces_named`.
+    """Compare two sets of counters; `before` and `after` are names as of `traces_named`.
 
     Raises UsageError for an unknown name or rule, and where a side holds no counters.
     """
@@ -173,3 +177,37 @@ def counter_difference(warehouse: Warehouse, before: str, after: str, rule: str)
             message = f"{sides[side]} holds no hardware counters; ingest those of Nsight Compute into it or its run"
             raise UsageError(message)
     return found
+
+
+def compare(
+    warehouse: Warehouse,
+    traces: Sequence[str],
+    where: str | None,
+    pairs: Sequence[Pair] = (),
+    iterations: int | None = None,
+) -> pa.Table:
+    """One row per kernel and trace, matched kernels first, then the sums of an iteration.
+
+    Kernels are the same that have the same role (annotation) or else the same name; `pairs` makes all kernels whose
+    names hold one of two texts the same. `iterations` per trace: as given, else the greatest common divisor of the
+    launch counts of its matched kernels. Columns: see `schemas/queries/compare_kernels.sql`; times in ns.
+
+    Raises UsageError for unknown traces and for texts that no selected kernel's name holds.
+    """
+    texts = [text for pair in pairs for text in pair]
+    labels = [first for first, _ in pairs for _ in range(2)]
+    with selecting(warehouse, where, traces) as con:
+        if missing := rows(con, "compare_texts", {"texts": texts}):
+            message = f"no selected kernel has {missing[0]['text']!r} in its name"
+            raise UsageError(message)
+        wanted = {"texts": texts, "labels": labels, "traces": list(traces), "iterations": iterations}
+        return table(con, "compare_kernels", wanted)
+
+
+def pair_of(text: str) -> Pair:
+    """The two sides of A=B. Raises UsageError unless both are there."""
+    first, _, second = text.partition("=")
+    if not first.strip() or not second.strip():
+        message = f"{text!r} is not A=B, parts of two kernels' names"
+        raise UsageError(message)
+    return first.strip(), second.strip()

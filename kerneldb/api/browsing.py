@@ -95,7 +95,7 @@ def check(con: Connection, selection: Selection) -> None:
 
 
 PLACE_BITS: Final = 40
-"""Bits of a launch key that hold the launch's index in its trace; the trace's place stands above them."""
+"""Bits of a launch key that hold the launch's index in its trace; the bits above hold the trace's place."""
 
 
 def kernels(con: Connection, selection: Selection, level: str) -> pa.Table:
@@ -184,12 +184,12 @@ class LaunchKeys:
         return [self.split(key) for key in self.keys.slice(start, count)]
 
     def split(self, key: int) -> tuple[str, int]:
-        """The trace id and the launch index that a key stands for."""
+        """The trace id and the launch index of a key."""
         place, index = key >> PLACE_BITS, key & ((1 << PLACE_BITS) - 1)
         return self.traces[place - 1], index
 
     def find(self, trace_id: str, index: int) -> int | None:
-        """Where the launch stands in the order; None where it does not."""
+        """The place of the launch in the order; None where it is not selected."""
         if trace_id not in self.traces:
             return None
         return self.keys.find(((self.traces.index(trace_id) + 1) << PLACE_BITS) + index)
@@ -274,7 +274,7 @@ def _plain_errors() -> Iterator[None]:
 
 
 def words(con: Connection) -> list[str]:
-    """What may stand in a condition or a query: columns of `kernels`, values of its short columns, views, macros."""
+    """Words for a condition or a query: columns of `kernels`, values of its short columns, views, macros."""
     return [row["word"] for row in queries.rows(con, "tui_words")]
 
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api.queries import ask, require_traces, selecting
 from kerneldb.closure import Balance
-from kerneldb.closure.groups import groups, longest
 from kerneldb.closure.jobs import Job
-from kerneldb.closure.kernels import Kernel
+from kerneldb.closure.kernels import Kernel, groups, longest
 from kerneldb.closure.terms import FIGURES, Term
 from kerneldb.errors import KerneldbError
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kerneldb.closure.groups import Group
+    from kerneldb.closure.kernels import Group
     from kerneldb.warehouse import Warehouse
 
 Row = dict[str, Any]
@@ -39,7 +38,6 @@ NOTHING: Final = (
 NO_LAUNCHES: Final = (
     "the traces of the measured stages hold no GPU activity, so there are no kernels to sum; measure and trace on a GPU"
 )
-NOT_SELECTED: Final = "no launch of the measured stages is selected; see: kerneldb top --by phase"
 NOTHING_REPLAYED: Final = (
     "{trace}, {stage}: none of its kernels was replayed on {gpu}; replay them with: "
     "kerneldb replay --trace {kernels_trace}"
@@ -100,6 +98,8 @@ def closure(warehouse: Warehouse, names: Sequence[str], where: str | None = None
     With `where`, only kernels of launches that meet it enter; the measured totals stay whole. Raises UsageError for an
     unknown name, SelectionError for a bad `where`, KerneldbError where nothing was measured.
     """
+    import pyarrow as pa
+
     stages = ask(warehouse, "closure_measured", {"names": list(names) or None})
     if not stages:
         require_traces(warehouse, names)
@@ -117,8 +117,11 @@ def closure(warehouse: Warehouse, names: Sequence[str], where: str | None = None
         if key in by_stage[0]
     ]
     if not books:
-        raise KerneldbError(NO_LAUNCHES if where is None else NOT_SELECTED)
-    return Closure(books, _table(terms), _named(warehouse, _rows(found.jobs), names))
+        nothing_selected = "no launch of the measured stages is selected; see: kerneldb top --by phase"
+        raise KerneldbError(NO_LAUNCHES if where is None else nothing_selected)
+    kinds = [(one.name, pa.float64() if one.name in FIGURES else pa.string()) for one in dataclasses.fields(Term)]
+    table = pa.Table.from_pylist(terms, pa.schema(kinds))
+    return Closure(books, table, _named(warehouse, _rows(found.jobs), names))
 
 
 def _found(warehouse: Warehouse, traces: Sequence[str], where: str | None) -> Balance:
@@ -149,13 +152,6 @@ def _named(warehouse: Warehouse, jobs: Iterable[Row], names: Sequence[str]) -> l
         return list(jobs)
     called = {*names, *(row["job"] for row in ask(warehouse, "closure_job_names", {"names": list(names)}))}
     return [row for row in jobs if row["job"] in called or row["run"] in names]
-
-
-def _table(terms: Sequence[Row]) -> pa.Table:
-    import pyarrow as pa
-
-    kinds = {field.name: pa.float64() if field.name in FIGURES else pa.string() for field in dataclasses.fields(Term)}
-    return pa.Table.from_pylist(list(terms), pa.schema(list(kinds.items())))
 
 
 def _key(row: Row) -> Stage:

@@ -63,7 +63,7 @@ class NcuCommand:
         kernels: rows with name, short_name, n, total_ns (ns), share_pct; most time first.
         share_pct: their share of the kernel time of the selection.
         profiled: launches that ncu will profile if the program runs as recorded; 0 where no launches are recorded.
-        from_sums: only sums are recorded, which do not tell the order of launches: ``--launch-count`` meets every
+        from_sums: only sums are recorded, in which the order of launches is unknown: ``--launch-count`` meets every
             kernel in the worst order.
     """
 
@@ -204,9 +204,14 @@ def _safe_count(con: Connection, functions: set[str], traces: Sequence[str], cho
 
 def _arguments(functions: Sequence[str], count: int, wanted: Counting) -> tuple[str, ...]:
     """The arguments of ncu: options and their meaning in NVIDIA's Nsight Compute CLI guide."""
+    nvtx: tuple[str, ...] = ()
+    if wanted.nvtx is not None or wanted.phase is not None:
+        # a slash after the name means a range that was pushed (not started)
+        pushed = _NVTX_DELIMITERS.sub(lambda match: "\\" + match[0], wanted.phase or "") + "/"
+        nvtx = ("--nvtx", "--nvtx-include", wanted.nvtx or pushed)
     sections = [argument for section in SECTIONS for argument in ("--section", section)]
     return (
-        *("ncu", "--target-processes", "all", *_nvtx(wanted)),
+        *("ncu", "--target-processes", "all", *nvtx),
         *("--kernel-name-base", "function", "--kernel-name", kernel_filter(functions)),
         *("--filter-mode", "per-launch-config", "--launch-count", str(count)),
         *(*sections, "--metrics", ",".join(METRICS)),
@@ -219,11 +224,3 @@ def kernel_filter(functions: Sequence[str]) -> str:
     """The filter of ``--kernel-name`` that matches exactly these function names."""
     escaped = (re.sub(r"([^\w])", r"\\\1", function) for function in functions)
     return f"regex:^({'|'.join(escaped)})$"
-
-
-def _nvtx(wanted: Counting) -> tuple[str, ...]:
-    """The NVTX filter: a slash behind the name stands for a range that was pushed (not started)."""
-    if wanted.nvtx is None and wanted.phase is None:
-        return ()
-    expression = wanted.nvtx or _NVTX_DELIMITERS.sub(lambda match: "\\" + match[0], wanted.phase or "") + "/"
-    return ("--nvtx", "--nvtx-include", expression)

@@ -43,7 +43,7 @@ ORDER: Final = "order"
 DURATION: Final = "duration"
 
 NEAR: Final = (0, 1, 2, 4, 8, 16)
-"""Windows of kernels to each side that tell calls apart: about a block of a layer."""
+"""Windows of kernels to each side that distinguish calls: about a block of a layer."""
 
 FAR: Final = (32, 64)
 """Wider ones, for sequences that cannot be aligned."""
@@ -68,7 +68,10 @@ def match(launches: pl.DataFrame) -> pl.DataFrame:
     donors = placed.filter(pl.col("variant").is_not_null())
     wanted = placed.filter("wanted")
     keyed, pool = _grouped(wanted, donors)
-    alone, several = _by_one_call(keyed, pool)
+    calls = pool.group_by("group").agg(alternatives=pl.col("variant").n_unique(), donor=pl.col("row").first())
+    joined = keyed.join(calls, on="group")
+    alone = _result(joined.filter(pl.col("alternatives") == 1), ONE_CALL, 0, 0)
+    several = joined.filter(pl.col("alternatives") > 1).drop("donor")
     if several.is_empty():
         return alone
     contexts, sizes = _contexts(placed)
@@ -122,14 +125,6 @@ def _may(level: str) -> pl.Expr:
     if level == "launch":
         return (kernel & pl.col("has_shape")) | (~kernel & pl.col("bytes").is_not_null())
     return kernel & (~pl.col("has_shape") if level == "name" else pl.col("launch_key").is_not_null())
-
-
-def _by_one_call(wanted: pl.DataFrame, pool: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Launches with donors of one call only, and the others, with the number of calls."""
-    known = pool.group_by("group").agg(alternatives=pl.col("variant").n_unique(), donor=pl.col("row").first())
-    joined = wanted.join(known, on="group")
-    alone = joined.filter(pl.col("alternatives") == 1)
-    return _result(alone, ONE_CALL, 0, 0), joined.filter(pl.col("alternatives") > 1).drop("donor")
 
 
 def _result(found: pl.DataFrame, decided: str, before: int, after: int) -> pl.DataFrame:

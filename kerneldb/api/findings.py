@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
 
 from kerneldb.api import inheriting
 from kerneldb.api.queries import by_id
@@ -21,16 +23,13 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
     Ids = Mapping[tuple[str, int], Row]
 
-NO_COLUMNS: Final = frozenset({"extra", "attempt"})
-"""What `replay_tries` does not keep of a try."""
-
 
 class _Unknown(Route):
     source = None
 
 
 def accepted(item: Item, call: CallResult | None = None) -> Candidate | None:
-    """The call that stands for the unrecorded one of `item`: the one found, or the inherited one."""
+    """The call that is taken for the unrecorded one of `item`: the one found, or the inherited one."""
     return _route(item).accepted(item, call)
 
 
@@ -47,7 +46,7 @@ def _route(item: Item) -> Route:
 
 
 def found_ids(warehouse: Warehouse, items: Mapping[str, Item], calls: Iterable[CallResult]) -> Ids:
-    """Signatures with the calls that stand for unrecorded ones, by item and ordinal of the kernel: fact rows."""
+    """Signatures with the calls that are taken for unrecorded ones, by item and ordinal of the kernel: fact rows."""
     wanted = [(items[one.item], candidate) for one in calls if (candidate := accepted(items[one.item], one))]
     if not wanted:
         return {}
@@ -67,13 +66,11 @@ def try_rows(run_id: str, call: CallResult) -> Iterator[Row]:
     for index, one in enumerate(call.trail):
         row = dataclasses.asdict(one)
         row |= {**row.pop("call"), "run_id": run_id, "item_id": call.item, "try_index": index}
-        yield {name: value for name, value in row.items() if name not in NO_COLUMNS}
+        yield {name: value for name, value in row.items() if name not in {"extra", "attempt"}}
 
 
 def keep(warehouse: Warehouse, items: Mapping[str, Item], run_id: str, calls: Sequence[CallResult]) -> None:
     """Store the calls that a replay found for the launches of its items, a transaction per trace."""
-    import polars as pl
-
     proposed = (call for call in calls if _route(items[call.item]).source == inheriting.INFERRED)
     learned = [call for call in proposed if call.found is not None]
     ids = found_ids(warehouse, items, learned)

@@ -134,15 +134,28 @@ def ingest_each(
     UsageError where one `options.name` would have to serve several files, WarehouseError where the database has no
     folder to be in.
     """
-    _check_folder(database)
+    folder = database.parent
+    if not folder.is_dir():
+        state = "is not a folder" if folder.exists() else "does not exist"
+        message = f"{database}: the folder {folder} {state}. Create it (mkdir -p {folder}) or give another path."
+        raise WarehouseError(message)
     remove_stale_spools(database)
     units, failed = plan_units(paths, options)
     yield from failed
     with contextlib.ExitStack() as stack:
         stack.enter_context(store.batch())
-        folder = functools.cache(lambda: stack.enter_context(_spool(database)))
+        spool = functools.cache(lambda: _spool(stack, database))
         for unit in units:
-            yield from _ingest_unit(store, folder, unit, options, progress)
+            yield from _ingest_unit(store, spool, unit, options, progress)
+
+
+def _spool(stack: contextlib.ExitStack, database: Path) -> Path:
+    """The folder in which conversions lie until they are committed."""
+    try:
+        return stack.enter_context(spool_folder(database))
+    except OSError as error:
+        message = f"{database.parent}: nothing can be written there ({error.strerror}), but a database takes it"
+        raise WarehouseError(message) from error
 
 
 def plan_units(paths: Sequence[Path], options: IngestOptions) -> tuple[list[Unit], list[Outcome]]:
@@ -169,26 +182,6 @@ def plan_units(paths: Sequence[Path], options: IngestOptions) -> tuple[list[Unit
     return units, failed
 
 
-@contextlib.contextmanager
-def _spool(database: Path) -> Iterator[Path]:
-    """The folder in which conversions lie until they are committed."""
-    with contextlib.ExitStack() as stack:
-        try:
-            folder = stack.enter_context(spool_folder(database))
-        except OSError as error:
-            message = f"{database.parent}: nothing can be written there ({error.strerror}), but a database takes it"
-            raise WarehouseError(message) from error
-        yield folder
-
-
-def _check_folder(database: Path) -> None:
-    folder = database.parent
-    if not folder.is_dir():
-        state = "is not a folder" if folder.exists() else "does not exist"
-        message = f"{database}: the folder {folder} {state}. Create it (mkdir -p {folder}) or give another path."
-        raise WarehouseError(message)
-
-
 def _failed(path: Path, error: TraceError | OSError, seconds: float = 0.0) -> Outcome:
     reason = error if isinstance(error, TraceError) else TraceError(f"{path}: {error.strerror or error}")
     if reason is not error:
@@ -197,7 +190,7 @@ def _failed(path: Path, error: TraceError | OSError, seconds: float = 0.0) -> Ou
 
 
 def _ingest_unit(
-    store: Store, folder: Callable[[], Path], unit: Unit, options: IngestOptions, progress: ProgressCallback | None
+    store: Store, spool: Callable[[], Path], unit: Unit, options: IngestOptions, progress: ProgressCallback | None
 ) -> Iterator[Outcome]:
     from kerneldb import ingest
 
@@ -209,8 +202,8 @@ def _ingest_unit(
             yield Outcome(unit.path, "unchanged", name, trace_id, seconds=time.monotonic() - began)
         if held:
             return
-        shutil.rmtree(folder(), ignore_errors=True)  # what the one before left
-        for manifest in ingest.convert(unit, folder(), options.for_reader(), follow):
+        shutil.rmtree(spool(), ignore_errors=True)  # what the one before left
+        for manifest in ingest.convert(unit, spool(), options.for_reader(), follow):
             whole = archived(derived(manifest), options.triton_sources, unit.path)
             yield _commit(store, whole, unit.path, options, began)
             began = time.monotonic()
@@ -273,8 +266,8 @@ def derived(manifest: Manifest) -> Manifest:
             pl.concat(map(pl.read_parquet, manifest.parts["devices"]), how="diagonal_relaxed")
         )
     if "kernel_names" in manifest.parts:
-        told = pl.read_parquet(manifest.parts["kernel_names"]).unique("name_id", maintain_order=True)
-        names = frames["kernel_names"] = derive.derive_names(told)
+        distinct = pl.read_parquet(manifest.parts["kernel_names"]).unique("name_id", maintain_order=True)
+        names = frames["kernel_names"] = derive.derive_names(distinct)
     if {"kernel_names", "signatures"} <= manifest.parts.keys():
         facts = pl.read_parquet(manifest.parts["signatures"]).unique("signature_id", maintain_order=True)
         frames["signatures"] = derive.derive_signatures(facts, names)
@@ -286,7 +279,7 @@ def derived(manifest: Manifest) -> Manifest:
 def archived(manifest: Manifest, folders: Sequence[Path], file: Path) -> Manifest:
     """`manifest` with the sources of the Triton kernels that it names, as far as they are found.
 
-    Those that cannot be stored are told of in its report.
+    Those that cannot be stored are listed in its report.
     """
     import polars as pl
 
@@ -294,8 +287,8 @@ def archived(manifest: Manifest, folders: Sequence[Path], file: Path) -> Manifes
 
     found = triton_sources.found(manifest, folders, file)
     report = found.report().rows().with_columns(trace_id=pl.lit(manifest.trace_id), file_index=pl.lit(0))
-    told = {"ingest_reports": report, triton_sources.TABLE: pl.DataFrame(found.rows)}
-    for table, frame in told.items():
+    added = {"ingest_reports": report, triton_sources.TABLE: pl.DataFrame(found.rows)}
+    for table, frame in added.items():
         if not frame.is_empty():
             manifest = _with_part(manifest, table, frame, "archived", behind=True)
     return manifest

@@ -9,6 +9,9 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
+import polars as pl
+
+from kerneldb.api import donors
 from kerneldb.api.queries import by_id, frame, rows, selecting
 from kerneldb.api.recorded import call_row
 from kerneldb.ids import content_id
@@ -18,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     import duckdb
-    import polars as pl
 
     from kerneldb.warehouse import Warehouse
 
@@ -109,8 +111,6 @@ def store(
     warehouse: Warehouse, trace_id: str, rows: pl.DataFrame, signatures: Rows, calls: Rows, *, renew: bool
 ) -> None:
     """Store rows of `found_calls` with the signatures and calls that they name, by id; see `warehouse.found.store`."""
-    import polars as pl
-
     from kerneldb.derive import FACTS
     from kerneldb.warehouse import found
 
@@ -131,8 +131,6 @@ def find(con: Connection) -> list[Found]:
 
 def summary(found: Iterable[Found]) -> list[dict[str, Any]]:
     """Per trace and way of finding: launches, their share of those without a call, and the mean confidence."""
-    import polars as pl
-
     lines: list[Row] = []
     whole = pl.when(pl.col("call_kernels").is_not_null().all()).then(pl.lit("call")).otherwise(pl.lit("operator"))
     sums = {"found": whole, "launches": pl.len(), "confidence": pl.mean("confidence")}
@@ -146,20 +144,18 @@ def summary(found: Iterable[Found]) -> list[dict[str, Any]]:
 
 
 def _of_trace(con: Connection, trace_id: str, trace: str) -> Found:
-    import polars as pl
-
-    donors = _donor_traces(con, trace_id)
-    kin = [trace_id, *(row["donor_trace_id"] for row in donors if row["kinship"] >= CLOSE)]
-    asked = dict.fromkeys([trace_id, *(row["donor_trace_id"] for row in donors)])
+    known = _donor_traces(con, trace_id)
+    kin = [trace_id, *(row["donor_trace_id"] for row in known if row["kinship"] >= CLOSE)]
+    asked = dict.fromkeys([trace_id, *(row["donor_trace_id"] for row in known)])
     own, *others = (frame(con, "inherit_launches", {"trace_id": one, "most": MOST_LAUNCHES}) for one in asked)
     launches = pl.concat([own, *(other.with_columns(wanted=pl.lit(value=False)) for other in others)])
     numbered = launches.with_columns(related=pl.col("trace_id").is_in(kin)).with_row_index("row")
-    matched = _matched(numbered, donors)
+    matched = _matched(numbered, known)
     whole, weak = _grouped(matched.filter(pl.col("confidence") >= SURE)), matched.filter(pl.col("confidence") < SURE)
     operators = frame(con, "inherit_operators", {"trace_id": trace_id, "close": CLOSE, "sure": SURE})
     rest = own.select("trace_id", "launch_index", "signature_id", call_launch="launch_index")
-    told = rest.join(whole, on="launch_index", how="anti").join(operators, on="signature_id")
-    named = _named(con, pl.concat([whole, told], how="diagonal_relaxed"))
+    by_operator = rest.join(whole, on="launch_index", how="anti").join(operators, on="signature_id")
+    named = _named(con, pl.concat([whole, by_operator], how="diagonal_relaxed"))
     launched = own.select("launch_index", "duration_ns", "shared_bytes")
     return Found(trace_id, trace, int(own["wanted"].sum()), *named, launched, weak)
 
@@ -183,10 +179,6 @@ def _donor_traces(con: Connection, trace_id: str) -> list[Row]:
 
 def _matched(launches: pl.DataFrame, traces: list[Row]) -> pl.DataFrame:
     """A row per wanted launch with a donor: the donor's call, its place in it, and how sure that is and why."""
-    import polars as pl
-
-    from kerneldb.api import donors
-
     place = pl.col("ordinal", "kernels").cast(pl.Int32).name.prefix("call_")
     given = pl.col("trace_id", "launch_index", "op_id").name.prefix("donor_")
     donor = launches.select(given, "call_id", place, donor="row", usual="duration_ns")
@@ -206,8 +198,6 @@ def _matched(launches: pl.DataFrame, traces: list[Row]) -> pl.DataFrame:
 
 
 def _confidence() -> pl.Expr:
-    import polars as pl
-
     right = pl.col("decided").replace_strict(RIGHT, return_dtype=pl.Float64())
     rung = pl.col("level").replace_strict(RUNGS, return_dtype=pl.Float64())
     far = pl.when(pl.col("away") > FAR).then(FAR_SHARE).otherwise(1.0)
@@ -218,8 +208,6 @@ def _confidence() -> pl.Expr:
 
 def _evidence() -> pl.Expr:
     """A line for people."""
-    import polars as pl
-
     window = pl.format("; {} kernels before and {} behind agree, of {} calls", "before", "after", "alternatives")
     slower = pl.format("; takes {} times as long: perhaps other work", pl.col("ratio").round(2))
     stranger = pl.format("; that trace has {} % of the kernels", (100 * pl.col("kinship")).round(0).cast(pl.Int64()))
@@ -233,8 +221,6 @@ def _evidence() -> pl.Expr:
 
 def _grouped(rows: pl.DataFrame) -> pl.DataFrame:
     """With `call_launch`: kernels in a row that are the next ones of the same call belong to one execution of it."""
-    import polars as pl
-
     stream = ["process", "device", "stream"]
     ordered = rows.sort(*stream, "start_ns", "launch_index", nulls_last=True)
     same = (pl.col("call_id") == pl.col("call_id").shift(1)).over(stream)
@@ -246,14 +232,12 @@ def _grouped(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _named(con: Connection, found: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Row], dict[str, Row]]:
     """Rows of `found_calls` (and the operator and trace of the donor), and the signatures and calls that they name."""
-    import polars as pl
-
-    told = {op: call_row(OpCall(op)) for op in found["op"].drop_nulls().unique()}
+    by_op = {op: call_row(OpCall(op)) for op in found["op"].drop_nulls().unique()}
     ids = pl.col("op").replace_strict(
-        {op: call["call_id"] for op, call in told.items()}, default=None, return_dtype=pl.String()
+        {op: call["call_id"] for op, call in by_op.items()}, default=None, return_dtype=pl.String()
     )
     calls = by_id(con, "inherit_calls", "call_id", found["call_id"].drop_nulls())
-    calls |= {call["call_id"]: call for call in told.values()}
+    calls |= {call["call_id"]: call for call in by_op.values()}
     filled = found.with_columns(call_id=pl.coalesce("call_id", ids))
     pairs = filled.select("signature_id", "call_id").unique(maintain_order=True)
     facts = by_id(con, "inherit_signatures", "signature_id", pairs["signature_id"])

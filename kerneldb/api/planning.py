@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from kerneldb.api import unrecorded
 from kerneldb.api.queries import rows, selecting
 from kerneldb.api.recorded import Recorded, planned_kernel
 from kerneldb.errors import UsageError
@@ -35,9 +34,9 @@ if TYPE_CHECKING:
 SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*%?")
 SMALLEST_SHARE: Final = 0.01
 KERNEL: Final = "kernel"
-COMMUNICATION: Final = unrecorded.COMMUNICATION
+COMMUNICATION: Final = "COMMUNICATION"
 SAID: Final = ("Collective name", "dtype", "In msg nelems", "Out msg nelems", "Group size")
-NO_SIZE: Final = "the size of the copy is not recorded"
+NOT_RECORDED: Final = "what the collective exchanges is not recorded"
 NO_SHAPES: Final = "recorded without input shapes"
 
 
@@ -73,21 +72,26 @@ def share_of(text: str) -> float:
     match = SHARE.fullmatch(text.strip())
     share = float(match.group(1)) / 100 if match else 0.0
     if not 0 < share <= 1 or ("%" not in text and share < SMALLEST_SHARE):  # 0.95 would be 0.95 %
-        message = f"{text!r} is no share of time; give a percentage such as 95%"
+        message = f"{text!r} is not a share of time; give a percentage such as 95%"
         raise UsageError(message)
     return share
 
 
 def make_plan(warehouse: Warehouse, request: Request) -> Planned:
     """Plan the replay of `request`. Raises SelectionError and UsageError, also where nothing is selected."""
-    _check(request.config)
+    import pyarrow as pa
+
+    from kerneldb.api import unrecorded
+    from kerneldb.replay.infer.dims import from_config
+
+    if request.config is not None:  # one without sizes is refused, also where no launch needs them
+        from_config(request.config, dtype="fp16")
     with selecting(warehouse, request.where, request.traces) as con:
         (timing,) = rows(con, "replay_timing")  # which launches are replayed
         wanted = {**timing, "signatures": _wanted(con, request, timing)}
         recorded = Recorded(con)
         exchanges = list(_exchanges(con, wanted))
-        calls = _without(_calls(con, wanted, recorded), exchanges)
-        known = routes.decide([*calls, *exchanges], recorded)
+        known = routes.decide([*_calls(con, wanted, recorded, exchanges), *exchanges], recorded)
         others = unrecorded.plan(con, wanted, recorded, request.config)
         remaining = {**wanted, "covered": others.covered}
         covered = {kernel.signature_id for one in known if one.item is not None for kernel in one.item.kernels}
@@ -99,16 +103,11 @@ def make_plan(warehouse: Warehouse, request: Request) -> Planned:
     notes: dict[str, Any] = {"where": request.where, "traces": list(request.traces), **timing}
     if len(vendors) == 1:
         notes["vendor"] = vendors[0]
-    settled = _settled(selected, others.routes, [*known, *copies])
-    return Planned(Plan(tuple(items), notes, sources), _table(settled), tuple(others.found))
-
-
-def _check(config: Mapping[str, Any] | None) -> None:
-    """Raise UsageError where the configuration of a model says no sizes, also where no launch needs them."""
-    if config is not None:
-        from kerneldb.replay.infer.dims import from_config
-
-        from_config(config, dtype="fp16")
+    settled = list(_settled(selected, others.routes, [*known, *copies]))
+    texts = ("signature_id", "category", "kind", "name", "route", "reason")
+    schema = pa.schema([*((name, pa.string()) for name in texts), ("n", pa.int64()), ("total_ns", pa.int64())])
+    table = pa.Table.from_pylist(settled, schema)
+    return Planned(Plan(tuple(items), notes, sources), table, tuple(others.found))
 
 
 def _wanted(con: Connection, request: Request, timing: Row) -> list[str]:
@@ -119,26 +118,27 @@ def _wanted(con: Connection, request: Request, timing: Row) -> list[str]:
         ranked = [row for row in ranked if (row["before_ns"] or 0) < request.until_share * (row["all_ns"] or 1)]
     chosen = [row["signature_id"] for row in ranked[: request.top]]
     if not chosen:
-        raise UsageError(_unselected(con, request))
+        message = "no launch is selected; see what there is with: kerneldb top --by signature"
+        sums = [row["trace"] for row in rows(con, "sums_only", {"names": list(request.traces) or None})]
+        if sums:  # beside traces of launches they need not be why nothing is selected: the remedy comes first
+            held = f"{sums[0]} holds" if len(sums) == 1 else f"{sums[0]} and {len(sums) - 1:,} more hold"
+            message += f" ({held} sums by kernel only; what is replayed comes from traces of launches)"
+        raise UsageError(message)
     return chosen
 
 
-def _unselected(con: Connection, request: Request) -> str:
-    """The remedy first: sums beside traces of launches need not be why nothing is selected."""
-    sums = [row["trace"] for row in rows(con, "sums_only", {"names": list(request.traces) or None})]
-    message = "no launch is selected; see what there is with: kerneldb top --by signature"
-    if not sums:
-        return message
-    held = f"{sums[0]} holds" if len(sums) == 1 else f"{sums[0]} and {len(sums) - 1:,} more hold"
-    return f"{message} ({held} sums by kernel only; what is replayed comes from traces of launches)"
+def _calls(con: Connection, wanted: Row, recorded: Recorded, exchanges: Iterable[Work]) -> Iterator[Work]:
+    """A work per distinct recorded call and list of kernels that it launched.
 
-
-def _calls(con: Connection, wanted: Row, recorded: Recorded) -> Iterator[Work]:
-    """A work per distinct recorded call and list of kernels that it launched."""
+    Left out are those that launched nothing but the collectives of `exchanges`: operators that only pass them on.
+    """
+    exchanged = {kernel.signature_id for work in exchanges for kernel in work.kernels}
     variants = rows(con, "replay_variants", {"signatures": wanted["signatures"]})
     for kernels, group in itertools.groupby(variants, key=lambda row: row["kernels"]):
         members = list(group)
         if all(row["kind"] != KERNEL for row in members) or members[0]["call_id"] is None:
+            continue
+        if {row["signature_id"] for row in members} <= exchanged:
             continue
         spec = recorded.spec(members[0]["trace_id"], members[0]["op_id"])
         others = (row["category"] for row in members if row["kind"] == KERNEL and row["category"] != COMMUNICATION)
@@ -154,14 +154,8 @@ def _exchanges(con: Connection, wanted: Row) -> Iterator[Work]:
         yield Work(identity, (planned_kernel(row),), COMMUNICATION, CallSpec(OpCall(OPERATOR, extra=said)))
 
 
-def _without(calls: Iterable[Work], exchanges: Iterable[Work]) -> list[Work]:
-    """The `calls` less those that launched nothing but collectives: operators that only pass them on."""
-    covered = {kernel.signature_id for work in exchanges for kernel in work.kernels}
-    return [work for work in calls if not {kernel.signature_id for kernel in work.kernels} <= covered]
-
-
 def _copies(con: Connection, remaining: Row, covered: set[str]) -> Iterator[Work]:
-    """A work per copy and fill that is no part of a call."""
+    """A work per copy and fill that is not part of a call."""
     for row in rows(con, "replay_copies", remaining):
         if row["signature_id"] not in covered:
             yield Work(content_id("p1", row["signature_id"]), (planned_kernel(row),), row["category"])
@@ -178,20 +172,13 @@ def _settled(selected: Iterable[Row], others: Iterable[Row], decisions: Iterable
             route, reason = found.get(kernel.signature_id, (one.route, None))
             found[kernel.signature_id] = route, reason or (one.reason if route == one.route else None)
     for row in selected:
-        why_not = NO_SIZE if row["kind"] != KERNEL else NO_SHAPES
-        usual = unrecorded.NOT_RECORDED if row["category"] == COMMUNICATION else why_not
+        why_not = "the size of the copy is not recorded" if row["kind"] != KERNEL else NO_SHAPES
+        usual = NOT_RECORDED if row["category"] == COMMUNICATION else why_not
         route, reason = found.get(row["signature_id"], (routes.NONE, usual))
         yield {**row, "route": route, "reason": reason}
     for row in others:
         exchanged = found.get(row["signature_id"]) if row["category"] == COMMUNICATION else None
         yield row if exchanged is None else {**row, "route": exchanged[0], "reason": exchanged[1]}
-
-
-def _table(listed: Iterable[Row]) -> pa.Table:
-    import pyarrow as pa
-
-    types = {name: pa.string() for name in ("signature_id", "category", "kind", "name", "route", "reason")}
-    return pa.Table.from_pylist(list(listed), schema=pa.schema({**types, "n": pa.int64(), "total_ns": pa.int64()}))
 
 
 LINE: Final = (
@@ -203,7 +190,7 @@ def feasibility(planned: pa.Table) -> list[dict[str, Any]]:
     """The plan as a table: category, route, distinct signatures, launches, share of time, and the reason for none.
 
     The last row, TOTAL, is of all launches, and says what share of the time recorded calls replay; what inherited and
-    inferred calls replay stands apart, in rows of their own before it. What lacks something (a source) is not counted
+    inferred calls replay has rows of its own before it. What lacks something (a source) is not counted
     as replayable: it has a reason.
     """
     import polars as pl

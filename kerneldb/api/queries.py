@@ -178,7 +178,7 @@ def _objects(warehouse: Warehouse) -> dict[str, str]:
 
 
 def top(warehouse: Warehouse, by: str, where: str | None, traces: Sequence[str], sort: str) -> pa.Table:
-    """Launches and GPU time by `by`, largest `sort` first, told apart by timing."""
+    """Launches and GPU time by `by`, largest `sort` first, a row per timing."""
     from kerneldb.selection import Selection
     from kerneldb.warehouse.execute import query_errors
 
@@ -188,7 +188,7 @@ def top(warehouse: Warehouse, by: str, where: str | None, traces: Sequence[str],
     with warehouse.connection() as con, query_errors():
         bind_sums(con, Selection(where, tuple(traces)), by)
         found = table(con, "top")
-    # timeline, summed, profiled: times of programs that ran as ever stand before those under a profiler.
+    # timeline, summed, profiled: times of programs without a profiler come before those under one.
     order = [("timing", "descending"), (ORDERS[sort], "descending"), ("n", "descending"), ("key", "ascending")]
     told_apart = () if by == "timing" else ("timing",)
     columns = list(dict.fromkeys((*LEADING.get(by, ("key",)), *told_apart, *FIGURES, "key")))
@@ -211,7 +211,7 @@ def bind_sums(con: Connection, selection: Selection, by: str) -> None:
 def bind_keyed(con: Connection, source: Relation, by: str) -> None:
     """Make `source` known as `keyed`, with what is summed over as `key`.
 
-    Operators that were found for launches recorded without one stand apart.
+    Operators that were found for launches recorded without one get rows of their own.
     """
     import duckdb
 

@@ -35,19 +35,16 @@ class Recorded:
     def spec(self, trace_id: str, op_id: int) -> CallSpec:
         """The call of an operator with its evidence. Raises KeyError where there is no such operator."""
         if trace_id not in self._traces:
-            self._traces[trace_id] = self._read(trace_id)
+            ops = frame(self._con, "replay_ops", {"trace_id": trace_id})
+            calls = [op_call(row) for row in rows(self._con, "replay_op_calls", {"trace_id": trace_id})]
+            read = Trace([calls[code] for code in ops["code"].to_list()], ops["parent"].to_list())
+            self._traces[trace_id] = read, {op_id: place for place, op_id in enumerate(ops["op_id"].to_list())}
         trace, places = self._traces[trace_id]
         return trace.spec(places[op_id])
 
     def sources(self, language: str, hashes: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
         """Archived sources of kernels by hash or by name."""
         return rows(self._con, "replay_sources", {"language": language, "hashes": hashes, "names": names})
-
-    def _read(self, trace_id: str) -> tuple[Trace, dict[int, int]]:
-        ops = frame(self._con, "replay_ops", {"trace_id": trace_id})
-        calls = [op_call(row) for row in rows(self._con, "replay_op_calls", {"trace_id": trace_id})]
-        places = {op_id: place for place, op_id in enumerate(ops["op_id"].to_list())}
-        return Trace([calls[code] for code in ops["code"].to_list()], ops["parent"].to_list()), places
 
 
 def filled(kind: type[T], row: Mapping[str, Any], **others: Any) -> T:
@@ -57,13 +54,13 @@ def filled(kind: type[T], row: Mapping[str, Any], **others: Any) -> T:
 
 
 def planned_kernel(row: Mapping[str, Any]) -> PlannedKernel:
-    """The kernel whose facts and sums stand in `row`."""
+    """The kernel whose facts and sums are in `row`."""
     ordinal = row.get("ordinal") or 0
     return filled(PlannedKernel, row, ordinal=ordinal, grid=triple(row, "grid"), block=triple(row, "block"))
 
 
 def op_call(row: Mapping[str, Any]) -> OpCall:
-    """The call whose columns stand in `row`."""
+    """The call whose columns are in `row`."""
     return filled(OpCall, row)
 
 

@@ -70,10 +70,8 @@ def table(contents: Sequence[Recording]) -> pa.Table:
     rows = summary.rows(contents)
     columns = {}
     for name in summary.columns(contents):
-        values = [_whole(one[name]) if name in counts else one[name] for one in rows]
+        values = [one[name] for one in rows]
+        if name in counts:
+            values = [None if value is None else round(value) for value in values]
         columns[name] = pa.array(values, kinds.get(name, pa.float64()))
     return pa.table(columns)
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else round(value)

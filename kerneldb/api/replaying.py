@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from kerneldb.api import clustering, findings, inheriting, replayed
+from kerneldb import codec
+from kerneldb.api import clustering, findings, inheriting
 from kerneldb.api.queries import statement
+from kerneldb.api.recorded import call_row
 from kerneldb.errors import UsageError
+from kerneldb.replay import routes
 from kerneldb.replay.errors import ReplayError
 from kerneldb.replay.host.start import start
 from kerneldb.replay.wire import journal, plan
+from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts
 from kerneldb.replay.wire.journal import CallLine, PowerLine, Reader
+from kerneldb.replay.wire.results import OK, SKIPPED, Grade
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import pyarrow as pa
@@ -24,14 +30,48 @@ if TYPE_CHECKING:
     from kerneldb.api.resuming import Files
     from kerneldb.replay.host.run import Outcome
     from kerneldb.replay.options import Options
-    from kerneldb.replay.wire.plan import Plan
+    from kerneldb.replay.wire.energy import PowerReading
+    from kerneldb.replay.wire.journal import Journal
+    from kerneldb.replay.wire.plan import Item, Plan
+    from kerneldb.replay.wire.results import CallResult, KernelResult, RunFacts
     from kerneldb.warehouse import Warehouse
 
     Listener = Callable[[Mapping[str, Any]], None]
 
+Row = dict[str, Any]
+
+Z95: Final = 1.96
+NOT_ASKED: Final = "not asked for"
+NOT_YET: Final = "not measured yet"
+NOT_REPLAYED: Final = "not replayed"
+SHARED: Final = "shared among the kernels of the call by time"
+
+RUN: Final = (
+    "run_id", "device", "device_index", "gpu", "vendor", "arch", "uuid", "driver", "torch", "cuda", "cudnn", "cublas",
+    "kerneldb", "cache", "l2_bytes", "memory_bytes", "started",
+)  # fmt: skip
+CALL: Final = ("route", "cache", "status", "reason", "overload", "tries", "warmup", "runs", "wall_s", "loop_note")
+ENERGIES: Final = (
+    "energy_mj", "energy_low_mj", "energy_high_mj", "above_gap_mj", "above_gap_low_mj", "above_gap_high_mj"
+)  # fmt: skip
+# Columns, and the fields that they hold.
+RUN_ENERGY: Final = {
+    "meter": "meter", "meter_period_ms": "period_ms", "idle_power_w": "idle_power_w", "gap_ns": "gap_ns",
+    "context_power_w": "context_power_w", "gap_power_w": "gap_power_w", "energy_drift": "drift",
+}  # fmt: skip
+OF_LOOP: Final = ("power_w", "busy_share", "seconds", "method", "reason", "sm_mhz", "throttle")
+CAPPED: Final = ("capped_mhz", "capped_stretch", "capped_above_gap_mj")
+CALL_ENERGY: Final = {**{name: name for name in (*ENERGIES, *CAPPED)}, **{f"energy_{name}": name for name in OF_LOOP}}
+TIME: Final = {"time_ns": "median_ns", "time_mad_ns": "mad_ns", "time_low_ns": "low_ns", "time_high_ns": "high_ns"}
+LOOP: Final = {"loop_ns": "median_ns", "loop_low_ns": "low_ns", "loop_high_ns": "high_ns"}
+STATE: Final = {"clock_mhz": "sm_mhz", "temperature_c": "temperature_c", "power_w": "power_w"}
+KERNEL_TIME: Final = {
+    "runs": "n", "replay_ns": "median_ns", "mean_ns": "mean_ns", "mad_ns": "mad_ns", "low_ns": "low_ns",
+    "high_ns": "high_ns",
+}  # fmt: skip
+LAUNCHED: Final = {"replayed_name": "name", "replayed_shared_bytes": "shared_bytes"}
+
 COMMIT_SECONDS: Final = 5.0
-HAS_DEVICE: Final = frozenset({"ready", "progress", "energy"})
-"""Events that only a run with a device has."""
 
 
 def run(
@@ -66,7 +106,7 @@ def run(
                 files.plan, files.journal, options, gpus=gpus, ray=connected, resume=resume, listen=keeper.hear
             )
         except (ReplayError, UsageError):
-            if keeper.begun:  # what came out by then is kept, and a resumed run goes on from there
+            if keeper.begun:  # its results so far are kept, and a resumed run goes on from there
                 keeper.commit()
             elif planned is not None:  # no run began: there is nothing to resume, but for the one before
                 files.remove()
@@ -82,7 +122,7 @@ def run(
 def _ended(keeper: _Keeper, files: Files, outcome: Outcome, *, new: bool) -> Outcome:
     if new and not (keeper.begun or outcome.finished) and files.stopped:  # interrupted before there was a device
         files.take_back()
-        return dataclasses.replace(outcome, energy_reason=replayed.NOT_YET)
+        return dataclasses.replace(outcome, energy_reason=NOT_YET)
     reason = keeper.commit()
     if outcome.finished:
         files.remove()
@@ -102,8 +142,8 @@ class _Keeper:
         self.begun = False
 
     def hear(self, event: Mapping[str, Any]) -> None:
-        """Pass on what the run tells, and keep its results from time to time, once it has a device."""
-        if event.get("event") in HAS_DEVICE:
+        """Pass on the events of the run, and keep its results from time to time, once it has a device."""
+        if event.get("event") in {"ready", "progress", "energy"}:  # which only a run with a device has
             self._begin()
         if self._listen is not None:
             self._listen(event)
@@ -135,7 +175,7 @@ class _Keeper:
         self._begin()
         self._advance()
         reasons = [one.learn() for one in self._stores.values()]
-        return None if None in reasons else next(iter(reasons), replayed.NOT_YET)
+        return None if None in reasons else next(iter(reasons), NOT_YET)
 
 
 class Store:
@@ -161,12 +201,14 @@ class Store:
             return
         touched = {line.call.item for line in self._lines if isinstance(line, CallLine)} & self._items.keys()
         calls = [call for call in found.calls if call.item in touched]  # in every state of the cache
-        rows = replayed.rows(found, self._items, calls, findings.found_ids(self._warehouse, self._items, calls))
+        rows = _rows(found, self._items, calls, findings.found_ids(self._warehouse, self._items, calls))
         readings = [one for line in self._lines if isinstance(line, PowerLine) for one in line.readings]
-        rows["power_samples"] = replayed.power(found.run, readings)
+        rows["power_samples"] = _power_rows(found.run, readings)
         if self._new:
-            rows["replay_routes"] = replayed.known_routes()
-            rows["replays"] += replayed.unreplayed(found.run, self._unplanned)
+            rows["replay_routes"] = [
+                {"route": one.name, "about": one.about, "waits": one.waits} for one in routes.known()
+            ]
+            rows["replays"] += _unreplayed(found.run, self._unplanned)
         items = sorted({row["item_id"] for row in rows["replays"]} | touched)
         self._warehouse.store_replay(found.run.run_id, items, rows, new=self._new, balance=balance)
         self._new, self._lines = False, []  # what was not stored is tried again
@@ -175,10 +217,10 @@ class Store:
         """Write the calls that were found to their launches; returns why the run has no energy, where it has none."""
         found = self._reader.journal
         if found is None:
-            return replayed.NOT_YET
+            return NOT_YET
         calls = [call for call in found.calls if call.item in self._items]
         findings.keep(self._warehouse, self._items, found.run.run_id, calls)
-        return replayed.energy_reason(found)
+        return _energy_reason(found)
 
     @property
     def run_id(self) -> str:
@@ -196,8 +238,8 @@ def read_journal(warehouse: Warehouse, plan_path: Path, journal_path: Path) -> s
     calls = journal.read(journal_path).calls
     strangers = [call for call in calls if call.item not in items]
     if strangers:
-        told = f"{len(strangers):,} of its {len(calls):,} calls are of another plan than {plan_path}"
-        message = f"{journal_path}: {told}; give the plan that was replayed"
+        counted = f"{len(strangers):,} of its {len(calls):,} calls are of another plan than {plan_path}"
+        message = f"{journal_path}: {counted}; give the plan that was replayed"
         raise UsageError(message)
     made = Store(warehouse, planned, journal_path)
     made.advance()
@@ -208,3 +250,148 @@ def read_journal(warehouse: Warehouse, plan_path: Path, journal_path: Path) -> s
 def results(warehouse: Warehouse, run_ids: Sequence[str]) -> pa.Table:
     """What runs say together by category and route: coverage, predicted against recorded time, and energy."""
     return warehouse.answer(statement("replay_results"), {"run_ids": list(run_ids)})
+
+
+def _picked(value: Any, columns: Mapping[str, str]) -> Row:
+    """The columns that `value` fills; NULL where there is none."""
+    return {column: None if value is None else getattr(value, name) for column, name in columns.items()}
+
+
+def _json(value: Any) -> str | None:
+    """JSON, or NULL for what is empty."""
+    return json.dumps(codec.encode(value)) if value else None
+
+
+def _rows(found: Journal, items: Mapping[str, Item], calls: Sequence[CallResult], ids: findings.Ids) -> Row:
+    """Rows of `calls`, results of a journal, by table; `ids` are the signatures with calls that were found."""
+    run_id, reason = found.run.run_id, _energy_reason(found) or NOT_YET
+    return {
+        "replay_runs": [_run(found)],
+        "replay_calls": [_call(run_id, items[call.item], call, reason) for call in calls],
+        "replay_tries": [row for call in calls for row in findings.try_rows(run_id, call)],
+        "replays": [row for call in calls for row in _kernels(run_id, items[call.item], call, reason, ids)],
+    }
+
+
+def _energy_reason(found: Journal) -> str | None:
+    """Why a run has no energy, or no more of it."""
+    if found.run.arguments.get("energy") is False and found.energy is None:
+        return NOT_ASKED
+    return NOT_YET if found.energy is None else found.energy.reason
+
+
+def _run(found: Journal) -> Row:
+    run, facts = found.run, found.energy or EnergyFacts()
+    error = facts.gap_power_sd_w
+    return {
+        **_picked(run, {name: name for name in RUN}),
+        **_picked(facts, RUN_ENERGY),
+        "finished": found.finished,
+        "multiprocessors": run.sm_count,
+        "arguments": json.dumps(dict(run.arguments)),
+        "plan_notes": json.dumps(dict(run.plan_notes)),
+        "gap_power_error_w": None if error is None else Z95 * error,
+        "energy_details": _json(facts) if facts.meter else None,
+        "energy_reason": _energy_reason(found),
+    }
+
+
+def _call(run_id: str, item: Item, call: CallResult, reason: str) -> Row:
+    accepted = findings.accepted(item, call)
+    spec = item.spec if accepted is None else accepted.spec
+    loop, state = call.loop, call.state
+    energy = call.energy or CallEnergy(reason=reason if call.status == OK else NOT_REPLAYED)
+    return {
+        **_picked(call, {name: name for name in CALL}),
+        **_picked(call.time, TIME),
+        **_picked(loop and loop.time, LOOP),
+        **_picked(loop, {"loop_calls": "calls", "loop_sets": "ring"}),
+        **_picked(state, STATE),
+        **_picked(energy, CALL_ENERGY),
+        "run_id": run_id,
+        "item_id": call.item,
+        "op": spec.call.op if spec else None,
+        "dims_source": findings.dims_source(item, call),
+        "confidence": accepted.score if accepted else None,
+        "found_call_id": call_row(accepted.spec.call)["call_id"] if accepted else None,
+        "grade": call.grade.value,
+        "notes": _json(call.notes),
+        "extra_kernels": _json([one.name for one in call.extra]),
+        "missing_kernels": _json(call.missing),
+        "throttle": _json(state and state.throttle),
+        "energy_windows": len(energy.windows) or None,
+        "energy_details": _json(energy.windows),
+    }
+
+
+def _kernels(run_id: str, item: Item, call: CallResult, reason: str, ids: findings.Ids) -> Iterator[Row]:
+    if call.status == SKIPPED:  # a resumed run tries it; an older result stays the latest
+        return
+    graded = {kernel.ordinal: kernel for kernel in call.kernels}
+    for ordinal, kernel in {kernel.ordinal: kernel for kernel in item.kernels}.items():
+        result = graded.get(ordinal)
+        never = {"grade": Grade.L4.value, "reason": call.reason, "energy_reason": NOT_REPLAYED}
+        yield {
+            "run_id": run_id,
+            "item_id": call.item,
+            "ordinal": ordinal,
+            "signature_id": kernel.signature_id,
+            "found_id": ids.get((call.item, ordinal), {}).get("signature_id"),
+            "cache": call.cache,
+            "route": call.route,
+            "dims_source": findings.dims_source(item, call),
+            "launches": kernel.launches,
+            "recorded_ns": kernel.median_ns,
+            "recorded_total_ns": kernel.total_ns,
+            **(never if result is None else {**_graded(result), **_kernel_energy(result, call, reason)}),
+        }
+
+
+def _graded(kernel: KernelResult) -> Row:
+    came = kernel.replayed
+    return {
+        **_picked(kernel.time, KERNEL_TIME),
+        **_picked(came, LAUNCHED),
+        "grade": kernel.grade.value,
+        "reason": kernel.reason,
+        "share": kernel.share,
+        "replayed_grid": _json(came and came.grid),
+        "replayed_block": _json(came and came.block),
+        "unknown_fields": _json(kernel.unknown),
+    }
+
+
+def _kernel_energy(kernel: KernelResult, call: CallResult, reason: str) -> Row:
+    """The part of a call's energy that one of its kernels has: by its share of the GPU time."""
+    energy = call.energy or CallEnergy(reason=reason)
+    share = kernel.share
+    if energy.energy_mj is None or share is None:
+        return {"energy_reason": energy.reason or kernel.reason or NOT_REPLAYED}
+    method = energy.method if share == 1 else f"{energy.method}; {SHARED}"
+    parts = {name: None if getattr(energy, name) is None else getattr(energy, name) * share for name in ENERGIES}
+    return {**parts, "energy_method": method}
+
+
+def _power_rows(run: RunFacts, readings: Sequence[PowerReading]) -> list[Row]:
+    """Rows of `power_samples`."""
+    same = {"run_id": run.run_id, "source": "replay", "device": run.device_index, "gpu": run.gpu}
+    return [{**codec.encode(one), **same} for one in readings]
+
+
+def _unreplayed(run: RunFacts, planned: pa.Table | None) -> Iterator[Row]:
+    """A row of `replays` with the reason for every selected signature that no route replays."""
+    for row in () if planned is None else planned.to_pylist():
+        if row["route"] == routes.NONE:
+            yield {
+                "run_id": run.run_id,
+                "item_id": row["signature_id"],
+                "ordinal": 0,
+                "signature_id": row["signature_id"],
+                "cache": run.cache,
+                "route": row["route"],
+                "grade": Grade.L4.value,
+                "reason": row["reason"],
+                "energy_reason": NOT_REPLAYED,
+                "launches": row["n"],
+                "recorded_total_ns": row["total_ns"],
+            }

@@ -93,7 +93,7 @@ class Files:
         self.forget()
 
     def forget(self) -> None:
-        """Remove what was put aside, at one blow."""
+        """Remove what was put aside, in one step."""
         if self.aside.is_dir():
             gone = Path(tempfile.mkdtemp(prefix=f"{self.aside.name}-", dir=self.aside.parent))
             self.aside.replace(gone)

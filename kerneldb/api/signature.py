@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ SECTIONS = {
         *("gemm_m", "gemm_n", "gemm_k", "gemm_batch", "numel", "dims_source", "flops", "moved_bytes", "work_method"),
     ),
 }
-JSON_FIELDS = ("input_dims", "input_strides", "input_dtypes", "scalars", "extra", "decoded")
+JSON_FIELDS = frozenset({"input_dims", "input_strides", "input_dtypes", "scalars", "extra", "decoded"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,10 +45,11 @@ class SignaturePage:
 
     def as_dict(self) -> dict[str, Any]:
         """The page as one mapping, with recorded JSON texts parsed."""
-        sections = {
-            title: {key: _parsed(key, value) for key, value in fields.items()}
-            for title, fields in self.sections.items()
-        }
+        sections = {title: dict(fields) for title, fields in self.sections.items()}
+        for fields in sections.values():
+            for key in JSON_FIELDS & fields.keys():
+                with contextlib.suppress(json.JSONDecodeError, TypeError):  # NULL, or a text that was cut off
+                    fields[key] = json.loads(fields[key])
         return {"signature_id": self.signature_id, **sections, **self.tables}
 
 
@@ -80,12 +82,3 @@ def find(warehouse: Warehouse, prefix: str) -> str:
         message = f"several signature ids start with {prefix!r}:\n{shown}{more}"
         raise UsageError(message)
     return str(found[0]["signature_id"])
-
-
-def _parsed(key: str, value: Any) -> Any:
-    if key not in JSON_FIELDS or not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except json.JSONDecodeError:
-        return value

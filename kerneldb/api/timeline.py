@@ -36,7 +36,7 @@ NEARBY: Final = 16
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Placed:
-    """A trace on the axis: an event at `start_ns` of the trace stands at `start_ns + shift_ns` of the axis.
+    """A trace on the axis: an event at `start_ns` of the trace is at `start_ns + shift_ns` of the axis.
 
     `bin_ns` is how wide its stored bins are, a power of two; None: it has none.
     """
@@ -203,10 +203,10 @@ def phases(con: Connection, shown: Axis, selection: Selection, stretch: Stretch)
 
 
 def _launches(con: Connection, selection: Selection, everything: str, chosen: str | None = None) -> Relation:
-    """The launches of `selection`, as the statement `chosen` tells of them where there is one.
+    """The launches of `selection`, as the rows of the statement `chosen`, where one is given.
 
     A missing WHERE needs no filter, since the axis picks the traces, and none of the columns of `kernels`, which take
-    the engine longer to plan than to read: then `everything` tells of them.
+    the engine longer to plan than to read: then the statement `everything` is used.
     """
     if not has_condition(selection.where):
         return con.sql(statement(everything))
@@ -220,7 +220,7 @@ def _binned(
     numbered: Sequence[str | None] | None = None,
     stored: Sequence[int] = (),
 ) -> Seen:
-    """What `activities` holds of the stretch. `numbered` tells the categories by their numbers there (0: none), if any.
+    """What `activities` holds of the stretch. `numbered` are the categories by their numbers there (0: none), if any.
 
     Of the traces at the places `stored`, the stored bins are read instead.
     """
@@ -282,7 +282,7 @@ def at(con: Connection, shown: Axis, selection: Selection, lane: Lane, span: tup
     """The selected launch of `lane` that ran longest in the `span` of the axis."""
     shift = shown.traces[lane.number].shift_ns
     params = {**_keys(shown, lane), "first_ns": span[0] - shift, "last_ns": span[1] - shift}
-    return _told(con, _places(con, "tui_timeline_at", params, selection))
+    return _details(con, _places(con, "tui_timeline_at", params, selection))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -317,20 +317,20 @@ def neighbour(con: Connection, shown: Axis, selection: Selection, lane: Lane, st
         found = _places(con, f"tui_timeline_{step.direction}", params, selection)
         if len(found) == step.times:
             break
-    launch = _told(con, found[-1:])
+    launch = _details(con, found[-1:])
     return None if launch is None else {**launch, "steps": len(found)}
 
 
 def launch(con: Connection, selection: Selection, trace_id: str, launch_index: int) -> Row | None:
     """One launch."""
     params = {"trace_id": trace_id, "launch_index": launch_index, "signature_id": None}
-    return _told(con, _places(con, "tui_timeline_launch", params, selection))
+    return _details(con, _places(con, "tui_timeline_launch", params, selection))
 
 
 def first_of(con: Connection, selection: Selection, signature_id: str) -> Row | None:
     """The first selected launch of a signature."""
     params = {"trace_id": None, "launch_index": None, "signature_id": signature_id}
-    return _told(con, _places(con, "tui_timeline_launch", params, selection))
+    return _details(con, _places(con, "tui_timeline_launch", params, selection))
 
 
 def labels(
@@ -351,8 +351,8 @@ def _places(con: Connection, name: str, params: Mapping[str, Any], selection: Se
     return rows(con, name, params)
 
 
-def _told(con: Connection, places: Sequence[Row]) -> Row | None:
-    """What the timeline tells about the first of the launches; None where there is none."""
+def _details(con: Connection, places: Sequence[Row]) -> Row | None:
+    """What the timeline shows about the first of the launches; None where there is none."""
     return rows(con, "tui_timeline_told", places[0])[0] if places else None
 
 

@@ -3,39 +3,46 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import operator
 import re
 import statistics
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from kerneldb.api import inheriting, sequences
+import polars as pl
+
+from kerneldb.api import inheriting
+from kerneldb.api.planning import COMMUNICATION, KERNEL, NOT_RECORDED
 from kerneldb.api.queries import by_id, frame, rows
-from kerneldb.api.recorded import op_call, planned_kernel
+from kerneldb.api.recorded import filled, op_call, planned_kernel, triple
 from kerneldb.ids import content_id
 from kerneldb.replay import routes
+from kerneldb.replay.plan.unknowns import Clues, Device, Kind, Sequence
 from kerneldb.replay.plan.work import Work
 from kerneldb.replay.wire.plan import CallSpec, Candidate, Donor, PlannedKernel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Set
 
     import duckdb
-    import polars as pl
 
     from kerneldb.api.inheriting import Found
     from kerneldb.api.recorded import Recorded
+    from kerneldb.replay.plan.unknowns import Guess
     from kerneldb.replay.plan.work import Decision
 
     Connection = duckdb.DuckDBPyConnection
     Row = dict[str, Any]
     Settled = dict[tuple[str, int], tuple[str, str | None]]
 
+MOST: Final = 200_000
+STREAM: Final = operator.itemgetter("process", "device", "stream")
+KIND: Final = operator.itemgetter("signature_id", "call_id", "wanted")
+"""Launches that are equal in these are of one kind."""
 NOTHING_PROPOSED: Final = "no call could be proposed"
-KERNEL: Final = "kernel"
 LAUNCH: Final = "launch"
-COMMUNICATION: Final = "COMMUNICATION"
 PLACE: Final = {"trace_id": str, "launch_index": int}
-NOT_RECORDED: Final = "what the collective exchanges is not recorded"
 EARLIER: Final = "found by the replay {run}: {why}"
 SAID: Final = re.compile(r"^found by the replay \S+: ")
 
@@ -57,8 +64,6 @@ def plan(
     con: Connection, wanted: Mapping[str, Any], recorded: Recorded, config: Mapping[str, Any] | None
 ) -> Unrecorded:
     """Plan the wanted launches of `selection` that have no recorded call. `wanted`: parameters of the statements."""
-    import polars as pl
-
     selected = frame(con, "replay_unrecorded", wanted)
     if selected.is_empty():
         return Unrecorded([], [], [], [])
@@ -72,12 +77,17 @@ def plan(
         works = [*_inherited(con, one, asked, recorded), *_inferred(con, one, asked, config)]
         decided = routes.decide(works, recorded)
         decisions += decided
-        settled = {**_beyond(one, asked), **settled, **_settled(decided)}
+        beyond: Settled = {}
+        if one.launches.height > MOST:
+            reason = f"not among the {MOST:,} launches of the trace that calls are proposed for"
+            unreached = asked.filter(_proposable())["launch_index"]
+            beyond = {(one.trace_id, index): (routes.NONE, reason) for index in unreached}
+        settled = {**beyond, **settled, **_settled(decided)}
     return Unrecorded(decisions, *_routes(selected, settled), found)
 
 
 def _plain(con: Connection, selected: pl.DataFrame) -> Iterator[Work]:
-    """A work per trace and signature, for routes that need neither a call nor what other launches tell."""
+    """A work per trace and signature, for routes that need neither a call nor other launches."""
     if not routes.of_users():
         return
     facts = by_id(con, "inherit_signatures", "signature_id", selected["signature_id"])
@@ -86,36 +96,24 @@ def _plain(con: Connection, selected: pl.DataFrame) -> Iterator[Work]:
         yield Work(content_id("p4", str(trace_id), str(signature_id)), (kernel,), group["category"][0])
 
 
-def _beyond(found: Found, asked: pl.DataFrame) -> Settled:
-    """The asked kernels of a trace with more launches than calls are proposed for: those not reached have a reason."""
-    if found.launches.height <= sequences.MOST:
-        return {}
-    reason = f"not among the {sequences.MOST:,} launches of the trace that calls are proposed for"
-    return {(found.trace_id, index): (routes.NONE, reason) for index in asked.filter(_proposable())["launch_index"]}
-
-
 def _proposable() -> pl.Expr:
     """Kernels, less those that say themselves what they do."""
-    import polars as pl
-
     return (pl.col("kind") == KERNEL) & (pl.col("category") != COMMUNICATION)
 
 
 def _settled(decisions: Iterable[Decision]) -> Settled:
     """Route and reason by launch."""
-    return {place: (one.route, one.reason) for one in decisions for place in _places(one.work)}
-
-
-def _places(work: Work) -> Iterator[tuple[str, int]]:
-    for kernel in work.kernels:
-        for trace_id, indices in (kernel.places or {}).items():
-            yield from ((trace_id, index) for index in indices)
+    return {
+        (trace_id, index): (one.route, one.reason)
+        for one in decisions
+        for kernel in one.work.kernels
+        for trace_id, indices in (kernel.places or {}).items()
+        for index in indices
+    }
 
 
 def _inherited(con: Connection, found: Found, asked: pl.DataFrame, recorded: Recorded) -> Iterator[Work]:
     """One work per inherited call and list of kernels that it has here."""
-    import polars as pl
-
     key = pl.concat_str(pl.first("call_id"), pl.col("signature_id").str.join(" "), separator=" ")
     touched = pl.col("launch_index").is_in(asked["launch_index"].to_list()).any()
     whole = found.with_call.join(found.launches, on="launch_index").filter(touched.over("call_launch"))
@@ -164,7 +162,7 @@ def _inferred(con: Connection, found: Found, asked: pl.DataFrame, config: Mappin
     if not wanted:
         return
     earlier, trace_id = _known(con, found, wanted), found.trace_id
-    for guess, launches in sequences.guesses(con, (trace_id, found.trace), wanted, inherited, config):
+    for guess, launches in _guesses(con, (trace_id, found.trace), wanted, inherited, config):
         listed = [(nth, [launches[place] for place in at]) for nth, at in enumerate(guess.kernels) if at]
         kernels = tuple(_kernel(trace_id, members[0], members, nth) for nth, members in listed)
         if kernels:
@@ -199,18 +197,16 @@ def _earlier(known: Mapping[int, Row], launches: list[Row]) -> Iterator[Candidat
 
 def _routes(selected: pl.DataFrame, settled: Settled) -> tuple[list[Row], list[str]]:
     """Rows like those of the statement `replay_selected` with route and reason, and the copies that are settled."""
-    import polars as pl
-
     kernel, alone = pl.col("kind") == KERNEL, pl.col("route").is_null()
     places = [(*place, *route) for place, route in settled.items()]
     known = pl.DataFrame(places, schema={**PLACE, "route": str, "why": str}, orient="row")
-    told = selected.join(known, on=list(PLACE), how="left", maintain_order="left")
-    copies = told.filter(~kernel & ~alone)
+    routed = selected.join(known, on=list(PLACE), how="left", maintain_order="left")
+    copies = routed.filter(~kernel & ~alone)
     exchanged = pl.when(alone & (pl.col("category") == COMMUNICATION)).then(pl.lit(NOT_RECORDED))
     nothing = pl.when(alone | (pl.col("route") == routes.NONE)).then(
         pl.format("{}; {}", "reason", pl.lit(NOTHING_PROPOSED))
     )
-    groups = pl.concat([told.filter(kernel), copies]).group_by(
+    groups = pl.concat([routed.filter(kernel), copies]).group_by(
         "signature_id",
         route=pl.col("route").fill_null(routes.NONE),
         reason=pl.coalesce("why", exchanged, nothing),
@@ -219,3 +215,53 @@ def _routes(selected: pl.DataFrame, settled: Settled) -> tuple[list[Row], list[s
     total_ns = pl.when(pl.count("duration_ns") > 0).then(pl.sum("duration_ns"))
     listed = groups.agg(pl.first("category", "kind", "name"), n=pl.len(), total_ns=total_ns)
     return listed.to_dicts(), copies.select(pl.concat_str(*PLACE, separator=" ")).to_series().to_list()
+
+
+def _guesses(
+    con: Connection,
+    trace: tuple[str, str],
+    wanted: Set[int],
+    inherited: Mapping[int, str],
+    config: Mapping[str, Any] | None,
+) -> Iterator[tuple[Guess, list[Row]]]:
+    """The guesses for the launches `wanted` (launch indices) of a trace (id and name), stream by stream.
+
+    Each comes with the launches of its sequence. `inherited` has the calls that other launches of the trace inherit, by
+    launch index; `config` is that of the model.
+    """
+    from kerneldb.replay.infer import infer
+
+    trace_id, name = trace
+    launches = _launches(con, trace_id, wanted, inherited)
+    listed = rows(con, "replay_devices", {"trace_id": trace_id})
+    devices = {row["device"]: filled(Device, row, peaks=dict(row["peaks"] or {})) for row in listed}
+    clues = Clues(tuple((op_call(row), row["n"]) for row in rows(con, "replay_seen", {"trace_id": trace_id})), config)
+    for _, stream in itertools.groupby(launches, STREAM):
+        members = list(stream)
+        if not wanted.isdisjoint(row["launch_index"] for row in members):
+            device = devices.get(members[0]["device"]) or next(iter(devices.values()), Device())
+            for guess in infer(_sequence(name, device, members), clues):
+                yield guess, members
+
+
+def _launches(con: Connection, trace_id: str, wanted: Set[int], inherited: Mapping[int, str]) -> list[Row]:
+    """The launches of a trace with their calls, recorded or inherited, and whether one is `wanted`."""
+    launches = rows(con, "replay_sequence", {"trace_id": trace_id, "most": MOST})
+    ids = {row["call_id"] for row in launches if row["call_id"]} | set(inherited.values())
+    calls = {call_id: op_call(row) for call_id, row in by_id(con, "inherit_calls", "call_id", ids).items()}
+    for row in launches:
+        row["call_id"] = row["call_id"] or inherited.get(row["launch_index"])
+        row["call"] = calls.get(row["call_id"])
+        row["wanted"] = row["call_id"] is None and row["launch_index"] in wanted
+    return launches
+
+
+def _sequence(name: str, device: Device, members: list[Row]) -> Sequence:
+    firsts: dict[tuple[Any, ...], Row] = {}
+    for row in members:
+        row["shared_bytes"] = firsts.setdefault(KIND(row), row)["shared_bytes"]
+    kinds = [filled(Kind, row, grid=triple(row, "grid"), block=triple(row, "block")) for row in firsts.values()]
+    numbers = {key: number for number, key in enumerate(firsts)}
+    order = tuple(numbers[KIND(row)] for row in members)
+    times = {column: tuple(row[column] for row in members) for column in ("duration_ns", "start_ns", "phase")}
+    return filled(Sequence, members[0], trace=name, device=device, kinds=tuple(kinds), order=order, **times)

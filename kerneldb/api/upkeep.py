@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kerneldb.warehouse import Warehouse
-    from kerneldb.warehouse.place import Place
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,7 +39,11 @@ def copy_traces(target: Warehouse, source: Warehouse, names: Sequence[str]) -> C
     """
     from kerneldb.warehouse import transfer
 
-    if _are_one(source.place, target.place):
+    ends = {
+        str(one) if one.catalog == "postgres" else (one.catalog, one.path.resolve())
+        for one in (source.place, target.place)
+    }
+    if len(ends) == 1:  # however they write the path
         message = f"{target.place} is source and target at once"
         raise UsageError(message)
     known = {row["name"]: row["trace_id"] for row in ask(source, "transfer_traces")}
@@ -49,10 +52,3 @@ def copy_traces(target: Warehouse, source: Warehouse, names: Sequence[str]) -> C
     done = transfer.transfer(target, source.place, wanted)
     traces = [target.trace_name(trace_id) or trace_id for trace_id in done.trace_ids]
     return Copied(traces, done.learned.notes, done.learned.items, done.learned.finds)
-
-
-def _are_one(one: Place, other: Place) -> bool:
-    """Whether both name the same database, however they write its path."""
-    if one.catalog == "postgres":
-        return str(one) == str(other)
-    return (one.catalog, one.path.resolve()) == (other.catalog, other.path.resolve())

@@ -13,17 +13,16 @@ import collections
 import dataclasses
 from typing import TYPE_CHECKING
 
-from kerneldb.closure.books import Book, book
+from kerneldb.closure.books import Book, book, sums
 from kerneldb.closure.jobs import Job, jobs
 from kerneldb.closure.kernels import Kernel, kernels
 from kerneldb.closure.model import order
-from kerneldb.closure.sums import sums
 from kerneldb.closure.terms import Term, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from kerneldb.closure.model import Given, Stage
+    from kerneldb.closure.model import Given
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,21 +38,13 @@ class Balance:
 def balance(given: Given) -> Balance:
     """The balance of all stages that are given. A stage without launches has no rows."""
     found = kernels(given)
-    books = list(_books(given, found))
-    listed = [term for one in books for term in terms(one)]
-    return Balance(found, books, listed, jobs(given.stages, found))
-
-
-def _books(given: Given, found: Sequence[Kernel]) -> Iterator[Book]:
     of_stage = collections.defaultdict(list)
     for kernel in found:
         of_stage[kernel.key].append(kernel)
-    for stage in sorted(given.stages, key=_place):
+    books: list[Book] = []
+    for stage in sorted(given.stages, key=lambda stage: (*order(stage.key), stage.run is None, stage.run or "")):
         if listed := of_stage.get(stage.key):
             summed = sums(listed)
             run = given.runs.get(summed.energy_run_id or "")
-            yield book(stage, summed, given.flows[stage.launches_trace_id, stage.stage], run)
-
-
-def _place(stage: Stage) -> tuple[object, ...]:
-    return *order(stage.key), stage.run is None, stage.run or ""
+            books.append(book(stage, summed, given.flows[stage.launches_trace_id, stage.stage], run))
+    return Balance(found, books, [term for one in books for term in terms(one)], jobs(given.stages, found))

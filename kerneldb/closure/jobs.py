@@ -14,7 +14,7 @@ from kerneldb.closure.model import COMMUNICATION, order
 from kerneldb.closure.unknown import error_pct, mean, percent, total
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from kerneldb.closure.kernels import Kernel
     from kerneldb.closure.model import Key, Stage
@@ -80,7 +80,10 @@ class Rank:
 
 def jobs(stages: Iterable[Stage], kernels: Iterable[Kernel]) -> list[Job]:
     """The stages of all jobs of which several ranks were measured."""
-    parts = _parts(kernels)
+    grouped: dict[tuple[Key, bool], list[Kernel]] = collections.defaultdict(list)
+    for one in kernels:
+        grouped[one.key, one.category == COMMUNICATION].append(one)
+    parts = {key: _part(some) for key, some in grouped.items()}
     nothing = Part()
     ranks: dict[Key, list[Rank]] = collections.defaultdict(list)
     for stage in stages:
@@ -89,13 +92,6 @@ def jobs(stages: Iterable[Stage], kernels: Iterable[Kernel]) -> list[Job]:
             ranks[stage.job or stage.trace, stage.stage, stage.mode].append(Rank(stage, *found))
     several = {key: some for key, some in ranks.items() if len(_numbers(some)) > 1}
     return [_job(key, several[key]) for key in sorted(several, key=order)]
-
-
-def _parts(kernels: Iterable[Kernel]) -> Mapping[tuple[Key, bool], Part]:
-    grouped: dict[tuple[Key, bool], list[Kernel]] = collections.defaultdict(list)
-    for one in kernels:
-        grouped[one.key, one.category == COMMUNICATION].append(one)
-    return {key: _part(some) for key, some in grouped.items()}
 
 
 def _part(kernels: Sequence[Kernel]) -> Part:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kerneldb.closure.model import order
-from kerneldb.closure.unknown import below, minus, over, percent, times
+from kerneldb.closure.unknown import below, error_pct, minus, over, percent, root_of_squares, times, total
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     from kerneldb.closure.model import Flow, Given, Key, Launches, Replay, Stage
     from kerneldb.closure.unknown import Figure
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 BLAS: Final = frozenset({"cuBLAS", "cuBLASLt", "rocBLAS", "hipBLASLt", "Tensile", "CUTLASS"})
 COPIES: Final = frozenset({"memcpy", "memset"})
 PRODUCTS: Final = frozenset({"GEMM", "GEMV"})
+TIERS: Final = {1: "1 copies and fills", 2: "2 BLAS matrix products", 3: "3 other kernels"}
 GUESSED: Final = frozenset({"inherited", "inferred"})
 """Routes of launches without a recorded call."""
 NEAR: Final = 0.02
@@ -74,22 +75,41 @@ class Kernel:
         return self.recorded_ns if self.replayed_ns is None else self.replayed_ns
 
 
-class Replays(NamedTuple):
-    """Replays by signature, and the GPUs on which each has a time."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Group:
+    """Kernels of a stage that have a tier, a category or a route in common, per iteration; times in ns.
 
-    by_signature: Mapping[str, Sequence[Replay]]
-    gpus: Mapping[str, str]
+    `compared_ns` is the recorded time of those with a replay, which `error_pct` holds their replays against.
+    """
+
+    trace: str
+    stage: str
+    mode: str | None
+    grouped_by: str
+    part: str | None
+    signatures: int
+    n: float
+    recorded_ns: float
+    share_pct: Figure
+    replayed_launches_pct: Figure
+    compared_ns: Figure
+    replayed_ns: Figure
+    error_pct: Figure
+    above_gap_mj: Figure
+    above_gap_error_mj: Figure
 
 
 def kernels(given: Given) -> list[Kernel]:
     """The kernels of all stages, those with most time first."""
-    replays = _replays(given.replays)
+    replays: dict[str, list[Replay]] = collections.defaultdict(list)
+    for replay in given.replays:
+        replays[replay.signature_id].append(replay)
     called = _called(given.launches, replays)
     wholes: dict[Key, list[float]] = collections.defaultdict(list)
     for stage in given.stages:
         wholes[stage.key] += [one.total_ns for one in called.get(_place(stage), ())]
     found = [
-        _kernel(stage, iterations(stage, flow), one, math.fsum(wholes[stage.key]), replays)
+        _kernel(stage, iterations(stage, flow), one, math.fsum(wholes[stage.key]), replays.get(one.signature_id, ()))
         for stage in given.stages
         if (flow := given.selected.get(_place(stage)))
         for one in called[_place(stage)]
@@ -100,20 +120,16 @@ def kernels(given: Given) -> list[Kernel]:
 def iterations(stage: Stage, flow: Flow) -> int:
     """Iterations in the launches of a stage.
 
-    Where nothing marks them, the measured number of launches of an iteration tells, if theirs is a multiple of it.
+    Where nothing marks them, they follow from the measured number of launches per iteration, if theirs is a multiple of
+    it.
     """
     if flow.iterations is not None:
         return flow.iterations
     if not stage.launches or stage.launches < 0:
         return 1
     count = flow.n / stage.launches
-    nearest = _rounded(count)
+    nearest = math.floor(count + 0.5)  # Python's round takes the even number
     return max(1, nearest) if abs(count - nearest) <= NEAR * nearest else 1
-
-
-def _rounded(value: float) -> int:
-    """The nearest whole number, from one half on the next: Python's round takes the even one."""
-    return math.floor(value + 0.5)
 
 
 def _place(stage: Stage) -> tuple[str, str]:
@@ -124,21 +140,11 @@ def _rank(kernel: Kernel) -> tuple[object, ...]:
     return *order(kernel.key), -kernel.recorded_ns, kernel.signature_id, kernel.route
 
 
-def _replays(given: Iterable[Replay]) -> Replays:
-    by_signature: dict[str, list[Replay]] = collections.defaultdict(list)
-    gpus: dict[str, set[str]] = collections.defaultdict(set)
-    for one in given:
-        by_signature[one.signature_id].append(one)
-        if one.mean_ns is not None and one.gpu is not None:
-            gpus[one.signature_id].add(one.gpu)
-    return Replays(by_signature, {signature: ", ".join(sorted(names)) for signature, names in gpus.items()})
-
-
-def _called(launches: Iterable[Launches], replays: Replays) -> dict[tuple[str, str], list[Launches]]:
+def _called(launches: Iterable[Launches], replays: Container[str | None]) -> dict[tuple[str, str], list[Launches]]:
     """The launches by trace and stage; as the call found for them, where that was replayed."""
     same: dict[tuple[str, str, str, str | None], list[Launches]] = collections.defaultdict(list)
     for one in launches:
-        if one.found_id in replays.by_signature:
+        if one.found_id in replays:
             same[one.trace_id, one.stage, str(one.found_id), one.found_by].append(one)
         else:
             same[one.trace_id, one.stage, one.signature_id, None].append(one)
@@ -149,7 +155,7 @@ def _called(launches: Iterable[Launches], replays: Replays) -> dict[tuple[str, s
 
 
 def _summed(some: Sequence[Launches], signature: str, found_by: str | None) -> Launches:
-    """Launches that count as those of one signature; what they are is told by those with most time."""
+    """Launches that count as those of one signature; kernel, kind and library are of those with most time."""
     waits = [one.wait_ns for one in some if one.wait_ns is not None]
     return dataclasses.replace(
         max(some, key=lambda one: (one.total_ns, one.signature_id)),
@@ -168,11 +174,12 @@ def _fitting(stage: Stage, found: Iterable[Replay]) -> Replay | None:
     return min(fit, key=lambda one: (one.mean_ns is None, one.gpu is None, one.gpu or "", one.run_id), default=None)
 
 
-def _kernel(stage: Stage, count: int, launches: Launches, whole_ns: float, replays: Replays) -> Kernel:
-    replay = _fitting(stage, replays.by_signature.get(launches.signature_id, ()))
+def _kernel(stage: Stage, count: int, launches: Launches, whole_ns: float, replays: Sequence[Replay]) -> Kernel:
+    replay = _fitting(stage, replays)
     n, recorded = launches.n / count, launches.total_ns / count
     mean = replay.mean_ns if replay else None
     above = replay.above_gap_mj if replay else None
+    clock_ns, clock_mj = _clock_costs(n, stage.sm_mhz, replay) if replay else (None, None)
     return Kernel(
         trace=stage.trace,
         stage=stage.stage,
@@ -192,10 +199,10 @@ def _kernel(stage: Stage, count: int, launches: Launches, whole_ns: float, repla
         ratio=over(times(mean, launches.n), launches.total_ns),
         above_gap_mj=times(n, above),
         above_gap_half_mj=None if replay is None or above is None else n * (replay.above_half_mj or 0),
-        clock_ns=None if replay is None else longer_ns(n, stage.sm_mhz, replay),
-        clock_mj=None if replay is None else dearer_mj(n, stage.sm_mhz, replay),
-        reason=_reason(launches, replay, replays.gpus),
-        energy_reason=_energy_reason(replay),
+        clock_ns=clock_ns,
+        clock_mj=clock_mj,
+        reason=_reason(launches, replay, replays),
+        energy_reason=None if above is not None else (replay and replay.energy_reason) or "not replayed",
         clock_mhz=replay.clock_mhz if replay else None,
         energy_mhz=replay.energy_mhz if replay else None,
         energy_run_id=replay.energy_run_id if replay and above is not None else None,
@@ -221,42 +228,29 @@ def _route(launches: Launches, replay: Replay | None) -> str:
     return "aten" if replay.mean_ns is not None and replay.route in GUESSED else replay.route
 
 
-def longer_ns(n: float, model_mhz: Figure, replay: Replay) -> Figure:
-    """What n launches take longer at the clock of the model, in ns.
+def _clock_costs(n: float, model_mhz: Figure, replay: Replay) -> tuple[Figure, Figure]:
+    """What n launches take longer (ns) and cost more above gap power (mJ; below 0: less) at the clock of the model.
 
-    A kernel that the power cap slows down takes `capped_stretch` times as long at `capped_mhz` as at `energy_mhz`, the
-    clock of its loop at full clock; in between, its time goes with 1 / clock.
+    A kernel that the power cap slows down takes `capped_stretch` times as long and `capped_energy` times as much energy
+    at `capped_mhz` as at `energy_mhz`, the clock of its loop at full clock; in between, its time goes with 1 / clock,
+    its energy with the clock.
     """
-    if replay.mean_ns is None:
-        return None
+    longer: Figure = 0.0
+    dearer: Figure = 0.0
     full, capped = replay.energy_mhz, replay.capped_mhz
-    if not (below(model_mhz, full) and below(capped, full)):
-        return 0.0
-    way = over(minus(over(1, model_mhz), over(1, full)), minus(over(1, capped), over(1, full)))
-    return times(n, replay.mean_ns, minus(replay.capped_stretch, 1), _part_of(way))
+    if below(model_mhz, full) and below(capped, full):
+        slowed = over(minus(over(1, model_mhz), over(1, full)), minus(over(1, capped), over(1, full)))
+        lowered = over(minus(full, model_mhz), minus(full, capped))
+        longer = times(n, replay.mean_ns, minus(replay.capped_stretch, 1), _at_most_one(slowed))
+        dearer = times(n, replay.above_gap_mj, minus(replay.capped_energy, 1), _at_most_one(lowered))
+    return None if replay.mean_ns is None else longer, None if replay.above_gap_mj is None else dearer
 
 
-def dearer_mj(n: float, model_mhz: Figure, replay: Replay) -> Figure:
-    """What n launches cost more at the clock of the model, in mJ above the power of gaps; below 0, as it is less.
-
-    A kernel that the power cap slows down takes `capped_energy` times as much at `capped_mhz` as at `energy_mhz`; in
-    between, its energy goes with the clock.
-    """
-    if replay.above_gap_mj is None:
-        return None
-    full, capped = replay.energy_mhz, replay.capped_mhz
-    if not (below(model_mhz, full) and below(capped, full)):
-        return 0.0
-    way = over(minus(full, model_mhz), minus(full, capped))
-    return times(n, replay.above_gap_mj, minus(replay.capped_energy, 1), _part_of(way))
+def _at_most_one(share: Figure) -> Figure:
+    return None if share is None else min(1.0, share)
 
 
-def _part_of(way: Figure) -> Figure:
-    """Of the way from one clock to the other, no more than all of it."""
-    return None if way is None else min(1.0, way)
-
-
-def _reason(launches: Launches, replay: Replay | None, gpus: Mapping[str, str]) -> str | None:
+def _reason(launches: Launches, replay: Replay | None, replays: Iterable[Replay]) -> str | None:
     """Why there is no replayed time."""
     if replay is not None and replay.mean_ns is not None:
         return None
@@ -264,13 +258,52 @@ def _reason(launches: Launches, replay: Replay | None, gpus: Mapping[str, str]) 
         return f"under CUDA graphs: {launches.unmatched}"
     if replay is not None:
         return replay.reason
-    if launches.signature_id in gpus:
-        return f"replayed on another GPU only: {gpus[launches.signature_id]}"
-    return "not replayed"
+    gpus = {one.gpu for one in replays if one.mean_ns is not None and one.gpu is not None}
+    return f"replayed on another GPU only: {', '.join(sorted(gpus))}" if gpus else "not replayed"
 
 
-def _energy_reason(replay: Replay | None) -> str | None:
-    """Why there is no energy."""
-    if replay is None:
-        return "not replayed"
-    return None if replay.above_gap_mj is not None else replay.energy_reason or "not replayed"
+def groups(kernels: Iterable[Kernel]) -> list[Group]:
+    """The groups of all stages: tiers by number, categories and routes by their time."""
+    found: dict[tuple[Key, str, str | None], list[Kernel]] = collections.defaultdict(list)
+    for one in kernels:
+        for by, part in (("tier", TIERS[one.tier]), ("category", one.category), ("route", one.route)):
+            found[one.key, by, part].append(one)
+    listed = [_group(key, by, part, some) for (key, by, part), some in found.items()]
+    return sorted(listed, key=_group_rank)
+
+
+def _group(key: Key, by: str, part: str | None, kernels: Sequence[Kernel]) -> Group:
+    replayed = [one for one in kernels if one.replayed_ns is not None]
+    halves = [one.above_gap_half_mj for one in kernels if one.above_gap_mj is not None]
+    n, compared_ns = total(one.n for one in kernels) or 0.0, total(one.recorded_ns for one in replayed)
+    replayed_ns = total(one.replayed_ns for one in replayed)
+    return Group(
+        *key,
+        grouped_by=by,
+        part=part,
+        signatures=len(kernels),
+        n=n,
+        recorded_ns=total(one.recorded_ns for one in kernels) or 0.0,
+        share_pct=total(one.share_pct for one in kernels),
+        replayed_launches_pct=percent(total(one.n for one in replayed) or 0.0, n),
+        compared_ns=compared_ns,
+        replayed_ns=replayed_ns,
+        error_pct=error_pct(replayed_ns, compared_ns),
+        above_gap_mj=total(one.above_gap_mj for one in kernels),
+        above_gap_error_mj=root_of_squares(*halves) if halves else None,
+    )
+
+
+def _group_rank(group: Group) -> tuple[object, ...]:
+    tier = (group.part or "") if group.grouped_by == "tier" else ""
+    key = order((group.trace, group.stage, group.mode))
+    return *key, group.grouped_by, tier, -group.recorded_ns, group.part is None, group.part or ""
+
+
+def longest(kernels: Iterable[Kernel], top: int) -> Iterator[Kernel]:
+    """The `top` kernels of each stage that take most time."""
+    seen: collections.Counter[Key] = collections.Counter()
+    for one in sorted(kernels, key=_rank):
+        seen[one.key] += 1
+        if seen[one.key] <= top:
+            yield one

@@ -16,15 +16,15 @@ Key: TypeAlias = tuple[str, str, str | None]
 GRAPH: Final = "cuda_graph"
 COMMUNICATION: Final = "COMMUNICATION"
 KNOWN_PCT: Final = 80.0
-"""So much has to be known of a time or an energy, or busy of a stage, before an error or an interval is told."""
+"""So much has to be known of a time or an energy, or busy of a stage, before an error or an interval is given."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stage:
-    """What was measured of a stage without a profiler, and the traces that tell of its kernels.
+    """What was measured of a stage without a profiler, and the traces that its kernels are read from.
 
-    `trace` has the name of the trace of the stage and mode, `kernels_trace` of the one that tells what the kernels are;
-    `launches_trace_id` is that whose launches count, in a job of `launches_world_size` ranks. `rank`, `job` and
+    `trace` has the name of the trace of the stage and mode, `kernels_trace` of the one with names and calls of the
+    kernels; `launches_trace_id` is that whose launches count, in a job of `launches_world_size` ranks. `rank`, `job`,
     `world_size` are those of the trace of the stage, which is here where it `has_trace`. Figures are per iteration:
     times in ns, energies in mJ, powers in W, clocks in MHz; `busy_ns` is the measured time in which the GPU ran
     anything, `launches` the measured number of launches.
@@ -76,7 +76,7 @@ class Launches:
 
     Launches without a recorded call may have a `found_id`, the signature of the call that was found for them, by way of
     `found_by`. `total_ns` is without `wait_ns`, in which collectives waited for other ranks (None: not known).
-    `unmatched` says why nothing tells what they are under a CUDA graph.
+    `unmatched` says why their calls under a CUDA graph are unknown.
     """
 
     trace_id: str

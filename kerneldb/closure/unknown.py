@@ -78,6 +78,6 @@ def above_zero(value: Figure) -> Figure:
     return value if value is not None and value > 0 else None
 
 
-def told(text: str, *values: Figure | int | str) -> str | None:
+def formatted(text: str, *values: Figure | int | str) -> str | None:
     """`text` with the values in its places; None where one is unknown."""
     return None if None in values else text.format(*values)

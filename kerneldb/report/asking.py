@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api.queries import statement
+from kerneldb.report.model import Table
 from kerneldb.warehouse import execute
 
 if TYPE_CHECKING:
@@ -16,50 +18,88 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kerneldb.api import Database
+    from kerneldb.report.model import Plan
 
     Rows = list[dict[str, Any]]
 
 FOUND: Final = "found_"
 """Statements read the rows of another one as a relation of this prefix and its name."""
+PARAMETER: Final = re.compile(r"\$(\w+)(?:::VARCHAR\[\])?")
 
 
 @contextlib.contextmanager
 def asking(database: Database) -> Iterator[Asking]:
     """One connection for all questions, which see the same rows then, whoever writes meanwhile."""
     with database.warehouse.connection() as con:
-        yield Asking(con)
+        yield Asking(con, {}, {})
 
 
 class Asking:
-    """Asks the statements `schemas/queries/report_<name>.sql` and `finding_<name>.sql`, each once per parameters."""
+    """Asks `schemas/queries/report_<query>.sql` and `finding_<name>.sql` with the parameters `params`, each once."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, con: duckdb.DuckDBPyConnection, params: Mapping[str, Any], asked: dict[str, pa.Table]) -> None:
+        self.params = params
         self._con = con
-        self._asked: dict[str, pa.Table] = {}
+        self._asked = asked
 
-    def rows(self, name: str, params: Mapping[str, Any] | None = None) -> Rows:
+    def about(self, **params: Any) -> Asking:
+        """The same connection, with these parameters."""
+        return Asking(self._con, params, self._asked)
+
+    def rows(self, query: str) -> Rows:
         """The rows of a statement."""
-        found: Rows = self._table(name, params).to_pylist()
+        found: Rows = self._table(query).to_pylist()
         return found
 
-    def finding(self, name: str, needs: Sequence[str], trace: str) -> Rows:
-        """The rows of the statement of a rule, which reads what the statements `needs` have found for the trace."""
+    def sql(self, query: str) -> str:
+        """A statement as a reader would type it."""
+        return literal(statement(f"report_{query}"), self.params)
+
+    def table(self, plan: Plan, most: int | None = None) -> Table:
+        """The table of a plan, with its first `most` rows."""
+        rows = self.rows(plan.query)[:most]
+        columns = plan.columns
+        if plan.is_sparse and rows:
+            columns = tuple(one for one in columns if any(row[one.name] is not None for row in rows))
+        return Table(plan.caption.format(**self.params), columns, rows, self.sql(plan.query), plan.missing)
+
+    def finding(self, name: str, needs: Sequence[str]) -> Rows:
+        """The rows of the statement of a rule, which reads what the statements `needs` have found."""
         for need in needs:
-            self._con.register(FOUND + need, self._table(f"report_{need}", {"trace": trace}))
-        text = statement(name)
-        found: Rows = execute.run(self._con, text, {"trace": trace} if "$trace" in text else None, None).to_pylist()
+            self._con.register(FOUND + need, self._table(need))
+        found: Rows = self._run(statement(name)).to_pylist()
         return found
 
-    def _table(self, name: str, params: Mapping[str, Any] | None) -> pa.Table:
-        key = f"{name} {params}"
+    def finding_sql(self, name: str, needs: Sequence[str]) -> str:
+        """The statement of a rule as a reader would type it, with those that it needs in front."""
+        if not needs:
+            return literal(statement(name), self.params)
+        above, plain = _parted(statement(name))
+        body = literal(plain, self.params)
+        parts = [f"{FOUND}{need} AS (\n{_indented(self.sql(need))}\n)" for need in needs]
+        rest = f",\n\n{body.removeprefix('WITH ')}" if body.startswith("WITH ") else f"\n\n{body}"
+        return opened("\n".join([*above, "WITH " + ",\n\n".join(parts) + rest]))
+
+    def _table(self, query: str) -> pa.Table:
+        key = f"{query} {self.params}"
         if key not in self._asked:
-            self._asked[key] = execute.run(self._con, statement(name), params, None)
+            self._asked[key] = self._run(statement(f"report_{query}"))
         return self._asked[key]
 
+    def _run(self, text: str) -> pa.Table:
+        """The rows of a statement with those of the parameters that it names."""
+        named = PARAMETER.findall(text)
+        params = {name: value for name, value in self.params.items() if name in named}
+        return execute.run(self._con, text, params or None, None)
 
-def literal(sql: str, trace: str) -> str:
-    """A statement as a reader would type it: the parameter as a literal. For reading only, never run here."""
-    return opened(sql.replace("$trace", quoted(trace)))
+
+def literal(sql: str, params: Mapping[str, Any]) -> str:
+    """A statement as a reader would type it: parameters as literals. For reading only, never run here."""
+
+    def typed(match: re.Match[str]) -> str:
+        return _typed(params[match[1]]) if match[1] in params else match[0]
+
+    return opened(PARAMETER.sub(typed, sql))
 
 
 def opened(sql: str) -> str:
@@ -76,20 +116,11 @@ def _parted(sql: str) -> tuple[list[str], str]:
     return above, "\n".join(lines[len(above) :])
 
 
-def quoted(text: str) -> str:
-    """`text` as an SQL string literal, for reading only."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def spelled(name: str, needs: Sequence[str], trace: str) -> str:
-    """The statement of a rule as a reader would type it, with those that it needs in front."""
-    if not needs:
-        return literal(statement(name), trace)
-    above, plain = _parted(statement(name))
-    body = literal(plain, trace)
-    parts = [f"{FOUND}{need} AS (\n{_indented(literal(statement(f'report_{need}'), trace))}\n)" for need in needs]
-    rest = f",\n\n{body.removeprefix('WITH ')}" if body.startswith("WITH ") else f"\n\n{body}"
-    return opened("\n".join([*above, "WITH " + ",\n\n".join(parts) + rest]))
+def _typed(value: Any) -> str:
+    """A value as an SQL literal."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_typed, value))}]"
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else f"{value:g}"
 
 
 def _indented(sql: str) -> str:

@@ -6,20 +6,18 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api.answers import THRESHOLD
-from kerneldb.api.queries import statement
 from kerneldb.errors import UsageError
 from kerneldb.report import charts, contents
-from kerneldb.report.asking import asking, opened, quoted
-from kerneldb.report.counters import check_rule
-from kerneldb.report.gather import ALL_SHORT, Maker, made, named
-from kerneldb.report.model import Chart, Column, Report, Section, Table
+from kerneldb.report.asking import asking, literal
+from kerneldb.report.counters import RULE, check_rule
+from kerneldb.report.gather import ALL_SHORT, made, named
+from kerneldb.report.model import Chart, Column, Plan, Report, Section, Table
 from kerneldb.report.values import duration
 
 if TYPE_CHECKING:
     from kerneldb.api import Database
     from kerneldb.api.answers import Difference
 
-RULE: Final = "ncu"
 SHOWN: Final = 100
 OTHERS: Final = 20
 QUIET: Final = frozenset({"unchanged", "noise"})
@@ -38,25 +36,35 @@ CHANGES: Final = (
     Column("own_delta_pct", "Δ of the mean beyond the common shift", "percent"),
     Column("p_value", "p", "number"),
 )
-CLASSES: Final = (
-    contents.KERNEL,
-    Column("change", "change"),
-    Column("verdict_before", "class before"),
-    Column("verdict_after", "after"),
-    Column("matched_by", "matched by"),
-    Column("mean_before_ns", "mean duration before", "ns"),
-    Column("mean_after_ns", "after", "ns"),
+CLASSES: Final = Plan(
+    "changed_classes",
+    "Classes that changed, by the rule {rule}",
+    (
+        contents.KERNEL,
+        Column("change", "change"),
+        Column("verdict_before", "class before"),
+        Column("verdict_after", "after"),
+        Column("matched_by", "matched by"),
+        Column("mean_before_ns", "mean duration before", "ns"),
+        Column("mean_after_ns", "after", "ns"),
+    ),
+    "Nothing changed.",
 )
-METRICS: Final = (
-    Column("title", "counter"),
-    Column("metric", "metric", "code"),
-    Column("unit", "unit"),
-    Column("n_before", "launches before", "count"),
-    Column("n_after", "after", "count"),
-    Column("mean_before", "mean before", "number"),
-    Column("mean_after", "after", "number"),
-    Column("delta", "Δ", "number"),
-    Column("delta_pct", "Δ", "percent"),
+METRICS: Final = Plan(
+    "changed_metrics",
+    "Means of the counters",
+    (
+        Column("title", "counter"),
+        Column("metric", "metric", "code"),
+        Column("unit", "unit"),
+        Column("n_before", "launches before", "count"),
+        Column("n_after", "after", "count"),
+        Column("mean_before", "mean before", "number"),
+        Column("mean_after", "after", "number"),
+        Column("delta", "Δ", "number"),
+        Column("delta_pct", "Δ", "percent"),
+    ),
+    "Nothing changed.",
 )
 
 
@@ -73,12 +81,18 @@ def comparison(
     sections: list[Section] = []
     if all(any(row["kind"] != "profiled" for row in rows) for rows in sides):
         sections += _times(database, before, after, threshold)
-    sections += _counters(database, before, after, rule or RULE)
-    if not sections:
-        message = f"{before} and {after} have nothing to compare: name two traces with times, or two sets of counters"
-        raise UsageError(message)
     with asking(database) as ask:
-        tables = [Maker(ask, rows[0]["trace"]).table(contents.SETUP) for rows in sides]
+        names = ask.about(before=before, after=after, rule=rule or RULE)
+        if names.rows("counted_sides")[0]["sides"] == SIDES:
+            summary = database.diff_counters(before, after, rule=rule or RULE).sentence()
+            blocks = names.table(CLASSES), names.table(METRICS)
+            sections.append(Section("Counters", blocks, (), f"{summary.capitalize()}."))
+        if not sections:
+            message = (
+                f"{before} and {after} have nothing to compare: name two traces with times, or two sets of counters"
+            )
+            raise UsageError(message)
+        tables = [ask.about(trace=rows[0]["trace"]).table(contents.SETUP) for rows in sides]
     captions = (f"Before: {before}", f"After: {after}")
     setup = [dataclasses.replace(table, caption=caption) for table, caption in zip(tables, captions, strict=True)]
     return Report(f"{before} against {after}", made(database), (Section("Setup", tuple(setup)), *sections))
@@ -89,7 +103,8 @@ def _times(database: Database, before: str, after: str, threshold: float) -> lis
     rows: list[dict[str, Any]] = found.table.to_pylist()
     changed = [row for row in rows if row["verdict"] not in QUIET]
     others = [row for row in rows if row["verdict"] in QUIET]
-    sql = _literal("FROM diff($before, $after, threshold := $threshold);", before, after, threshold=f"{threshold:g}")
+    names = {"before": before, "after": after, "threshold": threshold}
+    sql = literal("FROM diff($before, $after, threshold := $threshold);", names)
     verdicts = [{"verdict": verdict, "n": n} for verdict, n in found.by_verdict.items()]
     by_verdict = "SELECT verdict, count(*) AS n " + sql.replace(";", " GROUP BY verdict ORDER BY n DESC;")
     top = [
@@ -110,33 +125,8 @@ def _sums(found: Difference) -> str:
     change = "" if found.delta_pct is None else f" ({found.delta_pct:+.2f} %)"
     shift = found.common_shift_pct
     shifted = (
-        "Too few kernels match by signature to tell a shift of all."
+        "Too few kernels match by signature to know a shift of all."
         if shift is None
         else f"All kernels together shifted by {shift:+.2f} %."
     )
     return f"GPU time {duration(found.before_ns)} before, {duration(found.after_ns)} after{change}. {shifted}"
-
-
-def _counters(database: Database, before: str, after: str, rule: str) -> list[Section]:
-    names = {"before": before, "after": after}
-    if database.sql(statement("report_counted_sides"), names).rows()[0]["sides"] < SIDES:
-        return []
-    found = database.diff_counters(before, after, rule=rule)
-    classes = _table(
-        database, "changed_classes", f"Classes that changed, by the rule {rule}", CLASSES, {**names, "rule": rule}
-    )
-    metrics = _table(database, "changed_metrics", "Means of the counters", METRICS, names)
-    return [Section("Counters", (classes, metrics), (), f"{found.sentence().capitalize()}.")]
-
-
-def _table(database: Database, query: str, caption: str, columns: tuple[Column, ...], params: dict[str, str]) -> Table:
-    text = statement(f"report_{query}")
-    sql = _literal(text, params["before"], params["after"], rule=quoted(params.get("rule", "")))
-    return Table(caption, columns, database.sql(text, params).rows(), sql, "Nothing changed.")
-
-
-def _literal(sql: str, before: str, after: str, **others: str) -> str:
-    """A statement as a reader would type it. For reading only, never run here."""
-    for name, value in {"before": quoted(before), "after": quoted(after), **others}.items():
-        sql = sql.replace(f"${name}", value)
-    return opened(sql)

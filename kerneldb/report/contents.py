@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Final
 
-from kerneldb.report.model import Column
+from kerneldb.report.model import Column, Plan
 
 COUNT: Final = Column("n", "launches", "count")
 TOTAL: Final = Column("total_ns", "GPU time", "ns")
@@ -23,18 +22,6 @@ OVER_PEAK: Final = (
     "the kernel did less work, or moved less through DRAM, than its shapes say, or ran above the clock of the sheet."
 )
 IDLE_TIME: Final = Column("idle_ns", "idle", "ns")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Plan:
-    """A table to make: the statement `report_<query>.sql` with its parameter `$trace`, and how to show the rows."""
-
-    query: str
-    caption: str
-    columns: tuple[Column, ...]
-    missing: str = "Nothing of this kind in the trace."
-    is_sparse: bool = False
-    """Whether columns that no row fills are left out."""
 
 
 SETUP: Final = Plan(
@@ -260,4 +247,5 @@ ROOFLINE: Final = Plan(
         Column("bound", "bound"),
         Column("method", "work from"),
     ),
+    "No FLOPs known: record shapes, collect counters, or name them (kerneldb annotate).",
 )

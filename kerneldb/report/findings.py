@@ -110,8 +110,8 @@ RULES: Final = (
         "exposed-communication",
         2,
         "Communication that no computation hides takes {share_pct:.1f} % of the time.",
-        "Overlap it: larger buckets, earlier launches, another stream; kerneldb collectives --waits tells late ranks.",
-        "Overlap it: earlier launches, a stream of its own; kerneldb collectives --waits tells late ranks.",
+        "Overlap it: larger buckets, earlier launches, another stream; kerneldb collectives --waits names late ranks.",
+        "Overlap it: earlier launches, a stream of its own; kerneldb collectives --waits names late ranks.",
         ("gpu_time",),
     ),
     Rule(

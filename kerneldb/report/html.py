@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import importlib.resources
 import json
+import os
 import re
+import tempfile
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
 
-from kerneldb.report import library
 from kerneldb.report.model import Chart, Report
 from kerneldb.report.values import duration, is_number, notes, shown
 
-if TYPE_CHECKING:
-    import jinja2
+UNUSABLE: Final = (OSError, UnicodeDecodeError, RuntimeError)
+"""What a cache that cannot be read or written raises; RuntimeError is for a user without a home."""
+ENDS_WITH: Final = "\n/* sha256 {} */\n"
+"""The end of a kept bundle, with the digest of the text before it: one that was cut short or changed is made anew."""
 
 
 def page(report: Report) -> str:
     """The HTML text."""
+    import jinja2
+
     drawn = [block for section in report.sections for block in section.blocks if isinstance(block, Chart)]
     numbers = {id(block): f"chart{number}" for number, block in enumerate(drawn)}
-    script = library.script() if drawn else ""
     specs = _inline({numbers[id(block)]: block.spec for block in drawn})
-    text: str = _template().render(
+    layout = importlib.resources.files("kerneldb.report").joinpath("page.html.j2").read_text(encoding="utf-8")
+    template = jinja2.Environment(autoescape=True, undefined=jinja2.ChainableUndefined).from_string(layout)
+    text: str = template.render(
         report=report,
-        script=_safe(script),
+        script=_safe(script() if drawn else ""),
         specs=_safe(specs),
         chart_id=lambda block: numbers[id(block)],
         duration=duration,
@@ -46,15 +56,8 @@ def anchors(titles: Sequence[str]) -> list[str]:
     return found
 
 
-def _template() -> jinja2.Template:
-    import jinja2
-
-    text = importlib.resources.files("kerneldb.report").joinpath("page.html.j2").read_text(encoding="utf-8")
-    return jinja2.Environment(autoescape=True, undefined=jinja2.ChainableUndefined).from_string(text)
-
-
 def _inline(value: Any) -> str:
-    """JSON that may stand inside a script element: names of kernels come from files that are not trusted."""
+    """JSON that is safe inside a script element: names of kernels come from files that are not trusted."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
@@ -63,3 +66,54 @@ def _safe(text: str) -> Any:
     import markupsafe
 
     return markupsafe.Markup(text.replace("</script", "<\\/script"))  # noqa: S704 (made here, or escaped above)
+
+
+def script() -> str:
+    """Vega, Vega-Lite and vega-embed as one script, from the cache where an earlier report left it.
+
+    Bundling it takes over a second, so it is kept for the next report.
+    """
+    with contextlib.suppress(*UNUSABLE):
+        text = _place().read_bytes().decode("utf-8")
+        if _is_whole(text):
+            return text
+    text = _sealed(_bundled())
+    with contextlib.suppress(*UNUSABLE):
+        _keep(_place(), text)
+    return text
+
+
+def _sealed(bundle: str) -> str:
+    return bundle + ENDS_WITH.format(hashlib.sha256(bundle.encode()).hexdigest())
+
+
+def _is_whole(text: str) -> bool:
+    """Whether the digest at the end is that of all before it."""
+    bundle = text[: -len(_sealed(""))]
+    return text == _sealed(bundle)
+
+
+def _place() -> Path:
+    """Where the bundle of this version of vl-convert is kept: `$XDG_CACHE_HOME/kerneldb`, else `~/.cache/kerneldb`."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    return Path(base) / "kerneldb" / f"vega-{metadata.version('vl-convert-python')}.js"
+
+
+def _bundled() -> str:
+    import vl_convert
+
+    bundle: Any = vl_convert.javascript_bundle  # its stub asks for an argument that it takes or leaves
+    return str(bundle())
+
+
+def _keep(path: Path, text: str) -> None:
+    """Write as a whole or not at all, for programs that run at the same time. Leaves nothing where that fails."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    number, name = tempfile.mkstemp(dir=path.parent)
+    part = Path(name)
+    try:
+        with os.fdopen(number, "wb") as sink:
+            sink.write(text.encode())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

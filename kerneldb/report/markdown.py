@@ -1,11 +1,11 @@
-"""A report as Markdown: tables and queries. What a chart shows and no table, stands as a table or a line of blocks."""
+"""A report as Markdown: tables and queries. Charts whose data no table has become a table or a line of blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
 
-from kerneldb.report.model import Chart, Column, Finding, Report, Section, Table
+from kerneldb.report.model import Chart, Column, Report, Section, Table
 from kerneldb.report.values import duration, is_number, notes, shown
 
 BINS: Final = (
@@ -20,7 +20,7 @@ ITERATIONS: Final = (
 )
 BLOCKS: Final = "▁▂▃▄▅▆▇█"
 PER_BLOCK: Final = 4
-"""Bins of the timeline that one character stands for."""
+"""Bins of the timeline per character."""
 
 
 def page(report: Report) -> str:
@@ -35,8 +35,10 @@ def _section(section: Section) -> Iterator[str]:
     yield from (f"## {_plain(section.title)}", "")
     if section.text:
         yield from (_plain(section.text), "")
-    for finding in section.findings:
-        yield from _finding(finding)
+    for one in section.findings:
+        stake = "" if one.at_stake_ns is None else f" **At stake: {duration(one.at_stake_ns)}.**"
+        yield f"- {_plain(one.sentence)}{stake} {one.remedy} (rule {one.rule}, version {one.version})"
+        yield ""
     for block in section.blocks:
         if isinstance(block, Table):
             yield from _table(block)
@@ -68,12 +70,6 @@ def _lanes(rows: list[dict[str, Any]]) -> Iterator[str]:
                 busy[int((row["from_ms"] + row["to_ms"]) / 2 / width)] += row["busy"] / PER_BLOCK
         drawn = "".join(BLOCKS[min(7, int(share * 8))] if share > 0 else " " for share in busy)
         yield f"- {_plain(str(lane))}: `{drawn.rstrip()}`"
-
-
-def _finding(finding: Finding) -> Iterator[str]:
-    stake = "" if finding.at_stake_ns is None else f" **At stake: {duration(finding.at_stake_ns)}.**"
-    yield f"- {_plain(finding.sentence)}{stake} {finding.remedy} (rule {finding.rule}, version {finding.version})"
-    yield ""
 
 
 def _table(table: Table) -> Iterator[str]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Literal
 
-Level = Literal["finding", "note"]
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Column:
@@ -19,7 +17,7 @@ class Column:
     title: str
     kind: Literal["text", "code", "count", "ns", "percent", "number", "rate"] = "text"
     over: str = ""
-    """Why a percentage may be over 100; such values are kept as they are and marked, and this stands below."""
+    """Why a percentage may be over 100; such values are kept and marked, with this as a note below the table."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,6 +29,18 @@ class Table:
     rows: list[dict[str, Any]]
     sql: str
     missing: str = "Nothing of this kind in the trace."
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """A table to make: the statement `report_<query>.sql`, and how to show its rows. Captions may name parameters."""
+
+    query: str
+    caption: str
+    columns: tuple[Column, ...]
+    missing: str = "Nothing of this kind in the trace."
+    is_sparse: bool = False
+    """Whether columns that no row fills are left out."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -39,21 +39,19 @@ def save(name: str, rows: Rows, path: Path) -> None:
     if spec is None:
         message = f"nothing to draw in {path}: no row has what the chart of {name} shows"
         raise KerneldbError(message)
-    data = _converted({**spec, "background": "white"}, path.suffix.lower())
-    from kerneldb.output.destination import opened
-
-    with opened(path) as sink:
-        sink.write(data)
-
-
-def _converted(spec: Spec, ending: str) -> bytes:
     import vl_convert
 
+    from kerneldb.output.destination import opened
+
+    ending, spec = path.suffix.lower(), {**spec, "background": "white"}
     if ending == ".svg":
-        return str(vl_convert.vegalite_to_svg(spec)).encode()
-    if ending == ".png":
-        return bytes(vl_convert.vegalite_to_png(spec, scale=PIXELS))
-    return str(vl_convert.vegalite_to_html(spec, bundle=True)).encode()
+        data = str(vl_convert.vegalite_to_svg(spec)).encode()
+    elif ending == ".png":
+        data = bytes(vl_convert.vegalite_to_png(spec, scale=PIXELS))
+    else:
+        data = str(vl_convert.vegalite_to_html(spec, bundle=True)).encode()
+    with opened(path) as sink:
+        sink.write(data)
 
 
 def _roofline(rows: Rows) -> Spec | None:

@@ -147,7 +147,7 @@ def test_command(database: Database, runner: CliRunner) -> None:
     [
         (["--flops", "1"], "say which kernels"),
         (["--where", "true", "--flops", "1", "--unset", "flops"], "contradict"),
-        (["--where", "true", "--flops", "1+"], "is no number"),
+        (["--where", "true", "--flops", "1+"], "is not a number"),
         (["--where", "false", "--flops", "1"], "nothing is noted"),
     ],
 )

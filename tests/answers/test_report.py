@@ -19,7 +19,7 @@ from kerneldb.api import Database
 from kerneldb.api.queries import statement
 from kerneldb.cli import cli
 from kerneldb.errors import UsageError
-from kerneldb.report import changes, charts, counters, gather, html, library, markdown, values
+from kerneldb.report import changes, charts, counters, gather, html, markdown, values
 from kerneldb.report.findings import RULES
 from kerneldb.report.model import Chart, Column, Report, Section, Table
 
@@ -146,15 +146,15 @@ def test_the_drawing_library_is_bundled_once(tmp_path: Path, monkeypatch: pytest
         made.append("one")
         return "draw()"
 
-    monkeypatch.setattr(library, "_bundled", bundled)
-    whole = library.script()
-    assert whole == library.script()
+    monkeypatch.setattr(html, "_bundled", bundled)
+    whole = html.script()
+    assert whole == html.script()
     assert whole.startswith("draw()\n/* sha256 ")
     assert len(made) == 1
     (kept,) = (tmp_path / "kerneldb").iterdir()
     for number, other in enumerate((b"dra", whole.replace("draw", "evil").encode(), b"\xff", b""), 2):
         kept.write_bytes(other)
-        assert library.script() == whole
+        assert html.script() == whole
         assert len(made) == number
         assert kept.read_text(encoding="utf-8") == whole
 
@@ -162,12 +162,12 @@ def test_the_drawing_library_is_bundled_once(tmp_path: Path, monkeypatch: pytest
 def test_a_cache_that_cannot_be_written_is_left_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder stands where the script would be kept; no part of it stays behind."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(library, "_bundled", lambda: "draw()")
-    library.script()
+    monkeypatch.setattr(html, "_bundled", lambda: "draw()")
+    html.script()
     (kept,) = (tmp_path / "kerneldb").iterdir()
     kept.unlink()
     kept.mkdir()
-    assert library.script().startswith("draw()")
+    assert html.script().startswith("draw()")
     assert list((tmp_path / "kerneldb").iterdir()) == [kept]
 
 

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from kerneldb.closure import Balance, Book, Term, balance
-from kerneldb.closure.groups import groups, longest
-from kerneldb.closure.kernels import iterations, tier
+from kerneldb.closure.kernels import groups, iterations, longest, tier
 from kerneldb.closure.model import Flow, Given, Launches, Replay, Run, Stage
-from kerneldb.closure.unknown import error_pct, mean, minus, over, plus, root_of_squares, times, told, total
+from kerneldb.closure.unknown import error_pct, formatted, mean, minus, over, plus, root_of_squares, times, total
 
 GPU = "GPU"
 STAGE = Stage(
@@ -77,7 +76,7 @@ def test_what_is_made_of_an_unknown_is_unknown() -> None:
     assert [plus(1, None), minus(1, None), minus(None, 1), times(2, None), over(None, 2), over(2, None)] == [None] * 6
     assert (over(1, 0), error_pct(3, 2), error_pct(3, 0)) == (None, 50.0, None)
     assert (total([]), total([None]), total([0.1] * 10), mean([1, None, 3])) == (None, None, 1.0, 2.0)
-    assert (root_of_squares(3, 4), root_of_squares(3, None), told("{:.1f} W", None)) == (5.0, None, None)
+    assert (root_of_squares(3, 4), root_of_squares(3, None), formatted("{:.1f} W", None)) == (5.0, None, None)
 
 
 def test_time_of_a_stage() -> None:

@@ -205,7 +205,7 @@ def test_the_donor_of_a_call_that_a_replay_confirmed_is_kept(fresh: kerneldb.Dat
 
 def test_the_report_compares_each_call_with_its_own_launches(doubled: kerneldb.Database) -> None:
     """Every call came out in twice its time, so that each difference is about 100 %."""
-    with doubled._warehouse.connection() as con:
+    with doubled.warehouse.connection() as con:
         found = queries.rows(con, "report_replayed_kernels", {"trace": STRIPPED})
     assert len(found) == 20
     assert max(abs(row["delta_pct"] - 100) for row in found) < 25

@@ -146,7 +146,7 @@ def test_without_a_donor_names_tell_operators_only(lonely: kerneldb.Database) ->
 def test_strangers_give_no_calls(lonely: kerneldb.Database, root: Path) -> None:
     """A trace with few of the kernels is no donor, though some of its launches are the same."""
     lonely.ingest(root / "tests" / "fixtures" / "train-step-h200.json.gz")
-    with lonely._warehouse.connection() as con:
+    with lonely.warehouse.connection() as con:
         Selection(None, (STRIPPED,)).bind(con)
         (found,) = inheriting.find(con)
     assert found.with_call.height < 0.1 * LAUNCHES

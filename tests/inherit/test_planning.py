@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import kerneldb
-from kerneldb.api import planning, sequences
+from kerneldb.api import planning, unrecorded
 from kerneldb.api.planning import Request
 from kerneldb.cli import cli
 from kerneldb.replay import routes
@@ -47,11 +47,11 @@ def test_every_launch_is_planned_once(planned: planning.Planned) -> None:
     assert sum(kernel.launches for item in planned.plan.items for kernel in item.kernels) == LAUNCHES
     assert len({item.id for item in planned.plan.items}) == len(planned.plan.items)
     places = [
-        place
+        (trace_id, index)
         for item in planned.plan.items
         for kernel in item.kernels
-        for place in planning.unrecorded._places(item)
-        if kernel.ordinal == 0
+        for trace_id, indices in (kernel.places or {}).items()
+        for index in indices
     ]
     assert len(places) == len(set(places))
 
@@ -127,7 +127,7 @@ def test_without_donors_calls_are_proposed(lonely: kerneldb.Database) -> None:
 
 def test_launches_that_no_proposal_reaches_say_so(lonely: kerneldb.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     reached = 300
-    monkeypatch.setattr(sequences, "MOST", reached)
+    monkeypatch.setattr(unrecorded, "MOST", reached)
     lines = planning.feasibility(lonely.plan_replay(Request()).routes)
     left = [line for line in lines if "not among the 300 launches" in (line["reason"] or "")]
     (kernels,) = lonely.sql("SELECT count(*) AS n FROM kernels WHERE kind = 'kernel'").rows()
