@@ -35,7 +35,7 @@ KEYS: Final = {"kernel": "name_id", "signature": "signature_id", **{name: name f
 
 LEADING: Final = {
     "kernel": ("kernel", "category", "library"),
-    "signature": ("key", "kernel", "category", "op"),
+    "signature": ("key", "kernel", "gemm_m", "gemm_n", "gemm_k", "gemm_batch", "category", "op"),
 }
 """The columns before the figures, where the key alone says too little to people."""
 

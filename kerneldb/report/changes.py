@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from kerneldb.api.answers import THRESHOLD
 from kerneldb.api.queries import statement
 from kerneldb.errors import UsageError
+from kerneldb.output.units import duration
 from kerneldb.report import charts, contents
 from kerneldb.report.asking import asking, opened, quoted
 from kerneldb.report.counters import check_rule
 from kerneldb.report.gather import ALL_SHORT, Maker, made, named
 from kerneldb.report.model import Chart, Column, Report, Section, Table
-from kerneldb.report.values import duration
 
 if TYPE_CHECKING:
     from kerneldb.api import Database

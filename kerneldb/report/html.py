@@ -8,9 +8,10 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from kerneldb.output.units import duration
 from kerneldb.report import library
 from kerneldb.report.model import Chart, Report
-from kerneldb.report.values import duration, is_number, notes, shown
+from kerneldb.report.values import is_number, notes, shown
 
 if TYPE_CHECKING:
     import jinja2

@@ -437,4 +437,4 @@ def _written(key: str, value: Any) -> str:
         return numbers.amount(value, "FLOP")
     from kerneldb.output.text import format_value
 
-    return format_value(value, grouped=key in {"total_blocks", "numel"})
+    return format_value(value, key)
