@@ -133,6 +133,8 @@ def render(
     if not output.exact_names:
         _drop_units(table)
     for column, rank in zip(table, ranks, strict=True):
+        if sums:
+            column.styles[-1] = ""
         cells = [column.title, *column.cells] if output.header else column.cells
         column.size, column.rank = max(map(display_width, cells), default=0), rank
     width = terminal_width() if output.path is None and not output.wide else None
@@ -230,9 +232,11 @@ def _ranks(columns: Columns) -> list[int | None]:
     What has no value goes first, then what is the same in all rows.
     """
     names = [name for name, _ in columns]
-    kept = {next((name for name in wanted if name in names), None) for wanted in (NAMES, FIGURES)}
-    figures = (name for name, values in columns if units.unit_of(name) and any(value is not None for value in values))
-    kept.add(next(figures, None) if kept.isdisjoint(FIGURES) else None)
+    figures = [name for name, values in columns if units.unit_of(name) and any(value is not None for value in values)]
+    kept = [
+        next((name for name in NAMES if name in names), None),
+        next((name for name in (*FIGURES, *figures) if name in names), None),
+    ]
     ranks: list[int | None] = []
     for place, (name, values) in enumerate(columns):
         rank, same = _rank(name), all(value == values[0] for value in values)

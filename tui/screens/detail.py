@@ -431,10 +431,6 @@ def _moment(launch: dict[str, Any]) -> str:
 def _written(key: str, value: Any) -> str:
     if key == "input_dims":
         return shapes.shape(value) or str(value)
-    if key in {"bytes", "moved_bytes"}:
-        return numbers.size(value)
-    if key == "flops":
-        return numbers.amount(value, "FLOP")
     from kerneldb.output.text import format_value
 
     return format_value(value, key)
