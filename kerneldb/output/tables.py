@@ -82,15 +82,18 @@ class Rendered(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class _Column:
-    """A column as text, `size` cells wide. One without `rank` always stays, others are left out by it, least first."""
+    """A column as text, `size` cells wide, with a style for none or for the first of its cells.
+
+    One without `rank` always stays; others are left out by it, the least first.
+    """
 
     name: str
     title: str
     cells: list[str]
-    styles: list[str]
     right: bool
     size: int = 0
     rank: int | None = None
+    styles: Sequence[str] = ()
 
 
 def write(sink: BinaryIO, reader: pa.RecordBatchReader, output: Output) -> tuple[int, int, list[str]]:
@@ -125,21 +128,22 @@ def render(
     Columns of text named in `right` stand right. `sums` by column make a last line, called `label`.
     """
     columns = columns if output.exact_names else for_people(columns)
-    ranks = _ranks(columns)
-    if sums:
-        labelled = next((name for name, _ in columns if name in NAMES), columns[0][0])
-        columns = [(name, [*cells, sums.get(name, label if name == labelled else "")]) for name, cells in columns]
-    table = [_column(name, values, right=name in right) for name, values in columns]
+    totals = {_naming(columns): label, **sums} if sums else {}
+    table = [
+        _column(name, [*values, totals.get(name, "")] if totals else values, right=name in right)
+        for name, values in columns
+    ]
     if not output.exact_names:
         _drop_units(table)
-    for column, rank in zip(table, ranks, strict=True):
-        if sums:
-            column.styles[-1] = ""
+    coloured = output.path is None and has_colours()
+    for column, rank, (name, values) in zip(table, _ranks(columns), columns, strict=True):
         cells = [column.title, *column.cells] if output.header else column.cells
         column.size, column.rank = max(map(display_width, cells), default=0), rank
+        column.styles = _styles(name, values) if coloured else ()
     width = terminal_width() if output.path is None and not output.wide else None
     left_out = [] if width is None else _fit(table, width - len(indent))
-    return Rendered([indent + line for line in _lines(table, output, bool(sums))], left_out)
+    lines = _lines(table, header=output.header, totals=bool(totals), coloured=coloured)
+    return Rendered([indent + line for line in lines], left_out)
 
 
 def for_people(columns: Columns) -> Columns:
@@ -195,8 +199,7 @@ def _column(name: str, values: Sequence[Any], *, right: bool) -> _Column:
     is_number = all(isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool) for value in known)
     right = right or (is_number and bool(known or unit))
     cells = format_column(name, values)
-    styles = [_style(name, value) for value in values]
-    return _Column(name, escape(name), _aligned(cells) if right and unit else cells, styles, right)
+    return _Column(name, escape(name), _aligned(cells) if right and unit else cells, right)
 
 
 def _aligned(cells: list[str]) -> list[str]:
@@ -206,14 +209,12 @@ def _aligned(cells: list[str]) -> list[str]:
     return [f"{figure} {unit:<{widest}}" if figure else unit for figure, _, unit in parts]
 
 
-def _style(name: str, value: Any) -> str:
-    if value is None:
-        return DIM
-    if isinstance(value, str):
-        return WORDS.get(value, "") if re.search(r"verdict|grade|status|change", name) else ""
-    if name == "share_pct" and not isinstance(value, bool):
-        return next((style for share, style in HEAT if value >= share), "")
-    return ""
+def _styles(name: str, values: Sequence[Any]) -> list[str]:
+    """The style of each value: heat for shares, a colour for verdicts and grades; what is not known is dim."""
+    if name == "share_pct":
+        return [next((style for least, style in HEAT if (share or 0) >= least), "") for share in values]
+    words = WORDS if re.search(r"verdict|grade|status|change", name) else {}
+    return [DIM if value is None else words.get(value, "") if isinstance(value, str) else "" for value in values]
 
 
 def _drop_units(table: Sequence[_Column]) -> None:
@@ -234,7 +235,7 @@ def _ranks(columns: Columns) -> list[int | None]:
     names = [name for name, _ in columns]
     figures = [name for name, values in columns if units.unit_of(name) and any(value is not None for value in values)]
     kept = [
-        next((name for name in NAMES if name in names), None),
+        _naming(columns),
         next((name for name in (*FIGURES, *figures) if name in names), None),
     ]
     ranks: list[int | None] = []
@@ -246,6 +247,12 @@ def _ranks(columns: Columns) -> list[int | None]:
             rank = -2
         ranks.append(None if name in kept or (place == 0 and rank >= 0) else rank)
     return ranks
+
+
+def _naming(columns: Columns) -> str:
+    """The column that says what a row is about."""
+    names = [name for name, _ in columns]
+    return next((name for name in (*NAMES, *names) if name in names), "")
 
 
 def _rank(name: str) -> int:
@@ -286,14 +293,13 @@ def _sizes(table: Sequence[_Column], width: int, floor: int) -> list[int]:
     return sizes
 
 
-def _lines(table: Sequence[_Column], output: Output, totals: bool) -> list[str]:
-    coloured = output.path is None and has_colours()
-    rows = range(len(table[0].cells) if table else 0)
-    lines = [_line([(column, column.cells[row], column.styles[row] * coloured) for column in table]) for row in rows]
+def _lines(table: Sequence[_Column], *, header: bool, totals: bool, coloured: bool) -> list[str]:
+    rows = zip(*(itertools.zip_longest(column.cells, column.styles, fillvalue="") for column in table), strict=True)
+    lines = [_line([(column, *cell) for column, cell in zip(table, row, strict=True)]) for row in rows]
     rule = _styled(GAP.join("-" * column.size for column in table), DIM * coloured)
     if totals:
         lines.insert(len(lines) - 1, rule)
-    if output.header:
+    if header:
         lines[:0] = [_line([(column, column.title, BOLD * coloured) for column in table]), rule]
     return lines
 

@@ -16,8 +16,10 @@ def shown(column: Column, value: Any) -> str:
     """`value` of a column as text."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return units.UNKNOWN
+    if is_over(column, value):
+        return f"{value:,.1f} %{MARK}"
     if column.kind in WRITERS:
-        return WRITERS[column.kind](float(value)) + MARK * is_over(column, value)
+        return WRITERS[column.kind](float(value))
     return f"{value:,.4g}" if column.kind == "number" else str(value)
 
 
