@@ -147,7 +147,7 @@ def render(
 
 
 def for_people(columns: Columns) -> Columns:
-    """Columns with one spelling of element types, times to the second, and the sizes of a product as one `problem`."""
+    """Columns with one spelling of element types, times to the second, and the sizes of a product beside its name."""
     found = [(name, _readable(name, values)) for name, values in columns]
     sizes = {name: values for name, values in found if name.startswith("gemm_")}
     if not {"gemm_m", "gemm_n", "gemm_k"} <= sizes.keys():
@@ -155,11 +155,9 @@ def for_people(columns: Columns) -> Columns:
     batches = sizes.get("gemm_batch", itertools.repeat(None))
     rows = zip(sizes["gemm_m"], sizes["gemm_n"], sizes["gemm_k"], batches, strict=False)
     problems = [None if None in row[:3] else _problem(*row) for row in rows]
-    return [
-        ("problem", problems) if name == "gemm_m" else (name, values)
-        for name, values in found
-        if name == "gemm_m" or name not in sizes
-    ]
+    others = [(name, values) for name, values in found if name not in sizes]
+    place = next((place for place, (name, _) in enumerate(others, start=1) if name == _naming(others)), 0)
+    return [*others[:place], ("problem", problems), *others[place:]]
 
 
 def _problem(m: int, n: int, k: int, batch: int | None) -> str:

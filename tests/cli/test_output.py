@@ -303,8 +303,8 @@ def test_commands_have_one_spelling_of_types_and_the_sizes_of_products() -> None
     ]
     assert tables.for_people(columns) == [
         ("from_dtype", ["fp16", "int64"]),
-        ("input_dtypes", ['["bf16", "", "Scalar"]', None]),
         ("problem", ["1×5632×2048", None]),
+        ("input_dtypes", ['["bf16", "", "Scalar"]', None]),
     ]
     batched = [("gemm_m", [64]), ("gemm_n", [64]), ("gemm_k", [128]), ("gemm_batch", [16])]
     assert tables.for_people(batched) == [("problem", ["16×(64×64×128)"])]
