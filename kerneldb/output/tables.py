@@ -156,7 +156,8 @@ def for_people(columns: Columns) -> Columns:
     rows = zip(sizes["gemm_m"], sizes["gemm_n"], sizes["gemm_k"], batches, strict=False)
     problems = [None if None in row[:3] else _problem(*row) for row in rows]
     others = [(name, values) for name, values in found if name not in sizes]
-    place = next((place for place, (name, _) in enumerate(others, start=1) if name == _naming(others)), 0)
+    names = [name for name, _ in others]
+    place = names.index(_naming(others)) + 1 if not set(NAMES).isdisjoint(names) else 0
     return [*others[:place], ("problem", problems), *others[place:]]
 
 

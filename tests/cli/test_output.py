@@ -302,10 +302,12 @@ def test_commands_have_one_spelling_of_types_and_the_sizes_of_products() -> None
         ("gemm_batch", [None, None]),
     ]
     assert tables.for_people(columns) == [
-        ("from_dtype", ["fp16", "int64"]),
         ("problem", ["1×5632×2048", None]),
+        ("from_dtype", ["fp16", "int64"]),
         ("input_dtypes", ['["bf16", "", "Scalar"]', None]),
     ]
+    named = tables.for_people([("n", [1]), ("kernel", ["k"]), *((name, values[:1]) for name, values in columns[2:])])
+    assert [name for name, _ in named] == ["n", "kernel", "problem"]
     batched = [("gemm_m", [64]), ("gemm_n", [64]), ("gemm_k", [128]), ("gemm_batch", [16])]
     assert tables.for_people(batched) == [("problem", ["16×(64×64×128)"])]
 
