@@ -63,8 +63,9 @@ check-lake: .venv/.stamp .lake/.stamp  ## the tests of lakes, with DuckDB's exte
 check-oldest: .venv/.stamp .lake/.stamp  ## lakes and every object of the schema: the DuckDB of the lakes is the oldest one
 	PYTHONPATH=$(CURDIR)/.lake $(PYTEST) $(ON_OLDEST) tests/lake $(OBJECTS)
 
-docs: .venv/.stamp  ## write docs/schema.md from the schema
+docs: .venv/.stamp  ## write docs/schema.md from the schema, and what the examples of all documents print
 	$(BIN)/python -m $(SCHEMA_DOCS)
+	$(BIN)/python -m scripts.refresh_examples
 
 snapshots: .venv/.stamp  ## accept the pictures of the screens as they are drawn now
 	KERNELDB_SNAPSHOTS=write $(BIN)/python -m pytest --quiet tests/tui/test_snapshots.py

@@ -40,6 +40,7 @@ LEADING: Final = {
 """The columns before the figures, where the key alone says too little to people."""
 
 FIGURES: Final = ("n", "total_ns", "share_pct", "mean_ns", "min_ns", "max_ns")
+SIZES: Final = ("gemm_m", "gemm_n", "gemm_k", "gemm_batch")
 ORDERS: Final = {"total": "total_ns", "n": "n", "mean": "mean_ns", "min": "min_ns", "max": "max_ns"}
 ONLY_OF_LAUNCHES: Final = frozenset({"module"})
 NEAR: Final = 5
@@ -191,7 +192,8 @@ def top(warehouse: Warehouse, by: str, where: str | None, traces: Sequence[str],
     # timeline, summed, profiled: times of programs without a profiler come before those under one.
     order = [("timing", "descending"), (ORDERS[sort], "descending"), ("n", "descending"), ("key", "ascending")]
     told_apart = () if by == "timing" else ("timing",)
-    columns = list(dict.fromkeys((*LEADING.get(by, ("key",)), *told_apart, *FIGURES, "key")))
+    sizes = SIZES if by == "signature" else ()
+    columns = list(dict.fromkeys((*LEADING.get(by, ("key",)), *told_apart, *FIGURES, "key", *sizes)))
     labels = [KEYS[by] if name == "key" else name for name in columns]
     return found.sort_by(order).select(columns).rename_columns(labels)
 

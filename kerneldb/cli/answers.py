@@ -36,6 +36,16 @@ NOTHING: Final = {
 }
 """Why an answer may have no rows though launches are selected; phases of launches have some always."""
 
+TOTALS: Final = {
+    "idle": ("n", "idle_ns"),
+    "collectives": ("n", "total_ns"),
+    "phases": ("n", "total_ns", "share_pct"),
+    "launch_overhead": ("n", "call_ns"),
+    "precision_conversions": ("n", "total_ns", "elements"),
+    "roofline": ("n", "total_ns"),
+}
+"""Columns whose sum over all rows means something."""
+
 NO_RATES: Final = (
     "no rate is known: no counters, no input shapes, no annotations (kerneldb annotate gives work to launches)"
 )
@@ -76,7 +86,7 @@ def _answer(
         result = result.without(*(column for column in result.columns if column not in shown))
     elif limit and output.format != "table":
         result = result.head(limit)
-    emit(result.to_reader(), limited(output, limit, ROWS))
+    emit(result.to_reader(), limited(output, limit, ROWS, *TOTALS.get(name, ())))
 
 
 _limit = click.option(

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kerneldb.cli.console import emit, emit_text, note
+from kerneldb.cli.console import emit, emit_text, note, note_left_out, table
 from kerneldb.cli.options import READ_WAIT_S, database_option, open_database, output_options
+from kerneldb.output.units import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -61,8 +62,10 @@ def closure(traces: tuple[str, ...], *, where: str | None, top: int, output: Out
     if where is not None:
         note("only the selected launches are predicted; what was measured is the whole")
     if output.format == "table":
-        pages = [*map(page, found.books), *map(job_page, found.jobs)]
+        out: list[str] = []
+        pages = [*(page(one, output, out) for one in found.books), *(job_page(job, output, out) for job in found.jobs)]
         emit_text("\n".join("".join(line.rstrip() + "\n" for line in lines) for lines in pages), output)
+        note_left_out(out)
     elif output.format == "json":
         from kerneldb.output.records import encode
 
@@ -73,27 +76,31 @@ def closure(traces: tuple[str, ...], *, where: str | None, top: int, output: Out
         emit(found.table.to_reader(), output)
 
 
-def page(one: Books) -> Iterator[str]:
-    """The books of a stage for people."""
+def page(one: Books, output: Output, out: list[str]) -> Iterator[str]:
+    """The books of a stage for people; columns of tables without room are added to `out`."""
     yield f"{one.trace}, {one.stage}" + (f", {one.mode}" if one.mode else "")
     yield "  " + ", ".join(f"{name.replace('_', ' ')} {one.facts[name]}" for name in FACTS if one.facts[name])
     for section, title in SECTIONS.items():
-        yield from ["", f"{title}, per iteration", *_terms(one, section)]
+        yield from ["", f"{title}, per iteration", *_terms(one, section, output, out)]
     for by, title in GROUPS.items():
-        yield from ["", title, *_table([row for row in one.groups if row["grouped_by"] == by], GROUP_COLUMNS)]
+        yield from [
+            "",
+            title,
+            *_table([row for row in one.groups if row["grouped_by"] == by], GROUP_COLUMNS, output, out),
+        ]
     if one.kernels:
-        yield from ["", "kernels with most time", *_table(one.kernels, KERNEL_COLUMNS)]
+        yield from ["", "kernels with most time", *_table(one.kernels, KERNEL_COLUMNS, output, out)]
 
 
-def job_page(job: Mapping[str, Any]) -> Iterator[str]:
-    """A stage of a job of several ranks for people."""
+def job_page(job: Mapping[str, Any], output: Output, out: list[str]) -> Iterator[str]:
+    """A stage of a job of several ranks for people, as `page`."""
     yield f"job {job['job']}, {job['stage']}" + (f", {job['mode']}" if job["mode"] else "")
     facts = [f"{name} {job[name]}" for name in ("model", "gpu", "run") if job[name]]
     measured = [f"{title} {_number(job[name], 1e-3)} {unit}" for title, name, unit in MEASURED if job[name] is not None]
     yield "  " + ", ".join([*facts, f"{job['ranks']} of {job['world_size']} ranks, mean of them, per iteration"])
     if measured:
         yield f"  measured without profiler: {', '.join(measured)}"
-    yield from ["", *_table([row for part in PARTS if (row := _part(job, part))], PART_COLUMNS)]
+    yield from ["", *_table([_part(job, part) for part in PARTS], PART_COLUMNS, output, out)]
     if job["wait_ns"] is not None:
         longest, slowest = _number(job["longest_wait_ns"], 1e-3), job["slowest_rank"]
         yield f"  the rank that waits most waits {longest} µs; the others wait for rank {slowest}"
@@ -107,16 +114,13 @@ def _part(job: Mapping[str, Any], part: tuple[str, str]) -> dict[str, Any]:
     return {"part": title, "recorded_ns": values.pop("ns"), **values}
 
 
-def _terms(one: Books, section: str) -> Iterator[str]:
-    from kerneldb.output.text import lines
-
+def _terms(one: Books, section: str, output: Output, out: list[str]) -> list[str]:
     rows = [row for row in one.terms if row["section"] == section]
     whole = next((row["value"] for row in rows if row["role"] == "measured"), None)
     names = ("term", "value", "unit", "95 % interval", "of measured", "source", "note")
     cells = [_term(row, whole) for row in rows]
-    columns = [list(column) for column in zip(*cells, strict=True)]
-    right = [name in ("value", "of measured") for name in names]
-    yield from ("  " + line for line in lines(names, columns, right))
+    columns = list(zip(names, zip(*cells, strict=True), strict=True))
+    return table(columns, output, out, right=("value", "of measured"))
 
 
 def _term(row: Mapping[str, Any], whole: float | None) -> tuple[str, ...]:
@@ -132,15 +136,10 @@ def _term(row: Mapping[str, Any], whole: float | None) -> tuple[str, ...]:
 def _number(value: float | None, factor: float) -> str:
     """Four significant digits at least, thousands apart."""
     if value is None:
-        return "-"
+        return UNKNOWN
     scaled = value * factor
     return f"{scaled:,.1f}" if abs(scaled) >= 1000 else f"{scaled:,.4g}"  # noqa: PLR2004 (four digits before the point)
 
 
-def _table(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Iterator[str]:
-    from kerneldb.output.text import format_column, lines
-
-    columns = [[row[name] for row in rows] for name in names]
-    right = [any(isinstance(value, int | float) for value in column) for column in columns]
-    cells = [format_column(name, column) for name, column in zip(names, columns, strict=True)]
-    return ("  " + line for line in lines(names, cells, right))
+def _table(rows: Sequence[Mapping[str, Any]], names: Sequence[str], output: Output, out: list[str]) -> list[str]:
+    return table([(name, [row[name] for row in rows]) for name in names], output, out)

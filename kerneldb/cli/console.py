@@ -10,9 +10,10 @@ import click
 
 from kerneldb.cli import working
 from kerneldb.output import Output, Written, write, write_columns
+from kerneldb.output.tables import render
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from types import TracebackType
 
     import pyarrow as pa
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 MEGABYTE = 1e6
 REDRAW_S = 0.1
 NAMED = 3
+NAMED_COLUMNS = 12
 
 
 def note(message: str) -> None:
@@ -46,7 +48,7 @@ def note_sums(database: Database, traces: tuple[str, ...]) -> None:
 
 
 def emit(reader: pa.RecordBatchReader, output: Output) -> Written:
-    """Write the rows; say on stderr when the row limit left some out."""
+    """Write the rows; say on stderr which rows the limit and which columns the terminal left out."""
     working.end()
     return _told(write(reader, output))
 
@@ -60,7 +62,25 @@ def emit_columns(columns: Mapping[str, Sequence[Any]], output: Output) -> Writte
 def _told(written: Written) -> Written:
     if written.shown < written.total:
         note(f"showing {written.shown:,} of {written.total:,} rows; --limit 0 shows all")
+    note_left_out(written.left_out)
     return written
+
+
+def table(
+    columns: Sequence[tuple[str, Sequence[Any]]], output: Output, left_out: list[str], right: Collection[str] = ()
+) -> list[str]:
+    """The lines of a table of a page; columns without room are added to `left_out`."""
+    found = render(columns, output, indent="  ", right=right)
+    left_out += found.left_out
+    return found.lines
+
+
+def note_left_out(columns: Iterable[str]) -> None:
+    """Say which columns of a table had no room on the terminal."""
+    names = list(dict.fromkeys(columns))
+    if names:
+        more = f" and {len(names) - NAMED_COLUMNS:,} more columns" if len(names) > NAMED_COLUMNS else ""
+        note(f"no room for {', '.join(names[:NAMED_COLUMNS])}{more}; --wide shows all")
 
 
 def emit_text(text: str, output: Output) -> None:

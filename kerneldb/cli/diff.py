@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 ROWS: Final = 20
 SHOWN: Final = (
     "kernel", "verdict", "matched_by", "n_before", "n_after", "total_before_ns", "total_after_ns", "delta_ns",
-    "delta_pct", "mean_before_ns", "mean_after_ns", "own_delta_pct", "p_value",
+    "delta_pct", "mean_before_ns", "mean_after_ns", "own_delta_pct", "p_value", "gemm_m", "gemm_n",
+    "gemm_k", "gemm_batch",
 )  # fmt: skip
 QUIET: Final = ("unchanged", "noise")
 NO_TIMELINE: Final = "no launches of a timeline to compare; profiled ones: with --metrics"

@@ -20,10 +20,12 @@ Made from the help texts by `python -m kerneldb.cli.docs docs/cli.md`.
 - `--db FILE` stands before or after the command; without it, `KERNELDB_DB`, else `kernels.duckdb` in the current
   folder.
 - `--format table|csv|json|ndjson|parquet|arrow`; without it, the suffix of `-o FILE` decides, else `table`. Tables are
-  for people: they show a limited number of rows and, on a terminal, shorten long text (`--wide` does not). All other
-  formats carry every row. `arrow` is the Arrow IPC file format (Feather 2). NaN and infinities are `null` in JSON.
+  for people: times, sizes and rates have a fitting unit, and rows are limited. On a terminal they fit its width: long
+  text is shortened, then the least important columns are left out, which stderr says (`--wide` shows all). All other
+  formats carry every row and column, in base units (ns, bytes, mJ). `arrow` is the Arrow IPC file format (Feather 2).
+  NaN and infinities are `null` in JSON.
 - `-o FILE` appears under its name when it is complete. Binary formats refuse a terminal.
-- No colours, so NO_COLOR has nothing to switch off.
+- Tables have colours on a terminal only, and none where NO_COLOR is set or TERM is `dumb`.
 
 | exit code | meaning |
 |---|---|

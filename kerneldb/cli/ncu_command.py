@@ -83,7 +83,7 @@ def coverage(*, where: str | None, traces: tuple[str, ...], top: int | None, lim
     note(_summary(result))
     if limit and output.format != "table":
         result = result.head(limit)
-    emit(result.to_reader(), limited(output, limit, TOP))
+    emit(result.to_reader(), limited(output, limit, TOP, "n", "total_ns", "share_pct"))
 
 
 def _summary(result: Result) -> str:

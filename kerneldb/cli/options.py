@@ -163,10 +163,10 @@ def format_given() -> bool:
     return named or (path is not None and format_of(path) is not None)
 
 
-def limited(output: Output, limit: int | None, default: int | None) -> Output:
-    """`output` with the row limit that the user gave (0: none), else `default`."""
+def limited(output: Output, limit: int | None, default: int | None, *totals: str) -> Output:
+    """`output` with the row limit that the user gave (0: none), else `default`; `totals` name columns to sum up."""
     chosen = default if limit is None else limit or None
-    return dataclasses.replace(output, limit=chosen)
+    return dataclasses.replace(output, limit=chosen, totals=totals)
 
 
 def pairs(values: tuple[str, ...]) -> dict[str, str]:
@@ -209,5 +209,5 @@ _OUTPUT_OPTIONS = (
         help="Write to FILE instead of stdout; it appears when complete.",
     ),
     click.option("--no-header", is_flag=True, help="No header line (table, csv)."),
-    click.option("--wide", is_flag=True, help="Do not shorten long text on a terminal."),
+    click.option("--wide", is_flag=True, help="All columns and long text whole on a terminal, too."),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,7 +64,7 @@ def query(
     text = _text(sql, source)
     database = open_database(lock_timeout=lock_timeout)
     result = database.sql(text, where=where, timeout=timeout, write=write)
-    emit(result.to_reader(), limited(output, limit, TABLE_ROWS))
+    emit(result.to_reader(), dataclasses.replace(limited(output, limit, TABLE_ROWS), exact_names=True))
 
 
 def _text(sql: str | None, source: Path | None) -> str:

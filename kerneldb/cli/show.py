@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kerneldb.cli.console import emit_text
+from kerneldb.cli.console import emit_text, note_left_out, table
 from kerneldb.cli.options import READ_WAIT_S, database_option, open_database, output_options
+from kerneldb.output.tables import NARROWEST, for_people, terminal_width
+from kerneldb.output.text import format_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from kerneldb.api import SignaturePage
     from kerneldb.output import Output
@@ -41,34 +44,31 @@ def show(signature: str, *, output: Output) -> None:
 
         emit_text(encode(page.as_dict()).decode() + "\n", output)
     else:
-        emit_text("".join(line.rstrip() + "\n" for line in lines(page)), output)
+        left_out: list[str] = []
+        emit_text("".join(line.rstrip() + "\n" for line in lines(page, output, left_out)), output)
+        note_left_out(left_out)
 
 
-def lines(page: SignaturePage) -> Iterator[str]:
+def lines(page: SignaturePage, output: Output, left_out: list[str]) -> Iterator[str]:
     """The page for people: a section per subject; what is not known is left out."""
     yield f"signature {page.signature_id}"
     for title, fields in page.sections.items():
         known = {key: value for key, value in fields.items() if value is not None}
         if known:
-            yield from ["", title, *_fields(known)]
+            yield from ["", title, *_fields(known, output)]
     for title, rows in page.tables.items():
         if rows:
-            yield from ["", title, *_table(rows)]
+            columns = [(name, [row[name] for row in rows]) for name in rows[0]]
+            yield from ["", title, *table(columns, output, left_out)]
 
 
-def _fields(fields: Mapping[str, Any]) -> Iterator[str]:
-    from kerneldb.output.text import format_column
-
-    size = max(len(key) for key in fields)
-    for key, value in fields.items():
-        yield f"  {key:<{size}}  {format_column(key, [value])[0]}"
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    from kerneldb.output.text import format_column, lines
-
-    names = list(rows[0])
-    columns = [[row[name] for row in rows] for name in names]
-    right = [any(isinstance(value, int | float) for value in column) for column in columns]
-    cells = [format_column(name, column) for name, column in zip(names, columns, strict=True)]
-    return ("  " + line for line in lines(names, cells, right))
+def _fields(fields: Mapping[str, Any], output: Output) -> Iterator[str]:
+    """A line per field, or several where a terminal has no room for its value."""
+    known = for_people([(key, [value]) for key, value in fields.items()])
+    size = max(len(key) for key, _ in known)
+    width = None if output.wide or output.path else terminal_width()
+    for key, values in known:
+        text = format_column(key, values)[0]
+        room = len(text) + 1 if width is None else max(width - size - 4, NARROWEST)
+        for place, part in enumerate(textwrap.wrap(text, room) or [""]):
+            yield f"  {'' if place else key:<{size}}  {part}"

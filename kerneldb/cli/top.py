@@ -48,4 +48,4 @@ def top(by: str, *, where: str | None, traces: tuple[str, ...], sort: str, limit
         result = result.without("name_id")
     elif limit:
         result = result.head(limit)
-    emit(result.to_reader(), limited(output, limit, TOP_ROWS))
+    emit(result.to_reader(), limited(output, limit, TOP_ROWS, "n", "total_ns", "share_pct"))

@@ -41,8 +41,9 @@ _SUFFIXES: dict[str, Format] = {
 class Output:
     """How and where a result is written.
 
-    `path` None means stdout. `limit` caps the rows of `table` only (None: no cap). `wide` keeps long text whole on a
-    terminal.
+    `path` None means stdout. Of the rest, `table` alone knows `limit` (rows at most; None: all), `wide` (long text and
+    all columns on a terminal, too), `exact_names` (headers and values as a query can name them) and `totals` (columns
+    whose sum over all rows makes a last line).
     """
 
     format: Format = "table"
@@ -50,14 +51,17 @@ class Output:
     header: bool = True
     wide: bool = False
     limit: int | None = None
+    exact_names: bool = False
+    totals: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Written:
-    """How many rows were written, out of how many."""
+    """How many rows were written, out of how many, and the columns for which a terminal had no room."""
 
     shown: int
     total: int
+    left_out: Sequence[str] = ()
 
 
 def format_of(path: Path) -> Format | None:
@@ -79,17 +83,17 @@ def write(reader: pa.RecordBatchReader, output: Output) -> Written:
 
 def write_columns(columns: Mapping[str, Sequence[Any]], output: Output) -> Written:
     """Write columns of values as the format `table`, as `write` does."""
-    from kerneldb.output import text
+    from kerneldb.output import tables
 
     with opened(output.path) as sink:
-        return Written(*text.write_columns(sink, columns, output))
+        return Written(*tables.write_columns(sink, list(columns.items()), output))
 
 
 def _write_to(sink: BinaryIO, reader: pa.RecordBatchReader, output: Output) -> Written:
     if output.format == "table":
-        from kerneldb.output import text
+        from kerneldb.output import tables
 
-        return Written(*text.write(sink, reader, output))
+        return Written(*tables.write(sink, reader, output))
     if output.format in BINARY_FORMATS:
         from kerneldb.output import columnar
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api.answers import THRESHOLD
 from kerneldb.errors import UsageError
+from kerneldb.output.units import duration
 from kerneldb.report import charts, contents
 from kerneldb.report.asking import asking, literal
 from kerneldb.report.counters import RULE, check_rule
 from kerneldb.report.gather import ALL_SHORT, made, named
 from kerneldb.report.model import Chart, Column, Plan, Report, Section, Table
-from kerneldb.report.values import duration
 
 if TYPE_CHECKING:
     from kerneldb.api import Database

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api.queries import statement
+from kerneldb.output.units import duration
 from kerneldb.report import charts, contents, counters
 from kerneldb.report.asking import Asking, asking
 from kerneldb.report.findings import RULES
 from kerneldb.report.model import Chart, Finding, Report, Section, Table
-from kerneldb.report.values import duration
 
 if TYPE_CHECKING:
     from kerneldb.api import Database

@@ -14,8 +14,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
+from kerneldb.output.units import duration
 from kerneldb.report.model import Chart, Report
-from kerneldb.report.values import duration, is_number, notes, shown
+from kerneldb.report.values import is_number, notes, shown
 
 UNUSABLE: Final = (OSError, UnicodeDecodeError, RuntimeError)
 """What a cache that cannot be read or written raises; RuntimeError is for a user without a home."""

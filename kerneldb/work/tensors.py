@@ -77,7 +77,8 @@ SCALAR_TYPES: dict[int, str] = {
 """`c10::ScalarType` numbers (torch `c10/core/ScalarType.h`), as `Concrete Inputs` holds dtype arguments."""
 
 _CATEGORY = dict(_KINDS.values())
-_BY_DTYPE = {cpp: short for cpp, (short, _) in _KINDS.items()}
+DTYPES = {cpp: short for cpp, (short, _) in _KINDS.items()}
+"""Short dtype name by the C++ type that torch.profiler records."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -219,8 +220,8 @@ def _argument(dims: object, strides: object, dtype: object, scalar: object) -> A
         found = [_tensor(size, step, None) for size, step in zip(dims, steps, strict=True)]
         known = tuple(tensor for tensor in found if tensor is not None)
         return known if len(known) == len(found) else None
-    if isinstance(dtype, str) and dtype in _BY_DTYPE:
-        return _tensor(dims, strides, _BY_DTYPE[dtype])
+    if isinstance(dtype, str) and dtype in DTYPES:
+        return _tensor(dims, strides, DTYPES[dtype])
     if dtype is None and isinstance(dims, list) and dims:
         return _tensor(dims, strides, None)
     return scalar if isinstance(scalar, str) else None

@@ -1,16 +1,23 @@
 -- Launches and GPU time per `key` and timing of `keyed`: the columns of `kernel_rollups`, and `key`.
-SELECT
-    key,
-    min(short_name) AS kernel,
-    min(category) AS category,
-    min(library) AS library,
-    min(op) AS op,
-    timing,
-    sum(n)::BIGINT AS n,
-    try_cast(sum(total_ns) AS BIGINT) AS total_ns,
-    100 * sum(total_ns) / nullif(sum(sum(total_ns)) OVER (PARTITION BY timing), 0) AS share_pct,
-    sum(total_ns) / nullif(sum(timed), 0) AS mean_ns,
-    min(min_ns) AS min_ns,
-    max(max_ns) AS max_ns
-FROM keyed
-GROUP BY key, timing;
+WITH summed AS (
+    SELECT
+        key,
+        min(short_name) AS kernel,
+        min(category) AS category,
+        min(library) AS library,
+        min(op) AS op,
+        timing,
+        sum(n)::BIGINT AS n,
+        try_cast(sum(total_ns) AS BIGINT) AS total_ns,
+        100 * sum(total_ns) / nullif(sum(sum(total_ns)) OVER (PARTITION BY timing), 0) AS share_pct,
+        sum(total_ns) / nullif(sum(timed), 0) AS mean_ns,
+        min(min_ns) AS min_ns,
+        max(max_ns) AS max_ns
+    FROM keyed
+    GROUP BY key, timing
+)
+
+-- Only a key that is a signature has sizes of a matrix product.
+SELECT summed.*, gemm_m, gemm_n, gemm_k, gemm_batch
+FROM summed
+LEFT JOIN signatures ON summed.key::VARCHAR = signatures.signature_id;

@@ -103,7 +103,7 @@ def test_rates_over_100_percent_are_kept_and_marked() -> None:
     column = Column("l2_hit_pct", "L2 hits", "percent", counters.HITS)
     rows = [{"l2_hit_pct": value} for value in (104.24, 100.04, 99.0, None)]
     shown = [values.shown(column, row["l2_hit_pct"]) for row in rows]
-    assert shown == ["104.2 % *", "100.0 %", "99.0 %", "–"]
+    assert shown == ["104.2 % *", "100 %", "99.0 %", "–"]
     made = Table("t", (column,), rows, "SELECT 1")
     assert values.notes(made) == [f"* over 100 %: {counters.HITS}"]
     assert values.notes(Table("t", (column,), rows[1:], "SELECT 1")) == []

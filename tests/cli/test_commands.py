@@ -244,7 +244,8 @@ class TestTop:
     def test_limit_holds_for_every_format_and_the_table_says_so(self, shared_database: Path) -> None:
         assert len(objects(call(shared_database, "top", "--limit", "2", "--json"))) == 2
         done = call(shared_database, "top", "--limit", "2")
-        assert len(done.stdout.splitlines()) == 4
+        assert len(done.stdout.splitlines()) == 6
+        assert done.stdout.splitlines()[-1].startswith("all ")
         assert "showing 2 of" in done.stderr
 
     def test_where_and_trace(self, shared_database: Path) -> None:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import datetime
 import decimal
 import io
 import json
 import math
+import re
 import stat
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, strategies
 
 from kerneldb.errors import UsageError
-from kerneldb.output import FORMATS, Format, Output, destination, format_of, records, text, write
+from kerneldb.output import FORMATS, Format, Output, destination, format_of, records, tables, text, write
 from kerneldb.output.carried import carried
 
+ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -47,7 +52,7 @@ def awkward() -> pa.Table:
 def written(table: pa.Table, output: Output, tmp_path: Path) -> bytes:
     """What `write` puts into a file."""
     path = tmp_path / "out"
-    write(table.to_reader(), Output(output.format, path, output.header, output.wide, output.limit))
+    write(table.to_reader(), dataclasses.replace(output, path=path))
     return path.read_bytes()
 
 
@@ -109,26 +114,72 @@ def test_table_limit_counts_all_rows(tmp_path: Path) -> None:
     assert (tmp_path / "o").read_text().split() == ["a", "-", "0", "1", "2", "3"]
 
 
-def test_only_quantities_carry_separators() -> None:
-    assert text.format_column("duration_ns", [1234567]) == ["1,234,567"]
-    assert text.format_column("sum(duration_ns)", [decimal.Decimal(1234567)]) == ["1,234,567"]
-    assert text.format_column("count_star()", [1234567]) == ["1,234,567"]
-    assert text.format_column("correlation_id", [1234567]) == ["1234567"]
-
-
 @pytest.mark.parametrize(
-    ("values", "shown"),
+    ("name", "value", "shown"),
     [
-        ([0.5, 0.25], ["0.5000", "0.2500"]),
-        ([1234.5678, 1.0], ["1234.6", "1.0"]),
-        ([0.0], ["0.0"]),
-        ([1e-9], ["1e-09"]),
-        ([3.2e18], ["3.2e+18"]),
-        ([math.inf, 1.0], ["inf", "1.000"]),
+        ("duration_ns", 1234567, "1.23 ms"),
+        ("sum(duration_ns)", decimal.Decimal(1234567), "1.23 ms"),
+        ("round(avg(k.duration_ns), 1)", 1234.5, "1.23 µs"),
+        ("count(duration_ns)", 1234567, "1,234,567"),
+        ("count_star()", 1234567, "1,234,567"),
+        ("window_ms", 1500.0, "1.50 s"),
+        ("correlation_id", 1234567, "1234567"),
+        ("max(stream)", 1234567, "1234567"),
+        ("year(at)", 2026, "2026"),
+        ("grid_x", 65536, "65536"),
+        ("start_ns", 4400985761760297, "4,400,985,761,760,297"),
+        ("sum(n)", decimal.Decimal(1234567), "1,234,567"),
+        ("moved_bytes", 74_500_000, "74.5 MB"),
+        ("flops", 262_144, "262 kFLOP"),
+        ("flops_per_second", 2.848e12, "2.85 TFLOP/s"),
+        ("bytes_per_second", 3.8e9, "3.80 GB/s"),
+        ("bf16_tflops", 989.5, "990 TFLOP/s"),
+        ("median_bus_gbs", 392.1, "392 GB/s"),
+        ("energy_mj", 2_500, "2.50 J"),
+        ("energy_mj", 0.25, "0.25 mJ"),
+        ("mean_power_w", 412.34, "412 W"),
+        ("sm_mhz", 1980, "1,980 MHz"),
+        ("share_pct", 20.43, "20.4 %"),
+        ("delta_pct", 3.21, "+3.2 %"),
+        ("delta_ns", -1500, "-1.50 µs"),
+        ("ratio", 0.974, "0.97×"),
+        ("p_value", 6.07891e-06, "6.1e-06"),
+        ("duration_ns", "text", "text"),
+        ("duration_ns", True, "true"),
+        ("duration_ns", math.nan, "nan"),
+        ("duration_ns", -math.inf, "-inf"),
+        ("duration_ns", None, "–"),
     ],
 )
-def test_decimals_follow_the_largest_value(values: list[float], shown: list[str]) -> None:
-    assert text.format_column("x", values) == shown
+def test_values_have_the_unit_of_their_column(name: str, value: object, shown: str) -> None:
+    assert text.format_column(name, [value]) == [shown]
+
+
+UNITS = {"ns": "5.00 µs", "bytes": "5.00 KB", "mJ": "5.00 J", "%": "5,000 %", "W": "5,000 W", "MHz": "5,000 MHz"}
+RATES = {"FLOP/s": "5.00 kFLOP/s", "bytes/s": "5.00 KB/s", "GB/s": "5.00 TB/s", "TFLOP/s": "5.00 PFLOP/s"}
+NO_UNIT = re.compile(r"(^|_)(start|end|begins|ends|ts|epoch|base|first|last)_ns$|_per_(multiprocessor|block)|^peaks$")
+"""Moments, limits of hardware, and a map."""
+
+
+def test_units_of_the_schema_follow_from_names() -> None:
+    """Each column with a unit in the headers of the schema is written with it."""
+    described = re.compile(r"^ *(?:-- +)?(\w+):? [A-Z]+\S*,? .*?\[([^\]]+)\]", re.MULTILINE)
+    known = UNITS | RATES | {"FLOP": "5.00 kFLOP"}
+    schemas = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "schemas").rglob("*.sql"))
+    columns = {(name, unit) for name, unit in described.findall(schemas) if unit in known and not NO_UNIT.search(name)}
+    shown = {(name, unit): text.format_value(5_000, name).lstrip("+") for name, unit in columns}
+    assert {column: value for column, value in shown.items() if value != known[column[1]]} == {}
+    assert len(columns) > 150
+
+
+@given(strategies.integers(-(10**30), 10**30), strategies.sampled_from(["duration_ns", "bytes", "n", "flops", "x_id"]))
+def test_whole_numbers_of_any_size_are_written_in_few_cells(value: int, name: str) -> None:
+    shown = text.format_value(value, name)
+    assert shown == text.format_value(decimal.Decimal(value), name)
+    if name in ("n", "x_id"):
+        assert int(shown.replace(",", "")) == value
+    else:
+        assert float(re.sub(r"[^\d.]", "", shown)) >= 0
 
 
 def test_control_characters_cannot_reach_the_terminal() -> None:
@@ -140,12 +191,182 @@ def test_long_text_loses_its_middle(size: int, shown: str) -> None:
     assert text.shorten("abcdefghi", size) == shown
 
 
+def drawn(columns: tables.Columns, width: int | None, **options: Any) -> tables.Rendered:
+    """The table on a terminal so wide (None: no terminal), without colours."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "terminal_width", lambda: width)
+        return tables.render(columns, Output(**options))
+
+
 def test_columns_fit_the_terminal_and_numbers_stay_whole() -> None:
-    cells = [["k" * 200], ["1,234,567"], ["m" * 90]]
-    shown = list(text.lines(["name", "n", "module"], cells, [False, True, False], width=80))
-    assert max(len(line) for line in shown) == 80
-    assert "1,234,567" in shown[-1]
-    assert "…" in shown[-1]
+    columns = [("name", ["k" * 200]), ("n", [1234567]), ("module", ["m" * 90])]
+    shown = drawn(columns, 80)
+    assert 78 <= len(shown.lines[-1]) <= 80
+    assert shown.left_out == []
+    assert "1,234,567" in shown.lines[-1]
+    assert shown.lines[-1].count("…") == 2
+
+
+def top_columns(rows: int = 3) -> list[tuple[str, list[Any]]]:
+    """What `top` shows of kernels with long names."""
+    names = [f"{'a' * 30}{row}{'b' * 30}" for row in range(rows)]
+    figures: list[tuple[str, list[Any]]] = [
+        (name, [10**6 * (row + 1) for row in range(rows)]) for name in ("total_ns", "mean_ns", "min_ns", "max_ns")
+    ]
+    share = [("share_pct", [30.0 + row for row in range(rows)])]
+    timing = [("timing", ["timeline"] * rows)]
+    return [("kernel", names), ("n", list(range(rows))), figures[0], *share, *figures[1:], *timing]
+
+
+@pytest.mark.parametrize(
+    ("width", "left_out"),
+    [
+        (200, []),
+        (81, []),
+        (80, ["timing"]),
+        (64, ["max_ns", "timing"]),
+        (55, ["min_ns", "max_ns", "timing"]),
+        (46, ["mean_ns", "min_ns", "max_ns", "timing"]),
+        (30, ["n", "share_pct", "mean_ns", "min_ns", "max_ns", "timing"]),
+    ],
+)
+def test_the_least_important_columns_are_left_out_first(width: int, left_out: list[str]) -> None:
+    shown = drawn(top_columns(), width)
+    assert shown.left_out == left_out
+    assert max(map(len, shown.lines)) <= width
+    assert {"kernel", "total"} <= set(shown.lines[0].split())
+
+
+def test_names_are_shortened_to_24_cells_before_a_column_is_left_out() -> None:
+    kernel = drawn(top_columns(), 80).lines[2].split()[0]
+    assert (len(kernel) >= 24, "…" in kernel) == (True, True)
+
+
+def test_without_a_terminal_or_with_wide_nothing_is_left_out(tmp_path: Path) -> None:
+    for shown in (
+        drawn(top_columns(), None),
+        drawn(top_columns(), 40, wide=True),
+        drawn(top_columns(), 40, path=tmp_path),
+    ):
+        assert shown.left_out == []
+        assert not any("…" in line for line in shown.lines)
+
+
+NAMES = ("kernel", "n", "total_ns", "share_pct", "op", "signature_id", "start_ns", "verdict", "x", "漢字")
+
+
+@given(
+    strategies.lists(strategies.sampled_from(NAMES), min_size=1, max_size=10, unique=True),
+    strategies.integers(40, 200),
+    strategies.data(),
+)
+def test_any_table_fits(names: list[str], width: int, data: strategies.DataObject) -> None:
+    kinds = {"n": strategies.integers(-(10**12), 10**12), "total_ns": strategies.floats()}
+    drawing = {name: kinds.get(name, strategies.text()) for name in names}
+    columns = [(name, data.draw(strategies.tuples(kind, kind))) for name, kind in drawing.items()]
+    shown = drawn(columns, width)
+    assert max(map(text.display_width, shown.lines)) <= width
+    assert not any(character in line for line in shown.lines for character in "\x1b\n\r")
+    drawn(columns, None)
+
+
+def test_units_stand_below_each_other_and_headers_do_without_them() -> None:
+    columns = [("total_ns", [1_310_000, 518_000, 2 * 10**9]), ("share_pct", [100.0, None, 0.5])]
+    assert drawn(columns, None).lines == [
+        "  total  share",
+        "-------  -----",
+        "1.31 ms  100 %",
+        " 518 µs      –",
+        "2.00 s   0.5 %",
+    ]
+
+
+def test_names_that_a_query_can_use_stay_exact() -> None:
+    columns = [("sum(total_ns)", [1_310_000]), ("total_ns", [5]), ("dtype", ["c10::Half"])]
+    assert drawn(columns, None, exact_names=True).lines[0].split() == ["sum(total_ns)", "total_ns", "dtype"]
+    assert "c10::Half" in drawn(columns, None, exact_names=True).lines[-1]
+
+
+def test_a_header_keeps_its_unit_where_two_would_be_the_same() -> None:
+    columns = [("delta_ns", [1500]), ("delta_pct", [2.0]), ("share_pct", ["as text"])]
+    assert drawn(columns, None).lines[0].split() == ["delta", "delta_pct", "share_pct"]
+
+
+def test_commands_have_one_spelling_of_types_and_the_sizes_of_products() -> None:
+    columns = [
+        ("from_dtype", ["c10::Half", "long int"]),
+        ("input_dtypes", ['["c10::BFloat16", "", "Scalar"]', None]),
+        ("gemm_m", [1, None]),
+        ("gemm_n", [5632, None]),
+        ("gemm_k", [2048, None]),
+        ("gemm_batch", [None, None]),
+    ]
+    assert tables.for_people(columns) == [
+        ("problem", ["1×5632×2048", None]),
+        ("from_dtype", ["fp16", "int64"]),
+        ("input_dtypes", ['["bf16", "", "Scalar"]', None]),
+    ]
+    named = tables.for_people([("n", [1]), ("kernel", ["k"]), *((name, values[:1]) for name, values in columns[2:])])
+    assert [name for name, _ in named] == ["n", "kernel", "problem"]
+    batched = [("gemm_m", [64]), ("gemm_n", [64]), ("gemm_k", [128]), ("gemm_batch", [16])]
+    assert tables.for_people(batched) == [("problem", ["16×(64×64×128)"])]
+
+
+def test_totals_are_of_all_rows_and_only_in_tables(tmp_path: Path) -> None:
+    table = pa.table({"kernel": ["a", "b", "c"], "n": [1, 2, 3], "share_pct": [50.0, 30.0, 20.0], "min_ns": [1, 2, 3]})
+    output = Output(path=tmp_path / "out", limit=1, totals=("n", "share_pct"))
+    result = write(table.to_reader(), output)
+    lines = (tmp_path / "out").read_text().splitlines()
+    assert (result.shown, result.total) == (1, 3)
+    assert lines[3].startswith("---")
+    assert lines[2:3] + lines[4:] == ["a       1  50.0 %  1 ns", "all 3   6   100 %"]
+    csv_output = Output("csv", tmp_path / "out", totals=("n",))
+    write(table.to_reader(), csv_output)
+    assert len((tmp_path / "out").read_text().splitlines()) == 4
+    mixed = table.append_column("timing", pa.array(["timeline", "profiled", "timeline"]))
+    assert "all" not in written(mixed, dataclasses.replace(output, path=None), tmp_path).decode()
+
+
+def test_other_formats_are_exact_byte_for_byte(tmp_path: Path) -> None:
+    table = pa.table({"total_ns": [1234567], "dtype": ["c10::Half"], "gemm_m": [1], "gemm_n": [2], "gemm_k": [3]})
+    assert written(table, Output("csv"), tmp_path) == b"total_ns,dtype,gemm_m,gemm_n,gemm_k\n1234567,c10::Half,1,2,3\n"
+    assert json.loads(written(table, Output("ndjson"), tmp_path)) == table.to_pylist()[0]
+
+
+class TestColours:
+    """On a terminal, and only there."""
+
+    @pytest.fixture(autouse=True)
+    def terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        monkeypatch.setenv("TERM", "xterm-256color")
+        monkeypatch.setenv("COLUMNS", "120")
+
+    def lines(self, path: Path | None = None) -> list[str]:
+        """A table with a verdict and shares."""
+        columns = [("kernel", ["a\x1b[31m", "b"]), ("verdict", ["slower", "faster"]), ("share_pct", [60.0, 0.5])]
+        return tables.render(columns, Output(path=path)).lines
+
+    def test_words_and_shares_have_colours_and_foreign_escapes_none(self) -> None:
+        head, _, first, second = self.lines()
+        assert head.startswith("\x1b[1mkernel")
+        assert "a\\x1b[31m" in first
+        assert "\x1b[31mslower\x1b[0m" in first
+        assert "\x1b[1;31m60.0 %\x1b[0m" in first
+        assert "\x1b[32mfaster\x1b[0m" in second
+
+    @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+    def test_the_environment_can_switch_them_off(self, name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(name, value)
+        assert "\x1b[" not in "".join(self.lines()).replace("a\\x1b[", "")
+
+    def test_files_have_none(self, tmp_path: Path) -> None:
+        assert "\x1b[" not in "".join(self.lines(tmp_path / "out.txt")).replace("a\\x1b[", "")
+
+    def test_the_width_is_that_of_columns(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "33")
+        assert tables.terminal_width() == 33
 
 
 @pytest.mark.parametrize(
@@ -204,7 +425,7 @@ def test_what_arrow_cannot_carry_goes_there_as_text() -> None:
 
 
 def test_wide_characters_take_two_cells() -> None:
-    shown = list(text.lines(["a", "b"], [["漢字", "x"], ["1", "2"]], [False, True]))
+    shown = drawn([("a", ["漢字", "x"]), ("b", [1, 2])], None).lines
     assert [text.display_width(line) for line in shown] == [7, 7, 7, 7]
 
 

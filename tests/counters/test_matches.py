@@ -9,6 +9,7 @@ import pytest
 
 from kerneldb.api import Database, signature
 from kerneldb.cli.show import lines
+from kerneldb.output import Output
 from kerneldb.warehouse import Warehouse
 from tests.counters.captures import GEMM, MEMORY, MUL_KINETO, MUL_NCU, MUL_NSYS, SM, Captures, Launch
 
@@ -85,11 +86,11 @@ def test_page_of_a_signature_shows_counters_where_there_are_any(warehouse: Wareh
         dram: (70, "launch_key"),
     }
     assert ("sm_dram", "memory") in {(row["rule"], row["verdict"]) for row in page.tables["bounds"]}
-    text = "\n".join(lines(page))
-    assert text.index("1,234") < text.index("\ncounters\n") < text.index("\nbounds\n") < text.index("\nmatches\n")
+    text = "\n".join(lines(page, Output(), []))
+    assert text.index("1.23 µs") < text.index("\ncounters\n") < text.index("\nbounds\n") < text.index("\nmatches\n")
     assert "measured_ids" not in text
     warehouse.remove("ncu")
-    assert "counters" not in "\n".join(lines(signature.page(warehouse, found["signature_id"])))
+    assert "counters" not in "\n".join(lines(signature.page(warehouse, found["signature_id"]), Output(), []))
 
 
 def test_the_report_joins_its_sums(samples: Database) -> None:

@@ -1,7 +1,8 @@
 """Every console block of the documents is run, in order, in one folder per document; it must print what stands there.
 
-A line `…` stands for any number of lines. Times and rates differ from run to run and are compared as `N`. A `kerneldb`
-command at the beginning of a line runs in this process, which saves its start; what needs a shell gets one.
+A line `…` stands for any number of lines. How long a command took, and how fast it read, differs from run to run and is
+compared as `N`. A `kerneldb` command at the beginning of a line runs in this process, which saves its start; what needs
+a shell gets one.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ NEEDS_SHELL = re.compile(r"""[$`]|[|<>&;*\n](?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")
 THEN = re.compile(r"""((?:[^'"$`|<>&;*\n]|'[^']*'|"[^"$`]*")+)([|>])([^&]*)""")
 """A command without anything for a shell, and what becomes of its output: a pipe, or a file."""
 VARYING = (
-    (re.compile(r"\b\d+(?:\.\d+)? (?:s|ms)\b"), "N s"),
+    (re.compile(r"(?<=\bin )\d+(?:\.\d+)? (?:s|ms)\b"), "N s"),
     (re.compile(r"\b\d+(?:\.\d+)? MB/s"), "N MB/s"),
     (re.compile(r" +"), " "),
     (re.compile(r"[─-]{3,}"), "---"),

@@ -391,8 +391,4 @@ def _moment(launch: dict[str, Any]) -> str:
 def _written(key: str, value: Any) -> str:
     if key == "input_dims":
         return short_shape(value) or str(value)
-    if key in {"bytes", "moved_bytes"}:
-        return numbers.size(value)
-    if key == "flops":
-        return numbers.amount(value, "FLOP")
-    return format_value(value, grouped=key in {"total_blocks", "numel"})
+    return format_value(value, key)

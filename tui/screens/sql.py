@@ -281,8 +281,6 @@ def _writer(name: str, values: list[Any]) -> Callable[[Any], str]:
     largest = max((value for value in values if isinstance(value, float)), key=abs, default=None)
 
     def write(value: Any) -> str:
-        if value is None:
-            return numbers.UNKNOWN
         return format_column(name, [value] if largest is None else [value, largest])[0]
 
     return write

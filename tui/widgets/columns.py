@@ -53,7 +53,7 @@ def plain(value: Any) -> str:
     """A value as it is."""
     from kerneldb.output.text import format_value
 
-    return numbers.UNKNOWN if value is None else format_value(value)
+    return format_value(value)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

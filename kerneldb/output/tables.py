@@ -1,0 +1,329 @@
+"""The `table` format: aligned columns for people.
+
+Numbers stand right, with their units below each other; a header does without the unit that the cells show, unless names
+are to be exact. A table of a command may end with totals.
+
+Only on a terminal, and not with `wide`, a table fits the width: long text is shortened in the middle, where kernel
+names differ least, then the least important columns are left out. Only there, and not with NO_COLOR, it has colours.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import itertools
+import os
+import re
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+
+from kerneldb.output import units
+from kerneldb.output.text import display_width, escape, format_column, shorten
+from kerneldb.output.values import python_values
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from kerneldb.output import Output
+
+    Columns = Sequence[tuple[str, Sequence[Any]]]
+
+GAP: Final = "  "
+SHORTEST: Final = 24
+"""Text is not shortened below this many cells while there are columns to leave out."""
+NARROWEST: Final = 8
+"""Text of the columns that always stay is not shortened below this."""
+
+NAMES: Final = (
+    *("kernel", "short_name", "kernels", "name", "symbol", "object", "column", "op", "module", "phase", "cause"),
+    *("operation", "api_call", "metric"),
+)
+FIGURES: Final = ("delta_ns", "at_stake_ns", "total_ns", "idle_ns", "recorded_ns", "launches", "n")
+"""Which column names the rows, and which has the main figure: of each the first that a table has always stays."""
+LEAST_IMPORTANT: Final = (
+    r"path|source|framework_version|is_primary|tags|label|default_phase|ingested_at|world_size|run",
+    r"(\w+_)?(id|index)|(\w+_)?(start|end)_ns",
+    r"timing|method|matched(_by)?|library|test|low|high|ridge|candidates|profiled|metrics|has_\w+|algorithm|protocol",
+    r"group_\w+|traced_ranks|registers|shared_bytes|grid|block|\w*occupancy",
+    r"(min|max|p\d+|stddev|mad)(_\w+)?|p_value",
+    r"(mean|median|avg)(_\w+)?",
+    r"n_\w+|op|dtype|intensity",
+)
+MOST_IMPORTANT: Final = (
+    r"problem|(from|to)_dtype",
+    r"(share|delta)_pct|pct_attainable|ratio|verdict\w*|grade|bound|covered",
+    r"n|launches",
+)
+"""Columns by name, the first to be left out first. Those that are not listed go between the two, from the right."""
+
+RED, GREEN, YELLOW, CYAN, BOLD, DIM, BOLD_RED = "31", "32", "33", "36", "1", "2", "1;31"
+"""Colours that can be read on dark and on light terminals."""
+WORDS: Final = {
+    **dict.fromkeys(("slower", "failed", "L4"), RED),
+    **dict.fromkeys(("faster", "ingested", "L0"), GREEN),
+    **dict.fromkeys(("changed", "L2", "L3"), YELLOW),
+    **dict.fromkeys(("only before", "only after", "L1"), CYAN),
+    **dict.fromkeys(("noise", "unchanged", "same", "unknown"), DIM),
+}
+HEAT: Final = ((25.0, BOLD_RED), (10.0, RED), (1.0, ""), (0.0, DIM))
+"""The colour of a share from so many percent on."""
+
+
+class Rendered(NamedTuple):
+    """The lines of a table, and the columns for which the terminal has no room."""
+
+    lines: list[str]
+    left_out: list[str]
+
+
+@dataclasses.dataclass(slots=True)
+class _Column:
+    """A column as text, `size` cells wide, with a style for none or for the first of its cells.
+
+    One without `rank` always stays; others are left out by it, the least first.
+    """
+
+    name: str
+    title: str
+    cells: list[str]
+    right: bool
+    size: int = 0
+    rank: int | None = None
+    styles: Sequence[str] = ()
+
+
+def write(sink: BinaryIO, reader: pa.RecordBatchReader, output: Output) -> tuple[int, int, list[str]]:
+    """Write the first `output.limit` rows (all where None); returns rows shown, rows there are, columns left out."""
+    columns, total = _collect(reader, None if output.totals else output.limit)
+    return write_columns(sink, columns, output, total)
+
+
+def write_columns(
+    sink: BinaryIO, columns: Columns, output: Output, total: int | None = None
+) -> tuple[int, int, list[str]]:
+    """As `write`, of values of Python: a first answer need not wait for Arrow to be loaded."""
+    there = max((len(values) for _, values in columns), default=0) if total is None else total
+    sums = _sums(columns, output) if there > 1 else {}
+    label = f"all {there:,}"
+    found = render([(name, values[: output.limit]) for name, values in columns], output, sums=sums, label=label)
+    sink.write("".join(line + "\n" for line in found.lines).encode("utf-8", errors="replace"))
+    return there if output.limit is None else min(there, output.limit), there, found.left_out
+
+
+def render(
+    columns: Columns,
+    output: Output,
+    *,
+    indent: str = "",
+    right: Collection[str] = (),
+    sums: Mapping[str, Any] | None = None,
+    label: str = "",
+) -> Rendered:
+    """The table of `columns`, as `output` asks for it and the terminal allows.
+
+    Columns of text named in `right` stand right. `sums` by column make a last line, called `label`.
+    """
+    columns = columns if output.exact_names else for_people(columns)
+    totals = {_naming(columns): label, **sums} if sums else {}
+    table = [
+        _column(name, [*values, totals.get(name, "")] if totals else values, right=name in right)
+        for name, values in columns
+    ]
+    if not output.exact_names:
+        _drop_units(table)
+    coloured = output.path is None and has_colours()
+    for column, rank, (name, values) in zip(table, _ranks(columns), columns, strict=True):
+        cells = [column.title, *column.cells] if output.header else column.cells
+        column.size, column.rank = max(map(display_width, cells), default=0), rank
+        column.styles = _styles(name, values) if coloured else ()
+    width = terminal_width() if output.path is None and not output.wide else None
+    left_out = [] if width is None else _fit(table, width - len(indent))
+    lines = _lines(table, header=output.header, totals=bool(totals), coloured=coloured)
+    return Rendered([indent + line for line in lines], left_out)
+
+
+def for_people(columns: Columns) -> Columns:
+    """Columns with one spelling of element types, times to the second, and the sizes of a product beside its name."""
+    found = [(name, _readable(name, values)) for name, values in columns]
+    sizes = {name: values for name, values in found if name.startswith("gemm_")}
+    if not {"gemm_m", "gemm_n", "gemm_k"} <= sizes.keys():
+        return found
+    batches = sizes.get("gemm_batch", itertools.repeat(None))
+    rows = zip(sizes["gemm_m"], sizes["gemm_n"], sizes["gemm_k"], batches, strict=False)
+    problems = [None if None in row[:3] else _problem(*row) for row in rows]
+    others = [(name, values) for name, values in found if name not in sizes]
+    names = [name for name, _ in others]
+    place = names.index(_naming(others)) + 1 if not set(NAMES).isdisjoint(names) else 0
+    return [*others[:place], ("problem", problems), *others[place:]]
+
+
+def _problem(m: int, n: int, k: int, batch: int | None) -> str:
+    """The sizes of a product, of each of a batch in parentheses: 128×64×32, 16×(128×64×32)."""
+    return f"{m}×{n}×{k}" if batch in (None, 1) else f"{batch}×({m}×{n}×{k})"
+
+
+def _readable(name: str, values: Sequence[Any]) -> Sequence[Any]:
+    if re.search(r"dtypes?$", name):
+        return [_dtype(value) if isinstance(value, str) else value for value in values]
+    return [value.replace(microsecond=0) if isinstance(value, datetime.datetime) else value for value in values]
+
+
+def _dtype(text: str) -> str:
+    """Names of element types, also in a JSON list, as kernels have them: fp16 for c10::Half."""
+    from kerneldb.names.dtypes import element_type
+    from kerneldb.work.tensors import DTYPES
+
+    def named(found: re.Match[str]) -> str:
+        word = found[0].removeprefix("c10::")
+        return element_type(word) or DTYPES.get(word) or element_type(word.lower()) or found[0]
+
+    return re.sub(r'[^"\[\],]+', named, text)
+
+
+def _sums(columns: Columns, output: Output) -> dict[str, Any]:
+    """The sums of the columns that have one; none over times that were taken in different ways."""
+    values = dict(columns)
+    if not output.header or len(set(values.get("timing", ()))) > 1:
+        return {}
+    return {name: sum(value for value in values[name] if value is not None) for name in output.totals if name in values}
+
+
+def _column(name: str, values: Sequence[Any], *, right: bool) -> _Column:
+    unit = units.unit_of(name)
+    known = [value for value in values if value not in (None, "")]
+    is_number = all(isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool) for value in known)
+    right = right or (is_number and bool(known or unit))
+    cells = format_column(name, values)
+    return _Column(name, escape(name), _aligned(cells) if right and unit else cells, right)
+
+
+def _aligned(cells: list[str]) -> list[str]:
+    """Cells with their units padded to one width, so that digits stand below digits."""
+    parts = [cell.rpartition(" ") for cell in cells]
+    widest = max((len(unit) for figure, _, unit in parts if figure), default=0)
+    return [f"{figure} {unit:<{widest}}" if figure else unit for figure, _, unit in parts]
+
+
+def _styles(name: str, values: Sequence[Any]) -> list[str]:
+    """The style of each value: heat for shares, a colour for verdicts and grades; what is not known is dim."""
+    if name == "share_pct":
+        return [next((style for least, style in HEAT if (share or 0) >= least), "") for share in values]
+    words = WORDS if re.search(r"verdict|grade|status|change", name) else {}
+    return [DIM if value is None else words.get(value, "") if isinstance(value, str) else "" for value in values]
+
+
+def _drop_units(table: Sequence[_Column]) -> None:
+    """Take units off the titles where the cells show them and the title remains the only one of its name."""
+    taken = {column.name for column in table}
+    for column in table:
+        unit = units.unit_of(column.name)
+        if unit is not None and column.right and unit.title not in taken:
+            column.title = unit.title
+            taken.add(unit.title)
+
+
+def _ranks(columns: Columns) -> list[int | None]:
+    """How important each column is; None for those that always stay.
+
+    What has no value goes first, then what is the same in all rows.
+    """
+    names = [name for name, _ in columns]
+    figures = [name for name, values in columns if units.unit_of(name) and any(value is not None for value in values)]
+    kept = [
+        _naming(columns),
+        next((name for name in (*FIGURES, *figures) if name in names), None),
+    ]
+    ranks: list[int | None] = []
+    for place, (name, values) in enumerate(columns):
+        rank, same = _rank(name), all(value == values[0] for value in values)
+        if same and len(values) > 1 and rank <= len(LEAST_IMPORTANT):
+            rank = -1
+        if all(value is None for value in values):
+            rank = -2
+        ranks.append(None if name in kept or (place == 0 and rank >= 0) else rank)
+    return ranks
+
+
+def _naming(columns: Columns) -> str:
+    """The column that says what a row is about."""
+    names = [name for name, _ in columns]
+    return next((name for name in (*NAMES, *names) if name in names), "")
+
+
+def _rank(name: str) -> int:
+    order = (*LEAST_IMPORTANT, "", *MOST_IMPORTANT)
+    places = (place for place, pattern in enumerate(order) if re.fullmatch(pattern, name))
+    return next(places, len(LEAST_IMPORTANT))
+
+
+def terminal_width() -> int | None:
+    """Columns of the terminal on stdout, or None where stdout is something else."""
+    return shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else None
+
+
+def has_colours() -> bool:
+    """Whether stdout is a terminal with colours, and nobody asked for none (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _fit(table: list[_Column], width: int) -> list[str]:
+    """Make the table fit `width`; returns the names of the columns that it takes out, in their order."""
+    whole = list(table)
+    while sum(_sizes(table, width, SHORTEST)) + len(GAP) * (len(table) - 1) > width:
+        going = [(column.rank, -place) for place, column in enumerate(table) if column.rank is not None]
+        if not going:
+            break
+        del table[-min(going)[1]]
+    for column, size in zip(table, _sizes(table, width, NARROWEST), strict=True):
+        column.size = size
+    return [column.name for column in whole if all(column is not one for one in table)]
+
+
+def _sizes(table: Sequence[_Column], width: int, floor: int) -> list[int]:
+    """Sizes of columns, with text as long as `width` allows but not below `floor`; numbers stay whole."""
+    sizes, longest = [column.size for column in table], width
+    while sum(sizes) + len(GAP) * (len(sizes) - 1) > width and longest > floor:
+        longest -= 1
+        sizes = [column.size if column.right else min(column.size, longest) for column in table]
+    return sizes
+
+
+def _lines(table: Sequence[_Column], *, header: bool, totals: bool, coloured: bool) -> list[str]:
+    rows = zip(*(itertools.zip_longest(column.cells, column.styles, fillvalue="") for column in table), strict=True)
+    lines = [_line([(column, *cell) for column, cell in zip(table, row, strict=True)]) for row in rows]
+    rule = _styled(GAP.join("-" * column.size for column in table), DIM * coloured)
+    if totals:
+        lines.insert(len(lines) - 1, rule)
+    if header:
+        lines[:0] = [_line([(column, column.title, BOLD * coloured) for column in table]), rule]
+    return lines
+
+
+def _line(cells: Sequence[tuple[_Column, str, str]]) -> str:
+    texts = []
+    for column, whole, style in cells:
+        text = shorten(whole, column.size)
+        space = " " * (column.size - display_width(text))
+        texts.append(space + _styled(text, style) if column.right else _styled(text, style) + space)
+    return GAP.join(texts).rstrip()
+
+
+def _styled(text: str, style: str) -> str:
+    return f"\x1b[{style}m{text}\x1b[0m" if style else text
+
+
+def _collect(reader: pa.RecordBatchReader, limit: int | None) -> tuple[list[tuple[str, list[Any]]], int]:
+    columns: list[tuple[str, list[Any]]] = [(name, []) for name in reader.schema.names]
+    shown = total = 0
+    for batch in reader:
+        wanted = batch.num_rows if limit is None else min(batch.num_rows, limit - shown)
+        if wanted > 0:
+            for (_, values), column in zip(columns, batch.slice(0, wanted).columns, strict=True):
+                values.extend(python_values(column))
+            shown += wanted
+        total += batch.num_rows
+    return columns, total
