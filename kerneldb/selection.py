@@ -116,5 +116,5 @@ def _explained(where: str, message: str, columns: list[str]) -> str:
     lines = [f"the condition {where!r} does not work: {message}"]
     if unknown := UNKNOWN_COLUMN.search(message):
         near = difflib.get_close_matches(unknown.group(1).lower(), columns, NEAR, 0.5)
-        lines.append(f"near columns: {', '.join(near)}" if near else "see: kerneldb schema kernels")
+        lines.append(f"near columns: {', '.join(near)}" if near else "see: kerneldb db schema kernels")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""`kerneldb annotate`."""
+"""`kerneldb db annotate`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import click
 
 from kerneldb.cli.console import emit, note, plural
 from kerneldb.cli.options import (
-    database_option,
     lock_timeout_option,
     open_database,
     output_options,
     selection_options,
 )
+from kerneldb.cli.root import db
 
 if TYPE_CHECKING:
     from kerneldb.output import Output
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NOTES = ("flops", "bytes", "role")
 
 
-@click.command(short_help="Note FLOPs, bytes and roles of kernels.")
+@db.command(short_help="Note FLOPs, bytes and roles of kernels.")
 @selection_options
 @click.option("--flops", metavar="EXPRESSION", help='Floating-point operations of one launch, such as "2*8192^3".')
 @click.option("--bytes", "moved", metavar="EXPRESSION", help="Bytes that one launch has to move.")
@@ -30,7 +30,6 @@ NOTES = ("flops", "bytes", "role")
 @click.option("--author", metavar="NAME", help="Who says so (default: the login name).")
 @lock_timeout_option
 @output_options
-@database_option
 def annotate(
     *,
     where: str | None,
@@ -49,9 +48,9 @@ def annotate(
     tflops, gbs and the shares of the peaks of the view `kernels`. Expressions know numbers, + - * / ^ and parentheses.
 
     \b
-      kerneldb annotate --where "name LIKE 'Cijk%'" --flops "2*8192^3" --role gemm
-      kerneldb annotate --where "name = 'triton_poi_fused__to_copy_0'" --bytes "3*8192^2"
-      kerneldb annotate
+      kerneldb db annotate --where "name LIKE 'Cijk%'" --flops "2*8192^3" --role gemm
+      kerneldb db annotate --where "name = 'triton_poi_fused__to_copy_0'" --bytes "3*8192^2"
+      kerneldb db annotate
     """
     given = {"flops": flops, "bytes": moved, "role": role}
     notes: dict[str, str | None] = {key: text for key, text in given.items() if text is not None}

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kerneldb.cli.console import emit, note
-from kerneldb.cli.options import READ_WAIT_S, database_option, limited, open_database, output_options
+from kerneldb.cli.options import READ_WAIT_S, limited, open_database, output_options
 from kerneldb.cli.plotting import draw, plot_option
+from kerneldb.cli.root import cli
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +43,7 @@ class Percent(click.ParamType[float]):
         return number
 
 
-@click.command(short_help="What changed between two traces, or runs.")
+@cli.command(short_help="What changed between two traces, or runs.")
 @click.argument("before")
 @click.argument("after")
 @click.option("--where", metavar="TEXT", help="Compare only launches that meet this condition.")
@@ -54,12 +55,11 @@ class Percent(click.ParamType[float]):
 @click.option("--metrics", is_flag=True, help="Compare the means of hardware counters.")
 @click.option("--classes", is_flag=True, help="Compare what limits each kernel, by its counters.")
 @click.option(
-    "--rule", default="ncu", show_default=True, metavar="NAME", help="Rule that classifies (kerneldb bounds)."
+    "--rule", default="ncu", show_default=True, metavar="NAME", help="Rule that classifies (kerneldb ncu bounds)."
 )
 @plot_option
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help=f"Rows of a table (default {ROWS}; 0: all).")
 @output_options
-@database_option
 def diff(
     before: str,
     after: str,

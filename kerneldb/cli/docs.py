@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from kerneldb.cli import COMMANDS, HELP_OPTIONS, cli
+from kerneldb.cli import cli
+from kerneldb.cli.root import HELP_OPTIONS, tree
 
 WIDTH = 100
 
@@ -39,8 +40,11 @@ Made from the help texts by `python -m kerneldb.cli.docs docs/cli.md`.
 
 def page() -> str:
     """The text of docs/cli.md."""
-    root = _context(cli, "kerneldb", None)
-    return "\n".join([HEAD, _section(root), *(_section(_context(one, str(one.name), root)) for one in COMMANDS)])
+    contexts = [_context(cli, "kerneldb", None)]
+    for path, command in tree(cli):
+        parents = [one for one in contexts if one.command_path == " ".join(("kerneldb", *path[:-1]))]
+        contexts.append(_context(command, path[-1], parents[0]))
+    return "\n".join([HEAD, *map(_section, contexts)])
 
 
 def _context(command: click.Command, name: str, parent: click.Context | None) -> click.Context:
@@ -50,7 +54,8 @@ def _context(command: click.Command, name: str, parent: click.Context | None) ->
 
 
 def _section(context: click.Context) -> str:
-    return f"## {context.command_path}\n\n```text\n{context.get_help()}\n```\n"
+    level = "#" * (context.command_path.count(" ") + 1 if context.parent else 2)
+    return f"{level} {context.command_path}\n\n```text\n{context.get_help()}\n```\n"
 
 
 def main() -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kerneldb.cli.console import emit, emit_text
-from kerneldb.cli.options import database_option, output_options
-from kerneldb.cli.root import Settings
+from kerneldb.cli.options import output_options
+from kerneldb.cli.root import chosen_database, cli
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,10 +23,9 @@ TRACE_SUFFIXES = {".json", ".gz", ".zst", ".zip", ".nsys-rep", ".sqlite", ".db",
 MARKS = {"ok": "ok", "note": "note", "warning": "WARNING", "problem": "PROBLEM"}
 
 
-@click.command(short_help="Check a trace, or the installation.")
+@cli.command(short_help="Check a trace, or the installation.")
 @click.argument("trace", required=False, metavar="[TRACE]")
 @output_options
-@database_option
 def doctor(trace: str | None, *, output: Output) -> None:
     """Explain what a trace lacks and how to record a better one; without TRACE, check installation and database.
 
@@ -38,7 +37,7 @@ def doctor(trace: str | None, *, output: Output) -> None:
     """
     from kerneldb.api import health
 
-    database = click.get_current_context().ensure_object(Settings).database
+    database = chosen_database()
     if trace is not None:
         _require_file(trace)
     checks = health.environment(database) if trace is None else health.trace(trace, database)

@@ -10,30 +10,29 @@ import click
 from kerneldb.cli.console import note, plural
 from kerneldb.cli.options import (
     READ_WAIT_S,
-    database_option,
     format_given,
     open_database,
     output_options,
     selection_options,
 )
+from kerneldb.cli.root import cli
 from kerneldb.output import write
 
 if TYPE_CHECKING:
     from kerneldb.output import Output
 
 
-@click.command(short_help="Write launches or a table to a file.")
+@cli.command(short_help="Write launches or a table to a file.")
 @click.option(
     "--table",
     default="kernels",
     show_default=True,
     metavar="NAME",
-    help="Table, view or macro (see `kerneldb schema`).",
+    help="Table, view or macro (see `kerneldb db schema`).",
 )
 @click.option("--perfetto", is_flag=True, help="Write a trace that ui.perfetto.dev and chrome://tracing open.")
 @selection_options
 @output_options
-@database_option
 def export(table: str, *, perfetto: bool, where: str | None, traces: tuple[str, ...], output: Output) -> None:
     """Write selected rows, all columns, to a file or stdout; parquet unless the file name or --format says otherwise.
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kerneldb.cli.console import MEGABYTE, NAMED, Progress, emit, emit_columns, note, plural
-from kerneldb.cli.options import database_option, lock_timeout_option, open_database, output_options, pairs
+from kerneldb.cli.options import lock_timeout_option, open_database, output_options, pairs
+from kerneldb.cli.root import cli
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 WORTH_A_LINE = ("repaired", "refused", "lost", "truncated")
 
 
-@click.command(short_help="Read traces into the database.")
+@cli.command(short_help="Read traces into the database.")
 @click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(path_type=Path))
 @click.option("--label", metavar="TEXT", help="What the traces are, in your words; shown wherever they are.")
 @click.option("--phase", metavar="NAME", help="Phase of launches that no annotation names, for files of one stage.")
@@ -53,7 +54,6 @@ WORTH_A_LINE = ("repaired", "refused", "lost", "truncated")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary lines; errors only.")
 @lock_timeout_option
 @output_options
-@database_option
 def ingest(
     paths: tuple[Path, ...],
     *,

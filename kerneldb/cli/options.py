@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kerneldb.cli import working
-from kerneldb.cli.root import Settings
+from kerneldb.cli.root import chosen_database
 from kerneldb.output import FORMATS, Format, Output, format_of
 
 if TYPE_CHECKING:
@@ -22,38 +21,8 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., None])
 
 LOCK_TIMEOUT_S = 30.0
-LAKE = "ducklake:"
 READ_WAIT_S = 3.0
 """How long commands that only read, and have no --lock-timeout, wait for a writer; a commit rarely takes longer."""
-
-
-class DatabaseType(click.ParamType[str | Path]):
-    """A path of a database file, or the text that names a lake."""
-
-    name = "database"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | Path:
-        """The path, or the text of a lake as it is: slashes in it mean something."""
-        if str(value).startswith(LAKE):
-            return str(value)
-        return Path(os.fsdecode(click.Path(dir_okay=False).convert(value, param, ctx)))
-
-
-def database_option(command: Command) -> Command:
-    """`--db` after the command, with the meaning that it has before the command."""
-    return click.option(
-        "--db",
-        type=DatabaseType(),
-        expose_value=False,
-        callback=_use_database,
-        metavar="FILE",
-        help="Database file or lake (default: KERNELDB_DB, else kernels.duckdb).",
-    )(command)
-
-
-def _use_database(ctx: click.Context, _parameter: click.Parameter, value: str | Path | None) -> None:
-    if value is not None:
-        ctx.ensure_object(Settings).database = value
 
 
 def open_database(*, create: bool = False, lock_timeout: float = LOCK_TIMEOUT_S) -> Database:
@@ -61,8 +30,7 @@ def open_database(*, create: bool = False, lock_timeout: float = LOCK_TIMEOUT_S)
     from kerneldb import api
 
     working.begin()
-    path = click.get_current_context().ensure_object(Settings).database
-    return api.open(path, create=create, lock_timeout=lock_timeout)
+    return api.open(chosen_database(), create=create, lock_timeout=lock_timeout)
 
 
 def lock_timeout_option(command: Command) -> Command:

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from kerneldb.cli.console import emit
-from kerneldb.cli.options import database_option, limited, lock_timeout_option, open_database, output_options
+from kerneldb.cli.options import limited, lock_timeout_option, open_database, output_options
+from kerneldb.cli.root import cli
 from kerneldb.output import TABLE_ROWS
 
 if TYPE_CHECKING:
     from kerneldb.output import Output
 
 
-@click.command(short_help="Run SQL.")
+@cli.command(short_help="Run SQL.")
 @click.argument("sql", required=False, metavar="[SQL]")
 @click.option(
     "-f",
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 @click.option("--write", is_flag=True, help="Allow the SQL to change the database.")
 @lock_timeout_option
 @output_options
-@database_option
 def query(
     sql: str | None,
     *,
@@ -53,7 +53,7 @@ def query(
     """Run SQL on the database; `-` reads it from stdin.
 
     The database is opened read-only unless --write is given. A table shows the first 100 rows unless --limit says
-    otherwise; all other formats carry every row. See `kerneldb schema` for tables, views and macros.
+    otherwise; all other formats carry every row. See `kerneldb db schema` for tables, views and macros.
 
     \b
       kerneldb query "SELECT category, sum(duration_ns) FROM kernels GROUP BY 1 ORDER BY 2 DESC"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kerneldb.cli.console import emit, note
-from kerneldb.cli.options import database_option, flag_options, open_database
+from kerneldb.cli.options import flag_options, open_database
+from kerneldb.cli.root import cli
 from kerneldb.output import FORMATS, Output
 from kerneldb.replay.options import flags
 from kerneldb.replay.recording.settings import Settings, resolved
@@ -23,7 +24,7 @@ STEPS = {"measure": "measuring", "trace": "tracing", "power": "measuring power w
 NEEDED = ("duckdb", "polars", "pyarrow")
 
 
-@click.command(short_help="Run a model, measure it whole, trace it, ingest it.")
+@cli.command(short_help="Run a model, measure it whole, trace it, ingest it.")
 @click.argument("arguments", nargs=-1, metavar="[MODEL | [SCRIPT-ARGUMENT]...]")
 @click.option("--list", "listed", is_flag=True, help="Show the bundled models.")
 @click.option("--script", type=click.Path(exists=True, dir_okay=False), help="Run this Python file instead of a model.")
@@ -32,7 +33,6 @@ NEEDED = ("duckdb", "polars", "pyarrow")
 @click.option("--resume", is_flag=True, help="Go on with the recording in the folder.")
 @click.option("--format", "layout", type=click.Choice(FORMATS), default="table", help="Of the table. Default: table.")
 @click.option("--json", "layout", flag_value="json", help="Same as --format json.")
-@database_option
 def record(*, arguments: tuple[str, ...], listed: bool, layout: Any, **given: Any) -> None:
     """Run a model, measure it whole, then trace it, and ingest everything.
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kerneldb.cli.console import emit_text
-from kerneldb.cli.options import READ_WAIT_S, database_option, open_database, output_options
+from kerneldb.cli.options import READ_WAIT_S, open_database, output_options
+from kerneldb.cli.root import cli
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -18,10 +19,9 @@ if TYPE_CHECKING:
 LAYOUTS = ("table", "json")
 
 
-@click.command(short_help="Everything known about one kernel signature.")
+@cli.command(short_help="Everything known about one kernel signature.")
 @click.argument("signature")
 @output_options
-@database_option
 def show(signature: str, *, output: Output) -> None:
     """Show one signature: identity, decoded name, operator call, launch configuration, times, counters, matches.
 

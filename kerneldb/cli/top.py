@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kerneldb.cli.console import emit, note_repeated, note_sums
-from kerneldb.cli.options import READ_WAIT_S, database_option, limited, open_database, output_options, selection_options
+from kerneldb.cli.options import READ_WAIT_S, limited, open_database, output_options, selection_options
+from kerneldb.cli.root import cli
 
 if TYPE_CHECKING:
     from kerneldb.output import Output
@@ -20,13 +21,12 @@ ORDERS = ("total", "n", "mean", "min", "max")
 TOP_ROWS = 20
 
 
-@click.command(short_help="Where the GPU time goes.")
+@cli.command(short_help="Where the GPU time goes.")
 @click.option("--by", type=click.Choice(GROUPS), default="kernel", show_default=True, help="What to sum over.")
 @selection_options
 @click.option("--sort", type=click.Choice(ORDERS), default="total", show_default=True, help="Largest first.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help=f"Rows of a table (default {TOP_ROWS}; 0: all).")
 @output_options
-@database_option
 def top(by: str, *, where: str | None, traces: tuple[str, ...], sort: str, limit: int | None, output: Output) -> None:
     """Show where the GPU time goes: launches and their time, largest first.
 

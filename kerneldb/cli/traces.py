@@ -9,14 +9,15 @@ import click
 
 from kerneldb.cli import working
 from kerneldb.cli.console import emit, note, plural
-from kerneldb.cli.options import database_option, lock_timeout_option, open_database, output_options, pairs
+from kerneldb.cli.options import lock_timeout_option, open_database, output_options, pairs
+from kerneldb.cli.root import cli
 
 if TYPE_CHECKING:
     from kerneldb.api import Database
     from kerneldb.output import Output
 
 
-@click.command(short_help="List, label, rename and remove traces.")
+@cli.command(short_help="List, label, rename and remove traces.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Note on the named traces (precision, batch, …)."
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 @click.option("--report", is_flag=True, help="Show what ingest read, repaired and dropped.")
 @lock_timeout_option
 @output_options
-@database_option
 def traces(
     names: tuple[str, ...],
     *,

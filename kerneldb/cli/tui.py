@@ -7,19 +7,17 @@ import sys
 
 import click
 
-from kerneldb.cli.options import database_option
-from kerneldb.cli.root import Settings
+from kerneldb.cli.root import chosen_database, cli
 
 SCREENS = ("overview", "kernels", "kernel", "timeline", "roofline", "diff", "replay", "sql")
 DUMB = ("dumb", "unknown")
 """Names in terminfo of terminals that cannot move a cursor."""
 
 
-@click.command(short_help="Browse, compare and replay kernels in the terminal.")
+@cli.command(short_help="Browse, compare and replay kernels in the terminal.")
 @click.argument("traces", nargs=-1, metavar="[TRACE]...")
 @click.option("--where", metavar="TEXT", help="Start with this SQL condition over the view `kernels`; / changes it.")
 @click.option("--screen", type=click.Choice(SCREENS), default="overview", show_default=True, help="The first screen.")
-@database_option
 def tui(traces: tuple[str, ...], *, where: str | None, screen: str) -> None:
     """Browse the kernels of the database in the terminal.
 
@@ -45,7 +43,7 @@ def tui(traces: tuple[str, ...], *, where: str | None, screen: str) -> None:
     from kerneldb.tui.memory import Memory, default_place
     from kerneldb.tui.model import Choice
 
-    source = click.get_current_context().ensure_object(Settings).database
+    source = chosen_database()
     app = KerneldbApp(source, Choice(where=where or "", traces=traces), first=screen, memory=Memory(default_place()))
     app.run()
     if app.return_code:

@@ -86,7 +86,7 @@ NO_PRODUCT: Final = (
     "peaks differ from product to product. The SpeedOfLight_*Roofline* sections count them."
 )
 NO_SHEET: Final = "No roof for some operations: neither the counters nor the data sheet tell the peak of their type."
-NO_ROOFLINE: Final = "No operations counted: collect the SpeedOfLight_*Roofline* sections (kerneldb ncu-command)."
+NO_ROOFLINE: Final = "No operations counted: collect the SpeedOfLight_*Roofline* sections (kerneldb ncu command)."
 
 
 def check_rule(database: Database, rule: str | None) -> None:

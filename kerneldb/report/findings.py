@@ -18,7 +18,7 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "language": "CUDA or Triton",
         "memcpy": "cudaMemcpyAsync",
         "event": "cudaStreamWaitEvent",
-        "counters": "Nsight Compute (kerneldb ncu-command prints the command)",
+        "counters": "Nsight Compute (kerneldb ncu command prints the command)",
         "attention": "FlashAttention, cuDNN",
     },
     "amd": {
@@ -110,8 +110,10 @@ RULES: Final = (
         "exposed-communication",
         2,
         "Communication that no computation hides takes {share_pct:.1f} % of the time.",
-        "Overlap it: larger buckets, earlier launches, another stream; kerneldb collectives --waits tells late ranks.",
-        "Overlap it: earlier launches, a stream of its own; kerneldb collectives --waits tells late ranks.",
+        "Overlap it: larger buckets, earlier launches, another stream; kerneldb analyze collectives --waits shows "
+        "which ranks are late.",
+        "Overlap it: earlier launches, a stream of its own; kerneldb analyze collectives --waits shows which ranks "
+        "are late.",
         ("gpu_time",),
     ),
     Rule(

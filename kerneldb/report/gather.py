@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kerneldb.api import Database
 
 NO_TIMES: Final = "Counters only: no trace with times of its own is among these."
-NO_WORK: Final = "No FLOPs known: record shapes, collect counters, or name them (kerneldb annotate)."
+NO_WORK: Final = "No FLOPs known: record shapes, collect counters, or name them (kerneldb db annotate)."
 TOGETHER: Final = (
     "One point per kernel, launch shape and call. Rates are of all its launches together, long ones weigh more; "
     "work from counters is the mean of the launches that were profiled."

@@ -389,17 +389,17 @@ class TestDoctorAndSchema:
         assert "PROBLEM" in call(tmp_path / "k", "doctor", exit_code=1).stdout
 
     def test_schema(self, shared_database: Path) -> None:
-        listed = {row["object"] for row in objects(call(shared_database, "schema", "--json"))}
+        listed = {row["object"] for row in objects(call(shared_database, "db", "schema", "--json"))}
         assert {"kernels", "launches", "top_kernels"} <= listed
-        columns = {row["column"]: row for row in objects(call(shared_database, "schema", "kernels", "--json"))}
+        columns = {row["column"]: row for row in objects(call(shared_database, "db", "schema", "kernels", "--json"))}
         assert columns["duration_ns"]["unit"] == "ns"
-        assert "near: kernels" in call(shared_database, "schema", "kernel", exit_code=2).stderr
+        assert "near: kernels" in call(shared_database, "db", "schema", "kernel", exit_code=2).stderr
 
 
 def test_refresh_gives_the_same_rows(database: Path) -> None:
     sql = "SELECT * FROM kernel_names ORDER BY name_id"
     before = call(database, "query", sql, "--json").stdout
-    assert "kernel_names" in call(database, "refresh", "--all").stderr
+    assert "kernel_names" in call(database, "db", "refresh", "--all").stderr
     assert call(database, "query", sql, "--json").stdout == before
 
 

@@ -161,7 +161,7 @@ class RooflinePane(DrawnPane):
 
     def command(self) -> str | None:
         """The same points on the command line."""
-        return self.shell.command("roofline")
+        return self.shell.command("analyze", "roofline")
 
     def copies(self) -> list[Copy]:
         """The kernel under the cursor."""
@@ -323,6 +323,6 @@ def _no_work(found: Sequence[Row]) -> str:
             "",
             "Record with shapes (kerneldb record, or record_shapes=True),",
             "ingest counters that count them, or note what you know:",
-            "kerneldb annotate --where … --flops 2*8192^3 --bytes 3*8192^2",
+            "kerneldb db annotate --where … --flops 2*8192^3 --bytes 3*8192^2",
         ]
     )

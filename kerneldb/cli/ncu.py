@@ -1,4 +1,4 @@
-"""`kerneldb ncu-command` and `kerneldb coverage`: collect counters of chosen kernels, and see which have them."""
+"""`kerneldb ncu …`: collect counters of chosen kernels, see which have them, and what limits them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import click
 from kerneldb.cli.console import emit, emit_text, note, plural
 from kerneldb.cli.options import (
     READ_WAIT_S,
-    database_option,
     limited,
     open_database,
     output_options,
     selection_options,
 )
+from kerneldb.cli.root import ncu
 from kerneldb.output import Output
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ TOP = 20
 LOG_FILE = "ncu-raw.csv"
 
 
-@click.command(
-    "ncu-command", short_help="Print the ncu line that counts chosen kernels.", context_settings={"show_default": True}
+@ncu.command(
+    "command", short_help="Print the ncu line that counts chosen kernels.", context_settings={"show_default": True}
 )
 @selection_options
 @click.option("--top", type=click.IntRange(min=1), default=TOP, metavar="N", help="Kernels, by their time.")
@@ -33,8 +33,7 @@ LOG_FILE = "ncu-raw.csv"
 @click.option("--nvtx", metavar="EXPRESSION", help="NVTX filter of ncu, instead of the one made from --phase.")
 @click.option("--log-file", default=LOG_FILE, metavar="FILE", help="Where ncu writes its raw page.")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[-- PROGRAM [ARGUMENT]...]")
-@database_option
-def ncu_command(
+def command(
     *, where: str | None, traces: tuple[str, ...], top: int, phase: str | None, nvtx: str | None, log_file: str,
     program: tuple[str, ...],
 ) -> None:  # fmt: skip
@@ -42,11 +41,11 @@ def ncu_command(
 
     A kernel is a name with its grid and block. The line filters by function name and takes enough launches of each
     launch configuration to meet all chosen kernels, with the sections that bounds and ncu_roofline read. Ingest the
-    file that it writes; kerneldb coverage then says which kernels have counters.
+    file that it writes; kerneldb ncu coverage then says which kernels have counters.
 
     \b
-      kerneldb ncu-command --trace bloom --top 20 -- python run.py --steps 2
-      kerneldb ncu-command --where "category = 'GEMM'" --phase decode -- python run.py
+      kerneldb ncu command --trace bloom --top 20 -- python run.py --steps 2
+      kerneldb ncu command --where "category = 'GEMM'" --phase decode -- python run.py
     """
     from kerneldb.api.counters import Counting
 
@@ -60,15 +59,14 @@ def ncu_command(
         note("sums do not tell grids and order: --launch-count is for the worst case; a lower one may miss kernels")
     if not program:
         note("put your program behind the line")
-    note(f"then: kerneldb ingest {log_file}; kerneldb coverage")
+    note(f"then: kerneldb ingest {log_file}; kerneldb ncu coverage")
 
 
-@click.command(short_help="Which kernels have counters.")
+@ncu.command(short_help="Which kernels have counters.")
 @selection_options
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the N kernels that take most time.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help=f"Rows of a table (default {TOP}; 0: all).")
 @output_options
-@database_option
 def coverage(*, where: str | None, traces: tuple[str, ...], top: int | None, limit: int | None, output: Output) -> None:
     """Say which of the selected kernels have valid counters, their own or those of a match in another trace.
 
@@ -76,8 +74,8 @@ def coverage(*, where: str | None, traces: tuple[str, ...], top: int | None, lim
     were measured on several signatures that match equally well.
 
     \b
-      kerneldb coverage --trace bloom --top 20
-      kerneldb coverage --where "category = 'GEMM' AND phase = 'decode'"
+      kerneldb ncu coverage --trace bloom --top 20
+      kerneldb ncu coverage --where "category = 'GEMM' AND phase = 'decode'"
     """
     result = open_database(lock_timeout=READ_WAIT_S).coverage(where=where, traces=traces, top=top)
     note(_summary(result))
@@ -92,3 +90,39 @@ def _summary(result: Result) -> str:
     covered = [row for row in found if row["covered"]]
     share = 100 * sum(row["total_ns"] or 0 for row in covered) / total if total else 0.0
     return f"{len(covered)} of {plural(len(found), 'kernel')} covered, {share:.1f} % of their time"
+
+
+@ncu.command(short_help="What limits profiled kernels, by a rule of your choice.")
+@click.option("--rule", default="ncu", show_default=True, metavar="NAME", help="Rule that decides.")
+@click.option("--kernels", is_flag=True, help="A row per profiled launch instead of one per verdict.")
+@click.option("--rules", "list_rules", is_flag=True, help="List the rules with their thresholds and sources.")
+@selection_options
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Rows, in every format (0 and default: all).")
+@output_options
+def bounds(
+    *, rule: str, kernels: bool, list_rules: bool, where: str | None, traces: tuple[str, ...], limit: int | None,
+    output: Output,
+) -> None:  # fmt: skip
+    """Show what limits the profiled launches: compute, memory, latency, …, with means per class.
+
+    Needs counters: a report of Nsight Compute in the database. A rule gives no verdict (unknown) where it lacks an
+    input. Rules and thresholds are the table bound_rules; the view bounds has the verdicts of all of them.
+
+    \b
+      kerneldb ncu bounds
+      kerneldb ncu bounds --rule sm_dram --trace deepseek
+      kerneldb ncu bounds --rule roofline --kernels --where "category = 'GEMM'"
+      kerneldb ncu bounds --rules
+    """
+    database = open_database(lock_timeout=READ_WAIT_S)
+    if list_rules:
+        emit(database.bound_rules().to_reader(), output)
+        return
+    result = database.bounds(rule, where=where, traces=traces, kernels=kernels)
+    if repeated := database.repeated_prints(traces):
+        note(f"another print of a report is in the same run, and counts: not {', '.join(repeated)}")
+    if not len(result):
+        note("no launches with counters of Nsight Compute are selected; kerneldb ncu command prints a line for them")
+    if limit and output.format != "table":
+        result = result.head(limit)
+    emit(result.to_reader(), limited(output, limit, None))

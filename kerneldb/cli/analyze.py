@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kerneldb.cli.console import emit, note, note_repeated
-from kerneldb.cli.options import READ_WAIT_S, database_option, limited, open_database, output_options, selection_options
+from kerneldb.cli.options import READ_WAIT_S, limited, open_database, output_options, selection_options
 from kerneldb.cli.plotting import draw, plot_option
+from kerneldb.cli.root import analyze
 
 if TYPE_CHECKING:
     from kerneldb.output import Output
@@ -37,7 +38,7 @@ NOTHING: Final = {
 """Why an answer may have no rows though launches are selected; phases of launches have some always."""
 
 NO_RATES: Final = (
-    "no rate is known: no counters, no input shapes, no annotations (kerneldb annotate gives work to launches)"
+    "no rate is known: no counters, no input shapes, no annotations (kerneldb db annotate gives work to launches)"
 )
 
 
@@ -84,13 +85,12 @@ _limit = click.option(
 )
 
 
-@click.command(short_help="Why the GPU was idle.")
+@analyze.command(short_help="Why the GPU was idle.")
 @click.option("--gaps", is_flag=True, help="The single gaps, longest first, instead of sums by cause.")
 @plot_option
 @selection_options
 @_limit
 @output_options
-@database_option
 def idle(
     *, gaps: bool, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output, plot: Path | None
 ) -> None:
@@ -101,30 +101,28 @@ def idle(
     unknown (no launch call in the trace). With --where, launches that do not meet the condition count as idle.
 
     \b
-      kerneldb idle
-      kerneldb idle --gaps --where "phase = 'decode'"
+      kerneldb analyze idle
+      kerneldb analyze idle --gaps --where "phase = 'decode'"
     """
     _answer("idle_gaps" if gaps else "idle", where, traces, limit, output, plot=plot)
 
 
-@click.command(short_help="What ran at the same time.")
+@analyze.command(short_help="What ran at the same time.")
 @selection_options
 @_limit
 @output_options
-@database_option
 def overlap(*, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output) -> None:
     """Show how much of computation, communication and copies ran at the same time, per device."""
     _answer("overlap", where, traces, limit, output)
 
 
-@click.command(short_help="Sizes, times and bandwidths of collectives.")
+@analyze.command(short_help="Sizes, times and bandwidths of collectives.")
 @click.option("--waits", is_flag=True, help="Waiting apart from transfer, over the ranks of each run.")
 @click.option("--replays", is_flag=True, help="Recorded transfer and waiting against replays, by kind and size.")
 @plot_option
 @selection_options
 @_limit
 @output_options
-@database_option
 def collectives(
     *,
     waits: bool,
@@ -142,8 +140,8 @@ def collectives(
     the transfer.
 
     \b
-      kerneldb collectives
-      kerneldb collectives --waits
+      kerneldb analyze collectives
+      kerneldb analyze collectives --waits
     """
     if replays and (waits or plot is not None):
         message = "--replays goes with neither --waits nor --plot"
@@ -152,22 +150,20 @@ def collectives(
     _answer(name, where, traces, limit, output, plot=plot)
 
 
-@click.command(short_help="GPU time by phase.")
+@analyze.command(short_help="GPU time by phase.")
 @plot_option
 @selection_options
 @_limit
 @output_options
-@database_option
 def phases(*, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output, plot: Path | None) -> None:
     """Show launches and GPU time by phase: the outermost annotation below the step, or what --phase named at ingest."""
     _answer("phases", where, traces, limit, output, plot=plot)
 
 
-@click.command(short_help="The repeats of a program.")
+@analyze.command(short_help="The repeats of a program.")
 @selection_options
 @_limit
 @output_options
-@database_option
 def iterations(*, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output) -> None:
     """Show iterations: the profiler's steps, else repeats found in the sequence of kernels.
 
@@ -180,42 +176,38 @@ def iterations(*, where: str | None, traces: tuple[str, ...], limit: int | None,
     _answer("iterations", where, traces, limit, output)
 
 
-@click.command(short_help="What launching costs the host.")
+@analyze.command(short_help="What launching costs the host.")
 @selection_options
 @_limit
 @output_options
-@database_option
 def overhead(*, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output) -> None:
     """Show how long launch calls take, how long kernels wait for them, and how many kernels are shorter."""
     _answer("launch_overhead", where, traces, limit, output)
 
 
-@click.command(short_help="Runs of small kernels that could be one.")
+@analyze.command(short_help="Runs of small kernels that could be one.")
 @selection_options
 @_limit
 @output_options
-@database_option
 def fusion(*, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output) -> None:
     """Show runs of small kernels that only move data, with an upper bound of the time that fusing them saves."""
     _answer("fusion_candidates", where, traces, limit, output)
 
 
-@click.command(short_help="Launches that only change types.")
+@analyze.command(short_help="Launches that only change types.")
 @selection_options
 @_limit
 @output_options
-@database_option
 def conversions(*, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output) -> None:
     """Show launches that only convert numbers from one type to another."""
     _answer("precision_conversions", where, traces, limit, output)
 
 
-@click.command(short_help="Achieved against attainable rates.")
+@analyze.command(short_help="Achieved against attainable rates.")
 @plot_option
 @selection_options
 @_limit
 @output_options
-@database_option
 def roofline(
     *, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output, plot: Path | None
 ) -> None:
@@ -225,10 +217,7 @@ def roofline(
     which. Peaks are those of the data sheet for the type of the kernel.
 
     \b
-      kerneldb roofline --where "category = 'GEMM'"
+      kerneldb analyze roofline --where "category = 'GEMM'"
       kerneldb query "SELECT bound, sum(total_ns) FROM roofline() GROUP BY 1"
     """
     _answer("roofline", where, traces, limit, output, SHOWN, plot)
-
-
-COMMANDS: Final = (roofline, idle, overlap, collectives, phases, iterations, overhead, fusion, conversions)
