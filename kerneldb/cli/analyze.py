@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kerneldb.cli.console import emit, note, note_repeated
+from kerneldb.cli.console import emit, note, note_nothing, note_repeated
 from kerneldb.cli.options import READ_WAIT_S, limited, open_database, output_options, selection_options
 from kerneldb.cli.plotting import draw, plot_option
 from kerneldb.cli.root import analyze
@@ -42,14 +42,6 @@ NO_RATES: Final = (
 )
 
 
-def _unselected(where: str | None, traces: tuple[str, ...]) -> str:
-    """Why nothing was asked at all: the condition, or that there are no launches."""
-    of = f" of {', '.join(traces)}" if traces else ""
-    if where is None or not where.strip():
-        return f"no launches{of or ' in this database'}: sums by kernel, if any, are not of single launches"
-    return f"no launch{of} meets the condition {where.strip()}"
-
-
 def _answer(
     name: str,
     where: str | None,
@@ -64,11 +56,8 @@ def _answer(
     result = database.answer(name, where=where, traces=traces)
     note_repeated(database, traces)
     if not len(result):
-        note(
-            NOTHING[name]
-            if len(database.answer("selected", where=where, traces=traces))
-            else _unselected(where, traces)
-        )
+        if not note_nothing(database, where, traces):
+            note(NOTHING[name])
     elif name == "roofline" and not any(row["flops_per_second"] or row["bytes_per_second"] for row in result):
         note(NO_RATES)
     if plot is not None:

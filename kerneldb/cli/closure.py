@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kerneldb.cli.console import emit, emit_text, note
-from kerneldb.cli.options import READ_WAIT_S, open_database, output_options
+from kerneldb.cli.options import READ_WAIT_S, open_database, output_options, trace_names
 from kerneldb.cli.root import analyze
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ KERNEL_COLUMNS: Final = (
 
 
 @analyze.command(short_help="What kernels predict, against the model measured whole.")
-@click.argument("traces", nargs=-1, metavar="[TRACE]...")
+@click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=trace_names)
 @click.option("--where", metavar="TEXT", help="Only kernels of launches that meet this condition.")
 @click.option("--top", type=click.IntRange(min=0), default=TOP, show_default=True, help="Kernels shown per stage.")
 @output_options

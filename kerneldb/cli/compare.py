@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kerneldb.cli.console import emit
-from kerneldb.cli.options import READ_WAIT_S, limited, open_database, output_options
+from kerneldb.cli.options import READ_WAIT_S, kernel_names, limited, open_database, output_options, trace_names
 from kerneldb.cli.root import analyze
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ ROWS: Final = 40
 
 
 @analyze.command(short_help="Kernels of several traces side by side.")
-@click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
+@click.argument("traces", nargs=-1, required=True, metavar="TRACE...", shell_complete=trace_names)
 @click.option("--where", metavar="TEXT", help="Compare only launches that meet this condition.")
 @click.option("--match", "matches", multiple=True, metavar="A=B", help="Kernels named with A or with B are the same.")
 @click.option("--iterations", type=click.IntRange(min=1), metavar="N", help="Iterations that each trace holds.")
@@ -61,7 +61,7 @@ def compare(
 
 
 @analyze.command("same-code", short_help="Other kernels of the same code object.")
-@click.argument("signature")
+@click.argument("signature", shell_complete=kernel_names)
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help=f"Rows of a table (default {ROWS}; 0: all).")
 @output_options
 def same_code(signature: str, *, limit: int | None, output: Output) -> None:

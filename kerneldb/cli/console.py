@@ -36,6 +36,33 @@ def note_repeated(database: Database, traces: tuple[str, ...]) -> None:
         note(f"{trace} holds the same launches as {other} (run {run}); without --trace only {other} is summed")
 
 
+def note_scope(database: Database, traces: tuple[str, ...]) -> None:
+    """Say what a sum is over, where it is over several traces."""
+    count, gpus = database.scope(traces)
+    if count > 1:
+        note(f"{scope(count, gpus)}; --trace NAME takes one")
+
+
+def scope(count: int, gpus: list[str]) -> str:
+    """`count` traces and the names of the GPUs that they ran on."""
+    more = f" and {len(gpus) - NAMED:,} more" if len(gpus) > NAMED else ""
+    return plural(count, "trace") + (f" on {', '.join(gpus[:NAMED])}{more}" if gpus else "")
+
+
+def note_nothing(database: Database, where: str | None, traces: tuple[str, ...]) -> bool:
+    """Say why no launch is selected, with near values for the texts of a condition; False where one is."""
+    if len(database.answer("selected", where=where, traces=traces)):
+        return False
+    of = f" of {', '.join(traces)}" if traces else ""
+    if where is None or not where.strip():
+        note(f"no launches{of or ' in this database'}: sums by kernel, if any, are not of single launches")
+        return True
+    note(f"no launch{of} meets the condition {where.strip()}")
+    for line in database.absent_values(where, traces):
+        note(line)
+    return True
+
+
 def note_sums(database: Database, traces: tuple[str, ...]) -> None:
     """Say which of the traces a condition leaves out because they hold sums: an answer would seem to cover them."""
     found = database.sums_only(traces)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kerneldb.cli.console import emit, note
-from kerneldb.cli.options import READ_WAIT_S, limited, open_database, output_options
+from kerneldb.cli.options import READ_WAIT_S, limited, open_database, output_options, trace_names
 from kerneldb.cli.plotting import draw, plot_option
 from kerneldb.cli.root import cli
 
@@ -44,8 +44,8 @@ class Percent(click.ParamType[float]):
 
 
 @cli.command(short_help="What changed between two traces, or runs.")
-@click.argument("before")
-@click.argument("after")
+@click.argument("before", shell_complete=trace_names)
+@click.argument("after", shell_complete=trace_names)
 @click.option("--where", metavar="TEXT", help="Compare only launches that meet this condition.")
 @click.option(
     "--threshold", type=Percent(), default="3%", show_default=True, help="Smaller changes of a mean are none."

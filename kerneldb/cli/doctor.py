@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kerneldb.cli.console import emit, emit_text
-from kerneldb.cli.options import output_options
+from kerneldb.cli.options import output_options, trace_names
 from kerneldb.cli.root import chosen_database, cli
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ MARKS = {"ok": "ok", "note": "note", "warning": "WARNING", "problem": "PROBLEM"}
 
 
 @cli.command(short_help="Check a trace, or the installation.")
-@click.argument("trace", required=False, metavar="[TRACE]")
+@click.argument("trace", required=False, metavar="[TRACE]", shell_complete=trace_names)
 @output_options
 def doctor(trace: str | None, *, output: Output) -> None:
     """Explain what a trace lacks and how to record a better one; without TRACE, check installation and database.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kerneldb.cli.console import note, plural
+from kerneldb.cli.console import note, note_nothing, plural
 from kerneldb.cli.options import (
     READ_WAIT_S,
     format_given,
@@ -50,8 +50,11 @@ def export(table: str, *, perfetto: bool, where: str | None, traces: tuple[str, 
         return
     if not format_given():
         output = dataclasses.replace(output, format="parquet")
-    with open_database(lock_timeout=READ_WAIT_S).stream(table, where=where, traces=traces) as reader:
+    database = open_database(lock_timeout=READ_WAIT_S)
+    with database.stream(table, where=where, traces=traces) as reader:
         written = write(reader, output)
+    if table == "kernels" and not written.total:
+        note_nothing(database, where, traces)
     if output.path is not None:
         note(f"wrote {plural(written.shown, 'row')} to {output.path}")
 

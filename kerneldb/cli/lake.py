@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kerneldb.cli.console import MEGABYTE, note, plural
-from kerneldb.cli.options import lock_timeout_option, open_database
+from kerneldb.cli.options import lock_timeout_option, open_database, trace_names
 from kerneldb.cli.root import DatabaseType, chosen_database, lake
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def compact(*, keep: int, orphans_after: int, lock_timeout: float) -> None:
 
 
 @lake.command(short_help="Copy traces into a lake.")
-@click.argument("names", nargs=-1, metavar="[TRACE]...")
+@click.argument("names", nargs=-1, metavar="[TRACE]...", shell_complete=trace_names)
 @click.option("--to", "target", type=DatabaseType(), required=True, metavar="LAKE", help="Where to: a lake, or a file.")
 @lock_timeout_option
 def push(names: tuple[str, ...], *, target: str | Path, lock_timeout: float) -> None:
@@ -58,7 +58,7 @@ def push(names: tuple[str, ...], *, target: str | Path, lock_timeout: float) -> 
 
 
 @lake.command(short_help="Copy traces out of a lake.")
-@click.argument("names", nargs=-1, metavar="[TRACE]...")
+@click.argument("names", nargs=-1, metavar="[TRACE]...", shell_complete=trace_names)
 @click.option(
     "--from", "source", type=DatabaseType(), required=True, metavar="LAKE", help="Where from: a lake, or a file."
 )

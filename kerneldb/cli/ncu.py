@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kerneldb.cli.console import emit, emit_text, note, plural
+from kerneldb.cli.console import emit, emit_text, note, note_nothing, note_scope, plural
 from kerneldb.cli.options import (
     READ_WAIT_S,
     limited,
@@ -77,8 +77,12 @@ def coverage(*, where: str | None, traces: tuple[str, ...], top: int | None, lim
       kerneldb ncu coverage --trace bloom --top 20
       kerneldb ncu coverage --where "category = 'GEMM' AND phase = 'decode'"
     """
-    result = open_database(lock_timeout=READ_WAIT_S).coverage(where=where, traces=traces, top=top)
+    database = open_database(lock_timeout=READ_WAIT_S)
+    result = database.coverage(where=where, traces=traces, top=top)
+    note_scope(database, traces)
     note(_summary(result))
+    if not len(result):
+        note_nothing(database, where, traces)
     if limit and output.format != "table":
         result = result.head(limit)
     emit(result.to_reader(), limited(output, limit, TOP))
@@ -121,8 +125,8 @@ def bounds(
     result = database.bounds(rule, where=where, traces=traces, kernels=kernels)
     if repeated := database.repeated_prints(traces):
         note(f"another print of a report is in the same run, and counts: not {', '.join(repeated)}")
-    if not len(result):
-        note("no launches with counters of Nsight Compute are selected; kerneldb ncu command prints a line for them")
+    if not len(result) and not note_nothing(database, where, traces):
+        note("no launch with counters of Nsight Compute is selected; kerneldb ncu command prints a line for them")
     if limit and output.format != "table":
         result = result.head(limit)
     emit(result.to_reader(), limited(output, limit, None))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kerneldb.cli import working
-from kerneldb.cli.root import chosen_database
+from kerneldb.cli.root import Settings, chosen_database
 from kerneldb.output import FORMATS, Format, Output, format_of
 
 if TYPE_CHECKING:
@@ -31,6 +33,34 @@ def open_database(*, create: bool = False, lock_timeout: float = LOCK_TIMEOUT_S)
 
     working.begin()
     return api.open(chosen_database(), create=create, lock_timeout=lock_timeout)
+
+
+def trace_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of traces for the completion of a shell."""
+    return _completed(ctx, "name", "trace_names", {}, incomplete)
+
+
+def kernel_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of kernels (up to what a shell would take apart), else ids of signatures, for the completion of a shell."""
+    given = ("signature_ids", {"text": incomplete}, incomplete)
+    return _completed(ctx, "kernel", *given) or _completed(ctx, "signature_id", *given)
+
+
+def _completed(
+    ctx: click.Context, column: str, statement: str, parameters: dict[str, str], incomplete: str
+) -> list[str]:
+    """What a column of a statement has that begins with `incomplete`; nothing where the database is not there."""
+    from kerneldb import api
+    from kerneldb.api.queries import ask
+
+    place = ctx.ensure_object(Settings).database
+    with contextlib.suppress(Exception), api.open(place, create=False, lock_timeout=0) as database:
+        names = (
+            re.match(r"[^\s<>()&*'\",;|$`]*", row[column] or "")
+            for row in ask(database.warehouse, statement, parameters)
+        )
+        return [name for name in dict.fromkeys(found[0] for found in names if found) if name.startswith(incomplete)]
+    return []
 
 
 def lock_timeout_option(command: Command) -> Command:
@@ -53,7 +83,12 @@ def selection_options(command: Command) -> Command:
         help="SQL condition over the view `kernels`, for example \"category = 'GEMM'\".",
     )
     trace = click.option(
-        "--trace", "traces", multiple=True, metavar="NAME", help="Only this trace. May be given several times."
+        "--trace",
+        "traces",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=trace_names,
+        help="Only this trace. May be given several times.",
     )
     return where(trace(command))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kerneldb.cli.console import emit
+from kerneldb.cli.console import emit, note_nothing
 from kerneldb.cli.options import limited, lock_timeout_option, open_database, output_options
 from kerneldb.cli.root import cli
 from kerneldb.output import TABLE_ROWS
@@ -63,6 +63,8 @@ def query(
     text = _text(sql, source)
     database = open_database(lock_timeout=lock_timeout)
     result = database.sql(text, where=where, timeout=timeout, write=write)
+    if where is not None and not write:
+        note_nothing(database, where, ())
     emit(result.to_reader(), limited(output, limit, TABLE_ROWS))
 
 

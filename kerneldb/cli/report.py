@@ -9,7 +9,7 @@ import click
 
 from kerneldb.cli.console import note
 from kerneldb.cli.diff import Percent
-from kerneldb.cli.options import READ_WAIT_S, open_database
+from kerneldb.cli.options import READ_WAIT_S, open_database, trace_names
 from kerneldb.cli.root import cli
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @cli.command(short_help="A report on traces as one HTML or Markdown file.")
-@click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
+@click.argument("traces", nargs=-1, required=True, metavar="TRACE...", shell_complete=trace_names)
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Default: stdout."
 )

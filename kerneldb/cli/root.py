@@ -102,7 +102,8 @@ class Group(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.exceptions.NoSuchCommand as error:
-            message = f"no such command {args[0]!r}; {_elsewhere(args[0], ctx)}"
+            what = "command" if args[0].replace("-", "").isidentifier() else "command, file or folder"
+            message = f"no such {what} {args[0]!r}; {_elsewhere(args[0], ctx)}"
             raise click.UsageError(message, ctx) from error
 
 
@@ -116,9 +117,21 @@ class Root(Group):
         try:
             return super().parse_args(ctx, args)
         except NoArgsIsHelpError as help_text:
-            if Path(DEFAULT_DATABASE).is_file():
-                help_text.message += f"\n\nkerneldb {DEFAULT_DATABASE} shows what the database of this folder says."
-            raise
+            if not Path(DEFAULT_DATABASE).is_file():
+                raise
+            help_text.show()
+            click.echo(f"\nkerneldb {DEFAULT_DATABASE} shows what the database of this folder says.", err=True)
+            ctx.exit(help_text.exit_code)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As in click; where no command but a file or folder is named, its overview."""
+        if args[0] not in self.commands and Path(args[0]).exists():
+            from kerneldb.cli.overview import overview
+
+            return "", overview, args
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """The commands in the order of their headings."""
@@ -202,7 +215,9 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, value: bool)
         ctx.exit()
 
 
-@click.group(cls=Root, context_settings={"help_option_names": HELP_OPTIONS})
+@click.group(
+    cls=Root, subcommand_metavar="COMMAND [ARGS]... | PATH...", context_settings={"help_option_names": HELP_OPTIONS}
+)
 @click.option(
     "--version",
     is_flag=True,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kerneldb.cli.console import emit_text
-from kerneldb.cli.options import READ_WAIT_S, open_database, output_options
+from kerneldb.cli.console import emit, emit_text, note, plural
+from kerneldb.cli.options import READ_WAIT_S, kernel_names, limited, open_database, output_options
 from kerneldb.cli.root import cli
 
 if TYPE_CHECKING:
@@ -17,25 +17,33 @@ if TYPE_CHECKING:
     from kerneldb.output import Output
 
 LAYOUTS = ("table", "json")
+CANDIDATES = 20
 
 
-@cli.command(short_help="Everything known about one kernel signature.")
-@click.argument("signature")
+@cli.command(short_help="Everything known about one kernel.")
+@click.argument("kernel", shell_complete=kernel_names)
 @output_options
-def show(signature: str, *, output: Output) -> None:
-    """Show one signature: identity, decoded name, operator call, launch configuration, times, counters, matches.
+def show(kernel: str, *, output: Output) -> None:
+    """Show one kernel: its decoded name, operator call, launch configuration, work, times and counters.
 
-    SIGNATURE is the id, or a prefix of it that only one signature has. Counters and what bounds the kernel come from
-    profiled launches of this signature, or of matches in other traces; then the method says how they match.
+    KERNEL is a name (whole, short, or a part of it) or the beginning of a signature id. A signature is a kernel name
+    with one grid, block and operator call; where KERNEL fits several, they are listed with their ids, most time first.
+    Counters come from profiled launches of the signature, or of the same launch in another trace, which the page names.
 
     \b
-      kerneldb show 3fa2
-      kerneldb show 3fa2 --json
+      kerneldb show SoftMaxForward
+      kerneldb show f532157da82d6f27 --json
     """
     if output.format not in LAYOUTS:
         message = f"show prints {' or '.join(LAYOUTS)}"
         raise click.UsageError(message)
-    page = open_database(lock_timeout=READ_WAIT_S).show(signature)
+    database = open_database(lock_timeout=READ_WAIT_S)
+    found = database.signatures(kernel)
+    if output.format == "table" and len(found) > 1 and "name" in {row["matched"] for row in found}:
+        note(f"{plural(len(found), 'signature')} match {kernel!r}; kerneldb show ID shows one")
+        emit(found.without("matched").to_reader(), limited(output, None, CANDIDATES))
+        return
+    page = database.show(kernel)
     if output.format == "json":
         from kerneldb.output.records import encode
 

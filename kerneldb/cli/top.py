@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kerneldb.cli.console import emit, note_repeated, note_sums
+from kerneldb.cli.console import emit, note_nothing, note_repeated, note_scope, note_sums
 from kerneldb.cli.options import READ_WAIT_S, limited, open_database, output_options, selection_options
 from kerneldb.cli.root import cli
 
@@ -42,8 +42,12 @@ def top(by: str, *, where: str | None, traces: tuple[str, ...], sort: str, limit
     database = open_database(lock_timeout=READ_WAIT_S)
     result = database.top(by, where=where, traces=traces, sort=sort)
     note_repeated(database, traces)
+    if by != "trace":
+        note_scope(database, traces)
     if where is not None and where.strip():
         note_sums(database, traces)
+        if not len(result):
+            note_nothing(database, where, traces)
     if output.format == "table":
         result = result.without("name_id")
     elif limit:

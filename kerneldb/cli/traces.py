@@ -9,7 +9,7 @@ import click
 
 from kerneldb.cli import working
 from kerneldb.cli.console import emit, note, plural
-from kerneldb.cli.options import lock_timeout_option, open_database, output_options, pairs
+from kerneldb.cli.options import lock_timeout_option, open_database, output_options, pairs, trace_names
 from kerneldb.cli.root import cli
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @cli.command(short_help="List, label, rename and remove traces.")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=trace_names)
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Note on the named traces (precision, batch, …)."
 )

@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from kerneldb.cli.options import trace_names
 from kerneldb.cli.root import chosen_database, cli
 
 SCREENS = ("overview", "kernels", "kernel", "timeline", "roofline", "diff", "replay", "sql")
@@ -15,7 +16,7 @@ DUMB = ("dumb", "unknown")
 
 
 @cli.command(short_help="Browse, compare and replay kernels in the terminal.")
-@click.argument("traces", nargs=-1, metavar="[TRACE]...")
+@click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=trace_names)
 @click.option("--where", metavar="TEXT", help="Start with this SQL condition over the view `kernels`; / changes it.")
 @click.option("--screen", type=click.Choice(SCREENS), default="overview", show_default=True, help="The first screen.")
 def tui(traces: tuple[str, ...], *, where: str | None, screen: str) -> None:

@@ -59,6 +59,13 @@ def _sections(ask: Asking, found: Sequence[dict[str, Any]], rule: str | None) ->
     return sections + [maker.names() for maker in timed]
 
 
+def findings(database: Database, traces: Sequence[str]) -> list[tuple[str, Finding]]:
+    """What the rules say of each of the traces, with its name, most time at stake first."""
+    with asking(database) as ask:
+        found = [(trace, finding) for trace in traces for finding in Maker(ask, trace).findings()]
+    return sorted(found, key=lambda one: -(one[1].at_stake_ns or 0))
+
+
 def named(database: Database, name: str) -> list[dict[str, Any]]:
     """The traces that `name` means, with their kinds: a trace, else those of a run, of a label, or of a pattern.
 
@@ -95,7 +102,7 @@ class Maker:
     def sections(self) -> list[Section]:
         """Setup, findings and times."""
         timed = bool(self._rows("gpu_time"))
-        findings = tuple(self._findings())
+        findings = tuple(self.findings())
         found = [
             Section("Setup", (self.table(contents.SETUP), self.table(contents.LACKS))),
             Section("Findings", (), findings, _asked_of(timed=timed, found=bool(findings))),
@@ -166,7 +173,8 @@ class Maker:
         keep = [{key: row[key] for key in (label, value, "n")} for row in rows]
         return Chart(caption, charts.bars(keep, label, value, title, ["n"]), table.sql) if keep else None
 
-    def _findings(self) -> list[Finding]:
+    def findings(self) -> list[Finding]:
+        """What the rules say, most time at stake first."""
         (program,) = self._rows("program")
         found = [finding for rule in RULES if (finding := self._finding(rule, program)) is not None]
         return sorted(found, key=lambda finding: -(finding.at_stake_ns or 0))
@@ -180,7 +188,8 @@ class Maker:
         sentence = rule.sentence.format(**values)
         advice = rule.advice(program["vendor"], is_torch=program["is_torch"])
         sql = spelled(name, rule.needs, self.trace)
-        return Finding(rule.name, rule.version, sentence, advice, rows[0]["at_stake_ns"], sql)
+        command = tuple(word.format(**values) for word in rule.command)
+        return Finding(rule.name, rule.version, sentence, advice, rows[0]["at_stake_ns"], sql, command)
 
     def _rows(self, query: str) -> list[dict[str, Any]]:
         return self._ask.rows(f"report_{query}", {"trace": self.trace})

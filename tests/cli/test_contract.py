@@ -95,6 +95,7 @@ def test_help_lists_every_command_once_by_task(runner: CliRunner) -> None:
         ("quer", "no such command 'quer'; did you mean `kerneldb query`?"),
         ("db rooflin", "no such command 'rooflin'; did you mean `kerneldb analyze roofline`?"),
         ("zzzz", "no such command 'zzzz'; `kerneldb --help` lists the commands"),
+        ("no/zzz.json", "no such command, file or folder 'no/zzz.json'; `kerneldb --help` lists the commands"),
     ],
 )
 def test_a_misplaced_or_misspelt_name_is_found(runner: CliRunner, words: str, said: str) -> None:
@@ -110,7 +111,7 @@ def test_docs_are_made_from_the_help(root: Path) -> None:
 
 def test_docs_name_every_command(root: Path) -> None:
     text = (root / "docs" / "cli.md").read_text(encoding="utf-8")
-    assert re.findall(r"^###? kerneldb ([\w -]+)$", text, re.MULTILINE) == list(COMMANDS)
+    assert re.findall(r"^###? kerneldb ([\w -]+)$", text, re.MULTILINE) == ["PATH", *COMMANDS]
 
 
 def test_no_command_prints_help_on_stderr_and_exits_2(runner: CliRunner) -> None:
@@ -203,14 +204,34 @@ def test_completion_scripts(runner: CliRunner, shell: str) -> None:
     assert f"_KERNELDB_COMPLETE={shell}_complete" in done.stdout
 
 
-def test_completion_offers_commands_and_choices() -> None:
-    def offered(words: str, at: int) -> str:
-        environment = {"COMP_WORDS": words, "COMP_CWORD": str(at), "_KERNELDB_COMPLETE": "bash_complete"}
-        command = [sys.executable, "-c", "from kerneldb.cli import main; main()"]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout
+def offered(words: str, at: int) -> str:
+    """What the shell is told to complete the word `at` with."""
+    environment = {"COMP_WORDS": words, "COMP_CWORD": str(at), "_KERNELDB_COMPLETE": "bash_complete"}
+    command = [sys.executable, "-c", "from kerneldb.cli import main; main()"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return done.stdout
 
+
+def test_completion_offers_commands_and_choices() -> None:
     assert "plain,query" in offered("kerneldb qu", 1)
+    assert "plain,idle" in offered("kerneldb analyze id", 2)
     assert "plain,category" in offered("kerneldb top --by c", 3)
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [("top --trace s", "step"), ("traces s", "step"), ("diff step s", "step"), ("show nvj", "nvjet_sm90")],
+)
+def test_completion_offers_what_is_in_the_database(
+    shared_database: Path, tmp_path: Path, words: str, name: str
+) -> None:
+    at = len(words.split()) + 2
+    assert f"plain,{name}" in offered(f"kerneldb --db {shared_database} {words}", at)
+    assert offered(f"kerneldb --db {tmp_path / 'none.duckdb'} {words}", at).strip() == ""
+    broken = tmp_path / "broken.duckdb"
+    broken.write_text("x" * 20_000)
+    assert offered(f"kerneldb --db {broken} {words}", at).strip() == ""
 
 
 def test_version(runner: CliRunner) -> None:
