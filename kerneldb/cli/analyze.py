@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kerneldb.cli.console import emit, note, note_nothing, note_repeated
-from kerneldb.cli.options import READ_WAIT_S, limited, open_database, output_options, selection_options
+from kerneldb.cli.console import emit_rows, note, note_nothing, note_repeated
+from kerneldb.cli.options import READ_WAIT_S, limit_option, open_database, output_options, selection_options
 from kerneldb.cli.plotting import draw, plot_option
 from kerneldb.cli.root import analyze
 
@@ -42,171 +45,174 @@ NO_RATES: Final = (
 )
 
 
-def _answer(
-    name: str,
-    where: str | None,
-    traces: tuple[str, ...],
-    limit: int | None,
-    output: Output,
-    shown: tuple[str, ...] | None = None,
-    plot: Path | None = None,
-) -> None:
-    """Print the answer, and draw it to `plot`; a table has the columns `shown` only."""
-    database = open_database(lock_timeout=READ_WAIT_S)
-    result = database.answer(name, where=where, traces=traces)
-    note_repeated(database, traces)
-    if not len(result):
-        if not note_nothing(database, where, traces):
-            note(NOTHING[name])
-    elif name == "roofline" and not any(row["flops_per_second"] or row["bytes_per_second"] for row in result):
-        note(NO_RATES)
-    if plot is not None:
-        draw(name, result.rows(), plot)
-    if output.format == "table" and shown is not None:
-        result = result.without(*(column for column in result.columns if column not in shown))
-    elif limit and output.format != "table":
-        result = result.head(limit)
-    emit(result.to_reader(), limited(output, limit, ROWS))
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """What a command was asked about, and how to show what comes out."""
+
+    where: str | None
+    traces: tuple[str, ...]
+    limit: int | None
+    output: Output
+    plot: Path | None = None
+
+    def show(self, name: str, shown: tuple[str, ...] | None = None) -> None:
+        """Print the rows of the table macro `name` over the selected launches; tables have the columns `shown` only."""
+        database = open_database(lock_timeout=READ_WAIT_S)
+        result = database.answer(name, where=self.where, traces=self.traces)
+        note_repeated(database, self.traces)
+        if not len(result):
+            if not note_nothing(database, self.where, self.traces):
+                note(NOTHING[name])
+        elif name == "roofline" and not any(row["flops_per_second"] or row["bytes_per_second"] for row in result):
+            note(NO_RATES)
+        if self.plot is not None:
+            draw(name, result.rows(), self.plot)
+        if self.output.format == "table" and shown is not None:
+            result = result.without(*(column for column in result.columns if column not in shown))
+        emit_rows(result, self.output, self.limit, ROWS)
 
 
-_limit = click.option(
-    "--limit", type=click.IntRange(min=0), metavar="N", help=f"Rows of a table (default {ROWS}; 0: all)."
-)
+def analysis(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of an analysis; the command receives them as one `asked: Asked`."""
+
+    @functools.wraps(command)
+    def wrapper(
+        where: str | None,
+        traces: tuple[str, ...],
+        limit: int | None,
+        output: Output,
+        plot: Path | None = None,
+        **more: Any,
+    ) -> None:
+        command(Asked(where, traces, limit, output, plot), **more)
+
+    return selection_options(limit_option(ROWS)(output_options(wrapper)))
 
 
 @analyze.command(short_help="Why the GPU was idle.")
-@click.option("--gaps", is_flag=True, help="The single gaps, longest first, instead of sums by cause.")
+@click.option("--gaps", is_flag=True, help="List single gaps, longest first, instead of sums by cause.")
 @plot_option
-@selection_options
-@_limit
-@output_options
-def idle(
-    *, gaps: bool, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output, plot: Path | None
-) -> None:
-    """Show the time in which no launch ran, by what the host did meanwhile.
+@analysis
+def idle(asked: Asked, *, gaps: bool) -> None:
+    """Show how long the GPU was idle, by what the host did meanwhile.
 
-    Causes: launch (the GPU waited for the host to launch), sync (for the host to come back from a synchronising call),
-    allocation (from cudaMalloc or cudaFree), copy (for the host to begin a copy), queued (the launch had been made),
-    unknown (no launch call in the trace). With --where, launches that do not meet the condition count as idle.
+    Causes: launch (the GPU waited for the host to launch the next kernel), sync (the host came back late from a
+    synchronising call), allocation (cudaMalloc or cudaFree), copy (the GPU waited for the host to begin a copy), queued
+    (the next launch had been made), unknown (the trace has no launch calls). With --where, launches that do not meet
+    the condition count as idle.
 
     \b
       kerneldb analyze idle
       kerneldb analyze idle --gaps --where "phase = 'decode'"
     """
-    _answer("idle_gaps" if gaps else "idle", where, traces, limit, output, plot=plot)
+    asked.show("idle_gaps" if gaps else "idle")
 
 
 @analyze.command(short_help="What ran at the same time.")
-@selection_options
-@_limit
-@output_options
-def overlap(*, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output) -> None:
-    """Show how much of computation, communication and copies ran at the same time, per device."""
-    _answer("overlap", where, traces, limit, output)
+@analysis
+def overlap(asked: Asked) -> None:
+    """Show for each device how much of its computation, communication and copies ran at the same time.
+
+    \b
+      kerneldb analyze overlap
+    """
+    asked.show("overlap")
 
 
 @analyze.command(short_help="Sizes, times and bandwidths of collectives.")
-@click.option("--waits", is_flag=True, help="Waiting apart from transfer, over the ranks of each run.")
-@click.option("--replays", is_flag=True, help="Recorded transfer and waiting against replays, by kind and size.")
+@click.option("--waits", is_flag=True, help="Show waiting and transfer of each rank apart.")
+@click.option("--replays", is_flag=True, help="Compare recorded transfer and waiting with replays.")
 @plot_option
-@selection_options
-@_limit
-@output_options
-def collectives(
-    *,
-    waits: bool,
-    replays: bool,
-    where: str | None,
-    traces: tuple[str, ...],
-    limit: int | None,
-    output: Output,
-    plot: Path | None,
-) -> None:
+@analysis
+def collectives(asked: Asked, *, waits: bool, replays: bool) -> None:
     """Show collective operations by kind, size and group, with the bus bandwidth as nccl-tests computes it.
 
-    A launch lasts until the slowest rank has come. With the traces of several ranks in one run (kerneldb ingest --run),
-    --waits tells waiting and transfer apart, and which rank comes last, and --replays holds what was replayed against
-    the transfer.
+    A collective lasts until the slowest rank has joined. With the traces of several ranks of one job, --waits separates
+    waiting from transfer and names the rank that joins last, and --replays compares the transfer with replays.
 
     \b
       kerneldb analyze collectives
       kerneldb analyze collectives --waits
     """
-    if replays and (waits or plot is not None):
+    if replays and (waits or asked.plot is not None):
         message = "--replays goes with neither --waits nor --plot"
         raise click.UsageError(message)
     name = "collective_replays" if replays else "collective_waits" if waits else "collectives"
-    _answer(name, where, traces, limit, output, plot=plot)
+    asked.show(name)
 
 
 @analyze.command(short_help="GPU time by phase.")
 @plot_option
-@selection_options
-@_limit
-@output_options
-def phases(*, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output, plot: Path | None) -> None:
-    """Show launches and GPU time by phase: the outermost annotation below the step, or what --phase named at ingest."""
-    _answer("phases", where, traces, limit, output, plot=plot)
+@analysis
+def phases(asked: Asked) -> None:
+    """Show launches and GPU time by phase.
 
-
-@analyze.command(short_help="The repeats of a program.")
-@selection_options
-@_limit
-@output_options
-def iterations(*, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output) -> None:
-    """Show iterations: the profiler's steps, else repeats found in the sequence of kernels.
-
-    What stands outside of the repeats is labelled before (warm-up, tuning, a prefill) or after. Sums over steady
-    iterations are one query away:
+    A phase is the outermost annotation inside the profiler's step, or the name that --phase gave at ingest.
 
     \b
+      kerneldb analyze phases --trace decoder-h200
+    """
+    asked.show("phases")
+
+
+@analyze.command(short_help="The iterations of a program.")
+@analysis
+def iterations(asked: Asked) -> None:
+    """Show the iterations of a program: the profiler's steps, else repeats found in the sequence of kernels.
+
+    What is outside of the repeats is labelled `before` (warm-up, tuning, a prefill) or `after`.
+
+    \b
+      kerneldb analyze iterations
       kerneldb query "SELECT avg(total_ns) FROM iterations() WHERE steady"
     """
-    _answer("iterations", where, traces, limit, output)
+    asked.show("iterations")
 
 
 @analyze.command(short_help="What launching costs the host.")
-@selection_options
-@_limit
-@output_options
-def overhead(*, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output) -> None:
-    """Show how long launch calls take, how long kernels wait for them, and how many kernels are shorter."""
-    _answer("launch_overhead", where, traces, limit, output)
+@analysis
+def overhead(asked: Asked) -> None:
+    """Show how long launch calls take and how long kernels wait after them, and count kernels shorter than their call.
+
+    \b
+      kerneldb analyze overhead
+    """
+    asked.show("launch_overhead")
 
 
-@analyze.command(short_help="Runs of small kernels that could be one.")
-@selection_options
-@_limit
-@output_options
-def fusion(*, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output) -> None:
-    """Show runs of small kernels that only move data, with an upper bound of the time that fusing them saves."""
-    _answer("fusion_candidates", where, traces, limit, output)
+@analyze.command(short_help="Runs of small kernels that could be fused.")
+@analysis
+def fusion(asked: Asked) -> None:
+    """Show runs of small memory-bound kernels that one kernel could replace, with an upper bound of the time saved.
+
+    \b
+      kerneldb analyze fusion --where "phase = 'decode'"
+    """
+    asked.show("fusion_candidates")
 
 
-@analyze.command(short_help="Launches that only change types.")
-@selection_options
-@_limit
-@output_options
-def conversions(*, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output) -> None:
-    """Show launches that only convert numbers from one type to another."""
-    _answer("precision_conversions", where, traces, limit, output)
+@analyze.command(short_help="Launches that only convert data types.")
+@analysis
+def conversions(asked: Asked) -> None:
+    """Show launches that only convert numbers from one data type to another.
+
+    \b
+      kerneldb analyze conversions
+    """
+    asked.show("precision_conversions")
 
 
-@analyze.command(short_help="Achieved against attainable rates.")
+@analyze.command(short_help="Achieved and attainable rates.")
 @plot_option
-@selection_options
-@_limit
-@output_options
-def roofline(
-    *, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output, plot: Path | None
-) -> None:
-    """Show intensity, achieved rates and roofs of each signature, most time first.
+@analysis
+def roofline(asked: Asked) -> None:
+    """Show arithmetic intensity, achieved rates and attainable rates of each signature, most time first.
 
-    Work comes from counters where those of the signature are known, else from shapes or annotations; `method` says
-    which. Peaks are those of the data sheet for the type of the kernel.
+    FLOPs and bytes come from hardware counters of the signature where there are any, else from input shapes or
+    annotations; `method` says which. Peaks are those of the data sheet for the data type of the kernel.
 
     \b
       kerneldb analyze roofline --where "category = 'GEMM'"
       kerneldb query "SELECT bound, sum(total_ns) FROM roofline() GROUP BY 1"
     """
-    _answer("roofline", where, traces, limit, output, SHOWN, plot)
+    asked.show("roofline", SHOWN)

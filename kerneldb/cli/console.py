@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kerneldb.api import Database
+    from kerneldb.api import Database, Result
 
 MEGABYTE = 1e6
 REDRAW_S = 0.1
@@ -76,6 +77,19 @@ def emit(reader: pa.RecordBatchReader, output: Output) -> Written:
     """Write the rows; say on stderr when the row limit left some out."""
     working.end()
     return _told(write(reader, output))
+
+
+def limited(output: Output, limit: int | None, default: int | None) -> Output:
+    """`output` with the row limit that the user gave (0: none), else `default`."""
+    chosen = default if limit is None else limit or None
+    return dataclasses.replace(output, limit=chosen)
+
+
+def emit_rows(result: Result, output: Output, limit: int | None, default: int | None) -> None:
+    """Write a result. A limit that the user gave (0: none) holds for every format, `default` for tables."""
+    if limit and output.format != "table":
+        result = result.head(limit)
+    emit(result.to_reader(), limited(output, limit, default))
 
 
 def emit_columns(columns: Mapping[str, Sequence[Any]], output: Output) -> Written:

@@ -21,13 +21,14 @@ SHELLS: Final = ("bash", "zsh", "fish")
 @click.option("--data", metavar="FOLDER", help="Folder or S3 prefix for the Parquet files of a new lake.")
 @lock_timeout_option
 def init(*, data: str | None, lock_timeout: float) -> None:
-    """Make an empty database: a file, or a lake that many programs on many machines write and read at once.
+    """Make an empty database: a file, or a lake, which many programs on many machines read and write at once.
 
-    Files are also made by `ingest`; lakes only here. A database that is there already stays as it is.
+    `kerneldb ingest` makes a file where it is missing; a lake is only made here. A database that exists is not changed.
 
     \b
-      kerneldb --db 'ducklake:postgres:dbname=lake host=db' db init --data s3://bucket/kernels
-      kerneldb --db ducklake:sqlite:/shared/lake.sqlite db init --data /shared/kernels
+      kerneldb db init --db empty.duckdb
+      kerneldb db init --db ducklake:sqlite:/shared/lake.sqlite --data /shared/kernels
+      kerneldb db init --db 'ducklake:postgres:dbname=lake host=db' --data s3://bucket/kernels
     """
     from kerneldb.warehouse import upkeep
     from kerneldb.warehouse.place import Place
@@ -39,10 +40,13 @@ def init(*, data: str | None, lock_timeout: float) -> None:
 @db.command(short_help="Bring a database to the schema of this version.")
 @lock_timeout_option
 def migrate(*, lock_timeout: float) -> None:
-    """Bring tables, views and macros to this version of kerneldb.
+    """Bring tables, views and macros to the schema of this version of kerneldb.
 
-    Files are migrated whenever they are opened. In a lake this changes definitions for everybody: programs with an
-    older kerneldb go on reading, and cannot write to newer tables.
+    Files are migrated when they are opened. In a lake, this changes the definitions for everybody: programs with an
+    older kerneldb can still read, and cannot write to tables that have changed.
+
+    \b
+      kerneldb db migrate
     """
     from kerneldb.warehouse import upkeep
     from kerneldb.warehouse.place import Place
@@ -52,14 +56,23 @@ def migrate(*, lock_timeout: float) -> None:
 
 
 @db.command(short_help="Decode names and problem sizes anew.")
-@click.option("--all", "everything", is_flag=True, help="Decode everything, not only what an older kerneldb decoded.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing.")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Decode all, not only what an older kerneldb decoded.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No summary line.")
 @lock_timeout_option
 def refresh(*, everything: bool, quiet: bool, lock_timeout: float) -> None:
     """Decode kernel names and problem sizes anew, after an update of kerneldb.
 
     Only what is derived changes; nothing is read from the trace files again. Views and macros are brought up to date
     too, and the tables of `kerneldb analyze closure` are written anew.
+
+    \b
+      kerneldb db refresh
+      kerneldb db refresh --all
     """
     counts = open_database(lock_timeout=lock_timeout).refresh(everything=everything)
     if not quiet:
@@ -70,7 +83,7 @@ def refresh(*, everything: bool, quiet: bool, lock_timeout: float) -> None:
 @click.argument("name", required=False, metavar="[OBJECT]")
 @output_options
 def schema(name: str | None, *, output: Output) -> None:
-    """List tables, views and macros with their meaning; with OBJECT, how to ask it, and its columns with type and unit.
+    """List tables, views and macros with their meaning; with OBJECT, an example, and its columns with types and units.
 
     \b
       kerneldb db schema
@@ -90,7 +103,7 @@ def schema(name: str | None, *, output: Output) -> None:
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that completes commands and options in SHELL.
+    """Print the script that lets SHELL complete commands, options, and names of traces and kernels.
 
     \b
       kerneldb db completion bash > ~/.local/share/bash-completion/completions/kerneldb

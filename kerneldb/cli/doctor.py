@@ -27,13 +27,13 @@ MARKS = {"ok": "ok", "note": "note", "warning": "WARNING", "problem": "PROBLEM"}
 @click.argument("trace", required=False, metavar="[TRACE]", shell_complete=trace_names)
 @output_options
 def doctor(trace: str | None, *, output: Output) -> None:
-    """Explain what a trace lacks and how to record a better one; without TRACE, check installation and database.
+    """Say what a trace lacks and how to record a better one; without TRACE, check the installation and the database.
 
-    TRACE is a file, or the name of a trace in the database. The exit code is 1 when something does not work at all.
+    TRACE is a file, or the name of a trace in the database. The exit code is 1 where something does not work at all.
 
     \b
       kerneldb doctor
-      kerneldb doctor trace.json.gz
+      kerneldb doctor examples/decoder-h200.json.gz
     """
     from kerneldb.api import health
 

@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 @selection_options
 @output_options
 def export(table: str, *, perfetto: bool, where: str | None, traces: tuple[str, ...], output: Output) -> None:
-    """Write selected rows, all columns, to a file or stdout; parquet unless the file name or --format says otherwise.
+    """Write the selected launches, or any table, view or macro, to a file or stdout, with all columns.
 
-    --where is a condition over `kernels`; on anything else a condition over the columns of that. Rows
-    are streamed, so that any number of them fits.
+    The format is parquet unless the file name or --format says otherwise. Rows are streamed, so that any number fits.
+    With --table, --where is a condition over the columns of that table.
 
     \b
       kerneldb export -o kernels.parquet
       kerneldb export --where "category = 'GEMM'" --format csv | head
-      kerneldb export --table ops --trace bloom -o ops.parquet
-      kerneldb export --perfetto --trace bloom -o bloom.json
+      kerneldb export --table ops --trace decoder-h200 -o ops.parquet
+      kerneldb export --perfetto --trace decoder-h200 -o timeline.json
     """
     if perfetto:
         _export_timeline(table, where, traces, output)

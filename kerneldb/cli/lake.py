@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--orphans-after", type=click.IntRange(min=24), default=24, show_default=True, metavar="HOURS",
-    help="Age from which files that no snapshot knows are taken for left behind by killed programs.",
+    help="Remove files that no snapshot refers to from this age on (killed programs leave such files).",
 )  # fmt: skip
 @lock_timeout_option
 def compact(*, keep: int, orphans_after: int, lock_timeout: float) -> None:
     """Merge the small Parquet files of a lake, forget old snapshots, and remove files that nothing refers to.
 
-    No row changes. Others may read and commit meanwhile. Run it every night where traces come in all day.
+    No row changes, and others may read and write meanwhile. Run it every night where traces arrive all day.
+
+    \b
+      kerneldb lake compact --db ducklake:sqlite:/shared/lake.sqlite
     """
     from kerneldb.warehouse import upkeep
     from kerneldb.warehouse.place import Place
@@ -43,13 +46,16 @@ def compact(*, keep: int, orphans_after: int, lock_timeout: float) -> None:
 
 @lake.command(short_help="Copy traces into a lake.")
 @click.argument("names", nargs=-1, metavar="[TRACE]...", shell_complete=trace_names)
-@click.option("--to", "target", type=DatabaseType(), required=True, metavar="LAKE", help="Where to: a lake, or a file.")
+@click.option("--to", "target", type=DatabaseType(), required=True, metavar="LAKE", help="Lake or file to copy to.")
 @lock_timeout_option
 def push(names: tuple[str, ...], *, target: str | Path, lock_timeout: float) -> None:
-    """Copy traces (all, or the named ones) of the database into another one, with notes, replays and found calls.
+    """Copy traces (all, or the named ones) of the database into a lake, with their notes, replays and inferred calls.
 
-    Traces that are there already, by content, are left alone; what was learned of them since the last push is added.
-    So a push that was stopped can be given again, and one after a replay brings its results.
+    A trace that is there already, by content, is not copied again, but what was added to it since is: notes, replays,
+    calls. A push that was stopped can simply be repeated.
+
+    \b
+      kerneldb lake push decoder-h200 --to ducklake:sqlite:/shared/lake.sqlite
     """
     from kerneldb import api
 
@@ -59,12 +65,14 @@ def push(names: tuple[str, ...], *, target: str | Path, lock_timeout: float) -> 
 
 @lake.command(short_help="Copy traces out of a lake.")
 @click.argument("names", nargs=-1, metavar="[TRACE]...", shell_complete=trace_names)
-@click.option(
-    "--from", "source", type=DatabaseType(), required=True, metavar="LAKE", help="Where from: a lake, or a file."
-)
+@click.option("--from", "source", type=DatabaseType(), required=True, metavar="LAKE", help="Lake or file to copy from.")
 @lock_timeout_option
 def pull(names: tuple[str, ...], *, source: str | Path, lock_timeout: float) -> None:
-    """Copy traces (all, or the named ones) of another database into the database: the same as push, the other way."""
+    """Copy traces (all, or the named ones) of a lake into the database, as `kerneldb lake push` does the other way.
+
+    \b
+      kerneldb lake pull decoder-h200 --from ducklake:sqlite:/shared/lake.sqlite
+    """
     from kerneldb import api
 
     found = api.open(source, create=False, lock_timeout=lock_timeout)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kerneldb.cli.console import emit, emit_text, note, note_nothing, note_scope, plural
+from kerneldb.cli.console import emit, emit_rows, emit_text, note, note_nothing, note_scope, plural
 from kerneldb.cli.options import (
     READ_WAIT_S,
-    limited,
+    limit_option,
     open_database,
     output_options,
     selection_options,
@@ -25,10 +25,10 @@ LOG_FILE = "ncu-raw.csv"
 
 
 @ncu.command(
-    "command", short_help="Print the ncu line that counts chosen kernels.", context_settings={"show_default": True}
+    "command", short_help="Print the ncu command line for chosen kernels.", context_settings={"show_default": True}
 )
 @selection_options
-@click.option("--top", type=click.IntRange(min=1), default=TOP, metavar="N", help="Kernels, by their time.")
+@click.option("--top", type=click.IntRange(min=1), default=TOP, metavar="N", help="The N kernels that take most time.")
 @click.option("--phase", metavar="NAME", help="Only launches of this phase; the program must push an NVTX range NAME.")
 @click.option("--nvtx", metavar="EXPRESSION", help="NVTX filter of ncu, instead of the one made from --phase.")
 @click.option("--log-file", default=LOG_FILE, metavar="FILE", help="Where ncu writes its raw page.")
@@ -37,14 +37,14 @@ def command(
     *, where: str | None, traces: tuple[str, ...], top: int, phase: str | None, nvtx: str | None, log_file: str,
     program: tuple[str, ...],
 ) -> None:  # fmt: skip
-    """Print a line that runs PROGRAM under Nsight Compute and counts the kernels that take most time.
+    """Print a line that runs PROGRAM under Nsight Compute and collects counters of the kernels that take most time.
 
-    A kernel is a name with its grid and block. The line filters by function name and takes enough launches of each
-    launch configuration to meet all chosen kernels, with the sections that bounds and ncu_roofline read. Ingest the
-    file that it writes; kerneldb ncu coverage then says which kernels have counters.
+    A kernel here is a name with its grid and block. The line selects kernels by name, profiles as many launches as
+    needed to meet all of them, and collects the sections that `kerneldb ncu bounds` and the view ncu_roofline read.
+    Ingest the file that it writes; `kerneldb ncu coverage` then says which kernels have counters.
 
     \b
-      kerneldb ncu command --trace bloom --top 20 -- python run.py --steps 2
+      kerneldb ncu command --trace decoder-h200 --top 20 -- python run.py --steps 2
       kerneldb ncu command --where "category = 'GEMM'" --phase decode -- python run.py
     """
     from kerneldb.api.counters import Counting
@@ -65,16 +65,16 @@ def command(
 @ncu.command(short_help="Which kernels have counters.")
 @selection_options
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the N kernels that take most time.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help=f"Rows of a table (default {TOP}; 0: all).")
+@limit_option(TOP)
 @output_options
 def coverage(*, where: str | None, traces: tuple[str, ...], top: int | None, limit: int | None, output: Output) -> None:
-    """Say which of the selected kernels have valid counters, their own or those of a match in another trace.
+    """Say which of the selected kernels have valid counters, their own or those of a matching launch in another trace.
 
-    covered means: compute and memory throughput and DRAM bytes are known. Several candidates mean that the counters
-    were measured on several signatures that match equally well.
+    A kernel is `covered` where compute and memory throughput and DRAM bytes are known. Several candidates mean that the
+    counters were collected for several signatures that match equally well.
 
     \b
-      kerneldb ncu coverage --trace bloom --top 20
+      kerneldb ncu coverage --trace decoder-h200 --top 20
       kerneldb ncu coverage --where "category = 'GEMM' AND phase = 'decode'"
     """
     database = open_database(lock_timeout=READ_WAIT_S)
@@ -83,9 +83,7 @@ def coverage(*, where: str | None, traces: tuple[str, ...], top: int | None, lim
     note(_summary(result))
     if not len(result):
         note_nothing(database, where, traces)
-    if limit and output.format != "table":
-        result = result.head(limit)
-    emit(result.to_reader(), limited(output, limit, TOP))
+    emit_rows(result, output, limit, TOP)
 
 
 def _summary(result: Result) -> str:
@@ -96,25 +94,24 @@ def _summary(result: Result) -> str:
     return f"{len(covered)} of {plural(len(found), 'kernel')} covered, {share:.1f} % of their time"
 
 
-@ncu.command(short_help="What limits profiled kernels, by a rule of your choice.")
+@ncu.command(short_help="What limits profiled kernels.")
 @click.option("--rule", default="ncu", show_default=True, metavar="NAME", help="Rule that decides.")
 @click.option("--kernels", is_flag=True, help="A row per profiled launch instead of one per verdict.")
 @click.option("--rules", "list_rules", is_flag=True, help="List the rules with their thresholds and sources.")
 @selection_options
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Rows, in every format (0 and default: all).")
+@limit_option(None)
 @output_options
 def bounds(
     *, rule: str, kernels: bool, list_rules: bool, where: str | None, traces: tuple[str, ...], limit: int | None,
     output: Output,
 ) -> None:  # fmt: skip
-    """Show what limits the profiled launches: compute, memory, latency, …, with means per class.
+    """Show what limits the profiled launches (compute, memory, latency …), with means of their counters per class.
 
-    Needs counters: a report of Nsight Compute in the database. A rule gives no verdict (unknown) where it lacks an
-    input. Rules and thresholds are the table bound_rules; the view bounds has the verdicts of all of them.
+    Needs a report of Nsight Compute in the database. Where a rule lacks a counter, its verdict is `unknown`. Rules and
+    thresholds are in the table bound_rules; the view bounds has the verdicts of all rules.
 
     \b
       kerneldb ncu bounds
-      kerneldb ncu bounds --rule sm_dram --trace deepseek
       kerneldb ncu bounds --rule roofline --kernels --where "category = 'GEMM'"
       kerneldb ncu bounds --rules
     """
@@ -127,6 +124,4 @@ def bounds(
         note(f"another print of a report is in the same run, and counts: not {', '.join(repeated)}")
     if not len(result) and not note_nothing(database, where, traces):
         note("no launch with counters of Nsight Compute is selected; kerneldb ncu command prints a line for them")
-    if limit and output.format != "table":
-        result = result.head(limit)
-    emit(result.to_reader(), limited(output, limit, None))
+    emit_rows(result, output, limit, None)

@@ -75,6 +75,14 @@ def lock_timeout_option(command: Command) -> Command:
     )(command)
 
 
+def limit_option(default: int | None) -> Callable[[Command], Command]:
+    """`--limit`; `default` is how many rows a table shows without it (None: all, as in other formats)."""
+    shown = "all" if default is None else f"{default} of a table, all in other formats"
+    return click.option(
+        "--limit", type=click.IntRange(min=0), metavar="N", help=f"Rows to show (default: {shown}; 0: all)."
+    )
+
+
 def selection_options(command: Command) -> Command:
     """`--where` and `--trace`: which launches a command is about."""
     where = click.option(
@@ -88,7 +96,7 @@ def selection_options(command: Command) -> Command:
         multiple=True,
         metavar="NAME",
         shell_complete=trace_names,
-        help="Only this trace. May be given several times.",
+        help="Only this trace; may be given several times.",
     )
     return where(trace(command))
 
@@ -166,12 +174,6 @@ def format_given() -> bool:
     return named or (path is not None and format_of(path) is not None)
 
 
-def limited(output: Output, limit: int | None, default: int | None) -> Output:
-    """`output` with the row limit that the user gave (0: none), else `default`."""
-    chosen = default if limit is None else limit or None
-    return dataclasses.replace(output, limit=chosen)
-
-
 def pairs(values: tuple[str, ...]) -> dict[str, str]:
     """The mapping of KEY=VALUE texts. Raises click.BadParameter for anything else."""
     found = {}
@@ -199,7 +201,12 @@ def _output_path(_ctx: click.Context, _parameter: click.Parameter, value: Path |
 
 
 _OUTPUT_OPTIONS = (
-    click.option("--format", "layout", type=click.Choice(FORMATS), help="Default: by the name of -o FILE, else table."),
+    click.option(
+        "--format",
+        "layout",
+        type=click.Choice(FORMATS),
+        help="Default: by the suffix of -o FILE, else table.",
+    ),
     click.option("--csv", "as_csv", is_flag=True, help="Same as --format csv."),
     click.option("--json", "as_json", is_flag=True, help="Same as --format json."),
     click.option(
@@ -209,7 +216,7 @@ _OUTPUT_OPTIONS = (
         type=click.Path(dir_okay=False, path_type=Path),
         callback=_output_path,
         metavar="FILE",
-        help="Write to FILE instead of stdout; it appears when complete.",
+        help="Write to FILE instead of stdout; FILE appears when it is complete.",
     ),
     click.option("--no-header", is_flag=True, help="No header line (table, csv)."),
     click.option("--wide", is_flag=True, help="Do not shorten long text on a terminal."),

@@ -18,7 +18,7 @@ def plot_option(command: Command) -> Command:
         type=click.Path(dir_okay=False, path_type=Path),
         callback=_checked,
         metavar="FILE",
-        help="Also draw the rows: FILE.svg, FILE.png or FILE.html.",
+        help="Also draw the rows as a chart: FILE.svg, FILE.png or FILE.html.",
     )(command)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kerneldb.report.model import Report
 
 
-@cli.command(short_help="A report on traces as one HTML or Markdown file.")
+@cli.command(short_help="A report as one HTML or Markdown file.")
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...", shell_complete=trace_names)
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Default: stdout."
@@ -36,12 +36,12 @@ def report(
     threshold: float,
     rule: str | None,
 ) -> None:
-    """Write a report: setup and what the trace lacks, findings, where the time goes, timeline, counters, roofline.
+    """Write a report: what the trace lacks, advice, where the time goes, timeline, counters, roofline.
 
-    The file opens anywhere, without a network. Below each table and chart stands the query that it comes from.
+    The file opens without a network. Below each table and chart is the query that it comes from.
 
     \b
-      kerneldb report bloom -o bloom.html
+      kerneldb report decoder-h200 -o decoder.html
       kerneldb report monday tuesday --compare -o change.html
     """
     from kerneldb import report as reports

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kerneldb.cli.console import emit, emit_text, note, plural
-from kerneldb.cli.options import READ_WAIT_S, kernel_names, limited, open_database, output_options
+from kerneldb.cli.console import emit_rows, emit_text, note, plural
+from kerneldb.cli.options import READ_WAIT_S, kernel_names, open_database, output_options
 from kerneldb.cli.root import cli
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def show(kernel: str, *, output: Output) -> None:
     Counters come from profiled launches of the signature, or of the same launch in another trace, which the page names.
 
     \b
-      kerneldb show SoftMaxForward
+      kerneldb show MeanOps
       kerneldb show f532157da82d6f27 --json
     """
     if output.format not in LAYOUTS:
@@ -41,7 +41,7 @@ def show(kernel: str, *, output: Output) -> None:
     found = database.signatures(kernel)
     if output.format == "table" and len(found) > 1 and "name" in {row["matched"] for row in found}:
         note(f"{plural(len(found), 'signature')} match {kernel!r}; kerneldb show ID shows one")
-        emit(found.without("matched").to_reader(), limited(output, None, CANDIDATES))
+        emit_rows(found.without("matched"), output, None, CANDIDATES)
         return
     page = database.show(kernel)
     if output.format == "json":
