@@ -123,5 +123,5 @@ def bounds(
     if repeated := database.repeated_prints(traces):
         note(f"another print of a report is in the same run, and counts: not {', '.join(repeated)}")
     if not len(result) and not note_nothing(database, where, traces):
-        note("no launch with counters of Nsight Compute is selected; kerneldb ncu command prints a line for them")
+        note("no launches with counters of Nsight Compute are selected; kerneldb ncu command prints a line for them")
     emit_rows(result, output, limit, None)

@@ -16,29 +16,9 @@ from kerneldb.cli.root import tree
 from tests.conftest import made_once
 
 OTHERS = (
-    *(
-        "ducklake:",
-        "monday",
-        "counters-v1",
-        "hip8192",
-        "ranks/",
-        "bloom-560m",
-        "nsys-run",
-        "llama-",
-        "same-code",
-        "closure",
-        "reconcile",
-    ),
-    *(
-        "kerneldb tui",
-        "kerneldb record",
-        "--until-time",
-        "triton_poi",
-        "> ",
-        "| ",
-        "kerneldb trace.json.gz",
-        "ingest trace",
-    ),
+    *("ducklake:", "monday", "counters-v1", "hip8192", "ranks/", "bloom-560m", "nsys-run", "llama-", "triton_poi"),
+    *("same-code", "closure", "reconcile", "kerneldb tui", "kerneldb record", "--until-time"),
+    *("> ", "| ", "kerneldb trace.json.gz", "ingest trace"),
 )
 """What only runs with other traces, a GPU, a terminal, a lake or a shell."""
 EXAMPLES = {
@@ -48,17 +28,10 @@ EXAMPLES = {
     if not any(other in line for other in OTHERS)
 }
 WITHOUT = {
-    "analyze",
-    "ncu",
-    "lake",
-    "db",
-    "lake push",
-    "lake pull",
-    "lake compact",
-    "record",
-    "tui",
-    "analyze same-code",
+    *("analyze", "ncu", "lake", "db", "lake push", "lake pull", "lake compact", "record", "tui", "db completion"),
+    *("analyze same-code", "analyze closure", "analyze reconcile"),
 }
+"""Groups, and commands whose examples need more than the trace."""
 
 
 @pytest.fixture(scope="module")
