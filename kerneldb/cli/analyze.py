@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kerneldb.cli.console import emit_rows, note, note_nothing, note_repeated
-from kerneldb.cli.options import READ_WAIT_S, limit_option, open_database, output_options, selection_options
-from kerneldb.cli.plotting import draw, plot_option
+from kerneldb.cli.options import (
+    READ_WAIT_S,
+    draw,
+    limit_option,
+    open_database,
+    output_options,
+    plot_option,
+    selection_options,
+)
 from kerneldb.cli.root import analyze
 
 if TYPE_CHECKING:

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kerneldb.cli.console import emit_rows, note
-from kerneldb.cli.options import READ_WAIT_S, limit_option, open_database, output_options, trace_names
-from kerneldb.cli.plotting import draw, plot_option
+from kerneldb.cli.options import (
+    READ_WAIT_S,
+    draw,
+    limit_option,
+    open_database,
+    output_options,
+    plot_option,
+    trace_names,
+)
 from kerneldb.cli.root import cli
 
 if TYPE_CHECKING:

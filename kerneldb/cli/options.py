@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kerneldb.cli import working
+from kerneldb.cli.console import note
 from kerneldb.cli.root import Settings, chosen_database
 from kerneldb.output import FORMATS, Format, Output, format_of
 
@@ -99,6 +100,35 @@ def selection_options(command: Command) -> Command:
         help="Only this trace; may be given several times.",
     )
     return where(trace(command))
+
+
+def plot_option(command: Command) -> Command:
+    """`--plot FILE`; ending and libraries are checked before anything is asked."""
+    return click.option(
+        "--plot",
+        type=click.Path(dir_okay=False, path_type=Path),
+        callback=_checked,
+        metavar="FILE",
+        help="Also draw the rows as a chart: FILE.svg, FILE.png or FILE.html.",
+    )(command)
+
+
+def _checked(_ctx: click.Context, _parameter: click.Parameter, value: Path | None) -> Path | None:
+    if value is not None:
+        from kerneldb.report import plots
+
+        plots.check(value)
+    return value
+
+
+def draw(name: str, rows: list[dict[str, Any]], path: Path | None) -> None:
+    """Draw the rows of the answer `name` to `path`, if there is one, and say so."""
+    if path is None:
+        return
+    from kerneldb.report import plots
+
+    plots.save(name, rows, path)
+    note(f"drew {path}")
 
 
 def flag_options(options: type[Any]) -> Callable[[Command], Command]:

@@ -151,5 +151,6 @@ def _advise(database: Database, traces: list[str], *, several: bool) -> None:
         text = f"{trace}: {advice.sentence}" if several else advice.sentence
         first, indent = f"  {number}. ", " " * 5
         click.echo(click.wrap_text(f"{text} {advice.remedy}", width, first, indent))
-        named = ["--trace", trace] if several and advice.command[0] != "show" else []
+        is_of_one = advice.command[0] != "show" and "--waits" not in advice.command  # waits need all ranks of a job
+        named = ["--trace", trace] if several and is_of_one else []
         click.echo(f"{indent}{_program()} {shlex.join([*advice.command, *named])}")

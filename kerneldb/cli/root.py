@@ -16,7 +16,6 @@ from typing import Any, Final
 
 import click
 from click.exceptions import NoArgsIsHelpError
-from click.shell_completion import CompletionItem
 
 from kerneldb.errors import KerneldbError
 
@@ -42,20 +41,15 @@ class Settings:
     database: str | Path = Path(DEFAULT_DATABASE)
 
 
-class DatabaseType(click.ParamType[str | Path]):
+class DatabaseType(click.Path):
     """A path of a database file, or the text that names a lake."""
 
-    name = "database"
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, path_type=Path)
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | Path:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path, or the text of a lake as it is: slashes in it mean something."""
-        if str(value).startswith(LAKE):
-            return str(value)
-        return Path(os.fsdecode(click.Path(dir_okay=False).convert(value, param, ctx)))
-
-    def shell_complete(self, _ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Files."""
-        return [CompletionItem(incomplete, type="file")]
+        return str(value) if str(value).startswith(LAKE) else super().convert(value, param, ctx)
 
 
 def chosen_database() -> str | Path:
@@ -207,25 +201,10 @@ def _elsewhere(wrong: str, ctx: click.Context) -> str:
     return f"{lead} {lines}" + ("" if found else "?")
 
 
-def _print_version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    if value and not ctx.resilient_parsing:
-        from kerneldb import __version__
-
-        click.echo(f"kerneldb {__version__}")
-        ctx.exit()
-
-
 @click.group(
     cls=Root, subcommand_metavar="COMMAND [ARGS]... | PATH...", context_settings={"help_option_names": HELP_OPTIONS}
 )
-@click.option(
-    "--version",
-    is_flag=True,
-    expose_value=False,
-    is_eager=True,
-    callback=_print_version,
-    help="Show the version and exit.",
-)
+@click.version_option(package_name="kerneldb", prog_name="kerneldb", message="%(prog)s %(version)s")
 def cli() -> None:
     """Find out what runs on a GPU, and what it costs: kernels of profiler traces in one database.
 

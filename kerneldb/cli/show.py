@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kerneldb.cli.console import emit_rows, emit_text, note, plural
+from kerneldb.cli.console import emit, emit_text, note
 from kerneldb.cli.options import READ_WAIT_S, kernel_names, open_database, output_options
 from kerneldb.cli.root import cli
 
@@ -40,8 +40,9 @@ def show(kernel: str, *, output: Output) -> None:
     database = open_database(lock_timeout=READ_WAIT_S)
     found = database.signatures(kernel)
     if output.format == "table" and len(found) > 1 and "name" in {row["matched"] for row in found}:
-        note(f"{plural(len(found), 'signature')} match {kernel!r}; kerneldb show ID shows one")
-        emit_rows(found.without("matched"), output, None, CANDIDATES)
+        most = f", the {CANDIDATES} with most time are listed" if len(found) > CANDIDATES else ""
+        note(f"{len(found):,} signatures match {kernel!r}{most}; kerneldb show ID shows one")
+        emit(found.without("matched").head(CANDIDATES).to_reader(), output)
         return
     page = database.show(kernel)
     if output.format == "json":
