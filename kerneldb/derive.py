@@ -1,6 +1,6 @@
 """Fills the derived columns of `kernel_names` and `signatures` from the facts in their other columns.
 
-Both tables hold distinct rows, so this costs little, and it can be done anew at any time (`kerneldb refresh`).
+Both tables hold distinct rows, so this costs little, and it can be done anew at any time (`kerneldb db refresh`).
 """
 
 from __future__ import annotations

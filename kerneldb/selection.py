@@ -24,6 +24,11 @@ VIEW: Final = "kernels"
 EVERYTHING: Final = "all_launches"
 UNKNOWN_COLUMN: Final = re.compile(r'Referenced column "([^"]+)" (?:was )?not found', re.IGNORECASE)
 NEAR: Final = 5
+COMPARED: Final = re.compile(r"(\w+)\s*(?:==?|\bIN\s*\()\s*((?:'(?:[^']|'')*'[\s,]*)+)", re.IGNORECASE)
+"""A column, and the texts that a condition compares it with."""
+FEW: Final = 12
+MANY: Final = 10_000
+"""So many values of a column are listed; of one that has more than many, nothing is said."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -116,5 +121,24 @@ def _explained(where: str, message: str, columns: list[str]) -> str:
     lines = [f"the condition {where!r} does not work: {message}"]
     if unknown := UNKNOWN_COLUMN.search(message):
         near = difflib.get_close_matches(unknown.group(1).lower(), columns, NEAR, 0.5)
-        lines.append(f"near columns: {', '.join(near)}" if near else "see: kerneldb schema kernels")
+        lines.append(f"near columns: {', '.join(near)}" if near else "see: kerneldb db schema kernels")
     return "\n".join(lines)
+
+
+def absent_values(rows: Relation, where: str) -> list[str]:
+    """A sentence for each text in `where` that the column it is compared with has in none of `rows`."""
+    types = {name.lower(): str(kind) for name, kind in zip(rows.columns, rows.types, strict=True)}
+    found = []
+    for column, texts in COMPARED.findall(where):
+        if types.get(column.lower()) != "VARCHAR":
+            continue
+        distinct = rows.select(duckdb.ColumnExpression(column)).distinct().limit(MANY).fetchall()
+        values = sorted(value for (value,) in distinct if value is not None)
+        lowered = {value.lower(): value for value in values}
+        for wanted in (text.replace("''", "'") for text in re.findall(r"'((?:[^']|'')*)'", texts)):
+            near = difflib.get_close_matches(wanted.lower(), lowered, NEAR)
+            shown = ", ".join(repr(lowered[one]) for one in near) or ", ".join(map(repr, values[:FEW]))
+            more = ", …" if not near and len(values) > FEW else ""
+            if wanted not in values and shown and len(distinct) < MANY:
+                found.append(f"{column} has no value {wanted!r}; {'near' if near else 'it has'}: {shown}{more}")
+    return found

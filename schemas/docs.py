@@ -20,7 +20,7 @@ HEAD: Final = """\
 # Schema
 
 Made from the SQL files in `schemas/` by `python -m kerneldb.schemas.docs`. The same text is in the database: table
-`schema_docs`, the comments of tables, views and columns, and `kerneldb schema [OBJECT]`.
+`schema_docs`, the comments of tables, views and columns, and `kerneldb db schema [OBJECT]`.
 
 Times are integer nanoseconds relative to `traces.base_ns`; names end in their unit where they have one. What a source
 does not record is NULL. Ids are content hashes of 16 hexadecimal digits.

@@ -316,18 +316,25 @@ class Database:
         pairs = [answers.pair_of(text) for text in matches]
         return Result(answers.compare(self.warehouse, traces, where, pairs, iterations))
 
-    def variants(self, prefix: str) -> Result:
-        """Kernels of the code object that holds the kernel of the signature whose id starts with `prefix`.
+    def variants(self, text: str) -> Result:
+        """Kernels of the code object that holds the kernel of the signature that `text` means (see `show`).
 
         Nearest first; `differences` lists the tokens in which a Tensile name differs. Raises UsageError unless exactly
         one signature fits.
         """
-        of_kernel = {"signature_id": signature.find(self.warehouse, prefix)}
+        of_kernel = {"signature_id": signature.find(self.warehouse, text)}
         return Result(self.warehouse.answer(queries.statement("variants_of"), of_kernel))
 
-    def show(self, prefix: str) -> SignaturePage:
-        """Everything about the signature whose id starts with `prefix`. UsageError unless exactly one does."""
-        return signature.page(self.warehouse, prefix)
+    def show(self, text: str) -> SignaturePage:
+        """Everything about the signature whose id starts with `text`, or whose kernel is named so.
+
+        A name is whole, short or a part of it. Raises UsageError unless exactly one signature fits.
+        """
+        return signature.page(self.warehouse, text)
+
+    def signatures(self, text: str) -> Result:
+        """The signatures that `text` may mean to `show`, most time first; `matched` says by what (id, name)."""
+        return Result(self.warehouse.answer(queries.statement("signature_ids"), {"text": text}))
 
     def traces(self, names: Sequence[str] = ()) -> Result:
         """The traces (all, or the named ones), with their notes."""
@@ -353,6 +360,18 @@ class Database:
         """(trace, run, trace that counts instead) of those `traces` whose work counts in another one of their run."""
         found = queries.ask(self.warehouse, "repeated_by", {"names": list(traces)}) if traces else []
         return [(row["trace"], row["run"], row["other"]) for row in found]
+
+    def scope(self, traces: Sequence[str] = ()) -> tuple[int, list[str]]:
+        """How many traces there are (of those named, where any is), and the GPUs that they ran on."""
+        (found,) = queries.ask(self.warehouse, "scope", {"names": list(traces) or None})
+        return found["traces"], found["gpus"] or []
+
+    def absent_values(self, where: str, traces: Sequence[str] = ()) -> list[str]:
+        """A sentence for each text that `where` compares a column with that never has it: what it has instead."""
+        from kerneldb.selection import Selection, absent_values
+
+        with self.warehouse.connection() as con:
+            return absent_values(Selection(None, tuple(traces)).relation(con), where)
 
     def sums_only(self, traces: Sequence[str] = ()) -> list[str]:
         """Those of `traces` (all where empty) that hold sums by kernel and no launches: no condition selects any."""

@@ -59,7 +59,7 @@ def ingest_with_ray(
 def require_lake(place: Place) -> None:
     """Raise UsageError where the database is a file: tasks on other machines cannot write to it."""
     if not place.is_lake:
-        message = f"--ray needs a lake, which many machines can write (kerneldb init makes one); {place} is a file"
+        message = f"--ray needs a lake, which many machines can write (kerneldb db init makes one); {place} is a file"
         raise UsageError(message)
 
 

@@ -79,7 +79,7 @@ def _database(path: str | Path) -> Iterator[Check]:
     except WarehouseMissingError:
         lacks, remedy = f"{place} does not exist", "kerneldb ingest creates it"
         if place.is_lake:
-            lacks, remedy = f"there is no lake at {place}", "kerneldb init makes it"
+            lacks, remedy = f"there is no lake at {place}", "kerneldb db init makes it"
         yield Check("note", "database", lacks, remedy)
     except WarehouseLockedError as error:
         yield Check("warning", "database", str(error), "wait for that process, or end it")

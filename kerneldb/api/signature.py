@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from kerneldb.warehouse import Warehouse
 
 CANDIDATES = 10
-"""Signatures that an ambiguous prefix names in its message."""
+"""Signatures that the message about an ambiguous text lists."""
 
 SECTIONS = {
     "identity": ("kind", "level", "name", "demangled", "short_name", "match_name", "launch_key"),
@@ -53,9 +54,9 @@ class SignaturePage:
         return {"signature_id": self.signature_id, **sections, **self.tables}
 
 
-def page(warehouse: Warehouse, prefix: str) -> SignaturePage:
-    """The page of the signature whose id starts with `prefix`. Raises UsageError unless exactly one does."""
-    signature_id = find(warehouse, prefix)
+def page(warehouse: Warehouse, text: str) -> SignaturePage:
+    """The page of the signature that `text` means (see `find`)."""
+    signature_id = find(warehouse, text)
     wanted = {"signature_id": signature_id}
     (found,) = ask(warehouse, "signature", wanted)
     sections = {title: {key: found.get(key) for key in keys} for title, keys in SECTIONS.items()}
@@ -70,15 +71,19 @@ def page(warehouse: Warehouse, prefix: str) -> SignaturePage:
     return SignaturePage(signature_id, sections, tables)
 
 
-def find(warehouse: Warehouse, prefix: str) -> str:
-    """The one signature id that starts with `prefix`."""
-    found = ask(warehouse, "signature_ids", {"prefix": prefix.lower()})
+def find(warehouse: Warehouse, text: str) -> str:
+    """The signature whose id starts with `text`, or whose kernel is named so. Raises UsageError unless it is one."""
+    found = ask(warehouse, "signature_ids", {"text": text})
     if not found:
-        message = f"no signature id starts with {prefix!r}; kerneldb top --by signature lists them"
+        kernels = {row["kernel"] or "" for row in ask(warehouse, "signature_ids", {"text": ""})}
+        near = "\n".join(f"  {name}" for name in difflib.get_close_matches(text, kernels, 3, 0.4))
+        message = f"no kernel has {text!r} in its name, and no signature id starts with it; " + (
+            f"near names:\n{near}" if near else "kerneldb top --by signature lists them"
+        )
         raise UsageError(message)
     if len(found) > 1:
         shown = "\n".join(f"  {row['signature_id']}  {row['kernel']}" for row in found[:CANDIDATES])
         more = "\n  …" if len(found) > CANDIDATES else ""
-        message = f"several signature ids start with {prefix!r}:\n{shown}{more}"
+        message = f"{len(found):,} signatures match {text!r}; give the id of one, most time first:\n{shown}{more}"
         raise UsageError(message)
     return str(found[0]["signature_id"])

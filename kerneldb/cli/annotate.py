@@ -1,4 +1,4 @@
-"""`kerneldb annotate`."""
+"""`kerneldb db annotate`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import click
 
 from kerneldb.cli.console import emit, note, plural
 from kerneldb.cli.options import (
-    database_option,
     lock_timeout_option,
     open_database,
     output_options,
     selection_options,
 )
+from kerneldb.cli.root import db
 
 if TYPE_CHECKING:
     from kerneldb.output import Output
@@ -21,16 +21,15 @@ if TYPE_CHECKING:
 NOTES = ("flops", "bytes", "role")
 
 
-@click.command(short_help="Note FLOPs, bytes and roles of kernels.")
+@db.command(short_help="State FLOPs, bytes and roles of kernels.")
 @selection_options
 @click.option("--flops", metavar="EXPRESSION", help='Floating-point operations of one launch, such as "2*8192^3".')
-@click.option("--bytes", "moved", metavar="EXPRESSION", help="Bytes that one launch has to move.")
-@click.option("--role", metavar="LABEL", help="What the kernel does in its program; `compare` pairs equal roles.")
-@click.option("--unset", multiple=True, type=click.Choice(NOTES), help="Take a note off, whoever made it.")
-@click.option("--author", metavar="NAME", help="Who says so (default: the login name).")
+@click.option("--bytes", "moved", metavar="EXPRESSION", help="Bytes that one launch must move, at least.")
+@click.option("--role", metavar="LABEL", help="What the kernel does; `analyze compare` matches kernels of equal role.")
+@click.option("--unset", multiple=True, type=click.Choice(NOTES), help="Remove a figure, whoever stated it.")
+@click.option("--author", metavar="NAME", help="Who states it (default: the login name).")
 @lock_timeout_option
 @output_options
-@database_option
 def annotate(
     *,
     where: str | None,
@@ -43,15 +42,16 @@ def annotate(
     lock_timeout: float,
     output: Output,
 ) -> None:
-    """Note what one launch of the selected kernels computes and moves, or list what is noted.
+    """State what one launch of the selected kernels computes and moves, or list what is stated.
 
-    Notes belong to signatures, go before what kerneldb works out itself, and give the columns flops, moved_bytes,
-    tflops, gbs and the shares of the peaks of the view `kernels`. Expressions know numbers, + - * / ^ and parentheses.
+    The figures belong to signatures and replace those that kerneldb works out. They give the columns flops,
+    moved_bytes, tflops, gbs and the shares of peak of the view `kernels`. An expression has numbers, + - * / ^ and
+    parentheses.
 
     \b
-      kerneldb annotate --where "name LIKE 'Cijk%'" --flops "2*8192^3" --role gemm
-      kerneldb annotate --where "name = 'triton_poi_fused__to_copy_0'" --bytes "3*8192^2"
-      kerneldb annotate
+      kerneldb db annotate --where "name LIKE 'nvjet%TNT'" --flops "2*2048*5632" --role gemm
+      kerneldb db annotate --where "name = 'triton_poi_fused__to_copy_0'" --bytes "3*8192^2"
+      kerneldb db annotate
     """
     given = {"flops": flops, "bytes": moved, "role": role}
     notes: dict[str, str | None] = {key: text for key, text in given.items() if text is not None}

@@ -1,4 +1,4 @@
-"""`kerneldb closure`."""
+"""`kerneldb analyze closure`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kerneldb.cli.console import emit, emit_text, note, note_left_out, table
-from kerneldb.cli.options import READ_WAIT_S, database_option, open_database, output_options
+from kerneldb.cli.options import READ_WAIT_S, open_database, output_options, trace_names
+from kerneldb.cli.root import analyze
 from kerneldb.output.units import UNKNOWN
 
 if TYPE_CHECKING:
@@ -36,12 +37,11 @@ KERNEL_COLUMNS: Final = (
 )  # fmt: skip
 
 
-@click.command(short_help="What kernels predict, against the model measured whole.")
-@click.argument("traces", nargs=-1, metavar="[TRACE]...")
+@analyze.command(short_help="What kernels predict, against the model measured whole.")
+@click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=trace_names)
 @click.option("--where", metavar="TEXT", help="Only kernels of launches that meet this condition.")
 @click.option("--top", type=click.IntRange(min=0), default=TOP, show_default=True, help="Kernels shown per stage.")
 @output_options
-@database_option
 def closure(traces: tuple[str, ...], *, where: str | None, top: int, output: Output) -> None:
     """Compare what the replays of single kernels predict with the time and energy measured of the whole, unprofiled.
 
@@ -53,8 +53,8 @@ def closure(traces: tuple[str, ...], *, where: str | None, top: int, output: Out
     As csv: one row per term. As json: one document, with groups and kernels.
 
     \b
-      kerneldb closure bloom-560m-decode
-      kerneldb closure --csv
+      kerneldb analyze closure bloom-560m-decode
+      kerneldb analyze closure --csv
     """
     found = open_database(lock_timeout=READ_WAIT_S).closure(traces, where=where, top=top)
     for remark in found.remarks():

@@ -1,4 +1,4 @@
-"""`kerneldb compare` and `kerneldb variants`."""
+"""`kerneldb analyze compare` and `kerneldb analyze same-code`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kerneldb.cli.console import emit
-from kerneldb.cli.options import READ_WAIT_S, database_option, limited, open_database, output_options
+from kerneldb.cli.console import emit_rows
+from kerneldb.cli.options import (
+    READ_WAIT_S,
+    kernel_names,
+    limit_option,
+    open_database,
+    output_options,
+    trace_names,
+)
+from kerneldb.cli.root import analyze
 
 if TYPE_CHECKING:
     from kerneldb.api import Result
@@ -22,14 +30,13 @@ SHOWN_VARIANTS: Final = ("launches", "n_differences", "differences", "registers_
 ROWS: Final = 40
 
 
-@click.command(short_help="Kernels of several traces side by side.")
-@click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
+@analyze.command(short_help="Kernels of several traces side by side.")
+@click.argument("traces", nargs=-1, required=True, metavar="TRACE...", shell_complete=trace_names)
 @click.option("--where", metavar="TEXT", help="Compare only launches that meet this condition.")
-@click.option("--match", "matches", multiple=True, metavar="A=B", help="Kernels named with A or with B are the same.")
-@click.option("--iterations", type=click.IntRange(min=1), metavar="N", help="Iterations that each trace holds.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help=f"Rows of a table (default {ROWS}; 0: all).")
+@click.option("--match", "matches", multiple=True, metavar="A=B", help="Match kernels named with A to those with B.")
+@click.option("--iterations", type=click.IntRange(min=1), metavar="N", help="How many iterations each trace has.")
+@limit_option(ROWS)
 @output_options
-@database_option
 def compare(
     traces: tuple[str, ...],
     *,
@@ -41,47 +48,43 @@ def compare(
 ) -> None:
     """Compare time, resources and throughput of kernels over any number of traces.
 
-    Kernels are the same that have the same role (kerneldb annotate --role) or the same name; --match pairs names that
+    Kernels match that have the same role (kerneldb db annotate --role) or the same name; --match pairs names that
     differ. Matched kernels come first, then the others, then the sums of one iteration: of the matched kernels and of
-    all. Iterations are counted by the launches of matched kernels (greatest common divisor) unless --iterations says.
-    ratio is to the first trace of the row's kernel; sums count the operations that are known.
+    all. Without --iterations, their number is the greatest common divisor of the launch counts of matched kernels.
+    `ratio` compares with the first trace that has the kernel. Sums of FLOPs include the known ones only.
 
     \b
-      kerneldb compare torch8192
-      kerneldb compare torch8192 hip8192 --match Cijk_=scaled_mm
+      kerneldb analyze compare decoder-h200
+      kerneldb analyze compare torch8192 hip8192 --match Cijk_=scaled_mm
     """
     result = open_database(lock_timeout=READ_WAIT_S).compare(
         traces, where=where, matches=matches, iterations=iterations
     )
     if output.format == "table":
         result = result.without(*(name for name in result.columns if name not in SHOWN), *_empty(result))
-    elif limit:
-        result = result.head(limit)
-    emit(result.to_reader(), limited(output, limit, ROWS))
+    emit_rows(result, output, limit, ROWS)
 
 
-@click.command(short_help="Other kernels of the same code object.")
-@click.argument("signature")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help=f"Rows of a table (default {ROWS}; 0: all).")
+@analyze.command("same-code", short_help="Other kernels of the same code object.")
+@click.argument("signature", shell_complete=kernel_names)
+@limit_option(ROWS)
 @output_options
-@database_option
-def variants(signature: str, *, limit: int | None, output: Output) -> None:
-    """Show the kernels that were loaded with the kernel of a signature, launched or not, nearest first.
+def same_code(signature: str, *, limit: int | None, output: Output) -> None:
+    """Show the other kernels of the code object that a kernel was loaded from, launched or not, most similar first.
 
-    SIGNATURE is the beginning of a signature's id (kerneldb top --by signature). differences lists the tokens of a
-    Tensile name with the value in that kernel and the value in the other one.
+    Code objects are known of traces of AMD's rocprofv3 (rocpd). KERNEL is a name, a part of one, or the beginning of a
+    signature id, as for `kerneldb show`. `differences` lists the tokens of a Tensile name with the value in this kernel
+    and in the other one.
 
     \b
-      kerneldb variants 3f9a
+      kerneldb analyze same-code Cijk_Alik_Bljk
     """
     result = open_database(lock_timeout=READ_WAIT_S).variants(signature)
     if output.format == "table":
         several = len({row["trace"] for row in result}) > 1
         shown = (*SHOWN_VARIANTS, "symbol", *(["trace"] if several else []))
         result = result.without(*(name for name in result.columns if name not in shown))
-    elif limit:
-        result = result.head(limit)
-    emit(result.to_reader(), limited(output, limit, ROWS))
+    emit_rows(result, output, limit, ROWS)
 
 
 def _empty(result: Result) -> list[str]:

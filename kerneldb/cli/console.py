@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kerneldb.api import Database
+    from kerneldb.api import Database, Result
 
 MEGABYTE = 1e6
 REDRAW_S = 0.1
@@ -38,6 +39,33 @@ def note_repeated(database: Database, traces: tuple[str, ...]) -> None:
         note(f"{trace} holds the same launches as {other} (run {run}); without --trace only {other} is summed")
 
 
+def note_scope(database: Database, traces: tuple[str, ...]) -> None:
+    """Say what a sum is over, where it is over several traces."""
+    count, gpus = database.scope(traces)
+    if count > 1:
+        note(f"{scope(count, gpus)}; --trace NAME takes one")
+
+
+def scope(count: int, gpus: list[str]) -> str:
+    """`count` traces and the names of the GPUs that they ran on."""
+    more = f" and {len(gpus) - NAMED:,} more" if len(gpus) > NAMED else ""
+    return plural(count, "trace") + (f" on {', '.join(gpus[:NAMED])}{more}" if gpus else "")
+
+
+def note_nothing(database: Database, where: str | None, traces: tuple[str, ...]) -> bool:
+    """Say why no launch is selected, with near values for the texts of a condition; False where one is."""
+    if len(database.answer("selected", where=where, traces=traces)):
+        return False
+    of = f" of {', '.join(traces)}" if traces else ""
+    if where is None or not where.strip():
+        note(f"no launches{of or ' in this database'}: sums by kernel, if any, are not of single launches")
+        return True
+    note(f"no launch{of} meets the condition {where.strip()}")
+    for line in database.absent_values(where, traces):
+        note(line)
+    return True
+
+
 def note_sums(database: Database, traces: tuple[str, ...]) -> None:
     """Say which of the traces a condition leaves out because they hold sums: an answer would seem to cover them."""
     found = database.sums_only(traces)
@@ -51,6 +79,19 @@ def emit(reader: pa.RecordBatchReader, output: Output) -> Written:
     """Write the rows; say on stderr which rows the limit and which columns the terminal left out."""
     working.end()
     return _told(write(reader, output))
+
+
+def limited(output: Output, limit: int | None, default: int | None, *totals: str) -> Output:
+    """`output` with the row limit that the user gave (0: none), else `default`; `totals` name columns to sum up."""
+    chosen = default if limit is None else limit or None
+    return dataclasses.replace(output, limit=chosen, totals=totals)
+
+
+def emit_rows(result: Result, output: Output, limit: int | None, default: int | None, *totals: str) -> None:
+    """Write a result. A limit that the user gave (0: none) holds for every format, `default` for tables."""
+    if limit and output.format != "table":
+        result = result.head(limit)
+    emit(result.to_reader(), limited(output, limit, default, *totals))
 
 
 def emit_columns(columns: Mapping[str, Sequence[Any]], output: Output) -> Written:

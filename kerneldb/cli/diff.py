@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kerneldb.cli.console import emit, note
-from kerneldb.cli.options import READ_WAIT_S, database_option, limited, open_database, output_options
-from kerneldb.cli.plotting import draw, plot_option
+from kerneldb.cli.console import emit_rows, note
+from kerneldb.cli.options import (
+    READ_WAIT_S,
+    draw,
+    limit_option,
+    open_database,
+    output_options,
+    plot_option,
+    trace_names,
+)
+from kerneldb.cli.root import cli
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,24 +51,27 @@ class Percent(click.ParamType[float]):
         return number
 
 
-@click.command(short_help="What changed between two traces, or runs.")
-@click.argument("before")
-@click.argument("after")
+@cli.command(short_help="What changed between two traces or runs.")
+@click.argument("before", shell_complete=trace_names)
+@click.argument("after", shell_complete=trace_names)
 @click.option("--where", metavar="TEXT", help="Compare only launches that meet this condition.")
 @click.option(
-    "--threshold", type=Percent(), default="3%", show_default=True, help="Smaller changes of a mean are none."
+    "--threshold",
+    type=Percent(),
+    default="3%",
+    show_default=True,
+    help="Smaller changes of a mean are `unchanged`.",
 )
-@click.option("--fail-on", type=Percent(), metavar="PERCENT", help="Exit with 5 where time grew by as much.")
-@click.option("--all", "everything", is_flag=True, help="In tables, show what did not change, and all counters, too.")
+@click.option("--fail-on", type=Percent(), metavar="PERCENT", help="Exit with code 5 where the time grew by as much.")
+@click.option("--all", "everything", is_flag=True, help="Tables also show what did not change, and all counters.")
 @click.option("--metrics", is_flag=True, help="Compare the means of hardware counters.")
 @click.option("--classes", is_flag=True, help="Compare what limits each kernel, by its counters.")
 @click.option(
-    "--rule", default="ncu", show_default=True, metavar="NAME", help="Rule that classifies (kerneldb bounds)."
+    "--rule", default="ncu", show_default=True, metavar="NAME", help="Rule that classifies (kerneldb ncu bounds)."
 )
 @plot_option
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help=f"Rows of a table (default {ROWS}; 0: all).")
+@limit_option(ROWS)
 @output_options
-@database_option
 def diff(
     before: str,
     after: str,
@@ -78,15 +89,15 @@ def diff(
 ) -> None:
     """Show what changed from BEFORE to AFTER, kernel by kernel, largest change first.
 
-    Each is the name of a trace, else of a run, else a label, else a pattern ('nightly-*') for several traces. Kernels
-    match by signature, then by name, then by operator; totals of the rows add up to those of the traces. The shift
-    that all kernels share (clocks) is told apart. `slower` and `faster` are over --threshold beyond that shift and
-    pass two tests with Holm's correction at 5 %: Mann-Whitney's of their launches, and whether they moved more than
-    kernels do from one recording to the next; `noise` is over the threshold only.
+    Each is the name of a trace, of a run or a label, or a pattern ('nightly-*') for several traces. Kernels are matched
+    by signature, then by name, then by operator; the rows add up to the totals of both sides. The shift that all
+    kernels share (as by other clocks) is reported apart. `slower` and `faster` are changes over --threshold beyond that
+    shift which pass two tests at 5 % (Holm's correction): a Mann-Whitney test over the launches, and whether the kernel
+    moved more than kernels do from one recording to the next. `noise` is over the threshold only.
 
     \b
       kerneldb diff monday tuesday
-      kerneldb diff monday tuesday --where "phase = 'decode'" --fail-on 3%
+      kerneldb diff decoder-h200 decoder-h200 --where "phase = 'decode'" --fail-on 3%
       kerneldb diff 'monday-*' 'tuesday-*' --where steady
       kerneldb diff counters-v1 counters-v2 --metrics
     """
@@ -96,15 +107,15 @@ def diff(
             raise click.UsageError(message)
         _counters(before, after, rule, output, limit, classes=classes, everything=everything)
         return
+    from kerneldb.api import Result
+
     found = open_database(lock_timeout=READ_WAIT_S).diff(before, after, where=where, threshold=threshold / 100)
     note(summary(before, after, found))
     draw("diff", found.table.to_pylist() if plot else [], plot)
     table = found.table
     if output.format == "table":
         table = _shown(found, everything=everything)
-    elif limit:
-        table = table.slice(0, limit)
-    emit(table.to_reader(), limited(output, limit, ROWS))
+    emit_rows(Result(table), output, limit, ROWS)
     if fail_on is not None:
         found.check(fail_on)
 
@@ -113,14 +124,14 @@ def _counters(
     before: str, after: str, rule: str, output: Output, limit: int | None, *, classes: bool, everything: bool
 ) -> None:
     """Print what changed between two sets of counters; a table leaves out what `everything` asks for."""
+    from kerneldb.api import Result
+
     found = open_database(lock_timeout=READ_WAIT_S).diff_counters(before, after, rule=rule)
     note(f"{before} -> {after}: {found.sentence()}")
     table = found.classes if classes else found.metrics
     if output.format == "table" and not everything:
         table = _without(table, "change", ("same",)) if classes else _overall(table)
-    elif limit:
-        table = table.slice(0, limit)
-    emit(table.to_reader(), limited(output, limit, ROWS))
+    emit_rows(Result(table), output, limit, ROWS)
 
 
 def _shown(found: Difference, *, everything: bool) -> pa.Table:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import click
 
-from kerneldb.cli import COMMANDS, HELP_OPTIONS, cli
+from kerneldb.cli import cli
+from kerneldb.cli.overview import overview
+from kerneldb.cli.root import HELP_OPTIONS, tree
 
 WIDTH = 100
 
@@ -17,7 +19,7 @@ HEAD = """\
 Made from the help texts by `python -m kerneldb.cli.docs docs/cli.md`.
 
 - stdout carries data only; progress, notes and errors go to stderr.
-- `--db FILE` stands before or after the command; without it, `KERNELDB_DB`, else `kernels.duckdb` in the current
+- `--db FILE` goes before or after the command; without it, `KERNELDB_DB`, else `kernels.duckdb` in the current
   folder.
 - `--format table|csv|json|ndjson|parquet|arrow`; without it, the suffix of `-o FILE` decides, else `table`. Tables are
   for people: times, sizes and rates have a fitting unit, and rows are limited. On a terminal they fit its width: long
@@ -42,7 +44,12 @@ Made from the help texts by `python -m kerneldb.cli.docs docs/cli.md`.
 def page() -> str:
     """The text of docs/cli.md."""
     root = _context(cli, "kerneldb", None)
-    return "\n".join([HEAD, _section(root), *(_section(_context(one, str(one.name), root)) for one in COMMANDS)])
+    sections = [_section(root), _section(_context(overview, "", root))]
+    parents: dict[tuple[str, ...], click.Context] = {(): root}
+    for path, command in tree(cli):
+        parents[path] = _context(command, path[-1], parents[path[:-1]])
+        sections.append(_section(parents[path]))
+    return "\n".join([HEAD, *sections])
 
 
 def _context(command: click.Command, name: str, parent: click.Context | None) -> click.Context:
@@ -52,7 +59,10 @@ def _context(command: click.Command, name: str, parent: click.Context | None) ->
 
 
 def _section(context: click.Context) -> str:
-    return f"## {context.command_path}\n\n```text\n{context.get_help()}\n```\n"
+    level = "###" if context.parent and context.parent.parent else "##"
+    return (
+        f"{level} {context.command_path}{'' if context.info_name else 'PATH'}\n\n```text\n{context.get_help()}\n```\n"
+    )
 
 
 def main() -> None:

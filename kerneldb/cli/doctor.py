@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kerneldb.cli.console import emit, emit_text
-from kerneldb.cli.options import database_option, output_options
-from kerneldb.cli.root import Settings
+from kerneldb.cli.options import output_options, trace_names
+from kerneldb.cli.root import chosen_database, cli
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,22 +23,21 @@ TRACE_SUFFIXES = {".json", ".gz", ".zst", ".zip", ".nsys-rep", ".sqlite", ".db",
 MARKS = {"ok": "ok", "note": "note", "warning": "WARNING", "problem": "PROBLEM"}
 
 
-@click.command(short_help="Check a trace, or the installation.")
-@click.argument("trace", required=False, metavar="[TRACE]")
+@cli.command(short_help="Check a trace, or the installation.")
+@click.argument("trace", required=False, metavar="[TRACE]", shell_complete=trace_names)
 @output_options
-@database_option
 def doctor(trace: str | None, *, output: Output) -> None:
-    """Explain what a trace lacks and how to record a better one; without TRACE, check installation and database.
+    """Say what a trace lacks and how to record a better one; without TRACE, check the installation and the database.
 
-    TRACE is a file, or the name of a trace in the database. The exit code is 1 when something does not work at all.
+    TRACE is a file, or the name of a trace in the database. The exit code is 1 where something does not work at all.
 
     \b
       kerneldb doctor
-      kerneldb doctor trace.json.gz
+      kerneldb doctor examples/decoder-h200.json.gz
     """
     from kerneldb.api import health
 
-    database = click.get_current_context().ensure_object(Settings).database
+    database = chosen_database()
     if trace is not None:
         _require_file(trace)
     checks = health.environment(database) if trace is None else health.trace(trace, database)

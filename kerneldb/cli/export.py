@@ -7,52 +7,54 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kerneldb.cli.console import note, plural
+from kerneldb.cli.console import note, note_nothing, plural
 from kerneldb.cli.options import (
     READ_WAIT_S,
-    database_option,
     format_given,
     open_database,
     output_options,
     selection_options,
 )
+from kerneldb.cli.root import cli
 from kerneldb.output import write
 
 if TYPE_CHECKING:
     from kerneldb.output import Output
 
 
-@click.command(short_help="Write launches or a table to a file.")
+@cli.command(short_help="Write launches or a table to a file.")
 @click.option(
     "--table",
     default="kernels",
     show_default=True,
     metavar="NAME",
-    help="Table, view or macro (see `kerneldb schema`).",
+    help="Table, view or macro (see `kerneldb db schema`).",
 )
 @click.option("--perfetto", is_flag=True, help="Write a trace that ui.perfetto.dev and chrome://tracing open.")
 @selection_options
 @output_options
-@database_option
 def export(table: str, *, perfetto: bool, where: str | None, traces: tuple[str, ...], output: Output) -> None:
-    """Write selected rows, all columns, to a file or stdout; parquet unless the file name or --format says otherwise.
+    """Write the selected launches, or any table, view or macro, to a file or stdout, with all columns.
 
-    --where is a condition over `kernels`; on anything else a condition over the columns of that. Rows
-    are streamed, so that any number of them fits.
+    The format is parquet unless the file name or --format says otherwise. Rows are streamed, so that any number fits.
+    With --table, --where is a condition over the columns of that table.
 
     \b
       kerneldb export -o kernels.parquet
       kerneldb export --where "category = 'GEMM'" --format csv | head
-      kerneldb export --table ops --trace bloom -o ops.parquet
-      kerneldb export --perfetto --trace bloom -o bloom.json
+      kerneldb export --table ops --trace decoder-h200 -o ops.parquet
+      kerneldb export --perfetto --trace decoder-h200 -o timeline.json
     """
     if perfetto:
         _export_timeline(table, where, traces, output)
         return
     if not format_given():
         output = dataclasses.replace(output, format="parquet")
-    with open_database(lock_timeout=READ_WAIT_S).stream(table, where=where, traces=traces) as reader:
+    database = open_database(lock_timeout=READ_WAIT_S)
+    with database.stream(table, where=where, traces=traces) as reader:
         written = write(reader, output)
+    if table == "kernels" and not written.total:
+        note_nothing(database, where, traces)
     if output.path is not None:
         note(f"wrote {plural(written.shown, 'row')} to {output.path}")
 

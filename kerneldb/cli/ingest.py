@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kerneldb.cli.console import MEGABYTE, NAMED, Progress, emit, emit_columns, note, plural
-from kerneldb.cli.options import database_option, lock_timeout_option, open_database, output_options, pairs
+from kerneldb.cli.options import lock_timeout_option, open_database, output_options, pairs
+from kerneldb.cli.root import cli
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,39 +22,38 @@ if TYPE_CHECKING:
 WORTH_A_LINE = ("repaired", "refused", "lost", "truncated")
 
 
-@click.command(short_help="Read traces into the database.")
+@cli.command(short_help="Read traces into the database.")
 @click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(path_type=Path))
-@click.option("--label", metavar="TEXT", help="What the traces are, in your words; shown wherever they are.")
-@click.option("--phase", metavar="NAME", help="Phase of launches that no annotation names, for files of one stage.")
+@click.option("--label", metavar="TEXT", help="Your description of the traces; it is shown beside their names.")
+@click.option("--phase", metavar="NAME", help="Phase of the launches that no annotation names.")
 @click.option("--name", metavar="NAME", help="Name of the trace (default: from the file name). For one trace only.")
 @click.option(
     "--run",
     metavar="NAME",
-    help="Run of a program that the traces are of (default: traces are joined where they prove it).",
+    help="Name of the program run that the traces belong to (default: found out where the traces prove it).",
 )
 @click.option(
-    "--set", "tags", multiple=True, metavar="KEY=VALUE", help="Note on the traces. May be given several times."
+    "--set", "tags", multiple=True, metavar="KEY=VALUE", help="Note on the traces; may be given several times."
 )
-@click.option("--replace", is_flag=True, help="Read again what is in the database already.")
+@click.option("--replace", is_flag=True, help="Read traces again that are in the database already.")
 @click.option("--keep-environment", is_flag=True, help="Keep recorded environment variables and command lines.")
-@click.option("--time-zone", metavar="ZONE", help="Zone of local times in logs, such as UTC (default: this machine's).")
-@click.option("--date", metavar="DAY", help="Day of the first row, for logs with times of day only (2026-11-21).")
+@click.option("--time-zone", metavar="ZONE", help="Time zone of logs with local times (default: this machine's).")
+@click.option("--date", metavar="DAY", help="Date of the first row of logs with times of day only (2026-11-21).")
 @click.option(
     "--triton-sources",
     multiple=True,
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder with sources of Triton kernels, such as the cache of TorchInductor; they are told by their hash.",
+    help="Folder with sources of Triton kernels, such as TorchInductor's cache; matched to kernels by hash.",
 )
 @click.option(
     "--ray", is_flag=False, flag_value="", metavar="[ADDRESS]",
-    help="Convert and commit in tasks of a Ray cluster (default: RAY_ADDRESS, else this machine). For lakes.",
+    help="Into a lake: read in tasks of a Ray cluster (default: RAY_ADDRESS, else this machine).",
 )  # fmt: skip
-@click.option("--shard", metavar="I/N", help="Only one of N shares of the traces (0/8 … 7/8), as a task of an array.")
+@click.option("--shard", metavar="I/N", help="One of N shares of the traces (0/8 … 7/8), for arrays of jobs.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary lines; errors only.")
 @lock_timeout_option
 @output_options
-@database_option
 def ingest(
     paths: tuple[Path, ...],
     *,
@@ -73,16 +73,16 @@ def ingest(
     lock_timeout: float,
     output: Output,
 ) -> None:
-    """Read traces into the database, which is created when missing.
+    """Read traces into the database, which is created where it is missing.
 
-    PATH is a trace file, a zip, or a folder of them; formats are told by content, plain or compressed. A trace that is
-    there already (same content, whatever its name) is left alone. Each trace is committed as a whole or not at all, and
-    a file that fails does not stop the others: the exit code is then 1.
+    PATH is a trace file, a zip, or a folder with any of them; the content says which profiler wrote it. A trace whose
+    content is in the database already is left as it is, whatever its name. A trace is stored whole or not at all, and a
+    file that cannot be read does not stop the others; the exit code is then 1.
 
-    stdout gets one row per trace; progress and one summary line per trace go to stderr.
+    stdout gets a row per trace; progress and a summary of each trace go to stderr.
 
     \b
-      kerneldb ingest trace.json.gz
+      kerneldb ingest examples/decoder-h200.json.gz
       kerneldb ingest ranks/ --run job-17 --set precision=bf16
     """
     from kerneldb.api import IngestOptions

@@ -1,22 +1,20 @@
-"""`kerneldb inherit`."""
+"""`kerneldb db inherit`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from kerneldb.cli.console import emit, note
-from kerneldb.cli.options import database_option, open_database, output_options, selection_options
+from kerneldb.cli.options import open_database, output_options, selection_options
+from kerneldb.cli.root import db
 
 if TYPE_CHECKING:
     from kerneldb.output import Output
 
 
-@click.command(short_help="Find the operator calls of launches recorded without one.")
+@db.command(short_help="Find the operator calls of launches recorded without one.")
 @selection_options
 @output_options
-@database_option
 def inherit(*, where: str | None, traces: tuple[str, ...], output: Output) -> None:
     """Give launches that were recorded without an operator call that of the same launch elsewhere in the database.
 
@@ -30,8 +28,8 @@ def inherit(*, where: str | None, traces: tuple[str, ...], output: Output) -> No
     launch, and how sure it is, in found_calls.
 
     \b
-      kerneldb inherit
-      kerneldb inherit --trace llama-decode-cuda-graph
+      kerneldb db inherit
+      kerneldb db inherit --trace llama-decode-cuda-graph
       kerneldb top --by op --where "found_by = 'inherited'"
     """
     found = open_database().inherit(traces, where)

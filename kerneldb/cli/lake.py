@@ -1,4 +1,4 @@
-"""`kerneldb init`, `migrate`, `compact`, `push` and `pull`: databases as a whole, above all lakes."""
+"""`kerneldb lake push`, `pull` and `compact`."""
 
 from __future__ import annotations
 
@@ -8,73 +8,35 @@ from typing import TYPE_CHECKING
 import click
 
 from kerneldb.cli.console import MEGABYTE, note, plural
-from kerneldb.cli.options import DatabaseType, database_option, lock_timeout_option, open_database
-from kerneldb.cli.root import Settings
+from kerneldb.cli.options import lock_timeout_option, open_database, trace_names
+from kerneldb.cli.root import DatabaseType, chosen_database, lake
 
 if TYPE_CHECKING:
     from kerneldb.api.upkeep import Copied
-    from kerneldb.warehouse.place import Place
 
 
-def _chosen() -> Place:
-    from kerneldb.warehouse.place import Place
-
-    return Place.of(click.get_current_context().ensure_object(Settings).database)
-
-
-@click.command(short_help="Make a database or a lake.")
-@click.option("--data", metavar="FOLDER", help="Folder or S3 prefix for the Parquet files of a new lake.")
-@lock_timeout_option
-@database_option
-def init(*, data: str | None, lock_timeout: float) -> None:
-    """Make an empty database: a file, or a lake that many programs on many machines write and read at once.
-
-    Files are also made by `ingest`; lakes only here. A database that is there already stays as it is.
-
-    \b
-      kerneldb --db 'ducklake:postgres:dbname=lake host=db' init --data s3://bucket/kernels
-      kerneldb --db ducklake:sqlite:/shared/lake.sqlite init --data /shared/kernels
-    """
-    from kerneldb.warehouse import upkeep
-
-    upkeep.init(_chosen(), data, lock_timeout)
-    note("the database is ready")
-
-
-@click.command(short_help="Bring a database to the schema of this version.")
-@lock_timeout_option
-@database_option
-def migrate(*, lock_timeout: float) -> None:
-    """Bring tables, views and macros to this version of kerneldb.
-
-    Files are migrated whenever they are opened. In a lake this changes definitions for everybody: programs with an
-    older kerneldb go on reading, and cannot write to newer tables.
-    """
-    from kerneldb.warehouse import upkeep
-
-    before, now = upkeep.migrate_to_newest(_chosen(), lock_timeout)
-    note(f"schema {before} → {now}" if before != now else f"schema {now}; views and macros are those of this version")
-
-
-@click.command(short_help="Merge the small files of a lake.")
+@lake.command(short_help="Merge the small files of a lake.")
 @click.option(
     "--keep", type=click.IntRange(min=0), default=24, show_default=True, metavar="HOURS",
     help="How long old snapshots stay readable.",
 )  # fmt: skip
 @click.option(
     "--orphans-after", type=click.IntRange(min=24), default=24, show_default=True, metavar="HOURS",
-    help="Age from which files that no snapshot knows are taken for left behind by killed programs.",
+    help="Remove files that no snapshot refers to from this age on (killed programs leave such files).",
 )  # fmt: skip
 @lock_timeout_option
-@database_option
 def compact(*, keep: int, orphans_after: int, lock_timeout: float) -> None:
     """Merge the small Parquet files of a lake, forget old snapshots, and remove files that nothing refers to.
 
-    No row changes. Others may read and commit meanwhile. Run it every night where traces come in all day.
+    No row changes, and others may read and write meanwhile. Run it every night where traces arrive all day.
+
+    \b
+      kerneldb lake compact --db ducklake:sqlite:/shared/lake.sqlite
     """
     from kerneldb.warehouse import upkeep
+    from kerneldb.warehouse.place import Place
 
-    done = upkeep.compact(_chosen(), keep, orphans_after, lock_timeout)
+    done = upkeep.compact(Place.of(chosen_database()), keep, orphans_after, lock_timeout)
     note(
         f"{plural(done.files_before, 'file')} → {plural(done.files_after, 'file')} "
         f"({done.bytes_after / MEGABYTE:,.1f} MB), {plural(done.snapshots, 'snapshot')}; "
@@ -82,16 +44,18 @@ def compact(*, keep: int, orphans_after: int, lock_timeout: float) -> None:
     )
 
 
-@click.command(short_help="Copy traces into a lake.")
-@click.argument("names", nargs=-1, metavar="[TRACE]...")
-@click.option("--to", "target", type=DatabaseType(), required=True, metavar="LAKE", help="Where to: a lake, or a file.")
+@lake.command(short_help="Copy traces into a lake.")
+@click.argument("names", nargs=-1, metavar="[TRACE]...", shell_complete=trace_names)
+@click.option("--to", "target", type=DatabaseType(), required=True, metavar="LAKE", help="Lake or file to copy to.")
 @lock_timeout_option
-@database_option
 def push(names: tuple[str, ...], *, target: str | Path, lock_timeout: float) -> None:
-    """Copy traces (all, or the named ones) of the database into another one, with notes, replays and found calls.
+    """Copy traces (all, or the named ones) of the database into a lake, with their notes, replays and inferred calls.
 
-    Traces that are there already, by content, are left alone; what was learned of them since the last push is added.
-    So a push that was stopped can be given again, and one after a replay brings its results.
+    A trace that is there already, by content, is not copied again, but what was added to it since is: notes, replays,
+    calls. A push that was stopped can simply be repeated.
+
+    \b
+      kerneldb lake push decoder-h200 --to ducklake:sqlite:/shared/lake.sqlite
     """
     from kerneldb import api
 
@@ -99,15 +63,16 @@ def push(names: tuple[str, ...], *, target: str | Path, lock_timeout: float) -> 
     _say(api.open(target, lock_timeout=lock_timeout).copy_from(source, names), "pushed")
 
 
-@click.command(short_help="Copy traces out of a lake.")
-@click.argument("names", nargs=-1, metavar="[TRACE]...")
-@click.option(
-    "--from", "source", type=DatabaseType(), required=True, metavar="LAKE", help="Where from: a lake, or a file."
-)
+@lake.command(short_help="Copy traces out of a lake.")
+@click.argument("names", nargs=-1, metavar="[TRACE]...", shell_complete=trace_names)
+@click.option("--from", "source", type=DatabaseType(), required=True, metavar="LAKE", help="Lake or file to copy from.")
 @lock_timeout_option
-@database_option
 def pull(names: tuple[str, ...], *, source: str | Path, lock_timeout: float) -> None:
-    """Copy traces (all, or the named ones) of another database into the database: the same as push, the other way."""
+    """Copy traces (all, or the named ones) of a lake into the database, as `kerneldb lake push` does the other way.
+
+    \b
+      kerneldb lake pull decoder-h200 --from ducklake:sqlite:/shared/lake.sqlite
+    """
     from kerneldb import api
 
     found = api.open(source, create=False, lock_timeout=lock_timeout)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kerneldb.cli import working
-from kerneldb.cli.root import Settings
+from kerneldb.cli.console import note
+from kerneldb.cli.root import Settings, chosen_database
 from kerneldb.output import FORMATS, Format, Output, format_of
 
 if TYPE_CHECKING:
@@ -22,38 +24,8 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., None])
 
 LOCK_TIMEOUT_S = 30.0
-LAKE = "ducklake:"
 READ_WAIT_S = 3.0
 """How long commands that only read, and have no --lock-timeout, wait for a writer; a commit rarely takes longer."""
-
-
-class DatabaseType(click.ParamType[str | Path]):
-    """A path of a database file, or the text that names a lake."""
-
-    name = "database"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | Path:
-        """The path, or the text of a lake as it is: slashes in it mean something."""
-        if str(value).startswith(LAKE):
-            return str(value)
-        return Path(os.fsdecode(click.Path(dir_okay=False).convert(value, param, ctx)))
-
-
-def database_option(command: Command) -> Command:
-    """`--db` after the command, with the meaning that it has before the command."""
-    return click.option(
-        "--db",
-        type=DatabaseType(),
-        expose_value=False,
-        callback=_use_database,
-        metavar="FILE",
-        help="Database file or lake (default: KERNELDB_DB, else kernels.duckdb).",
-    )(command)
-
-
-def _use_database(ctx: click.Context, _parameter: click.Parameter, value: str | Path | None) -> None:
-    if value is not None:
-        ctx.ensure_object(Settings).database = value
 
 
 def open_database(*, create: bool = False, lock_timeout: float = LOCK_TIMEOUT_S) -> Database:
@@ -61,8 +33,35 @@ def open_database(*, create: bool = False, lock_timeout: float = LOCK_TIMEOUT_S)
     from kerneldb import api
 
     working.begin()
-    path = click.get_current_context().ensure_object(Settings).database
-    return api.open(path, create=create, lock_timeout=lock_timeout)
+    return api.open(chosen_database(), create=create, lock_timeout=lock_timeout)
+
+
+def trace_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of traces for the completion of a shell."""
+    return _completed(ctx, "name", "trace_names", {}, incomplete)
+
+
+def kernel_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of kernels (up to what a shell would take apart), else ids of signatures, for the completion of a shell."""
+    given = ("signature_ids", {"text": incomplete}, incomplete)
+    return _completed(ctx, "kernel", *given) or _completed(ctx, "signature_id", *given)
+
+
+def _completed(
+    ctx: click.Context, column: str, statement: str, parameters: dict[str, str], incomplete: str
+) -> list[str]:
+    """What a column of a statement has that begins with `incomplete`; nothing where the database is not there."""
+    from kerneldb import api
+    from kerneldb.api.queries import ask
+
+    place = ctx.ensure_object(Settings).database
+    with contextlib.suppress(Exception), api.open(place, create=False, lock_timeout=0) as database:
+        names = (
+            re.match(r"[^\s<>()&*'\",;|$`]*", row[column] or "")
+            for row in ask(database.warehouse, statement, parameters)
+        )
+        return [name for name in dict.fromkeys(found[0] for found in names if found) if name.startswith(incomplete)]
+    return []
 
 
 def lock_timeout_option(command: Command) -> Command:
@@ -77,6 +76,14 @@ def lock_timeout_option(command: Command) -> Command:
     )(command)
 
 
+def limit_option(default: int | None) -> Callable[[Command], Command]:
+    """`--limit`; `default` is how many rows a table shows without it (None: all, as in other formats)."""
+    shown = "all" if default is None else f"{default} of a table, all in other formats"
+    return click.option(
+        "--limit", type=click.IntRange(min=0), metavar="N", help=f"Rows to show (default: {shown}; 0: all)."
+    )
+
+
 def selection_options(command: Command) -> Command:
     """`--where` and `--trace`: which launches a command is about."""
     where = click.option(
@@ -85,9 +92,43 @@ def selection_options(command: Command) -> Command:
         help="SQL condition over the view `kernels`, for example \"category = 'GEMM'\".",
     )
     trace = click.option(
-        "--trace", "traces", multiple=True, metavar="NAME", help="Only this trace. May be given several times."
+        "--trace",
+        "traces",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=trace_names,
+        help="Only this trace; may be given several times.",
     )
     return where(trace(command))
+
+
+def plot_option(command: Command) -> Command:
+    """`--plot FILE`; ending and libraries are checked before anything is asked."""
+    return click.option(
+        "--plot",
+        type=click.Path(dir_okay=False, path_type=Path),
+        callback=_checked,
+        metavar="FILE",
+        help="Also draw the rows as a chart: FILE.svg, FILE.png or FILE.html.",
+    )(command)
+
+
+def _checked(_ctx: click.Context, _parameter: click.Parameter, value: Path | None) -> Path | None:
+    if value is not None:
+        from kerneldb.report import plots
+
+        plots.check(value)
+    return value
+
+
+def draw(name: str, rows: list[dict[str, Any]], path: Path | None) -> None:
+    """Draw the rows of the answer `name` to `path`, if there is one, and say so."""
+    if path is None:
+        return
+    from kerneldb.report import plots
+
+    plots.save(name, rows, path)
+    note(f"drew {path}")
 
 
 def flag_options(options: type[Any]) -> Callable[[Command], Command]:
@@ -163,12 +204,6 @@ def format_given() -> bool:
     return named or (path is not None and format_of(path) is not None)
 
 
-def limited(output: Output, limit: int | None, default: int | None, *totals: str) -> Output:
-    """`output` with the row limit that the user gave (0: none), else `default`; `totals` name columns to sum up."""
-    chosen = default if limit is None else limit or None
-    return dataclasses.replace(output, limit=chosen, totals=totals)
-
-
 def pairs(values: tuple[str, ...]) -> dict[str, str]:
     """The mapping of KEY=VALUE texts. Raises click.BadParameter for anything else."""
     found = {}
@@ -196,7 +231,12 @@ def _output_path(_ctx: click.Context, _parameter: click.Parameter, value: Path |
 
 
 _OUTPUT_OPTIONS = (
-    click.option("--format", "layout", type=click.Choice(FORMATS), help="Default: by the name of -o FILE, else table."),
+    click.option(
+        "--format",
+        "layout",
+        type=click.Choice(FORMATS),
+        help="Default: by the suffix of -o FILE, else table.",
+    ),
     click.option("--csv", "as_csv", is_flag=True, help="Same as --format csv."),
     click.option("--json", "as_json", is_flag=True, help="Same as --format json."),
     click.option(
@@ -206,7 +246,7 @@ _OUTPUT_OPTIONS = (
         type=click.Path(dir_okay=False, path_type=Path),
         callback=_output_path,
         metavar="FILE",
-        help="Write to FILE instead of stdout; it appears when complete.",
+        help="Write to FILE instead of stdout; FILE appears when it is complete.",
     ),
     click.option("--no-header", is_flag=True, help="No header line (table, csv)."),
     click.option("--wide", is_flag=True, help="All columns and long text whole on a terminal, too."),

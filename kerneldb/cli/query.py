@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kerneldb.cli.console import emit
-from kerneldb.cli.options import database_option, limited, lock_timeout_option, open_database, output_options
+from kerneldb.cli.console import emit, limited, note_nothing
+from kerneldb.cli.options import lock_timeout_option, open_database, output_options
+from kerneldb.cli.root import cli
 from kerneldb.output import TABLE_ROWS
 
 if TYPE_CHECKING:
     from kerneldb.output import Output
 
 
-@click.command(short_help="Run SQL.")
+@cli.command(short_help="Ask anything in SQL.")
 @click.argument("sql", required=False, metavar="[SQL]")
 @click.option(
     "-f",
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 @click.option("--write", is_flag=True, help="Allow the SQL to change the database.")
 @lock_timeout_option
 @output_options
-@database_option
 def query(
     sql: str | None,
     *,
@@ -51,19 +51,21 @@ def query(
     lock_timeout: float,
     output: Output,
 ) -> None:
-    """Run SQL on the database; `-` reads it from stdin.
+    """Run one SQL statement (DuckDB's dialect) on the database; `-` reads it from stdin.
 
-    The database is opened read-only unless --write is given. A table shows the first 100 rows unless --limit says
-    otherwise; all other formats carry every row. See `kerneldb schema` for tables, views and macros.
+    `FROM kernels` has a row per launch; `kerneldb db schema` lists all tables, views and macros. SQL can change nothing
+    unless --write is given.
 
     \b
       kerneldb query "SELECT category, sum(duration_ns) FROM kernels GROUP BY 1 ORDER BY 2 DESC"
       kerneldb query --where "op = 'aten::mm'" "SELECT count(*) FROM selection"
-      kerneldb query "FROM kernels" --format parquet -o kernels.parquet
+      kerneldb query "FROM kernels" -o kernels.parquet
     """
     text = _text(sql, source)
     database = open_database(lock_timeout=lock_timeout)
     result = database.sql(text, where=where, timeout=timeout, write=write)
+    if where is not None and not write:
+        note_nothing(database, where, ())
     emit(result.to_reader(), dataclasses.replace(limited(output, limit, TABLE_ROWS), exact_names=True))
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kerneldb.cli.console import emit, note
-from kerneldb.cli.options import database_option, flag_options, open_database
+from kerneldb.cli.options import flag_options, open_database
+from kerneldb.cli.root import cli
 from kerneldb.output import FORMATS, Output
 from kerneldb.replay.options import flags
 from kerneldb.replay.recording.settings import Settings, resolved
@@ -23,7 +24,7 @@ STEPS = {"measure": "measuring", "trace": "tracing", "power": "measuring power w
 NEEDED = ("duckdb", "polars", "pyarrow")
 
 
-@click.command(short_help="Run a model, measure it whole, trace it, ingest it.")
+@cli.command(short_help="Run a model: measure it, trace it, ingest it.")
 @click.argument("arguments", nargs=-1, metavar="[MODEL | [SCRIPT-ARGUMENT]...]")
 @click.option("--list", "listed", is_flag=True, help="Show the bundled models.")
 @click.option("--script", type=click.Path(exists=True, dir_okay=False), help="Run this Python file instead of a model.")
@@ -32,26 +33,26 @@ NEEDED = ("duckdb", "polars", "pyarrow")
 @click.option("--resume", is_flag=True, help="Go on with the recording in the folder.")
 @click.option("--format", "layout", type=click.Choice(FORMATS), default="table", help="Of the table. Default: table.")
 @click.option("--json", "layout", flag_value="json", help="Same as --format json.")
-@database_option
 def record(*, arguments: tuple[str, ...], listed: bool, layout: Any, **given: Any) -> None:
-    """Run a model, measure it whole, then trace it, and ingest everything.
+    """Run a model, measure its time and energy without a profiler, then trace it, and ingest all of it.
 
-    Each stage (prefill, decode, forward of an encoder, training step) runs without a profiler first: wall time and
-    energy per iteration over --seconds, in three repetitions, with power at rest and between kernels. Then a few
-    iterations of the same work are traced with shapes. One iteration of decode makes --new-tokens tokens per sequence
-    behind the same prompt. Weights are random, or those of a local --checkpoint; nothing is ever downloaded.
+    Each workload (prefill, decode, forward of an encoder, training step) first runs for --seconds, three times: wall
+    time and energy per iteration, power at rest and between kernels. Then a few iterations of the same work are traced
+    with input shapes. An iteration of decode is --new-tokens tokens for each sequence after the same prompt. Weights
+    are random or come from a local --checkpoint; nothing is downloaded.
 
-    Everything goes into a folder (FOLDER, or one named by model and settings) that `kerneldb ingest` reads anywhere,
-    and into the database. A recording that was stopped goes on with --resume and the same options. On a machine without
-    DuckDB: python -P -m kerneldb.replay.recording MODEL.
+    The recording is a folder (--output, else named by model and settings) that `kerneldb ingest` reads on any machine.
+    One that was stopped goes on with --resume and the same options. On a machine without DuckDB: python -P -m
+    kerneldb.replay.recording MODEL.
 
-    With --tp N, N processes share attention heads and MLP of the model, one a GPU, and exchange what they make (NCCL or
-    RCCL; gloo on a CPU). Each measures and traces its own GPU; their traces are the ranks of one job. A script is run
-    in N processes, as torchrun does it.
+    With --tp N, N processes on a GPU each share attention heads and MLP of the model (NCCL or RCCL; gloo on a CPU).
+    Each measures and traces its own GPU; their traces become the ranks of one job. A script is run in N processes, as
+    torchrun does.
 
-    Prints a row per stage and mode, per iteration: what is unknown is empty, with the reason.
+    Prints a row per workload and mode; what is not known is empty, with the reason.
 
     \b
+      kerneldb record --list
       kerneldb record bloom-560m --batch 8 --prompt 1024 --cuda-graphs
       kerneldb record gpt2 --stages train --dtype bfloat16
       kerneldb record vicuna-7b --tp 2 --prompt 1024

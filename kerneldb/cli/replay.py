@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kerneldb.cli.console import emit, note, note_repeated
-from kerneldb.cli.options import database_option, open_database, output_options, replay_options, selection_options
+from kerneldb.cli.options import open_database, output_options, replay_options, selection_options
+from kerneldb.cli.root import cli
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -62,7 +63,7 @@ _REQUEST = (
 )
 
 
-@click.command(short_help="Run kernels again, proven the same, for time and energy.")
+@cli.command(short_help="Run kernels again, proven the same, for time and energy.")
 @_request_options
 @click.option("--gpus", metavar="N", help="How many GPUs, or all: one worker each; with --device cpu, workers.")
 @click.option(
@@ -78,7 +79,6 @@ _REQUEST = (
 )
 @click.option("--read-journal", type=click.Path(path_type=Path), help="Commit a journal made elsewhere.")
 @output_options
-@database_option
 def replay(
     *,
     request: Request,

@@ -9,14 +9,15 @@ import click
 
 from kerneldb.cli.console import note
 from kerneldb.cli.diff import Percent
-from kerneldb.cli.options import READ_WAIT_S, database_option, open_database
+from kerneldb.cli.options import READ_WAIT_S, open_database, trace_names
+from kerneldb.cli.root import cli
 
 if TYPE_CHECKING:
     from kerneldb.report.model import Report
 
 
-@click.command(short_help="A report on traces as one HTML or Markdown file.")
-@click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
+@cli.command(short_help="A report as one HTML or Markdown file.")
+@click.argument("traces", nargs=-1, required=True, metavar="TRACE...", shell_complete=trace_names)
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Default: stdout."
 )
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 )
 @click.option("--compare", is_flag=True, help="What changed from the first TRACE to the second.")
 @click.option("--threshold", type=Percent(), default="3%", show_default=True, help="With --compare: see kerneldb diff.")
-@click.option("--rule", metavar="NAME", help="Rule that classifies counters (see kerneldb bounds).")
-@database_option
+@click.option("--rule", metavar="NAME", help="Rule that classifies counters (see kerneldb ncu bounds).")
 def report(
     traces: tuple[str, ...],
     *,
@@ -36,12 +36,12 @@ def report(
     threshold: float,
     rule: str | None,
 ) -> None:
-    """Write a report: setup and what the trace lacks, findings, where the time goes, timeline, counters, roofline.
+    """Write a report: what the trace lacks, advice, where the time goes, timeline, counters, roofline.
 
-    The file opens anywhere, without a network. Below each table and chart stands the query that it comes from.
+    The file opens without a network. Below each table and chart is the query that it comes from.
 
     \b
-      kerneldb report bloom -o bloom.html
+      kerneldb report decoder-h200 -o decoder.html
       kerneldb report monday tuesday --compare -o change.html
     """
     from kerneldb import report as reports

@@ -1,19 +1,37 @@
-"""The root of the command line: global options, and errors turned into messages and exit codes."""
+"""The command line's tree: the program, its groups, and what every command in it has in common.
+
+A command declares where it belongs by its decorator, `@analyze.command(…)` for `kerneldb analyze …`; importing
+`kerneldb.cli` finds it. Every command and group takes `--db`, and errors become messages and exit codes here.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
 from kerneldb.errors import KerneldbError
 
-DEFAULT_DATABASE = "kernels.duckdb"
-INTERRUPTED = 130
+DEFAULT_DATABASE: Final = "kernels.duckdb"
+INTERRUPTED: Final = 130
+LAKE: Final = "ducklake:"
+HELP_OPTIONS: Final = ["-h", "--help"]
+TASKS: Final = {
+    "LOAD": ("ingest", "record", "doctor", "traces"),
+    "ASK": ("query", "top", "show", "tui"),
+    "EXPLAIN": ("diff", "analyze", "ncu", "report"),
+    "REPLAY": ("replay",),
+    "SHARE": ("export", "lake"),
+    "MAINTAIN": ("db",),
+}
+"""The headings of `kerneldb --help` with the commands and groups below each."""
 
 
 @dataclasses.dataclass
@@ -21,6 +39,122 @@ class Settings:
     """What holds for the whole call: the database file, or the text that names a lake."""
 
     database: str | Path = Path(DEFAULT_DATABASE)
+
+
+class DatabaseType(click.Path):
+    """A path of a database file, or the text that names a lake."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path, or the text of a lake as it is: slashes in it mean something."""
+        return str(value) if str(value).startswith(LAKE) else super().convert(value, param, ctx)
+
+
+def chosen_database() -> str | Path:
+    """The file or lake that the current call is about, which need not exist."""
+    return click.get_current_context().ensure_object(Settings).database
+
+
+def _database_option(**more: Any) -> click.Option:
+    def use(ctx: click.Context, _parameter: click.Parameter, value: str | Path | None) -> None:
+        if value is not None:
+            ctx.ensure_object(Settings).database = value
+
+    text = "Database file or lake, before or after the command (default: KERNELDB_DB, else kernels.duckdb)."
+    return click.Option(
+        ["--db"], type=DatabaseType(), expose_value=False, callback=use, metavar="FILE", help=text, **more
+    )
+
+
+class Command(click.Command):
+    """A command; it takes `--db`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.append(_database_option())
+
+
+class Group(click.Group):
+    """A group of commands; it takes `--db`, and says where a command is that is not in it."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.append(_database_option(envvar="KERNELDB_DB" if isinstance(self, Root) else None))
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        """The names of the commands in the order of their modules."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As in click, but a name that is not here is looked for, and then for near ones, in the whole tree."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as error:
+            what = "command" if args[0].replace("-", "").isidentifier() else "command, file or folder"
+            message = f"no such {what} {args[0]!r}; {_elsewhere(args[0], ctx)}"
+            raise click.UsageError(message, ctx) from error
+
+
+class Root(Group):
+    """The program `kerneldb`; every command runs inside its error boundary."""
+
+    group_class = Group
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As in click; the help that a call without arguments gets names the database of the current folder."""
+        try:
+            return super().parse_args(ctx, args)
+        except NoArgsIsHelpError as help_text:
+            if not Path(DEFAULT_DATABASE).is_file():
+                raise
+            help_text.show()
+            click.echo(f"\nkerneldb {DEFAULT_DATABASE} shows what the database of this folder says.", err=True)
+            ctx.exit(help_text.exit_code)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As in click; where no command but a file or folder is named, its overview."""
+        if args[0] not in self.commands and Path(args[0]).exists():
+            from kerneldb.cli.overview import overview
+
+            return "", overview, args
+        return super().resolve_command(ctx, args)
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        """The commands in the order of their headings."""
+        return [name for names in TASKS.values() for name in names]
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands and groups by task."""
+        width = max(map(len, self.commands))
+        for task, names in TASKS.items():
+            with formatter.section(task):
+                formatter.write_dl([(name.ljust(width), self.commands[name].get_short_help_str(80)) for name in names])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. Errors that kerneldb raises on purpose become one message; others stay tracebacks."""
+        try:
+            return super().invoke(ctx)
+        except KerneldbError as error:
+            raise Failure(error) from error
+        except KeyboardInterrupt as error:
+            raise Interrupted from error
+        except BrokenPipeError:
+            # The reader of stdout (`| head`) has what it wants, which is no failure: the rest goes nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit()
+        except OSError as error:
+            if error.errno is None or error.strerror is None:
+                raise
+            message = f"{error.filename or 'output'}: {error.strerror}"
+            raise click.ClickException(message) from error
 
 
 class Failure(click.ClickException):
@@ -42,31 +176,64 @@ class Interrupted(click.ClickException):
         super().__init__("interrupted; the database is as it was before the unfinished step")
 
 
-def _close_quietly() -> None:
-    """Let what is left go nowhere: the reader of stdout (`| head`) has what it wants, which is no failure."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def tree(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command and group below `group`, with the words that call it."""
+    for name in group.list_commands(click.Context(group)):
+        command = group.commands[name]
+        yield (*path, name), command
+        if isinstance(command, click.Group):
+            yield from tree(command, *path, name)
 
 
-class Root(click.Group):
-    """The group `kerneldb`; every command runs inside its error boundary."""
+def _elsewhere(wrong: str, ctx: click.Context) -> str:
+    """Where a command of that name is, else commands with near names."""
+    root = ctx.find_root()
+    if not isinstance(root.command, click.Group):
+        raise TypeError
+    paths = [path for path, _ in tree(root.command)]
+    found = [path for path in paths if wrong in (path[-1], "-".join(path), "_".join(path))]
+    near = difflib.get_close_matches(wrong, {path[-1] for path in paths}, 3, 0.6)
+    lead = "it is" if found else "did you mean"
+    if not found and not near:
+        return f"`{root.info_name} --help` lists the commands"
+    listed = found or [path for name in near for path in paths if path[-1] == name]
+    lines = " or ".join(f"`{root.info_name} {' '.join(path)}`" for path in listed)
+    return f"{lead} {lines}" + ("" if found else "?")
 
-    def list_commands(self, _ctx: click.Context) -> list[str]:
-        """The commands in the order in which they are used, not by letter."""
-        return list(self.commands)
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. Errors that kerneldb raises on purpose become one message; others stay tracebacks."""
-        try:
-            return super().invoke(ctx)
-        except KerneldbError as error:
-            raise Failure(error) from error
-        except KeyboardInterrupt as error:
-            raise Interrupted from error
-        except BrokenPipeError:
-            _close_quietly()
-            ctx.exit()
-        except OSError as error:
-            if error.errno is None or error.strerror is None:
-                raise
-            message = f"{error.filename or 'output'}: {error.strerror}"
-            raise click.ClickException(message) from error
+@click.group(
+    cls=Root, subcommand_metavar="COMMAND [ARGS]... | PATH...", context_settings={"help_option_names": HELP_OPTIONS}
+)
+@click.version_option(package_name="kerneldb", prog_name="kerneldb", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Find out what runs on a GPU, and what it costs: kernels of profiler traces in one database.
+
+    \b
+      kerneldb trace.json.gz             what is slow in a trace, and what to do; nothing is kept
+      kerneldb ingest trace.json.gz      read it into kernels.duckdb
+      kerneldb top                       the kernels that take most time
+      kerneldb query "SELECT op, sum(duration_ns) FROM kernels GROUP BY 1"
+    """
+
+
+@cli.group(short_help="Idle time, overlap, roofline, fusion and more.")
+def analyze() -> None:
+    """Explain where the time of the selected launches goes: one question per command."""
+
+
+@cli.group(short_help="Collect and read counters of Nsight Compute.")
+def ncu() -> None:
+    """Collect hardware counters of chosen kernels with Nsight Compute, and say what limits these kernels."""
+
+
+@cli.group(short_help="Share a database between machines.")
+def lake() -> None:
+    """Move traces between a database file and a lake, which many machines read and write at once.
+
+    `kerneldb db init` makes a lake.
+    """
+
+
+@cli.group(short_help="Schema, upkeep, annotations and shell completion.")
+def db() -> None:
+    """Describe and maintain the database, and add to what it knows of kernels."""

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kerneldb.cli.console import emit_text, note_left_out, table
-from kerneldb.cli.options import READ_WAIT_S, database_option, open_database, output_options
+from kerneldb.cli.console import emit, emit_text, note, note_left_out, table
+from kerneldb.cli.options import READ_WAIT_S, kernel_names, open_database, output_options
+from kerneldb.cli.root import cli
 from kerneldb.output.tables import NARROWEST, for_people, terminal_width
 from kerneldb.output.text import format_column
 
@@ -19,26 +20,34 @@ if TYPE_CHECKING:
     from kerneldb.output import Output
 
 LAYOUTS = ("table", "json")
+CANDIDATES = 20
 
 
-@click.command(short_help="Everything known about one kernel signature.")
-@click.argument("signature")
+@cli.command(short_help="Everything known about one kernel.")
+@click.argument("kernel", shell_complete=kernel_names)
 @output_options
-@database_option
-def show(signature: str, *, output: Output) -> None:
-    """Show one signature: identity, decoded name, operator call, launch configuration, times, counters, matches.
+def show(kernel: str, *, output: Output) -> None:
+    """Show one kernel: its decoded name, operator call, launch configuration, work, times and counters.
 
-    SIGNATURE is the id, or a prefix of it that only one signature has. Counters and what bounds the kernel come from
-    profiled launches of this signature, or of matches in other traces; then the method says how they match.
+    KERNEL is a name (whole, short, or a part of it) or the beginning of a signature id. A signature is a kernel name
+    with one grid, block and operator call; where KERNEL fits several, they are listed with their ids, most time first.
+    Counters come from profiled launches of the signature, or of the same launch in another trace, which the page names.
 
     \b
-      kerneldb show 3fa2
-      kerneldb show 3fa2 --json
+      kerneldb show MeanOps
+      kerneldb show f532157da82d6f27 --json
     """
     if output.format not in LAYOUTS:
         message = f"show prints {' or '.join(LAYOUTS)}"
         raise click.UsageError(message)
-    page = open_database(lock_timeout=READ_WAIT_S).show(signature)
+    database = open_database(lock_timeout=READ_WAIT_S)
+    found = database.signatures(kernel)
+    if output.format == "table" and len(found) > 1 and "name" in {row["matched"] for row in found}:
+        most = f", the {CANDIDATES} with most time are listed" if len(found) > CANDIDATES else ""
+        note(f"{len(found):,} signatures match {kernel!r}{most}; kerneldb show ID shows one")
+        emit(found.without("matched").head(CANDIDATES).to_reader(), output)
+        return
+    page = database.show(kernel)
     if output.format == "json":
         from kerneldb.output.records import encode
 

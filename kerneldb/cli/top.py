@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kerneldb.cli.console import emit, note_repeated, note_sums
-from kerneldb.cli.options import READ_WAIT_S, database_option, limited, open_database, output_options, selection_options
+from kerneldb.cli.console import emit_rows, note_nothing, note_repeated, note_scope, note_sums
+from kerneldb.cli.options import READ_WAIT_S, limit_option, open_database, output_options, selection_options
+from kerneldb.cli.root import cli
 
 if TYPE_CHECKING:
     from kerneldb.output import Output
@@ -20,32 +21,33 @@ ORDERS = ("total", "n", "mean", "min", "max")
 TOP_ROWS = 20
 
 
-@click.command(short_help="Where the GPU time goes.")
+@cli.command(short_help="Where the GPU time goes.")
 @click.option("--by", type=click.Choice(GROUPS), default="kernel", show_default=True, help="What to sum over.")
 @selection_options
 @click.option("--sort", type=click.Choice(ORDERS), default="total", show_default=True, help="Largest first.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help=f"Rows of a table (default {TOP_ROWS}; 0: all).")
+@limit_option(TOP_ROWS)
 @output_options
-@database_option
 def top(by: str, *, where: str | None, traces: tuple[str, ...], sort: str, limit: int | None, output: Output) -> None:
-    """Show where the GPU time goes: launches and their time, largest first.
+    """Show which kernels take the GPU time, or which operators, categories, phases …, largest sum first.
 
-    share_pct is the share of the summed time of the selected launches. Times of kernels that ran at once are summed, so
-    the total may exceed the wall time. An explicit --limit holds for every format; the default one only for tables.
-    Other formats also have the id of the name.
+    share_pct is the share of the summed time of all selected launches. Launches that ran at the same time are all
+    summed, so that the sum can exceed the elapsed time. --limit holds for every format; the default limit only for
+    tables.
 
     \b
       kerneldb top
-      kerneldb top --by category --trace bloom
+      kerneldb top --by category --trace decoder-h200
       kerneldb top --by op --where "phase = 'decode'" --sort n
     """
     database = open_database(lock_timeout=READ_WAIT_S)
     result = database.top(by, where=where, traces=traces, sort=sort)
     note_repeated(database, traces)
+    if by != "trace":
+        note_scope(database, traces)
     if where is not None and where.strip():
         note_sums(database, traces)
+        if not len(result):
+            note_nothing(database, where, traces)
     if output.format == "table":
         result = result.without("name_id")
-    elif limit:
-        result = result.head(limit)
-    emit(result.to_reader(), limited(output, limit, TOP_ROWS, "n", "total_ns", "share_pct"))
+    emit_rows(result, output, limit, TOP_ROWS, "n", "total_ns", "share_pct")

@@ -9,27 +9,27 @@ import click
 
 from kerneldb.cli import working
 from kerneldb.cli.console import emit, note, plural
-from kerneldb.cli.options import database_option, lock_timeout_option, open_database, output_options, pairs
+from kerneldb.cli.options import lock_timeout_option, open_database, output_options, pairs, trace_names
+from kerneldb.cli.root import cli
 
 if TYPE_CHECKING:
     from kerneldb.api import Database
     from kerneldb.output import Output
 
 
-@click.command(short_help="List, label, rename and remove traces.")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@cli.command(short_help="List, name, annotate and remove traces.")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=trace_names)
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Note on the named traces (precision, batch, …)."
 )
-@click.option("--unset", multiple=True, metavar="KEY", help="Take a note off the named traces.")
-@click.option("--run", metavar="RUN", help="State the run of the named traces; an empty name takes it back.")
+@click.option("--unset", multiple=True, metavar="KEY", help="Remove a note from the named traces.")
+@click.option("--run", metavar="RUN", help="State the program run of the named traces ('' takes it back).")
 @click.option("--rename", nargs=2, metavar="OLD NEW", help="Give a trace another name.")
 @click.option("--remove", is_flag=True, help="Remove the named traces with all their rows.")
 @click.option("--yes", is_flag=True, help="Do not ask before removing.")
-@click.option("--report", is_flag=True, help="Show what ingest read, repaired and dropped.")
+@click.option("--report", is_flag=True, help="Show what ingest read, repaired and skipped.")
 @lock_timeout_option
 @output_options
-@database_option
 def traces(
     names: tuple[str, ...],
     *,
@@ -43,16 +43,16 @@ def traces(
     lock_timeout: float,
     output: Output,
 ) -> None:
-    """List the traces of the database, or change what is noted about them.
+    """List the traces of the database, or change their names, notes and runs.
 
-    Without an option that changes something, the traces are listed (all, or the named ones) with their notes.
+    Without an option that changes something, all traces (or the named ones) are listed with their notes.
 
     \b
       kerneldb traces
-      kerneldb traces bloom vicuna --set precision=fp16 --set batch=8
-      kerneldb traces --rename trace-1 bloom
-      kerneldb traces --remove bloom
-      kerneldb traces bloom --report
+      kerneldb traces decoder-h200 --report
+      kerneldb traces decoder-h200 --set precision=fp16 --set batch=1
+      kerneldb traces --rename decoder-h200 decoder
+      kerneldb traces --remove decoder
     """
     changes = pairs(settings)
     noted = bool(changes or unset or run is not None)

@@ -7,29 +7,28 @@ import sys
 
 import click
 
-from kerneldb.cli.options import database_option
-from kerneldb.cli.root import Settings
+from kerneldb.cli.options import trace_names
+from kerneldb.cli.root import chosen_database, cli
 
 SCREENS = ("overview", "kernels", "kernel", "timeline", "roofline", "diff", "replay", "sql")
 DUMB = ("dumb", "unknown")
 """Names in terminfo of terminals that cannot move a cursor."""
 
 
-@click.command(short_help="Browse, compare and replay kernels in the terminal.")
-@click.argument("traces", nargs=-1, metavar="[TRACE]...")
+@cli.command(short_help="Browse and compare kernels in the terminal.")
+@click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=trace_names)
 @click.option("--where", metavar="TEXT", help="Start with this SQL condition over the view `kernels`; / changes it.")
 @click.option("--screen", type=click.Choice(SCREENS), default="overview", show_default=True, help="The first screen.")
-@database_option
 def tui(traces: tuple[str, ...], *, where: str | None, screen: str) -> None:
-    """Browse the kernels of the database in the terminal.
+    """Browse the kernels of the database in the terminal: of the named traces, or of all.
 
-    Look at the named traces, or at all of them. The keys 1 to 8 show the screens, / writes a condition, ? shows all
-    keys and q ends. The database is held while it is asked: other commands can write to it in between, and
-    what they add shows. NO_COLOR takes the colours out; TEXTUAL_THEME picks others (textual-light, ansi-dark, …).
+    Keys: 1 to 8 show the screens, / takes a condition, ^y copies the command that prints what is shown, ? lists all
+    keys, q quits. Other commands can write to the database meanwhile, and what they add appears. NO_COLOR switches
+    colours off; TEXTUAL_THEME picks others (textual-light, ansi-dark, …).
 
     \b
       kerneldb tui
-      kerneldb tui bloom --where "category = 'GEMM'"
+      kerneldb tui decoder-h200 --where "category = 'GEMM'"
       kerneldb tui --db run.duckdb --screen timeline
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -45,7 +44,7 @@ def tui(traces: tuple[str, ...], *, where: str | None, screen: str) -> None:
     from kerneldb.tui.model import Choice
     from kerneldb.tui.saved_history import SavedHistory, default_place
 
-    source = click.get_current_context().ensure_object(Settings).database
+    source = chosen_database()
     app = KerneldbApp(
         source, Choice(where=where or "", traces=traces), first=screen, saved=SavedHistory(default_place())
     )

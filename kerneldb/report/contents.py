@@ -247,5 +247,5 @@ ROOFLINE: Final = Plan(
         Column("bound", "bound"),
         Column("method", "work from"),
     ),
-    "No FLOPs known: record shapes, collect counters, or name them (kerneldb annotate).",
+    "No FLOPs known: record shapes, collect counters, or name them (kerneldb db annotate).",
 )

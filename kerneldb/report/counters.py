@@ -95,7 +95,7 @@ POINTS: Final = Plan(
         Column("peaks_from", "peaks from"),
         Column("method", "work from"),
     ),
-    "No operations counted: collect the SpeedOfLight_*Roofline* sections (kerneldb ncu-command).",
+    "No operations counted: collect the SpeedOfLight_*Roofline* sections (kerneldb ncu command).",
 )
 SHEET: Final = (
     "The counters hold no peaks: those of the data sheet of {} stand for them, at the clock of the sheet and not of "

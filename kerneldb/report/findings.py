@@ -18,7 +18,7 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "language": "CUDA or Triton",
         "memcpy": "cudaMemcpyAsync",
         "event": "cudaStreamWaitEvent",
-        "counters": "Nsight Compute (kerneldb ncu-command prints the command)",
+        "counters": "Nsight Compute (kerneldb ncu command prints the command)",
         "attention": "FlashAttention, cuDNN",
     },
     "amd": {
@@ -38,12 +38,14 @@ class Rule:
     """`sentence` is a format string over the columns of the rule's row; names ending in `_ns` come with their unit.
 
     `remedy` is for programs of PyTorch, `otherwise` for others (None: the same); both are format strings over `WORDS`.
-    `needs` are the statements `report_<name>.sql` whose rows the rule reads as `found_<name>`.
+    `command` are the words of the kerneldb command that shows more, format strings over the columns of the row. `needs`
+    are the statements `report_<name>.sql` whose rows the rule reads as `found_<name>`.
     """
 
     name: str
     version: int
     sentence: str
+    command: tuple[str, ...]
     remedy: str
     otherwise: str | None = None
     needs: tuple[str, ...] = ()
@@ -60,6 +62,7 @@ RULES: Final = (
         3,
         "The GPU waited {idle_ns} ({share_pct:.0f} % of the time) for the host to launch the next kernel; the median "
         "kernel runs {median_kernel_ns}, the median launch call {median_call_ns}.",
+        ("analyze", "idle", "--gaps"),
         "Launch less often: {graphs}, torch.compile, a larger batch.",
         "Launch less often: {graphs}, kernels that do more each, more work per launch.",
         ("idle",),
@@ -69,6 +72,7 @@ RULES: Final = (
         3,
         "The GPU waited {idle_ns} ({share_pct:.1f} % of the time) behind synchronising calls and allocations, mostly "
         "{waiting_call}.",
+        ("analyze", "idle", "--gaps"),
         "Keep results on the GPU (.item(), .cpu() and printing wait for it), copy with non_blocking=True, and let the "
         "caching allocator keep memory.",
         "Let the GPU wait instead of the host ({event}), copy from pinned memory with {memcpy}, and allocate ahead.",
@@ -78,6 +82,7 @@ RULES: Final = (
         "one-kernel",
         2,
         "{kernel} takes {share_pct:.0f} % of the GPU time in {n:,} launches.",
+        ("show", "{kernel}"),
         "Start there: its counters by {counters}; kerneldb replay runs it alone.",
         "Start there: its counters by {counters}.",
     ),
@@ -85,6 +90,7 @@ RULES: Final = (
         "decode-gemv",
         2,
         "Matrix-vector products take {share_pct:.0f} % of the GPU time: every matrix is read for one vector.",
+        ("top", "--where", "category = 'GEMV'"),
         "Batch requests, or move fewer bytes (quantised weights).",
         "Multiply several vectors at once, or move fewer bytes (a smaller type).",
     ),
@@ -94,6 +100,7 @@ RULES: Final = (
         "Small memory-bound kernels take {total_ns} in {runs:,} runs of several; fused to one kernel a run, they would "
         "save {at_stake_ns} at most: {kernels_ns} of kernels, and {pauses_ns} of pauses between them (10 µs each at "
         "most).",
+        ("analyze", "fusion"),
         "Fuse them: torch.compile, or a fused operator of the library.",
         "Fuse them: one kernel in {language}, or a fused operation of the library.",
         ("fusion",),
@@ -102,6 +109,7 @@ RULES: Final = (
         "conversions",
         2,
         "{n:,} launches only convert types and take {share_pct:.1f} % of the GPU time.",
+        ("analyze", "conversions"),
         "Keep one type through the model; look for autocast in inner loops and weights stored in another type.",
         "Keep one type through the program; look for data stored in another type than it is computed in.",
         ("conversions",),
@@ -110,14 +118,18 @@ RULES: Final = (
         "exposed-communication",
         2,
         "Communication that no computation hides takes {share_pct:.1f} % of the time.",
-        "Overlap it: larger buckets, earlier launches, another stream; kerneldb collectives --waits names late ranks.",
-        "Overlap it: earlier launches, a stream of its own; kerneldb collectives --waits names late ranks.",
+        ("analyze", "collectives", "--waits"),
+        "Overlap it: larger buckets, earlier launches, another stream; kerneldb analyze collectives --waits shows "
+        "which ranks are late.",
+        "Overlap it: earlier launches, a stream of its own; kerneldb analyze collectives --waits shows which ranks "
+        "are late.",
         ("gpu_time",),
     ),
     Rule(
         "attention-unfused",
         2,
         "Softmax runs as kernels of its own ({n:,} launches, {total_ns}): where that is attention, it is not fused.",
+        ("top", "--by", "op", "--where", "category = 'SOFTMAX'"),
         "Use scaled_dot_product_attention with a mask that the fused kernels take.",
         "If it belongs to attention, use a fused kernel for that ({attention}).",
     ),

@@ -59,6 +59,13 @@ def _sections(ask: Asking, found: Sequence[dict[str, Any]], rule: str | None) ->
     return [*sections, *names]
 
 
+def findings(database: Database, traces: Sequence[str]) -> list[tuple[str, Finding]]:
+    """What the rules say of each of the traces, with its name, most time at stake first."""
+    with asking(database) as ask:
+        found = [(trace, finding) for trace in traces for finding in _findings(ask.about(trace=trace))]
+    return sorted(found, key=lambda one: -(one[1].at_stake_ns or 0))
+
+
 def named(database: Database, name: str) -> list[dict[str, Any]]:
     """The traces that `name` means, with their kinds: a trace, else those of a run, of a label, or of a pattern.
 
@@ -101,7 +108,8 @@ def _findings(ask: Asking) -> tuple[Finding, ...]:
             sentence = rule.sentence.format(**values)
             advice = rule.advice(program["vendor"], is_torch=program["is_torch"])
             sql = ask.finding_sql(name, rule.needs)
-            found.append(Finding(rule.name, rule.version, sentence, advice, row["at_stake_ns"], sql))
+            command = tuple(word.format(**values) for word in rule.command)
+            found.append(Finding(rule.name, rule.version, sentence, advice, row["at_stake_ns"], sql, command))
     return tuple(sorted(found, key=lambda finding: -(finding.at_stake_ns or 0)))
 
 

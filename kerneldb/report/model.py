@@ -54,7 +54,10 @@ class Chart:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """What a named, versioned rule says: the sentence, the time at stake in ns where there is one, and what to do."""
+    """What a named, versioned rule says: the sentence, the time at stake in ns where there is one, and what to do.
+
+    `command` are the words of the kerneldb command that shows more.
+    """
 
     rule: str
     version: int
@@ -62,6 +65,7 @@ class Finding:
     remedy: str
     at_stake_ns: float | None
     sql: str
+    command: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -290,7 +290,7 @@ def _attach_errors(place: Place) -> Iterator[None]:
 
 def _no_lake(place: Place) -> WarehouseMissingError:
     return WarehouseMissingError(
-        f"there is no lake at {place}; make it with: kerneldb --db '{place}' init --data FOLDER_OR_S3_PREFIX"
+        f"there is no lake at {place}; make it with: kerneldb --db '{place}' db init --data FOLDER_OR_S3_PREFIX"
     )
 
 

@@ -77,12 +77,12 @@ def require_finished(state: State, lake: Place) -> None:
     Views and macros of another version serve as they are: whoever defines them anew stops everybody's commits.
     """
     if state.version == 0 or state.unfinished:
-        message = f"{lake}: making this lake was cut short; finish it with: kerneldb --db '{lake}' init"
+        message = f"{lake}: making this lake was cut short; finish it with: kerneldb --db '{lake}' db init"
         raise WarehouseVersionError(message)
     if state.version < newest():
         message = (
             f"{lake} was made by an older kerneldb (schema {state.version}; this one has {newest()}); once nobody "
-            f"writes to it: kerneldb --db '{lake}' migrate"
+            f"writes to it: kerneldb --db '{lake}' db migrate"
         )
         raise WarehouseVersionError(message)
 

@@ -72,7 +72,7 @@ def migrate_to_newest(place: Place, timeout: float) -> tuple[int, int]:
     with lakes.owner(place) as con, store_errors(place):
         found = migrate.inspect(con, place)
         if found.version == 0:
-            message = f"{place} holds no tables; make them with: kerneldb --db '{place}' init"
+            message = f"{place} holds no tables; make them with: kerneldb --db '{place}' db init"
             raise WarehouseVersionError(message)
         _bring_up(con, place)
     return found.version, migrate.newest()

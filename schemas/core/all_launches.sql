@@ -24,7 +24,7 @@
 --   pct_peak_flops DOUBLE [%]: tflops over the peak of the device for dtype (device_peaks); NULL where either is unknown, never cut off at 100.
 --   pct_peak_bandwidth DOUBLE [%]: gbs over the peak bandwidth of the device (device_peaks); over 100 where caches serve part of it, NULL where
 --     unknown.
---   role VARCHAR: What the kernel does in its program, as a user noted it (kerneldb annotate --role).
+--   role VARCHAR: What the kernel does in its program, as a user noted it (kerneldb db annotate --role).
 --   module: as in launches
 --   phase VARCHAR: Outermost annotation below the step around the launch, else the default phase of the trace.
 --   range_path, python_line, collective, collective_dtype, collective_in_elements, collective_out_elements, group_size, group_name,

@@ -27,5 +27,5 @@ CREATE TABLE kernel_names (
     head_dim INTEGER,  -- Head dimension of an attention kernel.
     direction VARCHAR,  -- forward or backward.
     decoded VARCHAR,  -- Everything else that was read from the name, as JSON.
-    deriver_version INTEGER  -- Version of the decoder that filled the derived columns; `kerneldb refresh` renews older rows.
+    deriver_version INTEGER  -- Version of the decoder that filled the derived columns; `kerneldb db refresh` renews older rows.
 );

@@ -77,7 +77,7 @@ SELECT
         concat_ws(
             '; ',
             string_agg(DISTINCT r.why_not, '; ' ORDER BY r.why_not) FILTER (r.own AND NOT r.fits),
-            any_value('not compared: recorded with waiting; see kerneldb collectives --replays') FILTER (r.same AND r.waits)
+            any_value('not compared: recorded with waiting; see kerneldb analyze collectives --replays') FILTER (r.same AND r.waits)
         ),
         ''
     ) AS reasons,

@@ -1,7 +1,28 @@
--- Signatures whose id starts with $prefix: enough of them to show that the prefix is ambiguous.
-SELECT s.signature_id, coalesce(n.short_name, n.name) AS kernel
+-- Signatures whose id starts with $text or whose kernel has it in its name; of names that are $text, only these. Most time first.
+WITH named AS (
+    SELECT
+        name_id,
+        coalesce(short_name, name) AS kernel,
+        $text <> '' AND contains(lower(concat_ws(' ', name, short_name, demangled)), lower($text)) AS is_part,
+        coalesce(lower($text) IN (lower(name), lower(short_name), lower(demangled)), false) AS is_equal
+    FROM kernel_names
+)
+
+SELECT
+    s.signature_id,
+    CASE WHEN starts_with(s.signature_id, lower($text)) THEN 'id' ELSE 'name' END AS matched,
+    n.kernel,
+    s.op,
+    s.input_dims,
+    concat_ws('x', s.grid_x, s.grid_y, s.grid_z) AS grid,
+    sum(r.n)::BIGINT AS n,
+    sum(r.total_ns)::BIGINT AS total_ns
 FROM signatures AS s
-LEFT JOIN kernel_names AS n USING (name_id)
-WHERE starts_with(s.signature_id, $prefix)
-ORDER BY s.signature_id
-LIMIT 11;
+LEFT JOIN named AS n USING (name_id)
+LEFT JOIN kernel_rollups AS r USING (signature_id)
+WHERE
+    starts_with(s.signature_id, lower($text))
+    OR n.is_equal
+    OR (n.is_part AND NOT (SELECT bool_or(is_equal) FROM named))
+GROUP BY ALL
+ORDER BY total_ns DESC NULLS LAST, s.signature_id;

@@ -1,7 +1,7 @@
 -- What replayed kernels predict against what was measured whole, per trace, stage and mode, in terms that add up. Figures are per iteration.
 --
 -- The rows of this table and of closure_terms, closure_kernels and closure_jobs are those of `kerneldb.closure`. kerneldb writes them anew whenever it
--- changes measurements, traces or replays, by itself or by `query --write`; after other programs did, `kerneldb refresh` does.
+-- changes measurements, traces or replays, by itself or by `query --write`; after other programs did, `kerneldb db refresh` does.
 CREATE TABLE closure (
     trace VARCHAR NOT NULL,  -- Name of the trace of the stage and mode.
     run VARCHAR,  -- Run that was measured.

@@ -132,12 +132,12 @@ def test_refused_notes_change_nothing(database: Database) -> None:
 
 def test_command(database: Database, runner: CliRunner) -> None:
     options = ["--where", CIJK, "--flops", "2*8192^3", "--role", "gemm", "--author", "me"]
-    done = runner.invoke(cli, ["--db", str(database.path), "annotate", *options])
+    done = runner.invoke(cli, ["--db", str(database.path), "db", "annotate", *options])
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "noted flops, role of 1 signature\n")
-    done = runner.invoke(cli, ["--db", str(database.path), "annotate", "--csv"])
+    done = runner.invoke(cli, ["--db", str(database.path), "db", "annotate", "--csv"])
     assert ",flops,2*8192^3," in done.stdout
     assert ",me," in done.stdout
-    done = runner.invoke(cli, ["--db", str(database.path), "annotate", "--where", CIJK, "--unset", "flops"])
+    done = runner.invoke(cli, ["--db", str(database.path), "db", "annotate", "--where", CIJK, "--unset", "flops"])
     assert done.exit_code == 0
     assert [row["key"] for row in database.annotations()] == ["role"]
 
@@ -152,7 +152,7 @@ def test_command(database: Database, runner: CliRunner) -> None:
     ],
 )
 def test_wrong_calls(database: Database, runner: CliRunner, options: list[str], message: str) -> None:
-    done = runner.invoke(cli, ["--db", str(database.path), "annotate", *options], standalone_mode=True)
+    done = runner.invoke(cli, ["--db", str(database.path), "db", "annotate", *options], standalone_mode=True)
     assert done.exit_code == 2 or isinstance(done.exception, UsageError)
     assert message in done.stderr + str(done.exception)
 

@@ -112,14 +112,14 @@ def test_unknown_traces_are_refused(read: Database) -> None:
 
 def test_commands(read: Database) -> None:
     runner = CliRunner()
-    call = ["--db", str(read.path), "compare", "torch", "hip", "--match", "Cijk_=scaled_mm"]
+    call = ["--db", str(read.path), "analyze", "compare", "torch", "hip", "--match", "Cijk_=scaled_mm"]
     table = runner.invoke(cli, call).stdout
     assert "one iteration, matched kernels" in table
     assert "tflops" not in table
     assert "row_kind" in runner.invoke(cli, [*call, "--csv"]).stdout
     assert runner.invoke(cli, [*call, "--csv", "--limit", "2"]).stdout.count("\n") == 3
     signature = next(iter(read.sql("SELECT signature_id FROM kernels WHERE name LIKE 'Cijk%'")))["signature_id"]
-    shown = runner.invoke(cli, ["--db", str(read.path), "variants", signature[:10]])
+    shown = runner.invoke(cli, ["--db", str(read.path), "analyze", "same-code", signature[:10]])
     assert shown.exit_code == 0
     assert shown.stdout.count("triton_poi_fused__to_copy") == 2
     assert "n_differences" in shown.stdout
@@ -150,9 +150,9 @@ def test_there_is_no_ratio_to_nothing(database: Database, tmp_path: Any) -> None
 
 
 def test_variants_of_several_traces_say_which(database: Database, tmp_path: Any) -> None:
-    call = ["--db", str(database.path), "variants", "{}", "--limit", "0"]
+    call = ["--db", str(database.path), "analyze", "same-code", "{}", "--limit", "0"]
     (first,) = database.sql("SELECT signature_id FROM kernels WHERE name LIKE 'Cijk%' LIMIT 1").rows()
-    call[3] = first["signature_id"]
+    call[4] = first["signature_id"]
     assert "trace" not in CliRunner().invoke(cli, call).stdout.splitlines()[0]
     database.ingest(databases.write_rocpd(tmp_path / "again.db", databases.TORCH[:2]), name="again")
     header, _, *rows = CliRunner().invoke(cli, call).stdout.splitlines()

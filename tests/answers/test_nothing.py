@@ -10,25 +10,52 @@ from click.testing import CliRunner
 import kerneldb
 from kerneldb.api import Database
 from kerneldb.cli import cli
-from kerneldb.cli.answers import NO_RATES, NOTHING
+from kerneldb.cli.analyze import NO_RATES, NOTHING
 from kerneldb.warehouse import Warehouse
 
 pytestmark = pytest.mark.again
 
 PAGES = Path(__file__).parents[1] / "ncu" / "data"
 ASKED = {
-    "idle": ("idle",),
-    "idle_gaps": ("idle", "--gaps"),
-    "overlap": ("overlap",),
-    "collectives": ("collectives",),
-    "collective_waits": ("collectives", "--waits"),
-    "collective_replays": ("collectives", "--replays"),
-    "phases": ("phases",),
-    "iterations": ("iterations",),
-    "launch_overhead": ("overhead",),
-    "fusion_candidates": ("fusion",),
-    "precision_conversions": ("conversions",),
-    "roofline": ("roofline",),
+    "idle": (
+        "analyze",
+        "idle",
+    ),
+    "idle_gaps": ("analyze", "idle", "--gaps"),
+    "overlap": (
+        "analyze",
+        "overlap",
+    ),
+    "collectives": (
+        "analyze",
+        "collectives",
+    ),
+    "collective_waits": ("analyze", "collectives", "--waits"),
+    "collective_replays": ("analyze", "collectives", "--replays"),
+    "phases": (
+        "analyze",
+        "phases",
+    ),
+    "iterations": (
+        "analyze",
+        "iterations",
+    ),
+    "launch_overhead": (
+        "analyze",
+        "overhead",
+    ),
+    "fusion_candidates": (
+        "analyze",
+        "fusion",
+    ),
+    "precision_conversions": (
+        "analyze",
+        "conversions",
+    ),
+    "roofline": (
+        "analyze",
+        "roofline",
+    ),
 }
 
 
@@ -62,7 +89,7 @@ def test_phases_of_counters_are_told_apart_by_their_timing(profiled: Database) -
 
 
 def test_copies_have_no_roofline(compared: Database) -> None:
-    assert NOTHING["roofline"] in said(compared, "roofline", "--where", "kind <> 'kernel'")
+    assert NOTHING["roofline"] in said(compared, "analyze", "roofline", "--where", "kind <> 'kernel'")
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -73,17 +100,25 @@ def test_a_condition_that_no_launch_meets_is_the_reason(compared: Database, name
 
 
 def test_the_reason_names_the_trace(compared: Database) -> None:
-    text = said(compared, "idle", "--where", "op = 'zz'", "--trace", "base")
+    text = said(compared, "analyze", "idle", "--where", "op = 'zz'", "--trace", "base")
     assert "no launch of base meets the condition op = 'zz'" in text
 
 
 def test_a_database_without_launches(tmp_path: Path) -> None:
     Warehouse.create_or_open(tmp_path / "k.duckdb")
-    assert "no launches in this database" in said(kerneldb.open(tmp_path / "k.duckdb"), "overlap")
+    assert "no launches in this database" in said(kerneldb.open(tmp_path / "k.duckdb"), "analyze", "overlap")
 
 
 def test_rows_without_a_rate_have_one_too(compared: Database) -> None:
-    unknown = ["--db", str(compared.path), "roofline", "--where", "flops IS NULL AND moved_bytes IS NULL", "--csv"]
+    unknown = [
+        "--db",
+        str(compared.path),
+        "analyze",
+        "roofline",
+        "--where",
+        "flops IS NULL AND moved_bytes IS NULL",
+        "--csv",
+    ]
     assert NO_RATES in CliRunner().invoke(cli, unknown).stderr
-    known = ["--db", str(compared.path), "roofline", "--where", "category = 'GEMM'", "--csv"]
+    known = ["--db", str(compared.path), "analyze", "roofline", "--where", "category = 'GEMM'", "--csv"]
     assert NO_RATES not in CliRunner().invoke(cli, known).stderr

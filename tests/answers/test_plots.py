@@ -17,9 +17,9 @@ from kerneldb.report import plots
 pytestmark = pytest.mark.slow
 
 DRAWN = (
-    "roofline",
+    "analyze roofline",
     "diff base slower",
-    *(pytest.param(command, marks=pytest.mark.thorough) for command in ("idle", "idle --gaps")),
+    *(pytest.param(command, marks=pytest.mark.thorough) for command in ("analyze idle", "analyze idle --gaps")),
 )
 STARTS = {".svg": b"<svg", ".png": b"\x89PNG\r\n\x1a\n", ".html": b"<!DOCTYPE html>"}
 
@@ -43,7 +43,7 @@ def test_commands_draw(compared: Database, tmp_path: Path, command: str) -> None
 @pytest.mark.parametrize("ending", plots.ENDINGS)
 def test_the_ending_names_the_format(compared: Database, tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"phases{ending}"
-    code, said = run(compared, "phases", "--plot", str(path))
+    code, said = run(compared, "analyze", "phases", "--plot", str(path))
     assert (code, f"drew {path}" in said) == (0, True)
     assert path.read_bytes().lstrip().startswith(STARTS[ending])
     if ending == ".html":
@@ -76,12 +76,12 @@ def test_waits_are_told_from_transfers() -> None:
 
 
 def test_unknown_endings_are_refused_before_anything_is_asked(compared: Database, tmp_path: Path) -> None:
-    code, said = run(compared, "phases", "--plot", str(tmp_path / "phases.pdf"))
+    code, said = run(compared, "analyze", "phases", "--plot", str(tmp_path / "phases.pdf"))
     assert (code, "the name of a plot ends in .svg, .png or .html" in said) == (2, True)
 
 
 def test_nothing_to_draw_is_said(compared: Database, tmp_path: Path) -> None:
-    code, said = run(compared, "collectives", "--plot", str(tmp_path / "c.svg"))
+    code, said = run(compared, "analyze", "collectives", "--plot", str(tmp_path / "c.svg"))
     assert (code, "nothing to draw" in said) == (1, True)
     assert not (tmp_path / "c.svg").exists()
 

@@ -254,6 +254,18 @@ class TestTop:
         )
         assert [row["kind"] for row in found] == ["memcpy"]
 
+    @pytest.mark.parametrize("command", [["top"], ["analyze", "roofline"], ["export", "--csv"], ["ncu", "coverage"]])
+    def test_a_text_that_never_occurs_names_near_ones(self, shared_database: Path, command: list[str]) -> None:
+        said = call(shared_database, *command, "--where", "category = 'gemm' AND kind IN ('x', 'kernel')").stderr
+        assert "category has no value 'gemm'; near: 'GEMM'\n" in said
+        assert "kind has no value 'x'; it has: 'kernel', 'memcpy', 'memset'\n" in said
+
+    def test_the_scope_of_a_sum_over_several_traces(self, database: Path, root: Path) -> None:
+        assert call(database, "top", "--by", "category").stderr == ""
+        call(database, "ingest", str(root / "examples" / "decoder-h200.json.gz"), "-q")
+        assert "2 traces on NVIDIA H200; --trace NAME takes one\n" in call(database, "top").stderr
+        assert call(database, "top", "--by", "category", "--trace", "step").stderr == ""
+
     def test_unknown_trace_exits_2_with_near_names(self, shared_database: Path) -> None:
         assert "near: step" in call(shared_database, "top", "--trace", "stepp", exit_code=2).stderr
 
@@ -277,6 +289,26 @@ class TestShow:
 
     def test_no_such_signature(self, shared_database: Path) -> None:
         assert "zz" in call(shared_database, "show", "zz", exit_code=2).stderr
+        assert (
+            "near names:\n  cunn_SoftMax" in call(shared_database, "show", "cunn_SoftmxForwardReg", exit_code=2).stderr
+        )
+
+    def test_a_name_or_a_part_of_it_shows_its_only_signature(self, shared_database: Path) -> None:
+        of_name = "SELECT signature_id, name, short_name FROM kernels WHERE name LIKE '%SoftMaxForward%' LIMIT 1"
+        (row,) = objects(call(shared_database, "query", of_name, "--json"))
+        for text in (row["name"], row["short_name"], "cunn_SOFTMAXforward"):
+            assert call(shared_database, "show", text).stdout.startswith(f"signature {row['signature_id']}\n")
+
+    def test_a_name_of_several_signatures_lists_them_by_time(self, shared_database: Path) -> None:
+        sql = "SELECT signature_id FROM selection GROUP BY 1 ORDER BY sum(duration_ns) DESC, 1"
+        selected = ("--where", "name LIKE '%MulFunctor%'", "--json")
+        expected = [row["signature_id"] for row in objects(call(shared_database, "query", sql, *selected))]
+        done = call(shared_database, "show", "mulfunctor")
+        assert [line.split()[0] for line in done.stdout.splitlines()[2:]] == expected
+        assert "kerneldb show ID" in done.stderr
+        done = call(shared_database, "show", "mulfunctor", "--json", exit_code=2)
+        assert done.stdout == ""
+        assert expected[0] in done.stderr
 
 
 class TestTraces:
@@ -390,17 +422,17 @@ class TestDoctorAndSchema:
         assert "PROBLEM" in call(tmp_path / "k", "doctor", exit_code=1).stdout
 
     def test_schema(self, shared_database: Path) -> None:
-        listed = {row["object"] for row in objects(call(shared_database, "schema", "--json"))}
+        listed = {row["object"] for row in objects(call(shared_database, "db", "schema", "--json"))}
         assert {"kernels", "launches", "top_kernels"} <= listed
-        columns = {row["column"]: row for row in objects(call(shared_database, "schema", "kernels", "--json"))}
+        columns = {row["column"]: row for row in objects(call(shared_database, "db", "schema", "kernels", "--json"))}
         assert columns["duration_ns"]["unit"] == "ns"
-        assert "near: kernels" in call(shared_database, "schema", "kernel", exit_code=2).stderr
+        assert "near: kernels" in call(shared_database, "db", "schema", "kernel", exit_code=2).stderr
 
 
 def test_refresh_gives_the_same_rows(database: Path) -> None:
     sql = "SELECT * FROM kernel_names ORDER BY name_id"
     before = call(database, "query", sql, "--json").stdout
-    assert "kernel_names" in call(database, "refresh", "--all").stderr
+    assert "kernel_names" in call(database, "db", "refresh", "--all").stderr
     assert call(database, "query", sql, "--json").stdout == before
 
 

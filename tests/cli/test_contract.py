@@ -14,18 +14,20 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from kerneldb.cli import COMMANDS, cli
+from kerneldb.cli import cli
 from kerneldb.cli.docs import page
+from kerneldb.cli.root import TASKS, tree
 
 HEAVY = ("duckdb", "polars", "pyarrow", "textual", "msgspec", "importlib.metadata")
+COMMANDS = {" ".join(path): command for path, command in tree(cli)}
 NEEDS_DATABASE = (
     ["query", "SELECT 1"],
     ["top"],
     ["show", "00"],
     ["traces"],
     ["export", "--csv"],
-    ["schema"],
-    ["refresh"],
+    ["db", "schema"],
+    ["db", "refresh"],
 )
 
 
@@ -42,7 +44,7 @@ def modules_after(*arguments: str) -> set[str]:
     return set(subprocess.run(command, capture_output=True, text=True, check=True).stderr.splitlines())
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["query", "--help"], ["completion", "bash"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["query", "--help"], ["db", "completion", "bash"]])
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     assert modules_after(*arguments).isdisjoint(HEAVY)
 
@@ -53,7 +55,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert set(done.stdout.splitlines()).isdisjoint({*HEAVY, "click"})
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: str(command.name))
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_every_command_and_option_has_help(command: click.Command) -> None:
     assert command.help
     assert command.short_help
@@ -62,10 +64,44 @@ def test_every_command_and_option_has_help(command: click.Command) -> None:
             assert parameter.help, f"{command.name} {parameter.opts}"
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: str(command.name))
-def test_every_command_takes_the_database_after_its_name(command: click.Command) -> None:
-    takes = any("--db" in parameter.opts for parameter in command.params)
-    assert takes or command.name == "completion"
+@pytest.mark.parametrize("words", COMMANDS)
+def test_the_database_may_stand_before_and_after_every_word(runner: CliRunner, words: str, tmp_path: Path) -> None:
+    command, *more = words.split()
+    for place in (
+        [],
+        ["--db", str(tmp_path)],
+        [command, "--db", str(tmp_path)],
+        [command, *more, "--db", str(tmp_path)],
+    ):
+        done = runner.invoke(cli, [*place, *[one for one in (command, *more) if one not in place]])
+        assert ("is a directory" in done.stderr) == bool(place), done.stderr
+
+
+def test_help_lists_every_command_once_by_task(runner: CliRunner) -> None:
+    text = runner.invoke(cli, ["--help"]).stdout
+    listed = re.findall(r"^  ([a-z]+)  ", text[text.index("LOAD:") :], re.MULTILINE)
+    assert listed == [name for names in TASKS.values() for name in names]
+    assert sorted(listed) == sorted(cli.commands)
+    assert len(listed) <= 16
+    assert re.findall(r"^([A-Z]+):$", text, re.MULTILINE) == list(TASKS)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("roofline", "no such command 'roofline'; it is `kerneldb analyze roofline`"),
+        ("ncu-command", "no such command 'ncu-command'; it is `kerneldb ncu command`"),
+        ("analyze top", "no such command 'top'; it is `kerneldb top`"),
+        ("quer", "no such command 'quer'; did you mean `kerneldb query`?"),
+        ("db rooflin", "no such command 'rooflin'; did you mean `kerneldb analyze roofline`?"),
+        ("zzzz", "no such command 'zzzz'; `kerneldb --help` lists the commands"),
+        ("no/zzz.json", "no such command, file or folder 'no/zzz.json'; `kerneldb --help` lists the commands"),
+    ],
+)
+def test_a_misplaced_or_misspelt_name_is_found(runner: CliRunner, words: str, said: str) -> None:
+    done = runner.invoke(cli, words.split(), prog_name="kerneldb")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.endswith(f"Error: {said}\n")
 
 
 def test_docs_are_made_from_the_help(root: Path) -> None:
@@ -74,14 +110,14 @@ def test_docs_are_made_from_the_help(root: Path) -> None:
 
 
 def test_docs_name_every_command(root: Path) -> None:
-    found = re.findall(r"^## kerneldb ([\w-]+)$", (root / "docs" / "cli.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert found == [command.name for command in COMMANDS]
+    text = (root / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert re.findall(r"^###? kerneldb ([\w -]+)$", text, re.MULTILINE) == ["PATH", *COMMANDS]
 
 
 def test_no_command_prints_help_on_stderr_and_exits_2(runner: CliRunner) -> None:
     done = runner.invoke(cli, [])
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "Commands:" in done.stderr
+    assert "LOAD:" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -163,19 +199,39 @@ def test_the_database_may_stand_in_the_environment(runner: CliRunner, tmp_path: 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts(runner: CliRunner, shell: str) -> None:
-    done = runner.invoke(cli, ["completion", shell])
+    done = runner.invoke(cli, ["db", "completion", shell])
     assert done.exit_code == 0
     assert f"_KERNELDB_COMPLETE={shell}_complete" in done.stdout
 
 
-def test_completion_offers_commands_and_choices() -> None:
-    def offered(words: str, at: int) -> str:
-        environment = {"COMP_WORDS": words, "COMP_CWORD": str(at), "_KERNELDB_COMPLETE": "bash_complete"}
-        command = [sys.executable, "-c", "from kerneldb.cli import main; main()"]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout
+def offered(words: str, at: int) -> str:
+    """What the shell is told to complete the word `at` with."""
+    environment = {"COMP_WORDS": words, "COMP_CWORD": str(at), "_KERNELDB_COMPLETE": "bash_complete"}
+    command = [sys.executable, "-c", "from kerneldb.cli import main; main()"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return done.stdout
 
+
+def test_completion_offers_commands_and_choices() -> None:
     assert "plain,query" in offered("kerneldb qu", 1)
+    assert "plain,idle" in offered("kerneldb analyze id", 2)
     assert "plain,category" in offered("kerneldb top --by c", 3)
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [("top --trace s", "step"), ("traces s", "step"), ("diff step s", "step"), ("show nvj", "nvjet_sm90")],
+)
+def test_completion_offers_what_is_in_the_database(
+    shared_database: Path, tmp_path: Path, words: str, name: str
+) -> None:
+    at = len(words.split()) + 2
+    assert f"plain,{name}" in offered(f"kerneldb --db {shared_database} {words}", at)
+    assert offered(f"kerneldb --db {tmp_path / 'none.duckdb'} {words}", at).strip() == ""
+    broken = tmp_path / "broken.duckdb"
+    broken.write_text("x" * 20_000)
+    assert offered(f"kerneldb --db {broken} {words}", at).strip() == ""
 
 
 def test_version(runner: CliRunner) -> None:

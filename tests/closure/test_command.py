@@ -1,4 +1,4 @@
-"""`kerneldb closure`: pages, one document, one row per term, and what it says where books cannot be closed."""
+"""`kerneldb analyze closure`: pages, one document, one row per term, and what it says where books cannot be closed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.closure.conftest import insert, measurement, settle
 
 
 def run(warehouse: Warehouse, *arguments: str) -> Result:
-    return CliRunner().invoke(cli, ["--db", str(warehouse.path), "closure", *arguments])
+    return CliRunner().invoke(cli, ["--db", str(warehouse.path), "analyze", "closure", *arguments])
 
 
 @pytest.fixture(scope="module")

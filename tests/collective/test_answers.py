@@ -199,7 +199,7 @@ def test_times_with_waiting_are_compared_with_nothing(database: kerneldb.Databas
     exchanged = found["collective"]
     assert exchanged["predicted_ns"] == 2 * REPLAYED_NS * exchanged["signatures"]
     assert (exchanged["compared_ns"], exchanged["error_pct"]) == (None, None)
-    assert "kerneldb collectives --replays" in exchanged["reasons"]
+    assert "kerneldb analyze collectives --replays" in exchanged["reasons"]
     assert found["TOTAL"]["recorded_ns"] == 1000 + 1e9 * exchanged["signatures"]
     assert (found["TOTAL"]["compared_ns"], found["TOTAL"]["predicted_ns"]) == (1000, 900)
     assert found["TOTAL"]["error_pct"] == pytest.approx(-10)

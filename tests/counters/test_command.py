@@ -168,7 +168,7 @@ def run(database: Database, *arguments: str) -> tuple[str, str]:
 
 
 def test_command_prints_the_line_alone(database: Database) -> None:
-    printed, notes = run(database, "ncu-command", "--top", "2", "--log-file", "out.csv", "--", "python", "run.py")
+    printed, notes = run(database, "ncu", "command", "--top", "2", "--log-file", "out.csv", "--", "python", "run.py")
     assert printed.count("\n") == 1
     assert printed.endswith("--log-file out.csv python run.py\n")
     assert "kerneldb ingest out.csv" in notes
@@ -176,7 +176,7 @@ def test_command_prints_the_line_alone(database: Database) -> None:
 
 
 def test_command_coverage(database: Database) -> None:
-    printed, notes = run(database, "coverage", "--csv")
+    printed, notes = run(database, "ncu", "coverage", "--csv")
     assert printed.splitlines()[0].startswith("trace,timing,signature_id,short_name,")
     assert "0 of 4 kernels covered, 0.0 % of their time" in notes
 
@@ -184,16 +184,16 @@ def test_command_coverage(database: Database) -> None:
 @pytest.mark.again
 def test_command_bounds(further: Database, capture: Captures) -> None:
     database, warehouse = further, Warehouse(further.path)
-    _, notes = run(database, "bounds")
+    _, notes = run(database, "ncu", "bounds")
     assert "no launches with counters" in notes
     warehouse.commit(capture("ncu", (Launch(GEMM, counters={SM: 10.0, MEMORY: 90.0}),), source="ncu"))
-    printed, _ = run(database, "bounds", "--csv")
+    printed, _ = run(database, "ncu", "bounds", "--csv")
     assert [line.split(",")[:2] for line in printed.splitlines()] == [
         ["verdict", "launches"],
         ["high", "1"],
         ["(all)", "1"],
     ]
-    printed, _ = run(database, "bounds", "--kernels", "--json")
+    printed, _ = run(database, "ncu", "bounds", "--kernels", "--json")
     assert '"verdict":"high"' in printed.replace(" ", "")
-    printed, _ = run(database, "bounds", "--rules", "--csv")
+    printed, _ = run(database, "ncu", "bounds", "--rules", "--csv")
     assert "sm_dram,1,margin,5,%" in printed

@@ -52,7 +52,7 @@ def test_a_report_printed_twice_counts_once(printed_twice: Database) -> None:
     assert rows == [{"launches": 1}]
     assert [row["launches"] for row in printed_twice.bounds("ncu")][-1] == 2
     assert len(printed_twice.bounds("ncu", kernels=True)) == 2
-    assert "not details" in run(printed_twice, "bounds")[1]
+    assert "not details" in run(printed_twice, "ncu", "bounds")[1]
 
 
 @pytest.mark.again
@@ -150,7 +150,7 @@ def test_line_for_selected_sums(sums: Database) -> None:
     assert [row["total_ns"] for row in found.kernels] == [700]
     assert found.from_sums
     assert "--launch-count 1 " in found.line
-    _, said = run(sums, "ncu-command", "--where", "short_name LIKE 'elementwise%'", "--top", "1")
+    _, said = run(sums, "ncu", "command", "--where", "short_name LIKE 'elementwise%'", "--top", "1")
     assert "sums do not tell grids and order" in said
 
 
@@ -164,7 +164,13 @@ def test_launches_enough_for_the_worst_order(sums: Database) -> None:
 @pytest.mark.again
 def test_a_limit_holds_in_every_format(sums: Database) -> None:
     sums.ingest([PAGES / "C.raw.csv.gz"], name="raw")
-    for command in (("bounds", "--kernels"), ("coverage",)):
+    for command in (
+        ("ncu", "bounds", "--kernels"),
+        (
+            "ncu",
+            "coverage",
+        ),
+    ):
         out, _ = run(sums, *command, "--limit", "1", "--csv")
         assert len(out.splitlines()) == 2
         out, _ = run(sums, *command, "--limit", "0", "--csv")

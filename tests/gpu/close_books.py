@@ -62,7 +62,9 @@ def main() -> int:
         options = ("--until-time", "99%", "--energy-seconds", str(given.energy_seconds), *device)
         kerneldb(given.folder, "replay", "--trace", trace, *options)
     for layout in ("csv", "json"):
-        (given.folder / f"closure.{layout}").write_text(kerneldb(given.folder, "closure", "--format", layout))
+        (given.folder / f"closure.{layout}").write_text(
+            kerneldb(given.folder, "analyze", "closure", "--format", layout)
+        )
     columns = "model, stage, mode, busy_share_pct, error_pct, energy_error_pct, above_gap_error_pct"
     rows = kerneldb(given.folder, "query", f"SELECT {columns} FROM closure ORDER BY ALL")
     sys.stdout.write(rows)

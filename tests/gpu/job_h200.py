@@ -99,8 +99,8 @@ def replay(job: Job, given: argparse.Namespace) -> None:
 def told(job: Job) -> dict[str, Any]:
     """What must hold, and everything else that is worth a look."""
     for name, command in {
-        "closure.txt": ("closure", "vicuna-7b-tp2"),
-        "collectives.csv": ("collectives", "--replays", "--csv"),
+        "closure.txt": ("analyze", "closure", "vicuna-7b-tp2"),
+        "collectives.csv": ("analyze", "collectives", "--replays", "--csv"),
         "closure.csv": ("query", "FROM closure ORDER BY ALL", "--csv"),
         "closure_jobs.csv": ("query", "FROM closure_jobs ORDER BY ALL", "--csv"),
         "replay_runs.csv": ("query", "FROM replay_runs ORDER BY ALL", "--csv"),

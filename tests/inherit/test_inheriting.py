@@ -155,12 +155,12 @@ def test_strangers_give_no_calls(lonely: kerneldb.Database, root: Path) -> None:
 
 
 def test_the_command_prints_ways_and_confidence(fresh: kerneldb.Database) -> None:
-    result = CliRunner().invoke(cli, ["--db", str(fresh.path), "inherit", "--json"])
+    result = CliRunner().invoke(cli, ["--db", str(fresh.path), "db", "inherit", "--json"])
     assert result.exit_code == 0, result.stderr
     rows = json.loads(result.stdout)
     assert sum(row["launches"] for row in rows) == LAUNCHES
     assert {row["trace"] for row in rows} == {STRIPPED}
-    again = CliRunner().invoke(cli, ["--db", str(fresh.path), "inherit", "--trace", "decoder-h200"])
+    again = CliRunner().invoke(cli, ["--db", str(fresh.path), "db", "inherit", "--trace", "decoder-h200"])
     assert "recorded call" in again.stderr
 
 

@@ -83,10 +83,10 @@ def test_missing_lake_says_how_to_make_it(tmp_path: Path) -> None:
 
 def test_init_of_a_file(tmp_path: Path) -> None:
     path = str(tmp_path / "k.duckdb")
-    assert CliRunner().invoke(cli, ["--db", path, "init"]).exit_code == 0
+    assert CliRunner().invoke(cli, ["--db", path, "db", "init"]).exit_code == 0
     assert CliRunner().invoke(cli, ["--db", path, "traces", "--json"]).stdout.strip() == "[]"
-    assert "schema" in CliRunner().invoke(cli, ["--db", path, "migrate"]).stderr
-    for arguments in (["init", "--data", "x"], ["compact"]):
+    assert "schema" in CliRunner().invoke(cli, ["--db", path, "db", "migrate"]).stderr
+    for arguments in (["db", "init", "--data", "x"], ["lake", "compact"]):
         done = CliRunner().invoke(cli, ["--db", path, *arguments])
         assert (done.exit_code, "file" in done.stderr) == (2, True)
 

@@ -26,21 +26,48 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("top", "--by", "op", "--where", "duration_ns > 1000"),
     ("top", "--by", "category", "--trace", "step"),
     ("diff", "step", "again"),
-    ("compare", "step", "again"),
-    ("phases",),
-    ("idle",),
-    ("overlap",),
-    ("iterations",),
-    ("roofline",),
-    ("fusion",),
-    ("bounds",),
-    ("coverage",),
+    ("analyze", "compare", "step", "again"),
+    (
+        "analyze",
+        "phases",
+    ),
+    (
+        "analyze",
+        "idle",
+    ),
+    (
+        "analyze",
+        "overlap",
+    ),
+    (
+        "analyze",
+        "iterations",
+    ),
+    (
+        "analyze",
+        "roofline",
+    ),
+    (
+        "analyze",
+        "fusion",
+    ),
+    (
+        "ncu",
+        "bounds",
+    ),
+    (
+        "ncu",
+        "coverage",
+    ),
     ("traces",),
     ("traces", "step", "--report"),
     ("export",),
     ("export", "--table", "ops", "--trace", "step"),
-    ("schema",),
-    ("schema", "kernels"),
+    (
+        "db",
+        "schema",
+    ),
+    ("db", "schema", "kernels"),
 )
 TIMES = ("ingested_at", "path", "noted_at")
 
@@ -66,7 +93,7 @@ def fill(database: str | Path, root: Path) -> None:
     call(database, "ingest", str(trace), "--name", "step", "--set", "lot=a", "--run", "job")
     other = root / "examples" / "decoder-h200.json.gz"
     call(database, "ingest", str(other), "--name", "again")
-    call(database, "annotate", "--where", "category = 'GEMM'", "--trace", "step", "--role", "projection")
+    call(database, "db", "annotate", "--where", "category = 'GEMM'", "--trace", "step", "--role", "projection")
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +160,7 @@ def test_changes_of_notes_and_names(
     call(database, "ingest", str(root / "tests" / "fixtures" / "train-step-h200.json.gz"), "--replace")
     (row,) = answer(database, "traces")
     assert (row["trace"], row["run"], row["tags"], row["launches"]) == ("other", "r", {"a": "1"}, 394)
-    call(database, "refresh", "--all")
+    call(database, "db", "refresh", "--all")
     assert answer(database, "query", "SELECT count(*) AS n, sum(duration_ns)::BIGINT AS ns FROM kernels")[0]["n"] == 394
     assert answer(database, "query", "SELECT sum(n)::BIGINT AS n FROM timeline_bins")[0]["n"] == 394
     call(database, "traces", "other", "--remove", "--yes")
@@ -143,9 +170,9 @@ def test_changes_of_notes_and_names(
 
 def test_push_and_pull_keep_everything(file: Path, sqlite_lake: Place, tmp_path: Path) -> None:
     back = tmp_path / "back.duckdb"
-    assert "pushed 2 traces" in call(file, "push", "--to", sqlite_lake.uri).stderr
-    assert "all of it is there" in call(file, "push", "step", "--to", sqlite_lake.uri).stderr
-    assert "pulled 2 traces" in call(back, "pull", "--from", sqlite_lake.uri).stderr
+    assert "pushed 2 traces" in call(file, "lake", "push", "--to", sqlite_lake.uri).stderr
+    assert "all of it is there" in call(file, "lake", "push", "step", "--to", sqlite_lake.uri).stderr
+    assert "pulled 2 traces" in call(back, "lake", "pull", "--from", sqlite_lake.uri).stderr
     for sql in (
         "SELECT * EXCLUDE (ingested_at) FROM traces",
         "SELECT * FROM launches",
@@ -159,8 +186,8 @@ def test_push_and_pull_keep_everything(file: Path, sqlite_lake: Place, tmp_path:
     ):
         found = sorted(map(repr, Warehouse(back).query(sql).to_pylist()))
         assert found == sorted(map(repr, Warehouse(file).query(sql).to_pylist())), sql
-    assert "there is no trace" in call(file, "push", "sstep", "--to", sqlite_lake.uri, exit_code=2).stderr
-    assert "at once" in call(file, "push", "--to", str(file), exit_code=2).stderr
+    assert "there is no trace" in call(file, "lake", "push", "sstep", "--to", sqlite_lake.uri, exit_code=2).stderr
+    assert "at once" in call(file, "lake", "push", "--to", str(file), exit_code=2).stderr
 
 
 def test_readers_reach_nothing_else(filled: str) -> None:

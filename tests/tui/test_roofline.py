@@ -47,7 +47,9 @@ def pane_of(app: KerneldbApp) -> RooflinePane:
 @pytest.mark.parametrize("where", [pytest.param("", marks=pytest.mark.thorough), "category = 'GEMM'"])
 def test_dots_are_what_the_command_line_prints(trace_database: Path, where: str) -> None:
     condition = ["--where", where] if where else []
-    result = CliRunner().invoke(cli, ["--db", str(trace_database), "roofline", *condition, "--limit", "0", "--json"])
+    result = CliRunner().invoke(
+        cli, ["--db", str(trace_database), "analyze", "roofline", *condition, "--limit", "0", "--json"]
+    )
     printed: list[dict[str, Any]] = json.loads(result.stdout)
 
     async def flow(app: KerneldbApp, _pilot: Any) -> None:
@@ -80,7 +82,7 @@ def test_arrows_walk_the_dots_and_enter_opens_the_kernel(trace_database: Path) -
         await press(pilot, "right", "right")
         assert pane.rows[pane.place]["intensity"] >= before
         wanted = pane.rows[pane.place]["signature_id"]
-        assert pane.command() == app.command("roofline")
+        assert pane.command() == app.command("analyze", "roofline")
         assert {entry.key for entry in pane.copies()} == {"n", "r"}
         await press(pilot, "enter")
         assert app.signature == wanted
@@ -121,7 +123,7 @@ def test_without_work_a_sentence_says_what_to_do(tmp_path: Path) -> None:
         assert app.pane.state == "empty"
         shown = " ".join(text_of(app).split())
         assert "No FLOPs known of the 2 kernel signatures of the Selection (150 ns)" in shown
-        assert "kerneldb annotate" in shown
+        assert "kerneldb db annotate" in shown
 
     run(warehouse.path, flow)
 

@@ -81,8 +81,8 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     [
         (False, ["ingest", "TRACE"]),
         (True, ["ingest", "--replace", "TRACE"]),
-        pytest.param(False, ["init"], marks=pytest.mark.thorough),
-        pytest.param(False, ["pull", "--from", "FILLED"], marks=pytest.mark.thorough),
+        pytest.param(False, ["db", "init"], marks=pytest.mark.thorough),
+        pytest.param(False, ["lake", "pull", "--from", "FILLED"], marks=pytest.mark.thorough),
         pytest.param(True, ["traces", "trace", "--remove", "--yes"], marks=pytest.mark.thorough),
     ],
 )
@@ -98,7 +98,7 @@ def test_a_command_is_completed_from_whatever_a_kill_leaves(
     subprocess.run([sys.executable, SNAPPING, database, states, *given], check=True, stdout=subprocess.DEVNULL)
     before, after = contents(filled) if old else {}, contents(database)
     found = sorted(states.iterdir())
-    assert len(found) >= (2 if command == ["init"] else 3)
+    assert len(found) >= (2 if command == ["db", "init"] else 3)
     for state in found:
         path = state / database.name
         if path.exists():
@@ -119,9 +119,9 @@ def test_a_command_is_completed_from_whatever_a_kill_leaves(
 @pytest.mark.parametrize(
     ("command", "ending"),
     [
-        (["init"], signal.SIGTERM),
+        (["db", "init"], signal.SIGTERM),
         (["ingest", "--replace"], signal.SIGINT),
-        pytest.param(["init"], signal.SIGKILL, marks=pytest.mark.thorough),
+        pytest.param(["db", "init"], signal.SIGKILL, marks=pytest.mark.thorough),
         pytest.param(["ingest", "--replace"], signal.SIGKILL, marks=pytest.mark.thorough),
         pytest.param(["ingest", "--replace"], signal.SIGTERM, marks=pytest.mark.thorough),
     ],
@@ -158,7 +158,7 @@ def test_a_new_file_is_not_read_with_the_log_of_another_one(tmp_path: Path) -> N
     """A killed commit leaves a log; whoever removes the database alone begins anew, and may still want the log."""
     path = tmp_path / "k.duckdb"
     path.with_name("k.duckdb.wal").write_bytes(LOG)
-    run(path, "init")
+    run(path, "db", "init")
     assert [old.read_bytes() for old in tmp_path.iterdir() if old != path] == [LOG]
 
 

@@ -145,7 +145,7 @@ class RooflinePane(Pane):
 
     def command(self) -> str | None:
         """The same points on the command line."""
-        return self.shell.command("roofline")
+        return self.shell.command("analyze", "roofline")
 
     def copies(self) -> list[Copy]:
         """The kernel under the cursor."""
@@ -280,5 +280,5 @@ def _no_work(found: Sequence[Row]) -> str:
         f"No FLOPs known of the {signatures} of the Selection ({total}).\n\n"
         "Record with shapes (kerneldb record, or record_shapes=True),\n"
         "ingest counters that count them, or note what you know:\n"
-        "kerneldb annotate --where … --flops 2*8192^3 --bytes 3*8192^2"
+        "kerneldb db annotate --where … --flops 2*8192^3 --bytes 3*8192^2"
     )

@@ -1,0 +1,235 @@
+"""Commands that answer one question each about the selected launches: idle time, overlap, collectives and more."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kerneldb.cli.console import emit_rows, note, note_nothing, note_repeated
+from kerneldb.cli.options import (
+    READ_WAIT_S,
+    draw,
+    limit_option,
+    open_database,
+    output_options,
+    plot_option,
+    selection_options,
+)
+from kerneldb.cli.root import analyze
+
+if TYPE_CHECKING:
+    from kerneldb.output import Output
+
+ROWS: Final = 20
+SHOWN: Final = (
+    "trace", "kernel", "dtype", "op", "n", "total_ns", "intensity", "flops_per_second", "bytes_per_second", "ridge",
+    "pct_peak_flops", "pct_peak_bandwidth", "pct_attainable", "bound", "method",
+)  # fmt: skip
+
+NO_IDLE: Final = "no idle time: no selected launch has times (counter profiles and sums have none), or no gaps"
+NOTHING: Final = {
+    "idle": NO_IDLE,
+    "idle_gaps": NO_IDLE,
+    "overlap": "nothing to overlap: no selected launch has times (counter profiles and sums have none)",
+    "collectives": "no collectives: no selected launch is one of NCCL or RCCL",
+    "collective_waits": "no waits: they need collectives of several ranks in one run (kerneldb ingest --run)",
+    "collective_replays": "no replayed collectives: replay some with --where \"category = 'COMMUNICATION'\"",
+    "iterations": "no iterations: the traces have no profiler steps, and no sequence of kernels repeats",
+    "launch_overhead": "no launch calls: the traces hold none of the host's",
+    "fusion_candidates": "no runs of small kernels that only move data",
+    "precision_conversions": "no launch only converts types",
+    "roofline": "no roofline: no selected launch is a kernel with a duration",
+}
+"""Why an answer may have no rows though launches are selected; phases of launches have some always."""
+
+TOTALS: Final = {
+    "idle": ("n", "idle_ns"),
+    "collectives": ("n", "total_ns"),
+    "phases": ("n", "total_ns", "share_pct"),
+    "launch_overhead": ("n", "call_ns"),
+    "precision_conversions": ("n", "total_ns", "elements"),
+    "roofline": ("n", "total_ns"),
+}
+"""Columns whose sum over all rows means something."""
+
+NO_RATES: Final = (
+    "no rate is known: no counters, no input shapes, no annotations (kerneldb db annotate gives work to launches)"
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """What a command was asked about, and how to show what comes out."""
+
+    where: str | None
+    traces: tuple[str, ...]
+    limit: int | None
+    output: Output
+    plot: Path | None = None
+
+    def show(self, name: str, shown: tuple[str, ...] | None = None) -> None:
+        """Print the rows of the table macro `name` over the selected launches; tables have the columns `shown` only."""
+        database = open_database(lock_timeout=READ_WAIT_S)
+        result = database.answer(name, where=self.where, traces=self.traces)
+        note_repeated(database, self.traces)
+        if not len(result):
+            if not note_nothing(database, self.where, self.traces):
+                note(NOTHING[name])
+        elif name == "roofline" and not any(row["flops_per_second"] or row["bytes_per_second"] for row in result):
+            note(NO_RATES)
+        if self.plot is not None:
+            draw(name, result.rows(), self.plot)
+        if self.output.format == "table" and shown is not None:
+            result = result.without(*(column for column in result.columns if column not in shown))
+        emit_rows(result, self.output, self.limit, ROWS, *TOTALS.get(name, ()))
+
+
+def analysis(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of an analysis; the command receives them as one `asked: Asked`."""
+
+    @functools.wraps(command)
+    def wrapper(
+        where: str | None,
+        traces: tuple[str, ...],
+        limit: int | None,
+        output: Output,
+        plot: Path | None = None,
+        **more: Any,
+    ) -> None:
+        command(Asked(where, traces, limit, output, plot), **more)
+
+    return selection_options(limit_option(ROWS)(output_options(wrapper)))
+
+
+@analyze.command(short_help="Why the GPU was idle.")
+@click.option("--gaps", is_flag=True, help="List single gaps, longest first, instead of sums by cause.")
+@plot_option
+@analysis
+def idle(asked: Asked, *, gaps: bool) -> None:
+    """Show how long the GPU was idle, by what the host did meanwhile.
+
+    Causes: launch (the GPU waited for the host to launch the next kernel), sync (the host came back late from a
+    synchronising call), allocation (cudaMalloc or cudaFree), copy (the GPU waited for the host to begin a copy), queued
+    (the next launch had been made), unknown (the trace has no launch calls). With --where, launches that do not meet
+    the condition count as idle.
+
+    \b
+      kerneldb analyze idle
+      kerneldb analyze idle --gaps --where "phase = 'decode'"
+    """
+    asked.show("idle_gaps" if gaps else "idle")
+
+
+@analyze.command(short_help="What ran at the same time.")
+@analysis
+def overlap(asked: Asked) -> None:
+    """Show for each device how much of its computation, communication and copies ran at the same time.
+
+    \b
+      kerneldb analyze overlap
+    """
+    asked.show("overlap")
+
+
+@analyze.command(short_help="Sizes, times and bandwidths of collectives.")
+@click.option("--waits", is_flag=True, help="Show waiting and transfer of each rank apart.")
+@click.option("--replays", is_flag=True, help="Compare recorded transfer and waiting with replays.")
+@plot_option
+@analysis
+def collectives(asked: Asked, *, waits: bool, replays: bool) -> None:
+    """Show collective operations by kind, size and group, with the bus bandwidth as nccl-tests computes it.
+
+    A collective lasts until the slowest rank has joined. With the traces of several ranks of one job, --waits separates
+    waiting from transfer and names the rank that joins last, and --replays compares the transfer with replays.
+
+    \b
+      kerneldb analyze collectives
+      kerneldb analyze collectives --waits
+    """
+    if replays and (waits or asked.plot is not None):
+        message = "--replays goes with neither --waits nor --plot"
+        raise click.UsageError(message)
+    name = "collective_replays" if replays else "collective_waits" if waits else "collectives"
+    asked.show(name)
+
+
+@analyze.command(short_help="GPU time by phase.")
+@plot_option
+@analysis
+def phases(asked: Asked) -> None:
+    """Show launches and GPU time by phase.
+
+    A phase is the outermost annotation inside the profiler's step, or the name that --phase gave at ingest.
+
+    \b
+      kerneldb analyze phases --trace decoder-h200
+    """
+    asked.show("phases")
+
+
+@analyze.command(short_help="The iterations of a program.")
+@analysis
+def iterations(asked: Asked) -> None:
+    """Show the iterations of a program: the profiler's steps, else repeats found in the sequence of kernels.
+
+    What is outside of the repeats is labelled `before` (warm-up, tuning, a prefill) or `after`.
+
+    \b
+      kerneldb analyze iterations
+      kerneldb query "SELECT avg(total_ns) FROM iterations() WHERE steady"
+    """
+    asked.show("iterations")
+
+
+@analyze.command(short_help="What launching costs the host.")
+@analysis
+def overhead(asked: Asked) -> None:
+    """Show how long launch calls take and how long kernels wait after them, and count kernels shorter than their call.
+
+    \b
+      kerneldb analyze overhead
+    """
+    asked.show("launch_overhead")
+
+
+@analyze.command(short_help="Runs of small kernels that could be fused.")
+@analysis
+def fusion(asked: Asked) -> None:
+    """Show runs of small memory-bound kernels that one kernel could replace, with an upper bound of the time saved.
+
+    \b
+      kerneldb analyze fusion --where "phase = 'decode'"
+    """
+    asked.show("fusion_candidates")
+
+
+@analyze.command(short_help="Launches that only convert data types.")
+@analysis
+def conversions(asked: Asked) -> None:
+    """Show launches that only convert numbers from one data type to another.
+
+    \b
+      kerneldb analyze conversions
+    """
+    asked.show("precision_conversions")
+
+
+@analyze.command(short_help="Achieved and attainable rates.")
+@plot_option
+@analysis
+def roofline(asked: Asked) -> None:
+    """Show arithmetic intensity, achieved rates and attainable rates of each signature, most time first.
+
+    FLOPs and bytes come from hardware counters of the signature where there are any, else from input shapes or
+    annotations; `method` says which. Peaks are those of the data sheet for the data type of the kernel.
+
+    \b
+      kerneldb analyze roofline --where "category = 'GEMM'"
+      kerneldb query "SELECT bound, sum(total_ns) FROM roofline() GROUP BY 1"
+    """
+    asked.show("roofline", SHOWN)

@@ -1,0 +1,156 @@
+"""`kerneldb PATH`: what a trace or a database says at first sight, and what to ask next."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kerneldb.cli.console import Progress, emit_columns, note, plural, scope
+from kerneldb.cli.ingest import summary
+from kerneldb.cli.options import READ_WAIT_S, open_database
+from kerneldb.cli.root import DEFAULT_DATABASE, Command, Settings, chosen_database
+from kerneldb.output import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kerneldb.api import Database
+
+    Rows = Sequence[Mapping[str, Any]]
+
+ROWS: Final = 6
+ADVICE: Final = 5
+ADVISED: Final = 5
+"""So many traces, those with most GPU time, are looked at for advice."""
+WIDTH: Final = 100
+CAUSES: Final = {
+    "launch": "the GPU waited for the host to launch",
+    "sync": "the host came back late from a synchronising call",
+    "allocation": "the host allocated or freed GPU memory",
+    "copy": "the GPU waited for the host to begin a copy",
+    "queued": "the next launch was queued already",
+    "unknown": "the trace has no launch calls",
+}
+
+
+@click.command("overview", cls=Command, short_help="What a trace or a database says at first sight.")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(exists=True, path_type=Path))
+def overview(paths: tuple[Path, ...]) -> None:
+    """Show where the time of traces or of a database goes, what could be faster, and what to ask next.
+
+    PATH is a database, or trace files and folders of them. Traces are read into a temporary database, which is removed.
+    """
+    if len(paths) == 1 and _is_database(paths[0]):
+        click.get_current_context().ensure_object(Settings).database = paths[0]
+        _page(open_database(lock_timeout=READ_WAIT_S), [])
+        return
+    with tempfile.TemporaryDirectory(prefix="kerneldb-") as folder:
+        is_whole = _read(Path(folder, DEFAULT_DATABASE), paths)
+    if not is_whole:
+        click.get_current_context().exit(1)
+
+
+def _is_database(path: Path) -> bool:
+    """Whether the file is one of DuckDB."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(12).endswith(b"DUCK")
+
+
+def _read(place: Path, paths: tuple[Path, ...]) -> bool:
+    """Show what the traces say; False where any could not be read."""
+    from kerneldb import api
+
+    with api.open(place) as database, Progress() as progress:
+        outcomes = []
+        for outcome in database.ingest_each(paths, api.IngestOptions(), progress):
+            progress.clear()
+            note(f"Error: {outcome.error}" if outcome.error else summary(outcome))
+            outcomes.append(outcome)
+        if any(outcome.error is None for outcome in outcomes):
+            _page(database, [f"{_program()} ingest {shlex.join(map(str, paths))}"])
+    return bool(outcomes) and not any(outcome.error for outcome in outcomes)
+
+
+def _program() -> str:
+    """How commands on the database begin: with `--db` unless they take this one without."""
+    place = chosen_database()
+    default = os.environ.get("KERNELDB_DB") or DEFAULT_DATABASE
+    return "kerneldb" if str(place) == default else f"kerneldb --db {shlex.quote(str(place))}"
+
+
+def _page(database: Database, keep: list[str]) -> None:
+    """The overview; `keep` are the commands that store the traces where these are only read for it."""
+    count, gpus = database.scope()
+    click.echo(scope(count, gpus) if count else "no traces")
+    if not count:
+        return
+    devices = sorted(database.answer("gpu_time").rows(), key=lambda row: -(row["busy_ns"] or 0))
+    _table("GPU time", devices, "trace", "device", "n", "span_ns", "busy_ns", "busy_pct")
+    if not devices:
+        click.echo("\nNo timeline: the traces hold sums or counters of kernels only.")
+    _table("Idle time", list(_idle(database, devices)), "cause", "n", "idle_ns", "share_pct", "meaning")
+    _table("Time by category", database.top("category").rows(), "category", "timing", "n", "total_ns", "share_pct")
+    kernels = database.top("kernel").rows()
+    _table("Kernels with most time", kernels, "kernel", "category", "timing", "n", "total_ns", "share_pct", "mean_ns")
+    traces = list(dict.fromkeys(row["trace"] for row in database.top("trace")))
+    _advise(database, traces, several=count > 1)
+    click.echo("\nNothing was stored. To keep the traces and ask more" if keep else "\nAsk next")
+    more = [["show", row["kernel"]] for row in kernels[:1] if row["kernel"]]
+    more += [["report", trace, "-o", "report.html"] for trace in traces[:1]]
+    for line in [*keep, *(f"{_program()} {shlex.join(words)}" for words in [*more, ["analyze", "--help"], ["tui"]])]:
+        click.echo(f"  {line}")
+
+
+def _idle(database: Database, devices: Rows) -> Iterator[dict[str, Any]]:
+    """Idle time of all devices by cause, most first."""
+    span = sum(row["span_ns"] or 0 for row in devices) or 1
+    found: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for row in database.answer("idle"):
+        found[row["cause"]][0] += row["n"]
+        found[row["cause"]][1] += row["idle_ns"]
+    for cause, (count, idle) in sorted(found.items(), key=lambda item: -item[1][1]):
+        yield {
+            "cause": cause,
+            "n": count,
+            "idle_ns": idle,
+            "share_pct": 100 * idle / span,
+            "meaning": CAUSES.get(cause),
+        }
+
+
+def _table(title: str, rows: Rows, *names: str) -> None:
+    """The first rows, with the columns that say something."""
+    if not rows:
+        return
+    more = f" (first {ROWS} of {len(rows):,})" if len(rows) > ROWS else ""
+    click.echo(f"\n{title}{more}")
+    kept = [name for name in names if name != "timing" or len({row[name] for row in rows}) > 1]
+    emit_columns({name: [row[name] for row in rows[:ROWS]] for name in kept}, Output())
+
+
+def _advise(database: Database, traces: list[str], *, several: bool) -> None:
+    from kerneldb.report import gather
+
+    width = min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
+    asked = traces[:ADVISED]
+    found = gather.findings(database, asked)
+    if not found:
+        return
+    of = f" on the {plural(len(asked), 'trace')} with most GPU time" if len(traces) > len(asked) else ""
+    click.echo(f"\nAdvice{of}, most time at stake first")
+    for number, (trace, advice) in enumerate(found[:ADVICE], 1):
+        text = f"{trace}: {advice.sentence}" if several else advice.sentence
+        first, indent = f"  {number}. ", " " * 5
+        click.echo(click.wrap_text(f"{text} {advice.remedy}", width, first, indent))
+        is_of_one = advice.command[0] != "show" and "--waits" not in advice.command  # waits need all ranks of a job
+        named = ["--trace", trace] if several and is_of_one else []
+        click.echo(f"{indent}{_program()} {shlex.join([*advice.command, *named])}")

@@ -1,0 +1,1 @@
+FROM gpu_time('selection');
