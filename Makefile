@@ -23,7 +23,7 @@ BENCHMARK_TRACE ?= examples/decoder-h200.json.gz
 test coverage check-oldest: export POLARS_MAX_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo environment test test-thorough lint types imports coverage check check-duckdb15 check-lake check-oldest docs snapshots screenshots bench clean
+.PHONY: help demo environment test test-thorough lint types imports coverage check check-duckdb15 check-lake check-oldest docs site snapshots screenshots bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -66,6 +66,9 @@ check-oldest: .venv/.stamp .lake/.stamp  ## lakes and every object of the schema
 docs: .venv/.stamp  ## write docs/schema.md from the schema
 	$(BIN)/python -m $(SCHEMA_DOCS)
 
+site: .venv-site/.stamp  ## build the documentation as a site, in build/site
+	NO_MKDOCS_2_WARNING=1 .venv-site/bin/python -m mkdocs build --strict --quiet
+
 snapshots: .venv/.stamp  ## accept the pictures of the screens as they are drawn now
 	KERNELDB_SNAPSHOTS=write $(BIN)/python -m pytest --quiet tests/tui/test_snapshots.py
 
@@ -76,7 +79,7 @@ bench: .venv/.stamp  ## run the benchmarks; takes minutes
 	$(BIN)/python benchmarks/ingest.py $(BENCHMARK_TRACE) --repeats 1
 
 clean:  ## remove environments, builds and caches
-	rm -rf .venv .venv-demo .duckdb15 .lake build dist *.egg-info htmlcov .coverage
+	rm -rf .venv .venv-demo .venv-site .duckdb15 .lake build dist *.egg-info htmlcov .coverage
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -91,6 +94,11 @@ clean:  ## remove environments, builds and caches
 	@echo 'Making .venv-demo (about a minute, once) ...'
 	$(call make-venv,.venv-demo)
 	@.venv-demo/$(PIP_INSTALL) -c constraints.txt -e .
+	@touch $@
+
+.venv-site/.stamp: constraints-site.txt
+	$(call make-venv,.venv-site)
+	@.venv-site/$(PIP_INSTALL) --no-deps -r constraints-site.txt
 	@touch $@
 
 # These stand before .venv in the search path; all else is the same. They need nothing of it but pip: `make -j2` makes them beside it.
