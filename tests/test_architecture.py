@@ -1,4 +1,4 @@
-"""The rules of the house that no tool checks: packaging, and how long modules and functions may be."""
+"""The rules of the architecture that no tool checks: packaging, and how long modules and functions may be."""
 
 from __future__ import annotations
 
