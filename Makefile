@@ -46,7 +46,7 @@ lint: .venv/.stamp  ## ruff: rules and formatting
 types: .venv/.stamp  ## mypy --strict
 	$(BIN)/mypy
 
-imports: .venv/.stamp  ## import-linter: the floors of the house
+imports: .venv/.stamp  ## import-linter: imports go down only
 	$(BIN)/lint-imports --no-cache
 
 coverage: .venv/.stamp  ## all tests, thorough ones too, with coverage, which has a floor
