@@ -71,3 +71,12 @@ def test_links_lead_to_the_same_page_on_the_site(page: str, written: str, moved:
 
     text = f"see [this]({written})\n\n```\n[not](this.md)\n```\n"
     assert site_pages.on_page_markdown(text, Page) == text.replace(written, moved)
+
+
+def test_indexes_list_every_result_and_every_program() -> None:
+    index = (ROOT / "results" / "README.md").read_text(encoding="utf-8")
+    found = [path.parent.name for path in (ROOT / "results").glob("*/README.md")]
+    assert found
+    assert [name for name in found if f"({name}/README.md)" not in index] == []
+    programs = (ROOT / "benchmarks" / "gpu" / "README.md").read_text(encoding="utf-8")
+    assert [path.name for path in (ROOT / "benchmarks" / "gpu").glob("*.py") if f"`{path.name}`" not in programs] == []
