@@ -23,7 +23,7 @@ BENCHMARK_TRACE ?= examples/decoder-h200.json.gz
 test coverage check-oldest: export POLARS_MAX_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo environment test test-thorough lint types imports coverage check check-duckdb15 check-lake check-oldest docs snapshots screenshots bench clean
+.PHONY: help demo environment test test-thorough lint types imports coverage check check-duckdb15 check-lake check-oldest docs site snapshots screenshots bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -46,7 +46,7 @@ lint: .venv/.stamp  ## ruff: rules and formatting
 types: .venv/.stamp  ## mypy --strict
 	$(BIN)/mypy
 
-imports: .venv/.stamp  ## import-linter: the floors of the house
+imports: .venv/.stamp  ## import-linter: imports go down only
 	$(BIN)/lint-imports --no-cache
 
 coverage: .venv/.stamp  ## all tests, thorough ones too, with coverage, which has a floor
@@ -67,6 +67,9 @@ docs: .venv/.stamp  ## write docs/schema.md from the schema, and what the exampl
 	$(BIN)/python -m $(SCHEMA_DOCS)
 	$(BIN)/python -m scripts.refresh_examples
 
+site: .venv-site/.stamp  ## build the documentation as a site, in build/site
+	NO_MKDOCS_2_WARNING=1 .venv-site/bin/python -m mkdocs build --strict --quiet
+
 snapshots: .venv/.stamp  ## accept the pictures of the screens as they are drawn now
 	KERNELDB_SNAPSHOTS=write $(BIN)/python -m pytest --quiet tests/tui/test_snapshots.py
 
@@ -77,7 +80,7 @@ bench: .venv/.stamp  ## run the benchmarks; takes minutes
 	$(BIN)/python benchmarks/ingest.py $(BENCHMARK_TRACE) --repeats 1
 
 clean:  ## remove environments, builds and caches
-	rm -rf .venv .venv-demo .duckdb15 .lake build dist *.egg-info htmlcov .coverage
+	rm -rf .venv .venv-demo .venv-site .duckdb15 .lake build dist *.egg-info htmlcov .coverage
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -92,6 +95,11 @@ clean:  ## remove environments, builds and caches
 	@echo 'Making .venv-demo (about a minute, once) ...'
 	$(call make-venv,.venv-demo)
 	@.venv-demo/$(PIP_INSTALL) -c constraints.txt -e .
+	@touch $@
+
+.venv-site/.stamp: constraints-site.txt
+	$(call make-venv,.venv-site)
+	@.venv-site/$(PIP_INSTALL) --no-deps -r constraints-site.txt
 	@touch $@
 
 # These stand before .venv in the search path; all else is the same. They need nothing of it but pip: `make -j2` makes them beside it.

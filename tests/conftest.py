@@ -9,6 +9,7 @@ import importlib.metadata
 import os
 import shutil
 import signal
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,6 +85,14 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
         own = factory.getbasetemp() / "made-once" / name
         own.parent.mkdir(exist_ok=True)
         return own if own.exists() else Path(shutil.copyfile(folder / name, own))
+
+
+def raw_result(result: str, name: str) -> bytes:
+    """A raw file of results/RESULT, which keeps these in one archive."""
+    with tarfile.open(ROOT / "results" / result / "raw.tar.xz") as archive:
+        found = archive.extractfile(next(member for member in archive if member.name == name))
+        assert found is not None
+        return found.read()
 
 
 @pytest.fixture(scope="session")

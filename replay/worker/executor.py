@@ -7,7 +7,7 @@ Between the timed runs of a call other kernels run (`CacheDisturber`). In a mode
 code and constants fill the instruction caches of the multiprocessors. Run again and again alone, it finds its own code
 there and is faster: 0.4 to 2.8 % of a model's GPU time on an H200. A dozen small kernels of other kinds before each run
 take that away; seven do there, four do not, and more than a dozen change nothing
-(docs/results/2026-11-22-h200-interlude). They touch a few kilobytes, so the L2 stays as it is.
+(results/2026-11-22-h200-interlude). They touch a few kilobytes, so the L2 stays as it is.
 
 On a GPU they are one CUDA graph: launched one by one they would take a millisecond of the host before each run, and
 fill nine tenths of what the profiler writes.

@@ -9,16 +9,19 @@ from click.testing import CliRunner
 
 import kerneldb
 from kerneldb.cli import cli
+from tests.conftest import raw_result
 
-FIRST = "docs/results/2026-11-21-h200-energy/bloom-560m/prefill.pt.trace.json.gz"
-SECOND = "docs/results/2026-11-21-h200-closure/board2/bloom-560m-prefill.pt.trace.json.gz"
+FIRST = ("2026-11-21-h200-energy", "bloom-560m/prefill.pt.trace.json")
+SECOND = ("2026-11-21-h200-closure", "board2/bloom-560m-prefill.pt.trace.json")
 
 
 @pytest.mark.thorough
-def test_the_same_model_recorded_twice_has_no_regression(root: Path, tmp_path: Path) -> None:
+def test_the_same_model_recorded_twice_has_no_regression(tmp_path: Path) -> None:
     database = kerneldb.open(tmp_path / "k.duckdb")
-    database.ingest(root / FIRST, name="first")
-    database.ingest(root / SECOND, name="second")
+    for name, (result, raw) in (("first", FIRST), ("second", SECOND)):
+        trace = tmp_path / f"{name}.json"
+        trace.write_bytes(raw_result(result, raw))
+        database.ingest(trace, name=name)
     for before, after in (("first", "second"), ("second", "first")):
         found = database.diff(before, after)
         assert set(found.by_verdict) <= {"noise", "unchanged"}

@@ -18,9 +18,3 @@ def test_python_examples_run(root: Path, small_trace: Path, tmp_path: Path, monk
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, "docs/python-api.md", "exec"), names)  # noqa: S102 (our own documentation)
-
-
-def test_links_between_pages_lead_somewhere(root: Path) -> None:
-    for page in (root / "docs").glob("*.md"):
-        for target in re.findall(r"\]\(([\w-]+\.md)\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).is_file(), f"{page.name} -> {target}"

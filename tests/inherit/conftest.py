@@ -40,7 +40,7 @@ def load(path: Path) -> ModuleType:
 def stripped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example trace without anything that tells of its operators, as of another run, an hour later."""
     copy = tmp_path_factory.mktemp("stripped") / "decoder.json.gz"
-    counts = load(ROOT / "tests" / "gpu" / "strip_calls.py").strip(DECODER, copy)
+    counts = load(ROOT / "benchmarks" / "gpu" / "strip_calls.py").strip(DECODER, copy)
     assert counts["removed"] > LAUNCHES
     trace = json.loads(gzip.decompress(copy.read_bytes()))
     trace["baseTimeNanoseconds"] += HOUR_NS

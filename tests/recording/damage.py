@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import gzip
 import hashlib
 import json
@@ -11,9 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.conftest import raw_result
 from tests.ingest.traces import BASE_NS, Trace, kineto
 
-REAL = Path("docs/results/2026-11-21-h200-energy/bloom-560m")
+RESULT = "2026-11-21-h200-energy"
 TRACE = "prefill.pt.trace.json.gz"
 ODD: tuple[Any, ...] = (
     None, True, False, -1, 0, 5, 2**31, 2**63 - 1, 2**70, -(2**63), 0.5, -0.0, 1e308, float("inf"), float("nan"), "",
@@ -24,6 +26,12 @@ Place = tuple[Any, Any]
 """An object or a list, and a key or an index in it."""
 
 
+@functools.cache
+def power() -> bytes:
+    """The readings of a real recording."""
+    return raw_result(RESULT, "bloom-560m/power.ndjson")
+
+
 def recording(root: Path, folder: Path) -> dict[str, Any]:
     """Put a whole recording of one stage into `folder`; returns what its bundle.json holds."""
     made = Trace({"baseTimeNanoseconds": BASE_NS})
@@ -32,8 +40,8 @@ def recording(root: Path, folder: Path) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / TRACE).write_bytes(gzip.compress(text))
     (folder / "prefill.et.json.gz").write_bytes(gzip.compress(b'{"nodes": []}'))
-    (folder / "power.ndjson").write_bytes(gzip.decompress((root / REAL / "power.ndjson.gz").read_bytes()))
-    content: dict[str, Any] = json.loads((root / REAL / "bundle.json").read_text())
+    (folder / "power.ndjson").write_bytes(power())
+    content: dict[str, Any] = json.loads((root / "results" / RESULT / "bloom-560m" / "bundle.json").read_text())
     content["parts"][0]["trace"]["sha256"] = hashlib.sha256(text).hexdigest()
     (folder / "bundle.json").write_text(json.dumps(content))
     return content

@@ -16,6 +16,7 @@ import kerneldb
 from kerneldb.api.planning import Request
 from kerneldb.replay.wire import plan as plans
 from kerneldb.warehouse import Warehouse
+from tests.conftest import raw_result
 from tests.tui.test_diff import AFTER, BEFORE
 from tests.warehouse.conftest import Traces
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from kerneldb.tui.app import KerneldbApp
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-RESULTS: Final = ROOT / "docs" / "results"
 COUNTED_LINES: Final = 45
 
 
@@ -39,8 +39,7 @@ def decoder(folder: Path) -> Path:
     plans.write(planned, plan)
     # The plan of that journal is not kept: a few of its calls were planned with other sizes than now.
     items = {item.id for item in planned.items}
-    stored = RESULTS / "2026-11-21-h200-replay" / "decoder-h200.journal.gz"
-    lines = gzip.decompress(stored.read_bytes()).splitlines(True)
+    lines = raw_result("2026-11-21-h200-replay", "decoder-h200.journal").splitlines(True)
     told = [json.loads(line) for line in lines]
     journal.write_bytes(b"".join(line for line, one in zip(lines, told, strict=True) if within(one, items)))
     database.read_journal(plan, journal)
@@ -56,18 +55,20 @@ def pair(folder: Path) -> Path:
     """The prefill of one model on two boards, `first` and `second`."""
     path = folder / "pair.duckdb"
     database = kerneldb.open(path)
-    for name, place in (
-        ("first", RESULTS / "2026-11-21-h200-energy" / "bloom-560m" / "prefill.pt.trace.json.gz"),
-        ("second", RESULTS / "2026-11-21-h200-closure" / "board2" / "bloom-560m-prefill.pt.trace.json.gz"),
+    for name, result, raw in (
+        ("first", "2026-11-21-h200-energy", "bloom-560m/prefill.pt.trace.json"),
+        ("second", "2026-11-21-h200-closure", "board2/bloom-560m-prefill.pt.trace.json"),
     ):
-        database.ingest(place, name=name)
+        trace = folder / f"{name}.json"
+        trace.write_bytes(raw_result(result, raw))
+        database.ingest(trace, name=name)
     return path
 
 
 def counters(folder: Path) -> Path:
     """A few kernels of a decoder block under ncu: no times of a program, many counters."""
     path, report = folder / "counters.duckdb", folder / "block.csv"
-    lines = gzip.decompress((RESULTS / "2026-11-21-h200-ncu" / "command.raw.csv.gz").read_bytes()).splitlines(True)
+    lines = raw_result("2026-11-21-h200-ncu", "command.raw.csv").splitlines(True)
     report.write_bytes(b"".join(lines[:COUNTED_LINES]))
     kerneldb.open(path).ingest(report, name="block")
     return path
