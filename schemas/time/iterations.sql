@@ -8,7 +8,7 @@
 --   label VARCHAR: Name of the step, or where the row stands outside of iterations: before (warm-up, tuning, a prefill), after, or between two steps
 --     of the profiler.
 --   method VARCHAR: How it was found: annotation (steps of the profiler) or period.
---   steady BOOLEAN: Whether the iteration is like the others: its kernels take no more than 1.5 times the median; NULL where nobody can tell whether
+--   steady BOOLEAN: Whether the iteration is like the others: its kernels take no more than 1.5 times the median; NULL where it cannot be decided whether
 --     these are iterations or the layers of one step.
 --   covered_pct DOUBLE [%]: Share of the kernels of the device that are in iterations.
 --   launches BIGINT: Number of kernels.
