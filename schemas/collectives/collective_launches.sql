@@ -1,7 +1,7 @@
 -- What each launch of a collective operation moved, and how fast.
 --
 -- Sizes and bus bandwidth as in nccl-tests (doc/PERFORMANCE.md; src/gather.cu and src/scatter.cu): a factor makes the bandwidth comparable to that of
--- the links. Algorithm and protocol stand in the names of the kernels of NCCL and RCCL where they are fixed when the code is compiled.
+-- the links. Algorithm and protocol are read from the names of NCCL and RCCL kernels, where those are compiled for one.
 --
 -- Columns:
 --   trace_id, launch_index, signature_id, trace, run, rank, device, stream, start_ns, end_ns, duration_ns, name, group_name, group_ranks, group_size:

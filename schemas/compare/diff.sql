@@ -5,13 +5,13 @@
 -- a side that names no such trace is compared by what it has.
 --
 -- A row changed where its own shift, beyond the one that all kernels have in common (clocks, temperature), is over `threshold` and stays under 5 % in
--- two tests: of its launches, and of the two recordings, whose means differ by more than their launches tell (spread_pct).
+-- two tests: of its launches, and of the two recordings, whose means differ by more than the spread of their launches explains (spread_pct).
 --
 -- Arguments:
 --   before_trace: name, run, label, or a pattern of one (`*` any text): all traces that it finds are one side.
 --   after_trace: the same for the other side.
 --   source: what to compare: a relation with the columns of `kernels` or `all_launches`.
---   threshold: share that a mean may change by without being told as changed; 0.03 is 3 %.
+--   threshold: share that a mean may change by without counting as changed; 0.03 is 3 %.
 -- Columns:
 --   kernel: as in roofline
 --   category, op: as in kernels

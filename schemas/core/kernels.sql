@@ -1,7 +1,7 @@
 -- What ran on the GPUs, each launch once, with all that is known of it. `--where` conditions are about this relation.
 --
 -- A launch that several files of one run hold is here once. Where a run has a timeline, launches timed under a counter profiler (which slows and
--- serialises them) are left out; a run that was only profiled answers with those, told apart by `timing`. `all_launches` has everything that was
+-- serialises them) are left out; a run that was only profiled answers with those, marked in `timing`. `all_launches` has everything that was
 -- read.
 --
 -- Columns:

@@ -68,7 +68,7 @@ CREATE TABLE launches (
     shared_config_bytes BIGINT,  -- [bytes] Shared memory that an SM was set to while the kernel ran (nsys: sharedMemoryExecuted), not that of a
     -- block.
     iteration INTEGER,  -- Iteration of the program; NULL outside of iterations and where none were found; see `iterations`.
-    steady BOOLEAN,  -- Whether the launch is in an iteration like the others; NULL where nobody can tell (see `iterations`) and in traces of
+    steady BOOLEAN,  -- Whether the launch is in an iteration like the others; NULL where it cannot be decided (see `iterations`) and in traces of
     -- over 200000 launches.
     found_id VARCHAR,  -- Signature with the operator call that was found for a launch recorded without one; NULL where none was, or the call is
     -- recorded.

@@ -6,5 +6,5 @@ CREATE TABLE op_calls (
     input_strides VARCHAR,  -- Strides of the inputs, as recorded (JSON).
     input_dtypes VARCHAR,  -- Element types of the inputs, as recorded (JSON).
     scalars VARCHAR,  -- Concrete scalar inputs, as recorded (JSON).
-    extra VARCHAR  -- What else tells calls apart (Triton kernel and constants; collective), as JSON.
+    extra VARCHAR  -- What else makes calls different (Triton kernel and constants; collective), as JSON.
 );

@@ -5,8 +5,8 @@ CREATE TABLE rollups (
     trace_id VARCHAR NOT NULL,  -- Content id of the trace, in traces.
     origin VARCHAR NOT NULL,  -- launches (summed from them), or a sum that the tool itself printed: report_grid (per name and launch configuration),
     -- report (per name), report_phase (per phase; ranges nest, so it never counts).
-    device INTEGER,  -- Index of the device; NULL where a report does not tell.
-    stream BIGINT,  -- Stream; NULL where a report does not tell.
+    device INTEGER,  -- Index of the device; NULL where a report does not name it.
+    stream BIGINT,  -- Stream; NULL where a report does not name it.
     signature_id VARCHAR NOT NULL,  -- What ran, in signatures.
     phase VARCHAR,  -- Phase of the launches themselves (without the default phase of the trace).
     timing VARCHAR NOT NULL,  -- timeline or profiled.
@@ -20,5 +20,5 @@ CREATE TABLE rollups (
     timed BIGINT,  -- Launches that have a duration.
     found_id VARCHAR,  -- Signature with the operator call that was found for these launches (launches.found_id).
     found_by VARCHAR,  -- How it was found: inherited or inferred.
-    is_repeat BOOLEAN  -- TRUE for launches and reports that a better trace of the run tells of, too.
+    is_repeat BOOLEAN  -- TRUE where a better trace of the run holds the same launches.
 );

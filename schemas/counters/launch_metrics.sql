@@ -1,6 +1,6 @@
 -- The metrics of each launch, once: of several prints of one report those with most digits.
 --
--- Where several prints hold a launch, its metrics stand at the primary launch, and `printed_trace_id` says which trace holds them.
+-- Where several exports hold a launch, its metrics belong to the primary launch, and `printed_trace_id` says which trace holds them.
 --
 -- Columns:
 --   trace: as in kernels

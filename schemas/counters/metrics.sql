@@ -5,12 +5,12 @@ CREATE TABLE metrics (
     range_id BIGINT,  -- Range, in ranges.
     metric VARCHAR NOT NULL,  -- Name of the metric.
     value DOUBLE,  -- Value in the base unit, where it is a number.
-    text VARCHAR,  -- Value, where it is no number.
+    text VARCHAR,  -- Value, where it is not a number.
     unit VARCHAR,  -- Base unit.
     precision DOUBLE,  -- Last digit that the tool printed, in the base unit.
     instance VARCHAR,  -- Instance of the metric.
     pass INTEGER,  -- Pass of the profiler.
     signature_id VARCHAR,  -- Signature, where the source gives a value per kernel and not per launch.
     source_metric VARCHAR,  -- Name of the metric as the source prints it.
-    section VARCHAR  -- Section or domain of the source that the metric stands in.
+    section VARCHAR  -- Section or domain of the report that lists the metric.
 );

@@ -71,7 +71,7 @@ SELECT
         WHEN w.reason IS NOT NULL THEN w.reason
         WHEN w.end_ns - w.start_ns < w.period_ns
             THEN format('a window of {:.3f} ms is shorter than the {:.1f} ms between readings', (w.end_ns - w.start_ns) / 1e6, w.period_ns / 1e6)
-        WHEN w.period_ns IS NULL THEN 'too few readings to tell how far apart they are'
+        WHEN w.period_ns IS NULL THEN 'too few readings to know the sampling period'
         WHEN coalesce(s.covered_ns, 0) <= 0 THEN 'no readings during the window'
         WHEN s.covered_ns < 0.9995 * (w.end_ns - w.start_ns)
             THEN format(

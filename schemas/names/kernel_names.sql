@@ -12,8 +12,8 @@ CREATE TABLE kernel_names (
     library VARCHAR,  -- Who wrote it: cuBLAS, PyTorch ATen, NCCL, Triton, ….
     operation VARCHAR,  -- What it computes: gemm, add, mean, …; for copies the direction.
     dtype VARCHAR,  -- Element type of the input that is computed on.
-    dtypes VARCHAR,  -- All element types that the name tells, joined by commas.
-    name_arch VARCHAR,  -- Architecture that the name tells.
+    dtypes VARCHAR,  -- All element types in the name, joined by commas.
+    name_arch VARCHAR,  -- Architecture in the name.
     tile_m INTEGER,  -- Rows of the output tile of one block, as the library counts them.
     tile_n INTEGER,  -- Columns of that tile.
     tile_k INTEGER,  -- Depth of one step along the summed dimension.

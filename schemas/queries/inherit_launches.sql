@@ -1,4 +1,4 @@
--- The launches of the trace $trace_id with what tells whose call they may share. `shape` is equal for equal grids and blocks; `variant` is
+-- The launches of the trace $trace_id with what decides whose call they may share. `shape` is equal for equal grids and blocks; `variant` is
 -- the recorded call with the place of the launch in it.
 SELECT
     l.trace_id,

@@ -1,6 +1,6 @@
 -- The operators of kernels that the trace $trace_id launched without one, where they are at least $sure: the one with most of the launches of
 -- that name, or, where none is known, of the same library, category and operation; where nothing like it was ever recorded with its operator,
--- the one that the name tells. Traces with at least the share $close of the kernel names of the trace are asked before others: they tell
+-- the one in the kernel name. Traces with at least the share $close of the kernel names of the trace are asked before others: they tell
 -- what the same model does. The confidence is the share of those launches, times that of operators found this way that were the recorded
 -- ones, over traces whose operators were hidden (docs/replay-without-calls.md).
 WITH wanted AS (
@@ -43,13 +43,13 @@ kin AS (
     HAVING count(DISTINCT match_name) >= $close * (SELECT count(*) FROM all_names)
 ),
 
-told AS (
+known AS (
     SELECT *, trace_id = $trace_id OR trace_id IN (SELECT trace_id FROM kin) AS related FROM linked
 ),
 
 by_name AS (
     SELECT match_name, op, related, sum(n)::BIGINT AS n, sum(sum(n)) OVER (PARTITION BY match_name, related)::BIGINT AS of_n
-    FROM told
+    FROM known
     GROUP BY match_name, op, related
     QUALIFY row_number() OVER (PARTITION BY match_name ORDER BY related DESC, sum(n) DESC, op) = 1
 ),
@@ -63,7 +63,7 @@ by_operation AS (
         related,
         sum(n)::BIGINT AS n,
         sum(sum(n)) OVER (PARTITION BY library, category, operation, related)::BIGINT AS of_n
-    FROM told
+    FROM known
     WHERE operation IS NOT NULL
     GROUP BY library, category, operation, op, related
     QUALIFY row_number() OVER (PARTITION BY library, category, operation ORDER BY related DESC, sum(n) DESC, op) = 1
@@ -108,7 +108,7 @@ SELECT
     'inferred',
     'operator by grammar',
     0.8::DOUBLE,
-    'the name of the kernel tells the operator, not its sizes'
+    'the kernel name gives the operator, not its sizes'
 FROM voted
 WHERE
     op IS NULL

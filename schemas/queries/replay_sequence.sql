@@ -1,4 +1,4 @@
--- The launches of a trace in the order in which they ran, stream by stream, with what tells of their size.
+-- The launches of a trace in the order in which they ran, stream by stream, with what is known of their size.
 SELECT
     l.launch_index,
     l.process,

@@ -1,6 +1,6 @@
 -- One kind of operation may be counted under several names (dense and sparse, plain and by instruction): of a precision the largest count
 -- stands, with the lowest peak of those that share it, as in the macro `roofline`. Where no peak was counted, it is that of the data sheet
--- for the type, if the GPU is known by name. Sheets tell no rate of sparse products, and none of half and double without matrix units.
+-- for the type, if the GPU is known by name. Data sheets give no rate of sparse products, and none of half and double without matrix units.
 WITH counted AS (
     SELECT
         r.short_name AS kernel,

@@ -1,5 +1,5 @@
 -- The traces with their sizes and GPU time, from the rollups `whole`; `summed` are launches that only sums of a tool's report know.
--- `is_primary` tells whether anything of a trace enters sums.
+-- `is_primary` says whether anything of a trace enters sums.
 SELECT
     t.trace,
     t.kind,

@@ -1,6 +1,6 @@
 -- Launches of a stretch of the common axis, summed by the pair of bins of $step_ns in which they begin and end, per lane and category.
 -- `placed` says where the traces lie on the axis. $whole says that nothing reaches out of the stretch, so that nothing has to be cut off; $several,
--- that processes are told apart.
+-- that processes are kept apart.
 -- Sums are wider than 64 bits: a damaged clock places launches years apart.
 -- A lane is twice the stream, or twice the queue and one: a number is grouped faster than two that may be NULL.
 WITH placed AS (

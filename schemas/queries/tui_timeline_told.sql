@@ -1,4 +1,4 @@
--- What the timeline tells about the launch $launch_index of the trace $trace_id. It draws the launches of other prints, too.
+-- What the timeline shows about the launch $launch_index of the trace $trace_id. It draws the launches of other prints, too.
 SELECT
     trace,
     trace_id,

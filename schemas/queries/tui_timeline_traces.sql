@@ -1,7 +1,7 @@
 -- The traces of a timeline: when their launches began and ended by their own clock, and `shift_ns`, what takes that to the axis. Traces of one run
 -- whose clocks are the same, and whose launches overlap, keep their distances (`aligned`); else each begins at 0. `reason` says why one has no
 -- timeline. Sums are wider than 64 bits: a damaged clock may be anywhere.
-WITH told AS (
+WITH held AS (
     SELECT
         t.name AS trace,
         t.trace_id,
@@ -47,26 +47,26 @@ timed AS (
             AND max(base_ns + first_ns) < min(base_ns + last_ns),
             false
         ) AS aligned
-    FROM told
+    FROM held
     WHERE first_ns IS NOT NULL
 )
 
 SELECT
-    told.trace,
-    told.trace_id,
-    told.first_ns,
-    told.last_ns,
-    CASE WHEN timed.aligned THEN told.base_ns - timed.origin_ns ELSE -told.first_ns::HUGEINT END AS shift_ns,
-    told.processes,
-    told.devices,
-    told.bin_ns,
+    held.trace,
+    held.trace_id,
+    held.first_ns,
+    held.last_ns,
+    CASE WHEN timed.aligned THEN held.base_ns - timed.origin_ns ELSE -held.first_ns::HUGEINT END AS shift_ns,
+    held.processes,
+    held.devices,
+    held.bin_ns,
     timed.aligned,
     CASE
-        WHEN told.first_ns IS NOT NULL THEN NULL
-        WHEN told.profiled THEN 'launches ran one by one under a counter profiler, so their times make no timeline'
-        WHEN told.kind = 'summary' THEN 'holds sums only, no single launches'
+        WHEN held.first_ns IS NOT NULL THEN NULL
+        WHEN held.profiled THEN 'launches ran one by one under a counter profiler, so their times make no timeline'
+        WHEN held.kind = 'summary' THEN 'holds sums only, no single launches'
         ELSE 'holds no launches with times'
     END AS reason
-FROM told
+FROM held
 CROSS JOIN timed
-ORDER BY told.run, told.rank, told.trace;
+ORDER BY held.run, held.rank, held.trace;

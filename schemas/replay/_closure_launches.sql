@@ -3,7 +3,7 @@
 -- was through with the work before: their gap is the device's own. `beside`: other work still ran when it began. `held_up`: it waited 10 µs longer
 -- than the same launch of another iteration, as where a profiler empties its buffers (11 ms were seen).
 --
--- Launches of a CUDA graph have no operator. Where another trace tells what the kernels of the stage are, `signature_id` is that of the same launch
+-- Launches of a CUDA graph have no operator. Where another trace has the kernels of the stage with their operators, `signature_id` is that of the same launch
 -- there: the j-th of the same kernel with the same grid and block in an iteration, if both have as many of them, or if it has but one signature
 -- there. A kernel whose mean duration is another one (a quarter and 500 ns) does other work: `unmatched` says so.
 CREATE OR REPLACE MACRO _closure_launches(source, stages) AS TABLE
@@ -22,8 +22,8 @@ WITH numbered AS (
         alike AS (PARTITION BY trace_id, stage, iteration_start_ns, shape ORDER BY start_ns, launch_index)
 ),
 
--- One iteration of a trace that tells what the kernels of another one are.
-tells AS (
+-- One iteration of a trace from which the kernels of another one are known.
+donors AS (
     SELECT s.launches_trace_id AS trace_id, s.stage, n.shape, n.ordinal, n.alike, n.alike_ns, n.signature_id
     FROM numbered AS n
     INNER JOIN (
@@ -33,7 +33,7 @@ tells AS (
     QUALIFY n.iteration_start_ns IS NOT DISTINCT FROM min(n.iteration_start_ns) OVER (PARTITION BY s.launches_trace_id, s.stage)
 ),
 
-told AS (
+known AS (
     SELECT
         trace_id,
         stage,
@@ -42,7 +42,7 @@ told AS (
         any_value(alike) AS alike,
         any_value(alike_ns) AS alike_ns,
         count(DISTINCT signature_id) AS distinct_signatures
-    FROM tells
+    FROM donors
     GROUP BY trace_id, stage, shape
 ),
 
@@ -61,7 +61,7 @@ named AS (
     FROM numbered AS n
     LEFT JOIN (SELECT DISTINCT stage, launches_trace_id AS trace_id FROM query_table(stages) WHERE launches_trace_id <> kernels_trace_id) AS o
         ON n.trace_id = o.trace_id AND n.stage = o.stage
-    LEFT JOIN told AS t ON n.trace_id = t.trace_id AND n.stage = t.stage AND n.shape = t.shape
+    LEFT JOIN known AS t ON n.trace_id = t.trace_id AND n.stage = t.stage AND n.shape = t.shape
 ),
 
 waiting AS (

@@ -1,4 +1,4 @@
--- The measured stages, and which trace tells what the kernels of each are: its own, or, where CUDA graphs hide the operators of more than half of
+-- The measured stages, and the trace that the kernels of each are taken from: its own, or, where CUDA graphs hide the operators of more than half of
 -- them, that of the same stage and run recorded without graphs. Where several recordings have the name of the run, that is the one of the same rank
 -- and board that was measured next to it. `launches_trace_id` is the trace whose launches count: its own, if it has any.
 CREATE OR REPLACE VIEW _closure_stages AS

@@ -1,7 +1,7 @@
 -- The launches that belong to one iteration or another of a measured stage: of `source`, with columns of `kernels`, for `stages`, with those of
 -- _closure_stages. Iterations are the steps that the profiler wrote (`ProfilerStep#7`), else the ranges called as the stage; a launch belongs to the
 -- one in which the host launched it. Without either, all launches of the stage count, in no iteration. A collective counts from when the last rank
--- has come: its wait for the others, where their traces are here, is no part of it.
+-- has come: its wait for the others, where their traces are here, is not part of it.
 CREATE OR REPLACE MACRO _closure_steps(source, stages) AS TABLE
 WITH wanted AS (
     SELECT DISTINCT launches_trace_id AS trace_id, stage, CASE WHEN launches_trace_id = trace_id THEN own_by_phase ELSE by_phase END AS by_phase

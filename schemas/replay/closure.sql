@@ -9,7 +9,7 @@ CREATE TABLE closure (
     stage VARCHAR NOT NULL,  -- prefill, decode, train_step or script.
     mode VARCHAR,  -- eager or cuda_graph.
     gpu VARCHAR,  -- Name of the GPU.
-    kernels_trace VARCHAR,  -- Trace that tells what the kernels are; another one where CUDA graphs hide their operators.
+    kernels_trace VARCHAR,  -- Trace whose kernels these are; that of the eager mode where CUDA graphs hide the operators.
     status VARCHAR NOT NULL,  -- GPU bound (busy for 80 % of the measured time or more), host bound, unmeasured (no wall time), or unknown (how long
     -- collectives waited for other ranks).
     iterations BIGINT NOT NULL,  -- Iterations in that trace.

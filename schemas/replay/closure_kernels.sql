@@ -26,7 +26,7 @@ CREATE TABLE closure_kernels (
     clock_mhz DOUBLE,  -- [MHz] Clock of the multiprocessors while it was timed in the replay.
     energy_mhz DOUBLE,  -- [MHz] The same while its energy was measured.
     energy_run_id VARCHAR,  -- Replay run that measured its energy.
-    kernels_trace VARCHAR,  -- Trace that tells what the kernels are; another one where CUDA graphs hide their operators.
+    kernels_trace VARCHAR,  -- Trace whose kernels these are; that of the eager mode where CUDA graphs hide the operators.
     iterations BIGINT NOT NULL,  -- Iterations in that trace.
     wait_ns DOUBLE  -- [ns] How long its launches waited for other ranks per iteration; NULL where that is not known and for all others.
 );

@@ -16,7 +16,7 @@ CREATE TABLE replays (
     mad_ns DOUBLE,  -- [ns] Median absolute deviation.
     low_ns DOUBLE,  -- [ns] Lower bound of the median, 95 % confidence.
     high_ns DOUBLE,  -- [ns] Upper bound of the median, 95 % confidence.
-    launches BIGINT,  -- Recorded launches that this result stands for.
+    launches BIGINT,  -- Recorded launches of this signature that the result is for.
     recorded_ns BIGINT,  -- [ns] Median of their recorded durations.
     recorded_total_ns BIGINT,  -- [ns] Sum of their recorded durations.
     replayed_name VARCHAR,  -- Name of the kernel that came out.

@@ -287,7 +287,7 @@ FROM _names_agree('sides');
 -- name: equal_sums
 -- Other traces with as many kernels or copies of the same total time: to the nanosecond, of the same names or many with the same shortest and
 -- longest one; or of the same names, where one print has fewer digits than the other (much fewer only where starts can be held against each
--- other, too). A print without times tells by many of the same kinds.
+-- other, too). An export without times is recognised by many launches of the same kinds.
 -- `is_sure`: to the nanosecond, or so many launches and digits that no other run is as near.
 WITH compared AS (
     SELECT
@@ -643,7 +643,7 @@ DELETE FROM rollups WHERE trace_id = $trace_id AND origin = 'launches';
 SELECT count(*) > 0 FROM rollups WHERE list_contains($trace_ids::VARCHAR[], trace_id) AND origin <> 'launches';
 
 -- name: mark_reports
--- Sums that a tool printed count where nothing better tells of the same work: launches, then sums per launch configuration, then per name.
+-- Sums that a tool printed count where nothing better covers the same work: launches, then sums per launch configuration, then per name.
 -- Sums per phase never do: ranges nest, and a kernel stands under each. Kernels and copies are judged apart, for most reports hold one of
 -- them. Prints of one report, and equal sums, are one report.
 UPDATE rollups SET is_repeat = judged.is_repeat

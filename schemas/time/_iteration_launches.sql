@@ -1,5 +1,5 @@
 -- Which iteration of its program each launch belongs to. Where the profiler wrote steps, those are the iterations; on other devices the sequence of
--- kernel names tells.
+-- kernel names shows.
 CREATE OR REPLACE MACRO _iteration_launches(source) AS TABLE
 WITH _timed AS (
     SELECT trace, trace_id, device, kind, name_id, launch_index, launch_start_ns, start_ns, end_ns, duration_ns

@@ -1,5 +1,5 @@
--- The kernels of each device in the order of time, with what stands before and behind each. `place` is the device, -1 where there is none. The number
--- `name` stands for one kernel name on one device, and in `named_position` a position further is 4294967296 (2^32): so a kernel finds the one of its
+-- The kernels of each device in the order of time, with the kernels before and after each. `place` is the device, -1 where there is none. The number
+-- `name` is the number of one kernel name on one device, and in `named_position` a position further is 4294967296 (2^32): so a kernel finds the one of its
 -- name some positions before it by a single integer.
 CREATE OR REPLACE MACRO _kernel_order(source) AS TABLE
 WITH names AS (

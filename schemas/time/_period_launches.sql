@@ -1,11 +1,11 @@
--- Which repeat of the period of its device each launch belongs to, told by the sequence of kernel names alone. Only devices that have a period.
+-- Which repeat of the period of its device each launch belongs to, by the sequence of kernel names alone. Only devices that have a period.
 -- Within it, an iteration begins behind the pause that is longest in the middle. Copies and fills belong to the iteration of the kernel before them.
 -- What stands outside is labelled by where it stands, `before` or `after`, and not by what it is: before the repeats may be warm-up, tuning, or a
 -- prefill.
 --
 -- `source` names launches of timelines that have a start, with trace, device, kind, name_id, launch_index, start_ns, end_ns and duration_ns. `steady`
 -- are iterations but those whose kernels take over 1.5 times the median. The layers of one long step repeat as well: where the run neither lasts to
--- the end of the trace nor covers four fifths of the kernels, nobody can tell, and `steady` is NULL.
+-- the end of the trace nor covers four fifths of the kernels, it cannot be decided, and `steady` is NULL.
 CREATE OR REPLACE MACRO _period_launches(source) AS TABLE
 WITH _ordered AS (FROM _kernel_order(source)),
 

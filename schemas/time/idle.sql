@@ -1,4 +1,4 @@
--- Why each device stood idle, and for how long.
+-- Why each device was idle, and for how long.
 --
 -- The causes are those of `idle_gaps`, which has every gap.
 --

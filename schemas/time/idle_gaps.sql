@@ -1,6 +1,6 @@
 -- When no launch of a device ran, and what the host did meanwhile: one row per gap between two launches, in no order.
 --
--- The launch call of the next launch tells. Where it began in the gap, the GPU waited for the host (`launch`). Where the thread of that call (its
+-- The cause follows from the launch call of the next launch. Where it began in the gap, the GPU waited for the host (`launch`). Where the thread of that call (its
 -- process, without a thread) was in a synchronising call that began before the GPU ran dry and took at least half of the time until the launch call,
 -- the host waited for the GPU first (`sync`; `allocation` for cudaMalloc and cudaFree, which may wait as well). Where the launch call began before
 -- the gap, the launch was under way or waited for something else (`queued`). A next activity that is a copy makes it `copy`; without a launch call

@@ -1,14 +1,14 @@
--- Which repeats a program is made of: one row per iteration and device, and one for what stands outside of them.
+-- The iterations that a program repeats: one row per iteration and device, and one for the launches before, between and after them.
 --
 -- Iterations are the steps that the profiler wrote (`ProfilerStep#7`), else the repeats of a period in the sequence of kernels.
 --
 -- Columns:
 --   trace, device: as in kernels
 --   iteration INTEGER: Number of the iteration; NULL outside of them.
---   label VARCHAR: Name of the step, or where the row stands outside of iterations: before (warm-up, tuning, a prefill), after, or between two steps
+--   label VARCHAR: Name of the step, or for launches outside of iterations: before (warm-up, tuning, a prefill), after, or between two steps
 --     of the profiler.
 --   method VARCHAR: How it was found: annotation (steps of the profiler) or period.
---   steady BOOLEAN: Whether the iteration is like the others: its kernels take no more than 1.5 times the median; NULL where nobody can tell whether
+--   steady BOOLEAN: Whether the iteration is like the others: its kernels take no more than 1.5 times the median; NULL where it cannot be decided whether
 --     these are iterations or the layers of one step.
 --   covered_pct DOUBLE [%]: Share of the kernels of the device that are in iterations.
 --   launches BIGINT: Number of kernels.

@@ -1,7 +1,7 @@
 -- GPU time by category, operator, phase, library, data type, or several of them, largest first.
 --
 -- Launches that have no value (no operator was recorded, no phase was marked) have a row of their own, with NULL. The columns between timing and n are
--- the keys: `category` below stands for them. `stream_time` has devices and streams.
+-- the keys: the column `category` below is an example of a key. `stream_time` has devices and streams.
 --
 -- Arguments:
 --   keys: the columns, with commas between: category, family, library, operation, dtype, op, found_by (inherited or inferred), phase, kind, name,

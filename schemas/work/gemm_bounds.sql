@@ -1,7 +1,7 @@
--- Between which bounds M and N of a matrix product lie, by its grid, where no operator call tells.
+-- Bounds of M and N of a matrix product, from its grid, where no operator call is known.
 --
 -- Each workgroup computes one tile in Tensile kernels that neither split the sum nor keep workgroups for several tiles. Column-major, as Tensile
--- counts: M along the grid's x. TensileLite launches all tiles along one axis, and tells nothing.
+-- counts: M along the grid's x. TensileLite launches all tiles along one axis, so its grid says nothing.
 --
 -- Columns:
 --   signature_id, name_id, short_name: as in kernels
@@ -12,7 +12,7 @@
 --   n_min BIGINT: Smallest N that needs so many tiles.
 --   n_max BIGINT: Largest N that so many tiles cover.
 --   batch INTEGER: Workgroups along z: the batch.
---   method VARCHAR: Why the grid tells.
+--   method VARCHAR: How the bounds follow from the grid.
 -- Example:
 --   SELECT short_name, m_min, m_max, n_min, n_max FROM gemm_bounds;
 CREATE OR REPLACE VIEW gemm_bounds AS
