@@ -59,6 +59,11 @@ class Source:
         """Whether the text can be stored: an escape in a program can put a lone surrogate into it."""
         return LONE_SURROGATE.search(self.text) is None
 
+    @property
+    def origin(self) -> str:
+        """Who wrote it: TorchInductor, or the program itself (`user`)."""
+        return "inductor" if "torch._inductor" in self.text else "user"
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Found:
@@ -123,7 +128,7 @@ def _row(trace_id: str, source: Source) -> dict[str, Any]:
         "kernel_hash": source.kernel_hash,
         "name": source.name,
         "language": "triton",
-        "origin": "inductor" if "torch._inductor" in source.text else "user",  # TorchInductor, or the program itself
+        "origin": source.origin,
         "source": source.text,
         "file": source.place,
         "sha256": hashlib.sha256(source.text.encode()).hexdigest(),
