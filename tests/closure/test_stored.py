@@ -152,7 +152,7 @@ def test_the_arithmetic_tells_versions_apart(monkeypatch: pytest.MonkeyPatch, tm
     other.write_text("# other arithmetic")
     before, files = told(), loader._arithmetic()
     names = {file.name for file in files}
-    assert {"__init__.py", "energy.py", "time_terms.py", "closure.py", "closure.sql"} <= names
+    assert {"__init__.py", "books.py", "terms.py", "closure.py", "closure.sql"} <= names
     monkeypatch.setattr(loader, "_arithmetic", lambda: [*files, other])
     assert told() != before
     monkeypatch.undo()
