@@ -1,6 +1,6 @@
 """Times of the same calls after disturbers of more and of fewer kinds of kernels; OUT gets a JSON file.
 
-    PYTHONPATH=. python3 benchmarks/gpu/measure_cache_disturber.py OUT --plans .plans/bloom-560m.plan .plans/gpt2-train.plan
+    PYTHONPATH=. python3 benchmarks/gpu/measure_cache_disturber.py OUT --plans bloom-560m.plan gpt2-train.plan
 
 Needs PyTorch and nvidia-ml-py; plans are made elsewhere with `kerneldb replay --write-plan`. The full disturber comes
 twice: how far the two are apart is what the others are to be compared with.
