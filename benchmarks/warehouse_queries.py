@@ -27,7 +27,7 @@ OVERVIEWS = {
     "families": "time_by('category, family, library')",
     "libraries": "time_by('library')",
     "operations": "time_by('category, operation, dtype')",
-    "operators": "time_by('op, found_by')",
+    "operators": "time_by('op, inferred_by')",
     "phases": "time_by('phase')",
     "signature_stats": "signature_stats()",
     "signature_quantiles": "signature_quantiles",

@@ -29,6 +29,8 @@ SHOWN: Final = 40
 SMALLEST: Final = -(1 << 63)
 LARGEST: Final = (1 << 63) - 1
 DEEPEST: Final = 64
+OLDER: Final = "older"
+"""Metadata of a field: its name in files that were written before it had its own."""
 PLAIN: Final = (str, int, float, bool)
 NAMES: Final = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
 
@@ -141,6 +143,11 @@ class Tagged:
         return decode(kind, data)
 
 
+def once(name: str, default: Any) -> Any:
+    """A field of a dataclass that older files call `name`."""
+    return dataclasses.field(default=default, metadata={OLDER: name})
+
+
 @functools.cache
 def _defaults(kind: Any) -> tuple[tuple[str, Any], ...]:
     """Names and defaults of the fields; MISSING, which equals no value, for those without one."""
@@ -241,10 +248,11 @@ def _mapped(decoder: Decoder) -> Decoder:
 def _object(kind: Any) -> Decoder:
     hints = typing.get_type_hints(kind, include_extras=True)
     decoders = [(one.name, _decoder(hints[one.name])) for one in dataclasses.fields(kind)]
+    older = {one.metadata[OLDER]: one.name for one in dataclasses.fields(kind) if OLDER in one.metadata}
     needed = [name for name, default in _defaults(kind) if default is dataclasses.MISSING]
 
     def decode_object(value: Any) -> Any:
-        given = _dict(value)
+        given = {older.get(name, name): one for name, one in _dict(value).items()} if older else _dict(value)
         for name in needed:
             if name not in given:
                 message = f"no {name!r}"

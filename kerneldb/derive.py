@@ -42,7 +42,7 @@ NAME_SCHEMA: Final[dict[str, pl.DataType]] = {
     "tile_m": pl.Int32(),
     "tile_n": pl.Int32(),
     "tile_k": pl.Int32(),
-    "stages": pl.Int32(),
+    "pipeline_stages": pl.Int32(),
     "cluster": TEXT,
     "layout": TEXT,
     "split_k": pl.Boolean(),

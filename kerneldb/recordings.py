@@ -56,9 +56,9 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A line of power.ndjson: what a meter showed, while a stage ran or (no `mode`) around the work."""
+    """A line of power.ndjson: what a meter showed, while a workload ran or (no `mode`) around the work."""
 
-    stage: str
+    workload: str = dataclasses.field(metadata={codec.OLDER: "stage"})
     epoch_ns: int
     mode: str | None = None
     energy_mj: float | None = None
@@ -96,9 +96,9 @@ class Traced:
 
 @dataclass(slots=True)
 class Part:
-    """A stage in a mode: `measurements` (None: not yet), then its trace, or the `reason` why it cannot be recorded."""
+    """A workload in a mode: `measurements` (None: not yet), then its trace, or the `reason` why it cannot be recorded."""
 
-    stage: str
+    workload: str = dataclasses.field(metadata={codec.OLDER: "stage"})
     mode: str
     tags: Mapping[str, str] = dataclasses.field(default_factory=dict)
     measurements: Sequence[Measurement] | None = None
@@ -109,7 +109,7 @@ class Part:
     @property
     def label(self) -> str:
         """`prefill`, or `prefill (cuda_graph)`."""
-        return self.stage if self.mode == EAGER else f"{self.stage} ({self.mode})"
+        return self.workload if self.mode == EAGER else f"{self.workload} ({self.mode})"
 
     @property
     def rows(self) -> tuple[Measurement, ...]:

@@ -22,7 +22,7 @@ SUBJECTS: Final = (
     "core", "time", "work", "names", "collectives", "compare", "counters", "energy", "replay", "lake",
 )  # fmt: skip
 """The folders of tables, views and macros, a file each; in the order in which they are documented."""
-DERIVED: Final = ("closure", "closure_terms", "closure_kernels", "closure_jobs")
+DERIVED: Final = ("reconciliation", "reconciliation_components", "reconciliation_kernels", "reconciliation_jobs")
 """Tables that are made of others, and made anew with the views."""
 COMMIT_MACROS: Final = (
     "_launch_steps", "_step_launches", "_kernel_order", "_repeat_streaks", "_kernel_periods", "_period_launches",
@@ -189,8 +189,8 @@ def _reference() -> list[Traversable]:
 def _arithmetic() -> list[Traversable]:
     """The code that makes the derived tables. By its place: importing it takes longer than reading it."""
     package = importlib.resources.files("kerneldb")
-    files = [file for file in package.joinpath("closure").iterdir() if file.name.endswith(".py")]
-    around = package.joinpath("warehouse", "closure.py"), _store("closure")
+    files = [file for file in package.joinpath("reconciliation").iterdir() if file.name.endswith(".py")]
+    around = package.joinpath("warehouse", "reconciliation.py"), _store("reconciliation")
     return [*sorted(files, key=lambda file: file.name), *around]
 
 

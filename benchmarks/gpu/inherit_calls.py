@@ -31,12 +31,12 @@ TRUTH = """
     JOIN signatures AS t USING (signature_id)
     JOIN traces AS a ON l.trace_id = a.trace_id
     JOIN traces AS b ON b.name = a.name || '-stripped'
-    LEFT JOIN found_calls AS f ON f.trace_id = b.trace_id AND f.launch_index = l.launch_index
+    LEFT JOIN inferred_calls AS f ON f.trace_id = b.trace_id AND f.launch_index = l.launch_index
     WHERE a.name = ?
 """
 ATTRIBUTED = """
     SELECT count(*) AS launches, count(op) AS with_op,
-        count(*) FILTER (found_by IS NOT NULL AND input_dims IS NOT NULL) AS with_call,
+        count(*) FILTER (inferred_by IS NOT NULL AND input_dims IS NOT NULL) AS with_call,
         sum(duration_ns) AS total_ns, sum(duration_ns) FILTER (op IS NOT NULL) AS with_op_ns
     FROM kernels WHERE trace = ?
 """

@@ -3,7 +3,7 @@
     python benchmarks/gpu/measure_reconciliation.py FOLDER [--seconds 10] [--energy-seconds 75] [--models gpt2]
 
 Energy differs from board to board by several percent, so recording and replay must run on the same one. Needs what
-`kerneldb` needs, with PyTorch and transformers. Ends with `closure.csv` and `closure.json` in FOLDER, beside recordings
+`kerneldb` needs, with PyTorch and transformers. Ends with `reconciliation.csv` and `reconciliation.json` in FOLDER, beside recordings
 and database. `--tiny` tries it on a CPU.
 """
 
@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 
 RUNS: dict[str, str] = {
-    "bloom-560m": "--batch 64 --prompt 1536 --new-tokens 8 --stages decode",
-    "llama-2-7b": "--batch 1 --prompt 4000 --new-tokens 8 --stages prefill,decode --cuda-graphs",
-    "gpt2": "--batch 16 --prompt 1024 --stages train --dtype bfloat16",
+    "bloom-560m": "--batch 64 --prompt 1536 --new-tokens 8 --workloads decode",
+    "llama-2-7b": "--batch 1 --prompt 4000 --new-tokens 8 --workloads prefill,decode --cuda-graphs",
+    "gpt2": "--batch 16 --prompt 1024 --workloads train --dtype bfloat16",
 }
 TINY = ("--tiny", "--device", "cpu", "--batch", "1", "--prompt", "16", "--new-tokens", "2", "--seconds", "0.3")
 
@@ -46,11 +46,11 @@ def eager_traces(folder: Path) -> list[str]:
 
 
 def main() -> int:
-    """Do it all; returns 1 where no stage could be closed."""
+    """Do it all; returns 1 where no workload could be closed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--models", nargs="+", default=list(RUNS), choices=list(RUNS))
-    parser.add_argument("--seconds", type=float, default=10.0, help="measured time per stage and mode")
+    parser.add_argument("--seconds", type=float, default=10.0, help="measured time per workload and mode")
     parser.add_argument("--energy-seconds", type=float, default=75.0, help="energy budget per trace")
     parser.add_argument("--tiny", action="store_true")
     given = parser.parse_args()
@@ -62,11 +62,11 @@ def main() -> int:
         options = ("--until-time", "99%", "--energy-seconds", str(given.energy_seconds), *device)
         kerneldb(given.folder, "replay", "--trace", trace, *options)
     for layout in ("csv", "json"):
-        (given.folder / f"closure.{layout}").write_text(
-            kerneldb(given.folder, "analyze", "closure", "--format", layout)
+        (given.folder / f"reconciliation.{layout}").write_text(
+            kerneldb(given.folder, "analyze", "reconciliation", "--format", layout)
         )
-    columns = "model, stage, mode, busy_share_pct, error_pct, energy_error_pct, above_gap_error_pct"
-    rows = kerneldb(given.folder, "query", f"SELECT {columns} FROM closure ORDER BY ALL")
+    columns = "model, workload, mode, busy_share_pct, error_pct, energy_error_pct, dynamic_error_pct"
+    rows = kerneldb(given.folder, "query", f"SELECT {columns} FROM reconciliation ORDER BY ALL")
     sys.stdout.write(rows)
     return 0 if rows.strip() else 1
 

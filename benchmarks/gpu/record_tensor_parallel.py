@@ -34,7 +34,7 @@ else:  # by its path: some packages install a `tests` of their own
 RECORD = (sys.executable, "-m", "kerneldb.replay.recording")
 NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
 RANKS = 2
-MODEL = ("llama-2-7b", "--batch", "1", "--prompt", "1024", "--new-tokens", "4", "--stages", "prefill,decode")
+MODEL = ("llama-2-7b", "--batch", "1", "--prompt", "1024", "--new-tokens", "4", "--workloads", "prefill,decode")
 EXCHANGES = ("--script", "benchmarks/gpu/collectives_program.py")
 PATIENCE_S = 150
 KEPT_BYTES = 15 << 20
@@ -76,7 +76,7 @@ def record(command: list[str], folder: Path) -> dict[str, Any]:
 
 
 def traces(folder: Path) -> dict[str, dict[int, Path]]:
-    """Stage → rank → file."""
+    """Workload → rank → file."""
     found: dict[str, dict[int, Path]] = collections.defaultdict(dict)
     for path in sorted(folder.glob("rank*/*.pt.trace.json.gz")):
         found[path.name.removesuffix(".pt.trace.json.gz")][int(path.parent.name.removeprefix("rank"))] = path
@@ -84,7 +84,7 @@ def traces(folder: Path) -> dict[str, dict[int, Path]]:
 
 
 def figures(by_rank: dict[int, Path]) -> dict[str, Any]:
-    """What the traces of one stage say of computation and collectives."""
+    """What the traces of one workload say of computation and collectives."""
     events = {rank: plain.activities(path) for rank, path in by_rank.items()}
     found = {rank: plain.collectives(one) for rank, one in events.items()}
     table: dict[tuple[str, int, str], list[plain.Collective]] = collections.defaultdict(list)
@@ -123,7 +123,7 @@ def _waits(found: dict[int, list[plain.Collective]]) -> Any:
 
 
 def show(name: str, said: dict[str, Any]) -> None:
-    """Print the figures of one stage."""
+    """Print the figures of one workload."""
     sys.stdout.write(f"-- {name}: launches {said['launches']}, without collective {said['without_collective']}\n")
     for rank, times in said["times_ns"].items():
         sys.stdout.write(f"   rank {rank} ms { ({key: round(value / 1e6, 3) for key, value in times.items()}) }\n")
@@ -167,7 +167,7 @@ def main() -> int:
     """Record, sum up, pack."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--seconds", type=float, default=4.5, help="measured time per stage")
+    parser.add_argument("--seconds", type=float, default=4.5, help="measured time per workload")
     parser.add_argument("--cuda-graphs", action="store_true")
     parser.add_argument("--tiny", action="store_true")
     given = parser.parse_args()
@@ -178,9 +178,9 @@ def main() -> int:
     for name, command in commands(given).items():
         folder = work / name
         said = found["recordings"][name] = record(command, folder)
-        said["stages"] = {stage: figures(by_rank) for stage, by_rank in traces(folder).items()}
-        for stage, one in said["stages"].items():
-            show(f"{name} {stage}", one)
+        said["workloads"] = {workload: figures(by_rank) for workload, by_rank in traces(folder).items()}
+        for workload, one in said["workloads"].items():
+            show(f"{name} {workload}", one)
         keep(folder, given.out)
         (given.out / "tp.json").write_text(json.dumps(found, indent=1))
     return max(abs(one["exit_code"]) for one in found["recordings"].values())

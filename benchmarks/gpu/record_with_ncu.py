@@ -129,7 +129,7 @@ def around(hidden: torch.Tensor) -> torch.Tensor:
 
 
 @contextlib.contextmanager
-def stage(name: str) -> Iterator[None]:
+def workload(name: str) -> Iterator[None]:
     """An annotation of the profiler, and an NVTX range where there is a GPU."""
     with torch.profiler.record_function(name):
         if torch.cuda.is_available():
@@ -156,11 +156,11 @@ class Program:
     @torch.inference_mode()
     def run(self) -> None:
         """One pass."""
-        with stage("prefill"):
+        with workload("prefill"):
             self.model(self.tokens)
-        with stage("decode"):
+        with workload("decode"):
             self.model(self.tokens[:, -1:])
-        with stage("around"):
+        with workload("around"):
             around(self.hidden)
         self.wait()
 

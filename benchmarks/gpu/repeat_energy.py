@@ -38,7 +38,7 @@ from kerneldb.replay.wire.plan import Item
 
 Z95: Final = 1.96
 MOST_FILES: Final = 8
-QUANTITIES: Final = ("energy", "above_gap")
+QUANTITIES: Final = ("energy", "dynamic")
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
-MODEL = ("vicuna-7b", "--batch", "1", "--prompt", "1024", "--new-tokens", "4", "--stages", "prefill,decode")
+MODEL = ("vicuna-7b", "--batch", "1", "--prompt", "1024", "--new-tokens", "4", "--workloads", "prefill,decode")
 TINY = ("--tiny", "--device", "cpu", "--prompt", "16", "--new-tokens", "2", "--seconds", "0.3")
 TRACED = ("--trace-only", "--iterations", "1")
 EXCHANGES = ("--script", "benchmarks/gpu/collectives_program.py")
@@ -99,10 +99,10 @@ def replay(job: Job, given: argparse.Namespace) -> None:
 def told(job: Job) -> dict[str, Any]:
     """What must hold, and everything else that is worth a look."""
     for name, command in {
-        "closure.txt": ("analyze", "closure", "vicuna-7b-tp2"),
+        "reconciliation.txt": ("analyze", "reconciliation", "vicuna-7b-tp2"),
         "collectives.csv": ("analyze", "collectives", "--replays", "--csv"),
-        "closure.csv": ("query", "FROM closure ORDER BY ALL", "--csv"),
-        "closure_jobs.csv": ("query", "FROM closure_jobs ORDER BY ALL", "--csv"),
+        "reconciliation.csv": ("query", "FROM reconciliation ORDER BY ALL", "--csv"),
+        "reconciliation_jobs.csv": ("query", "FROM reconciliation_jobs ORDER BY ALL", "--csv"),
         "replay_runs.csv": ("query", "FROM replay_runs ORDER BY ALL", "--csv"),
     }.items():
         (job.out / name).write_text(job.kerneldb(*command))
@@ -139,7 +139,7 @@ def main() -> int:
     """Record, replay, tell; the exit code is 1 where computation is off by 3 % or a collective is not L0 or L1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--seconds", type=float, default=3.0, help="measured time per stage")
+    parser.add_argument("--seconds", type=float, default=3.0, help="measured time per workload")
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--ray", action="store_true")
     parser.add_argument("--tiny", action="store_true")

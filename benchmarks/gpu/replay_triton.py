@@ -36,10 +36,10 @@ from kerneldb.replay.wire.plan import CallSpec, Item, OpCall, Plan, PlannedKerne
 
 PROGRAMS = ("fp8", "template", "user")
 BLOCKS = {
-    "llama": ["llama-2-7b", "--layers", "1", "--stages", "prefill", "--prompt", "512"],
-    "gpt2": ["gpt2", "--layers", "2", "--stages", "train_step", "--batch", "4", "--prompt", "256"],
+    "llama": ["llama-2-7b", "--layers", "1", "--workloads", "prefill", "--prompt", "512"],
+    "gpt2": ["gpt2", "--layers", "2", "--workloads", "train_step", "--batch", "4", "--prompt", "256"],
 }
-TRITON = ("kernel_hash", "kernel_kwargs", "num_warps", "num_stages", "grid", "kernel_backend")
+TRITON = ("kernel_hash", "kernel_kwargs", "num_warps", "num__workloads", "grid", "kernel_backend")
 FIELDS = {
     "input_dims": "Input Dims",
     "input_strides": "Input Strides",

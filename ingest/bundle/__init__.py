@@ -1,7 +1,7 @@
 """Recordings of `kerneldb record`: a folder with PyTorch traces, and bundle.json with what was measured.
 
 Each trace of a recording is a trace of its own, read by the reader of PyTorch traces; the measurements and readings of
-its stage are added to it. Files of a recording are known by the bundle.json beside them that names them.
+its workload are added to it. Files of a recording are known by the bundle.json beside them that names them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _fits(head: Head) -> bool:
 def _inside(folder: Path) -> list[Path] | None:
     """The traces of the recording in `folder`; None where there is none in it.
 
-    Raises NotATraceError where no stage of it is finished, UnreadableTraceError where bundle.json is damaged.
+    Raises NotATraceError where no workload of it is finished, UnreadableTraceError where bundle.json is damaged.
     """
     try:
         found = recordings.load(folder) if (folder / NAME).is_file() else None
@@ -46,7 +46,7 @@ def _inside(folder: Path) -> list[Path] | None:
         return None
     present = [path for path in (folder / trace.file for _, trace in found.traced) if path.is_file()]
     if not present:
-        message = f"{folder}: a recording without a finished stage. Go on with it: kerneldb record … --resume"
+        message = f"{folder}: a recording without a finished workload. Go on with it: kerneldb record … --resume"
         raise NotATraceError(message)
     return present
 

@@ -1,4 +1,4 @@
-"""Converts a trace of a recording: as any PyTorch trace, with the measurements and readings of its stage added."""
+"""Converts a trace of a recording: as any PyTorch trace, with the measurements and readings of its workload added."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kerneldb.recordings import EAGER, NAME, POWER, Measurement, Part, Reading, 
 from kerneldb.times import Guard
 
 AROUND: Final = ("idle", "context", "gap")
-"""Readings that belong to no stage; they go to the first trace of the recording."""
+"""Readings that belong to no workload; they go to the first trace of the recording."""
 OTHER_FILE: Final = "measurements: the trace is not the one that was recorded, copy the folder again"
 TYPES: Final = {"str": pl.String, "int": pl.Int64, "float": pl.Float64}
 
@@ -57,15 +57,15 @@ def _options(recording: Recording, part: Part, options: Options) -> Options:
     return dataclasses.replace(
         options,
         label=options.label or recording.label,
-        phase=options.phase or part.stage,
+        phase=options.phase or part.workload,
         name=options.name or f"{_named(recording, part)}{rank}",
         run=options.run or recording.name,
     )
 
 
 def _named(recording: Recording, part: Part) -> str:
-    stage = part.stage if part.mode == EAGER else f"{part.stage}-{part.mode.replace('_', '-')}"
-    return f"{recording.name}-{stage}"
+    workload = part.workload if part.mode == EAGER else f"{part.workload}-{part.mode.replace('_', '-')}"
+    return f"{recording.name}-{workload}"
 
 
 def _with(manifest: Manifest, frames: Mapping[str, pl.DataFrame], tags: Mapping[str, str]) -> Manifest:
@@ -81,7 +81,7 @@ def _with(manifest: Manifest, frames: Mapping[str, pl.DataFrame], tags: Mapping[
 
 
 def _of_job(manifest: Manifest, recording: Recording, part: Part) -> Manifest:
-    """The manifest with the traces of other ranks that its trace ran together with: those of the same stage."""
+    """The manifest with the traces of other ranks that its trace ran together with: those of the same workload."""
     if recording.rank is None:
         return manifest
     of_job = {"rank": recording.rank, "world_size": recording.world_size, "stated_job": _named(recording, part)}
@@ -119,13 +119,13 @@ def _files(folder: Path, trace: Traced, report: Report, trace_id: str) -> list[d
 
 
 def _measurements(recording: Recording, part: Part, manifest: Manifest) -> pl.DataFrame:
-    """Rows of `measurements`: those of the stage, of its trace, and of the device around it."""
+    """Rows of `measurements`: those of the workload, of its trace, and of the device around it."""
     around = () if part.measurements is None else recording.powers
     common = {
         "trace_id": manifest.trace_id,
         "run": manifest.trace["stated_run"],
         "model": recording.model,
-        "stage": part.stage,
+        "workload": part.workload,
         "mode": part.mode,
         "uuid": recording.device().uuid,
     }
@@ -135,12 +135,12 @@ def _measurements(recording: Recording, part: Part, manifest: Manifest) -> pl.Da
 
 
 def _power_samples(folder: Path, recording: Recording, part: Part, manifest: Manifest, report: Report) -> pl.DataFrame:
-    """Rows of `power_samples` taken while the stage was measured and traced."""
+    """Rows of `power_samples` taken while the workload was measured and traced."""
     first = recording.traced[0][0] is part
     rows = [
         one
         for one in _readings(folder, recording, report)
-        if (one.stage, one.mode) == (part.stage, part.mode) or (first and one.stage in AROUND)
+        if (one.workload, one.mode) == (part.workload, part.mode) or (first and one.workload in AROUND)
     ]
     device = recording.device()
     base = manifest.trace["base_ns"] if manifest.trace.get("clock") == "epoch" else None

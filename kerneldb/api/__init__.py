@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kerneldb.api import answers, counters, queries, signature, upkeep
+from kerneldb.api import analyses, counters, queries, signature, upkeep
 from kerneldb.api.ingestion import IngestOptions, Outcome, ProgressCallback, ReportEntry, ingest_each, outcome_table
 from kerneldb.api.result import BATCH_ROWS, Result
 from kerneldb.api.signature import SignaturePage
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kerneldb.api.closure import Closure
     from kerneldb.api.planning import Planned, Request
+    from kerneldb.api.reconciliation import Reconciliation
     from kerneldb.api.recording import Recorded
     from kerneldb.replay.host.run import Outcome as ReplayOutcome
     from kerneldb.replay.options import Options
@@ -240,20 +240,22 @@ class Database:
 
         return Result(replaying.results(self.warehouse, _several(run_ids)))
 
-    def answer(self, name: str, *, where: str | None = None, traces: Sequence[str] = ()) -> Result:
+    def analyze(self, name: str, *, where: str | None = None, traces: Sequence[str] = ()) -> Result:
         """The rows of the table macro `name` (idle, overlap, collectives, iterations, …) over the selected launches."""
-        return Result(queries.selected(self.warehouse, f"answer_{name}", where, traces))
+        return Result(queries.selected(self.warehouse, f"analysis_{name}", where, traces))
 
-    def diff(self, before: str, after: str, *, where: str | None = None, threshold: float = 0.03) -> answers.Difference:
+    def diff(
+        self, before: str, after: str, *, where: str | None = None, threshold: float = 0.03
+    ) -> analyses.Difference:
         """What changed from `before` to `after`; changes of a mean up to `threshold` are none.
 
         Each names a trace, a run, a label, or traces by a pattern such as `nightly-*`, in that order.
         """
-        return answers.difference(self.warehouse, before, after, where, threshold)
+        return analyses.difference(self.warehouse, before, after, where, threshold)
 
-    def diff_counters(self, before: str, after: str, *, rule: str = "ncu") -> answers.CounterDifference:
+    def diff_counters(self, before: str, after: str, *, rule: str = "ncu") -> analyses.CounterDifference:
         """What changed between the hardware counters of two traces or runs: coverage, classes by `rule`, means."""
-        return answers.counter_difference(self.warehouse, before, after, rule)
+        return analyses.counter_difference(self.warehouse, before, after, rule)
 
     def bounds(
         self, rule: str = "ncu", *, where: str | None = None, traces: Sequence[str] = (), kernels: bool = False
@@ -278,11 +280,13 @@ class Database:
         """The Nsight Compute line that counts the wanted kernels. UsageError where nothing timed is selected."""
         return counters.ncu_command(self.warehouse, wanted)
 
-    def closure(self, names: str | Sequence[str] = (), *, where: str | None = None, top: int = 20) -> Closure:
-        """What the replayed kernels predict, against time and energy measured whole, per trace, stage and mode."""
-        from kerneldb.api import closure
+    def reconciliation(
+        self, names: str | Sequence[str] = (), *, where: str | None = None, top: int = 20
+    ) -> Reconciliation:
+        """What the replayed kernels predict, against time and energy measured whole, per trace, workload and mode."""
+        from kerneldb.api import reconciliation
 
-        return closure.closure(self.warehouse, _several(names), where, top)
+        return reconciliation.reconciliation(self.warehouse, _several(names), where, top)
 
     def annotate(
         self,
@@ -313,17 +317,17 @@ class Database:
         iterations: int | None = None,
     ) -> Result:
         """Kernels of the traces side by side and the sums of an iteration; `matches` pairs names: "A=B"."""
-        pairs = [answers.pair_of(text) for text in matches]
-        return Result(answers.compare(self.warehouse, traces, where, pairs, iterations))
+        pairs = [analyses.pair_of(text) for text in matches]
+        return Result(analyses.compare(self.warehouse, traces, where, pairs, iterations))
 
-    def variants(self, text: str) -> Result:
+    def same_code(self, text: str) -> Result:
         """Kernels of the code object that holds the kernel of the signature that `text` means (see `show`).
 
         Nearest first; `differences` lists the tokens in which a Tensile name differs. Raises UsageError unless exactly
         one signature fits.
         """
         of_kernel = {"signature_id": signature.find(self.warehouse, text)}
-        return Result(self.warehouse.answer(queries.statement("variants_of"), of_kernel))
+        return Result(self.warehouse.answer(queries.statement("same_code_of"), of_kernel))
 
     def show(self, text: str) -> SignaturePage:
         """Everything about the signature whose id starts with `text`, or whose kernel is named so.

@@ -1,6 +1,6 @@
 """Finds the operator calls of launches that were recorded without one, among launches that have one.
 
-What is found is stored beside the launch (`found_calls`, `launches.found_id`), never in place of what was recorded.
+What is found is stored beside the launch (`inferred_calls`, `launches.inferred_id`), never in place of what was recorded.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ TOLERANCE: Final = 0.25
 TOLERANCE_NS: Final = 500
 
 COLUMNS: Final = (
-    "trace_id", "launch_index", "signature_id", "found_id", "found_by", "call_id", "call_ordinal", "call_kernels",
+    "trace_id", "launch_index", "signature_id", "inferred_id", "inferred_by", "call_id", "call_ordinal", "call_kernels",
     "call_launch", "donor_trace_id", "donor_launch_index", "method", "confidence", "alternatives", "evidence",
 )  # fmt: skip
 SUMMARY: Final = (
@@ -68,8 +68,8 @@ SUMMARY: Final = (
 class Found:
     """What was found for the launches of one trace.
 
-    `rows` are rows of `found_calls` (and the operator and trace of the donor), `signatures` and `calls` those of the
-    other tables that they name, by id. `weak` are donors that are too unsure to be believed. `launches` has index,
+    `rows` are rows of `inferred_calls` (and the operator and trace of the donor), `signatures` and `calls` those of the
+    other tables that they name, by id. `weak` are donors that are too unsure to be accepted. `launches` has index,
     duration and shared memory of each launch of the trace, `wanted` counts those without a recorded call.
     """
 
@@ -110,7 +110,7 @@ def keep(warehouse: Warehouse, found: Iterable[Found]) -> None:
 def store(
     warehouse: Warehouse, trace_id: str, rows: pl.DataFrame, signatures: Rows, calls: Rows, *, renew: bool
 ) -> None:
-    """Store rows of `found_calls` with the signatures and calls that they name, by id; see `warehouse.found.store`."""
+    """Store rows of `inferred_calls` with the signatures and calls that they name, by id; see `warehouse.found.store`."""
     from kerneldb.derive import FACTS
     from kerneldb.warehouse import found
 
@@ -190,7 +190,7 @@ def _matched(launches: pl.DataFrame, traces: list[Row]) -> pl.DataFrame:
     off = (mean - usual).abs()
     slower = (pl.col("timing") == TIMELINE) & (off > TOLERANCE_NS) & (off > TOLERANCE * usual)
     return rows.with_columns(pl.col("kinship").fill_null(0.0), ratio=pl.when(slower).then(mean / usual)).with_columns(
-        found_by=pl.lit(INHERITED),
+        inferred_by=pl.lit(INHERITED),
         method=pl.format("{}: {}", "level", "decided"),
         confidence=_confidence(),
         evidence=_evidence(),
@@ -231,7 +231,7 @@ def _grouped(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _named(con: Connection, found: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Row], dict[str, Row]]:
-    """Rows of `found_calls` (and the operator and trace of the donor), and the signatures and calls that they name."""
+    """Rows of `inferred_calls` (and the operator and trace of the donor), and the signatures and calls that they name."""
     by_op = {op: call_row(OpCall(op)) for op in found["op"].drop_nulls().unique()}
     ids = pl.col("op").replace_strict(
         {op: call["call_id"] for op, call in by_op.items()}, default=None, return_dtype=pl.String()
@@ -242,7 +242,7 @@ def _named(con: Connection, found: pl.DataFrame) -> tuple[pl.DataFrame, dict[str
     pairs = filled.select("signature_id", "call_id").unique(maintain_order=True)
     facts = by_id(con, "inherit_signatures", "signature_id", pairs["signature_id"])
     made = [found_signature(facts[one], calls[call]) for one, call in pairs.rows()]
-    named = pairs.with_columns(found_id=pl.Series([row["signature_id"] for row in made], dtype=pl.String()))
+    named = pairs.with_columns(inferred_id=pl.Series([row["signature_id"] for row in made], dtype=pl.String()))
     rows = filled.join(named, on=["signature_id", "call_id"]).sort("launch_index")
     signatures = {row["signature_id"]: row for row in made}
     return rows.select(*COLUMNS, "donor_op_id", "donor_trace"), signatures, calls

@@ -219,7 +219,7 @@ def bind_keyed(con: Connection, source: Relation, by: str) -> None:
 
     key: Expression = duckdb.ColumnExpression(KEYS[by])
     if by == "op":
-        found = duckdb.ColumnExpression("found_by")
+        found = duckdb.ColumnExpression("inferred_by")
         between, behind = duckdb.ConstantExpression(" ("), duckdb.ConstantExpression(")")
         labelled = duckdb.FunctionExpression("concat", key, between, found, behind)
         key = duckdb.CaseExpression(found.isnull() | key.isnull(), key).otherwise(labelled)

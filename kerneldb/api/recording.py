@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Recorded:
     """A recording: its folder, what bundle.json in it holds, and what became of its traces in the database.
 
-    `contents` is that of every rank, one where there are no ranks. `complete` is false where a stage could not be
+    `contents` is that of every rank, one where there are no ranks. `complete` is false where a workload could not be
     recorded; `table` then has the reason.
     """
 
@@ -33,7 +33,7 @@ class Recorded:
     outcomes: tuple[Outcome, ...] = ()
 
     def table(self) -> pa.Table:
-        """One row per stage and mode, of each rank; figures are per iteration, NULL where unknown."""
+        """One row per workload and mode, of each rank; figures are per iteration, NULL where unknown."""
         return table(self.contents)
 
     @property
@@ -62,10 +62,10 @@ def record(
 
 
 def table(contents: Sequence[Recording]) -> pa.Table:
-    """The rows of recordings, one per stage and mode of each rank."""
+    """The rows of recordings, one per workload and mode of each rank."""
     import pyarrow as pa
 
-    texts, counts = ("stage", "mode", "reason"), ("rank", "iterations", "launches")
+    texts, counts = ("workload", "mode", "reason"), ("rank", "iterations", "launches")
     kinds = {**dict.fromkeys(texts, pa.string()), **dict.fromkeys(counts, pa.int64())}
     rows = summary.rows(contents)
     columns = {}

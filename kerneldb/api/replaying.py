@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb import codec
-from kerneldb.api import clustering, findings, inheriting
+from kerneldb.api import clustering, inferred, inheriting
 from kerneldb.api.queries import statement
 from kerneldb.api.recorded import call_row
 from kerneldb.errors import UsageError
@@ -52,15 +52,15 @@ RUN: Final = (
 )  # fmt: skip
 CALL: Final = ("route", "cache", "status", "reason", "overload", "tries", "warmup", "runs", "wall_s", "loop_note")
 ENERGIES: Final = (
-    "energy_mj", "energy_low_mj", "energy_high_mj", "above_gap_mj", "above_gap_low_mj", "above_gap_high_mj"
+    "energy_mj", "energy_low_mj", "energy_high_mj", "dynamic_mj", "dynamic_low_mj", "dynamic_high_mj"
 )  # fmt: skip
 # Columns, and the fields that they hold.
 RUN_ENERGY: Final = {
     "meter": "meter", "meter_period_ms": "period_ms", "idle_power_w": "idle_power_w", "gap_ns": "gap_ns",
-    "context_power_w": "context_power_w", "gap_power_w": "gap_power_w", "energy_drift": "drift",
+    "context_power_w": "context_power_w", "launch_loop_power_w": "launch_loop_power_w", "energy_drift": "drift",
 }  # fmt: skip
 OF_LOOP: Final = ("power_w", "busy_share", "seconds", "method", "reason", "sm_mhz", "throttle")
-CAPPED: Final = ("capped_mhz", "capped_stretch", "capped_above_gap_mj")
+CAPPED: Final = ("capped_mhz", "capped_stretch", "capped_dynamic_mj")
 CALL_ENERGY: Final = {**{name: name for name in (*ENERGIES, *CAPPED)}, **{f"energy_{name}": name for name in OF_LOOP}}
 TIME: Final = {"time_ns": "median_ns", "time_mad_ns": "mad_ns", "time_low_ns": "low_ns", "time_high_ns": "high_ns"}
 LOOP: Final = {"loop_ns": "median_ns", "loop_low_ns": "low_ns", "loop_high_ns": "high_ns"}
@@ -192,7 +192,7 @@ class Store:
     def advance(self, *, balance: bool = True) -> None:
         """Store the results that came since what is stored, in one short transaction.
 
-        They replace earlier ones of the same run and items. Without `balance`, the tables `closure…` are left to the
+        They replace earlier ones of the same run and items. Without `balance`, the tables `reconciliation…` are left to the
         next journal. Raises JournalError.
         """
         self._lines += self._reader.advance()
@@ -201,7 +201,7 @@ class Store:
             return
         touched = {line.call.item for line in self._lines if isinstance(line, CallLine)} & self._items.keys()
         calls = [call for call in found.calls if call.item in touched]  # in every state of the cache
-        rows = _rows(found, self._items, calls, findings.found_ids(self._warehouse, self._items, calls))
+        rows = _rows(found, self._items, calls, inferred.inferred_ids(self._warehouse, self._items, calls))
         readings = [one for line in self._lines if isinstance(line, PowerLine) for one in line.readings]
         rows["power_samples"] = _power_rows(found.run, readings)
         if self._new:
@@ -219,7 +219,7 @@ class Store:
         if found is None:
             return NOT_YET
         calls = [call for call in found.calls if call.item in self._items]
-        findings.keep(self._warehouse, self._items, found.run.run_id, calls)
+        inferred.keep(self._warehouse, self._items, found.run.run_id, calls)
         return _energy_reason(found)
 
     @property
@@ -262,13 +262,13 @@ def _json(value: Any) -> str | None:
     return json.dumps(codec.encode(value)) if value else None
 
 
-def _rows(found: Journal, items: Mapping[str, Item], calls: Sequence[CallResult], ids: findings.Ids) -> Row:
+def _rows(found: Journal, items: Mapping[str, Item], calls: Sequence[CallResult], ids: inferred.Ids) -> Row:
     """Rows of `calls`, results of a journal, by table; `ids` are the signatures with calls that were found."""
     run_id, reason = found.run.run_id, _energy_reason(found) or NOT_YET
     return {
         "replay_runs": [_run(found)],
         "replay_calls": [_call(run_id, items[call.item], call, reason) for call in calls],
-        "replay_tries": [row for call in calls for row in findings.try_rows(run_id, call)],
+        "replay_attempts": [row for call in calls for row in inferred.attempt_rows(run_id, call)],
         "replays": [row for call in calls for row in _kernels(run_id, items[call.item], call, reason, ids)],
     }
 
@@ -282,7 +282,7 @@ def _energy_reason(found: Journal) -> str | None:
 
 def _run(found: Journal) -> Row:
     run, facts = found.run, found.energy or EnergyFacts()
-    error = facts.gap_power_sd_w
+    error = facts.launch_loop_power_sd_w
     return {
         **_picked(run, {name: name for name in RUN}),
         **_picked(facts, RUN_ENERGY),
@@ -290,14 +290,14 @@ def _run(found: Journal) -> Row:
         "multiprocessors": run.sm_count,
         "arguments": json.dumps(dict(run.arguments)),
         "plan_notes": json.dumps(dict(run.plan_notes)),
-        "gap_power_error_w": None if error is None else Z95 * error,
+        "launch_loop_power_error_w": None if error is None else Z95 * error,
         "energy_details": _json(facts) if facts.meter else None,
         "energy_reason": _energy_reason(found),
     }
 
 
 def _call(run_id: str, item: Item, call: CallResult, reason: str) -> Row:
-    accepted = findings.accepted(item, call)
+    accepted = inferred.accepted(item, call)
     spec = item.spec if accepted is None else accepted.spec
     loop, state = call.loop, call.state
     energy = call.energy or CallEnergy(reason=reason if call.status == OK else NOT_REPLAYED)
@@ -311,9 +311,9 @@ def _call(run_id: str, item: Item, call: CallResult, reason: str) -> Row:
         "run_id": run_id,
         "item_id": call.item,
         "op": spec.call.op if spec else None,
-        "dims_source": findings.dims_source(item, call),
+        "dims_source": inferred.dims_source(item, call),
         "confidence": accepted.score if accepted else None,
-        "found_call_id": call_row(accepted.spec.call)["call_id"] if accepted else None,
+        "inferred_call_id": call_row(accepted.spec.call)["call_id"] if accepted else None,
         "grade": call.grade.value,
         "notes": _json(call.notes),
         "extra_kernels": _json([one.name for one in call.extra]),
@@ -324,7 +324,7 @@ def _call(run_id: str, item: Item, call: CallResult, reason: str) -> Row:
     }
 
 
-def _kernels(run_id: str, item: Item, call: CallResult, reason: str, ids: findings.Ids) -> Iterator[Row]:
+def _kernels(run_id: str, item: Item, call: CallResult, reason: str, ids: inferred.Ids) -> Iterator[Row]:
     if call.status == SKIPPED:  # a resumed run tries it; an older result stays the latest
         return
     graded = {kernel.ordinal: kernel for kernel in call.kernels}
@@ -336,10 +336,10 @@ def _kernels(run_id: str, item: Item, call: CallResult, reason: str, ids: findin
             "item_id": call.item,
             "ordinal": ordinal,
             "signature_id": kernel.signature_id,
-            "found_id": ids.get((call.item, ordinal), {}).get("signature_id"),
+            "inferred_id": ids.get((call.item, ordinal), {}).get("signature_id"),
             "cache": call.cache,
             "route": call.route,
-            "dims_source": findings.dims_source(item, call),
+            "dims_source": inferred.dims_source(item, call),
             "launches": kernel.launches,
             "recorded_ns": kernel.median_ns,
             "recorded_total_ns": kernel.total_ns,

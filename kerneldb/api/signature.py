@@ -21,7 +21,17 @@ SECTIONS = {
     "identity": ("kind", "level", "name", "demangled", "short_name", "match_name", "launch_key"),
     "name": (
         *("category", "family", "library", "operation", "dtype", "dtypes", "name_arch", "tile_m", "tile_n", "tile_k"),
-        *("stages", "cluster", "layout", "split_k", "epilogue", "vector_width", "template", "head_dim", "direction"),
+        *(
+            "pipeline_stages",
+            "cluster",
+            "layout",
+            "split_k",
+            "epilogue",
+            "vector_width",
+            "template",
+            "head_dim",
+            "direction",
+        ),
         "decoded",
     ),
     "operator call": ("op", "input_dims", "input_strides", "input_dtypes", "scalars", "extra"),

@@ -75,7 +75,7 @@ class Asked:
     def show(self, name: str, shown: tuple[str, ...] | None = None) -> None:
         """Print the rows of the table macro `name` over the selected launches; tables have the columns `shown` only."""
         database = open_database(lock_timeout=READ_WAIT_S)
-        result = database.answer(name, where=self.where, traces=self.traces)
+        result = database.analyze(name, where=self.where, traces=self.traces)
         note_repeated(database, self.traces)
         if not len(result):
             if not note_nothing(database, self.where, self.traces):
@@ -181,7 +181,7 @@ def iterations(asked: Asked) -> None:
 
     \b
       kerneldb analyze iterations
-      kerneldb query "SELECT avg(total_ns) FROM iterations() WHERE steady"
+      kerneldb query "SELECT avg(total_ns) FROM iterations() WHERE steady_state"
     """
     asked.show("iterations")
 

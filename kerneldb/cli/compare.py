@@ -79,7 +79,7 @@ def same_code(signature: str, *, limit: int | None, output: Output) -> None:
     \b
       kerneldb analyze same-code Cijk_Alik_Bljk
     """
-    result = open_database(lock_timeout=READ_WAIT_S).variants(signature)
+    result = open_database(lock_timeout=READ_WAIT_S).same_code(signature)
     if output.format == "table":
         several = len({row["trace"] for row in result}) > 1
         shown = (*SHOWN_VARIANTS, "symbol", *(["trace"] if several else []))

@@ -54,7 +54,7 @@ def scope(count: int, gpus: list[str]) -> str:
 
 def note_nothing(database: Database, where: str | None, traces: tuple[str, ...]) -> bool:
     """Say why no launch is selected, with near values for the texts of a condition; False where one is."""
-    if len(database.answer("selected", where=where, traces=traces)):
+    if len(database.analyze("selected", where=where, traces=traces)):
         return False
     of = f" of {', '.join(traces)}" if traces else ""
     if where is None or not where.strip():

@@ -68,7 +68,7 @@ def refresh(*, everything: bool, quiet: bool, lock_timeout: float) -> None:
     """Decode kernel names and problem sizes anew, after an update of kerneldb.
 
     Only what is derived changes; nothing is read from the trace files again. Views and macros are brought up to date
-    too, and the tables of `kerneldb analyze closure` are written anew.
+    too, and the tables of `kerneldb analyze reconciliation` are written anew.
 
     \b
       kerneldb db refresh

@@ -22,7 +22,7 @@ from kerneldb.cli.root import cli
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kerneldb.api.answers import Difference
+    from kerneldb.api.analyses import Difference
     from kerneldb.output import Output
 
 ROWS: Final = 20
@@ -98,7 +98,7 @@ def diff(
     \b
       kerneldb diff monday tuesday
       kerneldb diff decoder-h200 decoder-h200 --where "phase = 'decode'" --fail-on 3%
-      kerneldb diff 'monday-*' 'tuesday-*' --where steady
+      kerneldb diff 'monday-*' 'tuesday-*' --where steady_state
       kerneldb diff counters-v1 counters-v2 --metrics
     """
     if metrics or classes:
@@ -160,8 +160,8 @@ def summary(before: str, after: str, found: Difference) -> str:
     change = "" if found.delta_pct is None else f" ({found.delta_pct:+.2f} %)"
     times = f"{found.before_ns / 1e6:,.3f} ms -> {found.after_ns / 1e6:,.3f} ms{change}"
     verdicts = ", ".join(f"{n:,} {verdict}" for verdict, n in found.by_verdict.items())
-    if found.steady is not None and found.iteration_delta_pct is not None:
-        one, other = (side.mean_ns / 1e6 for side in found.steady)
-        times += f"; a steady iteration {one:,.3f} ms -> {other:,.3f} ms ({found.iteration_delta_pct:+.2f} %)"
+    if found.steady_state is not None and found.iteration_delta_pct is not None:
+        one, other = (side.mean_ns / 1e6 for side in found.steady_state)
+        times += f"; a steady-state iteration {one:,.3f} ms -> {other:,.3f} ms ({found.iteration_delta_pct:+.2f} %)"
     shift = f"; common shift {found.common_shift_pct:+.2f} %" if found.common_shift_pct else ""
     return f"{before} -> {after}: GPU time {times}{shift}; {verdicts or NO_TIMELINE}"

@@ -24,13 +24,13 @@ def inherit(*, where: str | None, traces: tuple[str, ...], output: Output) -> No
     is the same, the operator is told by kernels of the same name. The traces of the selection are looked through whole;
     what was inherited before is found anew. `replay` does the same for what it replays.
 
-    Operators, dims and sizes then stand in `kernels`, with found_by and dims_source = 'inherited'; the donor of each
-    launch, and how sure it is, in found_calls.
+    Operators, dims and sizes then stand in `kernels`, with inferred_by and dims_source = 'inherited'; the donor of each
+    launch, and how sure it is, in inferred_calls.
 
     \b
       kerneldb db inherit
       kerneldb db inherit --trace llama-decode-cuda-graph
-      kerneldb top --by op --where "found_by = 'inherited'"
+      kerneldb top --by op --where "inferred_by = 'inherited'"
     """
     found = open_database().inherit(traces, where)
     if not len(found):

@@ -93,7 +93,7 @@ def _page(database: Database, keep: list[str]) -> None:
     click.echo(scope(count, gpus) if count else "no traces")
     if not count:
         return
-    devices = sorted(database.answer("gpu_time").rows(), key=lambda row: -(row["busy_ns"] or 0))
+    devices = sorted(database.analyze("gpu_time").rows(), key=lambda row: -(row["busy_ns"] or 0))
     _table("GPU time", devices, "trace", "device", "n", "span_ns", "busy_ns", "busy_pct")
     if not devices:
         click.echo("\nNo timeline: the traces hold sums or counters of kernels only.")
@@ -114,7 +114,7 @@ def _idle(database: Database, devices: Rows) -> Iterator[dict[str, Any]]:
     """Idle time of all devices by cause, most first."""
     span = sum(row["span_ns"] or 0 for row in devices) or 1
     found: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for row in database.answer("idle"):
+    for row in database.analyze("idle"):
         found[row["cause"]][0] += row["n"]
         found[row["cause"]][1] += row["idle_ns"]
     for cause, (count, idle) in sorted(found.items(), key=lambda item: -item[1][1]):
@@ -142,7 +142,7 @@ def _advise(database: Database, traces: list[str], *, several: bool) -> None:
 
     width = min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
     asked = traces[:ADVISED]
-    found = gather.findings(database, asked)
+    found = gather.advice(database, asked)
     if not found:
         return
     of = f" on the {plural(len(asked), 'trace')} with most GPU time" if len(traces) > len(asked) else ""

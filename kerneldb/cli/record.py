@@ -54,7 +54,7 @@ def record(*, arguments: tuple[str, ...], listed: bool, layout: Any, **given: An
     \b
       kerneldb record --list
       kerneldb record bloom-560m --batch 8 --prompt 1024 --cuda-graphs
-      kerneldb record gpt2 --stages train --dtype bfloat16
+      kerneldb record gpt2 --workloads train --dtype bfloat16
       kerneldb record vicuna-7b --tp 2 --prompt 1024
       kerneldb record --script train.py -- --steps 20
     """
@@ -109,10 +109,10 @@ def _teller(settings: Settings) -> Callable[[Mapping[str, Any]], None]:
 
     def tell(event: Mapping[str, Any]) -> None:
         nonlocal done
-        what, stage = event["what"], event.get("stage")
+        what, workload = event["what"], event.get("workload")
         counted = what in ("measure", "trace")
         done += counted
-        where = f" {stage} ({event['mode']})" if stage else ""
+        where = f" {workload} ({event['mode']})" if workload else ""
         reason = f": {event['reason']}" if event.get("reason") else ""
         note(f"{f'[{done}/{total}] ' if counted else ''}{STEPS[what]}{where}{reason}")
 
@@ -122,13 +122,13 @@ def _teller(settings: Settings) -> Callable[[Mapping[str, Any]], None]:
 def _list(output: Output) -> None:
     import pyarrow as pa
 
-    from kerneldb.replay.recording.settings import MODELS, STAGES
+    from kerneldb.replay.recording.settings import MODELS, WORKLOADS
 
     rows = [
         {
             "model": model.name,
             "aliases": ", ".join(model.aliases) or None,
-            "stages": ", ".join(STAGES[model.kind]),
+            "workloads": ", ".join(WORKLOADS[model.kind]),
             "dtype": model.dtype,
             "sizes_from": model.source + (f" ({model.note})" if model.note else ""),
         }

@@ -100,7 +100,7 @@ def replay(
     (replays, replay_calls, replay_runs), and `kernels` shows replay_grade and replay_ns.
 
     Energy is that of the whole board, by the counter of its driver (NVIDIA, AMD) or of the CPU (RAPL), with a 95 %
-    interval: energy_mj per launch, and above_gap_mj above a GPU that is only kept going. NULL, with the reason, where
+    interval: energy_mj per launch, and dynamic_mj above a GPU that is only kept going. NULL, with the reason, where
     it cannot be measured.
 
     Launches recorded without a call (in graphs, cut traces, traces of nsys, ncu and rocprof) take that of the same

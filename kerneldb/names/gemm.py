@@ -111,7 +111,7 @@ class _Words:
             return word in {"stages", "tensorop", "n", "cutlass", "f2f", "5x"}
         key, value = match.groups()
         if key == "stage":
-            self.facts["stages"] = int(value)
+            self.facts["pipeline_stages"] = int(value)
         elif key in {"align", "aligna"}:
             self.facts["vector_width"] = int(value)
         elif key == "tile" and value.isdecimal():
@@ -167,7 +167,7 @@ class _Words:
             self.facts["tile_k"] = tile[2]
             cluster = more[0] if more and more[0][2:] else ()
         elif more:
-            self.facts["tile_k"], self.facts["stages"] = more[0][:2]
+            self.facts["tile_k"], self.facts["pipeline_stages"] = more[0][:2]
             cluster = more[1] if more[1:] else ()
         if cluster:
             self.facts["cluster"] = "x".join(map(str, cluster))

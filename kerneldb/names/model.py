@@ -41,7 +41,7 @@ class Facts(TypedDict, total=False):
     tile_m: int | None
     tile_n: int | None
     tile_k: int | None
-    stages: int | None
+    pipeline_stages: int | None
     cluster: str | None
     layout: str | None
     split_k: bool | None
@@ -71,7 +71,7 @@ class Decoded:
         tile_m: rows of the output tile that one block computes, as the library counts them (cuBLAS: column-major).
         tile_n: columns of that tile.
         tile_k: depth of one step along the summed dimension.
-        stages: steps in flight (software pipeline).
+        pipeline_stages: steps in flight (software pipeline).
         cluster: thread-block cluster, ``2x1``.
         layout: transposition of A and B, ``tn`` ``nn`` ``nt`` ``tt``; for convolutions ``nhwc`` or ``nchw``.
         split_k: whether the summed dimension is shared out among blocks.
@@ -97,7 +97,7 @@ class Decoded:
     tile_m: int | None = None
     tile_n: int | None = None
     tile_k: int | None = None
-    stages: int | None = None
+    pipeline_stages: int | None = None
     cluster: str | None = None
     layout: str | None = None
     split_k: bool | None = None

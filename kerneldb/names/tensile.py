@@ -233,7 +233,7 @@ def _conclude(facts: Facts, details: Details) -> Facts:
         facts["split_k"] = split > 1
     prefetch = _integer(details, "PGR")
     if prefetch is not None:
-        facts["stages"] = prefetch + 1
+        facts["pipeline_stages"] = prefetch + 1
     group = str(details.get("WG", "")).split("_")
     if all(part.isdecimal() for part in group):
         details["threads"] = math.prod(map(int, group))

@@ -35,7 +35,7 @@ def asking(database: Database) -> Iterator[Asking]:
 
 
 class Asking:
-    """Asks `schemas/queries/report_<query>.sql` and `finding_<name>.sql` with the parameters `params`, each once."""
+    """Asks `schemas/queries/report_<query>.sql` and `advice_<name>.sql` with the parameters `params`, each once."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, params: Mapping[str, Any], asked: dict[str, pa.Table]) -> None:
         self.params = params
@@ -63,14 +63,14 @@ class Asking:
             columns = tuple(one for one in columns if any(row[one.name] is not None for row in rows))
         return Table(plan.caption.format(**self.params), columns, rows, self.sql(plan.query), plan.missing)
 
-    def finding(self, name: str, needs: Sequence[str]) -> Rows:
+    def rule_rows(self, name: str, needs: Sequence[str]) -> Rows:
         """The rows of the statement of a rule, which reads what the statements `needs` have found."""
         for need in needs:
             self._con.register(FOUND + need, self._table(need))
         found: Rows = self._run(statement(name)).to_pylist()
         return found
 
-    def finding_sql(self, name: str, needs: Sequence[str]) -> str:
+    def rule_sql(self, name: str, needs: Sequence[str]) -> str:
         """The statement of a rule as a reader would type it, with those that it needs in front."""
         if not needs:
             return literal(statement(name), self.params)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
-from kerneldb.api.answers import THRESHOLD
+from kerneldb.api.analyses import THRESHOLD
 from kerneldb.errors import UsageError
 from kerneldb.output.units import duration
 from kerneldb.report import charts, contents
@@ -16,7 +16,7 @@ from kerneldb.report.model import Chart, Column, Plan, Report, Section, Table
 
 if TYPE_CHECKING:
     from kerneldb.api import Database
-    from kerneldb.api.answers import Difference
+    from kerneldb.api.analyses import Difference
 
 SHOWN: Final = 100
 OTHERS: Final = 20

@@ -54,7 +54,7 @@ def stacked(rows: Rows, label: str, value: tuple[str, str], part: str) -> dict[s
 
 
 def columns(rows: Rows, label: str, value: str, title: str) -> dict[str, Any]:
-    """Upright bars in the order of the rows, grey where the column `steady` is false."""
+    """Upright bars in the order of the rows, grey where the column `steady_state` is false."""
     import altair as alt
 
     return _drawn(
@@ -63,8 +63,8 @@ def columns(rows: Rows, label: str, value: str, title: str) -> dict[str, Any]:
         (WIDTH - 160, 160),
         x=alt.X(f"{label}:N", title=label, sort=None, axis=alt.Axis(labelAngle=0, labelOverlap=True)),
         y=alt.Y(f"{value}:Q", title=title),
-        color=alt.condition("datum.steady === false", alt.value(COLOURS[-1]), alt.value(COLOURS[0])),
-        tooltip=[f"{label}:N", "steady:N", *_tips(value)],
+        color=alt.condition("datum.steady_state === false", alt.value(COLOURS[-1]), alt.value(COLOURS[0])),
+        tooltip=[f"{label}:N", "steady_state:N", *_tips(value)],
     )
 
 

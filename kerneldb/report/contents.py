@@ -102,9 +102,9 @@ ITERATIONS: Final = Plan(
     "Iterations",
     (
         DEVICE,
-        Column("found_by", "found by"),
+        Column("inferred_by", "found by"),
         Column("iterations", "iterations", "count"),
-        Column("steady", "steady", "count"),
+        Column("steady_state", "steady_state", "count"),
         Column("launches", "launches each", "count"),
         Column("mean_total_ns", "GPU time each", "ns"),
         Column("mean_span_ns", "span each", "ns"),
@@ -139,17 +139,17 @@ REPLAYED_KERNELS: Final = Plan(
         Column("replay_ns", "replayed", "ns"),
         DELTA,
         Column("energy_mj", "mJ each", "number"),
-        Column("above_gap_mj", "above gap", "number"),
+        Column("dynamic_mj", "dynamic energy", "number"),
     ),
 )
-CLOSURE: Final = Plan(
-    "closure",
+RECONCILIATION: Final = Plan(
+    "reconciliation",
     "Predicted against measured whole, per iteration",
     (
-        Column("stage", "stage"),
+        Column("workload", "workload"),
         Column("mode", "mode"),
         Column("section", "of"),
-        Column("term", "term"),
+        Column("component", "component"),
         Column("value", "value", "number"),
         Column("low", "low", "number"),
         Column("high", "high", "number"),

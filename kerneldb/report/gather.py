@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from kerneldb.api.queries import statement
 from kerneldb.output.units import duration
 from kerneldb.report import charts, contents, counters
+from kerneldb.report.advice import RULES
 from kerneldb.report.asking import Asking, asking
-from kerneldb.report.findings import RULES
-from kerneldb.report.model import Chart, Finding, Report, Section, Table
+from kerneldb.report.model import Advice, Chart, Report, Section, Table
 
 if TYPE_CHECKING:
     from kerneldb.api import Database
@@ -59,10 +59,10 @@ def _sections(ask: Asking, found: Sequence[dict[str, Any]], rule: str | None) ->
     return [*sections, *names]
 
 
-def findings(database: Database, traces: Sequence[str]) -> list[tuple[str, Finding]]:
+def advice(database: Database, traces: Sequence[str]) -> list[tuple[str, Advice]]:
     """What the rules say of each of the traces, with its name, most time at stake first."""
     with asking(database) as ask:
-        found = [(trace, finding) for trace in traces for finding in _findings(ask.about(trace=trace))]
+        found = [(trace, piece) for trace in traces for piece in _advice(ask.about(trace=trace))]
     return sorted(found, key=lambda one: -(one[1].at_stake_ns or 0))
 
 
@@ -86,31 +86,31 @@ def made(database: Database) -> str:
 
 
 def _of_trace(ask: Asking) -> list[Section]:
-    """Setup, findings and times of a trace."""
+    """Setup, advice and times of a trace."""
     timed = bool(ask.rows("gpu_time"))
-    findings = _findings(ask)
+    advice = _advice(ask)
     unasked = ""
     if not timed:
         unasked = f"No timeline, which these rules need: {', '.join(rule.name for rule in RULES if rule.needs)}."
-    remark = unasked if findings else f"{unasked} No rule found anything.".strip()
+    remark = unasked if advice else f"{unasked} No rule found anything.".strip()
     setup = Section("Setup", (ask.table(contents.SETUP), ask.table(contents.LACKS)))
-    found = [setup, Section("Findings", (), findings, remark), _top(ask)]
+    found = [setup, Section("Advice", (), advice, remark), _top(ask)]
     return found + _time(ask) if timed else found
 
 
-def _findings(ask: Asking) -> tuple[Finding, ...]:
+def _advice(ask: Asking) -> tuple[Advice, ...]:
     (program,) = ask.rows("program")
     found = []
     for rule in RULES:
-        name = f"finding_{rule.name.replace('-', '_')}"
-        for row in ask.finding(name, rule.needs)[:1]:
+        name = f"advice_{rule.name.replace('-', '_')}"
+        for row in ask.rule_rows(name, rule.needs)[:1]:
             values = {key: duration(value) if key.endswith("_ns") else value for key, value in row.items()}
             sentence = rule.sentence.format(**values)
-            advice = rule.advice(program["vendor"], is_torch=program["is_torch"])
-            sql = ask.finding_sql(name, rule.needs)
+            text = rule.advice(program["vendor"], is_torch=program["is_torch"])
+            sql = ask.rule_sql(name, rule.needs)
             command = tuple(word.format(**values) for word in rule.command)
-            found.append(Finding(rule.name, rule.version, sentence, advice, row["at_stake_ns"], sql, command))
-    return tuple(sorted(found, key=lambda finding: -(finding.at_stake_ns or 0)))
+            found.append(Advice(rule.name, rule.version, sentence, text, row["at_stake_ns"], sql, command))
+    return tuple(sorted(found, key=lambda piece: -(piece.at_stake_ns or 0)))
 
 
 def _top(ask: Asking) -> Section:
@@ -150,11 +150,11 @@ def _time(ask: Asking) -> list[Section]:
 
 
 def _replayed(ask: Asking) -> list[Section]:
-    """Replays and closure, where there are any."""
-    plans = (contents.CLOSURE, contents.REPLAYS) if ask.about().rows("measured") else (contents.REPLAYS,)
+    """Replays and reconciliation, where there are any."""
+    plans = (contents.RECONCILIATION, contents.REPLAYS) if ask.about().rows("measured") else (contents.REPLAYS,)
     found = [table for plan in plans if (table := ask.table(plan)).rows]
     kernels = ask.table(contents.REPLAYED_KERNELS)
-    return [Section("Replay and closure", (*found, kernels))] if found else []
+    return [Section("Replay and reconciliation", (*found, kernels))] if found else []
 
 
 def _roofline(ask: Asking) -> Section:

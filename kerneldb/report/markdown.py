@@ -17,7 +17,7 @@ BINS: Final = (
 ITERATIONS: Final = (
     Column("iteration", "iteration"),
     Column("total_ms", "GPU time in ms", "number"),
-    Column("steady", "steady"),
+    Column("steady_state", "steady_state"),
 )
 BLOCKS: Final = "▁▂▃▄▅▆▇█"
 PER_BLOCK: Final = 4
@@ -36,7 +36,7 @@ def _section(section: Section) -> Iterator[str]:
     yield from (f"## {_plain(section.title)}", "")
     if section.text:
         yield from (_plain(section.text), "")
-    for one in section.findings:
+    for one in section.advice:
         stake = "" if one.at_stake_ns is None else f" **At stake: {duration(one.at_stake_ns)}.**"
         yield f"- {_plain(one.sentence)}{stake} {one.remedy} (rule {one.rule}, version {one.version})"
         yield ""

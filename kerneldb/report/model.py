@@ -53,7 +53,7 @@ class Chart:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
+class Advice:
     """What a named, versioned rule says: the sentence, the time at stake in ns where there is one, and what to do.
 
     `command` are the words of the kerneldb command that shows more.
@@ -74,7 +74,7 @@ class Section:
 
     title: str
     blocks: tuple[Table | Chart, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    advice: tuple[Advice, ...] = ()
     text: str = ""
 
 

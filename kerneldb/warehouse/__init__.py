@@ -16,7 +16,7 @@ import duckdb
 from kerneldb.errors import TraceExistsError, UsageError, WarehouseError, WarehouseLockedError
 from kerneldb.files import remove_stale_spools
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import closure, commit, execute, migrate, replay, runs, template
+from kerneldb.warehouse import commit, execute, migrate, reconciliation, replay, runs, template
 from kerneldb.warehouse.engine import store_errors, transaction
 from kerneldb.warehouse.place import Place
 from kerneldb.warehouse.session import session_of
@@ -149,7 +149,7 @@ class Warehouse:
         """Run one statement and return all its rows.
 
         With `where`, a condition over the view `kernels`, the statement may read what meets it as `selection`.
-        With `write` it may change the database; then the tables `closure…` follow, in the same transaction.
+        With `write` it may change the database; then the tables `reconciliation…` follow, in the same transaction.
         Raises QueryError, QueryTimeoutError after `timeout` seconds, SelectionError for a bad `where`.
         """
         from kerneldb.selection import Selection
@@ -161,10 +161,10 @@ class Warehouse:
 
         def change(con: duckdb.DuckDBPyConnection) -> pa.Table:
             found = ask(con)
-            closure.refresh(con)
+            reconciliation.refresh(con)
             return found
 
-        if write and closure.is_concerned(sql):
+        if write and reconciliation.is_concerned(sql):
             return self.write(change)
         with self.connection(read_only=not write) as con:
             return ask(con)
@@ -187,7 +187,7 @@ class Warehouse:
         def add(con: duckdb.DuckDBPyConnection) -> commit.Added:
             added = commit.commit(con, manifest, replace=replace, tags=tags or {})
             if added.written:
-                closure.refresh(con, added.concerned)
+                reconciliation.refresh(con, added.concerned)
             return added
 
         return self.write(add, folders)
@@ -207,7 +207,7 @@ class Warehouse:
     ) -> None:
         """Write rows of the replay tables, replacing those of the same run and items.
 
-        Without `new`, readings are added to those of the run. Without `balance`, the tables `closure…` are left to the
+        Without `new`, readings are added to those of the run. Without `balance`, the tables `reconciliation…` are left to the
         call for the last of several runs.
         """
         self.write(lambda con: replay.store(con, run_id, items, rows, new=new, balance=balance))
@@ -239,7 +239,7 @@ class Warehouse:
             ids = _ids(con, wanted)
             for trace_id in ids:
                 con.execute(statement("traces", "state_run"), {"trace_id": trace_id, "run": run})
-            closure.refresh(con, runs.judge(con, ids).union(ids))
+            reconciliation.refresh(con, runs.judge(con, ids).union(ids))
 
         self.write(change)
 
@@ -252,7 +252,7 @@ class Warehouse:
                 message = f"there is a trace {new!r} already"
                 raise TraceExistsError(message)
             con.execute(statement("traces", "rename"), {"trace_id": trace_id, "name": new})
-            closure.refresh(con, runs.judge(con) | {trace_id})
+            reconciliation.refresh(con, runs.judge(con) | {trace_id})
 
         self.write(change)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldb.errors import WarehouseError
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import closure, runs
+from kerneldb.warehouse import reconciliation, runs
 from kerneldb.warehouse.statements import execute_all, rows_of
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def remove(con: Connection, trace_ids: Iterable[str]) -> None:
         con.execute(statement("remove", "tags"), {"trace_id": trace_id})
     concerned = runs.removed(con, beside)
     execute_all(con, statement("remove", "orphans"), {})
-    closure.refresh(con, concerned.union(gone))
+    reconciliation.refresh(con, concerned.union(gone))
 
 
 def set_tags(con: Connection, trace_ids: Iterable[str], tags: Mapping[str, str | None]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import closure
+from kerneldb.warehouse import reconciliation
 from kerneldb.warehouse.statements import frame_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def store(
     *,
     renew: bool,
 ) -> None:
-    """Write rows of `found_calls` of one trace, and the signatures and calls they name where those are missing.
+    """Write rows of `inferred_calls` of one trace, and the signatures and calls they name where those are missing.
 
     `signatures` has fact columns and the `name`; what derives from them is derived here. With `renew`, whatever was
     found before without a replay goes; else only the finds for the same launches. Launches and rollups of the trace are
@@ -35,12 +35,12 @@ def store(
     if rows.height:
         _with(con, calls, "calls")
         _with(con, _derived(con, signatures), "signatures")
-        _with(con, rows, "found_calls")
+        _with(con, rows, "inferred_calls")
     con.execute(statement("found", "unmark"), of_trace)
     con.execute(statement("found", "mark"), of_trace)
     con.execute(statement("found", "forget_rollups"), of_trace)
     con.execute(statement("commit", "roll_up"), of_trace)
-    closure.refresh(con, [trace_id])
+    reconciliation.refresh(con, [trace_id])
 
 
 def _derived(con: Connection, signatures: pl.DataFrame) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from kerneldb.errors import WarehouseVersionError
 from kerneldb.gpus import find_device
 from kerneldb.schemas import loader
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import closure, commit, runs
+from kerneldb.warehouse import commit, reconciliation, runs
 from kerneldb.warehouse.engine import transaction
 from kerneldb.warehouse.statements import execute_all
 
@@ -105,7 +105,7 @@ def upgrade(con: Connection, path: Place) -> State:
         if 0 < found.version < RUNS_SINCE:
             refuse_bad_times(con)
             runs.adopt(con)
-        closure.refresh(con)
+        reconciliation.refresh(con)
     return found
 
 
@@ -137,7 +137,7 @@ def _renew_objects(con: Connection, comments: str, *, anew: bool) -> None:
     for (drop,) in con.execute(statement("version", "stale_objects"), kept).fetchall():
         execute_all(con, drop, {})
     if anew:
-        execute_all(con, statement("closure", "drop"), {})
+        execute_all(con, statement("reconciliation", "drop"), {})
         con.execute(loader.derived_tables())
     con.execute(loader.objects())
     for table, columns in loader.reference().items():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerneldb import derive
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import closure, commit
+from kerneldb.warehouse import commit, reconciliation
 from kerneldb.warehouse.statements import frame_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def refresh(con: Connection, progress: Progress | None, *, everything: bool) -> 
     traces = con.execute(statement("refresh", "unbinned"), {"everything": everything or names.height > 0}).fetchall()
     for (trace_id,) in traces:
         commit.bin_up(con, trace_id)
-    closure.refresh(con)
+    reconciliation.refresh(con)
     return {"kernel_names": names.height, "signatures": facts.height}
 
 

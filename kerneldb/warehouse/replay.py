@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import closure
+from kerneldb.warehouse import reconciliation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Connection = duckdb.DuckDBPyConnection
 
-TABLES = ("replay_runs", "replay_routes", "replay_calls", "replay_tries", "replays", "power_samples")
+TABLES = ("replay_runs", "replay_routes", "replay_calls", "replay_attempts", "replays", "power_samples")
 
 
 def store(
@@ -36,13 +36,13 @@ def store(
     if rows.get("replay_routes"):
         known = {"names": [row["route"] for row in rows["replay_routes"]]}
         con.execute(statement("replay", "forget_routes"), known)
-    for name in ("forget_calls", "forget_tries", "forget_replays"):
+    for name in ("forget_calls", "forget_attempts", "forget_replays"):
         con.execute(statement("replay", name), {"run_id": run_id, "items": list(items)})
     for table in TABLES:
         if rows.get(table):
             _insert(con, table, rows[table])
     if balance:
-        closure.refresh(con)
+        reconciliation.refresh(con)
 
 
 def _insert(con: Connection, table: str, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -365,7 +365,7 @@ def _plans(
     plans = [Plan(trace, {}, frozenset()) for trace in concerned if trace not in places]
     for trace, place in places.items():
         better = sorted((one for one in others[trace] if places.get(one, place) < place), key=places.__getitem__)
-        by_method = {other: found_by for other in better if (found_by := method(trace, other))}
+        by_method = {other: inferred_by for other in better if (inferred_by := method(trace, other))}
         linked = {other for other in by_method if frozenset((trace, other)) in methods or by_method[other] == "all"}
         plans.append(Plan(trace, by_method, frozenset(by_method) - linked))
     return plans

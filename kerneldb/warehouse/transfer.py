@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from kerneldb.errors import UsageError
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import closure, commit, lakes, migrate, runs
+from kerneldb.warehouse import commit, lakes, migrate, reconciliation, runs
 from kerneldb.warehouse.engine import allow, literal, store_errors, transaction
 from kerneldb.warehouse.place import Place
 from kerneldb.warehouse.session import session_of
@@ -124,7 +124,7 @@ def add(con: Connection, parts: Parts, *, replace: bool, tags: Mapping[str, str]
     concerned = runs.added(con, wanted, beside, noted=True) if wanted else set()
     if present and replace:
         execute_all(con, statement("remove", "orphans"), {})
-    closure.refresh(con, concerned)
+    reconciliation.refresh(con, concerned)
     return wanted
 
 
@@ -211,7 +211,7 @@ def add_learned(con: Connection, trace_ids: Sequence[str]) -> Learned:
                 con.execute(statement("found", name), key)
             con.execute(statement("commit", "roll_up"), key)
     if found.items or found.runs or found.finds:
-        closure.refresh(con)
+        reconciliation.refresh(con)
     return found
 
 

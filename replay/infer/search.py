@@ -1,11 +1,11 @@
-"""The search for one call: which one to try next, what a try says, and which one is believed.
+"""The search for one call: which one to try next, what a try says, and which one is accepted.
 
-Candidates come first, best first. A call is believed where the same kernels came out (same name; the same grid and
+Candidates come first, best first. A call is accepted where the same kernels came out (same name; the same grid and
 block, unless the trace lacks them) in a time within 15 % of the recorded one; among several, the launch counts first,
 then the time, then what spoke for it before. Equal times of another grid are chance: such a call stays as a graded
 result, but not a call that was found. The search ends early where the best candidate agrees within 5 %. Where the
 kernels agree and the time is off by more than 10 %, the same call is run with other values or another state of the
-cache, which no trace records; where it is not to be believed then, with the size that the launch leaves open scaled by
+cache, which no trace records; where it is not to be accepted then, with the size that the launch leaves open scaled by
 the ratio.
 
 `scaled` changes the dims that the launch leaves open by how far the time was off. A persistent matrix product does not
@@ -31,12 +31,12 @@ from kerneldb.replay.resolve.recorded import short_name
 from kerneldb.replay.resolve.tensors import hide
 from kerneldb.replay.routes.grades import KernelMatch
 from kerneldb.replay.wire.plan import CallSpec, Candidate, Item
-from kerneldb.replay.wire.results import CallResult, Grade, Try
+from kerneldb.replay.wire.results import AttemptResult, CallResult, Grade
 from kerneldb.replay.worker.results import Verdict
 
 CLOSE: Final = math.log(1.05)
 NEAR: Final = 0.1
-BELIEVED: Final = 0.15
+ACCEPTED: Final = 0.15
 LIMIT: Final = 24
 PATIENCE: Final = 6
 SCORE_GAP: Final = 0.25
@@ -110,10 +110,10 @@ class Outcome:
     @property
     def timely(self) -> bool:
         """Whether the time speaks for the call."""
-        return self.off <= BELIEVED
+        return self.off <= ACCEPTED
 
     @property
-    def believable(self) -> bool:
+    def acceptable(self) -> bool:
         """Whether kernels, launches and time speak for the call."""
         return self.shaped and self.timely
 
@@ -134,7 +134,7 @@ class Search:
 
     item: Item
     attempts: list[Attempt] = field(default_factory=list)
-    tries: list[Try] = field(default_factory=list)
+    tries: list[AttemptResult] = field(default_factory=list)
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     places: dict[int, int] = field(default_factory=dict)
     refined: bool = False
@@ -155,7 +155,9 @@ class Search:
     def failed(self, attempt: int, reason: str) -> None:
         """An attempt could not run."""
         one = self.attempts[attempt]
-        self.tries.append(Try(one.spec.call, one.reason, Grade.L4, one.candidate, reason=reason, attempt=attempt))
+        self.tries.append(
+            AttemptResult(one.spec.call, one.reason, Grade.L4, one.candidate, reason=reason, attempt=attempt)
+        )
 
     def judged(self, verdict: Verdict) -> None:
         """An attempt ran; or the chosen one ran again, and its time is that of all its runs."""
@@ -171,7 +173,7 @@ class Search:
             self.tries[self.places[verdict.attempt]] = _try(one, outcome)
 
     def better(self, new: Verdict, old: Verdict | None) -> bool:
-        """Whether a new verdict is to be believed rather than the one held so far."""
+        """Whether a new verdict is to be accepted rather than the one held so far."""
         return old is None or self._rank(new) < self._rank(old)
 
     def goes_on(self, attempt: int) -> bool:
@@ -192,20 +194,20 @@ class Search:
         return attempt + 1 < len(self.attempts)
 
     def found(self) -> Candidate | None:
-        """The call that is believed: the same kernels, launched alike, in about the same time."""
-        believed = self._believed()
-        if believed is None:
+        """The call that is accepted: the same kernels, launched alike, in about the same time."""
+        accepted = self._accepted()
+        if accepted is None:
             return None
-        one = self.attempts[believed]
-        score = round(one.score * math.exp(-self.outcomes[believed].distance), 4)
+        one = self.attempts[accepted]
+        score = round(one.score * math.exp(-self.outcomes[accepted].distance), 4)
         if one.candidate is None:
             return Candidate(one.spec, one.reason, score)
         return replace(self.item.candidates[one.candidate], why=one.reason, score=score)
 
-    def trail(self) -> tuple[Try, ...]:
-        """All tries in order, the believed one marked."""
-        believed = self._believed()
-        accepted = None if believed is None else self.places[believed]
+    def trail(self) -> tuple[AttemptResult, ...]:
+        """All tries in order, the accepted one marked."""
+        accepted = self._accepted()
+        accepted = None if accepted is None else self.places[accepted]
         return tuple(replace(one, accepted=place == accepted) for place, one in enumerate(self.tries))
 
     def _without_kernels(self, attempt: int) -> bool:
@@ -222,9 +224,9 @@ class Search:
             return self.chosen
         return min(self.outcomes, key=lambda one: self._rank(self.outcomes[one].verdict), default=None)
 
-    def _believed(self) -> int | None:
+    def _accepted(self) -> int | None:
         best = self._best()
-        return best if best is not None and self.outcomes[best].believable else None
+        return best if best is not None and self.outcomes[best].acceptable else None
 
     def _settled(self, best: int) -> bool:
         """Agrees closely, and no untried candidate was thought better of."""
@@ -236,7 +238,7 @@ class Search:
 
     def _worth(self, attempt: int, best: int | None) -> bool:
         """Whether the next candidate is worth a run: always while no kernel agreed, else while it scores near."""
-        if best is None or not self.outcomes[best].believable:
+        if best is None or not self.outcomes[best].acceptable:
             return True
         near = self.attempts[best].score - self.attempts[attempt].score <= SCORE_GAP
         return near and len(self.tries) < PATIENCE
@@ -293,12 +295,12 @@ def time_ratio(verdict: Verdict) -> float:
     return replayed / recorded if recorded else 0.0
 
 
-def _try(one: Attempt, outcome: Outcome) -> Try:
+def _try(one: Attempt, outcome: Outcome) -> AttemptResult:
     verdict = outcome.verdict
     pairs = _pairs(verdict)
     reasons = dict.fromkeys(match.reason for match in verdict.match.kernels if match.reason)
     recorded = float(sum(match.planned.median_ns or 0 for match in pairs)) or None
-    return Try(
+    return AttemptResult(
         call=one.spec.call,
         why=one.reason,
         grade=verdict.grade,

@@ -1,6 +1,6 @@
 """`python -m kerneldb.replay.recording MODEL`: record where there is no database; `kerneldb ingest FOLDER` reads it.
 
-Needs PyTorch and transformers. Prints a line per stage. Exit codes: 0 done, 1 failed or a stage could not be recorded,
+Needs PyTorch and transformers. Prints a line per workload. Exit codes: 0 done, 1 failed or a workload could not be recorded,
 2 usage, 130 interrupted.
 """
 
@@ -95,7 +95,7 @@ def _do(listen: Listener) -> int:
 
 
 def _complete(content: Recording) -> bool:
-    """Whether every stage could be recorded."""
+    """Whether every workload could be recorded."""
     return all(part.reason is None for part in content.parts)
 
 
@@ -118,7 +118,7 @@ def _tell_parent(events: int, event: Mapping[str, Any]) -> None:
 
 def _tell(event: Mapping[str, Any]) -> None:
     said = event.get("message") or " ".join(
-        str(event[key]) for key in ("what", "stage", "mode", "reason") if event.get(key)
+        str(event[key]) for key in ("what", "workload", "mode", "reason") if event.get(key)
     )
     sys.stderr.write(said + "\n")
     sys.stderr.flush()

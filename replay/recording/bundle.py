@@ -1,7 +1,7 @@
 """The folder of a recording: what is in it, and writing it so that it is whole after each step.
 
     bundle.json                    model, settings, versions, measurements, and the list of the files below
-    prefill.pt.trace.json.gz       PyTorch trace of a stage (prefill.cuda_graph.… under CUDA graphs)
+    prefill.pt.trace.json.gz       PyTorch trace of a workload (prefill.cuda_graph.… under CUDA graphs)
     prefill.et.json.gz             Execution Trace of the same iterations
     power.ndjson                   readings of the meter, one JSON object per line
     triton/                        sources of compiled kernels, where there are any
@@ -48,8 +48,8 @@ class Bundle:
         unfinished.replace(self.folder / NAME)
 
     def keep(self, part: Part, samples: Sequence[Sample], **found: Any) -> None:
-        """Keep what was found of a stage, with the readings taken meanwhile."""
-        self._append(samples, part.stage, part.mode)
+        """Keep what was found of a workload, with the readings taken meanwhile."""
+        self._append(samples, part.workload, part.mode)
         for name, value in found.items():
             setattr(part, name, value)
         self.note()
@@ -60,11 +60,11 @@ class Bundle:
         known = {one.quantity: one for one in (*self.content.powers, *rows)}
         self.note(powers=list(known.values()))
 
-    def _append(self, samples: Sequence[Sample], stage: str, mode: str | None) -> None:
+    def _append(self, samples: Sequence[Sample], workload: str, mode: str | None) -> None:
         """Append readings; bundle.json says how many bytes of the file count, so that a torn line does not."""
         if not samples:
             return
-        readings = [Reading(stage=stage, mode=mode, **_shown(one)) for one in samples]
+        readings = [Reading(workload=workload, mode=mode, **_shown(one)) for one in samples]
         with (self.folder / POWER).open("ab") as file:
             file.truncate(self.content.power_bytes)
             _write(file, "".join(f"{codec.dump(one)}\n" for one in readings))

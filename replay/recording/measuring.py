@@ -40,7 +40,7 @@ from kerneldb.replay.measure.energy.steps import (
 )
 from kerneldb.replay.recording.ranks import ALONE, Ranks
 from kerneldb.replay.recording.settings import Settings
-from kerneldb.replay.recording.stages import Work
+from kerneldb.replay.recording.workloads import Work
 
 REPETITIONS: Final = 3
 SETTLE_S: Final = 0.6
@@ -176,7 +176,7 @@ class GpuPace(Pace):
 def run(
     work: Work, settings: Settings, meter: Meter | None, period: CounterPeriod | None, ranks: Ranks = ALONE
 ) -> tuple[list[Repetition], list[Sample]]:
-    """Measure the repetitions of one stage and mode, with the samples that were taken meanwhile.
+    """Measure the repetitions of one workload and mode, with the samples that were taken meanwhile.
 
     The processes of a job run each repetition together, from one start, and as many iterations.
     """
@@ -308,7 +308,7 @@ def stamped(rows: Sequence[Measurement]) -> list[Measurement]:
 
 
 def measure_power(name: str, meter: Meter, period: CounterPeriod, load: Load) -> tuple[Measurement, list[Sample]]:
-    """A row `idle_power_w`, `context_power_w` or `gap_power_w`, with the samples taken; its reason where it failed."""
+    """A row `idle_power_w`, `context_power_w` or `launch_loop_power_w`, with the samples taken; its reason where it failed."""
     quantity, window, (settle, method) = f"{name}_power_w", min(WINDOW_S, 100 * period.seconds), METHODS[name]
     try:
         steps, samples = steps_of(load, Watch(meter, Clock()), period, settle_s=min(settle, window), window_s=window)

@@ -153,7 +153,7 @@ class SilentEndError(RecordError):
 
 
 def run(settings: Settings, folder: Path, *, resume: bool, listen: Listener) -> bool:
-    """Record into `folder`; whether every stage could be recorded. `listen` gets each step.
+    """Record into `folder`; whether every workload could be recorded. `listen` gets each step.
 
     Of several ranks, each records into a folder of its own below `folder`, and `listen` gets the first one's
     steps. What a script prints goes to stderr. Raises RecordError, with its exit code, where it came to nothing.
@@ -193,7 +193,7 @@ class _Process:
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self, listen: Listener) -> bool:
-        """Record; whether every stage could be recorded."""
+        """Record; whether every workload could be recorded."""
         reading, writing = os.pipe()
         with tempfile.TemporaryFile() as said:
             output = None if self._job.settings.script else said

@@ -1,6 +1,6 @@
-"""Records: what the device draws, each stage measured whole, then each stage traced; every step is kept at once.
+"""Records: what the device draws, each workload measured whole, then each workload traced; every step is kept at once.
 
-All stages are measured before any is traced: once the profiler has been there, calls of the runtime cost more.
+All workloads are measured before any is traced: once the profiler has been there, calls of the runtime cost more.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from kerneldb.replay.errors import FAILURES, ReplayError, first_line
 from kerneldb.replay.facts import Monitor
 from kerneldb.replay.measure.energy.meter import Meter, MeterError, NoMeterError, Sampler, open_meter, reopened
 from kerneldb.replay.measure.energy.steps import CounterPeriod, Load
-from kerneldb.replay.recording import build, bundle, measuring, sources, stages, tracing
+from kerneldb.replay.recording import build, bundle, measuring, sources, tracing, workloads
 from kerneldb.replay.recording.bundle import Bundle
 from kerneldb.replay.recording.ranks import ALONE, Listener, Ranks
-from kerneldb.replay.recording.settings import RecordError, Settings, StageError
-from kerneldb.replay.recording.stages import Work
+from kerneldb.replay.recording.settings import RecordError, Settings, WorkloadError
+from kerneldb.replay.recording.workloads import Work
 
 PRIVATE: Final = frozenset({"host", "device", "device_index"})
 
 
 def record(settings: Settings, folder: Path, *, resume: bool, listen: Listener, ranks: Ranks = ALONE) -> Bundle:
-    """Record into `folder`; `settings` are resolved. `listen` gets each step (`what`, `stage`, `mode`).
+    """Record into `folder`; `settings` are resolved. `listen` gets each step (`what`, `workload`, `mode`).
 
     `ranks`: the processes that record together; each has settings and a folder of its own.
     Raises RecordError, UsageError where the folder has another recording, UnreadableTraceError where it is damaged.
@@ -58,7 +58,7 @@ class _Recorder:
         self._ranks = ranks
         self._bundle = target
         self._listen = listen
-        self._models = stages.Models(settings)
+        self._models = workloads.Models(settings)
         self._meter: Meter | None = None
         self._period: CounterPeriod | None = None
         self._no_meter: str | None = None
@@ -86,7 +86,7 @@ class _Recorder:
                     self._power("context", lambda: measuring.context(self._settings.device))
                     self._power("gap", measuring.empty_kernels)
                 else:
-                    gap = measuring.row("gap_power_w", None, "W", reason="a CPU has no launch gaps")
+                    gap = measuring.row("launch_loop_power_w", None, "W", reason="a CPU has no launch gaps")
                     self._bundle.keep_power("gap", measuring.stamped([gap]), [])
             if self._ranks.many and not self._settings.script:
                 self._ranks.join(self._settings.device)
@@ -101,15 +101,15 @@ class _Recorder:
             self._meter.close()
 
     def _make(self, part: Part) -> Work:
-        """The work of a stage, ready on all ranks. Raises StageError where it cannot be made on one of them."""
+        """The work of a workload, ready on all ranks. Raises WorkloadError where it cannot be made on one of them."""
         reason, work = None, None
         try:
-            work = stages.make(part.stage, part.mode, self._settings, self._models)
-        except StageError as error:
+            work = workloads.make(part.workload, part.mode, self._settings, self._models)
+        except WorkloadError as error:
             reason = str(error)
         reason = next((one for one in self._ranks.gather(reason) if one), None)
         if work is None or reason is not None:
-            raise StageError(reason)
+            raise WorkloadError(reason)
         return work
 
     def _done(self, what: str, part: Part) -> bool:
@@ -121,17 +121,17 @@ class _Recorder:
         self._tell(what, part)
         try:
             step(part)
-        except StageError as error:
+        except WorkloadError as error:
             self._bundle.keep(part, [], reason=str(error))
             self._tell("failed", part, reason=str(error))
         except FAILURES as error:
             if isinstance(error, KerneldbError) or self._settings.script:
                 raise
-            raise _explained(error, part.stage, self._settings) from error
-        stages.empty_cache(self._settings)
+            raise _explained(error, part.workload, self._settings) from error
+        workloads.empty_cache(self._settings)
 
     def _tell(self, what: str, part: Part, **more: Any) -> None:
-        self._listen({"what": what, "stage": part.stage, "mode": part.mode, **more})
+        self._listen({"what": what, "workload": part.workload, "mode": part.mode, **more})
 
     def _open_meter(self) -> None:
         """The meter, the period of its counter, and what the device draws before this process has a context on it."""
@@ -183,13 +183,13 @@ class _Recorder:
         self._bundle.keep(part, samples, trace=found, of_trace=measuring.stamped(rows))
 
 
-def _explained(error: Exception, stage: str, settings: Settings) -> RecordError:
+def _explained(error: Exception, workload: str, settings: Settings) -> RecordError:
     """An error of PyTorch or transformers, with what to do about it."""
     first = first_line(error)
     if "out of memory" in first:
         message = (
-            f"out of memory in {stage}: lower --batch (now {settings.batch}) or --prompt (now {settings.prompt}), "
+            f"out of memory in {workload}: lower --batch (now {settings.batch}) or --prompt (now {settings.prompt}), "
             "or take --layers N or a smaller --dtype"
         )
         return RecordError(message)
-    return RecordError(f"{stage}: {first}")
+    return RecordError(f"{workload}: {first}")

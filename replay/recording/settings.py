@@ -2,7 +2,7 @@
 
 The bundled models: sizes from their published configs, built by classes of transformers, never downloaded.
 
-`kind` says what is fed and what the stages are: a `decoder` and a `vision_decoder` (images and text) have prefill and
+`kind` says what is fed and what the workloads are: a `decoder` and a `vision_decoder` (images and text) have prefill and
 decode, a `text_encoder` and an `image_encoder` have forward; all can be trained.
 
 Errors of a recording; each message says what to do.
@@ -36,28 +36,28 @@ SHARED_OUT: Final = ("num_attention_heads", "num_key_value_heads", "intermediate
 Kind = Literal["decoder", "vision_decoder", "text_encoder", "image_encoder"]
 
 GENERATING: Final = ("prefill", "decode")
-STAGES: Final[Mapping[str, tuple[str, ...]]] = {
+WORKLOADS: Final[Mapping[str, tuple[str, ...]]] = {
     "decoder": (*GENERATING, "train_step"),
     "vision_decoder": (*GENERATING, "train_step"),
     "text_encoder": ("forward", "train_step"),
     "image_encoder": ("forward", "train_step"),
 }
-"""The stages of each kind, in the order in which they are recorded."""
+"""The workloads of each kind, in the order in which they are recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What to record; `kerneldb record`, the module for machines without a database and child processes have it alike.
 
-    `prompt` and `new_tokens` count tokens per sequence; `seconds` is the measured time per stage and mode. `iterations`
-    are traced. `script` is a file and its arguments, run instead of a model. `stages` (also joined by commas) and
+    `prompt` and `new_tokens` count tokens per sequence; `seconds` is the measured time per workload and mode. `iterations`
+    are traced. `script` is a file and its arguments, run instead of a model. `workloads` (also joined by commas) and
     `dtype` are settled by `resolved`. `modules` are imported first: they may register a meter. `tp` processes share the
     model, one a GPU (a script is run in so many), and `rank` is the one of them that these are the settings of.
     """
 
     model: str
     checkpoint: str | None = option(None, Flag("Weights of a local model, not random ones.", metavar="DIRECTORY"))
-    stages: tuple[str, ...] = option((), Flag("Of prefill, decode, forward, train; with commas.", metavar="NAMES"))
+    workloads: tuple[str, ...] = option((), Flag("Of prefill, decode, forward, train; with commas.", metavar="NAMES"))
     device: str = option("cuda:0", Flag("cuda:N or cpu.", metavar="DEVICE"))
     dtype: str | None = option(None, Flag("Default: of the model; float32 on a CPU.", choices=DTYPES))
     batch: int = option(1, Flag("Sequences or images at once.", least=1))
@@ -66,8 +66,8 @@ class Settings:
     tp: int = option(1, Flag(TP_HELP, metavar="N", least=1))
     cuda_graphs: bool = option(default=False, flag=Flag("Also under CUDA graphs."))
     compile: bool = option(default=False, flag=Flag("Through torch.compile; keeps the sources of its kernels."))
-    seconds: float = option(12.0, Flag("Measured, per stage and mode.", least=0.1))
-    iterations: int = option(2, Flag("Traced, per stage and mode.", least=1))
+    seconds: float = option(12.0, Flag("Measured, per workload and mode.", least=0.1))
+    iterations: int = option(2, Flag("Traced, per workload and mode.", least=1))
     trace_only: bool = option(default=False, flag=Flag("Trace, do not measure. With --output: do not ingest either."))
     label: str | None = option(None, Flag("What it is, in your words; shown wherever the traces are.", metavar="TEXT"))
     name: str | None = option(None, Flag("Name of the recording (default: of the folder).", metavar="NAME"))
@@ -85,9 +85,9 @@ class Settings:
 
     @property
     def parts(self) -> tuple[tuple[str, str], ...]:
-        """(stage, mode) of everything to record, in order."""
+        """(workload, mode) of everything to record, in order."""
         modes = (EAGER, CUDA_GRAPH) if self.cuda_graphs else (EAGER,)
-        return tuple((stage, mode) for stage in self.stages for mode in modes)
+        return tuple((workload, mode) for workload in self.workloads for mode in modes)
 
     @property
     def bundle_name(self) -> str:
@@ -106,14 +106,14 @@ class Settings:
         weights = "script" if self.script else f"seed {self.seed}"
         return {**found, "weights": Path(self.checkpoint).name if self.checkpoint else weights}
 
-    def tags(self, stage: str, mode: str) -> dict[str, str]:
-        """The notes that the trace of a stage gets."""
-        found: dict[str, Any] = {"model": self.model, "stage": stage, "mode": mode}
+    def tags(self, workload: str, mode: str) -> dict[str, str]:
+        """The notes that the trace of a workload gets."""
+        found: dict[str, Any] = {"model": self.model, "workload": workload, "mode": mode}
         if not self.script:
             found |= {"precision": self.dtype, "batch": self.batch, "weights": self.kept()["weights"]}
-        if stage in GENERATING or (stage == "train_step" and not self.script):
+        if workload in GENERATING or (workload == "train_step" and not self.script):
             found["prompt"] = self.prompt
-        if stage == "decode":
+        if workload == "decode":
             found["new_tokens"] = self.new_tokens
         if self.tiny:
             found["scale"] = "tiny"
@@ -127,7 +127,7 @@ class Settings:
 
 
 def resolved(given: Settings) -> Settings:
-    """The settings with model, stages and dtype settled. Raises UsageError and UnknownModelError."""
+    """The settings with model, workloads and dtype settled. Raises UsageError and UnknownModelError."""
     given = dataclasses.replace(given, device="cuda:0" if given.device == "cuda" else given.device)
     if given.cuda_graphs and (not given.on_gpu or given.script):
         message = "--cuda-graphs needs a GPU and a model: a CPU and a script have none"
@@ -135,25 +135,25 @@ def resolved(given: Settings) -> Settings:
     if given.tp > 1:
         _check_ranks(given)
     if given.script:
-        return dataclasses.replace(given, model=Path(given.script[0]).stem, stages=(SCRIPT,))
+        return dataclasses.replace(given, model=Path(given.script[0]).stem, workloads=(SCRIPT,))
     model = model_of(given)
-    stages = stages_of(model.kind, given.stages)
+    workloads = workloads_of(model.kind, given.workloads)
     if given.tp > 1:
-        _check_divisible(model, given, stages)
+        _check_divisible(model, given, workloads)
     # Positions beyond the model's own are an illegal access on a GPU, which ends the process.
     text = model.config.get("text_config", model.config)
     limit = text.get("n_positions", text.get("max_position_embeddings"))
-    length = given.prompt + (given.new_tokens if "decode" in stages else 0)
+    length = given.prompt + (given.new_tokens if "decode" in workloads else 0)
     if limit is not None and length > limit:
         message = f"{length} tokens are more than the model's {limit}: lower --prompt or --new-tokens"
         raise UsageError(message)
-    training = "train_step" in stages
+    training = "train_step" in workloads
     usual = "bfloat16" if training else model.dtype
     dtype = given.dtype or (usual if given.on_gpu else "float32")
     if training and dtype == "float16":
         message = "training in float16 needs a loss scale that moves: give --dtype bfloat16 or float32"
         raise UsageError(message)
-    return dataclasses.replace(given, model=model.name, stages=stages, dtype=dtype)
+    return dataclasses.replace(given, model=model.name, workloads=workloads, dtype=dtype)
 
 
 def _check_ranks(given: Settings) -> None:
@@ -169,12 +169,12 @@ def _check_ranks(given: Settings) -> None:
         raise UsageError(message)
 
 
-def _check_divisible(model: Model, settings: Settings, stages: Sequence[str]) -> None:
+def _check_divisible(model: Model, settings: Settings, workloads: Sequence[str]) -> None:
     """Raise UsageError where the model cannot be divided as wanted."""
     message = None
     if model.config_class not in DIVISIBLE:
         message = f"--tp divides models of the make of Llama and Qwen2, and {model.name} is none"
-    elif "train_step" in stages:
+    elif "train_step" in workloads:
         message = "--tp records prefill and decode: a training step is not divided"
     else:
         sizes = shared_sizes(model.arguments(tiny=settings.tiny, layers=settings.layers))
@@ -265,18 +265,18 @@ def find(name: str) -> Model:
     raise UnknownModelError(message)
 
 
-def stages_of(kind: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
-    """The wanted stages in the order of recording; without a wish, all but training. Raises UsageError."""
-    known = STAGES[kind]
+def workloads_of(kind: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """The wanted workloads in the order of recording; without a wish, all but training. Raises UsageError."""
+    known = WORKLOADS[kind]
     named = {name.strip() for names in wanted for name in names.split(",")} - {""}
     asked = {{"train": "train_step"}.get(name, name) for name in named} or set(known) - {"train_step"}
     if "forward" in known and not asked.isdisjoint(GENERATING):
         asked = asked - set(GENERATING) | {"forward"}
     foreign = sorted(asked - set(known))
     if foreign:
-        message = f"no stage {', '.join(foreign)}: this model has {', '.join(known)}"
+        message = f"no workload {', '.join(foreign)}: this model has {', '.join(known)}"
         raise UsageError(message)
-    return tuple(stage for stage in known if stage in asked)
+    return tuple(workload for workload in known if workload in asked)
 
 
 class RecordError(KerneldbError):
@@ -287,5 +287,5 @@ class UnknownModelError(UsageError):
     """No such model; the message names near ones."""
 
 
-class StageError(KerneldbError):
-    """One stage cannot be recorded in one mode; the others go on."""
+class WorkloadError(KerneldbError):
+    """One workload cannot be recorded in one mode; the others go on."""

@@ -32,7 +32,7 @@ from kerneldb.errors import KerneldbError
 from kerneldb.ids import code_hash
 from kerneldb.replay.triton.code import AXES, literal, written
 
-SEPARATE: Final = ("num_warps", "num_stages")
+SEPARATE: Final = ("num_warps", "num__workloads")
 OWN: Final = frozenset({"debug", "instrumentation_mode", "sanitize_overflow"})
 RECORDED: Final = (bool, int, float)
 HEADER: Final = "import triton\nimport triton.language as tl\n"

@@ -1,4 +1,4 @@
-"""What a recording found, a row per stage and mode."""
+"""What a recording found, a row per workload and mode."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _row(part: Part, content: Recording) -> Row:
     asked = "wall_ns" in found or not content.settings.get("trace_only")
     return {
         "rank": content.rank,
-        "stage": part.stage,
+        "workload": part.workload,
         "mode": part.mode,
         "iterations": value["iterations"] and round(value["iterations"]),
         "wall_ms": _over(wall, 1e6),

@@ -1,6 +1,6 @@
 """Traces a few iterations with PyTorch's profiler: shapes recorded, the Execution Trace beside, steps marked.
 
-Each iteration is a step of the profiler (`ProfilerStep#2`) and is inside a range named like its stage. One step more
+Each iteration is a step of the profiler (`ProfilerStep#2`) and is inside a range named like its workload. One step more
 runs before them, with the profiler on and not recorded: the first one pays for the start of CUPTI.
 
 The trace also says how long the device ran anything. In a job of several ranks, collectives count from when the last
@@ -27,7 +27,7 @@ from typing import Any, Final
 from kerneldb.recordings import Part, Traced
 from kerneldb.replay.recording.ranks import ALONE, Ranks
 from kerneldb.replay.recording.settings import CUDA_GRAPH, Settings
-from kerneldb.replay.recording.stages import Work, synchronize
+from kerneldb.replay.recording.workloads import Work, synchronize
 
 TRACE_ENDING: Final = ".pt.trace.json.gz"
 EXECUTION_ENDING: Final = ".et.json.gz"
@@ -41,10 +41,10 @@ Durations = dict[str, list[float]]
 
 def trace(work: Work, part: Part, settings: Settings, folder: Path, ranks: Ranks = ALONE) -> Traced:
     """Trace `settings.iterations` iterations into `folder`. Files appear when they are complete."""
-    stem = part.stage if part.mode != CUDA_GRAPH else f"{part.stage}.{part.mode}"
+    stem = part.workload if part.mode != CUDA_GRAPH else f"{part.workload}.{part.mode}"
     plain, execution = folder / f".{stem}.json", folder / f".{stem}.et.json"
     try:
-        _profile(work, part.stage, settings, plain, None if part.mode == CUDA_GRAPH else execution)
+        _profile(work, part.workload, settings, plain, None if part.mode == CUDA_GRAPH else execution)
         ran = activities(json.loads(plain.read_bytes())["traceEvents"])
         # of a job without the waits of collectives: not known where its ranks do not show the same ones
         shortest = transfers(ranks.gather(ran.collectives())) if ranks.many else None
@@ -61,7 +61,7 @@ def trace(work: Work, part: Part, settings: Settings, folder: Path, ranks: Ranks
     return Traced(packed, digest, size, n, ran.count / n, None if busy is None else busy / n, beside)
 
 
-def _profile(work: Work, stage: str, settings: Settings, plain: Path, execution: Path | None) -> None:
+def _profile(work: Work, workload: str, settings: Settings, plain: Path, execution: Path | None) -> None:
     """Write the trace to `plain`, and the Execution Trace to `execution`."""
     from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile, record_function, schedule
 
@@ -79,7 +79,7 @@ def _profile(work: Work, stage: str, settings: Settings, plain: Path, execution:
             execution_trace_observer=observer,
         ) as profiler:
             for number in range(1 + settings.iterations):
-                with record_function(stage):
+                with record_function(workload):
                     work()
                 if number in (0, settings.iterations):
                     synchronize(settings)

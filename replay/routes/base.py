@@ -22,7 +22,7 @@ from kerneldb.replay.plan.work import Archive, Work
 from kerneldb.replay.routes import grades
 from kerneldb.replay.routes.grades import CallMatch
 from kerneldb.replay.wire.plan import CallSpec, Candidate, Item, OpCall, Plan
-from kerneldb.replay.wire.results import Activity, CallResult, Grade, Try
+from kerneldb.replay.wire.results import Activity, AttemptResult, CallResult, Grade
 from kerneldb.replay.worker.profiling import Operation
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Search(Protocol):
     def found(self) -> Candidate | None:
         """The call that is accepted."""
 
-    def trail(self) -> tuple[Try, ...]:
+    def trail(self) -> tuple[AttemptResult, ...]:
         """All attempts in order."""
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from kerneldb import codec
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +45,20 @@ class Window:
 class CallEnergy:
     """The energy of one call in millijoules, with 95 % intervals; None with the `reason` where there is none.
 
-    See `measure.energy.evaluate` for what `energy_mj` and `above_gap_mj` are. `power_w` is the mean power of
+    See `measure.energy.evaluate` for what `energy_mj` and `dynamic_mj` are. `power_w` is the mean power of
     the device in the loop, `busy_share` the time of the kernels over that of the slot, `seconds` the time measured.
     `final` is false while further windows, or a better correction for drift, are to come.
 
     A call that the power cap slows down was also measured so: at the clock `capped_mhz` it takes `capped_stretch` times
-    as long, and costs `capped_above_gap_mj` above the gap. None for a call that it does not slow down.
+    as long, and costs `capped_dynamic_mj` above the gap. None for a call that it does not slow down.
     """
 
     energy_mj: float | None = None
     energy_low_mj: float | None = None
     energy_high_mj: float | None = None
-    above_gap_mj: float | None = None
-    above_gap_low_mj: float | None = None
-    above_gap_high_mj: float | None = None
+    dynamic_mj: float | None = codec.once("above_gap_mj", None)
+    dynamic_low_mj: float | None = codec.once("above_gap_low_mj", None)
+    dynamic_high_mj: float | None = codec.once("above_gap_high_mj", None)
     power_w: float | None = None
     busy_share: float | None = None
     seconds: float | None = None
@@ -66,7 +68,7 @@ class CallEnergy:
     throttle: str | None = None
     capped_mhz: float | None = None
     capped_stretch: float | None = None
-    capped_above_gap_mj: float | None = None
+    capped_dynamic_mj: float | None = codec.once("capped_above_gap_mj", None)
     final: bool = True
     windows: tuple[Window, ...] = ()
 
@@ -92,8 +94,8 @@ class EnergyFacts:
     idle_power_sd_w: float | None = None
     context_power_w: float | None = None
     context_power_sd_w: float | None = None
-    gap_power_w: float | None = None
-    gap_power_sd_w: float | None = None
+    launch_loop_power_w: float | None = codec.once("gap_power_w", None)
+    launch_loop_power_sd_w: float | None = codec.once("gap_power_sd_w", None)
     gap_temperature_c: float | None = None
     gap_slope: float = 0.0
     gap_ns: float | None = None
@@ -112,9 +114,9 @@ class EnergyFacts:
 
 @dataclass(frozen=True, slots=True)
 class PowerReading:
-    """A reading of the device during the energy measurement; `stage` says what ran: idle, gap, anchor or an item."""
+    """A reading of the device during the energy measurement; `workload` says what ran: idle, gap, anchor or an item."""
 
-    stage: str
+    workload: str = field(metadata={codec.OLDER: "stage"})
     epoch_ns: int
     energy_mj: float | None = None
     power_w: float | None = None

@@ -98,7 +98,7 @@ class Donor:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A call that an item without a recorded one may have made: where it comes from, and why it is believed.
+    """A call that an item without a recorded one may have made: where it comes from, and why it is accepted.
 
     `source` is inherited or inferred. `score` is between 0 and 1 and compares candidates of one item; `expected_ns` is
     the duration that a model of the GPU expects. `donor` is set for inherited calls.

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from kerneldb import codec
 from kerneldb.codec import CodecError, Int32, printable
 from kerneldb.replay.wire.energy import CallEnergy
 from kerneldb.replay.wire.plan import Candidate, Item, OpCall
@@ -161,7 +162,7 @@ class KernelResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Try:
+class AttemptResult:
     """A call tried for an item whose own is not recorded, and how the kernel that came out compares.
 
     `candidate` is its place among the item's candidates, None where it was made from an earlier try; `attempt` the
@@ -181,7 +182,7 @@ class Try:
     recorded_ns: float | None = None
     score: float | None = None
     reason: str | None = None
-    accepted: bool = False
+    accepted: bool = codec.once("believed", False)
     attempt: int | None = None
 
 
@@ -193,7 +194,7 @@ class CallResult:
     activities, CUPTI), on a CPU its wall time; `loop` the CUDA-graph loop, with `loop_note` where there is none.
     `extra` activities came out unplanned, `missing` names did not come out. `tries` counts rebuilt calls, and `attempt`
     is the one that was kept, counted from 0; `wall_s` seconds spent. `energy` is None where none was asked for, or none
-    is known yet. `trail` are the calls tried for an item without a recorded one, and `found` the one that is believed.
+    is known yet. `trail` are the calls tried for an item without a recorded one, and `found` the one that is accepted.
     """
 
     item: str
@@ -219,7 +220,7 @@ class CallResult:
     state: DeviceState | None = None
     attempt: int | None = None
     energy: CallEnergy | None = None
-    trail: tuple[Try, ...] = ()
+    trail: tuple[AttemptResult, ...] = ()
     found: Candidate | None = None
 
 

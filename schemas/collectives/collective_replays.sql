@@ -19,7 +19,7 @@
 --   mean_replayed_ns DOUBLE [ns]: Mean replayed time, which is that of the shortest rank.
 --   replayed_bus_gbs DOUBLE [GB/s]: Bus bandwidth of it.
 --   error_pct DOUBLE [%]: Replayed against recorded transfer of the same collectives.
---   reason: as in closure_kernels
+--   reason: as in reconciliation_kernels
 -- Example:
 --   SELECT job, operation, bytes, n, mean_transfer_ns, mean_replayed_ns, error_pct, reason FROM collective_replays();
 CREATE OR REPLACE MACRO collective_replays(source := 'kernels') AS TABLE
@@ -67,7 +67,7 @@ _replayed AS (
             ELSE c.reason
         END AS reason
     FROM _told AS t
-    LEFT JOIN _closure_replays AS c ON t.signature_id = c.signature_id AND t.gpu = c.gpu
+    LEFT JOIN _reconciliation_replays AS c ON t.signature_id = c.signature_id AND t.gpu = c.gpu
 )
 
 SELECT

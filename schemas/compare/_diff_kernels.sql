@@ -8,8 +8,8 @@ WITH summed AS (
         any_value(short_name) AS short_name,
         any_value(category) AS category,
         -- Calls found for launches of one signature may differ.
-        coalesce(any_value(op) FILTER (found_by IS NULL), CASE WHEN min(op) = max(op) THEN min(op) END) AS op,
-        CASE WHEN bool_or(op IS NOT NULL AND found_by IS NULL) IS NOT TRUE THEN min(found_by) END AS found_by,
+        coalesce(any_value(op) FILTER (inferred_by IS NULL), CASE WHEN min(op) = max(op) THEN min(op) END) AS op,
+        CASE WHEN bool_or(op IS NOT NULL AND inferred_by IS NULL) IS NOT TRUE THEN min(inferred_by) END AS inferred_by,
         sum(n)::BIGINT AS n,
         sum(timed)::BIGINT AS timed,
         try_cast(sum(total_ns) AS BIGINT) AS total_ns,

@@ -13,7 +13,7 @@ WITH paired AS (
         arg_max(short_name, (total_ns, signature_id)) FILTER (side = 'before' AND total_ns IS NOT NULL) AS kernel_before,
         arg_max(short_name, (total_ns, signature_id)) FILTER (side = 'after' AND total_ns IS NOT NULL) AS kernel_after,
         arg_max(category, (total_ns, signature_id)) FILTER (total_ns IS NOT NULL) AS category,
-        arg_max(op || coalesce(' (' || found_by || ')', ''), (total_ns, signature_id, side)) FILTER (total_ns IS NOT NULL) AS op,
+        arg_max(op || coalesce(' (' || inferred_by || ')', ''), (total_ns, signature_id, side)) FILTER (total_ns IS NOT NULL) AS op,
         coalesce(sum(n) FILTER (side = 'before'), 0)::BIGINT AS n_before,
         coalesce(sum(n) FILTER (side = 'after'), 0)::BIGINT AS n_after,
         try_cast(coalesce(sum(total_ns) FILTER (side = 'before'), 0) AS BIGINT) AS total_before_ns,

@@ -27,5 +27,5 @@ chosen AS (
     QUALIFY is_first_choice OR (eligible AND NOT bool_or(is_first_choice) OVER same AND place = min(place) FILTER (eligible) OVER same)
 )
 
-SELECT side, trace, signature_id, name_id, short_name, category, op, found_by, origin, n, timed, total_ns, sum_squares_ns2, is_stand_in
+SELECT side, trace, signature_id, name_id, short_name, category, op, inferred_by, origin, n, timed, total_ns, sum_squares_ns2, is_stand_in
 FROM chosen;

@@ -1,12 +1,12 @@
--- The columns of `kernels` that sums over collectives and measured stages read, with few joins: in a small database, planning `kernels` takes longer
+-- The columns of `kernels` that sums over collectives and measured workloads read, with few joins: in a small database, planning `kernels` takes longer
 -- than reading it.
 CREATE OR REPLACE VIEW _kernels AS
 SELECT
     l.trace_id,
     l.launch_index,
     l.signature_id,
-    l.found_id,
-    l.found_by,
+    l.inferred_id,
+    l.inferred_by,
     s.name_id,
     s.grid_x,
     s.grid_y,

@@ -13,7 +13,7 @@ WITH _launched AS (
         any_value(operation) AS operation,
         any_value(dtype) AS dtype,
         op,
-        found_by,
+        inferred_by,
         phase,
         timing,
         'launches' AS origin,
@@ -26,10 +26,10 @@ WITH _launched AS (
         signature_id,
         any_value(name_id) AS name_id
     FROM query_table(CASE relation WHEN 'kernels' THEN '_no_launches' ELSE relation END)
-    GROUP BY trace, signature_id, op, found_by, phase, timing
+    GROUP BY trace, signature_id, op, inferred_by, phase, timing
 )
 
 SELECT
-    trace, kind, name, short_name, category, family, library, operation, dtype, op, found_by, phase, timing, origin, n, timed, total_ns, min_ns,
+    trace, kind, name, short_name, category, family, library, operation, dtype, op, inferred_by, phase, timing, origin, n, timed, total_ns, min_ns,
     max_ns, sum_squares_ns2, signature_id, name_id
 FROM query_table(CASE relation WHEN 'kernels' THEN 'kernel_rollups' ELSE '_launched' END);

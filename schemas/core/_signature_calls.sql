@@ -10,7 +10,7 @@ SELECT
     noted.work_method AS noted_method,
     noted.role,
     latest.grade AS replay_grade,
-    latest.replay_ns, latest.energy_mj, latest.above_gap_mj, latest.energy_reason
+    latest.replay_ns, latest.energy_mj, latest.dynamic_mj, latest.energy_reason
 FROM signatures AS s
 LEFT JOIN _signature_notes AS noted USING (signature_id)
 LEFT JOIN _latest_replays AS latest USING (signature_id);

@@ -1,6 +1,6 @@
 -- Every GPU activity that was read, repeated and profiled ones included, with all that is known of it.
 --
--- `is_primary` marks those that `kernels` has. An operator call that replay found for a launch recorded without one (`found_id`) takes the place of
+-- `is_primary` marks those that `kernels` has. An operator call that replay found for a launch recorded without one (`inferred_id`) takes the place of
 -- what its signature says.
 --
 -- Columns:
@@ -41,13 +41,13 @@
 --   reported_grid_x, reported_grid_y, reported_grid_z, reported_grid_unit, registers_reported, agprs_reported, sgprs_reported, scratch_bytes,
 --     theoretical_occupancy, theoretical_occupancy_cu, theoretical_limiter, queue, quality: as in launches
 --   energy_mj DOUBLE [mJ]: Energy of one launch, from the latest replay.
---   above_gap_mj DOUBLE [mJ]: The same above the power of an idle but busy queue.
+--   dynamic_mj DOUBLE [mJ]: The same above the launch-loop power (a queue full of empty kernels).
 --   energy_reason VARCHAR: Why the latest replay has no energy.
 --   is_primary BOOLEAN: Whether the launch is in `kernels`: no better trace of its run holds it, and it is timed as most of the run is.
---   iteration, steady: as in launches
---   found_by VARCHAR: How a call that was not recorded was found: inherited or inferred; op, dims, sizes, flops and replay then come from it. NULL
+--   iteration, steady_state: as in launches
+--   inferred_by VARCHAR: How a call that was not recorded was found: inherited or inferred; op, dims, sizes, flops and replay then come from it. NULL
 --     where the call is recorded or not known.
---   found_id VARCHAR: Signature with that call, in signatures.
+--   inferred_id VARCHAR: Signature with that call, in signatures.
 -- Example:
 --   SELECT trace, timing, is_primary, count(*) AS launches FROM all_launches GROUP BY ALL;
 CREATE OR REPLACE VIEW all_launches AS
@@ -68,7 +68,7 @@ SELECT
     coalesce(f.gemm_k, s.gemm_k) AS gemm_k,
     coalesce(f.gemm_batch, s.gemm_batch) AS gemm_batch,
     coalesce(f.numel, s.numel) AS numel,
-    CASE WHEN f.dims_source = 'op' THEN l.found_by ELSE coalesce(f.dims_source, s.dims_source) END AS dims_source,
+    CASE WHEN f.dims_source = 'op' THEN l.inferred_by ELSE coalesce(f.dims_source, s.dims_source) END AS dims_source,
     coalesce(s.noted_flops, f.flops, s.flops) AS flops,
     coalesce(s.noted_bytes, f.moved_bytes, s.moved_bytes) AS moved_bytes,
     coalesce(s.noted_method, f.work_method, s.work_method) AS work_method,
@@ -101,10 +101,10 @@ SELECT
     l.registers_reported, l.agprs_reported, l.sgprs_reported, l.scratch_bytes,
     l.theoretical_occupancy, l.theoretical_occupancy_cu, l.theoretical_limiter, l.queue, l.quality,
     CASE WHEN f.replay_grade IS NULL THEN s.energy_mj ELSE f.energy_mj END AS energy_mj,
-    CASE WHEN f.replay_grade IS NULL THEN s.above_gap_mj ELSE f.above_gap_mj END AS above_gap_mj,
+    CASE WHEN f.replay_grade IS NULL THEN s.dynamic_mj ELSE f.dynamic_mj END AS dynamic_mj,
     CASE WHEN f.replay_grade IS NULL THEN s.energy_reason ELSE f.energy_reason END AS energy_reason,
     l.is_repeat IS NOT TRUE AND l.timing = coalesce(t.primary_timing, l.timing) AS is_primary,
-    l.iteration, l.steady, l.found_by, l.found_id
+    l.iteration, l.steady_state, l.inferred_by, l.inferred_id
 FROM launches AS l
 LEFT JOIN (
     SELECT
@@ -116,5 +116,5 @@ LEFT JOIN (
     ) AS noted USING (trace_id)
 ) AS t USING (trace_id)
 LEFT JOIN _named_signatures AS s USING (signature_id)
-LEFT JOIN _signature_calls AS f ON l.found_id = f.signature_id
+LEFT JOIN _signature_calls AS f ON l.inferred_id = f.signature_id
 LEFT JOIN device_peaks AS d ON l.trace_id = d.trace_id AND l.device = d.device;

@@ -15,7 +15,7 @@
 --   n, timed, total_ns, min_ns, max_ns, sum_squares_ns2: as in rollups
 --   median_ns, histogram: as in rollups
 --   signature_id, name_id, trace_id: as in kernels
---   found_by: as in rollups
+--   inferred_by: as in rollups
 -- Example:
 --   SELECT trace, origin, is_primary, sum(n) AS launches FROM all_rollups GROUP BY ALL;
 CREATE OR REPLACE VIEW all_rollups AS
@@ -51,7 +51,7 @@ SELECT
     r.signature_id,
     s.name_id,
     r.trace_id,
-    r.found_by
+    r.inferred_by
 FROM rollups AS r
 LEFT JOIN (
     SELECT trace_id, name AS trace, run, source, rank, default_phase, primary_timing FROM traces
@@ -72,4 +72,4 @@ LEFT JOIN (
     FROM signatures
     LEFT JOIN kernel_names USING (name_id)
 ) AS s USING (signature_id)
-LEFT JOIN (SELECT signature_id, op FROM signatures) AS f ON r.found_id = f.signature_id;
+LEFT JOIN (SELECT signature_id, op FROM signatures) AS f ON r.inferred_id = f.signature_id;

@@ -68,10 +68,10 @@ CREATE TABLE launches (
     shared_config_bytes BIGINT,  -- [bytes] Shared memory that an SM was set to while the kernel ran (nsys: sharedMemoryExecuted), not that of a
     -- block.
     iteration INTEGER,  -- Iteration of the program; NULL outside of iterations and where none were found; see `iterations`.
-    steady BOOLEAN,  -- Whether the launch is in an iteration like the others; NULL where it cannot be decided (see `iterations`) and in traces of
+    steady_state BOOLEAN,  -- Whether the launch is in an iteration like the others; NULL where it cannot be decided (see `iterations`) and in traces of
     -- over 200000 launches.
-    found_id VARCHAR,  -- Signature with the operator call that was found for a launch recorded without one; NULL where none was, or the call is
+    inferred_id VARCHAR,  -- Signature with the operator call that was found for a launch recorded without one; NULL where none was, or the call is
     -- recorded.
-    found_by VARCHAR,  -- How it was found: inherited (taken from another launch) or inferred (by trying calls on a GPU).
+    inferred_by VARCHAR,  -- How it was found: inherited (taken from another launch) or inferred (by trying calls on a GPU).
     is_repeat BOOLEAN  -- TRUE where a better trace of the run holds the same launch: it is not in `kernels`.
 );

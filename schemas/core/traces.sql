@@ -25,7 +25,7 @@ CREATE TABLE traces (
     metadata VARCHAR,  -- All other metadata of the file, as JSON.
     reader_version INTEGER,  -- Version of the reader that converted the file.
     ingested_at TIMESTAMP,  -- [UTC] When the trace was committed.
-    job VARCHAR,  -- What the traces of several ranks that ran together have in common: the same stage of one recording. NULL for others.
+    job VARCHAR,  -- What the traces of several ranks that ran together have in common: the same workload of one recording. NULL for others.
     launches_start_ns BIGINT,  -- [ns] Start of the first launch of the timeline, relative to base_ns; NULL without times, and in traces of an older
     -- kerneldb until `refresh`.
     launches_end_ns BIGINT,  -- [ns] End of the last launch of the timeline, relative to base_ns; NULL like launches_start_ns.

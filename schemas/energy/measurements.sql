@@ -1,9 +1,9 @@
--- Whole-model measurements, taken without a profiler: one row per stage, mode, repetition and quantity.
+-- Whole-model measurements, taken without a profiler: one row per workload, mode, repetition and quantity.
 CREATE TABLE measurements (
-    trace_id VARCHAR,  -- Trace of the same model, stage and settings.
+    trace_id VARCHAR,  -- Trace of the same model, workload and settings.
     run VARCHAR,  -- Run, as in traces.
     model VARCHAR,  -- Model.
-    stage VARCHAR NOT NULL,  -- prefill, decode, train_step or script.
+    workload VARCHAR NOT NULL,  -- prefill, decode, train_step or script.
     mode VARCHAR,  -- eager or cuda_graph.
     repetition INTEGER,  -- Number of the repetition; NULL for a figure over all of them.
     quantity VARCHAR NOT NULL,  -- What was measured, for example wall_ns or energy_mj.

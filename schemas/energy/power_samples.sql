@@ -3,7 +3,7 @@ CREATE TABLE power_samples (
     trace_id VARCHAR,  -- Trace that the samples belong to.
     run_id VARCHAR,  -- Replay run that the samples belong to.
     source VARCHAR NOT NULL,  -- Where they come from: record, replay, log or trace.
-    stage VARCHAR,  -- What was going on: a stage of record, or a phase of replay.
+    workload VARCHAR,  -- What was going on: a workload of record, or a phase of replay.
     device INTEGER,  -- Device number.
     gpu VARCHAR,  -- Name or UUID of the GPU as the source prints it.
     epoch_ns BIGINT,  -- [ns] Wall-clock time since 1970, UTC.

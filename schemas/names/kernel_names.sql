@@ -17,7 +17,7 @@ CREATE TABLE kernel_names (
     tile_m INTEGER,  -- Rows of the output tile of one block, as the library counts them.
     tile_n INTEGER,  -- Columns of that tile.
     tile_k INTEGER,  -- Depth of one step along the summed dimension.
-    stages INTEGER,  -- Steps in flight (software pipeline).
+    pipeline_stages INTEGER,  -- Steps in flight (software pipeline).
     cluster VARCHAR,  -- Thread-block cluster, such as 2x1.
     layout VARCHAR,  -- Transposition of A and B (tn, nn, nt, tt); nhwc or nchw for convolutions.
     split_k BOOLEAN,  -- Whether the summed dimension is shared out among blocks.

@@ -85,7 +85,7 @@ voted AS (
 SELECT
     signature_id,
     op,
-    'inherited' AS found_by,
+    'inherited' AS inferred_by,
     'operator by ' || method AS method,
     CASE method WHEN 'name' THEN 0.95::DOUBLE ELSE 0.85::DOUBLE END * n / of_n AS confidence,
     format(

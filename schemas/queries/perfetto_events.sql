@@ -16,7 +16,7 @@ events AS (
         launch_index AS number,
         correlation_id,
         {
-            category: category, op: op, found_by: found_by, input_dims: input_dims, input_dtypes: input_dtypes,
+            category: category, op: op, inferred_by: inferred_by, input_dims: input_dims, input_dtypes: input_dtypes,
             grid: list_filter([grid_x, grid_y, grid_z], lambda axis: axis IS NOT NULL),
             block: list_filter([block_x, block_y, block_z], lambda axis: axis IS NOT NULL),
             registers: registers, shared_bytes: shared_bytes, bytes: bytes, phase: phase, signature: signature_id

@@ -4,7 +4,7 @@ SELECT
     f.call_id,
     f.confidence,
     f.run_id,
-    f.found_by AS "source",
+    f.inferred_by AS "source",
     f.evidence,
     f.donor_trace_id,
     f.donor_launch_index,
@@ -15,7 +15,7 @@ SELECT
     c.input_dtypes,
     c.scalars,
     c.extra
-FROM found_calls AS f
+FROM inferred_calls AS f
 INNER JOIN op_calls AS c USING (call_id)
 LEFT JOIN traces AS t ON f.donor_trace_id = t.trace_id
 WHERE f.trace_id = $trace_id AND f.run_id IS NOT NULL AND f.call_kernels IS NOT NULL

@@ -1,8 +1,8 @@
 -- Results of a run by category and route, and in total: how much of the launches and of the time came out the same, what the mean
 -- replayed durations predict for the recorded launches, and their energy. TOTAL is of all launches, but what came out and is predicted is
 -- that of recorded calls alone (`own`); inherited and inferred calls have totals of their own. Errors are half 95 % intervals: those of
--- calls in quadrature (kernels of one call share its error), then what all have in common: the drift, and for above_gap_mj the gap power.
--- A call that was tried for launches without one, and is not believed, came out as a kernel and predicts nothing.
+-- calls in quadrature (kernels of one call share its error), then what all have in common: the drift, and for dynamic_mj the launch-loop power.
+-- A call that was tried for launches without one, and is not accepted, came out as a kernel and predicts nothing.
 -- A collective was recorded with its waiting for other ranks and is replayed without: it is compared nowhere, and TOTAL predicts the rest.
 WITH replayed AS (
     SELECT
@@ -10,7 +10,7 @@ WITH replayed AS (
         coalesce(t.waits, false) AS waits,
         n.category AS kernel_category,
         CASE WHEN r.dims_source IN ('inherited', 'inferred') THEN r.dims_source END AS found,
-        r.grade IN ('L0', 'L1') AND (found IS NULL OR r.found_id IS NOT NULL) AS fits
+        r.grade IN ('L0', 'L1') AND (found IS NULL OR r.inferred_id IS NOT NULL) AS fits
     FROM replays AS r
     INNER JOIN signatures AS s USING (signature_id)
     INNER JOIN kernel_names AS n USING (name_id)
@@ -33,7 +33,7 @@ rows AS (
         l.own AND l.fits AND l.energy_mj IS NOT NULL AS weighed,
         l.grade || ': ' || coalesce(l.reason, 'no call was found that fits') AS why_not,
         sum(l.launches * (l.energy_high_mj - l.energy_low_mj) / 2) FILTER (l.own AND l.fits) OVER item AS item_error,
-        sum(l.launches * (l.above_gap_high_mj - l.above_gap_low_mj) / 2) FILTER (l.own AND l.fits) OVER item
+        sum(l.launches * (l.dynamic_high_mj - l.dynamic_low_mj) / 2) FILTER (l.own AND l.fits) OVER item
             AS item_gap_error,
         row_number() OVER (PARTITION BY l.item_id, l.place, l.category, l.shown_route ORDER BY l.ordinal) = 1 AS first_of_item
     FROM labelled AS l
@@ -42,7 +42,7 @@ rows AS (
 
 shared AS (
     SELECT
-        coalesce(max(gap_power_error_w), 0) AS gap_error_w,
+        coalesce(max(launch_loop_power_error_w), 0) AS gap_error_w,
         1.96 * coalesce(max(energy_drift), 0) AS drift_error
     FROM replay_runs
     WHERE list_contains($run_ids::VARCHAR[], run_id)
@@ -64,14 +64,14 @@ SELECT
     sum(r.energy_mj * r.launches) FILTER (r.weighed) AS energy_mj,
     sqrt(
         sum(r.item_error ^ 2) FILTER (r.first_of_item)
-        + (any_value(shared.drift_error) * sum(r.above_gap_mj * r.launches) FILTER (r.weighed)) ^ 2
+        + (any_value(shared.drift_error) * sum(r.dynamic_mj * r.launches) FILTER (r.weighed)) ^ 2
     ) AS energy_error_mj,
-    sum(r.above_gap_mj * r.launches) FILTER (r.weighed) AS above_gap_mj,
+    sum(r.dynamic_mj * r.launches) FILTER (r.weighed) AS dynamic_mj,
     sqrt(
         sum(r.item_gap_error ^ 2) FILTER (r.first_of_item)
-        + (any_value(shared.drift_error) * sum(r.above_gap_mj * r.launches) FILTER (r.weighed)) ^ 2
+        + (any_value(shared.drift_error) * sum(r.dynamic_mj * r.launches) FILTER (r.weighed)) ^ 2
         + (any_value(shared.gap_error_w) * sum(r.mean_ns * r.launches) FILTER (r.weighed) / 1e6) ^ 2
-    ) AS above_gap_error_mj,
+    ) AS dynamic_error_mj,
     100 * coalesce(sum(r.recorded_total_ns) FILTER (r.weighed), 0) / nullif(sum(r.recorded_total_ns), 0) AS energy_time_pct,
     nullif(
         concat_ws(

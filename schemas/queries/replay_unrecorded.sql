@@ -11,7 +11,7 @@ SELECT
     k.name,
     k.duration_ns,
     CASE
-        WHEN k.level IN ('launch', 'total') AND k.op IS NOT NULL AND k.found_by IS NULL THEN 'recorded without input shapes'
+        WHEN k.level IN ('launch', 'total') AND k.op IS NOT NULL AND k.inferred_by IS NULL THEN 'recorded without input shapes'
         WHEN k.launch_status = 'graph' THEN 'launched by a graph, which hides its operator'
         WHEN k.launch_status = 'before_window' THEN 'launched before the recorded window'
         WHEN k.launch_status = 'no_op' THEN 'launched outside of any recorded operator'

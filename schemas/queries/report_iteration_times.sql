@@ -1,7 +1,7 @@
 SELECT
     iteration::VARCHAR AS iteration,
     device,
-    any_value(steady) AS steady,
+    any_value(steady_state) AS steady_state,
     count(*) AS launches,
     try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
     max(end_ns) - min(start_ns) AS span_ns,

@@ -3,7 +3,7 @@ WITH each AS (
     SELECT
         device,
         iteration,
-        any_value(steady) AS steady,
+        any_value(steady_state) AS steady_state,
         count(*) AS launches,
         sum(duration_ns) AS total_ns,
         max(end_ns) - min(start_ns) AS span_ns
@@ -21,14 +21,14 @@ stepped AS (
 SELECT
     device,
     CASE WHEN (SELECT trace_id FROM traces WHERE name = $trace) IN (SELECT trace_id FROM stepped) THEN 'steps of the profiler' ELSE 'repeats' END
-        AS found_by,
+        AS inferred_by,
     count(iteration) AS iterations,
-    count(*) FILTER (steady) AS steady,
-    median(launches) FILTER (steady) AS launches,
-    avg(total_ns) FILTER (steady) AS mean_total_ns,
-    avg(span_ns) FILTER (steady) AS mean_span_ns,
+    count(*) FILTER (steady_state) AS steady_state,
+    median(launches) FILTER (steady_state) AS launches,
+    avg(total_ns) FILTER (steady_state) AS mean_total_ns,
+    avg(span_ns) FILTER (steady_state) AS mean_span_ns,
     100 * sum(launches) FILTER (iteration IS NOT NULL) / sum(launches) AS covered_pct,
-    CASE WHEN bool_or(steady IS NULL AND iteration IS NOT NULL) THEN 'perhaps the layers of one step' END AS remark
+    CASE WHEN bool_or(steady_state IS NULL AND iteration IS NOT NULL) THEN 'perhaps the layers of one step' END AS remark
 FROM each
 GROUP BY device
 HAVING count(iteration) > 0

@@ -1,6 +1,6 @@
 -- Recorded against replayed, by grade: how sure it is that the same kernel ran. Calls that were not recorded but found stand apart.
 SELECT
-    coalesce(replay_grade || coalesce(' (' || found_by || ')', ''), 'not replayed') AS grade,
+    coalesce(replay_grade || coalesce(' (' || inferred_by || ')', ''), 'not replayed') AS grade,
     count(*) AS n,
     try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
     100 * sum(duration_ns) / nullif(sum(sum(duration_ns)) OVER (), 0) AS share_pct,

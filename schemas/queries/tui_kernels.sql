@@ -7,7 +7,7 @@ FROM (
     SELECT
         key,
         min(op) AS op,
-        min(found_by) AS found_by,
+        min(inferred_by) AS inferred_by,
         arg_max(signature_id, (coalesce(total_ns, -1), signature_id)) AS signature_id,
         sum(n)::BIGINT AS n,
         coalesce(sum(n) FILTER (origin = 'launches'), 0)::BIGINT AS listed,

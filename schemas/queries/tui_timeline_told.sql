@@ -11,7 +11,7 @@ SELECT
     short_name,
     category,
     op,
-    found_by,
+    inferred_by,
     phase,
     start_ns,
     end_ns,

@@ -11,7 +11,7 @@ CREATE TABLE replay_calls (
     reason VARCHAR,  -- Why the grade is not L0.
     overload VARCHAR,  -- The operator overload that ran.
     notes VARCHAR,  -- What was assumed of the inputs, JSON.
-    tries INTEGER,  -- Rebuilt calls tried.
+    attempts INTEGER,  -- Rebuilt calls tried.
     warmup INTEGER,  -- Calls before the timed ones.
     runs INTEGER,  -- Timed calls.
     wall_s DOUBLE,  -- [s] Time spent on the item.
@@ -34,9 +34,9 @@ CREATE TABLE replay_calls (
     energy_mj DOUBLE,  -- [mJ] Energy of one call, with its share of the idle power of the board.
     energy_low_mj DOUBLE,  -- [mJ] Lower end of the 95 % interval of energy_mj.
     energy_high_mj DOUBLE,  -- [mJ] Upper end of the 95 % interval of energy_mj.
-    above_gap_mj DOUBLE,  -- [mJ] Energy of one call above the power of an idle but busy queue (gap_power_w).
-    above_gap_low_mj DOUBLE,  -- [mJ] Lower end of the 95 % interval of above_gap_mj.
-    above_gap_high_mj DOUBLE,  -- [mJ] Upper end of the 95 % interval of above_gap_mj.
+    dynamic_mj DOUBLE,  -- [mJ] Energy of one call above the launch-loop power (a queue full of empty kernels) (launch_loop_power_w).
+    dynamic_low_mj DOUBLE,  -- [mJ] Lower end of the 95 % interval of dynamic_mj.
+    dynamic_high_mj DOUBLE,  -- [mJ] Upper end of the 95 % interval of dynamic_mj.
     energy_power_w DOUBLE,  -- [W] Mean power while the call was repeated.
     energy_busy_share DOUBLE,  -- Share of that time in which a kernel ran.
     energy_seconds DOUBLE,  -- [s] Time between the counter steps that were used, all windows together.
@@ -48,8 +48,8 @@ CREATE TABLE replay_calls (
     energy_details VARCHAR,  -- JSON: every window with its power, time per call, temperature, clocks and throttle reasons.
     dims_source VARCHAR,  -- Where the call comes from: op (recorded), inherited or inferred; NULL for copies and fills.
     confidence DOUBLE,  -- How sure a call that is not recorded is, 0 to 1.
-    found_call_id VARCHAR,  -- The call that was found (op_calls).
+    inferred_call_id VARCHAR,  -- The call that was found (op_calls).
     capped_mhz DOUBLE,  -- [MHz] Clock of a loop of the call that the power cap held down; NULL where it holds none.
     capped_stretch DOUBLE,  -- How many times as long the call takes at that clock.
-    capped_above_gap_mj DOUBLE  -- [mJ] Energy of one call above gap_power_w at that clock.
+    capped_dynamic_mj DOUBLE  -- [mJ] Energy of one call above launch_loop_power_w at that clock.
 );

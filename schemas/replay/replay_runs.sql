@@ -25,8 +25,8 @@ CREATE TABLE replay_runs (
     meter_period_ms DOUBLE,  -- [ms] Time between two steps of the energy counter, as observed.
     idle_power_w DOUBLE,  -- [W] Power before the device was used.
     context_power_w DOUBLE,  -- [W] Power with a context and an empty queue.
-    gap_power_w DOUBLE,  -- [W] Power while empty kernels run back to back.
-    gap_power_error_w DOUBLE,  -- [W] Half width of the 95 % interval of gap_power_w.
+    launch_loop_power_w DOUBLE,  -- [W] Power while empty kernels run back to back.
+    launch_loop_power_error_w DOUBLE,  -- [W] Half width of the 95 % interval of launch_loop_power_w.
     gap_ns DOUBLE,  -- [ns] Time between two kernels of a full queue.
     energy_reason VARCHAR,  -- Why no energy was measured.
     energy_drift DOUBLE,  -- Scatter of the re-measured anchor beyond its own errors, a share (1σ) that all energies of the run have in common.

@@ -27,12 +27,12 @@ CREATE TABLE replays (
     energy_mj DOUBLE,  -- [mJ] Energy of one launch, with its share of the idle power of the board.
     energy_low_mj DOUBLE,  -- [mJ] Lower end of the 95 % interval of energy_mj.
     energy_high_mj DOUBLE,  -- [mJ] Upper end of the 95 % interval of energy_mj.
-    above_gap_mj DOUBLE,  -- [mJ] Energy of one launch above the power of an idle but busy queue (gap_power_w).
-    above_gap_low_mj DOUBLE,  -- [mJ] Lower end of the 95 % interval of above_gap_mj.
-    above_gap_high_mj DOUBLE,  -- [mJ] Upper end of the 95 % interval of above_gap_mj.
+    dynamic_mj DOUBLE,  -- [mJ] Energy of one launch above the launch-loop power (a queue full of empty kernels) (launch_loop_power_w).
+    dynamic_low_mj DOUBLE,  -- [mJ] Lower end of the 95 % interval of dynamic_mj.
+    dynamic_high_mj DOUBLE,  -- [mJ] Upper end of the 95 % interval of dynamic_mj.
     energy_method VARCHAR,  -- How energy was measured, and how that of a call was shared among its kernels.
     energy_reason VARCHAR,  -- Why there is no energy.
     dims_source VARCHAR,  -- Where the replayed call comes from: op (recorded), inherited or inferred; NULL for copies and fills and where there is
     -- none.
-    found_id VARCHAR  -- Signature with the call that was replayed, where that call is not recorded; signature_id is the recorded one.
+    inferred_id VARCHAR  -- Signature with the call that was replayed, where that call is not recorded; signature_id is the recorded one.
 );

@@ -123,8 +123,8 @@ SELECT
     OR EXISTS (FROM ops WHERE trace_id = $trace_id AND name LIKE 'ProfilerStep#%');
 
 -- name: mark_steps
--- Iterations are marked once, so that a condition on `steady` costs a column and no window. Here by the steps of the profiler.
-UPDATE launches SET iteration = found.iteration, steady = found.steady
+-- Iterations are marked once, so that a condition on `steady_state` costs a column and no window. Here by the steps of the profiler.
+UPDATE launches SET iteration = found.iteration, steady_state = found.steady_state
 FROM (
     WITH timed AS (
         SELECT '' AS trace, trace_id, device, kind, launch_index, launch_start_ns, start_ns, end_ns, duration_ns
@@ -152,7 +152,7 @@ FROM (
 
 -- name: mark_repeats
 -- By the kernels of each device that has no steps.
-UPDATE launches SET iteration = found.iteration, steady = found.steady
+UPDATE launches SET iteration = found.iteration, steady_state = found.steady_state
 FROM (
     WITH timed AS (
         SELECT '' AS trace, l.device, l.kind, s.name_id, l.launch_index, l.start_ns, l.end_ns, l.duration_ns
@@ -225,8 +225,8 @@ SELECT
     phase,
     timing,
     is_repeat,
-    found_id,
-    found_by,
+    inferred_id,
+    inferred_by,
     count(*) AS n,
     count(duration_ns) AS timed,
     try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
@@ -238,7 +238,7 @@ SELECT
         AS histogram
 FROM launches
 WHERE trace_id = $trace_id
-GROUP BY trace_id, device, stream, signature_id, phase, timing, is_repeat, found_id, found_by
+GROUP BY trace_id, device, stream, signature_id, phase, timing, is_repeat, inferred_id, inferred_by
 ORDER BY signature_id, device, stream, phase;
 
 -- name: linked

@@ -3,7 +3,7 @@
 -- name: forget
 -- Launches that get a new one lose the old one; with $renew, all that no replay found goes. What names only the operator takes no call
 -- that a replay found.
-DELETE FROM found_calls
+DELETE FROM inferred_calls
 WHERE
     trace_id = $trace_id
     AND (
@@ -26,21 +26,21 @@ WHERE NOT EXISTS (SELECT 1 FROM signatures AS present WHERE present.signature_id
 -- name: names
 SELECT * FROM kernel_names WHERE name_id IN (SELECT name_id FROM found_rows);
 
--- name: found_calls
-INSERT INTO found_calls BY NAME
+-- name: inferred_calls
+INSERT INTO inferred_calls BY NAME
 SELECT *, now() AT TIME ZONE 'UTC' AS found_at
 FROM found_rows AS part
 WHERE
     NOT EXISTS (
-        SELECT 1 FROM found_calls AS present WHERE present.trace_id = part.trace_id AND present.launch_index = part.launch_index
+        SELECT 1 FROM inferred_calls AS present WHERE present.trace_id = part.trace_id AND present.launch_index = part.launch_index
     );
 
 -- name: unmark
-UPDATE launches SET found_id = NULL, found_by = NULL WHERE trace_id = $trace_id AND found_id IS NOT NULL;
+UPDATE launches SET inferred_id = NULL, inferred_by = NULL WHERE trace_id = $trace_id AND inferred_id IS NOT NULL;
 
 -- name: mark
-UPDATE launches SET found_id = f.found_id, found_by = f.found_by
-FROM found_calls AS f
+UPDATE launches SET inferred_id = f.inferred_id, inferred_by = f.inferred_by
+FROM inferred_calls AS f
 WHERE f.trace_id = $trace_id AND launches.trace_id = $trace_id AND launches.launch_index = f.launch_index;
 
 -- name: forget_rollups

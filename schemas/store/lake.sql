@@ -138,12 +138,12 @@ WHERE trace_id = $trace_id;
 CREATE OR REPLACE TEMP TABLE used_signatures AS
 SELECT signature_id FROM source.main.rollups WHERE list_contains($trace_ids::VARCHAR[], trace_id)
 UNION
-SELECT found_id FROM source.main.rollups WHERE found_id IS NOT NULL AND list_contains($trace_ids::VARCHAR[], trace_id)
+SELECT inferred_id FROM source.main.rollups WHERE inferred_id IS NOT NULL AND list_contains($trace_ids::VARCHAR[], trace_id)
 UNION
-SELECT found_id
+SELECT inferred_id
 FROM source.main.replays
 WHERE
-    found_id IS NOT NULL
+    inferred_id IS NOT NULL
     AND signature_id IN (SELECT signature_id FROM source.main.rollups WHERE list_contains($trace_ids::VARCHAR[], trace_id));
 
 -- name: copy_kernel_names

@@ -3,7 +3,7 @@ SELECT name, trace_id FROM traces ORDER BY name;
 
 -- name: rows
 -- Everything of one trace but its tags: they are the user's, and stay when the trace is read again.
-DELETE FROM found_calls WHERE trace_id = $trace_id;
+DELETE FROM inferred_calls WHERE trace_id = $trace_id;
 DELETE FROM measurements WHERE trace_id = $trace_id;
 DELETE FROM power_samples WHERE trace_id = $trace_id;
 DELETE FROM kernel_symbols WHERE trace_id = $trace_id;
@@ -34,7 +34,7 @@ DELETE FROM trace_tags WHERE trace_id = $trace_id;
 DELETE FROM signatures
 WHERE
     signature_id NOT IN (SELECT signature_id FROM rollups)
-    AND signature_id NOT IN (SELECT found_id FROM rollups WHERE found_id IS NOT NULL);
+    AND signature_id NOT IN (SELECT inferred_id FROM rollups WHERE inferred_id IS NOT NULL);
 DELETE FROM kernel_names
 WHERE
     name_id NOT IN (SELECT name_id FROM signatures)

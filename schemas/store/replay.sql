@@ -18,11 +18,11 @@ DELETE FROM replay_calls WHERE run_id = $run_id AND list_contains($items::VARCHA
 -- name: forget_replays
 DELETE FROM replays WHERE run_id = $run_id AND list_contains($items::VARCHAR[], item_id);
 
--- name: forget_tries
-DELETE FROM replay_tries WHERE run_id = $run_id AND list_contains($items::VARCHAR[], item_id);
+-- name: forget_attempts
+DELETE FROM replay_attempts WHERE run_id = $run_id AND list_contains($items::VARCHAR[], item_id);
 
--- name: replay_tries
-INSERT INTO replay_tries BY NAME SELECT * FROM replay_rows;
+-- name: replay_attempts
+INSERT INTO replay_attempts BY NAME SELECT * FROM replay_rows;
 
 -- name: replay_runs
 INSERT INTO replay_runs BY NAME SELECT * FROM replay_rows;

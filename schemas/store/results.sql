@@ -7,7 +7,7 @@
 SELECT
     EXISTS (FROM source.main.annotations)
     OR EXISTS (FROM source.main.replay_runs)
-    OR EXISTS (FROM source.main.found_calls);
+    OR EXISTS (FROM source.main.inferred_calls);
 
 -- name: list_notes
 -- Of two notes of one author on one fact, the later one stands.
@@ -33,7 +33,7 @@ SELECT run_id, item_id
 FROM source.main.replays
 WHERE
     signature_id IN (SELECT signature_id FROM used_signatures)
-    OR found_id IN (SELECT signature_id FROM used_signatures)
+    OR inferred_id IN (SELECT signature_id FROM used_signatures)
 UNION
 SELECT run_id, item_id
 FROM source.main.replay_calls
@@ -77,7 +77,7 @@ CREATE OR REPLACE TEMP TABLE moved_runs AS
 WITH offered AS (
     SELECT
         runs.run_id,
-        [coalesce(runs.finished, false)::BIGINT, (runs.gap_power_w IS NOT NULL)::BIGINT, coalesce(series.n, 0)] AS progress
+        [coalesce(runs.finished, false)::BIGINT, (runs.launch_loop_power_w IS NOT NULL)::BIGINT, coalesce(series.n, 0)] AS progress
     FROM source.main.replay_runs AS runs
     LEFT JOIN (SELECT run_id, count(*) AS n FROM source.main.power_samples WHERE source = 'replay' GROUP BY run_id) AS series USING (run_id)
     WHERE runs.run_id IN (SELECT run_id FROM concerned_items)
@@ -86,7 +86,7 @@ WITH offered AS (
 present AS (
     SELECT
         runs.run_id,
-        [coalesce(runs.finished, false)::BIGINT, (runs.gap_power_w IS NOT NULL)::BIGINT, coalesce(series.n, 0)] AS progress
+        [coalesce(runs.finished, false)::BIGINT, (runs.launch_loop_power_w IS NOT NULL)::BIGINT, coalesce(series.n, 0)] AS progress
     FROM replay_runs AS runs
     LEFT JOIN (SELECT run_id, count(*) AS n FROM power_samples WHERE source = 'replay' GROUP BY run_id) AS series USING (run_id)
 )
@@ -100,12 +100,12 @@ WHERE present.progress IS NULL OR present.progress < offered.progress;
 -- Calls found for launches of the traces; of two for one launch, the later one stands.
 CREATE OR REPLACE TEMP TABLE moved_finds AS
 SELECT part.*
-FROM source.main.found_calls AS part
+FROM source.main.inferred_calls AS part
 WHERE
     list_contains($trace_ids::VARCHAR[], part.trace_id)
     AND NOT EXISTS (
         SELECT 1
-        FROM found_calls AS present
+        FROM inferred_calls AS present
         WHERE
             present.trace_id = part.trace_id
             AND present.launch_index = part.launch_index
@@ -133,10 +133,10 @@ INSERT INTO annotations BY NAME SELECT * FROM moved_notes;
 
 -- name: items
 DELETE FROM replay_calls WHERE (run_id, item_id) IN (SELECT (run_id, item_id) FROM moved_items);
-DELETE FROM replay_tries WHERE (run_id, item_id) IN (SELECT (run_id, item_id) FROM moved_items);
+DELETE FROM replay_attempts WHERE (run_id, item_id) IN (SELECT (run_id, item_id) FROM moved_items);
 DELETE FROM replays WHERE (run_id, item_id) IN (SELECT (run_id, item_id) FROM moved_items);
 INSERT INTO replay_calls BY NAME SELECT * FROM source.main.replay_calls WHERE (run_id, item_id) IN (SELECT (run_id, item_id) FROM moved_items);
-INSERT INTO replay_tries BY NAME SELECT * FROM source.main.replay_tries WHERE (run_id, item_id) IN (SELECT (run_id, item_id) FROM moved_items);
+INSERT INTO replay_attempts BY NAME SELECT * FROM source.main.replay_attempts WHERE (run_id, item_id) IN (SELECT (run_id, item_id) FROM moved_items);
 INSERT INTO replays BY NAME SELECT * FROM source.main.replays WHERE (run_id, item_id) IN (SELECT (run_id, item_id) FROM moved_items);
 INSERT INTO replay_routes BY NAME
 SELECT *
@@ -153,8 +153,8 @@ INSERT INTO power_samples BY NAME
 SELECT * FROM source.main.power_samples WHERE source = 'replay' AND run_id IN (SELECT run_id FROM moved_runs);
 
 -- name: finds
-DELETE FROM found_calls WHERE (trace_id, launch_index) IN (SELECT (trace_id, launch_index) FROM moved_finds);
-INSERT INTO found_calls BY NAME SELECT * FROM moved_finds;
+DELETE FROM inferred_calls WHERE (trace_id, launch_index) IN (SELECT (trace_id, launch_index) FROM moved_finds);
+INSERT INTO inferred_calls BY NAME SELECT * FROM moved_finds;
 
 -- name: found_traces
 SELECT DISTINCT trace_id FROM moved_finds ORDER BY trace_id;

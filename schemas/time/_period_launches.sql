@@ -3,9 +3,9 @@
 -- What stands outside is labelled by where it stands, `before` or `after`, and not by what it is: before the repeats may be warm-up, tuning, or a
 -- prefill.
 --
--- `source` names launches of timelines that have a start, with trace, device, kind, name_id, launch_index, start_ns, end_ns and duration_ns. `steady`
+-- `source` names launches of timelines that have a start, with trace, device, kind, name_id, launch_index, start_ns, end_ns and duration_ns. `steady_state`
 -- are iterations but those whose kernels take over 1.5 times the median. The layers of one long step repeat as well: where the run neither lasts to
--- the end of the trace nor covers four fifths of the kernels, it cannot be decided, and `steady` is NULL.
+-- the end of the trace nor covers four fifths of the kernels, it cannot be decided, and `steady_state` is NULL.
 CREATE OR REPLACE MACRO _period_launches(source) AS TABLE
 WITH _ordered AS (FROM _kernel_order(source)),
 
@@ -57,7 +57,7 @@ repeats AS (
         trace,
         place,
         iteration,
-        CASE WHEN any_value(is_sure) THEN sum(duration_ns) <= 1.5 * median(sum(duration_ns)) OVER (PARTITION BY trace, place) END AS steady
+        CASE WHEN any_value(is_sure) THEN sum(duration_ns) <= 1.5 * median(sum(duration_ns)) OVER (PARTITION BY trace, place) END AS steady_state
     FROM whole
     WHERE iteration IS NOT NULL
     GROUP BY trace, place, iteration
@@ -92,6 +92,6 @@ SELECT
     q.iteration::INTEGER AS iteration,
     CASE WHEN q.iteration IS NULL THEN CASE WHEN coalesce(s.iteration, -2) = -2 THEN 'before' ELSE 'after' END END AS label,
     'period' AS method,
-    CASE WHEN q.iteration IS NULL THEN false ELSE q.steady END AS steady
+    CASE WHEN q.iteration IS NULL THEN false ELSE q.steady_state END AS steady_state
 FROM spread AS s
 LEFT JOIN repeats AS q ON s.trace = q.trace AND coalesce(s.device, -1) = q.place AND s.iteration = q.iteration;

@@ -8,7 +8,7 @@
 --   label VARCHAR: Name of the step, or for launches outside of iterations: before (warm-up, tuning, a prefill), after, or between two steps
 --     of the profiler.
 --   method VARCHAR: How it was found: annotation (steps of the profiler) or period.
---   steady BOOLEAN: Whether the iteration is like the others: its kernels take no more than 1.5 times the median; NULL where it cannot be decided whether
+--   steady_state BOOLEAN: Whether the iteration is like the others: its kernels take no more than 1.5 times the median; NULL where it cannot be decided whether
 --     these are iterations or the layers of one step.
 --   covered_pct DOUBLE [%]: Share of the kernels of the device that are in iterations.
 --   launches BIGINT: Number of kernels.
@@ -19,7 +19,7 @@
 --   first_launch_index BIGINT: Least launch_index.
 --   last_launch_index BIGINT: Greatest launch_index.
 -- Example:
---   SELECT trace, device, iteration, label, method, steady, launches, span_ns FROM iterations();
+--   SELECT trace, device, iteration, label, method, steady_state, launches, span_ns FROM iterations();
 CREATE OR REPLACE MACRO iterations(source := 'kernels') AS TABLE
 WITH _summed AS (
     SELECT
@@ -28,7 +28,7 @@ WITH _summed AS (
         iteration,
         label,
         method,
-        any_value(steady) AS steady,
+        any_value(steady_state) AS steady_state,
         count(*) FILTER (is_kernel) AS launches,
         min(start_ns) AS start_ns,
         max(end_ns) AS end_ns,
@@ -52,7 +52,7 @@ SELECT
     s.iteration,
     s.label,
     s.method,
-    s.steady,
+    s.steady_state,
     100 * sum(s.launches) FILTER (s.iteration IS NOT NULL) OVER (PARTITION BY s.trace, s.device) / k.n AS covered_pct,
     s.launches,
     s.start_ns,

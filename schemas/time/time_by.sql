@@ -4,7 +4,7 @@
 -- the keys: the column `category` below is an example of a key. `stream_time` has devices and streams.
 --
 -- Arguments:
---   keys: the columns, with commas between: category, family, library, operation, dtype, op, found_by (inherited or inferred), phase, kind, name,
+--   keys: the columns, with commas between: category, family, library, operation, dtype, op, inferred_by (inherited or inferred), phase, kind, name,
 --     short_name, origin, signature_id, name_id. Others are an error.
 --   source: A relation with the columns of `kernels`.
 -- Columns:
@@ -25,7 +25,7 @@ FROM _sums_by(
     CASE
         WHEN list_has_all(
             [
-                'category', 'family', 'library', 'operation', 'dtype', 'op', 'found_by', 'phase', 'kind', 'name', 'short_name', 'origin',
+                'category', 'family', 'library', 'operation', 'dtype', 'op', 'inferred_by', 'phase', 'kind', 'name', 'short_name', 'origin',
                 'signature_id', 'name_id'
             ],
             string_split(replace(lower(keys), ' ', ''), ',')

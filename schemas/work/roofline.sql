@@ -45,15 +45,15 @@ WITH _chosen AS (
         trace,
         device,
         signature_id,
-        found_id,
-        found_by,
+        inferred_id,
+        inferred_by,
         timing,
         any_value(short_name) AS kernel,
         any_value(category) AS category,
         any_value(library) AS library,
         any_value(dtype) AS dtype,
         any_value(coalesce(gpu, device_name)) AS model,
-        any_value(op) || coalesce(' (' || found_by || ')', '') AS op,
+        any_value(op) || coalesce(' (' || inferred_by || ')', '') AS op,
         any_value(input_dims) AS input_dims,
         coalesce(bool_and(flops IS NULL AND moved_bytes IS NULL AND input_dims IS NULL AND numel IS NULL), false) AS is_unknown,
         count(*) AS n,
@@ -61,12 +61,12 @@ WITH _chosen AS (
         avg(duration_ns) AS mean_ns,
         any_value(flops) AS flops,
         any_value(moved_bytes) AS moved_bytes,
-        any_value(work_method) || coalesce(' (' || found_by || ')', '') AS work_method,
+        any_value(work_method) || coalesce(' (' || inferred_by || ')', '') AS work_method,
         max(1e14 * tflops / nullif(pct_peak_flops, 0)) AS peak_flops_per_second,
         max(1e11 * gbs / nullif(pct_peak_bandwidth, 0)) AS peak_bytes_per_second
     FROM query_table(source)
     WHERE kind = 'kernel' AND duration_ns > 0
-    GROUP BY trace, device, signature_id, found_id, found_by, timing
+    GROUP BY trace, device, signature_id, inferred_id, inferred_by, timing
     QUALIFY timing = 'timeline' OR count(*) FILTER (timing = 'timeline') OVER (PARTITION BY trace, signature_id) = 0
 ),
 
@@ -91,8 +91,8 @@ _counted AS (
         c.trace,
         c.device,
         c.signature_id,
-        c.found_id,
-        c.found_by,
+        c.inferred_id,
+        c.inferred_by,
         c.timing,
         r.method,
         coalesce(own.flops, k.flops) AS flops,
@@ -125,8 +125,8 @@ _known AS (
             c.trace = k.trace
             AND c.device IS NOT DISTINCT FROM k.device
             AND c.signature_id = k.signature_id
-            AND c.found_id IS NOT DISTINCT FROM k.found_id
-            AND c.found_by IS NOT DISTINCT FROM k.found_by
+            AND c.inferred_id IS NOT DISTINCT FROM k.inferred_id
+            AND c.inferred_by IS NOT DISTINCT FROM k.inferred_by
             AND c.timing = k.timing
 ),
 
@@ -149,4 +149,4 @@ SELECT
     CASE WHEN intensity < ridge THEN 'memory' WHEN intensity >= ridge THEN 'compute' END AS bound,
     signature_id
 FROM _rated
-ORDER BY total_ns DESC, trace, device, signature_id, found_id, found_by, timing;
+ORDER BY total_ns DESC, trace, device, signature_id, inferred_id, inferred_by, timing;

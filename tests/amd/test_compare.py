@@ -149,7 +149,7 @@ def test_there_is_no_ratio_to_nothing(database: Database, tmp_path: Any) -> None
     assert {row["ratio"] for row in database.compare(["one", "two"]).rows()} == {None}
 
 
-def test_variants_of_several_traces_say_which(database: Database, tmp_path: Any) -> None:
+def test_same_code_of_several_traces_say_which(database: Database, tmp_path: Any) -> None:
     call = ["--db", str(database.path), "analyze", "same-code", "{}", "--limit", "0"]
     (first,) = database.sql("SELECT signature_id FROM kernels WHERE name LIKE 'Cijk%' LIMIT 1").rows()
     call[4] = first["signature_id"]

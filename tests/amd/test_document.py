@@ -1,4 +1,4 @@
-"""The answers of the gfx1151 document, each from one command or query. Figures: its sections on steady-state timing."""
+"""The answers of the gfx1151 document, each from one command or query. Figures: its sections on steady_state-state timing."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_nearby_kernels_of_the_code_object(shared_data: Path, tmp_path: Path) ->
     database = kerneldb.open(tmp_path / "k.duckdb")
     database.ingest(shared_data / "rocprof" / "synthetic_gfx1151.db")
     (gemm,) = database.sql("SELECT DISTINCT signature_id FROM kernels WHERE name LIKE 'Cijk%'").rows()
-    rows = database.variants(gemm["signature_id"][:8]).rows()
+    rows = database.same_code(gemm["signature_id"][:8]).rows()
     tensile = [(row["launches"], row["differences"]) for row in rows if row["n_differences"] is not None]
     assert tensile == [(23, None), (0, "1LDSB 1 > 0"), (0, "EPS 1 > 0"), (0, "GLVWA 8 > 4")]
     chosen = rows[0]

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from kerneldb.schemas import loader
-from kerneldb.warehouse import Warehouse, closure
+from kerneldb.warehouse import Warehouse, reconciliation
 from tests.conftest import made_once
 
 Connection = duckdb.DuckDBPyConnection
@@ -30,7 +30,7 @@ PLAIN = re.compile(r"(?:SELECT \* )?FROM \w+\([^()]*\)")
 """A statement that adds nothing to a macro, which is asked by itself."""
 FOLLOWING = (
     "coverage_top", "idle_gaps",
-    "report_changed_classes", "report_changed_metrics", "report_closure", "report_collectives", "report_idle",
+    "report_changed_classes", "report_changed_metrics", "report_reconciliation", "report_collectives", "report_idle",
     "report_overhead", "report_roofline",
 )  # fmt: skip
 """What only picks or names the rows of another answer."""
@@ -55,10 +55,10 @@ def without_comments(sql: str) -> str:
 VIEWS = [name for name, kind in OBJECTS.items() if kind == "view" and not PLAIN.fullmatch(text_of("VIEW", name))]
 MACROS = {name: "'selection'" for name, kind in OBJECTS.items() if kind == "macro"} | {
     "_base_names": "'called'",
-    "_closure_flows": "'launched'",
-    "_closure_launches": "'selection', '_closure_stages'",
-    "_closure_steps": "'selection', '_closure_stages'",
-    "_closure_sums": "'launched'",
+    "_reconciliation_flows": "'launched'",
+    "_reconciliation_launches": "'selection', '_reconciliation_workloads'",
+    "_reconciliation_steps": "'selection', '_reconciliation_workloads'",
+    "_reconciliation_sums": "'launched'",
     "_counter_coverage": "'kernel_rollups'",
     "counter_histogram": "'my__counter.sum', 'selection'",
     "diff": "'before', 'after', threshold := 0.0",
@@ -73,14 +73,14 @@ MACROS = {name: "'selection'" for name, kind in OBJECTS.items() if kind == "macr
     "time_by": "'category, op', 'selection'",
     "_traces_named": "'*'",
     "_value_histogram": "'valued'",
-    "variants": "'s0b'",
+    "same_code": "'s0b'",
     "window_power": "",
 }
 """What each macro is asked; a new one is asked about the selection."""
 
 ORDERED = re.compile(r"^ORDER BY|^(?:FROM|SELECT).* ORDER BY ", re.MULTILINE)
 """The order of the rows of a statement; that of a common table expression is indented."""
-ORDERED_WITHIN = re.compile(r"report_|variants_of")
+ORDERED_WITHIN = re.compile(r"report_|same_code_of")
 """Statements whose rows come in the order that a macro gives them."""
 
 ASKED = [name for name, sql in QUERIES.items() if name not in FOLLOWING and not PLAIN.fullmatch(without_comments(sql))]
@@ -102,10 +102,10 @@ COMMON: dict[str, Any] = {
 }  # fmt: skip
 """A value for each name of a parameter."""
 OTHER: dict[str, dict[str, Any]] = {
-    "answer_steady": {"names": ["repeats"]},
-    "closure_measured": {"names": None},
+    "analysis_steady_state": {"names": ["repeats"]},
+    "reconciliation_measured": {"names": None},
     "compare_kernels": {"traces": ["before", "after"]},
-    "finding_conversions": {"trace": "graph"},
+    "advice_conversions": {"trace": "graph"},
     "inherit_operators": {"trace_id": "id graph"},
     "inherit_pool": {"trace_id": "id graph"},
     "ncu_names_sums": {"traces": []},
@@ -126,7 +126,7 @@ OTHER: dict[str, dict[str, Any]] = {
 RELATIONS = {
     "selection": "kernels",
     "activities": "kernels",
-    "launched": "_closure_launches('_kernels', '_closure_stages')",
+    "launched": "_reconciliation_launches('_kernels', '_reconciliation_workloads')",
     "page": "kernels",
     "keyed": "(SELECT op AS key, * FROM _as_rollups('kernels'))",
     "named": "all_rollups",
@@ -161,7 +161,7 @@ def turn(path: Path, other: Path) -> None:
         for (table,) in con.execute(tables).fetchall():
             con.execute(f"CREATE TEMP TABLE moved AS FROM {table}; DELETE FROM {table}")
             con.execute(f"INSERT INTO {table} SELECT * FROM moved ORDER BY rowid DESC; DROP TABLE moved")
-    Warehouse(other).write(closure.refresh)
+    Warehouse(other).write(reconciliation.refresh)
 
 
 def asked(path: Path, threads: int) -> Connection:
@@ -188,7 +188,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Connection,
     def make(path: Path) -> None:
         with Warehouse.create_or_open(path).connection(read_only=False) as con:
             con.execute(Path(__file__).with_name("ties.sql").read_text(encoding="utf-8"))
-            closure.refresh(con)
+            reconciliation.refresh(con)
 
     given = made_once(tmp_path_factory, "ties.duckdb", make)
     turned = made_once(tmp_path_factory, "turned-ties.duckdb", lambda path: turn(given, path))
@@ -224,7 +224,9 @@ def test_macro(both: tuple[Connection, Connection], name: str) -> None:
     compare(both, f"FROM {name}({MACROS[name]})", None, ordered=ordered)
 
 
-@pytest.mark.parametrize("table", ["closure", "closure_terms", "closure_kernels", "closure_jobs"])
+@pytest.mark.parametrize(
+    "table", ["reconciliation", "reconciliation_components", "reconciliation_kernels", "reconciliation_jobs"]
+)
 def test_balance(both: tuple[Connection, Connection], table: str) -> None:
     compare(both, f"FROM {table}", None, ordered=True)
 

@@ -48,14 +48,14 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
 @pytest.mark.again
 def test_tuning_in_front_is_no_iteration(database: Database) -> None:
     """640 launches of tuning, in runs longer than the 69 that matter, stand in front of them."""
-    sql = (
-        "SELECT short_name, count(*) AS n, sum(duration_ns)::BIGINT AS ns FROM kernels WHERE steady GROUP BY short_name"
-    )
+    sql = "SELECT short_name, count(*) AS n, sum(duration_ns)::BIGINT AS ns FROM kernels WHERE steady_state GROUP BY short_name"
     rows = database.sql(sql).rows()
     assert [row["n"] for row in rows] == [CALLS] * 3
     assert round(sum(row["ns"] for row in rows) / CALLS) == STEADY_NS
-    steady = database.sql("SELECT count(*) AS n, avg(total_ns) AS ns FROM iterations('kernels') WHERE steady").rows()
-    assert steady == [{"n": CALLS, "ns": pytest.approx(STEADY_NS)}]
+    steady_state = database.sql(
+        "SELECT count(*) AS n, avg(total_ns) AS ns FROM iterations('kernels') WHERE steady_state"
+    ).rows()
+    assert steady_state == [{"n": CALLS, "ns": pytest.approx(STEADY_NS)}]
     outside = database.sql("SELECT label, launches FROM iterations('kernels') WHERE iteration IS NULL ORDER BY label")
     assert outside.rows() == [{"label": "after", "launches": BEHIND}, {"label": "before", "launches": 640}]
 
@@ -64,7 +64,7 @@ def test_the_column_is_what_the_macro_finds(database: Database) -> None:
     """Written when the trace is committed; the macro finds it anew."""
     sql = """
         SELECT count(*) AS n, count(*) FILTER (
-            k.iteration IS DISTINCT FROM i.iteration OR k.steady IS DISTINCT FROM i.steady
+            k.iteration IS DISTINCT FROM i.iteration OR k.steady_state IS DISTINCT FROM i.steady_state
         ) AS different
         FROM kernels AS k LEFT JOIN _iteration_launches('kernels') AS i USING (trace, launch_index)
     """
@@ -72,7 +72,7 @@ def test_the_column_is_what_the_macro_finds(database: Database) -> None:
 
 
 def test_a_where_text_may_name_them(database: Database) -> None:
-    rows = database.top("trace", where="steady AND category = 'GEMM'").rows()
+    rows = database.top("trace", where="steady_state AND category = 'GEMM'").rows()
     assert [row["n"] for row in rows] == [CALLS]
 
 
@@ -84,8 +84,8 @@ def test_decode_steps_are_found_without_annotations(shared_data: Path, tmp_path:
     rows = database.sql("FROM iterations('kernels') WHERE iteration IS NOT NULL").rows()
     assert {row["method"] for row in rows} == {"period"}
     assert [row["launches"] for row in rows] == [630] * 8
-    assert all(row["steady"] for row in rows)
-    launches = database.sql("SELECT count(*) AS n FROM kernels WHERE steady").rows()
+    assert all(row["steady_state"] for row in rows)
+    launches = database.sql("SELECT count(*) AS n FROM kernels WHERE steady_state").rows()
     assert launches == [{"n": 8 * 657}]
 
 
@@ -94,9 +94,9 @@ def test_layers_of_one_step_are_not_sold_as_iterations(shared_data: Path, tmp_pa
     database = kerneldb.open(tmp_path / "k.duckdb")
     database.ingest(shared_data / "pytorch" / "gpt2-train.json.gz")
     rows = database.sql("FROM iterations('kernels')").rows()
-    assert {row["steady"] for row in rows if row["iteration"] is not None} == {None}
+    assert {row["steady_state"] for row in rows if row["iteration"] is not None} == {None}
     assert all(row["covered_pct"] < 80 for row in rows)
-    assert database.sql("SELECT count(*) AS n FROM kernels WHERE steady").rows() == [{"n": 0}]
+    assert database.sql("SELECT count(*) AS n FROM kernels WHERE steady_state").rows() == [{"n": 0}]
 
 
 @pytest.mark.thorough
@@ -119,7 +119,7 @@ def test_launches_outside_of_the_steps_are_kept(tmp_path: Path) -> None:
     recording.step(1, 50_000, 50_000)
     database = kerneldb.open(tmp_path / "k.duckdb")
     database.ingest(recording.write(tmp_path / "made.json"))
-    sql = "SELECT iteration, label, launches, steady, covered_pct FROM iterations('kernels') ORDER BY start_ns"
+    sql = "SELECT iteration, label, launches, steady_state, covered_pct FROM iterations('kernels') ORDER BY start_ns"
     found = [tuple(row.values()) for row in database.sql(sql).rows()]
     assert found == [
         (None, "before", 2, False, 40),
@@ -128,8 +128,8 @@ def test_launches_outside_of_the_steps_are_kept(tmp_path: Path) -> None:
         (1, "ProfilerStep#1", 2, True, 40),
         (None, "after", 3, False, 40),
     ]
-    rows = database.sql("SELECT steady, count(*) AS n FROM kernels GROUP BY ALL ORDER BY steady").rows()
-    assert rows == [{"steady": False, "n": 6}, {"steady": True, "n": 4}]
+    rows = database.sql("SELECT steady_state, count(*) AS n FROM kernels GROUP BY ALL ORDER BY steady_state").rows()
+    assert rows == [{"steady_state": False, "n": 6}, {"steady_state": True, "n": 4}]
 
 
 def test_a_device_without_steps_has_its_period(tmp_path: Path) -> None:
@@ -144,13 +144,13 @@ def test_a_device_without_steps_has_its_period(tmp_path: Path) -> None:
         recording.kernel(f"other_{number % 2}", start, 5_000, call=start - 1_000, device=1)
     database = kerneldb.open(tmp_path / "k.duckdb")
     database.ingest(recording.write(tmp_path / "made.json"))
-    sql = "SELECT device, method, iteration, launches, steady FROM iterations() ORDER BY device, start_ns"
+    sql = "SELECT device, method, iteration, launches, steady_state FROM iterations() ORDER BY device, start_ns"
     found = [tuple(row.values()) for row in database.sql(sql).rows()]
     assert found == [
         *((0, "annotation", number, 3, True) for number in range(2)),
         *((1, "period", number, 2, True) for number in range(4)),
     ]
-    sql = "SELECT device, iteration, count(*) AS n FROM kernels WHERE steady GROUP BY ALL ORDER BY ALL"
+    sql = "SELECT device, iteration, count(*) AS n FROM kernels WHERE steady_state GROUP BY ALL ORDER BY ALL"
     assert [tuple(row.values()) for row in database.sql(sql).rows()] == [
         *((0, number, 3) for number in range(2)),
         *((1, number, 2) for number in range(4)),
@@ -166,6 +166,6 @@ def test_a_trace_without_repeats_has_none(tmp_path: Path) -> None:
     database = kerneldb.open(tmp_path / "k.duckdb")
     database.ingest(path)
     assert database.sql("FROM iterations('kernels')").rows() == []
-    assert database.sql("SELECT DISTINCT iteration, steady FROM kernels").rows() == [
-        {"iteration": None, "steady": None}
+    assert database.sql("SELECT DISTINCT iteration, steady_state FROM kernels").rows() == [
+        {"iteration": None, "steady_state": None}
     ]

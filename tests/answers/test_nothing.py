@@ -74,7 +74,7 @@ def said(database: Database, *arguments: str) -> str:
     return done.stderr
 
 
-def test_every_answer_has_its_sentence() -> None:
+def test_every_analysis_has_its_sentence() -> None:
     assert set(ASKED) - {"phases"} == set(NOTHING)
 
 
@@ -84,7 +84,7 @@ def test_no_rows_have_a_reason(profiled: Database, name: str) -> None:
 
 
 def test_phases_of_counters_are_told_apart_by_their_timing(profiled: Database) -> None:
-    (row,) = profiled.answer("phases").rows()
+    (row,) = profiled.analyze("phases").rows()
     assert (row["timing"], row["phase"], row["n"]) == ("profiled", "decode", 2)
 
 

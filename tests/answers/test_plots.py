@@ -52,7 +52,7 @@ def test_the_ending_names_the_format(compared: Database, tmp_path: Path, ending:
 
 
 def test_bars_are_as_long_as_the_phases(compared: Database) -> None:
-    rows = [row for row in compared.answer("phases").rows() if row["trace"] == "base"]
+    rows = [row for row in compared.analyze("phases").rows() if row["trace"] == "base"]
     spec = plots.DRAWINGS["phases"](rows)
     assert spec is not None
     values = spec["data"]["values"]

@@ -12,7 +12,7 @@ from kerneldb.cli import cli
 from tests.conftest import raw_result
 
 FIRST = ("2026-11-21-h200-energy", "bloom-560m/prefill.pt.trace.json")
-SECOND = ("2026-11-21-h200-closure", "board2/bloom-560m-prefill.pt.trace.json")
+SECOND = ("2026-11-21-h200-reconciliation", "board2/bloom-560m-prefill.pt.trace.json")
 
 
 @pytest.mark.thorough

@@ -102,8 +102,8 @@ def test_runs_labels_and_patterns_are_sets_of_traces(recordings: Database, befor
 
 def test_sides_of_unequal_length_are_weighed_per_iteration(recordings: Database) -> None:
     found = recordings.diff("old-0", "new")
-    assert found.steady is not None
-    assert found.steady[1].n == len(AGAIN) * found.steady[0].n
+    assert found.steady_state is not None
+    assert found.steady_state[1].n == len(AGAIN) * found.steady_state[0].n
     assert found.delta_pct is not None
     assert found.delta_pct > 75
     assert found.iteration_delta_pct == pytest.approx(0, abs=4)
@@ -111,7 +111,7 @@ def test_sides_of_unequal_length_are_weighed_per_iteration(recordings: Database)
 
 
 def test_a_condition_holds_for_all_traces_of_a_side(recordings: Database) -> None:
-    where = "steady AND category = 'GEMM'"
+    where = "steady_state AND category = 'GEMM'"
     found = recordings.diff("old", "new-*", where=where)
     sql = "SELECT run, sum(duration_ns)::BIGINT AS ns FROM selection GROUP BY run"
     totals = {row["run"]: row["ns"] for row in recordings.sql(sql, where=where)}
@@ -129,4 +129,4 @@ def test_the_command_tells_of_iterations(recordings: Database) -> None:
     arguments = ["--db", str(recordings.path), "diff", "old", "new-*", "--csv", "--fail-on", "5%"]
     done = CliRunner().invoke(cli, arguments)
     assert done.exit_code == 0, done.stderr
-    assert "a steady iteration" in done.stderr
+    assert "a steady-state iteration" in done.stderr

@@ -20,7 +20,7 @@ from kerneldb.api.queries import statement
 from kerneldb.cli import cli
 from kerneldb.errors import UsageError
 from kerneldb.report import changes, charts, counters, gather, html, markdown, values
-from kerneldb.report.findings import RULES
+from kerneldb.report.advice import RULES
 from kerneldb.report.model import Chart, Column, Report, Section, Table
 
 pytestmark = pytest.mark.again
@@ -58,9 +58,9 @@ def test_every_query_gives_the_rows_above_it(compared: Database, example_report:
                 assert bool(rows) == bool(block.rows)
             else:
                 assert rows
-        for finding in section.findings:
-            assert len(compared.sql(finding.sql).rows()) == 1
-            assert not finding.sql.startswith("-")
+        for piece in section.advice:
+            assert len(compared.sql(piece.sql).rows()) == 1
+            assert not piece.sql.startswith("-")
 
 
 def test_sections_have_names_of_their_own(compared: Database, example_report: Report) -> None:
@@ -94,7 +94,7 @@ def test_advice_fits_the_trace(shared_data: Path, tmp_path: Path) -> None:
     database = kerneldb.open(tmp_path / "k.duckdb")
     database.ingest(shared_data / "nsys" / "nsightful_power_iteration.sqlite")
     report = gather.single(database, ["nsightful_power_iteration"])
-    remedies = {one.rule: one.remedy for section in report.sections for one in section.findings}
+    remedies = {one.rule: one.remedy for section in report.sections for one in section.advice}
     assert "CUDA graphs" in remedies["host-bound"]
     assert not any("torch" in remedy for remedy in remedies.values())
 
@@ -173,28 +173,28 @@ def test_a_cache_that_cannot_be_written_is_left_as_it_was(tmp_path: Path, monkey
 
 @pytest.mark.thorough
 def test_what_fusing_saves_is_the_same_everywhere(shared_data: Path, tmp_path: Path) -> None:
-    """In the finding, its sentence, the table below and the macro: with pauses, and without."""
+    """In the piece, its sentence, the table below and the macro: with pauses, and without."""
     database = kerneldb.open(tmp_path / "k.duckdb")
     database.ingest(shared_data / "pytorch" / "bloom-560m.json.gz")
     report = gather.single(database, ["bloom-560m"])
     sums = "SELECT sum(at_stake_ns) AS stake, sum(kernel_ns_at_stake) AS kernels FROM fusion_candidates('kernels')"
     (found,) = database.sql(sums).rows()
     assert (found["stake"], found["kernels"]) == (33_501_589, 3_320_666)
-    (finding,) = (one for section in report.sections for one in section.findings if one.rule == "fusible")
-    assert finding.at_stake_ns == found["stake"]
-    assert database.sql(finding.sql).rows()[0]["at_stake_ns"] == found["stake"]
-    assert "save 33.50 ms at most: 3.32 ms of kernels, and 30.18 ms of pauses" in finding.sentence
+    (piece,) = (one for section in report.sections for one in section.advice if one.rule == "fusible")
+    assert piece.at_stake_ns == found["stake"]
+    assert database.sql(piece.sql).rows()[0]["at_stake_ns"] == found["stake"]
+    assert "save 33.50 ms at most: 3.32 ms of kernels, and 30.18 ms of pauses" in piece.sentence
     shown = table(report, "Runs of small kernels that could be one")
     assert {row["all_at_stake_ns"] for row in shown.rows} == {found["stake"]}
     titles = {column.name: column.title for column in shown.columns}
     assert (titles["at_stake_ns"], titles["kernel_ns_at_stake"]) == ("at most saved, with pauses", "without pauses")
 
 
-def test_findings_without_a_timeline_say_which_rules_were_not_asked(shared_data: Path, tmp_path: Path) -> None:
+def test_advice_without_a_timeline_say_which_rules_were_not_asked(shared_data: Path, tmp_path: Path) -> None:
     database = kerneldb.open(tmp_path / "k.duckdb")
     database.ingest(shared_data / "nsys" / "dsocr_decode_cuda_gpu_kern_sum.csv")
-    (section,) = (one for one in gather.single(database, ["dsocr*"]).sections if one.title == "Findings")
-    asked = {one.rule for one in section.findings}
+    (section,) = (one for one in gather.single(database, ["dsocr*"]).sections if one.title == "Advice")
+    asked = {one.rule for one in section.advice}
     assert asked == {"one-kernel", "decode-gemv"}
     for rule in RULES:
         assert (rule.name in section.text) == bool(rule.needs)
@@ -234,16 +234,16 @@ def test_shares_of_idle_time_are_of_all_devices_together() -> None:
     """
     with duckdb.connect() as con:
         con.execute(rows)
-        host = con.execute(statement("finding_host_bound"), {"trace": "t"}).fetchall()
-        waits = con.execute(statement("finding_synchronising")).fetchall()
+        host = con.execute(statement("advice_host_bound"), {"trace": "t"}).fetchall()
+        waits = con.execute(statement("advice_synchronising")).fetchall()
     assert host == [(500, 500, 25, 5, 9)]
     assert waits == [(120, 120, 6, "cudaMalloc")]
 
 
 def test_what_could_be_less_is_found(example_report: Report) -> None:
-    rules = {finding.rule for section in example_report.sections for finding in section.findings}
+    rules = {piece.rule for section in example_report.sections for piece in section.advice}
     assert "host-bound" in rules
-    stakes = [finding.at_stake_ns or 0 for section in example_report.sections for finding in section.findings]
+    stakes = [piece.at_stake_ns or 0 for section in example_report.sections for piece in section.advice]
     assert stakes == sorted(stakes, reverse=True)
 
 
@@ -308,7 +308,7 @@ def test_replays_have_a_section_where_there_are_any(compared: Database, example_
     assert grades["L0"]["delta_pct"] == pytest.approx(-10)
     (kernel,) = table(report, "Replayed kernels").rows
     assert kernel["n"] == grades["L0"]["n"]
-    assert "Replay and closure" not in [section.title for section in example_report.sections]
+    assert "Replay and reconciliation" not in [section.title for section in example_report.sections]
 
 
 def test_a_year_old_browser_needs_nothing_else(example_report: Report) -> None:

@@ -87,9 +87,9 @@ SELECT
     CASE WHEN s.name_id IN ('n8', 'n9') THEN 64 END AS collective_out_elements,
     CASE WHEN s.name_id IN ('n8', 'n9') THEN 2 END AS group_size,
     CASE WHEN s.name_id IN ('n8', 'n9') THEN '[0, 1]' END AS group_ranks,
-    CASE WHEN t.name = 'after' AND i < 24 AND s.level = 'launch' AND s.kind = 'kernel' THEN 's' || (i % 4) || 'b' END AS found_id,
-    CASE WHEN t.name = 'after' AND i < 24 AND s.level = 'launch' AND s.kind = 'kernel' THEN ['inherited', 'inferred'][1 + i % 2] END AS found_by,
-    CASE WHEN t.name = 'repeats' THEN i // 12 END AS iteration, CASE WHEN t.name = 'repeats' THEN true END AS steady
+    CASE WHEN t.name = 'after' AND i < 24 AND s.level = 'launch' AND s.kind = 'kernel' THEN 's' || (i % 4) || 'b' END AS inferred_id,
+    CASE WHEN t.name = 'after' AND i < 24 AND s.level = 'launch' AND s.kind = 'kernel' THEN ['inherited', 'inferred'][1 + i % 2] END AS inferred_by,
+    CASE WHEN t.name = 'repeats' THEN i // 12 END AS iteration, CASE WHEN t.name = 'repeats' THEN true END AS steady_state
 FROM traces AS t, range(48) AS r (i)
 INNER JOIN signatures AS s
     ON s.signature_id = 's' || (i % 12) || CASE t.name WHEN 'after' THEN 'a' WHEN 'graph' THEN 'g' ELSE 'b' END
@@ -104,7 +104,7 @@ WHERE t.kind = 'profiled';
 
 INSERT INTO rollups BY NAME
 SELECT
-    trace_id, 'launches' AS origin, device, stream, signature_id, phase, timing, found_id, found_by, count(*) AS n, count(*) AS timed,
+    trace_id, 'launches' AS origin, device, stream, signature_id, phase, timing, inferred_id, inferred_by, count(*) AS n, count(*) AS timed,
     sum(duration_ns)::BIGINT AS total_ns, min(duration_ns) AS min_ns, max(duration_ns) AS max_ns,
     sum(duration_ns::DOUBLE * duration_ns) AS sum_squares_ns2, 400 AS median_ns, MAP {138::SMALLINT: count(*)} AS histogram
 FROM launches
@@ -136,7 +136,7 @@ SELECT trace_id, api_index, 'runtime' AS kind, api_call AS name, '1' AS process,
 FROM launches
 WHERE timing = 'timeline';
 
--- Steps of two processes, and ranges of a stage, which begin together and do not end together.
+-- Steps of two processes, and ranges of a workload, which begin together and do not end together.
 INSERT INTO ranges BY NAME
 SELECT
     'id before' AS trace_id, 2 * i + p AS range_id, 'user_annotation' AS kind, 'ProfilerStep#' || (2 * i + p) AS name, p::VARCHAR AS process,
@@ -197,8 +197,8 @@ FROM range(2) AS r (i), (VALUES ('role'), ('flops'), ('bytes')) AS k (key), (VAL
 -- Two runs that began at one moment replayed the same calls, each by two routes.
 INSERT INTO replay_runs BY NAME
 SELECT
-    'run ' || r AS run_id, TIMESTAMP '2026-11-01' AS started, 'NVIDIA H100 80GB HBM3' AS gpu, 5.0 + r AS gap_ns, 100.0 + r AS gap_power_w,
-    2.0 AS gap_power_error_w, 60.0 AS context_power_w
+    'run ' || r AS run_id, TIMESTAMP '2026-11-01' AS started, 'NVIDIA H100 80GB HBM3' AS gpu, 5.0 + r AS gap_ns, 100.0 + r AS launch_loop_power_w,
+    2.0 AS launch_loop_power_error_w, 60.0 AS context_power_w
 FROM range(2) AS s (r);
 
 INSERT INTO replays BY NAME
@@ -206,15 +206,15 @@ SELECT
     'run ' || r AS run_id, 'item ' || i || j AS item_id, 0 AS ordinal, 's' || i || 'b' AS signature_id, 'cold' AS cache, ['aten', 'memory'][1 + j] AS route,
     CASE WHEN i = 5 THEN 'L4' ELSE 'L0' END AS grade, CASE WHEN i = 5 THEN 'reason ' || j END AS reason, 410.0 + r + 10 * j AS mean_ns,
     410.0 + r + 10 * j AS replay_ns, 400.0 AS low_ns, 430.0 AS high_ns, 4 AS launches, 400 AS recorded_ns, 1600 AS recorded_total_ns,
-    CASE WHEN i <> 4 THEN 0.05 + r END AS above_gap_mj, CASE WHEN i <> 4 THEN 0.04 + r END AS above_gap_low_mj,
-    CASE WHEN i <> 4 THEN 0.06 + r END AS above_gap_high_mj, CASE WHEN i = 4 THEN 'no meter ' || j END AS energy_reason
+    CASE WHEN i <> 4 THEN 0.05 + r END AS dynamic_mj, CASE WHEN i <> 4 THEN 0.04 + r END AS dynamic_low_mj,
+    CASE WHEN i <> 4 THEN 0.06 + r END AS dynamic_high_mj, CASE WHEN i = 4 THEN 'no meter ' || j END AS energy_reason
 FROM range(2) AS a (r), range(6) AS b (i), range(2) AS c (j);
 
 INSERT INTO replay_calls BY NAME
 SELECT run_id, item_id, 'ok' AS status, route, cache, 1500 AS clock_mhz, 0.2 AS energy_mj FROM replays;
 
 INSERT INTO measurements BY NAME
-SELECT trace_id, run, 'tiny' AS model, 'decode' AS stage, CASE name WHEN 'graph' THEN 'cuda_graph' ELSE 'eager' END AS mode, quantity, value,
+SELECT trace_id, run, 'tiny' AS model, 'decode' AS workload, CASE name WHEN 'graph' THEN 'cuda_graph' ELSE 'eager' END AS mode, quantity, value,
     TIMESTAMP '2026-11-01' AS measured_at, 'GPU-1' AS uuid
 FROM traces, (VALUES ('wall_ns', 30000.0), ('wall_ns', 31000.0), ('energy_mj', 9.0), ('busy_ns', 20000.0)) AS q (quantity, value)
 WHERE name IN ('before', 'graph', 'rank0', 'rank1');
@@ -240,11 +240,11 @@ SELECT
     'text ' || (i % 2) AS source, i || '.py' AS file
 FROM range(4) AS r (i);
 
-INSERT INTO found_calls BY NAME
+INSERT INTO inferred_calls BY NAME
 SELECT
-    trace_id, launch_index, signature_id, found_id, found_by, 'c' || (launch_index % 4) AS call_id, 1 AS call_kernels, 'run 0' AS run_id
+    trace_id, launch_index, signature_id, inferred_id, inferred_by, 'c' || (launch_index % 4) AS call_id, 1 AS call_kernels, 'run 0' AS run_id
 FROM launches
-WHERE found_id IS NOT NULL;
+WHERE inferred_id IS NOT NULL;
 
 UPDATE traces SET launches_start_ns = 0, launches_end_ns = 24000, bin_ns = 1024 WHERE kind = 'timeline';
 

@@ -17,7 +17,7 @@ from tests.conftest import made_once
 
 OTHERS = (
     *("ducklake:", "monday", "counters-v1", "hip8192", "ranks/", "bloom-560m", "nsys-run", "llama-", "triton_poi"),
-    *("same-code", "closure", "reconcile", "kerneldb tui", "kerneldb record", "--until-time"),
+    *("same-code", "reconciliation", "reconcile", "kerneldb tui", "kerneldb record", "--until-time"),
     *("> ", "| ", "kerneldb trace.json.gz", "ingest trace"),
 )
 """What only runs with other traces, a GPU, a terminal, a lake or a shell."""
@@ -29,7 +29,7 @@ EXAMPLES = {
 }
 WITHOUT = {
     *("analyze", "ncu", "lake", "db", "lake push", "lake pull", "lake compact", "record", "tui", "db completion"),
-    *("analyze same-code", "analyze closure", "analyze reconcile"),
+    *("analyze same-code", "analyze reconciliation", "analyze reconcile"),
 }
 """Groups, and commands whose examples need more than the trace."""
 

@@ -13,14 +13,14 @@ RANKS = 2
 HALF_BYTES = 2
 SUM = "ncclDevKernel_AllReduce_Sum_f16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 GATHER = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
-STAGES = {"prefill": 1 << 20, "decode": 1 << 12}
-"""Stage → elements of its sums."""
+WORKLOADS = {"prefill": 1 << 20, "decode": 1 << 12}
+"""Workload → elements of its sums."""
 WALL_NS = 2_000_000.0
 ENERGY_MJ = 700.0
 
 
 def make(folder: Path, name: str = "tiny-tp2") -> Path:
-    """A folder per rank, each with a trace of each stage."""
+    """A folder per rank, each with a trace of each workload."""
     for rank in range(RANKS):
         _recording(folder / f"rank{rank}", name, rank)
     return folder
@@ -29,16 +29,16 @@ def make(folder: Path, name: str = "tiny-tp2") -> Path:
 def _recording(folder: Path, name: str, rank: int) -> None:
     folder.mkdir(parents=True)
     parts = []
-    for stage, elements in STAGES.items():
-        path = folder / f"{stage}.pt.trace.json.gz"
-        data = gzip.compress(json.dumps(_trace(rank, stage, elements)).encode())
+    for workload, elements in WORKLOADS.items():
+        path = folder / f"{workload}.pt.trace.json.gz"
+        data = gzip.compress(json.dumps(_trace(rank, workload, elements)).encode())
         path.write_bytes(data)
         said = {"file": path.name, "sha256": hashlib.sha256(gzip.decompress(data)).hexdigest()}
         measured = [
             {"quantity": "wall_ns", "value": WALL_NS + rank, "unit": "ns", "measured_at": "2026-11-21 17:00:00"}
         ]
         measured.append({**measured[0], "quantity": "energy_mj", "value": ENERGY_MJ, "unit": "mJ"})
-        parts.append({"stage": stage, "mode": "eager", "trace": said, "measurements": measured})
+        parts.append({"workload": workload, "mode": "eager", "trace": said, "measurements": measured})
     content = {
         "format": "kerneldb recording",
         "version": 1,
@@ -51,9 +51,9 @@ def _recording(folder: Path, name: str, rank: int) -> None:
     (folder / "bundle.json").write_text(json.dumps(content))
 
 
-def _trace(rank: int, stage: str, elements: int) -> dict[str, Any]:
+def _trace(rank: int, workload: str, elements: int) -> dict[str, Any]:
     """Products, each followed by a sum over the ranks; the second comes late to some, and one product hides one."""
-    delays = random.Random(f"{stage} {rank}")
+    delays = random.Random(f"{workload} {rank}")
     events: list[dict[str, Any]] = []
     at = 1000.0
     for number in range(12):
@@ -74,7 +74,7 @@ def _trace(rank: int, stage: str, elements: int) -> dict[str, Any]:
         "schemaVersion": 1,
         "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": RANKS},
         "deviceProperties": [{"id": rank, "name": "NVIDIA H200", "computeMajor": 9, "computeMinor": 0, "numSms": 132}],
-        "traceName": f"{stage}-{rank}",
+        "traceName": f"{workload}-{rank}",
         "traceEvents": events,
     }
 

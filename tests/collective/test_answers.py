@@ -52,7 +52,7 @@ def database(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @functools.cache
 def events(folder: Path) -> dict[tuple[str, int], list[dict[str, Any]]]:
-    """Stage and rank → activities on the GPU."""
+    """Workload and rank → activities on the GPU."""
     return {
         (path.name.removesuffix(".pt.trace.json.gz"), int(path.parent.name.removeprefix("rank"))): plain.activities(
             path
@@ -62,12 +62,12 @@ def events(folder: Path) -> dict[tuple[str, int], list[dict[str, Any]]]:
 
 
 def traces(database: kerneldb.Database) -> dict[str, tuple[str, int]]:
-    """Name → stage and rank."""
+    """Name → workload and rank."""
     rows = database.sql("SELECT name, default_phase, rank FROM traces").rows()
     return {row["name"]: (row["default_phase"], row["rank"]) for row in rows}
 
 
-def test_ranks_of_a_stage_are_one_job(database: kerneldb.Database, folder: Path) -> None:
+def test_ranks_of_a_workload_are_one_job(database: kerneldb.Database, folder: Path) -> None:
     rows = database.sql("SELECT name, run, job, rank, world_size FROM traces ORDER BY name").rows()
     assert len(rows) == len(events(folder))
     assert {row["world_size"] for row in rows} == {jobs.RANKS}
@@ -84,7 +84,7 @@ def test_sizes_groups_times_and_bandwidths_of_collectives(database: kerneldb.Dat
         expected: dict[Any, list[plain.Collective]] = collections.defaultdict(list)
         for one in plain.collectives(events(folder)[place]):
             expected[one.operation, one.dtype, one.bytes, one.ranks].append(one)
-        rows = [row for row in database.answer("collectives", traces=[name]).rows() if row["bytes"] is not None]
+        rows = [row for row in database.analyze("collectives", traces=[name]).rows() if row["bytes"] is not None]
         keys = [(row["operation"], row["dtype"], row["bytes"], row["group_size"]) for row in rows]
         assert sorted(keys) == sorted(expected)
         for row, key in zip(rows, keys, strict=True):
@@ -99,7 +99,7 @@ def test_sizes_groups_times_and_bandwidths_of_collectives(database: kerneldb.Dat
 
 def test_exposed_time_of_collectives(database: kerneldb.Database, folder: Path) -> None:
     known = traces(database)
-    rows = database.answer("overlap").rows()
+    rows = database.analyze("overlap").rows()
     assert {known[row["trace"]] for row in rows} == set(events(folder))
     for row in rows:
         expected = plain.times(events(folder)[known[row["trace"]]])
@@ -113,7 +113,7 @@ def test_exposed_time_of_collectives(database: kerneldb.Database, folder: Path) 
 def test_waits_apart_from_transfer_over_the_ranks(database: kerneldb.Database, folder: Path) -> None:
     known = traces(database)
     found: dict[Any, dict[str, int]] = collections.defaultdict(lambda: {"transfer": 0, "wait": 0, "n": 0})
-    for row in database.answer("collective_waits").rows():
+    for row in database.analyze("collective_waits").rows():
         assert row["traced_ranks"] == jobs.RANKS
         assert row["matched"] == row["n"]
         assert row["operation"] not in plain.PAIRS
@@ -121,26 +121,26 @@ def test_waits_apart_from_transfer_over_the_ranks(database: kerneldb.Database, f
         one["transfer"] += row["transfer_ns"]
         one["wait"] += row["wait_ns"]
         one["n"] += row["matched"]
-    for stage in {stage for stage, _ in known.values()}:
-        by_rank = {rank: plain.collectives(some) for (one, rank), some in events(folder).items() if one == stage}
-        assert {rank: found[stage, rank] for rank in by_rank} == plain.waits(by_rank)
+    for workload in {workload for workload, _ in known.values()}:
+        by_rank = {rank: plain.collectives(some) for (one, rank), some in events(folder).items() if one == workload}
+        assert {rank: found[workload, rank] for rank in by_rank} == plain.waits(by_rank)
 
 
 def test_nobody_is_busy_for_longer_than_it_takes(database: kerneldb.Database, folder: Path) -> None:
-    """What the recorder says of a rank, with the waits left out, is what the books say."""
+    """What the recorder says of a rank, with the waits left out, is what the balances say."""
     if not database.sql("SELECT 1 FROM measurements WHERE quantity = 'wall_ns'").rows():
         pytest.skip("nothing was measured whole in this recording")
     known = traces(database)
-    for row in database.sql("FROM closure").rows():
-        stage, rank = known[row["trace"]]
-        ran = {one: tracing.activities(events(folder)[stage, one]) for one in range(jobs.RANKS)}
+    for row in database.sql("FROM reconciliation").rows():
+        workload, rank = known[row["trace"]]
+        ran = {one: tracing.activities(events(folder)[workload, one]) for one in range(jobs.RANKS)}
         transfers = tracing.transfers([one.collectives() for one in ran.values()])
         iterations = row["iterations"]
         expected = ran[rank].busy_ns(transfers) / iterations
         assert row["measured_busy_ns"] == pytest.approx(expected, abs=ran[rank].count)
         assert row["busy_share_pct"] == pytest.approx(100 * expected / row["wall_ns"], rel=1e-3)
         assert 0 < row["busy_share_pct"] < 100
-        waits = plain.waits({one: plain.collectives(events(folder)[stage, one]) for one in ran})
+        waits = plain.waits({one: plain.collectives(events(folder)[workload, one]) for one in ran})
         assert row["collective_waits_ns"] * iterations == waits[rank]["wait"]
 
 
@@ -149,8 +149,8 @@ def test_without_the_other_ranks_nobody_knows_how_busy_one_was(folder: Path, tmp
         pytest.skip("nothing was measured whole in this recording")
     alone = kerneldb.open(tmp_path / "k.duckdb")
     alone.ingest([folder / "rank0"])
-    terms = alone.sql("FROM closure_terms WHERE section = 'time'").rows()
-    found = {row["term"]: (row["status"], row["value"], row["note"]) for row in terms}
+    components = alone.sql("FROM reconciliation_components WHERE section = 'time'").rows()
+    found = {row["component"]: (row["status"], row["value"], row["note"]) for row in components}
     assert found["busy share"] == ("unknown", None, "unknown")
     assert found["waiting for the host"][:2] == ("left out", None)
     assert found[WAITING] == ("left out", None, "how long collectives waited for other ranks is not known")
@@ -162,10 +162,10 @@ def test_recorded_transfers_against_replayed_ones(database: kerneldb.Database, f
     file = tmp_path / "k.duckdb"
     shutil.copy(database.path, file)
     copied = kerneldb.open(file)
-    expected = {stage: _transfers(folder, stage) for stage, _ in events(folder)}
+    expected = {workload: _transfers(folder, workload) for workload, _ in events(folder)}
     for row in _with_replays(copied):
-        stage = row["job"].rpartition("-")[2]
-        shortest, longer = expected[stage][row["operation"], row["dtype"], row["bytes"]]
+        workload = row["job"].rpartition("-")[2]
+        shortest, longer = expected[workload][row["operation"], row["dtype"], row["bytes"]]
         n = jobs.RANKS * len(shortest)
         assert (row["n"], row["matched"], row["group_size"]) == (n, n, jobs.RANKS)
         assert (row["transfer_ns"], row["wait_ns"]) == (jobs.RANKS * sum(shortest), sum(longer))
@@ -218,9 +218,9 @@ def test_exchanges_without_sizes_are_listed_with_the_reason(database: kerneldb.D
     assert all(row["reason"] == "what the collective exchanges is not recorded" for row in [rows.get("none")] if row)
 
 
-def _transfers(folder: Path, stage: str) -> dict[Any, tuple[list[int], list[int]]]:
+def _transfers(folder: Path, workload: str) -> dict[Any, tuple[list[int], list[int]]]:
     """Operation, type and bytes → transfer of each instance, and wait of each launch."""
-    ranks = [plain.collectives(some) for (one, _), some in sorted(events(folder).items()) if one == stage]
+    ranks = [plain.collectives(some) for (one, _), some in sorted(events(folder).items()) if one == workload]
     found: dict[Any, tuple[list[int], list[int]]] = collections.defaultdict(lambda: ([], []))
     for same in zip(*ranks, strict=True):
         shortest = min(one.duration for one in same)
@@ -238,28 +238,28 @@ def _with_replays(database: kerneldb.Database) -> list[dict[str, Any]]:
             FROM collective_launches('kernels') WHERE operation LIKE 'allreduce%'""",
     ):
         database.sql(statement, write=True)
-    return database.answer("collective_replays").rows()
+    return database.analyze("collective_replays").rows()
 
 
-def test_the_books_of_a_job_cover_all_ranks(database: kerneldb.Database, folder: Path) -> None:
-    """Both traces of a made stage are one iteration."""
+def test_the_balance_of_a_job_cover_all_ranks(database: kerneldb.Database, folder: Path) -> None:
+    """Both traces of a made workload are one iteration."""
     if not database.sql("SELECT 1 FROM measurements WHERE quantity = 'wall_ns'").rows():
         pytest.skip("nothing was measured whole in this recording")
-    found = database.closure().jobs
-    known = {(job["stage"], job["mode"]): job for job in found}
+    found = database.reconciliation().jobs
+    known = {(job["workload"], job["mode"]): job for job in found}
     assert all((job["ranks"], job["world_size"]) == (jobs.RANKS, jobs.RANKS) for job in found)
     for job in found:
         assert job["transfer_ns"] + job["wait_ns"] == pytest.approx(job["communication_ns"], rel=1e-6)
         assert job["computation_replayed_pct"] == 0
     if folder.name != "tiny-tp2":
         return
-    for stage in jobs.STAGES:
-        some = {rank: activities for (one, rank), activities in events(folder).items() if one == stage}
+    for workload in jobs.WORKLOADS:
+        some = {rank: activities for (one, rank), activities in events(folder).items() if one == workload}
         waits = plain.waits({rank: plain.collectives(one) for rank, one in some.items()})
         times = {True: 0.0, False: 0.0}
         for event in (event for one in some.values() for event in one):
             times[plain.is_communication(event)] += 1000 * float(event["dur"])
-        job = known[stage, "eager"]
+        job = known[workload, "eager"]
         assert (job["wall_ns"], job["energy_mj"]) == (jobs.WALL_NS + 1, 2 * jobs.ENERGY_MJ)
         assert 2 * job["computation_ns"] == pytest.approx(times[False], abs=30)
         assert 2 * job["communication_ns"] == pytest.approx(times[True], abs=30)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kerneldb.errors import UsageError
-from kerneldb.replay.recording import build, stages
+from kerneldb.replay.recording import build, workloads
 from kerneldb.replay.recording.settings import Settings, resolved
 from tests.collective.conftest import tiny
 
@@ -61,7 +61,7 @@ def exchange(monkeypatch: pytest.MonkeyPatch) -> Exchange:
 def logits(settings: Settings) -> torch.Tensor:
     model = build.build(settings, training=False)
     with torch.no_grad():
-        found: torch.Tensor = model(**stages.inputs_of(model, settings)).logits
+        found: torch.Tensor = model(**workloads.inputs_of(model, settings)).logits
     return found
 
 
@@ -74,7 +74,7 @@ def test_the_parts_compute_what_the_whole_model_computes(model: str, exchange: E
     def run(rank: int) -> torch.Tensor:
         exchange.as_rank(rank)
         with torch.no_grad():
-            found: torch.Tensor = parts[rank](**stages.inputs_of(parts[rank], tiny(model))).logits
+            found: torch.Tensor = parts[rank](**workloads.inputs_of(parts[rank], tiny(model))).logits
         return found
 
     with ThreadPoolExecutor(WAYS) as pool:
@@ -101,7 +101,7 @@ def test_a_part_has_its_share_of_the_weights() -> None:
         ("gpt2", {"tp": 2}, "gpt2 is none"),
         ("vicuna-7b", {"tp": 3}, "--tp 3 does not divide num_attention_heads 4"),
         ("qwen2.5-0.5b", {"tp": 4}, "does not divide num_key_value_heads 2"),
-        ("vicuna-7b", {"tp": 2, "stages": ("train",)}, "a training step is not divided"),
+        ("vicuna-7b", {"tp": 2, "workloads": ("train",)}, "a training step is not divided"),
         ("vicuna-7b", {"tp": 2, "compile": True}, "do not go together"),
         ("vicuna-7b", {"tp": 2, "device": "cuda:1"}, "leave --device out"),
     ],

@@ -70,7 +70,7 @@ def summed(warehouse: Warehouse) -> list[dict[str, Any]]:
     return list(rows)
 
 
-def test_profiled_times_answer_where_nothing_else_does(warehouse: Warehouse, capture: Captures) -> None:
+def test_profiled_times_analysis_where_nothing_else_does(warehouse: Warehouse, capture: Captures) -> None:
     warehouse.commit(capture("profiled", PROFILED, source="ncu", stated_run="job"))
     assert summed(warehouse) == [
         {"trace": "profiled", "timing": "profiled", "total_ns": 9_000_000},

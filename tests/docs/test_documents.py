@@ -25,7 +25,7 @@ from kerneldb.replay import routes
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-COSTLY = ("closure.md", "cookbook.md", "nsight.md", "record.md", "replay-without-calls.md")
+COSTLY = ("reconciliation.md", "cookbook.md", "nsight.md", "record.md", "replay-without-calls.md")
 """Documents whose commands take seconds; tests beside them ask the same of smaller databases."""
 NEEDS_SHELL = re.compile(r"""[$`]|[|<>&;*\n](?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")
 """What only a shell expands, and outside quotes what it does."""

@@ -55,7 +55,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize(
     ("page", "written", "moved"),
     [
-        ("closure.md", "../results/a/README.md#time", "repository/results/a/README.md#time"),
+        ("reconciliation.md", "../results/a/README.md#time", "repository/results/a/README.md#time"),
         ("formats/ncu.md", "../counters.md", "../counters.md"),
         ("formats/ncu.md", "../../README.md", "../repository/README.md"),
         ("repository/README.md", "docs/images/tui.svg", "../images/tui.svg"),

@@ -28,7 +28,7 @@ MAX_MHZ = 1980.0
 
 @dataclass
 class Work:
-    """A call of `kernel_ns` at `kernel_w`, then a gap at the device's gap power; true values at 40 °C.
+    """A call of `kernel_ns` at `kernel_w`, then a gap at the device's launch-loop power; true values at 40 °C.
 
     Behind it the device may wait for `padding_ns`. `clock` is the share of the highest clock at which it runs.
     """

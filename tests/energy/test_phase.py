@@ -55,10 +55,10 @@ def measured(
 def within(energy: CallEnergy, work: Work) -> tuple[bool, bool]:
     assert energy.energy_low_mj is not None
     assert energy.energy_high_mj is not None
-    assert energy.above_gap_low_mj is not None
-    assert energy.above_gap_high_mj is not None
+    assert energy.dynamic_low_mj is not None
+    assert energy.dynamic_high_mj is not None
     whole = energy.energy_low_mj <= work.energy_mj <= energy.energy_high_mj
-    return whole, energy.above_gap_low_mj <= work.above_mj <= energy.above_gap_high_mj
+    return whole, energy.dynamic_low_mj <= work.above_mj <= energy.dynamic_high_mj
 
 
 def test_known_energies_come_out_within_one_percent() -> None:
@@ -66,9 +66,9 @@ def test_known_energies_come_out_within_one_percent() -> None:
     for name, work in WORKS.items():
         found = notes.energies[name]
         assert found.energy_mj == pytest.approx(work.energy_mj, rel=0.01), name
-        assert found.above_gap_mj == pytest.approx(work.above_mj, rel=0.01), name
+        assert found.dynamic_mj == pytest.approx(work.above_mj, rel=0.01), name
         assert (found.final, len(found.windows), found.reason) == (True, 3, None)
-    assert notes.facts.gap_power_w == pytest.approx(GAP_W, rel=0.005)
+    assert notes.facts.launch_loop_power_w == pytest.approx(GAP_W, rel=0.005)
     assert notes.facts.period_ms == pytest.approx(100.0, rel=0.001)
     assert notes.facts.context_power_w == pytest.approx(120.0, rel=0.01)
 
@@ -76,10 +76,10 @@ def test_known_energies_come_out_within_one_percent() -> None:
 def test_sums_close_exactly() -> None:
     """Σ n·above + G·T is Σ n·energy + G·(T - Σ n·t), whatever the launches and the wall time."""
     notes = measured()
-    gap, wall_ns = notes.facts.gap_power_w, 5e9
+    gap, wall_ns = notes.facts.launch_loop_power_w, 5e9
     assert gap is not None
     launches = dict(zip(WORKS, (3, 170, 400, 900, 2), strict=True))
-    above = sum(n * (notes.energies[name].above_gap_mj or 0) for name, n in launches.items())
+    above = sum(n * (notes.energies[name].dynamic_mj or 0) for name, n in launches.items())
     energy = sum(n * (notes.energies[name].energy_mj or 0) for name, n in launches.items())
     busy_ns = sum(n * WORKS[name].kernel_ns for name, n in launches.items())
     assert above + gap * wall_ns / 1e6 == pytest.approx(energy + gap * (wall_ns - busy_ns) / 1e6, rel=1e-9)
@@ -113,7 +113,7 @@ def test_a_warm_device_is_compared_with_warm_gaps() -> None:
     notes = measured(Device(leak=0.8))
     assert max(one.temperature_c or 0 for one in notes.facts.gaps) > 43
     for name, work in WORKS.items():
-        assert notes.energies[name].above_gap_mj == pytest.approx(work.above_mj, rel=0.02), name
+        assert notes.energies[name].dynamic_mj == pytest.approx(work.above_mj, rel=0.02), name
 
 
 def test_drift_of_the_meter_is_taken_out() -> None:
@@ -125,7 +125,7 @@ def test_drift_of_the_meter_is_taken_out() -> None:
     phase = Phase(SimulatedLoads(device, works), SimulatedMeter(device), device, notes, EnergyFacts(seed=3))
     phase.run(tasks(works), 1000.0)
     long = {name: work for name, work in works.items() if len(notes.energies[name].windows) > 1}
-    ratios = [(notes.energies[name].above_gap_mj or 0) / work.above_mj for name, work in long.items()]
+    ratios = [(notes.energies[name].dynamic_mj or 0) / work.above_mj for name, work in long.items()]
     anchors = [one.power_w for one in notes.facts.anchors]
     assert max(anchors) / min(anchors) > 1.03
     assert statistics.stdev(ratios) < 0.004
@@ -135,13 +135,13 @@ def test_drift_of_the_meter_is_taken_out() -> None:
 def test_upkeep_is_taken_off() -> None:
     notes = measured(upkeep={"gemv": Work(300.0, 6_000.0)})
     found = notes.energies["gemv"]
-    assert found.above_gap_mj == pytest.approx(WORKS["gemv"].above_mj, rel=0.02)
+    assert found.dynamic_mj == pytest.approx(WORKS["gemv"].above_mj, rel=0.02)
     assert "upkeep" in str(found.method)
 
 
 def test_what_does_not_keep_the_device_busy_has_no_energy() -> None:
     found = measured(uncapturable=frozenset({"add"})).energies["add"]
-    assert (found.energy_mj, found.above_gap_mj) == (None, None)
+    assert (found.energy_mj, found.dynamic_mj) == (None, None)
     assert found.reason == "the device was not kept busy: kernels ran for 9% of the time"
 
 
@@ -198,7 +198,7 @@ def test_orders_differ_by_seed_and_are_the_same_for_the_same() -> None:
 
 def test_readings_are_in_order_and_say_what_ran() -> None:
     notes = measured()
-    assert {one.stage for one in notes.read} == {*WORKS, "gap", "anchor"}
+    assert {one.workload for one in notes.read} == {*WORKS, "gap", "anchor"}
     counted = [one.energy_mj for one in notes.read if one.energy_mj is not None]
     assert all(a <= b for a, b in itertools.pairwise(counted))
     assert {one.sm_mhz for one in notes.read} == {None, 1980.0}
@@ -214,7 +214,7 @@ def test_a_loop_that_the_power_cap_slows_down_is_padded() -> None:
     notes = hot()
     for name, work in HOT.items():
         found = notes.energies[name]
-        assert found.above_gap_mj == pytest.approx(work.above_mj, rel=0.01), name
+        assert found.dynamic_mj == pytest.approx(work.above_mj, rel=0.01), name
         assert found.energy_mj == pytest.approx(work.energy_mj, rel=0.01), name
         assert len(free(found.windows)) == 3, name
     gemm = notes.energies["gemm"]
@@ -224,10 +224,10 @@ def test_a_loop_that_the_power_cap_slows_down_is_padded() -> None:
     law = HOT["gemm"].under(CAP_W)
     assert gemm.capped_mhz == pytest.approx(1980.0 * law.clock, rel=0.01)
     assert gemm.capped_stretch == pytest.approx(law.slot_s / HOT["gemm"].slot_s, rel=0.01)
-    assert gemm.capped_above_gap_mj == pytest.approx(law.above_mj, rel=0.02)
+    assert gemm.capped_dynamic_mj == pytest.approx(law.above_mj, rel=0.02)
     assert notes.energies["norm"].capped_mhz is None
     capped = evaluate(slowed, Kernels(HOT["gemm"].kernel_ns), Common(LaunchLoop(GAP_W, 0.1)))
-    assert (capped.above_gap_mj or 0) < 0.95 * HOT["gemm"].above_mj
+    assert (capped.dynamic_mj or 0) < 0.95 * HOT["gemm"].above_mj
     assert gemm.method == "CUDA-graph loop between counter steps, padded"
     assert (gemm.sm_mhz, gemm.throttle) == (1980.0, None)
     assert max(one.power_w for one in free(gemm.windows)) < 0.82 * CAP_W
@@ -253,7 +253,7 @@ def test_without_time_for_padding_the_interval_says_how_little_is_known() -> Non
     assert (len(found.windows), found.final) == (1, True)
     assert found.method == "CUDA-graph loop between counter steps, held down by the power cap"
     assert found.throttle == "software power cap"
-    assert (found.above_gap_mj or 0) < 0.95 * HOT["gemm"].above_mj
+    assert (found.dynamic_mj or 0) < 0.95 * HOT["gemm"].above_mj
     assert within(found, HOT["gemm"]) == (True, True)
 
 
@@ -287,7 +287,7 @@ def test_a_host_too_slow_to_keep_up_gets_time_from_padding() -> None:
     """Calls that cannot be captured, enqueued at half the speed at which they run."""
     work = Work(400.0, 30_000.0)
     found = measured(works={"sdpa": work}, todo=tasks({"sdpa": work}), slow_host=frozenset({"sdpa"})).energies["sdpa"]
-    assert found.above_gap_mj == pytest.approx(work.above_mj, rel=0.01)
+    assert found.dynamic_mj == pytest.approx(work.above_mj, rel=0.01)
     assert all(one.pad_ns >= 200_000 for one in found.windows)
 
 

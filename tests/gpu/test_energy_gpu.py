@@ -41,15 +41,15 @@ def test_energy_grows_with_the_work(tmp_path: Path) -> None:
     assert read.energy is not None
     assert read.energy.reason is None
     assert (read.energy.idle_power_w or 0) > 5
-    assert (read.energy.gap_power_w or 0) >= 0.95 * (read.energy.context_power_w or 0)
+    assert (read.energy.launch_loop_power_w or 0) >= 0.95 * (read.energy.context_power_w or 0)
     found = {one.item: one.energy for one in read.calls}
     above = []
     for name in calls:
         energy = found[name]
         assert energy is not None
-        assert energy.above_gap_mj is not None, energy.reason
-        assert (energy.above_gap_high_mj or 0) - energy.above_gap_mj < 0.05 * energy.above_gap_mj
-        above.append(energy.above_gap_mj)
+        assert energy.dynamic_mj is not None, energy.reason
+        assert (energy.dynamic_high_mj or 0) - energy.dynamic_mj < 0.05 * energy.dynamic_mj
+        above.append(energy.dynamic_mj)
     assert above[1] / above[0] == pytest.approx(2.0, rel=0.25)
     pageable = found["copy"]
     assert pageable is not None

@@ -1,4 +1,4 @@
-"""The search: what is tried next, what is believed, and what is kept of it; with a fake GPU under the real engine."""
+"""The search: what is tried next, what is accepted, and what is kept of it; with a fake GPU under the real engine."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def depth(attempt: Attempt) -> int:
     return int(dims[0][-1]) if "mm" in attempt.spec.call.op else 0
 
 
-def test_the_first_candidate_is_believed_where_it_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_candidate_is_accepted_where_it_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
     result = find(item_at(3), lambda _: ("", 1.02), monkeypatch)
     assert (result.grade, len(result.trail)) == ("L0", 1)
     assert result.trail[0].accepted
@@ -165,7 +165,7 @@ def test_an_open_dim_follows_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(result.found.spec.call.input_dims or "[]")[1][-1] == hidden
 
 
-def test_a_call_that_is_believed_and_off_is_run_from_another_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_that_is_accepted_and_off_is_run_from_another_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     result = find(item_at(3), lambda one: ("", 1.03 if one.cache == "cold" else 0.87), monkeypatch)
     assert result.found is not None
     assert result.found.why.endswith("cache:cold")
@@ -173,7 +173,7 @@ def test_a_call_that_is_believed_and_off_is_run_from_another_cache(monkeypatch: 
     assert not any("by time" in one.why for one in result.trail)
 
 
-def test_no_size_goes_by_the_time_of_a_call_that_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_size_goes_by_the_time_of_a_call_that_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = item_at(3)
     result = find(wanted, lambda one: ("", 1.0 if one.scaled else 0.86), monkeypatch)
     assert result.found is not None
@@ -196,7 +196,7 @@ def test_masked_values_explain_a_slow_softmax(monkeypatch: pytest.MonkeyPatch) -
     assert result.grade == "L0"
 
 
-def test_nothing_is_believed_where_the_time_never_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_accepted_where_the_time_never_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
     result = find(item_at(12), lambda _: ("", 3.0), monkeypatch)
     assert result.found is None
     assert result.grade == "L0"
@@ -223,15 +223,15 @@ def came_out(wanted: Item, attempt: int, factor: float = 1.0, **launch: Any) -> 
     return Verdict(attempt, grades.compare(wanted.kernels, seen), "aten::mm", (), seen, durations)
 
 
-@pytest.mark.parametrize(("factor", "believed"), [(0.84, False), (0.855, True), (1.145, True), (1.16, False)])
-def test_a_call_is_believed_within_15_percent_of_the_recorded_time(factor: float, believed: bool) -> None:
+@pytest.mark.parametrize(("factor", "accepted"), [(0.84, False), (0.855, True), (1.145, True), (1.16, False)])
+def test_a_call_is_accepted_within_15_percent_of_the_recorded_time(factor: float, accepted: bool) -> None:
     wanted = item_at(0)
     search = Search(wanted)
     search.judged(came_out(wanted, 0, factor))
-    assert (search.found() is not None) is believed
+    assert (search.found() is not None) is accepted
 
 
-def test_a_call_is_believed_by_all_its_runs() -> None:
+def test_a_call_is_accepted_by_all_its_runs() -> None:
     wanted = item_at(0)
     search, verdict = Search(wanted), came_out(wanted, 0, 0.87)
     search.judged(verdict)
@@ -257,7 +257,7 @@ def test_a_call_that_found_no_memory_at_first_is_told_of_all_its_runs() -> None:
     assert [one.accepted for one in search.trail()] == [False, True, False]
 
 
-def test_equal_times_on_another_grid_are_not_believed() -> None:
+def test_equal_times_on_another_grid_are_not_accepted() -> None:
     search = Search(item_at(3))
     search.judged(came_out(item_at(3), 0, grid=(8, 16, 1)))
     assert search.found() is None

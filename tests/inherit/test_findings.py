@@ -18,7 +18,7 @@ from kerneldb.replay.measure.spread import spread
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.journal import Writer
 from kerneldb.replay.wire.plan import Item, Plan
-from kerneldb.replay.wire.results import OK, Activity, CallResult, KernelResult, RunFacts, Try
+from kerneldb.replay.wire.results import OK, Activity, AttemptResult, CallResult, KernelResult, RunFacts
 
 STRIPPED = "decoder-stripped"
 
@@ -37,8 +37,12 @@ def ran(item: Item, *, found: bool = False) -> CallResult:
         return result
     first = item.candidates[0]
     tries = (
-        Try(first.spec.call, "a first guess", "L2", 0, "aten::mm", same_name=False, time_ns=5.0, reason="other kernel"),
-        Try(first.spec.call, "refined", "L0", None, "aten::mm", same_name=True, same_grid=True, accepted=True),
+        AttemptResult(
+            first.spec.call, "a first guess", "L2", 0, "aten::mm", same_name=False, time_ns=5.0, reason="other kernel"
+        ),
+        AttemptResult(
+            first.spec.call, "refined", "L0", None, "aten::mm", same_name=True, same_grid=True, accepted=True
+        ),
     )
     return dataclasses.replace(result, trail=tries, found=dataclasses.replace(first, score=0.9))
 
@@ -69,7 +73,7 @@ def test_the_journal_keeps_trail_and_found(gemms: Plan, tmp_path: Path) -> None:
     assert read.found == result.found
 
 
-def test_found_calls_reach_their_launches(lonely: kerneldb.Database, gemms: Plan, tmp_path: Path) -> None:
+def test_inferred_calls_reach_their_launches(lonely: kerneldb.Database, gemms: Plan, tmp_path: Path) -> None:
     inferred = [item for item in gemms.items if item.route == "inferred"]
     run_id = replayed(lonely, gemms, (ran(item, found=True) for item in inferred), tmp_path)
     launches = sum(kernel.launches for item in inferred for kernel in item.kernels)
@@ -77,7 +81,7 @@ def test_found_calls_reach_their_launches(lonely: kerneldb.Database, gemms: Plan
         lonely,
         """
         SELECT count(*) AS n, min(confidence) AS c, count(DISTINCT item_id) AS items
-        FROM found_calls WHERE run_id = 'run-f'
+        FROM inferred_calls WHERE run_id = 'run-f'
         """,
     )
     assert found == {"n": launches, "c": 0.9, "items": len(inferred)}
@@ -85,18 +89,19 @@ def test_found_calls_reach_their_launches(lonely: kerneldb.Database, gemms: Plan
         lonely,
         """
         SELECT count(*) AS n, count(op) AS ops, count(replay_ns) AS replayed
-        FROM kernels WHERE found_by = 'inferred' AND category = 'GEMM'
+        FROM kernels WHERE inferred_by = 'inferred' AND category = 'GEMM'
         """,
     )
     assert shown["n"] == shown["ops"] == shown["replayed"] > 0
     sizes = rows(lonely, "SELECT count(*) AS n FROM kernels WHERE dims_source = 'inferred' AND gemm_m IS NOT NULL")
     assert sizes[0]["n"] > 0
     tries = rows(
-        lonely, "SELECT try_index, candidate, accepted, reason FROM replay_tries ORDER BY item_id, try_index LIMIT 2"
+        lonely,
+        "SELECT attempt_index, candidate, accepted, reason FROM replay_attempts ORDER BY item_id, attempt_index LIMIT 2",
     )
     assert tries == [
-        {"try_index": 0, "candidate": 0, "accepted": False, "reason": "other kernel"},
-        {"try_index": 1, "candidate": None, "accepted": True, "reason": None},
+        {"attempt_index": 0, "candidate": 0, "accepted": False, "reason": "other kernel"},
+        {"attempt_index": 1, "candidate": None, "accepted": True, "reason": None},
     ]
     totals = {row["category"]: row for row in lonely.replay_results(run_id).rows()}
     assert totals["TOTAL"]["predicted_ns"] is None
@@ -114,7 +119,7 @@ def test_inherited_results_have_a_total_of_their_own(fresh: kerneldb.Database, t
     assert totals["TOTAL"]["l0_time_pct"] == pytest.approx(50, abs=3)
     assert totals["TOTAL inherited"]["l0_time_pct"] == pytest.approx(100)
     labels = rows(
-        fresh, "SELECT dims_source, count(*) AS n, count(found_id) AS found FROM replays GROUP BY 1 ORDER BY 1"
+        fresh, "SELECT dims_source, count(*) AS n, count(inferred_id) AS found FROM replays GROUP BY 1 ORDER BY 1"
     )
     assert [row["dims_source"] for row in labels] == ["inherited", "op"]
     assert [row["found"] for row in labels] == [labels[0]["n"], 0]
@@ -142,7 +147,7 @@ def test_replays_of_several_calls_of_one_launch_are_told_apart(doubled: kerneldb
         f"""
         SELECT count(*) AS n FROM (
             SELECT signature_id FROM kernels WHERE trace = '{STRIPPED}' AND kind = 'kernel'
-            GROUP BY signature_id HAVING count(DISTINCT found_id) > 1 AND count(DISTINCT replay_ns) > 1
+            GROUP BY signature_id HAVING count(DISTINCT inferred_id) > 1 AND count(DISTINCT replay_ns) > 1
         )
         """,
     )
@@ -152,7 +157,7 @@ def test_replays_of_several_calls_of_one_launch_are_told_apart(doubled: kerneldb
 def test_an_operator_told_by_a_name_is_no_call_to_try(lonely: kerneldb.Database) -> None:
     before = lonely.plan_replay(Request()).plan.items
     lonely.inherit()
-    told = rows(lonely, "SELECT count(*) AS n FROM found_calls WHERE method = 'operator by grammar'")
+    told = rows(lonely, "SELECT count(*) AS n FROM inferred_calls WHERE method = 'operator by grammar'")
     assert told[0]["n"] > 0
     after = lonely.plan_replay(Request()).plan.items
     assert {one.id: one.candidates for one in after} == {one.id: one.candidates for one in before}
@@ -160,15 +165,15 @@ def test_an_operator_told_by_a_name_is_no_call_to_try(lonely: kerneldb.Database)
 
 def test_inherit_keeps_the_calls_that_a_replay_found(lonely: kerneldb.Database, tmp_path: Path) -> None:
     lonely.inherit()
-    planned = lonely.plan_replay(Request(where="found_by = 'inferred'")).plan
+    planned = lonely.plan_replay(Request(where="inferred_by = 'inferred'")).plan
     inferred = [item for item in planned.items if item.route == "inferred"]
     launches = {index for item in inferred for index in next(iter((item.kernels[-1].places or {}).values()))}
     replayed(lonely, planned, (ran(item, found=True) for item in inferred), tmp_path)
-    count = "SELECT launch_index FROM found_calls WHERE run_id = 'run-f' AND call_kernels IS NOT NULL"
+    count = "SELECT launch_index FROM inferred_calls WHERE run_id = 'run-f' AND call_kernels IS NOT NULL"
     assert {row["launch_index"] for row in rows(lonely, count)} >= launches > set()
     lonely.inherit()
     assert {row["launch_index"] for row in rows(lonely, count)} >= launches
-    repeated = "SELECT launch_index FROM found_calls GROUP BY trace_id, launch_index HAVING count(*) > 1"
+    repeated = "SELECT launch_index FROM inferred_calls GROUP BY trace_id, launch_index HAVING count(*) > 1"
     assert rows(lonely, repeated) == []
 
 
@@ -195,11 +200,11 @@ def test_the_donor_of_a_call_that_a_replay_confirmed_is_kept(fresh: kerneldb.Dat
     unsure = dataclasses.replace(item, route="inferred", spec=None)
     with_unsure = dataclasses.replace(planned, items=(unsure,))
     replayed(fresh, with_unsure, [ran(unsure, found=True)], tmp_path)
-    stored = rows(fresh, "SELECT DISTINCT found_by, donor_trace_id, donor_launch_index FROM found_calls")
+    stored = rows(fresh, "SELECT DISTINCT inferred_by, donor_trace_id, donor_launch_index FROM inferred_calls")
     donor = item.candidates[0].donor
     assert donor is not None
     assert stored == [
-        {"found_by": "inherited", "donor_trace_id": donor.trace_id, "donor_launch_index": donor.launch_index}
+        {"inferred_by": "inherited", "donor_trace_id": donor.trace_id, "donor_launch_index": donor.launch_index}
     ]
 
 

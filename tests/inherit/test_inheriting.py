@@ -23,7 +23,7 @@ TRUTH = """
     JOIN signatures AS t USING (signature_id)
     JOIN traces AS a ON l.trace_id = a.trace_id AND a.name = 'decoder-h200'
     JOIN traces AS b ON b.name = 'decoder-stripped'
-    LEFT JOIN found_calls AS f ON f.trace_id = b.trace_id AND f.launch_index = l.launch_index
+    LEFT JOIN inferred_calls AS f ON f.trace_id = b.trace_id AND f.launch_index = l.launch_index
 """
 
 
@@ -45,7 +45,7 @@ def test_the_donor_of_each_launch_is_stored(inherited: kerneldb.Database) -> Non
         """
         SELECT count(*) AS n, count(d.launch_index) AS donors, min(f.confidence) AS least, max(f.confidence) AS most,
             count(*) FILTER (s.call_id = f.call_id) AS same
-        FROM found_calls AS f
+        FROM inferred_calls AS f
         LEFT JOIN launches AS d ON f.donor_trace_id = d.trace_id AND f.donor_launch_index = d.launch_index
         LEFT JOIN signatures AS s ON d.signature_id = s.signature_id
         """,
@@ -61,7 +61,7 @@ def test_kernels_of_one_call_stand_together(inherited: kerneldb.Database) -> Non
         SELECT count(*) AS n, count(*) FILTER (whole) AS whole
         FROM (
             SELECT call_launch, list_sort(list(call_ordinal)) = range(max(call_kernels)) AS whole
-            FROM found_calls GROUP BY call_launch HAVING max(call_kernels) > 1
+            FROM inferred_calls GROUP BY call_launch HAVING max(call_kernels) > 1
         )
         """,
     )
@@ -81,7 +81,9 @@ def test_kernels_shows_sizes_with_their_source(inherited: kerneldb.Database) -> 
     assert found["n"] == recorded["n"] > LAUNCHES / 2
     assert (found["products"], found["elements"]) == (recorded["products"], recorded["elements"])
     assert found["flops"] == pytest.approx(recorded["flops"])
-    whole = one(inherited, f"SELECT count(*) AS n FROM kernels WHERE found_by = 'inherited' AND trace = '{STRIPPED}'")
+    whole = one(
+        inherited, f"SELECT count(*) AS n FROM kernels WHERE inferred_by = 'inherited' AND trace = '{STRIPPED}'"
+    )
     assert whole["n"] == LAUNCHES
 
 
@@ -91,9 +93,9 @@ def test_what_was_recorded_stays(inherited: kerneldb.Database) -> None:
 
 
 def test_operators_are_summed_apart(inherited: kerneldb.Database) -> None:
-    for sql in ("FROM time_by('op, found_by')", "WITH s AS (FROM kernels) FROM time_by('op, found_by', 's')"):
+    for sql in ("FROM time_by('op, inferred_by')", "WITH s AS (FROM kernels) FROM time_by('op, inferred_by', 's')"):
         rows = inherited.sql(f"{sql} WHERE trace = '{STRIPPED}' AND op = 'aten::mm'").rows()
-        assert [row["found_by"] for row in rows] == ["inherited"]
+        assert [row["inferred_by"] for row in rows] == ["inherited"]
     result = CliRunner().invoke(cli, ["--db", str(inherited.path), "top", "--by", "op", "--json"])
     keys = {row["op" if "op" in row else "key"]: row["n"] for row in json.loads(result.stdout)}
     assert keys["aten::mm"] == keys["aten::mm (inherited)"] > 0
@@ -102,7 +104,7 @@ def test_operators_are_summed_apart(inherited: kerneldb.Database) -> None:
 def test_inheriting_again_changes_nothing(fresh: kerneldb.Database) -> None:
     counts = """
         SELECT
-            (SELECT count(*) FROM found_calls) AS f, (SELECT count(*) FROM rollups) AS r,
+            (SELECT count(*) FROM inferred_calls) AS f, (SELECT count(*) FROM rollups) AS r,
             (SELECT sum(n)::BIGINT FROM rollups) AS n, (SELECT count(*) FROM signatures) AS s
     """
     fresh.inherit()
@@ -116,7 +118,7 @@ def test_inheriting_again_changes_nothing(fresh: kerneldb.Database) -> None:
 def test_a_trace_that_goes_takes_its_finds_with_it(fresh: kerneldb.Database) -> None:
     fresh.inherit()
     fresh.remove(STRIPPED)
-    assert one(fresh, "SELECT count(*) AS n FROM found_calls")["n"] == 0
+    assert one(fresh, "SELECT count(*) AS n FROM inferred_calls")["n"] == 0
     fresh_ids = one(
         fresh, "SELECT count(*) AS n FROM signatures WHERE signature_id NOT IN (SELECT signature_id FROM launches)"
     )
@@ -137,7 +139,7 @@ def test_without_a_donor_names_tell_operators_only(lonely: kerneldb.Database) ->
     found = one(lonely, "SELECT count(*) FILTER (op IS NOT NULL) AS ops, count(input_dims) AS dims FROM kernels")
     assert found["ops"] > 0
     assert found["dims"] == 0
-    assert one(lonely, "SELECT count(DISTINCT found_by) AS n, min(found_by) AS by FROM found_calls") == {
+    assert one(lonely, "SELECT count(DISTINCT inferred_by) AS n, min(inferred_by) AS by FROM inferred_calls") == {
         "n": 1,
         "by": "inferred",
     }
@@ -171,7 +173,7 @@ def test_a_launch_that_takes_longer_is_doubted(fresh: kerneldb.Database) -> None
     fresh.inherit()
     doubted = one(
         fresh,
-        "SELECT count(*) AS n, max(confidence) AS most FROM found_calls WHERE evidence LIKE '%perhaps other work%'",
+        "SELECT count(*) AS n, max(confidence) AS most FROM inferred_calls WHERE evidence LIKE '%perhaps other work%'",
     )
     assert doubted["n"] > 0.5 * LAUNCHES
     assert doubted["most"] < 0.7

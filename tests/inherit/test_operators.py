@@ -65,7 +65,7 @@ def told(database: kerneldb.Database) -> dict[str, tuple[str | None, float | Non
     rows = database.sql(
         """
         SELECT DISTINCT k.name, k.op, f.confidence, f.evidence
-        FROM kernels AS k LEFT JOIN found_calls AS f USING (trace_id, launch_index) WHERE k.trace = 'poor'
+        FROM kernels AS k LEFT JOIN inferred_calls AS f USING (trace_id, launch_index) WHERE k.trace = 'poor'
         """
     ).rows()
     return {row["name"]: (row["op"], row["confidence"], row["evidence"]) for row in rows}

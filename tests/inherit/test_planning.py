@@ -180,10 +180,10 @@ def test_a_dry_run_shows_candidates_and_stores_nothing(fresh: kerneldb.Database)
     assert "TOTAL inherited" in result.stdout
     assert "calls proposed for launches without a recorded one" in result.stdout
     assert "as decoder-h200 #" in result.stdout
-    assert fresh.sql("SELECT count(*) AS n FROM found_calls").rows()[0]["n"] == 0
+    assert fresh.sql("SELECT count(*) AS n FROM inferred_calls").rows()[0]["n"] == 0
 
 
 def test_a_written_plan_stores_what_is_inherited(fresh: kerneldb.Database, tmp_path: Path) -> None:
     path = tmp_path / "p.plan"
     assert run(fresh, "--trace", STRIPPED, "--write-plan", str(path)).exit_code == 0
-    assert fresh.sql("SELECT count(*) AS n FROM found_calls").rows()[0]["n"] == LAUNCHES
+    assert fresh.sql("SELECT count(*) AS n FROM inferred_calls").rows()[0]["n"] == LAUNCHES

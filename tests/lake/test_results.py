@@ -20,17 +20,17 @@ TABLES = (
     "replay_runs",
     "replay_routes",
     "replay_calls",
-    "replay_tries",
+    "replay_attempts",
     "replays",
     "power_samples",
     "annotations",
-    "found_calls",
+    "inferred_calls",
 )
 COUNTS = "SELECT " + ", ".join(f"(SELECT count(*) FROM {table}) AS {table}" for table in TABLES)
 RUN: dict[str, Any] = {"run_id": "r1", "finished": False}
 FOUND = """
-    INSERT INTO found_calls BY NAME
-    SELECT 'trace-1' AS trace_id, 4 AS launch_index, 's5' AS signature_id, 's6' AS found_id, 'replay' AS found_by,
+    INSERT INTO inferred_calls BY NAME
+    SELECT 'trace-1' AS trace_id, 4 AS launch_index, 's5' AS signature_id, 's6' AS inferred_id, 'replay' AS inferred_by,
         TIMESTAMP '2026-01-01' AS found_at
 """
 NOTE = """
@@ -50,13 +50,13 @@ def replayed(
     same = {"run_id": run, "route": "toy", "status": status, "energy_mj": energy}
     calls = [{**same, "item_id": item, "call_id": None} for item in items]
     routes = [{"route": "toy", "about": "plays", "waits": False}]
-    tries = [{"run_id": run, "item_id": item, "try_index": 0, "op": "aten::mm"} for item in items]
+    tries = [{"run_id": run, "item_id": item, "attempt_index": 0, "op": "aten::mm"} for item in items]
     kernels = [
         {"run_id": run, "item_id": item, "ordinal": 0, "signature_id": signature, "grade": "L0", "energy_mj": energy}
         for item, signature in items.items()
     ]
     power = [{"run_id": run, "source": "replay", "power_w": 100.0 + n, "ts_ns": n} for n in range(len(items))]
-    found = {"replay_runs": [RUN | {"run_id": run} | facts], "replay_calls": calls, "replay_tries": tries}
+    found = {"replay_runs": [RUN | {"run_id": run} | facts], "replay_calls": calls, "replay_attempts": tries}
     found |= {"replays": kernels, "power_samples": power, "replay_routes": routes}
     Warehouse(path).store_replay(run, list(items), found)
 
@@ -123,7 +123,7 @@ def test_later_replays_follow(file: Path, target: Path | Place) -> None:
 def test_what_got_further_stands(file: Path, target: Path | Place) -> None:
     replayed(file, {"a": "s1", "b": "s2"}, status="failed")
     push(file, target, "t1")
-    replayed(file, {"a": "s1"}, energy=3.0, finished=True, gap_power_w=90.0)
+    replayed(file, {"a": "s1"}, energy=3.0, finished=True, launch_loop_power_w=90.0)
     assert push(file, target, "t1").calls == 1
     sql = "SELECT item_id, status, energy_mj FROM replay_calls ORDER BY 1"
     best = [
@@ -134,7 +134,9 @@ def test_what_got_further_stands(file: Path, target: Path | Place) -> None:
     replayed(file, {"a": "s1"}, status="failed")
     assert not push(file, target, "t1")
     assert rows(target, sql) == best
-    assert rows(target, "SELECT finished, gap_power_w FROM replay_runs") == [{"finished": True, "gap_power_w": 90.0}]
+    assert rows(target, "SELECT finished, launch_loop_power_w FROM replay_runs") == [
+        {"finished": True, "launch_loop_power_w": 90.0}
+    ]
 
 
 def test_the_later_note_of_an_author_stands(file: Path, target: Path | Place) -> None:
@@ -150,13 +152,13 @@ def test_the_later_note_of_an_author_stands(file: Path, target: Path | Place) ->
     assert rows(target, "SELECT value FROM annotations") == [{"value": "new"}]
 
 
-def test_found_calls_reach_launches_and_rollups(file: Path, target: Path | Place) -> None:
+def test_inferred_calls_reach_launches_and_rollups(file: Path, target: Path | Place) -> None:
     push(file, target, "t1")
     Warehouse(file).query(FOUND, write=True)
     assert push(file, target, "t1") == Copied([], finds=1)
-    sql = "SELECT launch_index, found_id, found_by FROM launches WHERE found_id IS NOT NULL"
-    assert rows(target, sql) == [{"launch_index": 4, "found_id": "s6", "found_by": "replay"}]
-    assert rows(target, "SELECT n FROM rollups WHERE found_id = 's6' AND trace_id = 'trace-1'") == [{"n": 1}]
+    sql = "SELECT launch_index, inferred_id, inferred_by FROM launches WHERE inferred_id IS NOT NULL"
+    assert rows(target, sql) == [{"launch_index": 4, "inferred_id": "s6", "inferred_by": "replay"}]
+    assert rows(target, "SELECT n FROM rollups WHERE inferred_id = 's6' AND trace_id = 'trace-1'") == [{"n": 1}]
     assert rows(target, "SELECT sum(n)::BIGINT AS n FROM rollups WHERE trace_id = 'trace-1'") == [{"n": 600}]
     assert not push(file, target, "t1")
 
@@ -213,10 +215,10 @@ def test_the_balance_of_measured_and_predicted_is_the_same(file: Path, target: P
     Warehouse(file).query(MEASURED, write=True)
     replayed(file, {"a": "s1", "b": "s2"}, finished=True, energy=2.5)
     push(file, target, "t1")
-    for table in ("closure", "closure_terms", "closure_kernels", "closure_jobs"):
+    for table in ("reconciliation", "reconciliation_components", "reconciliation_kernels", "reconciliation_jobs"):
         assert sorted(map(repr, rows(target, f"FROM {table}"))) == sorted(map(repr, rows(file, f"FROM {table}"))), table
-    assert [row["trace"] for row in rows(target, "FROM closure")] == ["t1"]
+    assert [row["trace"] for row in rows(target, "FROM reconciliation")] == ["t1"]
     Warehouse(target).rename("t1", "renamed")
-    assert [row["trace"] for row in rows(target, "FROM closure")] == ["renamed"]
+    assert [row["trace"] for row in rows(target, "FROM reconciliation")] == ["renamed"]
     Warehouse(target).remove("renamed")
-    assert rows(target, "FROM closure") == rows(target, "FROM closure_terms") == []
+    assert rows(target, "FROM reconciliation") == rows(target, "FROM reconciliation_components") == []

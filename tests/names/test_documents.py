@@ -83,9 +83,9 @@ def copy_event(operation: str | None, library: str = "CUDA") -> dict[str, Any]:
 
 # The analysis of Vicuna-7B: symbols, and functors and templates as it abbreviates them.
 VICUNA: list[tuple[str, dict[str, Any]]] = [
-    (f"{AMPERE}ldg8_f2f_stages_64x5_tn", {**GEMM_64, **TILE_64, "stages": 5}),
-    (f"{AMPERE}sliced1x2_ldg8_f2f_stages_64x5_tn", {**GEMM_64, **TILE_64, "stages": 5, "sliced": "1x2"}),
-    (f"{AMPERE}sliced1x2_ldg8_f2f_stages_64x6_tn", {**GEMM_64, **TILE_64, "stages": 6, "sliced": "1x2"}),
+    (f"{AMPERE}ldg8_f2f_stages_64x5_tn", {**GEMM_64, **TILE_64, "pipeline_stages": 5}),
+    (f"{AMPERE}sliced1x2_ldg8_f2f_stages_64x5_tn", {**GEMM_64, **TILE_64, "pipeline_stages": 5, "sliced": "1x2"}),
+    (f"{AMPERE}sliced1x2_ldg8_f2f_stages_64x6_tn", {**GEMM_64, **TILE_64, "pipeline_stages": 6, "sliced": "1x2"}),
     (
         "cutlass_80_wmma_tensorop_f16_s161616gemm_f16_16x16_128x2_tn_align8",
         {
@@ -96,7 +96,7 @@ VICUNA: list[tuple[str, dict[str, Any]]] = [
             "tile_m": 16,
             "tile_n": 16,
             "tile_k": 128,
-            "stages": 2,
+            "pipeline_stages": 2,
             "layout": "tn",
             "vector_width": 8,
             "arch": "sm_80",
@@ -113,7 +113,7 @@ VICUNA: list[tuple[str, dict[str, Any]]] = [
             "tile_m": 256,
             "tile_n": 64,
             "tile_k": 32,
-            "stages": 4,
+            "pipeline_stages": 4,
             "epilogue": "relu",
             "dtypes": ("fp16", "fp32"),
         },
@@ -369,7 +369,7 @@ GRAMMARS: list[tuple[str, dict[str, Any]]] = [
             "tile_m": 64,
             "tile_n": 64,
             "tile_k": 64,
-            "stages": 16,
+            "pipeline_stages": 16,
             "cluster": "2x1",
             "layout": "tn",
             "epilogue": "bias",
@@ -396,7 +396,7 @@ GRAMMARS: list[tuple[str, dict[str, Any]]] = [
     ),
     (
         "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x256x8_stage3_warpsize1x4x1_ffma_aligna4_alignc4_execute_split_k_kernel__5x_cublas",
-        {"category": "GEMM", "dtype": "fp32", "split_k": True, "stages": 3, "vector_width": 4},
+        {"category": "GEMM", "dtype": "fp32", "split_k": True, "pipeline_stages": 3, "vector_width": 4},
     ),
     (
         "internal::gemvx::kernel<__nv_bfloat16,…,7,…>",

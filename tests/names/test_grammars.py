@@ -45,7 +45,7 @@ NAMES: list[tuple[str, dict[str, Any]]] = [
         },
     ),
     ("ampere_dgemm_64x64_nt", {"category": "GEMM", "dtype": "fp64", "layout": "nt"}),
-    ("cutlass_80_tensorop_s1688gemm_64x64_16x6_nt_align4", {"category": "GEMM", "dtype": "tf32", "stages": 6}),
+    ("cutlass_80_tensorop_s1688gemm_64x64_16x6_nt_align4", {"category": "GEMM", "dtype": "tf32", "pipeline_stages": 6}),
     (
         "Cijk_Ailk_Bjlk_SB_MT128x64x16_MI32x32x2x1_GSU4_ISA90a",
         {"split_k": True, "dtype": "fp32", "layout": "nt", "arch": "gfx90a"},

@@ -20,7 +20,7 @@ TRACE = "prefill.pt.trace.json.gz"
 ODD: tuple[Any, ...] = (
     None, True, False, -1, 0, 5, 2**31, 2**63 - 1, 2**70, -(2**63), 0.5, -0.0, 1e308, float("inf"), float("nan"), "",
     "5", "..", "../x", "/etc/passwd", "a/b", "a\\b", "a\x00b", "\ud800", "a\nb", "x" * 300, "bundle.json",
-    "power.ndjson", TRACE, "eager", "2026-99-99 25:00:00", [], {}, [5], {"a": 5}, [[], {}], [{"stage": "prefill"}],
+    "power.ndjson", TRACE, "eager", "2026-99-99 25:00:00", [], {}, [5], {"a": 5}, [[], {}], [{"workload": "prefill"}],
 )  # fmt: skip
 Place = tuple[Any, Any]
 """An object or a list, and a key or an index in it."""
@@ -33,7 +33,7 @@ def power() -> bytes:
 
 
 def recording(root: Path, folder: Path) -> dict[str, Any]:
-    """Put a whole recording of one stage into `folder`; returns what its bundle.json holds."""
+    """Put a whole recording of one workload into `folder`; returns what its bundle.json holds."""
     made = Trace({"baseTimeNanoseconds": BASE_NS})
     made.launch("aten::mm", "a_kernel", 1000, 7)
     text = kineto(made).encode()
@@ -69,7 +69,7 @@ def _places(value: Any) -> Iterator[Place]:
 def _place(made: Any, dice: random.Random) -> Place:
     """Somewhere; as often near the top as in the long lists of measurements."""
     places = [place for place in _places(made) if not (isinstance(place[1], str) and place[1] == "quantity")]
-    near = [place for place in places if place[0] is made or "stage" in place[0] or "file" in place[0]]
+    near = [place for place in places if place[0] is made or "workload" in place[0] or "file" in place[0]]
     return dice.choice(dice.choice((places, near or places)) or [({"": 0}, "")])
 
 

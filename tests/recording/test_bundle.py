@@ -32,15 +32,15 @@ def trace_of(kernel: str) -> bytes:
     return kineto(trace).encode()
 
 
-def part(folder: Path, stage: str, mode: str = "eager", text: bytes | None = None) -> Row:
+def part(folder: Path, workload: str, mode: str = "eager", text: bytes | None = None) -> Row:
     """A finished part, with its trace in the folder."""
-    name = f"{stage}{'' if mode == 'eager' else '.' + mode}.pt.trace.json.gz"
-    text = trace_of(f"kernel_{stage}_{mode}") if text is None else text
+    name = f"{workload}{'' if mode == 'eager' else '.' + mode}.pt.trace.json.gz"
+    text = trace_of(f"kernel_{workload}_{mode}") if text is None else text
     (folder / name).write_bytes(gzip.compress(text))
     return {
-        "stage": stage,
+        "workload": workload,
         "mode": mode,
-        "tags": {"precision": "float16", "batch": "1", "stage": stage, "mode": mode},
+        "tags": {"precision": "float16", "batch": "1", "workload": workload, "mode": mode},
         "measurements": [FIRST, WALL, ENERGY],
         "trace": {"file": name, "sha256": hashlib.sha256(text).hexdigest(), "bytes": len(text), "iterations": 1},
         "of_trace": [BUSY],
@@ -99,18 +99,18 @@ def finish(folder: Path) -> Path:
     parts[0]["trace"]["execution_trace"] = "prefill.et.json.gz"
     (folder / "prefill.et.json.gz").write_bytes(gzip.compress(b'{"schema": "1.1.1", "nodes": []}'))
     readings = [
-        {"stage": "idle", "epoch_ns": BASE_NS, "power_w": 90.0},
+        {"workload": "idle", "epoch_ns": BASE_NS, "power_w": 90.0},
         {
-            "stage": "prefill",
+            "workload": "prefill",
             "mode": "eager",
             "epoch_ns": 1_790_857_027_000_000_000,
             "power_w": 400.0,
             "energy_mj": 7.0,
         },
-        {"stage": "decode", "mode": "cuda_graph", "epoch_ns": BASE_NS + 2 * 10**9, "throttle": ""},
+        {"workload": "decode", "mode": "cuda_graph", "epoch_ns": BASE_NS + 2 * 10**9, "throttle": ""},
     ]
     lines = "".join(json.dumps(one) + "\n" for one in readings)
-    (folder / "power.ndjson").write_text(lines + '{"stage": "decode", "mode": "eager", "epoch_ns": 1}\n{"torn')
+    (folder / "power.ndjson").write_text(lines + '{"workload": "decode", "mode": "eager", "epoch_ns": 1}\n{"torn')
     return write(folder, parts, power_bytes=len(lines))
 
 
@@ -130,13 +130,13 @@ def test_every_trace_is_named_and_noted(ingested: Database) -> None:
     one = traces["mine-decode-cuda-graph"]
     assert (one["run"], one["label"], one["default_phase"], one["source"]) == ("mine", "a label", "decode", "pytorch")
     assert one["tags"] == {
-        "precision": "float16", "batch": "1", "stage": "decode", "mode": "cuda_graph",
+        "precision": "float16", "batch": "1", "workload": "decode", "mode": "cuda_graph",
     }  # fmt: skip
     kernels = rows(ingested, "SELECT trace, name, phase FROM kernels ORDER BY name")
     assert kernels[0] == {"trace": "mine-decode-cuda-graph", "name": "kernel_decode_cuda_graph", "phase": "decode"}
 
 
-def test_measurements_belong_to_the_trace_of_their_stage(ingested: Database) -> None:
+def test_measurements_belong_to_the_trace_of_their_workload(ingested: Database) -> None:
     found = rows(
         ingested,
         "SELECT t.name, m.* FROM measurements AS m JOIN traces AS t USING (trace_id) "
@@ -146,7 +146,7 @@ def test_measurements_belong_to_the_trace_of_their_stage(ingested: Database) -> 
         ("busy_ns", None, 1.5e6), ("energy_mj", None, None), ("idle_power_w", None, 90.0), ("wall_ns", 1, 2.05e6),
         ("wall_ns", None, 2e6),
     ]  # fmt: skip
-    assert {(row["run"], row["model"], row["stage"], row["mode"]) for row in found} == {
+    assert {(row["run"], row["model"], row["workload"], row["mode"]) for row in found} == {
         ("mine", "gpt2", "decode", "eager")
     }
     assert found[1]["reason"] == "no counter"
@@ -154,26 +154,28 @@ def test_measurements_belong_to_the_trace_of_their_stage(ingested: Database) -> 
     assert (found[-1]["low"], found[-1]["high"], found[-1]["n"]) == (1.9e6, 2.1e6, 12)
 
 
-def test_measured_stages_can_be_closed(ingested: Database) -> None:
-    stages = rows(ingested, "SELECT trace, stage, mode, wall_ns, busy_ns FROM _closure_stages ORDER BY trace")
-    assert stages[0] == {
-        "trace": "mine-decode", "stage": "decode", "mode": "eager", "wall_ns": 2e6, "busy_ns": 1.5e6,
+def test_measured_workloads_can_be_closed(ingested: Database) -> None:
+    workloads = rows(
+        ingested, "SELECT trace, workload, mode, wall_ns, busy_ns FROM _reconciliation_workloads ORDER BY trace"
+    )
+    assert workloads[0] == {
+        "trace": "mine-decode", "workload": "decode", "mode": "eager", "wall_ns": 2e6, "busy_ns": 1.5e6,
     }  # fmt: skip
-    assert len(stages) == 3
+    assert len(workloads) == 3
 
 
 def test_readings_that_count_are_aligned_with_their_trace(ingested: Database) -> None:
     found = rows(
         ingested,
-        "SELECT t.name AS trace, p.stage, p.source, p.device, p.gpu, p.power_w, p.energy_mj, "
+        "SELECT t.name AS trace, p.workload, p.source, p.device, p.gpu, p.power_w, p.energy_mj, "
         "p.epoch_ns - t.base_ns - p.ts_ns AS off "
         "FROM power_samples AS p JOIN traces AS t USING (trace_id) ORDER BY epoch_ns",
     )
     common = {"source": "record", "device": 0, "gpu": "NVIDIA H200", "off": 0}
     assert found == [
-        {"trace": "mine-prefill", "stage": "idle", "power_w": 90.0, "energy_mj": None, **common},
-        {"trace": "mine-prefill", "stage": "prefill", "power_w": 400.0, "energy_mj": 7.0, **common},
-        {"trace": "mine-decode-cuda-graph", "stage": "decode", "power_w": None, "energy_mj": None, **common},
+        {"trace": "mine-prefill", "workload": "idle", "power_w": 90.0, "energy_mj": None, **common},
+        {"trace": "mine-prefill", "workload": "prefill", "power_w": 400.0, "energy_mj": 7.0, **common},
+        {"trace": "mine-decode-cuda-graph", "workload": "decode", "power_w": None, "energy_mj": None, **common},
     ]
 
 
@@ -216,18 +218,20 @@ def test_what_the_user_says_comes_first(finished: Path, database: Database) -> N
 
 
 def test_an_unfinished_recording_is_taken_as_far_as_it_goes(folder: Path, database: Database) -> None:
-    open_part = {"stage": "decode", "mode": "eager", "measurements": [WALL]}
-    failed = {"stage": "decode", "mode": "cuda_graph", "reason": "cannot be captured"}
+    open_part = {"workload": "decode", "mode": "eager", "measurements": [WALL]}
+    failed = {"workload": "decode", "mode": "cuda_graph", "reason": "cannot be captured"}
     (one,) = database.ingest(write(folder, [part(folder, "prefill"), open_part, failed]))
     reasons = {(entry.outcome, entry.reason) for entry in one.report}
     assert ("lost", "decode was not recorded to its end; kerneldb record … --resume goes on") in reasons
     assert ("note", "decode (cuda_graph): cannot be captured") in reasons
-    assert {row["stage"] for row in rows(database, "SELECT stage FROM measurements")} == {"prefill"}
+    assert {row["workload"] for row in rows(database, "SELECT workload FROM measurements")} == {"prefill"}
 
 
-def test_a_recording_without_a_finished_stage_is_refused(folder: Path, database: Database) -> None:
-    write(folder, [{"stage": "decode", "mode": "eager"}])
-    with pytest.raises(NotATraceError, match=r"without a finished stage\. Go on with it: kerneldb record … --resume"):
+def test_a_recording_without_a_finished_workload_is_refused(folder: Path, database: Database) -> None:
+    write(folder, [{"workload": "decode", "mode": "eager"}])
+    with pytest.raises(
+        NotATraceError, match=r"without a finished workload\. Go on with it: kerneldb record … --resume"
+    ):
         database.ingest(folder)
 
 
@@ -242,9 +246,9 @@ def test_a_file_that_was_not_copied_is_told(finished: Path, database: Database) 
 def test_another_trace_gets_no_measurements(finished: Path, database: Database) -> None:
     (finished / "decode.pt.trace.json.gz").write_bytes(gzip.compress(trace_of("an_other_kernel")))
     database.ingest(finished)
-    assert rows(database, "SELECT DISTINCT stage, mode FROM measurements ORDER BY ALL") == [
-        {"stage": "decode", "mode": "cuda_graph"},
-        {"stage": "prefill", "mode": "eager"},
+    assert rows(database, "SELECT DISTINCT workload, mode FROM measurements ORDER BY ALL") == [
+        {"workload": "decode", "mode": "cuda_graph"},
+        {"workload": "prefill", "mode": "eager"},
     ]
     (lost,) = rows(database, "SELECT reason FROM ingest_reports WHERE outcome = 'lost'")
     assert str(lost["reason"]).startswith("measurements: the trace is not the one that was recorded")

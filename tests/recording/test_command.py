@@ -51,7 +51,7 @@ def test_list_names_all_models(here: Path) -> None:
     models = {row["model"]: row for row in json.loads(done.stdout)}
     assert {"bloom-560m", "llama-2-7b", "gpt2", "vit-large", "deepseek-vl2-tiny"} <= set(models)
     assert "vicuna-7b" in models["llama-2-7b"]["aliases"]
-    assert models["vit-large"]["stages"] == "forward, train_step"
+    assert models["vit-large"]["workloads"] == "forward, train_step"
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_list_names_all_models(here: Path) -> None:
         (["blom"], 2, "did you mean bloom-560m"),
         ([], 2, "name one model"),
         (["gpt2", "bert"], 2, "name one model"),
-        (["gpt2", "--stages", "dance", "--device", "cpu"], 2, "no stage dance"),
+        (["gpt2", "--workloads", "dance", "--device", "cpu"], 2, "no workload dance"),
         (["gpt2", "--cuda-graphs", "--device", "cpu"], 2, "--cuda-graphs needs a GPU"),
         (["--script", "none.py"], 2, "does not exist"),
     ],
@@ -91,7 +91,7 @@ def test_a_model_is_recorded_and_ingested(here: Path) -> None:
     done = CliRunner().invoke(cli, given)
     assert done.exit_code == 0, done.stderr
     prefill, decode = json.loads(done.stdout)
-    assert (prefill["stage"], decode["stage"], decode["mode"]) == ("prefill", "decode", "eager")
+    assert (prefill["workload"], decode["workload"], decode["mode"]) == ("prefill", "decode", "eager")
     assert decode["wall_ms"] > 0
     assert decode["energy_mj"] == pytest.approx(50 * decode["wall_ms"], rel=0.7)  # on a machine that others use
     assert "[1/4] measuring prefill (eager)" in done.stderr
@@ -99,7 +99,7 @@ def test_a_model_is_recorded_and_ingested(here: Path) -> None:
     database = kerneldb.open("kernels.duckdb")
     assert [row["trace"] for row in database.traces().rows()] == ["mine-prefill", "mine-decode"]
     assert database.sql("SELECT DISTINCT run, model FROM measurements").rows() == [{"run": "mine", "model": "gpt2"}]
-    assert database.sql("SELECT count(*) AS n FROM power_samples WHERE stage = 'decode'").rows()[0]["n"] > 0
+    assert database.sql("SELECT count(*) AS n FROM power_samples WHERE workload = 'decode'").rows()[0]["n"] > 0
     again = CliRunner().invoke(cli, given)
     assert again.exit_code == 2
     assert "--resume goes on with it" in again.stderr
@@ -118,7 +118,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_meter", "in_this_process")
 def test_a_trace_alone_is_written_and_not_ingested(here: Path) -> None:
-    given = ["record", "gpt2", *TINY, "--trace-only", "--output", "mine", "--stages", "prefill"]
+    given = ["record", "gpt2", *TINY, "--trace-only", "--output", "mine", "--workloads", "prefill"]
     done = CliRunner().invoke(cli, given)
     assert done.exit_code == 0, done.stderr
     assert done.stdout.splitlines()[2].startswith("prefill")
@@ -133,7 +133,7 @@ def test_a_script_prints_to_stderr(here: Path, capfd: pytest.CaptureFixture[str]
     (here / "job.py").write_text(SCRIPT)
     done = CliRunner().invoke(cli, ["record", "--script", "job.py", *BRIEF, "--json", "--", "--key", "v"])
     assert done.exit_code == 0, done.stderr
-    assert [row["stage"] for row in json.loads(done.stdout)] == ["script"]
+    assert [row["workload"] for row in json.loads(done.stdout)] == ["script"]
     captured = capfd.readouterr()
     assert "said ['--key', 'v']" in captured.err
     assert "said" not in captured.out
@@ -166,7 +166,7 @@ def test_a_killed_recording_goes_on(here: Path, capsys: pytest.CaptureFixture[st
             time.sleep(0.02)
         os.kill(process.pid, signal.SIGKILL)
     measured = read(here / "mine")["parts"][0]["measurements"]
-    with pytest.raises(NotATraceError, match="without a finished stage"):
+    with pytest.raises(NotATraceError, match="without a finished workload"):
         kerneldb.open("k.duckdb").ingest("mine")
     (here / "go-on").touch()
     with mock.patch.dict(os.environ):
@@ -204,7 +204,7 @@ def test_a_script_that_dies_has_said_why_already(
     here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(ranks, "WORKER", (sys.executable, "-c", "1 / 0"))
-    wanted = Settings("job", device="cpu", stages=("script",), script=("job.py",))
+    wanted = Settings("job", device="cpu", workloads=("script",), script=("job.py",))
     with pytest.raises(RecordError, match="the recording ended with exit code 1: what it said stands above; --resume"):
         ranks.run(wanted, here / "a", resume=False, listen=print)
     assert "ZeroDivisionError" in capfd.readouterr().err

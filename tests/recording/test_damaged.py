@@ -79,7 +79,7 @@ def write(folder: Path, content: Any) -> None:
 
 
 def put(content: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """A copy with another value at `parts.0.stage`."""
+    """A copy with another value at `parts.0.workload`."""
     made = copy.deepcopy(content)
     *around, last = [int(step) if step.isdecimal() else step for step in path.split(".")]
     inside: Any = made
@@ -94,7 +94,7 @@ def put(content: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     [
         ("parts", 5, "parts: expected a list, found 5"),
         ("parts.1", [], "parts[1]: expected an object, found []"),
-        ("parts.0.stage", None, "parts[0].stage: expected a text, found null"),
+        ("parts.0.workload", None, "parts[0].workload: expected a text, found null"),
         ("parts.0.measurements.2.value", "much", 'parts[0].measurements[2].value: expected a number, found "much"'),
         ("parts.0.measurements.2.value", float("inf"), "Infinity is no number of JSON"),
         ("parts.0.measurements.2.n", 2**70, "has more than 64 bits"),
@@ -130,7 +130,7 @@ def test_a_wrong_value_is_told_with_its_place(sound: Sound, path: str, value: An
         (b'{"format": "kerneldb recording", "name": "\xff"}', "utf-8"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"format": "kerneldb recording", "version": 1, "name": "x", "parts": ' + b"[" * 990, "not JSON"),
-        (b'{"format": "kerneldb recording", "name": "x", "parts": [{"stage": "a", "mode": "b", "tags": {"a\\nb": 1}}]}',
+        (b'{"format": "kerneldb recording", "name": "x", "parts": [{"workload": "a", "mode": "b", "tags": {"a\\nb": 1}}]}',
          r"parts[0].tags.a\nb: expected a text"),
     ],
     ids=("empty", "cut", "list", "short", "bytes", "deep", "deep-inside", "newline"),
@@ -204,8 +204,8 @@ def test_damaged_readings_are_counted_and_the_others_kept(folder: Path, content:
     database = kerneldb.open(folder.parent / "k.duckdb")
     sound = readings(database)
     lines = path.read_bytes().splitlines()
-    bad = [b"{", b"5", b"[]", b"\xff", b'{"stage": "prefill"}', b"[" * 10_000, b'{"stage": 5, "epoch_ns": 1}']
-    bad += [b'{"stage": "idle", "epoch_ns": 1, "power_w": NaN}', b'{"stage": "idle", "epoch_ns": 1e5}']
+    bad = [b"{", b"5", b"[]", b"\xff", b'{"workload": "prefill"}', b"[" * 10_000, b'{"workload": 5, "epoch_ns": 1}']
+    bad += [b'{"workload": "idle", "epoch_ns": 1, "power_w": NaN}', b'{"workload": "idle", "epoch_ns": 1e5}']
     lines[1:1] = bad
     path.write_bytes(b"\n".join(lines) + b"\n")
     write(folder, {**content, "power_bytes": path.stat().st_size})
@@ -215,7 +215,7 @@ def test_damaged_readings_are_counted_and_the_others_kept(folder: Path, content:
 
 
 def test_readings_at_times_that_no_clock_shows_are_refused(folder: Path, content: dict[str, Any]) -> None:
-    lines = [{"stage": "idle", "epoch_ns": number, "power_w": 1.0} for number in (2**63 - 1, -(2**63), 10**18)]
+    lines = [{"workload": "idle", "epoch_ns": number, "power_w": 1.0} for number in (2**63 - 1, -(2**63), 10**18)]
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (folder / "power.ndjson").write_text(text)
     write(folder, {**content, "power_bytes": 2**31 - 1})
@@ -254,7 +254,7 @@ def test_readers_of_before_find_what_they_ask_for() -> None:
     assert (written["format"], written["version"], written["name"]) == ("kerneldb recording", 1, "mine")
     assert written["powers"] == []
     assert written["finished"] is None
-    assert written["parts"] == [{"stage": "a", "mode": "eager"}]
+    assert written["parts"] == [{"workload": "a", "mode": "eager"}]
     assert {"rank", "world_size"}.isdisjoint(written)
 
 

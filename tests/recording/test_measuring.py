@@ -138,4 +138,4 @@ def test_compiled_code_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     kept = read(tmp_path / "a")["sources"]
     assert any("sin" in (tmp_path / "a" / name).read_text() for name in kept if name.endswith(".py"))
     assert not (tmp_path / "a" / ".cache").exists()
-    assert events == [{"what": "trace", "stage": "script", "mode": "eager"}]
+    assert events == [{"what": "trace", "workload": "script", "mode": "eager"}]

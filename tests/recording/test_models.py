@@ -1,4 +1,4 @@
-"""The bundled models: each is built and run, in every stage, with the same work in every iteration."""
+"""The bundled models: each is built and run, in every workload, with the same work in every iteration."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ import torch
 
 from kerneldb.errors import UsageError
 from kerneldb.recordings import EAGER
-from kerneldb.replay.recording import build, settings, stages
+from kerneldb.replay.recording import build, settings, workloads
 from kerneldb.replay.recording.settings import (
     MODELS,
-    STAGES,
+    WORKLOADS,
     Model,
     Settings,
     UnknownModelError,
     find,
     resolved,
-    stages_of,
+    workloads_of,
 )
 from tests.recording.conftest import tiny
 
-CASES = [(model.name, stage) for model in MODELS for stage in STAGES[model.kind]]
+CASES = [(model.name, workload) for model in MODELS for workload in WORKLOADS[model.kind]]
 
 
 @pytest.mark.usefixtures("frozen_libraries")
-@pytest.mark.parametrize(("name", "stage"), CASES, ids=lambda one: one)
-def test_every_stage_runs(name: str, stage: str) -> None:
-    wanted = tiny(name, batch=2, stages=(stage,))
-    work = stages.make(stage, EAGER, wanted, stages.Models(wanted))
+@pytest.mark.parametrize(("name", "workload"), CASES, ids=lambda one: one)
+def test_every_workload_runs(name: str, workload: str) -> None:
+    wanted = tiny(name, batch=2, workloads=(workload,))
+    work = workloads.make(workload, EAGER, wanted, workloads.Models(wanted))
     work()
     images = {"deepseek-vl2-tiny": 2 * 16}.get(name, 0)
-    expected = {"prefill": 16 + images, "decode": 6, "forward": 16, "train_step": 16 + images}[stage]
+    expected = {"prefill": 16 + images, "decode": 6, "forward": 16, "train_step": 16 + images}[workload]
     assert work.tokens == (None if name == "vit-large" else expected)
 
 
@@ -56,17 +56,17 @@ def calls_of(model: Any, work: Any) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("name", ["gpt2", "bloom-560m", "llama-2-7b", "deepseek-vl2-tiny"])
 def test_every_decode_iteration_repeats_the_same_positions(name: str) -> None:
     wanted = tiny(name)
-    built = stages.Models(wanted)
-    work = stages.make("decode", EAGER, wanted, built)
+    built = workloads.Models(wanted)
+    work = workloads.make("decode", EAGER, wanted, built)
     images = 16 if name == "deepseek-vl2-tiny" else 0
     expected = [(1, images + 8), (1, images + 9), (1, images + 10)]
     assert [calls_of(built.get(training=False), work) for _ in range(2)] == [expected, expected]
 
 
 def test_a_training_step_changes_weights() -> None:
-    wanted = tiny(stages=("train",))
-    built = stages.Models(wanted)
-    work = stages.make("train_step", EAGER, wanted, built)
+    wanted = tiny(workloads=("train",))
+    built = workloads.Models(wanted)
+    work = workloads.make("train_step", EAGER, wanted, built)
     weight = next(built.get(training=True).parameters())
     before = weight.detach().clone()
     work()
@@ -110,13 +110,13 @@ def test_all_names_are_distinct() -> None:
     assert len(names) == len(set(names))
 
 
-def test_stages_come_in_order_and_training_is_asked_for() -> None:
-    assert stages_of("decoder", ()) == ("prefill", "decode")
-    assert stages_of("decoder", ("train", "prefill")) == ("prefill", "train_step")
-    assert stages_of("image_encoder", ()) == ("forward",)
-    assert stages_of("image_encoder", ("prefill", "decode")) == ("forward",)
-    with pytest.raises(UsageError, match="no stage dance: this model has prefill, decode, train_step"):
-        stages_of("decoder", ("dance",))
+def test_workloads_come_in_order_and_training_is_asked_for() -> None:
+    assert workloads_of("decoder", ()) == ("prefill", "decode")
+    assert workloads_of("decoder", ("train", "prefill")) == ("prefill", "train_step")
+    assert workloads_of("image_encoder", ()) == ("forward",)
+    assert workloads_of("image_encoder", ("prefill", "decode")) == ("forward",)
+    with pytest.raises(UsageError, match="no workload dance: this model has prefill, decode, train_step"):
+        workloads_of("decoder", ("dance",))
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_stages_come_in_order_and_training_is_asked_for() -> None:
     [
         ({"prompt": 1022}, "1025 tokens are more than the model's 1024"),
         ({"cuda_graphs": True}, "--cuda-graphs needs a GPU"),
-        ({"stages": ("train",), "dtype": "float16"}, "bfloat16"),
+        ({"workloads": ("train",), "dtype": "float16"}, "bfloat16"),
     ],
     ids=("long", "graphs", "float16"),
 )
@@ -136,13 +136,13 @@ def test_what_cannot_work_is_refused_before_it_begins(more: dict[str, Any], mess
 def test_the_usual_dtype_is_that_of_model_and_device() -> None:
     assert resolved(Settings("gpt2")).dtype == "float16"
     assert resolved(Settings("qwen")).dtype == "bfloat16"
-    assert resolved(Settings("gpt2", stages=("train",))).dtype == "bfloat16"
+    assert resolved(Settings("gpt2", workloads=("train",))).dtype == "bfloat16"
     assert resolved(Settings("gpt2", device="cpu")).dtype == "float32"
 
 
 def test_a_model_that_is_not_needed_any_more_is_given_back() -> None:
-    wanted = tiny(stages=("prefill", "train"))
-    built = stages.Models(wanted)
+    wanted = tiny(workloads=("prefill", "train"))
+    built = workloads.Models(wanted)
     gone = weakref.ref(next(built.get(training=False).parameters()))
     gc.freeze()  # as the recorder does before it measures
     built.get(training=True)
@@ -165,4 +165,4 @@ def test_a_folder_without_checkpoint_is_refused(tmp_path: Any) -> None:
 
 
 def test_models_are_built_by_kind() -> None:
-    assert {model.kind for model in MODELS} == set(settings.STAGES)
+    assert {model.kind for model in MODELS} == set(settings.WORKLOADS)

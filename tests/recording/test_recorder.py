@@ -15,8 +15,8 @@ import torch
 
 from kerneldb import recordings
 from kerneldb.errors import UsageError
-from kerneldb.replay.recording import recorder, stages, summary
-from kerneldb.replay.recording.settings import RecordError, Settings, StageError, resolved
+from kerneldb.replay.recording import recorder, summary, workloads
+from kerneldb.replay.recording.settings import RecordError, Settings, WorkloadError, resolved
 from tests.recording.conftest import read, tiny
 from tests.recording.meters import POWER_W
 
@@ -67,13 +67,16 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_bundle_says_what_was_recorded(recorded: Path) -> None:
     content = read(recorded)
     assert (content["name"], content["label"], content["model"]) == ("mine", "a label", "gpt2")
-    assert [(part["stage"], part["mode"]) for part in content["parts"]] == [("prefill", "eager"), ("decode", "eager")]
+    assert [(part["workload"], part["mode"]) for part in content["parts"]] == [
+        ("prefill", "eager"),
+        ("decode", "eager"),
+    ]
     assert content["finished"] is not None
     assert content["software"]["torch"] == torch.__version__
     assert content["meter"]["name"] == "fake"
     assert content["meter"]["period_ms"] > 0
     assert content["parts"][1]["tags"] == {
-        "model": "gpt2", "stage": "decode", "mode": "eager", "precision": "float32", "batch": "1", "weights": "seed 0",
+        "model": "gpt2", "workload": "decode", "mode": "eager", "precision": "float32", "batch": "1", "weights": "seed 0",
         "prompt": "8", "new_tokens": "3", "scale": "tiny",
     }  # fmt: skip
 
@@ -95,11 +98,11 @@ def test_energy_is_power_times_wall_time(recorded: Path, number: int) -> None:
     assert whole["seconds"]["value"] >= 0.3
 
 
-def test_idle_power_is_measured_and_a_cpu_has_no_gap_power(recorded: Path) -> None:
+def test_idle_power_is_measured_and_a_cpu_has_no_launch_loop_power(recorded: Path) -> None:
     rows = {row["quantity"]: row for row in read(recorded)["powers"]}
     assert rows["idle_power_w"]["value"] == pytest.approx(POWER_W, rel=BUSY_MACHINE)
-    assert rows["gap_power_w"]["reason"] == "a CPU has no launch gaps"
-    assert "value" not in rows["gap_power_w"]
+    assert rows["launch_loop_power_w"]["reason"] == "a CPU has no launch gaps"
+    assert "value" not in rows["launch_loop_power_w"]
 
 
 def test_each_traced_iteration_is_a_step_and_a_range(recorded: Path) -> None:
@@ -123,7 +126,7 @@ def test_readings_stand_in_the_file_up_to_the_size_that_the_bundle_says(recorded
     path = recorded / "power.ndjson"
     assert path.stat().st_size == read(recorded)["power_bytes"]
     readings = [json.loads(line) for line in path.read_text().splitlines()]
-    assert {one["stage"] for one in readings} == {"idle", "prefill", "decode"}
+    assert {one["workload"] for one in readings} == {"idle", "prefill", "decode"}
     assert {one["power_w"] for one in readings} == {POWER_W}
 
 
@@ -167,7 +170,7 @@ def test_a_recording_tells_nothing_of_the_machine(
 
 
 def test_without_a_meter_energy_is_unknown_with_the_reason(tmp_path: Path, no_meter: None) -> None:
-    (part,) = record(tmp_path / "a", tiny(stages=("prefill",), seconds=BRIEF))["parts"]
+    (part,) = record(tmp_path / "a", tiny(workloads=("prefill",), seconds=BRIEF))["parts"]
     whole = quantities(part)
     assert whole["energy_mj"]["reason"] == "no energy counter here"
     assert "value" not in whole["energy_mj"]
@@ -176,7 +179,7 @@ def test_without_a_meter_energy_is_unknown_with_the_reason(tmp_path: Path, no_me
 
 
 def test_trace_only_measures_nothing(tmp_path: Path, fake_meter: None) -> None:
-    content = record(tmp_path / "a", tiny(stages=("prefill",), trace_only=True))
+    content = record(tmp_path / "a", tiny(workloads=("prefill",), trace_only=True))
     assert "measurements" not in content["parts"][0]
     assert content["parts"][0]["trace"]["iterations"] == 2
     assert content["powers"] == []
@@ -195,7 +198,7 @@ def test_a_recording_stopped_anywhere_goes_on(tmp_path: Path, no_meter: None, st
     def stop(event: Mapping[str, Any]) -> None:
         if len(told) == step:
             raise StoppedError
-        told.append((event["what"], event["stage"]))
+        told.append((event["what"], event["workload"]))
 
     wanted, folder = tiny(seconds=BRIEF), tmp_path / "a"
     with pytest.raises(StoppedError):
@@ -205,7 +208,7 @@ def test_a_recording_stopped_anywhere_goes_on(tmp_path: Path, no_meter: None, st
     for part in before["parts"]:
         assert "trace" not in part or (folder / part["trace"]["file"]).exists()
     rest: list[tuple[str, str]] = []
-    after = record(folder, wanted, resume=True, listen=lambda event: rest.append((event["what"], event["stage"])))
+    after = record(folder, wanted, resume=True, listen=lambda event: rest.append((event["what"], event["workload"])))
     whole = [("measure", "prefill"), ("measure", "decode"), ("trace", "prefill"), ("trace", "decode")]
     assert (told, rest) == (whole[:step], whole[step:])
     assert after["finished"] is not None
@@ -214,7 +217,7 @@ def test_a_recording_stopped_anywhere_goes_on(tmp_path: Path, no_meter: None, st
 
 
 def test_a_torn_reading_is_overwritten(tmp_path: Path, fake_meter: None) -> None:
-    folder, wanted = tmp_path / "a", tiny(stages=("prefill",))
+    folder, wanted = tmp_path / "a", tiny(workloads=("prefill",))
 
     def stop(event: Mapping[str, Any]) -> None:
         if event["what"] == "trace":
@@ -223,7 +226,7 @@ def test_a_torn_reading_is_overwritten(tmp_path: Path, fake_meter: None) -> None
     with pytest.raises(StoppedError):
         record(folder, wanted, listen=stop)
     with (folder / "power.ndjson").open("a") as file:
-        file.write('{"stage": "prefill", "epo')
+        file.write('{"workload": "prefill", "epo')
     content = record(folder, wanted, resume=True)
     text = (folder / "power.ndjson").read_text()
     assert len(text) == content["power_bytes"]
@@ -232,11 +235,11 @@ def test_a_torn_reading_is_overwritten(tmp_path: Path, fake_meter: None) -> None
 
 def test_another_recording_in_the_folder_is_left_alone(tmp_path: Path, no_meter: None) -> None:
     folder = tmp_path / "a"
-    record(folder, tiny(stages=("prefill",), seconds=BRIEF))
+    record(folder, tiny(workloads=("prefill",), seconds=BRIEF))
     with pytest.raises(UsageError, match=r"there is a recording already\. --resume"):
-        record(folder, tiny(stages=("prefill",), seconds=BRIEF))
+        record(folder, tiny(workloads=("prefill",), seconds=BRIEF))
     with pytest.raises(UsageError, match=r"was recorded with batch 1\. Give the same settings"):
-        record(folder, tiny(stages=("prefill",), seconds=BRIEF, batch=2), resume=True)
+        record(folder, tiny(workloads=("prefill",), seconds=BRIEF, batch=2), resume=True)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
     with pytest.raises(UsageError, match="not empty, and no recording"):
@@ -246,15 +249,15 @@ def test_another_recording_in_the_folder_is_left_alone(tmp_path: Path, no_meter:
 def test_what_cannot_be_captured_has_its_reason_and_the_rest_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_meter: None
 ) -> None:
-    make = stages.make
+    make = workloads.make
 
-    def refuse(stage: str, mode: str, settings: Settings, models: stages.Models) -> stages.Work:
-        if stage == "prefill":
+    def refuse(workload: str, mode: str, settings: Settings, models: workloads.Models) -> workloads.Work:
+        if workload == "prefill":
             message = "cannot be captured in a CUDA graph: it waits"
-            raise StageError(message)
-        return make(stage, mode, settings, models)
+            raise WorkloadError(message)
+        return make(workload, mode, settings, models)
 
-    monkeypatch.setattr(stages, "make", refuse)
+    monkeypatch.setattr(workloads, "make", refuse)
     prefill, decode = record(tmp_path / "a", tiny(seconds=BRIEF))["parts"]
     assert prefill["reason"] == "cannot be captured in a CUDA graph: it waits"
     assert "trace" not in prefill
@@ -263,11 +266,11 @@ def test_what_cannot_be_captured_has_its_reason_and_the_rest_goes_on(
 
 
 def test_lack_of_memory_says_what_to_lower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_meter: None) -> None:
-    def exhaust(self: stages.Pass) -> None:
+    def exhaust(self: workloads.Pass) -> None:
         message = "CUDA out of memory. Tried to allocate 80.00 GiB."
         raise torch.OutOfMemoryError(message)
 
-    monkeypatch.setattr(stages.Pass, "__call__", exhaust)
+    monkeypatch.setattr(workloads.Pass, "__call__", exhaust)
     with pytest.raises(RecordError, match=r"out of memory in prefill: lower --batch \(now 4\)"):
         record(tmp_path / "a", tiny(batch=4))
 
@@ -297,7 +300,7 @@ def test_a_script_runs_with_its_arguments(tmp_path: Path, no_meter: None) -> Non
     content = record(tmp_path / "a", script(tmp_path, text, "3"))
     (part,) = content["parts"]
     whole = quantities(part)
-    assert (content["model"], part["stage"]) == ("job", "script")
+    assert (content["model"], part["workload"]) == ("job", "script")
     # warmed up before measuring and before tracing, settled, measured, traced with one step before
     assert len(runs.read_text()) > whole["iterations"]["value"]
     events = events_of(tmp_path / "a" / "script.pt.trace.json.gz")

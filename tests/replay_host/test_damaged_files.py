@@ -31,12 +31,12 @@ from kerneldb.replay.wire.journal import Writer
 from kerneldb.replay.wire.plan import Item, Plan
 from kerneldb.replay.wire.results import (
     Activity,
+    AttemptResult,
     CallResult,
     DeviceState,
     KernelResult,
     LoopCost,
     RunFacts,
-    Try,
     failure,
 )  # fmt: skip
 from kerneldb.warehouse import session
@@ -45,10 +45,10 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 TRACES = (FIXTURES / "stacks-memory-h200.json.gz", FIXTURES / "compiled-graph-h200.json.gz")
 QUIET = ("--device", "cpu", "--no-energy")
 TABLES = (
-    "replay_runs", "replay_calls", "replays", "replay_tries", "power_samples", "found_calls", "op_calls", "signatures"
+    "replay_runs", "replay_calls", "replays", "replay_attempts", "power_samples", "inferred_calls", "op_calls", "signatures"
 )  # fmt: skip
 MOST: Final = 5
-VIEWS = ("replays", "kernels", "closure")
+VIEWS = ("replays", "kernels", "reconciliation")
 
 # Values that no writer writes. Texts in RAW stand for what follows them, which `json.dumps` would not write.
 RAW: Final = {
@@ -233,7 +233,7 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Healthy:
     database.sql(
         """
         INSERT INTO measurements BY NAME
-        SELECT trace_id, 'small' AS model, 'script' AS stage, 'eager' AS mode, 'clock' AS method, quantity, value
+        SELECT trace_id, 'small' AS model, 'script' AS workload, 'eager' AS mode, 'clock' AS method, quantity, value
         FROM traces, (VALUES ('wall_ns', 1e6), ('energy_mj', 300.0), ('busy_ns', 9e5)) AS m (quantity, value)
         WHERE name = 'stacks-memory-h200'
         """,
@@ -311,8 +311,12 @@ def ran(item: Item, window: Window) -> CallResult:
         return result
     first = item.candidates[0]
     trail = (
-        Try(first.spec.call, "a guess", "L2", 0, "aten::mm", same_name=False, time_ns=5.0, reason="other kernel"),
-        Try(first.spec.call, "refined", "L0", None, "aten::mm", same_name=True, same_grid=True, accepted=True),
+        AttemptResult(
+            first.spec.call, "a guess", "L2", 0, "aten::mm", same_name=False, time_ns=5.0, reason="other kernel"
+        ),
+        AttemptResult(
+            first.spec.call, "refined", "L0", None, "aten::mm", same_name=True, same_grid=True, accepted=True
+        ),
     )
     return dataclasses.replace(result, trail=trail, found=dataclasses.replace(first, source="inferred", score=0.9))
 

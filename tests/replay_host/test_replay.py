@@ -236,8 +236,8 @@ def journal_with_energy(database: kerneldb.Database, folder: Path) -> tuple[Path
 @pytest.mark.usefixtures("weighed")
 def test_energies_are_stored_with_their_errors(database: kerneldb.Database) -> None:
     run_row = database.sql("SELECT * FROM replay_runs WHERE run_id = 'energyrun'").rows()[0]
-    assert (run_row["meter"], run_row["meter_period_ms"], run_row["gap_power_w"]) == ("nvml", 100.0, 126.9)
-    assert run_row["gap_power_error_w"] == pytest.approx(0.392)
+    assert (run_row["meter"], run_row["meter_period_ms"], run_row["launch_loop_power_w"]) == ("nvml", 100.0, 126.9)
+    assert run_row["launch_loop_power_error_w"] == pytest.approx(0.392)
     assert (run_row["idle_power_w"], run_row["context_power_w"], run_row["energy_reason"]) == (83.5, 124.5, None)
     calls = database.sql("SELECT * FROM replay_calls WHERE run_id = 'energyrun'").rows()
     assert {(row["energy_mj"], row["energy_windows"], row["energy_reason"]) for row in calls} == {
@@ -246,11 +246,11 @@ def test_energies_are_stored_with_their_errors(database: kerneldb.Database) -> N
     assert json.loads(max(row["energy_details"] or "" for row in calls))[0]["throttle"] == "software power cap"
     kernels = database.sql("SELECT * FROM replays WHERE run_id = 'energyrun'").rows()
     assert all((row["energy_mj"] is None) == (row["energy_reason"] is not None) for row in kernels)
-    sums = database.sql("SELECT item_id, sum(energy_mj) AS mj, sum(above_gap_high_mj) AS high FROM replays "
+    sums = database.sql("SELECT item_id, sum(energy_mj) AS mj, sum(dynamic_high_mj) AS high FROM replays "
                         "WHERE run_id = 'energyrun' AND energy_mj IS NOT NULL GROUP BY item_id").rows()  # fmt: skip
     assert all(row["mj"] == pytest.approx(8.0) and row["high"] == pytest.approx(6.2) for row in sums)
     samples = database.sql("SELECT * FROM power_samples WHERE run_id = 'energyrun' ORDER BY epoch_ns").rows()
-    assert [(row["source"], row["stage"], row["power_w"]) for row in samples] == [
+    assert [(row["source"], row["workload"], row["power_w"]) for row in samples] == [
         ("replay", "i", 127.0), ("replay", "gap", None)
     ]  # fmt: skip
 
@@ -273,8 +273,8 @@ def test_results_sum_energy_with_its_error(database: kerneldb.Database, weighed:
     quadrature = sum((0.1 * n) ** 2 for n in launches) ** 0.5
     drift = 1.96 * 0.001 * 6.0 * sum(launches)
     assert total["energy_error_mj"] == pytest.approx((quadrature**2 + drift**2) ** 0.5, rel=0.05)
-    assert total["above_gap_mj"] == pytest.approx(6.0 * sum(launches), rel=0.01)
-    assert total["above_gap_error_mj"] > total["energy_error_mj"]
+    assert total["dynamic_mj"] == pytest.approx(6.0 * sum(launches), rel=0.01)
+    assert total["dynamic_error_mj"] > total["energy_error_mj"]
     assert 0 < total["energy_time_pct"] < 100
     assert sum(row["energy_mj"] or 0 for row in rows[:-1]) == pytest.approx(total["energy_mj"])
 

@@ -84,7 +84,7 @@ def weigh_all(job: Job, items: dict[str, plan.Item], sender: Sender) -> None:
         sender(Done())
         return
     sender(Ready({"torch": "0", "vendor": "NVIDIA"}))
-    sender(SharedEnergy(dataclasses.replace(facts, spent_s=facts.spent_s + 1, gap_power_w=100.0)))
+    sender(SharedEnergy(dataclasses.replace(facts, spent_s=facts.spent_s + 1, launch_loop_power_w=100.0)))
     sender(Readings((PowerReading("gap", 1, 2.0),)))
     for name in job.items:
         weigh(items[name], sender)

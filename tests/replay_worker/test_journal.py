@@ -145,7 +145,9 @@ WINDOW = Window(
 ENERGY = CallEnergy(
     74.1, 73.6, 74.6, 58.8, 58.3, 59.3, 615.2, 0.9999, 4.2, "CUDA-graph loop", windows=(WINDOW, WINDOW)
 )  # fmt: skip
-FACTS = EnergyFacts("nvml", period_ms=100.0, gap_power_w=126.9, seed=7, gaps=(WINDOW,), anchors=(WINDOW,), flush=WINDOW)
+FACTS = EnergyFacts(
+    "nvml", period_ms=100.0, launch_loop_power_w=126.9, seed=7, gaps=(WINDOW,), anchors=(WINDOW,), flush=WINDOW
+)
 
 
 def test_energies_come_back_as_they_went(tmp_path: Path) -> None:

@@ -623,13 +623,13 @@ def slower(folder: Path, factor: float) -> None:
 
 @pytest.mark.thorough
 def test_two_recordings_of_one_name_are_not_mixed(database: Database, tmp_path: Path) -> None:
-    """`kerneldb record` was called twice with the same name; folders and stages are called the same, too."""
+    """`kerneldb record` was called twice with the same name; folders and workloads are called the same, too."""
     for number, factor in enumerate((1.0, 1.25)):
         slower(recordings.make(tmp_path / str(number) / "job"), factor)
     files = {
-        f"{word}{stage[0]}{rank}": tmp_path / str(number) / "job" / f"rank{rank}" / f"{stage}.pt.trace.json.gz"
+        f"{word}{workload[0]}{rank}": tmp_path / str(number) / "job" / f"rank{rank}" / f"{workload}.pt.trace.json.gz"
         for number, word in enumerate("AB")
-        for stage in recordings.STAGES
+        for workload in recordings.WORKLOADS
         for rank in range(2)
     }
     for number, rank in itertools.product(range(2), range(2)):

@@ -23,7 +23,7 @@ GIVEN = (
 )
 """A file of each kind of row that may be stored."""
 CHANGED = ("launches", "ops", "api_calls", "ranges", "rollups", "ingest_reports", "traces")
-PASSING = ("ingested_at", "iteration", "steady", "launches_start_ns", "launches_end_ns", "bin_ns")
+PASSING = ("ingested_at", "iteration", "steady_state", "launches_start_ns", "launches_end_ns", "bin_ns")
 
 
 def _all_rows(database: Path) -> dict[str, list[dict[str, Any]]]:

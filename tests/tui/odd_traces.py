@@ -23,7 +23,7 @@ def found_operators(folder: Path) -> Path:
     with warehouse.connection(read_only=False) as con:
         for table in ("launches", "rollups"):
             con.execute(
-                f"UPDATE {table} SET found_by = 'inherited', found_id = 's:gemm:1:aten::mm' "
+                f"UPDATE {table} SET inferred_by = 'inherited', inferred_id = 's:gemm:1:aten::mm' "
                 "WHERE signature_id = 's:gemm:1:'"
             )
     return closed(warehouse)

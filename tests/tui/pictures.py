@@ -57,7 +57,7 @@ def pair(folder: Path) -> Path:
     database = kerneldb.open(path)
     for name, result, raw in (
         ("first", "2026-11-21-h200-energy", "bloom-560m/prefill.pt.trace.json"),
-        ("second", "2026-11-21-h200-closure", "board2/bloom-560m-prefill.pt.trace.json"),
+        ("second", "2026-11-21-h200-reconciliation", "board2/bloom-560m-prefill.pt.trace.json"),
     ):
         trace = folder / f"{name}.json"
         trace.write_bytes(raw_result(result, raw))

@@ -192,7 +192,7 @@ async def press_all(pane: Pane) -> None:
         pytest.param(PLACES, id="all", marks=pytest.mark.thorough),
     ],
 )
-def test_all_keys_of_a_screen_before_its_answer_harm_nothing(
+def test_all_keys_of_a_screen_before_its_analysis_harm_nothing(
     trace_database: Path, places: Sequence[Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is pressed while the database is asked acts on nothing, or on what comes; replays are not begun."""

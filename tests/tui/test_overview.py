@@ -304,7 +304,7 @@ def test_a_process_is_named_where_others_are_not_among_the_lanes(tmp_path: Path)
 
 
 def test_enter_on_an_operator_takes_the_recorded_or_the_found_ones(found: Path) -> None:
-    conditions = ("op = 'aten::mm' AND found_by IS NULL", "op = 'aten::mm' AND found_by = 'inherited'")
+    conditions = ("op = 'aten::mm' AND inferred_by IS NULL", "op = 'aten::mm' AND inferred_by = 'inherited'")
 
     async def flow() -> None:
         async with opened(found, Choice(level="op"), size=(100, 40)) as (app, pilot):

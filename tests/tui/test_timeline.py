@@ -379,7 +379,7 @@ def test_overlapping_launches_take_no_more_than_all_of_the_time() -> None:
     [(0.4123, "0.41 TFLOP/s"), (2.8644, "2.86 TFLOP/s"), (512.3, "512 TFLOP/s"), (0.0016, "1.60 G")],
 )
 def test_rates_have_three_digits(tflops: float, shown: str) -> None:
-    known = dict.fromkeys(("grid_x", "op", "phase", "bytes", "found_by"))
+    known = dict.fromkeys(("grid_x", "op", "phase", "bytes", "inferred_by"))
     assert shown in "  ".join(facts_of({**known, "duration_ns": 5, "tflops": tflops, "launch_index": 1}))
 
 

@@ -92,7 +92,7 @@ def test_the_line_tells_no_launch_of_elsewhere(steps: Path, monkeypatch: pytest.
     run(steps, flow)
 
 
-def test_an_answer_about_another_place_is_not_taken(steps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_analysis_about_another_place_is_not_taken(steps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def flow(app: KerneldbApp, pilot: Any) -> None:
         pane, gate, read = timeline_of(app), asyncio.Event(), app.store.read
         reads = itertools.count()

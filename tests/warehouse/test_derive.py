@@ -33,7 +33,7 @@ class Decoded:
     tile_m: int | None = 64
     tile_n: int | None = None
     tile_k: int | None = None
-    stages: int | None = None
+    pipeline_stages: int | None = None
     cluster: str | None = None
     layout: str | None = None
     split_k: bool | None = None

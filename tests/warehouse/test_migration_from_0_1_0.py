@@ -12,6 +12,7 @@ import fnmatch
 import hashlib
 import json
 import math
+import re
 import shutil
 import stat
 import subprocess
@@ -34,7 +35,29 @@ from tests.fixtures.make_database_0_1_0 import Answer, ask, told
 from tests.warehouse.conftest import FIXTURES, unpacked
 
 Row = dict[str, Any]
-ASKED: Final[dict[str, dict[str, Any]]] = json.loads(unpacked("answers-0.1.0.json.xz"))
+WORDS: Final = {
+    "closure_terms": "reconciliation_components", "closure": "reconciliation", "found_calls": "inferred_calls",
+    "found_call_id": "inferred_call_id", "found_id": "inferred_id", "found_by": "inferred_by", "term": "component",
+    "replay_tries": "replay_attempts", "try_index": "attempt_index", "tries": "attempts", "steady": "steady_state",
+    "stage": "workload", "stages": "pipeline_stages", "closure_stages": "reconciliation_workloads",
+    "above_gap": "dynamic", "gap_power": "launch_loop_power", "variants": "same_code",
+}  # fmt: skip
+"""Words of 0.1.0 in names of objects and columns, and those of today."""
+WORD: Final = re.compile(rf"(?<![a-z])({'|'.join(sorted(WORDS, key=len, reverse=True))})(?![a-z])")
+
+
+def in_todays_words(text: str) -> str:
+    """The name of an object or a column of 0.1.0, or SQL."""
+    return WORD.sub(lambda found: WORDS[found[1]], text)
+
+
+def _asked(of_then: dict[str, Any]) -> dict[str, Any]:
+    return of_then | {"answer": {in_todays_words(name): values for name, values in of_then["answer"].items()}}
+
+
+ASKED: Final[dict[str, dict[str, Any]]] = {
+    name: _asked(of_then) for name, of_then in json.loads(unpacked("answers-0.1.0.json.xz")).items()
+}
 """Name → question (SQL, or the words of a command) and the answer of 0.1.0."""
 DAMAGED: Final = ("damaged-absurd", "damaged-negative")
 NAMESAKES: Final = ("first-rank0", "second-rank0")
@@ -87,6 +110,11 @@ CHANGES: Final = (
         traces=DAMAGED,
     ),
     Change("`counted` has become `is_primary`", gone=("counted",)),
+    Change(
+        "components of what was measured and predicted have other names",
+        ("view closure_terms", "macro closure_terms_of", "command closure"),
+        columns=("component", "section", "source", "note"),
+    ),
     Change(
         "what ran, once: no other print, and no profiled launch beside a timeline; `all_launches` has them",
         ("view *", "macro *", "command bounds"),
@@ -165,14 +193,14 @@ def question_of_today(name: str, then: str) -> str:
     """What asks the same today as the question of a view or macro in 0.1.0."""
     kind, _, asked = name.partition(" ")
     if kind not in ("view", "macro"):
-        return then
+        return in_todays_words(then)
     if asked in KEYS:
-        return f"FROM time_by('{KEYS[asked]}')"
-    today = NAMES.get(asked, f"_{asked}" if asked in INTERNAL else asked)
+        return f"FROM time_by('{in_todays_words(KEYS[asked])}')"
+    today = in_todays_words(NAMES.get(asked, f"_{asked}" if asked in INTERNAL else asked))
     if asked in ARGUMENTS:
         return f"FROM {today}({ARGUMENTS[asked]})"
     if loader.headers()[today].kind == "macro":
-        return f"FROM {today}()" if kind == "view" else then.replace(asked, today)
+        return f"FROM {today}()" if kind == "view" else in_todays_words(then).replace(in_todays_words(asked), today)
     return f"FROM {today}"
 
 
@@ -320,10 +348,10 @@ def test_names_labels_and_notes(migrated: Path) -> None:
     assert rows(migrated, flops) == [{"flops": 2.0 * 64**3, "work_method": "annotation"}]
 
 
-def test_found_calls_and_replays(migrated: Path) -> None:
-    found = "SELECT count(*) AS n, count(op) AS ops FROM kernels WHERE trace = 'graph' AND found_by = 'inherited'"
+def test_inferred_calls_and_replays(migrated: Path) -> None:
+    found = "SELECT count(*) AS n, count(op) AS ops FROM kernels WHERE trace = 'graph' AND inferred_by = 'inherited'"
     assert rows(migrated, found) == [{"n": 6, "ops": 6}]
-    counts = "SELECT (SELECT count(*) FROM found_calls) AS f, (SELECT count(*) FROM replay_runs) AS r"
+    counts = "SELECT (SELECT count(*) FROM inferred_calls) AS f, (SELECT count(*) FROM replay_runs) AS r"
     assert rows(migrated, counts) == [{"f": 6, "r": 1}]
     replayed = "SELECT count(*) AS n FROM kernels WHERE trace LIKE 'tiny-tp2-decode%' AND replay_grade = 'L0'"
     assert rows(migrated, replayed) == [{"n": 50}]

@@ -24,7 +24,7 @@ CALLS = {
     "diff_metrics": "'a', 'b'",
     "metric_histogram": "'duration_ns'",
     "time_by": "'category'",
-    "variants": "'x'",
+    "same_code": "'x'",
 }
 """Arguments of the macros that have no default for all of them."""
 LATER = Migration(2, "more", "ALTER TABLE traces ADD COLUMN weather VARCHAR; CREATE TABLE moons (name VARCHAR);")

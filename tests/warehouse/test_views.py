@@ -24,7 +24,7 @@ SUMMED = {
     "time_by category": "time_by('category'{})",
     "time_by family": "time_by('category, family, library'{})",
     "time_by operation": "time_by('category, operation, dtype'{})",
-    "time_by op": "time_by('op, found_by'{})",
+    "time_by op": "time_by('op, inferred_by'{})",
     "time_by phase": "time_by('phase'{})",
     "top_kernels": "top_kernels({})",
     "signature_stats": "signature_stats({})",

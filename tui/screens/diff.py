@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from kerneldb.api.answers import Difference
+    from kerneldb.api.analyses import Difference
     from kerneldb.tui.theme import Hue
 
 Row = dict[str, Any]

@@ -126,7 +126,7 @@ def op_condition(row: Row, alike: int) -> str:
     One that was found for launches recorded without one is listed apart.
     """
     condition = equals("op", row["op"])
-    return condition if alike == 1 else f"{condition} AND {equals('found_by', row['found_by'])}"
+    return condition if alike == 1 else f"{condition} AND {equals('inferred_by', row['inferred_by'])}"
 
 
 class LaunchRows(PagedRows):

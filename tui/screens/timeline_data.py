@@ -336,7 +336,7 @@ def facts_of(one: dict[str, Any]) -> list[str]:
         grid, block = ("×".join(str(one[f"{shape}_{axis}"]) for axis in "xyz") for shape in ("grid", "block"))
         facts.append(f"grid {grid} block {block}")
     if one["op"]:
-        facts.append(f"op {one['op']}" + (f" ({one['found_by']})" if one["found_by"] else ""))
+        facts.append(f"op {one['op']}" + (f" ({one['inferred_by']})" if one["inferred_by"] else ""))
     if one["phase"]:
         facts.append(f"phase {one['phase']}")
     if one["bytes"] is not None:

@@ -4,13 +4,13 @@ A device whose queue stays full runs a call in slots: its kernels, then the gap 
 the device in such a loop, t_slot the time from one call to the next and G the launch-loop power (that of a queue full
 of empty kernels),
 
-    above_gap = (P - G) * t_slot             what the call adds to a device that is only kept going
+    dynamic = (P - G) * t_slot             what the call adds to a device that is only kept going
 
 The gap inside the slot drops out, as its own power is G: no busy share is divided by, so that short kernels are as
 unbiased as long ones, if less certain. Upkeep of the inputs (u) that ran in the slots, measured alone at U and t_u, is
 taken off in the same way:
 
-    above_gap = (P - G) * t_slot - (U - G) * t_u
+    dynamic = (P - G) * t_slot - (U - G) * t_u
 
 and what a few kilobytes cost that come from memory in a call and from the cache in the loop is added, by the energy
 per byte of reading the cache full.
@@ -18,12 +18,12 @@ per byte of reading the cache full.
 The energy of a call is that, and the board's baseline for as long as its kernels run (t_kernel: CUPTI, cold or mixed
 caches, as in `replay_ns`):
 
-    energy = above_gap + G0 * t_kernel
+    energy = dynamic + G0 * t_kernel
 
 with one G0 for the whole run. Sums over a model then close exactly, whatever the launches: with n_i calls of each kind
 and a wall time T,
 
-    sum(n_i * above_gap_i) + G0 * T  =  sum(n_i * energy_i) + G0 * (T - sum(n_i * t_kernel_i))
+    sum(n_i * dynamic_i) + G0 * T  =  sum(n_i * energy_i) + G0 * (T - sum(n_i * t_kernel_i))
 
 G depends on the temperature of the device (leakage); it is measured again and again, a straight line is drawn through
 it where it rises for sure, and P of a window is compared with G at the window's temperature. G0 is G at the mean
@@ -263,8 +263,8 @@ def evaluate(windows: Sequence[Window], kernels: Kernels, common: Common, *, fin
     shared = base.sd_at(over((one.temperature_c for one in windows), statistics.fmean))
     sure = math.hypot(shared * slot - base.sd_w * kernels.ns, base.power_w * kernels.sd_ns)
     energy = mean + base.power_w * kernels.ns
-    above_gap = _interval("above_gap", mean, math.hypot(half, Z95 * shared * slot))
-    return replace(found, **above_gap, **_interval("energy", energy, math.hypot(half, Z95 * sure)))
+    dynamic = _interval("dynamic", mean, math.hypot(half, Z95 * shared * slot))
+    return replace(found, **dynamic, **_interval("energy", energy, math.hypot(half, Z95 * sure)))
 
 
 def over(values: Iterable[float | None], mean: Callable[[list[float]], float]) -> float | None:
@@ -283,7 +283,7 @@ def _capped(windows: Sequence[Window], kernels: Kernels, common: Common) -> dict
     return {
         "capped_mhz": statistics.fmean(one.sm_mhz or 0.0 for one in held),
         "capped_stretch": round(max(slot_ns / kernels.slot_ns, 1.0), 4),
-        "capped_above_gap_mj": above_nj / NJ_PER_MJ,
+        "capped_dynamic_mj": above_nj / NJ_PER_MJ,
     }
 
 

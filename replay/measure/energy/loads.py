@@ -244,7 +244,7 @@ class GraphLoad(_Queue):
     def _pop(self) -> None:
         """Move on to the last event that has passed, and learn how long a replay takes where it is shorter than known.
 
-        A queue is as deep as its replays are believed to be long: too long a belief, and it runs dry.
+        A queue is as deep as its replays are accepted to be long: too long a belief, and it runs dry.
         """
         while self._queued and self._queued[0][1].query():
             (before, begun), self._ended = self._ended, self._queued.popleft()

@@ -176,8 +176,8 @@ class Phase:
             slot = statistics.median(one.slot_ns for one in self._facts.gaps)
             between = slot - self._facts.empty_ns if self._facts.empty_ns is not None else 0.0
             self._note(
-                gap_power_w=common.launch_loop.power_w,
-                gap_power_sd_w=common.launch_loop.sd_w,
+                launch_loop_power_w=common.launch_loop.power_w,
+                launch_loop_power_sd_w=common.launch_loop.sd_w,
                 gap_temperature_c=common.launch_loop.temperature_c,
                 gap_slope=common.launch_loop.slope,
                 gap_slot_ns=slot or None,
@@ -342,7 +342,7 @@ class Phase:
     def _readings(self, stage: str, found: Sequence[CounterStep], samples: Sequence[Sample]) -> list[PowerReading]:
         ahead = self._clock.epoch() - self._clock.now()
         counted = [PowerReading(stage, round((step.at + ahead) * NS), step.energy_mj) for step in found]
-        named = [one.name for one in dataclasses.fields(PowerReading) if one.name != "stage"]
+        named = [one.name for one in dataclasses.fields(PowerReading) if one.name != "workload"]
         read = [PowerReading(stage, *(getattr(one, name) for name in named)) for one in samples]
         return sorted([*counted, *read], key=lambda one: one.epoch_ns)
 

@@ -1,0 +1,217 @@
+"""Comparisons of traces: their times, their hardware counters, and their kernels side by side."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kerneldb.api.queries import ask, require, require_traces, rows, selected, selecting, statement, table
+from kerneldb.errors import GateError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from kerneldb.warehouse import Warehouse
+
+Pair = tuple[str, str]
+
+THRESHOLD: Final = 0.03
+"""Changes of a kernel's mean up to this share count as none."""
+
+
+class SteadyState(NamedTuple):
+    """The steady-state iterations of one side: how many, and the mean of their GPU time in ns."""
+
+    n: int
+    mean_ns: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Difference:
+    """What changed between two traces or sets of traces: a row per matched kernel, and the sums of the rows.
+
+    Totals in ns. `common_shift_pct` is what all kernels have in common, None where too few match by signature to tell;
+    `by_verdict` counts rows. `steady_state` are the iterations before and after, where both sides have some.
+    """
+
+    table: pa.Table
+    before_ns: int
+    after_ns: int
+    common_shift_pct: float | None
+    by_verdict: dict[str, int]
+    steady_state: tuple[SteadyState, SteadyState] | None = None
+
+    @property
+    def delta_pct(self) -> float | None:
+        """Change of the total GPU time in percent; None where there was none before."""
+        return 100 * (self.after_ns - self.before_ns) / self.before_ns if self.before_ns else None
+
+    @property
+    def iteration_delta_pct(self) -> float | None:
+        """Change of the mean GPU time of a steady-state iteration in percent; None where a side has none."""
+        if self.steady_state is None or not self.steady_state[0].mean_ns:
+            return None
+        return 100 * (self.steady_state[1].mean_ns / self.steady_state[0].mean_ns - 1)
+
+    def grown(self) -> tuple[str, float]:
+        """What of the GPU time grew by how many percent: of an iteration where the sides have not equally many."""
+        per_iteration = self.iteration_delta_pct
+        if (
+            self.steady_state is not None
+            and per_iteration is not None
+            and self.steady_state[0].n != self.steady_state[1].n
+        ):
+            return "GPU time of a steady-state iteration", per_iteration
+        return "GPU time", math.inf if self.delta_pct is None else self.delta_pct
+
+    def check(self, limit_pct: float) -> None:
+        """Raise GateError where the GPU time, or a kernel that got slower beyond noise, grew by `limit_pct` or more.
+
+        The GPU time is the total, or that of a steady-state iteration where the sides have not equally many. Raises
+        UsageError where a side has none: a gate that compares nothing is not passed.
+        """
+        if not self.before_ns or not self.after_ns:
+            message = "a side has no GPU time, so there is nothing to hold to a limit; compare counters with --metrics"
+            raise UsageError(message)
+        reasons = [
+            f"{row['kernel']}: +{row['own_delta_pct']:.1f} % a launch"
+            for row in self.table.to_pylist()
+            if row["verdict"] == "slower" and row["own_delta_pct"] >= limit_pct
+        ]
+        what, change = self.grown()
+        if change >= limit_pct:
+            reasons.insert(0, f"{what}: +{change:.1f} %")
+        if reasons:
+            shown = "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else "")  # noqa: PLR2004
+            message = f"over the limit of {limit_pct:g} %: {shown}"
+            raise GateError(message)
+
+
+def traces_named(warehouse: Warehouse, name: str) -> list[str]:
+    """The traces that `name` means: a trace, else those of a run, else of a label, else those that fit it as a pattern.
+
+    Raises UsageError where there is none.
+    """
+    found = [row["trace"] for row in ask(warehouse, "traces_named", {"wanted": name})]
+    if not found:
+        require_traces(warehouse, [name])
+    return found
+
+
+def difference(
+    warehouse: Warehouse, before: str, after: str, where: str | None, threshold: float = THRESHOLD
+) -> Difference:
+    """Compare two sides (see `traces_named`); `where` restricts both. Raises UsageError for an unknown name."""
+    from kerneldb.selection import Selection
+    from kerneldb.warehouse.execute import query_errors
+
+    sides = traces_named(warehouse, before), traces_named(warehouse, after)
+    params = {"before": before, "after": after, "threshold": threshold}
+    if where is None:
+        found = warehouse.answer(statement("analysis_diff"), params)
+    else:
+        with warehouse.connection() as con, query_errors():
+            both = Selection(where, tuple(dict.fromkeys((*sides[0], *sides[1]))))
+            con.register("selection", both.read(con))
+            found = table(con, "analysis_diff_selected", params)
+    sums = found.select(["total_before_ns", "total_after_ns", "common_shift_pct", "verdict"]).to_pylist()
+    steady_state = [
+        SteadyState(row["n"], row["mean_ns"])
+        for names in sides
+        for row in selected(warehouse, "analysis_steady_state", where, names, {"names": names}).to_pylist()
+    ]
+    return Difference(
+        found,
+        sum(row["total_before_ns"] for row in sums),
+        sum(row["total_after_ns"] for row in sums),
+        sums[0]["common_shift_pct"] if sums else None,
+        dict(collections.Counter(row["verdict"] for row in sums)),
+        (steady_state[0], steady_state[1]) if len(steady_state) == len(sides) else None,
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CounterDifference:
+    """What changed between two sets of counters: `classes` has a row per kernel, `metrics` one per counter.
+
+    The columns are those of the macros `diff_classes` and `diff_metrics`; in `metrics`, rows without a kernel are over
+    all launches of a set. `rule` classified.
+    """
+
+    classes: pa.Table
+    metrics: pa.Table
+    rule: str
+
+    def coverage(self) -> dict[str, tuple[int, int]]:
+        """Side (before, after) → kernels with a known class, and kernels."""
+        counted = {}
+        for side in ("before", "after"):
+            verdicts = [one for one in self.classes[f"verdict_{side}"].to_pylist() if one is not None]
+            counted[side] = len(verdicts) - verdicts.count("unknown"), len(verdicts)
+        return counted
+
+    def changes(self) -> dict[str, int]:
+        """How many kernels are the same, changed their class, became known, or are on one side only."""
+        return dict(collections.Counter(self.classes["change"].to_pylist()))
+
+    def sentence(self) -> str:
+        """Coverage and class changes in a line."""
+        known = [f"{n} of {of} kernels" for n, of in self.coverage().values()]
+        changes = ", ".join(f"{n:,} {change}" for change, n in self.changes().items())
+        return f"classified by the rule {self.rule}: {known[0]} before, {known[1]} after; {changes}"
+
+
+def counter_difference(warehouse: Warehouse, before: str, after: str, rule: str) -> CounterDifference:
+    """Compare two sets of counters; `before` and `after` are names as of `traces_named`.
+
+    Raises UsageError for an unknown name or rule, and where a side holds no counters.
+    """
+    for name in (before, after):
+        traces_named(warehouse, name)
+    require("rule", [rule], [row["rule"] for row in ask(warehouse, "bounds_rules")])
+    sides = {"before": before, "after": after}
+    classes = warehouse.answer(statement("analysis_diff_classes"), {**sides, "rule": rule})
+    found = CounterDifference(classes, warehouse.answer(statement("analysis_diff_metrics"), sides), rule)
+    for side, (_, kernels) in found.coverage().items():
+        if not kernels:
+            message = f"{sides[side]} holds no hardware counters; ingest those of Nsight Compute into it or its run"
+            raise UsageError(message)
+    return found
+
+
+def compare(
+    warehouse: Warehouse,
+    traces: Sequence[str],
+    where: str | None,
+    pairs: Sequence[Pair] = (),
+    iterations: int | None = None,
+) -> pa.Table:
+    """One row per kernel and trace, matched kernels first, then the sums of an iteration.
+
+    Kernels are the same that have the same role (annotation) or else the same name; `pairs` makes all kernels whose
+    names hold one of two texts the same. `iterations` per trace: as given, else the greatest common divisor of the
+    launch counts of its matched kernels. Columns: see `schemas/queries/compare_kernels.sql`; times in ns.
+
+    Raises UsageError for unknown traces and for texts that no selected kernel's name holds.
+    """
+    texts = [text for pair in pairs for text in pair]
+    labels = [first for first, _ in pairs for _ in range(2)]
+    with selecting(warehouse, where, traces) as con:
+        if missing := rows(con, "compare_texts", {"texts": texts}):
+            message = f"no selected kernel has {missing[0]['text']!r} in its name"
+            raise UsageError(message)
+        wanted = {"texts": texts, "labels": labels, "traces": list(traces), "iterations": iterations}
+        return table(con, "compare_kernels", wanted)
+
+
+def pair_of(text: str) -> Pair:
+    """The two sides of A=B. Raises UsageError unless both are there."""
+    first, _, second = text.partition("=")
+    if not first.strip() or not second.strip():
+        message = f"{text!r} is not A=B, parts of two kernels' names"
+        raise UsageError(message)
+    return first.strip(), second.strip()

@@ -1,0 +1,26 @@
+-- The field's words for tables and columns.
+ALTER TABLE found_calls RENAME TO inferred_calls;
+ALTER TABLE inferred_calls RENAME COLUMN found_id TO inferred_id;
+ALTER TABLE inferred_calls RENAME COLUMN found_by TO inferred_by;
+ALTER TABLE launches RENAME COLUMN steady TO steady_state;
+ALTER TABLE launches RENAME COLUMN found_id TO inferred_id;
+ALTER TABLE launches RENAME COLUMN found_by TO inferred_by;
+ALTER TABLE rollups RENAME COLUMN found_id TO inferred_id;
+ALTER TABLE rollups RENAME COLUMN found_by TO inferred_by;
+ALTER TABLE kernel_names RENAME COLUMN stages TO pipeline_stages;
+ALTER TABLE measurements RENAME COLUMN stage TO workload;
+ALTER TABLE power_samples RENAME COLUMN stage TO workload;
+ALTER TABLE replay_runs RENAME COLUMN gap_power_w TO launch_loop_power_w;
+ALTER TABLE replay_runs RENAME COLUMN gap_power_error_w TO launch_loop_power_error_w;
+ALTER TABLE replay_calls RENAME COLUMN tries TO attempts;
+ALTER TABLE replay_calls RENAME COLUMN above_gap_mj TO dynamic_mj;
+ALTER TABLE replay_calls RENAME COLUMN above_gap_low_mj TO dynamic_low_mj;
+ALTER TABLE replay_calls RENAME COLUMN above_gap_high_mj TO dynamic_high_mj;
+ALTER TABLE replay_calls RENAME COLUMN capped_above_gap_mj TO capped_dynamic_mj;
+ALTER TABLE replay_calls RENAME COLUMN found_call_id TO inferred_call_id;
+ALTER TABLE replay_tries RENAME TO replay_attempts;
+ALTER TABLE replay_attempts RENAME COLUMN try_index TO attempt_index;
+ALTER TABLE replays RENAME COLUMN above_gap_mj TO dynamic_mj;
+ALTER TABLE replays RENAME COLUMN above_gap_low_mj TO dynamic_low_mj;
+ALTER TABLE replays RENAME COLUMN above_gap_high_mj TO dynamic_high_mj;
+ALTER TABLE replays RENAME COLUMN found_id TO inferred_id;

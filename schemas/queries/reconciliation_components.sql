@@ -1,0 +1,2 @@
+-- The components of the measured workloads of the traces $traces.
+FROM reconciliation_components WHERE list_contains($traces::VARCHAR[], trace);

@@ -1,0 +1,1 @@
+SELECT * EXCLUDE (name_id) FROM same_code($signature_id);

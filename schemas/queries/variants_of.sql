@@ -1,1 +1,0 @@
-SELECT * EXCLUDE (name_id) FROM variants($signature_id);

@@ -1,0 +1,20 @@
+-- The launches of `launched`, with columns of _reconciliation_launches, summed by signature and workload, over all iterations. What a signature is stands in each
+-- of its launches alike.
+CREATE OR REPLACE MACRO _reconciliation_sums(launched) AS TABLE
+SELECT
+    trace_id,
+    workload,
+    signature_id,
+    inferred_id,
+    inferred_by,
+    any_value(short_name) AS kernel,
+    any_value(kind) AS kind,
+    any_value(category) AS category,
+    any_value(library) AS library,
+    min(unmatched) AS unmatched,
+    count(*) AS n,
+    sum(duration_ns)::DOUBLE AS total_ns,
+    sum(wait_ns)::DOUBLE AS wait_ns
+FROM query_table(launched)
+GROUP BY trace_id, workload, signature_id, inferred_id, inferred_by
+ORDER BY ALL;

@@ -1,0 +1,17 @@
+-- The balance of `reconciliation` as a list, one row per component, with its interval, where it comes from, and why there is no value.
+CREATE TABLE reconciliation_components (
+    trace VARCHAR NOT NULL,  -- Name of the trace of the workload and mode.
+    workload VARCHAR NOT NULL,  -- prefill, decode, train_step or script.
+    mode VARCHAR,  -- eager or cuda_graph.
+    section VARCHAR NOT NULL,  -- time, energy, or dynamic energy.
+    component VARCHAR NOT NULL,  -- The component, total or error.
+    role VARCHAR NOT NULL,  -- addend; addend, not replayed; addend, observed; total; measured; measured, other; error; share; clock.
+    status VARCHAR NOT NULL,  -- How far to trust it: predicted, lower bound, recorded, estimate, observed, measured, valid or withheld (errors), left
+    -- out, unknown.
+    value DOUBLE,  -- The value per iteration, in unit.
+    unit VARCHAR NOT NULL,  -- Its unit.
+    low DOUBLE,  -- Lower end of the 95 % interval.
+    high DOUBLE,  -- Upper end of the 95 % interval.
+    source VARCHAR,  -- Where it comes from.
+    note VARCHAR  -- In what sense it is a bound, or why there is no value.
+);
