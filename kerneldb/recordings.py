@@ -96,7 +96,7 @@ class Traced:
 
 @dataclass(slots=True)
 class Part:
-    """A workload in a mode: `measurements` (None: not yet), then its trace, or the `reason` why it cannot be recorded."""
+    """A workload in a mode: `measurements` (None: not yet), then its trace, or the `reason` why it is not recorded."""
 
     workload: str = dataclasses.field(metadata={codec.OLDER: "stage"})
     mode: str

@@ -3,8 +3,8 @@
     python benchmarks/gpu/measure_reconciliation.py FOLDER [--seconds 10] [--energy-seconds 75] [--models gpt2]
 
 Energy differs from board to board by several percent, so recording and replay must run on the same one. Needs what
-`kerneldb` needs, with PyTorch and transformers. Ends with `reconciliation.csv` and `reconciliation.json` in FOLDER, beside recordings
-and database. `--tiny` tries it on a CPU.
+`kerneldb` needs, with PyTorch and transformers. Ends with `reconciliation.csv` and `reconciliation.json` in FOLDER,
+beside recordings and database. `--tiny` tries it on a CPU.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Finds the operator calls of launches that were recorded without one, among launches that have one.
 
-What is found is stored beside the launch (`inferred_calls`, `launches.inferred_id`), never in place of what was recorded.
+What is found is stored beside the launch (`inferred_calls`, `launches.inferred_id`), never in place of what was
+recorded.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def keep(warehouse: Warehouse, found: Iterable[Found]) -> None:
 def store(
     warehouse: Warehouse, trace_id: str, rows: pl.DataFrame, signatures: Rows, calls: Rows, *, renew: bool
 ) -> None:
-    """Store rows of `inferred_calls` with the signatures and calls that they name, by id; see `warehouse.found.store`."""
+    """Store rows of `inferred_calls`, and the signatures and calls that they name; see `warehouse.found.store`."""
     from kerneldb.derive import FACTS
     from kerneldb.warehouse import found
 
@@ -231,7 +232,7 @@ def _grouped(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _named(con: Connection, found: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Row], dict[str, Row]]:
-    """Rows of `inferred_calls` (and the operator and trace of the donor), and the signatures and calls that they name."""
+    """Rows of `inferred_calls` (with operator and trace of the donor), and the signatures and calls that they name."""
     by_op = {op: call_row(OpCall(op)) for op in found["op"].drop_nulls().unique()}
     ids = pl.col("op").replace_strict(
         {op: call["call_id"] for op, call in by_op.items()}, default=None, return_dtype=pl.String()

@@ -27,15 +27,18 @@ Workload = tuple[str, str, str | None]
 TOP: Final = 20
 KEY: Final = ("trace", "workload", "mode")
 SHOWN: Final = (
-    "trace", "workload", "mode", "kernel", "signature_id", "category", "route", "grade", "n", "recorded_ns", "share_pct",
-    "replayed_ns", "ratio", "dynamic_mj",
+    "trace", "workload", "mode", "kernel", "signature_id", "category", "route", "grade", "n", "recorded_ns",
+    "share_pct", "replayed_ns", "ratio", "dynamic_mj",
 )  # fmt: skip
 """Columns of `reconciliation_kernels` that are shown of a kernel."""
 NOTHING: Final = (
     "nothing was measured whole{of}, so there is nothing to compare kernels with. Measure a model or a script with: "
     "kerneldb record MODEL"
 )
-NO_LAUNCHES: Final = "the traces of the measured workloads hold no GPU activity, so there are no kernels to sum; measure and trace on a GPU"
+NO_LAUNCHES: Final = (
+    "the traces of the measured workloads hold no GPU activity, so there are no kernels to sum; measure and trace on "
+    "a GPU"
+)
 NOTHING_REPLAYED: Final = (
     "{trace}, {workload}: none of its kernels was replayed on {gpu}; replay them with: "
     "kerneldb replay --trace {kernels_trace}"
@@ -44,7 +47,7 @@ NOTHING_REPLAYED: Final = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WorkloadReconciliation:
-    """One workload in one mode, all figures per iteration: one prefill, one decoded token, one training step, one script.
+    """One workload in one mode, figures per iteration: one prefill, one decoded token, one training step, one script.
 
     `facts`: model, GPU, run, the trace of its kernels. As rows: `components` of time and energy; `groups` (tiers,
     categories, routes); `kernels`, those with most time.

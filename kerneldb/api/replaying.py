@@ -192,8 +192,8 @@ class Store:
     def advance(self, *, balance: bool = True) -> None:
         """Store the results that came since what is stored, in one short transaction.
 
-        They replace earlier ones of the same run and items. Without `balance`, the tables `reconciliation…` are left to the
-        next journal. Raises JournalError.
+        They replace earlier ones of the same run and items. Without `balance`, the tables `reconciliation…` are left to
+        the next journal. Raises JournalError.
         """
         self._lines += self._reader.advance()
         found = self._reader.journal

@@ -1,10 +1,12 @@
 """The balance of measured and predicted: what kernels cost by their replays, against what was measured of the whole.
 
-`reconcile` turns the sums over the launches of measured workloads, the replays of their kernels and the figures measured of
-the whole into rows of `reconciliation_kernels`, `reconciliation`, `reconciliation_components` and `reconciliation_jobs`. It is arithmetic over the
-dataclasses of `model`, and knows no database; `kerneldb.warehouse.reconciliation` reads these and stores the rows.
+`reconcile` turns the sums over the launches of measured workloads, the replays of their kernels and the figures
+measured of the whole into rows of `reconciliation_kernels`, `reconciliation`, `reconciliation_components` and
+`reconciliation_jobs`. It is arithmetic over the dataclasses of `model`, and knows no database;
+`kerneldb.warehouse.reconciliation` reads these and stores the rows.
 
-All figures are per iteration. What is unknown is None, and so is what is made of it. docs/reconciliation.md has the formulas.
+All figures are per iteration. What is unknown is None, and so is what is made of it. docs/reconciliation.md has the
+formulas.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The balance of one workload: what its kernels predict of time and energy, and how far that is from what was measured."""
+"""The balance of one workload: time and energy that its kernels predict, and how far that is from the measured."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ class Energy:
 
 
 def powered(workload: Workload, sums: Sums, time: Time, run: Run | None) -> Energy:
-    """Predict the energy: dynamic energy of kernels power + an estimate of the rest + launch-loop power for the predicted time.
+    """Predict the energy: dynamic energy of kernels, an estimate of the rest, launch-loop power for the predicted time.
 
     Where the GPU waits for the host, the power of an open context for that time comes on top. `run` measured the
     energies of the kernels; the power of gaps is from it, else that known for the GPU of the workload.

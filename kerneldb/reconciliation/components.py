@@ -1,7 +1,7 @@
 """The balance of a workload as a list: a row per component, with a note where there is no value.
 
-Of a section, the components of the role `addend` add up to its `predicted, replayed only`, together with those `addend, not
-replayed` to its `predicted`; in a host-bound workload, those `addend, observed` make it the measured time. Observed
+Of a section, the components of the role `addend` add up to its `predicted, replayed only`, together with those `addend,
+not replayed` to its `predicted`; in a host-bound workload, those `addend, observed` make it the measured time. Observed
 energies are in the totals. `status` says how far a value can be trusted.
 """
 

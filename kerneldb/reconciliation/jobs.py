@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Job:
-    """A row of `reconciliation_jobs`: a workload of a job, per iteration: times are means over the ranks in ns, energies mJ."""
+    """A row of `reconciliation_jobs`: a workload of a job, per iteration; times: means over ranks in ns; energies: mJ."""
 
     job: str
     workload: str

@@ -1,4 +1,4 @@
-"""The kernels of measured workloads: how often and how long each ran per iteration, and what its replay makes of that."""
+"""The kernels of measured workloads: how often and how long each ran per iteration, and what its replay predicts."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def _route(launches: Launches, replay: Replay | None) -> str:
 
 
 def _clock_costs(n: float, model_mhz: Figure, replay: Replay) -> tuple[Figure, Figure]:
-    """What n launches take longer (ns) and cost more above launch-loop power (mJ; below 0: less) at the clock of the model.
+    """What n launches take longer (ns) and cost more dynamic energy (mJ; below 0: less) at the clock of the model.
 
     A kernel that the power cap slows down takes `capped_stretch` times as long and `capped_energy` times as much energy
     at `capped_mhz` as at `energy_mhz`, the clock of its loop at full clock; in between, its time goes with 1 / clock,

@@ -74,9 +74,9 @@ class Workload:
 class Launches:
     """The launches of one signature in a workload, over all iterations of a trace.
 
-    Launches without a recorded call may have a `inferred_id`, the signature of the call that was found for them, by way of
-    `inferred_by`. `total_ns` is without `wait_ns`, in which collectives waited for other ranks (None: not known).
-    `unmatched` says why their calls under a CUDA graph are unknown.
+    Launches without a recorded call may have an `inferred_id`, the signature of the call that was found for them, by
+    way of `inferred_by`. `total_ns` is without `wait_ns`, in which collectives waited for other ranks (None: not
+    known). `unmatched` says why their calls under a CUDA graph are unknown.
     """
 
     trace_id: str

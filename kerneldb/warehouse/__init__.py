@@ -207,8 +207,8 @@ class Warehouse:
     ) -> None:
         """Write rows of the replay tables, replacing those of the same run and items.
 
-        Without `new`, readings are added to those of the run. Without `balance`, the tables `reconciliation…` are left to the
-        call for the last of several runs.
+        Without `new`, readings are added to those of the run. Without `balance`, the tables `reconciliation…` are left
+        to the call for the last of several runs.
         """
         self.write(lambda con: replay.store(con, run_id, items, rows, new=new, balance=balance))
 

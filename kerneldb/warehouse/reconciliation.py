@@ -1,7 +1,7 @@
 """Stores the balance of measured and predicted, anew for what changed. Inside the one transaction of the caller.
 
-The sums over launches are SQL, the arithmetic is `kerneldb.reconciliation`. Both take longer than a small trace takes to add,
-so what has nothing to do with a measurement is passed by.
+The sums over launches are SQL, the arithmetic is `kerneldb.reconciliation`. Both take longer than a small trace takes
+to add, so what has nothing to do with a measurement is passed by.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _job(workload: Row) -> str:
 
 
 def _reconciled(con: Connection, workloads: Sequence[Row], suffix: str = "") -> Reconciled:
-    """The balance of workloads; with a suffix, over the launches that are listed in the temporary table of that name."""
+    """The balance of workloads; with a suffix, over the launches listed in the temporary table of that name."""
     from kerneldb.reconciliation import reconcile
 
     con.execute(statement("reconciliation", "list_launches"))

@@ -1,7 +1,7 @@
 """`python -m kerneldb.replay.recording MODEL`: record where there is no database; `kerneldb ingest FOLDER` reads it.
 
-Needs PyTorch and transformers. Prints a line per workload. Exit codes: 0 done, 1 failed or a workload could not be recorded,
-2 usage, 130 interrupted.
+Needs PyTorch and transformers. Prints a line per workload. Exit codes: 0 done, 1 failed or a workload could not be
+recorded, 2 usage, 130 interrupted.
 """
 
 from __future__ import annotations

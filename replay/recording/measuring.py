@@ -308,7 +308,7 @@ def stamped(rows: Sequence[Measurement]) -> list[Measurement]:
 
 
 def measure_power(name: str, meter: Meter, period: CounterPeriod, load: Load) -> tuple[Measurement, list[Sample]]:
-    """A row `idle_power_w`, `context_power_w` or `launch_loop_power_w`, with the samples taken; its reason where it failed."""
+    """A row `idle_power_w`, `context_power_w` or `launch_loop_power_w` with its samples, or why it failed."""
     quantity, window, (settle, method) = f"{name}_power_w", min(WINDOW_S, 100 * period.seconds), METHODS[name]
     try:
         steps, samples = steps_of(load, Watch(meter, Clock()), period, settle_s=min(settle, window), window_s=window)

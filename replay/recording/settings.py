@@ -2,8 +2,8 @@
 
 The bundled models: sizes from their published configs, built by classes of transformers, never downloaded.
 
-`kind` says what is fed and what the workloads are: a `decoder` and a `vision_decoder` (images and text) have prefill and
-decode, a `text_encoder` and an `image_encoder` have forward; all can be trained.
+`kind` says what is fed and what the workloads are: a `decoder` and a `vision_decoder` (images and text) have prefill
+and decode, a `text_encoder` and an `image_encoder` have forward; all can be trained.
 
 Errors of a recording; each message says what to do.
 """
@@ -49,10 +49,11 @@ WORKLOADS: Final[Mapping[str, tuple[str, ...]]] = {
 class Settings:
     """What to record; `kerneldb record`, the module for machines without a database and child processes have it alike.
 
-    `prompt` and `new_tokens` count tokens per sequence; `seconds` is the measured time per workload and mode. `iterations`
-    are traced. `script` is a file and its arguments, run instead of a model. `workloads` (also joined by commas) and
-    `dtype` are settled by `resolved`. `modules` are imported first: they may register a meter. `tp` processes share the
-    model, one a GPU (a script is run in so many), and `rank` is the one of them that these are the settings of.
+    `prompt` and `new_tokens` count tokens per sequence; `seconds` is the measured time per workload and mode.
+    `iterations` are traced. `script` is a file and its arguments, run instead of a model. `workloads` (also joined by
+    commas) and `dtype` are settled by `resolved`. `modules` are imported first: they may register a meter. `tp`
+    processes share the model, one a GPU (a script is run in so many), and `rank` is the one of them that these are the
+    settings of.
     """
 
     model: str

@@ -1,4 +1,4 @@
-"""The answers of the gfx1151 document, each from one command or query. Figures: its sections on steady_state-state timing."""
+"""The answers of the gfx1151 document, each from one command or query. Figures: its sections on steady-state timing."""
 
 from __future__ import annotations
 

@@ -145,8 +145,8 @@ def test_a_call_found_in_two_ways_is_counted_once(warehouse: Warehouse, capture:
     warehouse.commit(capture("profiled", launches, source="ncu"))
     sql = """
         WITH found AS (
-            SELECT * REPLACE ('c' AS inferred_id, CASE launch_index WHEN 0 THEN 'inherited' ELSE 'other' END AS inferred_by)
-            FROM kernels
+            SELECT * REPLACE ('c' AS inferred_id, CASE launch_index WHEN 0 THEN 'inherited' ELSE 'other' END AS
+            inferred_by) FROM kernels
         )
         FROM roofline('found')
     """

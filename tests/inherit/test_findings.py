@@ -97,7 +97,8 @@ def test_inferred_calls_reach_their_launches(lonely: kerneldb.Database, gemms: P
     assert sizes[0]["n"] > 0
     tries = rows(
         lonely,
-        "SELECT attempt_index, candidate, accepted, reason FROM replay_attempts ORDER BY item_id, attempt_index LIMIT 2",
+        "SELECT attempt_index, candidate, accepted, reason FROM replay_attempts "
+        "ORDER BY item_id, attempt_index LIMIT 2",
     )
     assert tries == [
         {"attempt_index": 0, "candidate": 0, "accepted": False, "reason": "other kernel"},

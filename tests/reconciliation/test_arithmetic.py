@@ -18,19 +18,20 @@ WORKLOAD = Workload(
     trace="t", run="r", model="m", board="board 1", workload="decode", mode="eager", gpu=GPU, kernels_trace="t",
     wall_ns=1000.0, wall_low_ns=990.0, wall_high_ns=1010.0, wall_method="clock", energy_mj=0.2, energy_low_mj=0.19,
     energy_high_mj=0.21, energy_method="meter", energy_reason=None, busy_ns=900.0, launches=None, sm_mhz=None,
-    gap_run_id="e", gap_ns=10.0, launch_loop_power_w=100.0, launch_loop_power_error_w=0.0, context_power_w=50.0, trace_id="id",
-    kernels_trace_id="id", launches_trace_id="id",
+    gap_run_id="e", gap_ns=10.0, launch_loop_power_w=100.0, launch_loop_power_error_w=0.0, context_power_w=50.0,
+    trace_id="id", kernels_trace_id="id", launches_trace_id="id",
 )  # fmt: skip
 PRODUCT = Launches(
-    trace_id="id", workload="decode", signature_id="product", inferred_id=None, inferred_by=None, kernel="gemm", kind="kernel",
-    category="GEMM", library="cuBLAS", unmatched=None, n=4, total_ns=1200.0, wait_ns=None,
+    trace_id="id", workload="decode", signature_id="product", inferred_id=None, inferred_by=None, kernel="gemm",
+    kind="kernel", category="GEMM", library="cuBLAS", unmatched=None, n=4, total_ns=1200.0, wait_ns=None,
 )  # fmt: skip
 SUM = dataclasses.replace(
     PRODUCT, signature_id="sum", kernel="add", category="ELEMENTWISE", library=None, n=2, total_ns=400.0
 )
 FLOW = Flow(
-    trace_id="id", workload="decode", n=6, busy_ns=1200.0, duration_ns=1600.0, alone=3, queued_gaps=0, queued_gap_ns=None,
-    queued_total_ns=None, flowing=6, exchanges=0, unmatched=0, waits_ns=None, devices=1, iterations=2,
+    trace_id="id", workload="decode", n=6, busy_ns=1200.0, duration_ns=1600.0, alone=3, queued_gaps=0,
+    queued_gap_ns=None, queued_total_ns=None, flowing=6, exchanges=0, unmatched=0, waits_ns=None, devices=1,
+    iterations=2,
 )  # fmt: skip
 """Two iterations, each with two products of 300 ns and a sum of 200 ns; a quarter of the time has other work beside."""
 REPLAY = Replay(

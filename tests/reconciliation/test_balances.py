@@ -47,7 +47,7 @@ def components(warehouse: Warehouse, where: str = "mode = 'eager'") -> dict[tupl
 
 @pytest.fixture(scope="module")
 def unchanged(closed_file: Path) -> Unchanged:
-    """The balance and the components of the workload as it was measured: asked once for all tests that only look at them."""
+    """The balance and the components of the workload as measured: asked once for all tests that only look at them."""
     warehouse = Warehouse(closed_file)
     return balance(warehouse), components(warehouse)
 

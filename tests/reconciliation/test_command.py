@@ -1,4 +1,4 @@
-"""`kerneldb analyze reconciliation`: pages, one document, one row per component, and what it says where balances cannot be closed."""
+"""`kerneldb analyze reconciliation`: pages, one document, one row per component, and what it says where figures lack."""
 
 from __future__ import annotations
 

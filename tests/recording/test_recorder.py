@@ -76,7 +76,8 @@ def test_the_bundle_says_what_was_recorded(recorded: Path) -> None:
     assert content["meter"]["name"] == "fake"
     assert content["meter"]["period_ms"] > 0
     assert content["parts"][1]["tags"] == {
-        "model": "gpt2", "workload": "decode", "mode": "eager", "precision": "float32", "batch": "1", "weights": "seed 0",
+        "model": "gpt2", "workload": "decode", "mode": "eager", "precision": "float32", "batch": "1",
+        "weights": "seed 0",
         "prompt": "8", "new_tokens": "3", "scale": "tiny",
     }  # fmt: skip
 

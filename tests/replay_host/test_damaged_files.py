@@ -45,7 +45,8 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 TRACES = (FIXTURES / "stacks-memory-h200.json.gz", FIXTURES / "compiled-graph-h200.json.gz")
 QUIET = ("--device", "cpu", "--no-energy")
 TABLES = (
-    "replay_runs", "replay_calls", "replays", "replay_attempts", "power_samples", "inferred_calls", "op_calls", "signatures"
+    "replay_runs", "replay_calls", "replays", "replay_attempts", "power_samples", "inferred_calls", "op_calls",
+    "signatures",
 )  # fmt: skip
 MOST: Final = 5
 VIEWS = ("replays", "kernels", "reconciliation")
