@@ -50,7 +50,7 @@ RUN: Final = (
     "run_id", "device", "device_index", "gpu", "vendor", "arch", "uuid", "driver", "torch", "cuda", "cudnn", "cublas",
     "kerneldb", "cache", "l2_bytes", "memory_bytes", "started",
 )  # fmt: skip
-CALL: Final = ("route", "cache", "status", "reason", "overload", "tries", "warmup", "runs", "wall_s", "loop_note")
+CALL: Final = ("route", "cache", "status", "reason", "overload", "warmup", "runs", "wall_s", "loop_note")
 ENERGIES: Final = (
     "energy_mj", "energy_low_mj", "energy_high_mj", "dynamic_mj", "dynamic_low_mj", "dynamic_high_mj"
 )  # fmt: skip
@@ -310,6 +310,7 @@ def _call(run_id: str, item: Item, call: CallResult, reason: str) -> Row:
         **_picked(energy, CALL_ENERGY),
         "run_id": run_id,
         "item_id": call.item,
+        "attempts": call.tries,
         "op": spec.call.op if spec else None,
         "dims_source": inferred.dims_source(item, call),
         "confidence": accepted.score if accepted else None,

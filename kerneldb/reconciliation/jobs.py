@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Job:
-    """A row of `reconciliation_jobs`: a workload of a job, per iteration; times: means over ranks in ns; energies: mJ."""
+    """A row of `reconciliation_jobs`: a workload of a job, per iteration; times (ns) and energies (mJ) are means."""
 
     job: str
     workload: str

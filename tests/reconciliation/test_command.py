@@ -1,4 +1,4 @@
-"""`kerneldb analyze reconciliation`: pages, one document, one row per component, and what it says where figures lack."""
+"""`kerneldb analyze reconciliation`: pages, a document, a row per component, and what is said where figures lack."""
 
 from __future__ import annotations
 

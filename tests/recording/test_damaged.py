@@ -130,7 +130,7 @@ def test_a_wrong_value_is_told_with_its_place(sound: Sound, path: str, value: An
         (b'{"format": "kerneldb recording", "name": "\xff"}', "utf-8"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"format": "kerneldb recording", "version": 1, "name": "x", "parts": ' + b"[" * 990, "not JSON"),
-        (b'{"format": "kerneldb recording", "name": "x", "parts": [{"workload": "", "mode": "", "tags": {"a\\nb": 1}}]}',
+        (b'{"format": "kerneldb recording", "name": "x", "parts": [{"workload":"","mode":"","tags":{"a\\nb":1}}]}',
          r"parts[0].tags.a\nb: expected a text"),
     ],
     ids=("empty", "cut", "list", "short", "bytes", "deep", "deep-inside", "newline"),
