@@ -88,10 +88,19 @@ def limited(output: Output, limit: int | None, default: int | None, *totals: str
 
 
 def emit_rows(result: Result, output: Output, limit: int | None, default: int | None, *totals: str) -> None:
-    """Write a result. A limit that the user gave (0: none) holds for every format, `default` for tables."""
+    """Write a result. A limit that the user gave (0: none) holds for every format, `default` for tables.
+
+    Tables say `timing` only where there is another one than that of a timeline.
+    """
     if limit and output.format != "table":
         result = result.head(limit)
+    if output.format == "table" and not output.wide and _only_timeline(result):
+        result = result.without("timing")
     emit(result.to_reader(), limited(output, limit, default, *totals))
+
+
+def _only_timeline(result: Result) -> bool:
+    return "timing" in result.columns and result.to_arrow()["timing"].unique().to_pylist() == ["timeline"]
 
 
 def emit_columns(columns: Mapping[str, Sequence[Any]], output: Output) -> Written:
