@@ -52,7 +52,7 @@ imports: .venv/.stamp  ## import-linter: imports go down only
 coverage: .venv/.stamp  ## all tests, thorough ones too, with coverage, which has a floor
 	$(PYTEST) --cov --cov-report=term
 
-check: lint types imports coverage  ## what CI runs, on the newest DuckDB
+check: lint types imports coverage  ## lint, types, imports, and all tests with coverage
 
 check-duckdb15: .venv/.stamp .duckdb15/.stamp  ## the tests that ask a database, on the oldest DuckDB that kerneldb works with
 	PYTHONPATH=$(CURDIR)/.duckdb15 $(PYTEST) $(ON_OLDEST) $(ASKING)

@@ -291,18 +291,19 @@ class Database:
     def annotate(
         self,
         where: str | None,
-        notes: Mapping[str, str | None],
+        notes: Mapping[str, str | float | None],
         *,
         traces: Sequence[str] = (),
         author: str | None = None,
     ) -> int:
-        """Note `flops`, `bytes` (arithmetic: "2*8192^3") and `role` of the selected kernels; None takes one off.
+        """Note `flops`, `bytes` (numbers, or arithmetic: "2*8192^3") and `role` of the kernels; None takes one off.
 
         Returns how many signatures it concerns. See `kerneldb.api.annotations`.
         """
         from kerneldb.api.annotations import annotate
 
-        return annotate(self.warehouse, where, traces, notes, author)
+        texts = {key: None if value is None else str(value) for key, value in notes.items()}
+        return annotate(self.warehouse, where, traces, texts, author)
 
     def annotations(self, *, where: str | None = None, traces: Sequence[str] = ()) -> Result:
         """What is noted about the signatures of the selected launches."""

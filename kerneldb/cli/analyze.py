@@ -115,8 +115,9 @@ def idle(asked: Asked, *, gaps: bool) -> None:
 
     Causes: launch (the GPU waited for the host to launch the next kernel), sync (the host came back late from a
     synchronising call), allocation (cudaMalloc or cudaFree), copy (the GPU waited for the host to begin a copy), queued
-    (the next launch had been made), unknown (the trace has no launch calls). With --where, launches that do not meet
-    the condition count as idle.
+    (the next launch had been made), unknown (its launch call was not recorded). host_late is the part of the gaps
+    before the host began the next launch call; waiting_call is the synchronising or allocating call that most often is
+    the cause. With --where, launches that do not meet the condition count as idle.
 
     \b
       kerneldb analyze idle

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MEGABYTE = 1e6
 REDRAW_S = 0.1
 NAMED = 3
-NAMED_COLUMNS = 12
+NAMED_COLUMNS = 6
 
 
 def note(message: str) -> None:

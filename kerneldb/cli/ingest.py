@@ -221,8 +221,9 @@ def summary(outcome: Outcome) -> str:
     if outcome.status == "unchanged":
         return f"{outcome.trace}: unchanged, already in the database ({outcome.path})"
     counts = f"{plural(outcome.launches or 0, 'launch', 'launches')}, {plural(outcome.ops or 0, 'op')}"
-    speed = (outcome.bytes or 0) / MEGABYTE / outcome.seconds if outcome.seconds else 0.0
-    line = f"{outcome.trace}: {outcome.status}, {counts} in {outcome.seconds:.1f} s ({speed:,.0f} MB/s)"
+    size = (outcome.bytes or 0) / MEGABYTE
+    speed = f" ({size / outcome.seconds:,.0f} MB/s)" if outcome.seconds and size >= 1 else ""
+    line = f"{outcome.trace}: {outcome.status}, {counts} in {outcome.seconds:.1f} s{speed}"
     return "; ".join([line, *_remarks(outcome)])
 
 
@@ -233,4 +234,4 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
         if entry.outcome in WORTH_A_LINE:
             yield f"{entry.outcome} {entry.n:,}: {entry.reason}"
     if skipped:
-        yield f"skipped {skipped:,}"
+        yield f"{skipped:,} other events skipped"

@@ -36,8 +36,11 @@ CAUSES: Final = {
     "allocation": "the host allocated or freed GPU memory",
     "copy": "the GPU waited for the host to begin a copy",
     "queued": "the next launch was queued already",
-    "unknown": "the trace has no launch calls",
+    "unknown": "the launch calls of the next launches were not recorded",
 }
+
+NO_TIMELINE: Final = "No timeline: the traces hold sums or counters of kernels only."
+NO_KERNELS: Final = "No kernels, copies or fills were recorded; kerneldb doctor FILE says what the trace lacks."
 
 
 @click.command("overview", cls=Command, short_help="What a trace or a database says at first sight.")
@@ -96,7 +99,7 @@ def _page(database: Database, keep: list[str]) -> None:
     devices = sorted(database.analyze("gpu_time").rows(), key=lambda row: -(row["busy_ns"] or 0))
     _table("GPU time", devices, "trace", "device", "n", "span_ns", "busy_ns", "busy_pct")
     if not devices:
-        click.echo("\nNo timeline: the traces hold sums or counters of kernels only.")
+        click.echo(f"\n{NO_TIMELINE if database.top('kernel').rows() else NO_KERNELS}")
     _table("Idle time", list(_idle(database, devices)), "cause", "n", "idle_ns", "share_pct", "meaning")
     _table("Time by category", database.top("category").rows(), "category", "timing", "n", "total_ns", "share_pct")
     kernels = database.top("kernel").rows()

@@ -46,9 +46,10 @@ def reconciliation(traces: tuple[str, ...], *, where: str | None, top: int, outp
     """Compare what the replays of single kernels predict with the time and energy measured of the whole, unprofiled.
 
     TRACE is a trace or a run; without it, all that was measured is shown. Figures are per iteration: one prefill, one
-    decoded token, one training step. Components add up to the predicted total exactly. Two totals: of replayed kernels
-    only, and with all others at their recorded time. The prediction is of a GPU that never waits for the host; where it
-    was busy for less than 80 % of the measured time it did wait, and there is no error but the reason.
+    pass over all new tokens of a decode, one training step. Components add up to the predicted total exactly. Two
+    totals: of replayed kernels only, and with all others at their recorded time. The prediction is of a GPU that never
+    waits for the host; where it was busy for less than 80 % of the measured time it did wait, and there is no error but
+    the reason.
 
     As csv: one row per component. As json: one document, with groups and kernels.
 

@@ -107,8 +107,10 @@ def replay(
     launch elsewhere in the database; failing that, calls are proposed from name, grid, duration and order, and tried.
     Their results are labelled inherited and inferred (dims_source), and summed apart.
 
-    Prints the plan with --dry-run, else what came of it. Needs PyTorch and, unless --device cpu, a GPU. On a machine
-    without DuckDB: --write-plan here, `python -P -m kerneldb.replay PLAN --journal JOURNAL` there, --read-journal with
+    Prints the plan with --dry-run, else what came of it, by category and route: the share of launches and of time that
+    came out L0, the recorded time of what has a prediction (compared), the predicted time and its error, the energy,
+    and the share of time that has an energy. Needs PyTorch and, unless --device cpu, a GPU. On a machine without
+    DuckDB: --write-plan here, `python -P -m kerneldb.replay PLAN --journal JOURNAL` there, --read-journal with
     --write-plan here.
 
     \b

@@ -185,12 +185,25 @@ def tree(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], clic
             yield from tree(command, *path, name)
 
 
+KNOWN_ELSEWHERE: Final = {
+    **dict.fromkeys(("stats", "summary", "kernels", "hotspots", "hot"), "top"),
+    **dict.fromkeys(("list", "ls", "info"), "traces"),
+    **dict.fromkeys(("counters", "metrics", "pmc", "details"), "show"),
+    **dict.fromkeys(("import", "load", "add", "read"), "ingest"),
+    **dict.fromkeys(("sql", "select"), "query"),
+    **dict.fromkeys(("gaps",), "idle"),
+    **dict.fromkeys(("variants",), "same-code"),
+}
+"""What other tools call a command, and its name here."""
+
+
 def _elsewhere(wrong: str, ctx: click.Context) -> str:
     """Where a command of that name is, else commands with near names."""
     root = ctx.find_root()
     if not isinstance(root.command, click.Group):
         raise TypeError
     paths = [path for path, _ in tree(root.command)]
+    wrong = KNOWN_ELSEWHERE.get(wrong, wrong)
     found = [path for path in paths if wrong in (path[-1], "-".join(path), "_".join(path))]
     near = difflib.get_close_matches(wrong, {path[-1] for path in paths}, 3, 0.6)
     lead = "it is" if found else "did you mean"

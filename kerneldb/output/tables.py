@@ -33,8 +33,12 @@ if TYPE_CHECKING:
     Columns = Sequence[tuple[str, Sequence[Any]]]
 
 GAP: Final = "  "
+MOST_SHARES: Final = 101
+"""Shares that add up to more are shares of several wholes."""
+ROOMY: Final = 44
+"""Text is not shortened below this many cells while there are columns of little importance to leave out."""
 SHORTEST: Final = 24
-"""Text is not shortened below this many cells while there are columns to leave out."""
+"""Text is not shortened below this many cells while there are any columns to leave out."""
 NARROWEST: Final = 8
 """Text of the columns that always stay is not shortened below this."""
 
@@ -53,6 +57,8 @@ LEAST_IMPORTANT: Final = (
     r"(mean|median|avg)(_\w+)?",
     r"n_\w+|op|dtype|intensity",
 )
+LITTLE: Final = 4
+"""So many of these, from the first on, go before names become short."""
 MOST_IMPORTANT: Final = (
     r"problem|(from|to)_dtype",
     r"(share|delta)_pct|pct_attainable|ratio|verdict\w*|grade|bound|covered",
@@ -60,7 +66,7 @@ MOST_IMPORTANT: Final = (
 )
 """Columns by name, the first to be left out first. Those that are not listed go between the two, from the right."""
 
-RED, GREEN, YELLOW, CYAN, BOLD, DIM, BOLD_RED = "31", "32", "33", "36", "1", "2", "1;31"
+RED, GREEN, YELLOW, CYAN, BOLD, DIM = "31", "32", "33", "36", "1", "2"
 """Colours that can be read on dark and on light terminals."""
 WORDS: Final = {
     **dict.fromkeys(("slower", "failed", "L4"), RED),
@@ -69,8 +75,8 @@ WORDS: Final = {
     **dict.fromkeys(("only before", "only after", "L1"), CYAN),
     **dict.fromkeys(("noise", "unchanged", "same", "unknown"), DIM),
 }
-HEAT: Final = ((25.0, BOLD_RED), (10.0, RED), (1.0, ""), (0.0, DIM))
-"""The colour of a share from so many percent on."""
+HEAT: Final = ((25.0, BOLD), (1.0, ""), (0.0, DIM))
+"""How a share looks from so many percent on."""
 
 
 class Rendered(NamedTuple):
@@ -189,7 +195,8 @@ def _sums(columns: Columns, output: Output) -> dict[str, Any]:
     values = dict(columns)
     if not output.header or len(set(values.get("timing", ()))) > 1:
         return {}
-    return {name: sum(value for value in values[name] if value is not None) for name in output.totals if name in values}
+    sums = {name: sum(value for value in values[name] if value is not None) for name in output.totals if name in values}
+    return {name: value for name, value in sums.items() if not name.endswith("_pct") or value < MOST_SHARES}
 
 
 def _column(name: str, values: Sequence[Any], *, right: bool) -> _Column:
@@ -273,14 +280,16 @@ def has_colours() -> bool:
 def _fit(table: list[_Column], width: int) -> list[str]:
     """Make the table fit `width`; returns the names of the columns that it takes out, in their order."""
     whole = list(table)
-    while sum(_sizes(table, width, SHORTEST)) + len(GAP) * (len(table) - 1) > width:
-        going = [(column.rank, -place) for place, column in enumerate(table) if column.rank is not None]
-        if not going:
-            break
-        del table[-min(going)[1]]
+    for shortest, most in ((ROOMY, LITTLE), (SHORTEST, len(LEAST_IMPORTANT) + len(MOST_IMPORTANT))):
+        while sum(_sizes(table, width, shortest)) + len(GAP) * (len(table) - 1) > width:
+            ranks = ((column.rank, -place) for place, column in enumerate(table))
+            going = [(rank, place) for rank, place in ranks if rank is not None and rank <= most]
+            if not going:
+                break
+            del table[-min(going)[1]]
     for column, size in zip(table, _sizes(table, width, NARROWEST), strict=True):
         column.size = size
-    return [column.name for column in whole if all(column is not one for one in table)]
+    return [column.title for column in whole if all(column is not one for one in table)]
 
 
 def _sizes(table: Sequence[_Column], width: int, floor: int) -> list[int]:

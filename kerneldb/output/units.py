@@ -112,25 +112,34 @@ def _times(factor: float, write: Callable[[float], str]) -> Callable[[float], st
 
 _FLOP_RATE: Final = functools.partial(amount, unit="FLOP/s")
 _BY_NAME: Final[tuple[tuple[str, Callable[[float], str]], ...]] = (
-    (r"(?<=flops)_per_second$", _FLOP_RATE),
-    (r"(?<=bytes)_per_second$", _byte_rate),
+    (r"flops_per_second$", _FLOP_RATE),
+    (r"bytes_per_second$", _byte_rate),
+    (r"_per_s(?:econd)?$", figure),
     (r"_?tflops$", _times(1e12, _FLOP_RATE)),
     (r"_?tops$", _times(1e12, functools.partial(amount, unit="OP/s"))),
     (r"_?gbs$", _times(1e9, _byte_rate)),
-    (r"(?:^|_)(?:pct|percent)(?=_|$)", percent),
+    (r"^pct_|_(?:pct|percent)(?=_|$)", percent),
     (r"(?:^|_)ns(?=_|$)", duration),
     (r"(?:^|_)us$", _times(1e3, duration)),
     (r"(?:^|_)ms$", _times(1e6, duration)),
-    (r"(?:^|_)(?:s|seconds)$", _times(1e9, duration)),
+    (r"_(?:s|seconds)$", _times(1e9, duration)),
     (r"(?:^|_)bytes$", size),
     (r"(?:^|_)flops$", functools.partial(amount, unit="FLOP")),
     (r"(?:^|_)mj$", energy),
-    (r"(?:^|_)w$", functools.partial(figure, unit="W")),
+    (r"_w$", functools.partial(figure, unit="W")),
     (r"(?:^|_)mhz$", lambda mhz: f"{mhz:,.0f} MHz"),
     (r"(?<=ratio)$|(?<=speedup)$", ratio),
     (r"(?<=p_value)$", "{:.2g}".format),
 )
 """What of a column's name is its unit, and how its values are written."""
+_TITLES: Final = (
+    (r"flops_per_second$", "FLOP/s"),
+    (r"bytes_per_second$", "B/s"),
+    (r"_per_s(?:econd)?$", "/s"),
+    (r"^pct_", "% "),
+    (r"(launches|time)_pct$", r"\1 %"),
+)
+"""Names that would name something else without their unit."""
 _ARGUMENT: Final = re.compile(
     r"(?:(?:sum|avg|mean|median|min|max|any_value|first|last|mode|abs|round|floor|ceil|mad|stddev\w*|\w*quantile\w*)\()*"
     r'(?:\w+\.)*"?(\w+)"?(?:, *[\d.]+)?\)*(?:, *[\d.]+\))*'
@@ -151,11 +160,18 @@ def unit_of(name: str) -> Unit | None:
     if _INSTANT.search(inner):
         return None
     for pattern, write in _BY_NAME:
-        title = re.sub(pattern, "", inner)
         if re.search(pattern, inner):
             signed = functools.partial(_signed, write) if _CHANGE.search(inner) else write
-            return Unit(signed, title.strip("_") if inner == name and title.strip("_") else name)
+            return Unit(signed, _title(inner, pattern) or name if inner == name else name)
     return None
+
+
+def _title(name: str, unit: str) -> str:
+    """A name without its unit, which the cells show."""
+    for pattern, short in _TITLES:
+        if re.search(pattern, name):
+            return re.sub(pattern, short, name)
+    return re.sub(unit, "", name).strip("_")
 
 
 @functools.cache

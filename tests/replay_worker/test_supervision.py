@@ -165,7 +165,10 @@ def test_energy_is_measured_when_all_calls_have_run(run: Run) -> None:
     assert energies(run) == {"ok": (5.0, None, True), "fine": (5.0, None, True)}
     read = journal.read(run.journal)
     assert (outcome.finished, outcome.items, outcome.done, read.finished) == (True, 3, 3, True)
-    assert (read.energy and read.energy.launch_loop_power_w, [one.stage for one in read.readings]) == (100.0, ["gap"])
+    assert (read.energy and read.energy.launch_loop_power_w, [one.workload for one in read.readings]) == (
+        100.0,
+        ["gap"],
+    )
     told = [(event["item"], event["done"], event["total"]) for event in run.events if event["event"] == "energy"]
     assert told == [("0-ok", 1, 2), ("2-ok fine", 2, 2)]
 

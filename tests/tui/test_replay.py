@@ -386,7 +386,7 @@ def test_progress_adds_up() -> None:
     progress.take({"event": "start", "items": 3, "run": "r"})
     progress.take({"event": "progress", "item": "a", "grade": "L4", "done": 1, "total": 3})
     progress.take({"event": "energy", "item": "a", "grade": "L0", "done": 1, "total": 2, "power_w": 300})
-    assert (progress.workload, progress.done, progress.total) == ("energy", 1, 2)
+    assert (progress.stage, progress.done, progress.total) == ("energy", 1, 2)
     assert progress.bad == [("L4", "a")]
     assert list(progress.readings["power_w"]) == [300]
     assert "sm_mhz" not in progress.readings

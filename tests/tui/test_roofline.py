@@ -204,7 +204,7 @@ def test_roofs_of_one_height_are_one_and_bound_what_is_below() -> None:
     slow = {**row, "dtype": "fp32", "peak_flops_per_second": 6e13}
     unknown = {**row, "peak_flops_per_second": None}
     found = roofline.roofs([row, row, other, slow, unknown])
-    assert [roof.label for roof in found] == ["bf16, fp16 1,000 TFLOP/s, 5.00 TB/s", "fp32 60.0 TFLOP/s, 5.00 TB/s"]
+    assert [roof.label for roof in found] == ["bf16, fp16 1.00 PFLOP/s, 5.00 TB/s", "fp32 60.0 TFLOP/s, 5.00 TB/s"]
     assert (found[1].at(1.0), found[1].at(1e6)) == (5e12, 6e13)
 
 
