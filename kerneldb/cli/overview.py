@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -17,6 +16,7 @@ from kerneldb.cli.ingest import summary
 from kerneldb.cli.options import READ_WAIT_S, open_database
 from kerneldb.cli.root import DEFAULT_DATABASE, Command, Settings, chosen_database
 from kerneldb.output import Output
+from kerneldb.output.tables import terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -143,7 +143,7 @@ def _table(title: str, rows: Rows, *names: str) -> None:
 def _advise(database: Database, traces: list[str], *, several: bool) -> None:
     from kerneldb.report import gather
 
-    width = min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
+    width = min(WIDTH, terminal_width() or WIDTH)
     asked = traces[:ADVISED]
     found = gather.advice(database, asked)
     if not found:

@@ -94,10 +94,9 @@ def replay(
 ) -> None:
     """Run kernels again on this machine, alone, prove that the same kernel ran, and measure its time and energy.
 
-    The operator call that launched each selected kernel is rebuilt; the profiler says which kernels came out. Grades:
-    L0 same name, grid, block and shared memory; L1 same name, other launch; L2 same family; L3 same operation; L4
-    failed or not attempted, with the reason. Only L0 and L1 enter predicted times. Results are stored as they come
-    (replays, replay_calls, replay_runs), and `kernels` shows replay_grade and replay_ns.
+    The operator call of each selected kernel is rebuilt; the profiler says which kernels came out. Grades: L0 same name,
+    grid, block and shared memory; L1 same name, other launch; L2 same family; L3 same operation; L4 failed or not tried,
+    with the reason. Only L0 and L1 enter predicted times. Results are stored as they come (replays, replay_calls).
 
     Energy is that of the whole board, by the counter of its driver (NVIDIA, AMD) or of the CPU (RAPL), with a 95 %
     interval: energy_mj per launch, and dynamic_mj above a GPU that is only kept going. NULL, with the reason, where
@@ -107,11 +106,10 @@ def replay(
     launch elsewhere in the database; failing that, calls are proposed from name, grid, duration and order, and tried.
     Their results are labelled inherited and inferred (dims_source), and summed apart.
 
-    Prints the plan with --dry-run, else what came of it, by category and route: the share of launches and of time that
-    came out L0, the recorded time of what has a prediction (compared), the predicted time and its error, the energy,
-    and the share of time that has an energy. Needs PyTorch and, unless --device cpu, a GPU. On a machine without
-    DuckDB: --write-plan here, `python -P -m kerneldb.replay PLAN --journal JOURNAL` there, --read-journal with
-    --write-plan here.
+    Prints the plan with --dry-run, else what came of it: shares of launches and of time that came out L0, the recorded
+    time of what has a prediction (compared), the predicted time, its error, the energy, and the share of time that has
+    one. Needs PyTorch and, unless --device cpu, a GPU. On a machine without DuckDB: --write-plan here,
+    `python -P -m kerneldb.replay PLAN --journal JOURNAL` there, --read-journal with --write-plan here.
 
     \b
       kerneldb replay --where "category = 'GEMM'" --dry-run
