@@ -94,9 +94,9 @@ def replay(
 ) -> None:
     """Run kernels again on this machine, alone, prove that the same kernel ran, and measure its time and energy.
 
-    The operator call of each selected kernel is rebuilt; the profiler says which kernels came out. Grades: L0 same name,
-    grid, block and shared memory; L1 same name, other launch; L2 same family; L3 same operation; L4 failed or not tried,
-    with the reason. Only L0 and L1 enter predicted times. Results are stored as they come (replays, replay_calls).
+    The operator call of each selected kernel is rebuilt; the profiler says which kernels came out. Grades: L0 same
+    name, grid, block and shared memory; L1 same name, other launch; L2 same family; L3 same operation; L4 failed or not
+    tried. Only L0 and L1 enter predicted times. Results are stored as they come (replays, replay_calls).
 
     Energy is that of the whole board, by the counter of its driver (NVIDIA, AMD) or of the CPU (RAPL), with a 95 %
     interval: energy_mj per launch, and dynamic_mj above a GPU that is only kept going. NULL, with the reason, where
