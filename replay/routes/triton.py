@@ -66,7 +66,7 @@ class TritonRoute(Route):
     """Launches archived Triton kernels (`kerneldb.replay.triton`)."""
 
     name = code.ROUTE
-    about = "launches archived Triton kernels from their sources, by consent only"
+    about = "launches archived Triton kernels from their sources, only with --allow-code"
 
     def __init__(self) -> None:
         self._known: Mapping[str, Code] = {}
