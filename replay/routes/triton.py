@@ -33,7 +33,7 @@ ZEROED: Final = re.compile(r"^(ws_ptr|workspace|semaphores?|sem_ptr)")
 ZERO: Final = Fill("constant", 0)
 FEWEST: Final = 2
 OTHER_SOURCE: Final = "drift:other-source"
-OTHER: Final = "its source is lost: the operators were compiled again, to another one"
+OTHER: Final = "its source is missing: the operators were compiled again, to a different kernel"
 
 
 @dataclass(frozen=True, slots=True)
