@@ -151,7 +151,7 @@ def test_line_for_selected_sums(sums: Database) -> None:
     assert found.from_sums
     assert "--launch-count 1 " in found.line
     _, said = run(sums, "ncu", "command", "--where", "short_name LIKE 'elementwise%'", "--top", "1")
-    assert "sums do not tell grids and order" in said
+    assert "sums have no grids and no order" in said
 
 
 def test_launches_enough_for_the_worst_order(sums: Database) -> None:

@@ -207,7 +207,7 @@ def test_commands_say_what_went_over(file: Path, sqlite_lake: Place, tmp_path: P
 
 MEASURED = """
     INSERT INTO measurements BY NAME
-    SELECT 'trace-1' AS trace_id, 'r' AS run, 'script' AS stage, 'eager' AS mode, 'wall_ns' AS quantity, 1e6 AS value
+    SELECT 'trace-1' AS trace_id, 'r' AS run, 'script' AS workload, 'eager' AS mode, 'wall_ns' AS quantity, 1e6 AS value
 """
 
 

@@ -487,7 +487,9 @@ def test_the_answer_is_that_of_0_1_0(name: str, migrated: Path, ids: dict[str, d
     then = asked["answer"]
     if name.startswith("command "):
         first, *more = asked["question"]
-        path = next(path for path, _ in tree(cli) if path[-1] == in_todays_words(first))  # most commands are in groups now
+        path = next(
+            path for path, _ in tree(cli) if path[-1] == in_todays_words(first)
+        )  # most commands are in groups now
         now = told(migrated, [*path, *more])
     else:
         now = ask(migrated, question_of_today(name, asked["question"]))
