@@ -52,7 +52,7 @@ def test_a_report_printed_twice_counts_once(printed_twice: Database) -> None:
     assert rows == [{"launches": 1}]
     assert [row["launches"] for row in printed_twice.bounds("ncu")][-1] == 2
     assert len(printed_twice.bounds("ncu", kernels=True)) == 2
-    assert "not details" in run(printed_twice, "ncu", "bounds")[1]
+    assert "in the run: details" in run(printed_twice, "ncu", "bounds")[1]
 
 
 @pytest.mark.again
