@@ -97,7 +97,7 @@ def untimed(launches: pl.DataFrame) -> Iterator[Diagnostic]:
     """How many launches have no duration, where some have none."""
     n = launches["duration_ns"].null_count()
     if n:
-        yield Diagnostic("warning", "times", f"{n:,} launches have no duration; they count, but not in time sums.")
+        yield Diagnostic("warning", "times", f"{n:,} launches have no duration; they are in counts, not in time sums.")
 
 
 def _damage(manifest: Manifest) -> Iterator[Diagnostic]:
@@ -106,7 +106,12 @@ def _damage(manifest: Manifest) -> Iterator[Diagnostic]:
         if outcome == "truncated":
             yield Diagnostic("problem", "truncated", f"The file is cut: {reason}.", CUT)
         elif outcome == "lost":
-            yield Diagnostic("problem", "lost", f"{n:,} × {reason}.", "Keep the file: its text is damaged there.")
+            yield Diagnostic(
+                "problem",
+                "lost",
+                f"{n:,} × {reason}.",
+                "The text of the file is damaged there; record or copy it again.",
+            )
         elif outcome == "refused":
             yield Diagnostic("warning", "refused", f"{n:,} × {reason}: its time is left empty.", BAD_TIME)
         elif outcome == "repaired":

@@ -425,7 +425,7 @@ def _check(path: Path) -> bytes:
         message = f"{path}: an empty file: the export did not finish. Export it again with the profiler."
         raise UnreadableTraceError(message)
     if not is_database(header):
-        message = f"{path}: no SQLite database. Give the file that the profiler exported."
+        message = f"{path}: not an SQLite database. Give the file that the profiler exported."
         raise NotATraceError(message)
     if len(header) < HEADER_BYTES:
         raise _cut_short(path, size)

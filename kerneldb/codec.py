@@ -317,7 +317,7 @@ def _deeper(value: Any, levels: int) -> bool:
 
 
 def _no_number(text: str) -> Any:
-    message = f"{text} is no number of JSON"
+    message = f"{text} is not a JSON number"
     raise CodecError(message)
 
 

@@ -10,7 +10,7 @@ KerneldbError                     1   something failed; the message says what, w
 ├── WarehouseError                3   the database file
 │   ├── WarehouseMissingError     3   no such file
 │   ├── WarehouseLockedError      3   another process holds it; `pid` says which
-│   └── WarehouseVersionError     3   written by a newer kerneldb, or no kerneldb warehouse at all
+│   └── WarehouseVersionError     3   written by a newer kerneldb, or not a kerneldb database
 ├── QueryError                    1   the database refused a statement
 │   └── QueryTimeoutError         4   a statement ran longer than its limit
 └── GateError                     5   a check asked for with --fail-on did not pass
@@ -58,7 +58,7 @@ class WarehouseError(KerneldbError):
 
 
 class WarehouseMissingError(WarehouseError):
-    """There is no database file at that path."""
+    """No database file exists at that path."""
 
 
 class WarehouseLockedError(WarehouseError):
@@ -70,7 +70,7 @@ class WarehouseLockedError(WarehouseError):
 
 
 class WarehouseVersionError(WarehouseError):
-    """The file was written by a newer kerneldb, or is no kerneldb warehouse."""
+    """The file was written by a newer kerneldb, or is not a kerneldb database."""
 
 
 class QueryError(KerneldbError):

@@ -13,10 +13,10 @@ from kerneldb.ingest.doctor import Diagnostic, launched, read_table, untimed
 
 KERNEL_TRACE: Final = "Record `rocprofv3 --kernel-trace --hip-trace --marker-trace -- PROGRAM` (or `--sys-trace`)."
 MARKERS: Final = (
-    "Put `roctxRangePush`/`roctxRangePop` (in torch: `torch.cuda.nvtx.range`) around stages and record with "
+    "Put `roctxRangePush`/`roctxRangePop` (in torch: `torch.cuda.nvtx.range`) around phases and record with "
     "`rocprofv3 --marker-trace`, or ingest with `--phase NAME`."
 )
-ORPHANED: Final = "Ask AMD's views for the same trace and they show fewer rows; kerneldb keeps them."
+ORPHANED: Final = "AMD's own views drop these rows, so they show fewer launches; kerneldb keeps them."
 FIXED_SDK: Final = "Record with a rocprofiler-sdk that knows gfx950; occupancy here is computed from twice the count."
 
 
@@ -30,7 +30,7 @@ def diagnostics(manifest: Manifest) -> Iterator[Diagnostic]:
     yield launched(launches)
     profiled = launches.filter(pl.col("timing") == "profiled").height
     if profiled == launches.height:
-        text = "Counters only: every kernel ran under counter collection, so its time is no part of time sums."
+        text = "Counters only: every kernel ran under counter collection, so its time is not part of time sums."
         yield Diagnostic("warning", "counters only", text, KERNEL_TRACE)
     elif profiled:
         text = f"{profiled:,} launches come from counter collection; time sums skip them."
@@ -45,7 +45,7 @@ def diagnostics(manifest: Manifest) -> Iterator[Diagnostic]:
 
 def _without_launches(manifest: Manifest) -> Diagnostic:
     if "rollups" in manifest.parts:
-        text = "The file is a report of sums: kernels count, but there are no single launches."
+        text = "The file is a report of sums: kernels have sums, but no single launches."
         return Diagnostic("warning", "sums only", text, KERNEL_TRACE)
     if "api_calls" in manifest.parts:
         return Diagnostic("problem", "no kernels", "API calls were recorded, but no kernel trace.", KERNEL_TRACE)

@@ -48,7 +48,7 @@ def diagnostics(manifest: Manifest) -> Iterator[Diagnostic]:
         yield from _collected(metrics)
         yield from _passes(metrics)
     if launches["phase"].count() == 0:
-        remedy = "Profile with `--nvtx` and mark stages (`torch.cuda.nvtx.range`), or ingest with `--phase NAME`."
+        remedy = "Profile with `--nvtx` and mark phases (`torch.cuda.nvtx.range`), or ingest with `--phase NAME`."
         yield Diagnostic("note", "phases", "No NVTX ranges: launches have no phase.", remedy)
     yield Diagnostic("note", "clocks", CLOCKS, "Pass `--clock-control none` to profile at the clocks of the program.")
 
@@ -70,7 +70,7 @@ def _roofline(metrics: pl.DataFrame) -> Iterator[Diagnostic]:
     present = set(with_value["metric"].unique())
     missing = [names.split("|")[0] for names in ROOFLINE if not present.intersection(names.split("|"))]
     if not missing:
-        yield Diagnostic("ok", "roofline", "Everything that ncu's roofline of single precision needs is there.")
+        yield Diagnostic("ok", "roofline", "All metrics of ncu's single-precision roofline are there.")
         return
     shares = SPEED in present
     said = "only the normalised form (SM % against DRAM %) is possible" if shares else "no roofline is possible"

@@ -47,7 +47,7 @@ def zone_named(name: str | None) -> datetime.tzinfo | None:
     try:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
-        message = f"there is no time zone {name!r}; give one such as UTC or Europe/Berlin"
+        message = f"unknown time zone {name!r}; give one such as UTC or Europe/Berlin"
         raise UsageError(message) from error
 
 

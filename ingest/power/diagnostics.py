@@ -13,7 +13,7 @@ from kerneldb.ingest.power.log import LOG_AGAIN
 
 SLOW_MS: Final = 250.0
 """Samples farther apart than this see little of a stage that lasts a second."""
-FASTER: Final = "Log with `-lms 100`; the counters behind it move every 100 ms, so more often brings nothing."
+FASTER: Final = "Log with `-lms 100`; the driver updates its counters every 100 ms, so a shorter period adds nothing."
 
 
 def diagnostics(manifest: Manifest) -> Iterator[Diagnostic]:

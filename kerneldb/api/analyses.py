@@ -75,7 +75,7 @@ class Difference:
         UsageError where a side has none: a gate that compares nothing is not passed.
         """
         if not self.before_ns or not self.after_ns:
-            message = "a side has no GPU time, so there is nothing to hold to a limit; compare counters with --metrics"
+            message = "one side has no GPU time, so --fail-on has nothing to check; compare counters with --metrics"
             raise UsageError(message)
         reasons = [
             f"{row['kernel']}: +{row['own_delta_pct']:.1f} % a launch"
@@ -178,7 +178,7 @@ def counter_difference(warehouse: Warehouse, before: str, after: str, rule: str)
     found = CounterDifference(classes, warehouse.answer(statement("analysis_diff_metrics"), sides), rule)
     for side, (_, kernels) in found.coverage().items():
         if not kernels:
-            message = f"{sides[side]} holds no hardware counters; ingest those of Nsight Compute into it or its run"
+            message = f"{sides[side]} has no hardware counters; ingest a page of Nsight Compute with the same --run"
             raise UsageError(message)
     return found
 

@@ -106,7 +106,7 @@ def _note(con: Connection, selection: Selection, notes: Sequence[Note], author: 
 def _checked(key: str, text: str | None) -> float | None:
     """The number of a note that is one. Raises UsageError for what cannot be noted."""
     if key not in KEYS:
-        message = f"there is no note {key!r}; there are {', '.join(KEYS)}"
+        message = f"no note is called {key!r}; notes are {', '.join(KEYS)}"
         raise UsageError(message)
     if text is not None and key in NUMBERS:
         return number(text)

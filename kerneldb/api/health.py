@@ -100,6 +100,6 @@ def _files_of(name: str, database: str | Path) -> list[Path]:
     paths = [Path(path) for path in api.open(database, create=False, lock_timeout=QUICK_S).files(name)]
     missing = [path for path in paths if not path.exists()]
     if missing:
-        message = f"the file of trace {name} is not there any more: {missing[0]}"
+        message = f"the file of trace {name} no longer exists: {missing[0]}"
         raise UsageError(message)
     return paths

@@ -262,7 +262,7 @@ def _rows_of(
         require(OBJECT, [name], [other for other in known if other != name])
         raise
     except duckdb.BinderException as error:
-        message = f"{name} has arguments that have to be given; ask it with: kerneldb query"
+        message = f"{name} needs arguments; call it in SQL with: kerneldb query"
         raise UsageError(message) from error
     relation = _of_traces(con, found, name, traces) if traces else found
     try:

@@ -62,7 +62,7 @@ class WorkloadReconciliation:
     kernels: list[Row]
 
     def component(self, section: str, name: str) -> Row:
-        """A component by its section (time, energy, above gap) and name. Raises KeyError."""
+        """A component by its section (time, energy, dynamic energy) and name. Raises KeyError."""
         return {(row["section"], row["component"]): row for row in self.components}[section, name]
 
     def as_dict(self) -> Row:

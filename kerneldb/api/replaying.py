@@ -214,7 +214,7 @@ class Store:
         self._new, self._lines = False, []  # what was not stored is tried again
 
     def learn(self) -> str | None:
-        """Write the calls that were found to their launches; returns why the run has no energy, where it has none."""
+        """Write the inferred calls to their launches; returns why the run has no energy, where it has none."""
         found = self._reader.journal
         if found is None:
             return NOT_YET
@@ -263,7 +263,7 @@ def _json(value: Any) -> str | None:
 
 
 def _rows(found: Journal, items: Mapping[str, Item], calls: Sequence[CallResult], ids: inferred.Ids) -> Row:
-    """Rows of `calls`, results of a journal, by table; `ids` are the signatures with calls that were found."""
+    """Rows of `calls`, results of a journal, by table; `ids` are the signatures with inferred calls."""
     run_id, reason = found.run.run_id, _energy_reason(found) or NOT_YET
     return {
         "replay_runs": [_run(found)],

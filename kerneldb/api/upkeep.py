@@ -32,7 +32,7 @@ class Copied:
 
 
 def copy_traces(target: Warehouse, source: Warehouse, names: Sequence[str]) -> Copied:
-    """Copy the named traces (all where empty) into `target`, with notes, results of replays and found calls.
+    """Copy the named traces (all where empty) into `target`, with notes, results of replays and inferred calls.
 
     Traces that `target` has stay; what was learned of them since is added. Raises UsageError for an unknown trace, and
     where source and target are one.
@@ -44,7 +44,7 @@ def copy_traces(target: Warehouse, source: Warehouse, names: Sequence[str]) -> C
         for one in (source.place, target.place)
     }
     if len(ends) == 1:  # however they write the path
-        message = f"{target.place} is source and target at once"
+        message = f"source and target are the same database: {target.place}"
         raise UsageError(message)
     known = {row["name"]: row["trace_id"] for row in ask(source, "transfer_traces")}
     require("trace", list(names), list(known))

@@ -45,7 +45,7 @@ class Percent(click.ParamType[float]):
         try:
             number = float(str(value).strip().removesuffix("%"))
         except ValueError:
-            self.fail(f"{value!r} is no percentage", param, ctx)
+            self.fail(f"{value!r} is not a percentage", param, ctx)
         if number < 0:
             self.fail("must not be negative", param, ctx)
         return number
@@ -103,7 +103,7 @@ def diff(
     """
     if metrics or classes:
         if where is not None or fail_on is not None or plot is not None or (metrics and classes):
-            message = "--metrics and --classes stand alone, without --where, --fail-on and --plot"
+            message = "--metrics and --classes cannot be combined with --where, --fail-on or --plot"
             raise click.UsageError(message)
         _counters(before, after, rule, output, limit, classes=classes, everything=everything)
         return

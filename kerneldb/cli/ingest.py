@@ -228,7 +228,7 @@ def summary(outcome: Outcome) -> str:
 
 
 def _remarks(outcome: Outcome) -> Iterator[str]:
-    """What was not simply stored; the reasons of skipped events stand in `kerneldb traces NAME --report`."""
+    """Exceptions of an ingest; `kerneldb traces NAME --report` has the reasons of skipped events."""
     skipped = sum(entry.n for entry in outcome.report if entry.outcome == "skipped")
     for entry in outcome.report:
         if entry.outcome in WORTH_A_LINE:

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 @selection_options
 @output_options
 def inherit(*, where: str | None, traces: tuple[str, ...], output: Output) -> None:
-    """Give launches that were recorded without an operator call that of the same launch elsewhere in the database.
+    """Copy operator calls to launches recorded without one, from the same launch elsewhere in the database.
 
-    For launches in CUDA and HIP graphs, at the begin of a cut trace, and in traces of nsys, ncu and rocprof. A launch
-    is known by name, grid, block and shared memory, else by name and numbers of blocks and threads; where several calls
-    launched it, the kernels before and after decide, then the place in the sequence, then the duration. Where no launch
-    is the same, the operator is told by kernels of the same name. The traces of the selection are looked through whole;
-    what was inherited before is found anew. `replay` does the same for what it replays.
+    For launches in CUDA and HIP graphs, at the start of a cut trace, and in traces of nsys, ncu and rocprof. A launch
+    is matched by name, grid, block and shared memory, else by name and numbers of blocks and threads; where several
+    calls launched it, the kernels before and after decide, then the place in the sequence, then the duration. Where no
+    launch is the same, the operator is taken from kernels of the same name. The selected traces are searched whole;
+    calls inherited before are searched again. `replay` does the same for the launches that it replays.
 
-    Operators, dims and sizes then stand in `kernels`, with inferred_by and dims_source = 'inherited'; the donor of each
-    launch, and how sure it is, in inferred_calls.
+    The view `kernels` then has operators, dims and sizes, with inferred_by and dims_source = 'inherited';
+    inferred_calls has the donor of each launch and the confidence.
 
     \b
       kerneldb db inherit

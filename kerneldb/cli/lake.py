@@ -86,7 +86,7 @@ def _say(copied: Copied, done: str) -> None:
         "trace": len(copied.traces),
         "note": copied.notes,
         "replayed call": copied.calls,
-        "found call": copied.finds,
+        "inferred call": copied.finds,
     }
     listed = ", ".join(plural(count, what) for what, count in counts.items() if count)
     note(f"{done} {listed}" if copied else "nothing to do: all of it is there")

@@ -56,9 +56,9 @@ def command(
     if found.profiled:
         note(f"profiles {plural(found.profiled, 'launch', 'launches')} if the program runs as recorded")
     if found.from_sums:
-        note("sums do not tell grids and order: --launch-count is for the worst case; a lower one may miss kernels")
+        note("sums have no grids and no order: --launch-count covers the worst case; a lower value may miss kernels")
     if not program:
-        note("put your program behind the line")
+        note("append your program to the line")
     note(f"then: kerneldb ingest {log_file}; kerneldb ncu coverage")
 
 
@@ -121,7 +121,7 @@ def bounds(
         return
     result = database.bounds(rule, where=where, traces=traces, kernels=kernels)
     if repeated := database.repeated_prints(traces):
-        note(f"another print of a report is in the same run, and counts: not {', '.join(repeated)}")
+        note(f"left out, because another print of the same report is in the run: {', '.join(repeated)}")
     if not len(result) and not note_nothing(database, where, traces):
         note("no launches with counters of Nsight Compute are selected; kerneldb ncu command prints a line for them")
     emit_rows(result, output, limit, None)

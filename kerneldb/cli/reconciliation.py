@@ -37,19 +37,19 @@ KERNEL_COLUMNS: Final = (
 )  # fmt: skip
 
 
-@analyze.command(short_help="What kernels predict, against the model measured whole.")
+@analyze.command(short_help="Replayed kernels against the measured workload.")
 @click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=trace_names)
 @click.option("--where", metavar="TEXT", help="Only kernels of launches that meet this condition.")
 @click.option("--top", type=click.IntRange(min=0), default=TOP, show_default=True, help="Kernels shown per workload.")
 @output_options
 def reconciliation(traces: tuple[str, ...], *, where: str | None, top: int, output: Output) -> None:
-    """Compare what the replays of single kernels predict with the time and energy measured of the whole, unprofiled.
+    """Compare time and energy that replayed kernels predict with those measured for a whole workload, unprofiled.
 
-    TRACE is a trace or a run; without it, all that was measured is shown. Figures are per iteration: one prefill, one
-    pass over all new tokens of a decode, one training step. Components add up to the predicted total exactly. Two
-    totals: of replayed kernels only, and with all others at their recorded time. The prediction is of a GPU that never
-    waits for the host; where it was busy for less than 80 % of the measured time it did wait, and there is no error but
-    the reason.
+    TRACE is a trace or a run; without it, all measured workloads are shown. Figures are per iteration: one prefill, one
+    decode of all its new tokens, one training step. Components add up to the predicted total exactly. There are two
+    totals: of replayed kernels only, and with all others at their recorded time. The prediction assumes that the GPU
+    never waits for the host; where it was busy for less than 80 % of the measured time, a reason takes the place of the
+    error.
 
     As csv: one row per component. As json: one document, with groups and kernels.
 

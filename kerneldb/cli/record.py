@@ -103,7 +103,7 @@ def _settings(arguments: tuple[str, ...], given: Mapping[str, Any]) -> Settings:
 
 
 def _teller(settings: Settings) -> Callable[[Mapping[str, Any]], None]:
-    """Tells each step on stderr, as it begins."""
+    """Reports each step on stderr, as it begins."""
     total = len(settings.parts) * (1 if settings.trace_only else 2)
     done = 0
 

@@ -99,8 +99,8 @@ def replay(
     tried. Only L0 and L1 enter predicted times. Results are stored as they come (replays, replay_calls).
 
     Energy is that of the whole board, by the counter of its driver (NVIDIA, AMD) or of the CPU (RAPL), with a 95 %
-    interval: energy_mj per launch, and dynamic_mj above a GPU that is only kept going. NULL, with the reason, where
-    it cannot be measured.
+    interval: energy_mj per launch, and dynamic_mj, its energy above launch-loop power (a GPU that runs empty kernels).
+    NULL, with the reason, where it cannot be measured.
 
     Launches recorded without a call (in graphs, cut traces, traces of nsys, ncu and rocprof) take that of the same
     launch elsewhere in the database; failing that, calls are proposed from name, grid, duration and order, and tried.
@@ -204,7 +204,7 @@ def _read(database: Database, plan: Path | None, journal: Path, output: Output) 
 
     paths = journals(journal)
     if not paths:
-        message = f"{journal}: no journal there"
+        message = f"{journal}: no such journal"
         raise click.UsageError(message)
     emit(database.replay_results([database.read_journal(plan, path) for path in paths]).to_reader(), output)
 

@@ -147,7 +147,7 @@ class Root(Group):
         except KeyboardInterrupt as error:
             raise Interrupted from error
         except BrokenPipeError:
-            # The reader of stdout (`| head`) has what it wants, which is no failure: the rest goes nowhere.
+            # The reader of stdout (`| head`) has what it wants, which is not a failure: the rest goes nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit()
         except OSError as error:

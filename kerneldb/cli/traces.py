@@ -105,7 +105,7 @@ def _confirm(question: str) -> None:
     except click.Abort:
         if sys.stdin.isatty():
             raise
-        message = "nobody is there to confirm; say --yes"
+        message = "standard input is not a terminal, so nobody can confirm; add --yes"
         raise click.UsageError(message) from None
     if not agreed:
         message = "nothing removed"

@@ -35,10 +35,10 @@ def tui(traces: tuple[str, ...], *, where: str | None, screen: str) -> None:
         message = "tui needs a terminal; kerneldb top, show, query and report print"
         raise click.UsageError(message)
     if not sys.stderr.isatty():
-        message = "tui draws on standard error, which is no terminal here; leave out the redirection (2>)"
+        message = "tui draws on standard error, which is not a terminal here; leave out the redirection (2>)"
         raise click.UsageError(message)
     if os.environ.get("TERM") in DUMB:
-        message = f"tui draws, which a terminal of TERM={os.environ['TERM']} cannot; set TERM to what yours is"
+        message = f"tui cannot draw on a terminal of type TERM={os.environ['TERM']}; set TERM to the type of yours"
         raise click.UsageError(message)
     from kerneldb.tui.app import KerneldbApp
     from kerneldb.tui.model import Choice

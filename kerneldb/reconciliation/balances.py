@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 FEWEST_GAPS: Final = 20
 LEAST_GAPS: Final = 0.05
-"""Fewer gaps of a full queue, or a smaller part of all, follow some long kernel and do not represent the rest."""
+"""Fewer gaps with a full queue, or a smaller part of all, follow some long kernel and do not represent the rest."""
 MJ_PER_W_NS: Final = 1e-6
 Z95: Final = 1.96
 
-WAITS_UNKNOWN: Final = "collectives wait for other ranks, for how long is not known: the traces of all ranks tell"
-NO_GAPS: Final = "launch gaps are unknown: few of a full queue in the trace, and no replay measured them"
+WAITS_UNKNOWN: Final = "how long collectives waited for other ranks is unknown; ingest the traces of all ranks"
+NO_GAPS: Final = "launch gaps are unknown: too few with a full queue in the trace, and no replay measured them"
 NO_WALL: Final = "the wall time was not measured"
-PART: Final = "only a part of the launches is selected, and the measurement is of all"
+PART: Final = "only part of the launches is selected, but the measurement is of all"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -213,13 +213,13 @@ def _gaps(workload: Workload, sums: Sums, flow: Flow) -> tuple[Figure, str | Non
     host.
     """
     if flow.queued_gaps < FEWEST_GAPS or flow.queued_gaps < LEAST_GAPS * flow.n:
-        source = f"replay run {workload.gap_run_id} (trace: {flow.queued_gaps} gaps of a full queue)"
+        source = f"replay run {workload.gap_run_id} (trace: {flow.queued_gaps} gaps with a full queue)"
         return workload.gap_ns, None if workload.gap_ns is None else source, None
     idle_ns = None
     if workload.mode == GRAPH and workload.launches_trace_id == workload.trace_id:
         left_ns = minus(flow.queued_total_ns or 0.0, times(flow.flowing * flow.alone_share, flow.queued_gap_ns))
         idle_ns = None if left_ns is None else max(0.0, left_ns / sums.iterations)
-    return flow.queued_gap_ns, f"median of {flow.queued_gaps} gaps of a full queue, trace {workload.trace}", idle_ns
+    return flow.queued_gap_ns, f"median of {flow.queued_gaps} gaps with a full queue, trace {workload.trace}", idle_ns
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ def powered(workload: Workload, sums: Sums, time: Time, run: Run | None) -> Ener
     """Predict the energy: dynamic energy of kernels, an estimate of the rest, launch-loop power for the predicted time.
 
     Where the GPU waits for the host, the power of an open context for that time comes on top. `run` measured the
-    energies of the kernels; the power of gaps is from it, else that known for the GPU of the workload.
+    energies of the kernels; launch-loop power is from it, else that known for the GPU of the workload.
     """
     gap_w, error_w, context_w = (
         workload.launch_loop_power_w,
@@ -272,7 +272,7 @@ def powered(workload: Workload, sums: Sums, time: Time, run: Run | None) -> Ener
     replayed = plus(above, gap, waiting)
     measured_half = over(minus(workload.energy_high_mj, workload.energy_low_mj), 2)
     above_waiting = (
-        None  # the measured energy less launch-loop power for the predicted time and context power for the wait
+        None  # the measured energy minus launch-loop power for the predicted time and context power for the wait
     )
     if time.waiting_ns is not None:
         running = times(MJ_PER_W_NS, gap_w, minus(workload.wall_ns, time.paused_ns))
@@ -364,8 +364,8 @@ def _unpowered(workload: Workload, sums: Sums, time: Time, energy: Energy) -> st
     return _first_reason(
         (workload.energy_mj is None, workload.energy_reason or "the energy was not measured"),
         (time.is_part, PART),
-        (energy.launch_loop_power_w is None, "the power of gaps was not measured"),
-        (sums.dynamic_mj is None, "no kernel of this workload has an energy"),
+        (energy.launch_loop_power_w is None, "launch-loop power was not measured"),
+        (sums.dynamic_mj is None, "no kernel of this workload has a measured energy"),
         (below(known, KNOWN_PCT), f"the energy of only {known or 0.0:.1f} % of the kernel time is known"),
     )
 

@@ -28,21 +28,21 @@ NOT_REPLAYED: Final = "addend, not replayed"
 LEFT_OUT: Final = "left out"
 PREDICTED: Final = "predicted"
 REPLAYS: Final = "replays"
-REPLAYED_ONLY: Final = "without the unreplayed"
+REPLAYED_ONLY: Final = "without unreplayed launches"
 CAPPED: Final = "kernels that the power cap slows down, at the clock of the model"
 SAME_CLOCK: Final = 0.02
 """Clocks that differ by no more than this part are the same."""
 
-NO_GAPS: Final = "few gaps of a full queue in the trace, and no replay measured them"
-IDLE_HOST: Final = "the profiler slows the host: its idle time is not that of the run"
-OBSERVED: Final = "measured less predicted: no prediction"
+NO_GAPS: Final = "too few gaps with a full queue in the trace, and no replay measured them"
+IDLE_HOST: Final = "the profiler slows the host, so idle time in its trace is not that of the run"
+OBSERVED: Final = "measured minus predicted: not a prediction"
 UNWAITED: Final = {
     "GPU bound": "the GPU hardly waits",
-    "unknown": "how long collectives waited for other ranks is not known: the traces of all ranks tell",
+    "unknown": "how long collectives waited for other ranks is unknown; ingest the traces of all ranks",
     "unmeasured": "the wall time was not measured",
 }
 WAITS: Final = "{:.1f} µs under the profiler, which slows ranks unequally: they are not those of the run"
-LESS_BOTH: Final = "less launch-loop power for the predicted time and context power for the wait"
+LESS_BOTH: Final = "minus launch-loop power for the predicted time and context power for the wait"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -116,10 +116,10 @@ def _time_of_kernels(balance: WorkloadBalance) -> Iterator[Line]:
 def _of_inferred_calls(component: str, unit: str, inherited: float, inferred: float) -> Iterator[Line]:
     """What kernels without a recorded call add, by how their calls were found."""
     if inherited:
-        note = "calls taken from the same launches elsewhere"
+        note = "calls inherited from the same launches elsewhere"
         yield Line(f"{component}, inherited calls", ADDEND, PREDICTED, inherited, unit, source=REPLAYS, note=note)
     if inferred:
-        note = "calls found by trying"
+        note = "inferred calls"
         yield Line(f"{component}, inferred calls", ADDEND, PREDICTED, inferred, unit, source=REPLAYS, note=note)
 
 
@@ -132,11 +132,11 @@ def _time_between(balance: WorkloadBalance) -> Iterator[Line]:
     if balance.workload.mode != GRAPH:
         yield Line("idle", ADDEND, LEFT_OUT, time.idle_ns, "ns", note=IDLE_HOST)
     elif time.idle_ns is None:
-        yield Line("idle", ADDEND, PREDICTED, None, "ns", note="no gaps of a full queue in a trace of the graph")
+        yield Line("idle", ADDEND, PREDICTED, None, "ns", note="no gaps with a full queue in a trace of the graph")
     else:
-        note = "longer waits from node to node of the graph"
+        note = "longer waits between nodes of the graph"
         yield Line("idle", ADDEND, PREDICTED, time.idle_ns, "ns", source=trace, note=note)
-    note = "at their recorded time, less their overlap"
+    note = "at their recorded time, minus their overlap"
     yield Line("unreplayed", NOT_REPLAYED, "recorded", time.rest_ns, "ns", source=trace, note=note)
 
 
@@ -161,14 +161,12 @@ def _time_waited(balance: WorkloadBalance) -> Iterator[Line]:
     elif time.waiting_ns is None:
         note = balance.verdict.error_reason or ""
     else:
-        note = f"{OBSERVED}; what other ranks waited for is in it" if time.exchanging else OBSERVED
+        note = f"{OBSERVED}; waiting for other ranks is included" if time.exchanging else OBSERVED
     waiting, role = time.waiting_ns, "addend, observed"
     yield Line("waiting for the host", role, status, waiting, "ns", source=workload.wall_method, note=note)
     if time.exchanging:
         waits = time.collective_waits_ns
-        note = (
-            "how long collectives waited for other ranks is not known" if waits is None else WAITS.format(1e-3 * waits)
-        )
+        note = "how long collectives waited for other ranks is unknown" if waits is None else WAITS.format(1e-3 * waits)
         yield Line("waiting in collectives", ADDEND, LEFT_OUT, None, "ns", source=f"trace {workload.trace}", note=note)
 
 
@@ -221,11 +219,11 @@ def _energy_of_kernels(balance: WorkloadBalance) -> Iterator[Line]:
 
 
 def _energy_between(balance: WorkloadBalance) -> Iterator[Line]:
-    """The power of gaps, of waiting, and an estimate for what has no energy."""
+    """Launch-loop power, power while waiting, and an estimate for what has no energy."""
     energy, time = balance.energy, balance.time
     ends = _ends(energy.gap_mj, energy.gap_half_mj)
     note = (
-        formatted("{:.1f} W for the predicted time", energy.launch_loop_power_w) or "the power of gaps was not measured"
+        formatted("{:.1f} W for the predicted time", energy.launch_loop_power_w) or "launch-loop power was not measured"
     )
     yield Line("gap", ADDEND, PREDICTED, energy.gap_mj, "mJ", *ends, REPLAYS, note)
     source, power = "context power", energy.context_power_w
@@ -236,7 +234,7 @@ def _energy_between(balance: WorkloadBalance) -> Iterator[Line]:
     if time.waiting_ns is not None:
         value, reason = energy.waiting_mj, formatted("{:.1f} W for the observed wait", power) or "no power is known"
     yield Line("waiting for the host", ADDEND, status, value, "mJ", source=source, note=reason)
-    unpowered, note = energy.unpowered_mj, "at the mean power of the kernels with an energy"
+    unpowered, note = energy.unpowered_mj, "at the mean dynamic power of kernels with a measured energy"
     yield Line("dynamic energy, unreplayed", NOT_REPLAYED, "estimate", unpowered, "mJ", source="estimate", note=note)
 
 
@@ -265,10 +263,12 @@ def _dynamic(balance: WorkloadBalance) -> Iterator[Line]:
     predicted, half = energy.dynamic_all_mj, energy.dynamic_half_mj
     known_half = None if below(energy.powered_time_pct, KNOWN_PCT) or energy.powered_time_pct is None else half
     ends = _ends(predicted, known_half)
-    yield Line("predicted", "total", _total_status(balance), predicted, "mJ", *ends, REPLAYS, "with the unreplayed")
+    yield Line(
+        "predicted", "total", _total_status(balance), predicted, "mJ", *ends, REPLAYS, "with unreplayed launches"
+    )
     measured = energy.dynamic_measured_mj
     ends = _ends(measured, energy.dynamic_measured_half_mj)
-    note = "less launch-loop power for the wall time"
+    note = "minus launch-loop power for the wall time"
     yield Line("measured", "measured", "measured", measured, "mJ", *ends, method, note)
     between = _ends_of_error(_ends(predicted, half), ends)
     yield _error("error", found.dynamic_error_pct, between, "valid", found.dynamic_reason)

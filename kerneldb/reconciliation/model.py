@@ -74,7 +74,7 @@ class Workload:
 class Launches:
     """The launches of one signature in a workload, over all iterations of a trace.
 
-    Launches without a recorded call may have an `inferred_id`, the signature of the call that was found for them, by
+    Launches without a recorded call may have an `inferred_id`, the signature of the call that was inferred for them, by
     way of `inferred_by`. `total_ns` is without `wait_ns`, in which collectives waited for other ranks (None: not
     known). `unmatched` says why their calls under a CUDA graph are unknown.
     """
@@ -137,7 +137,7 @@ class Flow:
 class Replay:
     """What a signature costs on a GPU by its replays, per launch.
 
-    `mean_ns` ± `half_ns` in a queue of its own; `dynamic_mj` ± `above_half_mj` beyond the power of gaps, measured at
+    `mean_ns` ± `half_ns` in a queue of its own; `dynamic_mj` ± `above_half_mj` beyond launch-loop power, measured at
     `energy_mhz`. Under a lower clock, `capped_mhz`, it took `capped_stretch` times as long and `capped_energy` times as
     much dynamic energy. `reason` says why there is no time, `energy_reason` why no energy.
     """
@@ -164,7 +164,7 @@ class Replay:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Run:
-    """A replay run that measured energies: its board, the power of gaps and of an open context, and its drift."""
+    """A replay run that measured energies: its board, launch-loop power, power with an open context, and its drift."""
 
     run_id: str
     uuid: str | None

@@ -64,18 +64,18 @@ RULES: Final = (
         "kernel runs {median_kernel_ns}, the median launch call {median_call_ns}.",
         ("analyze", "idle", "--gaps"),
         "Launch less often: {graphs}, torch.compile, a larger batch.",
-        "Launch less often: {graphs}, kernels that do more each, more work per launch.",
+        "Launch less often: {graphs}, larger kernels, more work per launch.",
         ("idle",),
     ),
     Rule(
         "synchronising",
         3,
-        "The GPU waited {idle_ns} ({share_pct:.1f} % of the time) behind synchronising calls and allocations, mostly "
+        "The GPU waited {idle_ns} ({share_pct:.1f} % of the time) for synchronising calls and allocations, mostly "
         "{waiting_call}.",
         ("analyze", "idle", "--gaps"),
         "Keep results on the GPU (.item(), .cpu() and printing wait for it), copy with non_blocking=True, and let the "
         "caching allocator keep memory.",
-        "Let the GPU wait instead of the host ({event}), copy from pinned memory with {memcpy}, and allocate ahead.",
+        "Make the GPU wait instead of the host ({event}), copy from pinned memory with {memcpy}, and allocate ahead.",
         ("idle",),
     ),
     Rule(
@@ -128,7 +128,7 @@ RULES: Final = (
     Rule(
         "attention-unfused",
         2,
-        "Softmax runs as kernels of its own ({n:,} launches, {total_ns}): where that is attention, it is not fused.",
+        "Softmax runs in separate kernels ({n:,} launches, {total_ns}): if that is attention, it is not fused.",
         ("top", "--by", "op", "--where", "category = 'SOFTMAX'"),
         "Use scaled_dot_product_attention with a mask that the fused kernels take.",
         "If it belongs to attention, use a fused kernel for that ({attention}).",

@@ -93,7 +93,7 @@ class Warehouse:
             if isinstance(error, WarehouseLockedError):
                 raise
             kind = f"has the older schema {state.version}" if state.version else "is an empty database"
-            message = f"{self.path} {kind}, and cannot be brought to schema {migrate.newest()}: {error}"
+            message = f"{self.path} {kind}, and cannot be migrated to schema {migrate.newest()}: {error}"
             raise WarehouseError(message) from error
 
     def _upgrade(self, timeout: float) -> None:

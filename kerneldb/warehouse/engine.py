@@ -200,7 +200,7 @@ def _problem_of_engine(path: Path, text: str) -> WarehouseError:
     if "Could not set lock" in text:
         return WarehouseLockedError(f"{path} is in use by another process: {text}")
     if "not a valid DuckDB database" in text:
-        message = f"{path} is no DuckDB database; give the path of another one, or of a new file, with --db"
+        message = f"{path} is not a DuckDB database; give the path of another one, or of a new file, with --db"
         return WarehouseVersionError(message)
     if "version number" in text or "newer version" in text:
         message = (

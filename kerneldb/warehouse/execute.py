@@ -61,7 +61,7 @@ def answer(con: Connection, sql: str, params: Mapping[str, Any] | None) -> pa.Ta
 def _rows(con: Connection, sql: str, params: Params | None) -> pa.Table:
     count = len(con.extract_statements(sql))
     if count != 1:
-        message = f"one statement at a time, please: this text holds {count}"
+        message = f"give one statement at a time; this text has {count}"
         raise QueryError(message)
     # The stubs say that there always is one, but DuckDB 1.5 returns None for statements without rows.
     relation: duckdb.DuckDBPyRelation | None = _bound(con, sql, params)

@@ -1,4 +1,4 @@
-"""Stores operator calls that were found for launches recorded without one. Inside the one transaction of the caller."""
+"""Stores calls that were inferred for launches recorded without one. Inside the one transaction of the caller."""
 
 from __future__ import annotations
 

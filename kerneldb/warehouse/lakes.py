@@ -360,7 +360,7 @@ def _wait_for(place: Place, timeout: float, taken: Callable[[], bool], holder: C
             seen, since = now, time.monotonic()
         elif time.monotonic() - since >= timeout:
             who = now.partition(",")[0] or "another program"
-            message = f"{place}: {who} is committing for more than {timeout:g} s; wait for it, or end it"
+            message = f"{place}: {who} has been committing for more than {timeout:g} s; wait for it, or end it"
             raise WarehouseLockedError(message)
 
 

@@ -56,7 +56,7 @@ def inspect(con: Connection, path: Place) -> State:
         return State(0, None)
     if not {"schema_version", "schema_info", "schema_docs"} <= relations:
         kind = "lake" if path.is_lake else "DuckDB database"
-        message = f"{path} is a {kind}, but no kerneldb warehouse; give another path with --db"
+        message = f"{path} is a {kind}, but not a kerneldb database; give another path with --db"
         raise WarehouseVersionError(message)
     version = int(_scalar(con, "schema") or 0)
     if version > newest():
@@ -77,7 +77,7 @@ def require_finished(state: State, lake: Place) -> None:
     Views and macros of another version serve as they are: whoever defines them anew stops everybody's commits.
     """
     if state.version == 0 or state.unfinished:
-        message = f"{lake}: making this lake was cut short; finish it with: kerneldb --db '{lake}' db init"
+        message = f"{lake}: the creation of this lake was interrupted; finish it with: kerneldb --db '{lake}' db init"
         raise WarehouseVersionError(message)
     if state.version < newest():
         message = (

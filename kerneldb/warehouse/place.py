@@ -46,7 +46,7 @@ class Place:
         if catalog == "postgres":
             found = NAME.search(address)
             return cls(Path(f"{found[1] or found[2] if found else 'lake'}.ducklake"), catalog, address)
-        message = f"{masked(text)} is no lake that kerneldb can open; it takes {FORMS}"
+        message = f"{masked(text)} is not a lake that kerneldb can open; it takes {FORMS}"
         raise UsageError(message)
 
     @property

@@ -1,6 +1,6 @@
 """Moves traces between databases: into a lake from the scratch file of a conversion, and from file to lake and back.
 
-Notes, results of replays and calls that were found go along. They may grow after the traces were copied, so they are
+Notes, results of replays and inferred calls go along. They may grow after the traces were copied, so they are
 compared on every copy, by the rules of store/results.sql: what is there stays, unless the source got further with it;
 so a second copy writes nothing. What is copied from is attached as `source`. Large tables go into a lake as Parquet
 files that are written before its transaction and registered in it, so that commits do not keep each other waiting while
@@ -218,13 +218,13 @@ def add_learned(con: Connection, trace_ids: Sequence[str]) -> Learned:
 def transfer(target: Warehouse, place: Place, trace_ids: Sequence[str]) -> Copied:
     """Copy traces of the database at `place` into `target`, with what was learned of them.
 
-    Traces that are there stay as they are; notes, results of replays and found calls are added to them, too. Raises
+    Traces that are there stay as they are; notes, results of replays and inferred calls are added to them, too. Raises
     UsageError where both are lakes.
     """
     if not target.place.is_lake:
         return _pull(target, place, trace_ids)
     if place.is_lake:
-        message = "from lake to lake only by way of a file: pull the traces into one, and push them from there"
+        message = "traces cannot be copied directly from lake to lake: pull them into a file, and push them from there"
         raise UsageError(message)
     added = [
         trace_id

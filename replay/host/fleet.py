@@ -66,7 +66,7 @@ def unsettled(planned: Plan, journal_path: Path, cache: str, *, resume: bool) ->
     """The items that no journal of the replay has settled. Raises JournalExistsError for a journal unless `resume`."""
     before = journals(journal_path)
     if before and not resume:
-        message = f"{journal_path}: there is a journal already; resume it, or name another file"
+        message = f"{journal_path}: a journal exists already; resume it, or give another file"
         raise JournalExistsError(message)
     found = (journal.begun(one) for one in before)
     settled = {name for one in found if one is not None for name in one.settled(cache)}

@@ -104,7 +104,7 @@ def verify(item: Item, call: Any, seen: Seen) -> CallMatch:
     """How close a call came. Raises UnresolvedCallError for an unknown route, TypeError for one that does not say."""
     match: object = find(item.route).verify(item, call, seen)
     if not isinstance(match, CallMatch):
-        message = f"the route {item.route!r} does not say how close its call came"
+        message = f"the route {item.route!r} gives no grade for its call"
         raise TypeError(message)
     return match
 

@@ -74,7 +74,7 @@ class CollectiveRoute(Route):
     """What ranks exchanged, on as many devices as it took."""
 
     name = ROUTE
-    about = "exchanges what the ranks exchanged, on as many GPUs as it was recorded on"
+    about = "repeats the exchange between ranks, on as many GPUs as were recorded"
     waits = True
 
     def claims(self, work: Work) -> bool:

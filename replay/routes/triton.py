@@ -33,7 +33,7 @@ ZEROED: Final = re.compile(r"^(ws_ptr|workspace|semaphores?|sem_ptr)")
 ZERO: Final = Fill("constant", 0)
 FEWEST: Final = 2
 OTHER_SOURCE: Final = "drift:other-source"
-OTHER: Final = "its source is lost: the operators were compiled again, to another one"
+OTHER: Final = "its source is missing: the operators were compiled again, to a different kernel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class TritonRoute(Route):
     """Launches archived Triton kernels (`kerneldb.replay.triton`)."""
 
     name = code.ROUTE
-    about = "launches archived Triton kernels from their sources, by consent only"
+    about = "launches archived Triton kernels from their sources, only with --allow-code"
 
     def __init__(self) -> None:
         self._known: Mapping[str, Code] = {}

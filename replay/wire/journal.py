@@ -180,7 +180,7 @@ class Writer:
     def __init__(self, path: Path, *, resume: bool = False) -> None:
         begun = exists(path)
         if begun and not resume:
-            msg = f"{path}: there is a journal already; resume it, or name another file"
+            msg = f"{path}: a journal exists already; resume it, or give another file"
             raise JournalExistsError(msg)
         if begun:
             with path.open("rb+") as file:

@@ -80,7 +80,7 @@ def success(item: Item, cache: str, verdict: Verdict) -> CallResult:
     """The result of a call that ran."""
     match = verdict.match
     reasons = dict.fromkeys(one.reason for one in match.kernels if one.reason)
-    reason = "; ".join(reasons) or ("kernels came out that were not planned" if match.extra else None)
+    reason = "; ".join(reasons) or ("kernels ran that were not planned" if match.extra else None)
     return CallResult(
         item=item.id,
         route=item.route,

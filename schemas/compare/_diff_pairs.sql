@@ -4,7 +4,7 @@
 -- common_ratio, found_shift: the shift of all kernels (clocks, temperature) is the median of the ratios of means; found_shift is NULL with fewer than
 -- five ratios. own_change: what a row has beyond it. spread: how far means move from one recording to the next, as a share, read off the other
 -- kernels: the median of what they moved (times 1.4826: a standard deviation), in percent over all, and in ns over the shorter half, where the timer
--- is most of it. More than `threshold` and 100 ns is no spread: then the programs differ. compared: rows with a ratio.
+-- is most of it. Beyond `threshold` and 100 ns it is not spread: then the programs differ. compared: rows with a ratio.
 CREATE OR REPLACE MACRO _diff_pairs(members, threshold) AS TABLE
 WITH paired AS (
     SELECT

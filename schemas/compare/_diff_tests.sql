@@ -2,8 +2,8 @@
 -- relation as of `_mann_whitney`.
 --
 -- 1. Of the launches: Mann-Whitney. Without launches (reports that hold sums only) Welch's test takes its place. 2. Of the two recordings: launches
--- of one recording share their clock, addresses and neighbours, so that means differ from one recording to the next by more than their launches
--- tell; by how much, `spread` says. Holm's correction is for all rows compared, tested or not. erfc: Chebyshev fit, relative error under 1.2e-7
+-- of one recording share their clock, addresses and neighbours, so that means differ from one recording to the next by more than the scatter
+-- of launches suggests; `spread` has by how much. Holm's correction is for all rows compared, tested or not. erfc: Chebyshev fit, relative error under 1.2e-7
 -- (Press et al., Numerical Recipes, 6.2).
 CREATE OR REPLACE MACRO _diff_tests(pairs, ranks, threshold) AS TABLE
 WITH scored AS (

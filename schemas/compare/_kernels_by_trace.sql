@@ -1,5 +1,5 @@
 -- One row per kernel and trace of launches, with `matched`: whether every trace has the kernel. What its launches do not agree on is NULL; so are
--- sums that not all of them have. `launches` names a relation as of `_labelled_launches`: what a kernel goes by there is all that it is matched by.
+-- sums that not all of them have. `launches` names a relation as of `_labelled_launches`: kernels are matched by `kernel` alone.
 CREATE OR REPLACE MACRO _kernels_by_trace(launches) AS TABLE
 WITH grouped AS (
     SELECT

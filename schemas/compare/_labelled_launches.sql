@@ -1,5 +1,5 @@
--- The launches of a relation with the columns of `kernels` that have a duration, each with the kernel that it is: `kernel_key`, and `kernel`, what it
--- goes by. A kernel is what `texts` and `labels` call so (a part of the name, and the name it goes by), else its role, else its name.
+-- The launches of a relation with the columns of `kernels` that have a duration, each with the identity of its kernel, `kernel_key`, and its label,
+-- `kernel`: the label from `labels` whose part of a name in `texts` matches, else the role, else the name.
 CREATE OR REPLACE MACRO _labelled_launches(source, texts, labels) AS TABLE
 WITH _pairs AS (
     SELECT generate_subscripts(texts::VARCHAR[], 1) AS place, unnest(texts::VARCHAR[]) AS text, unnest(labels::VARCHAR[]) AS label

@@ -1,6 +1,6 @@
 -- What a rule of `bounds` says of the kernels of two sets of counters, a row per matched kernel, changed ones first.
 --
--- Kernels match by signature, else by name. Of several launches, the most frequent verdict stands, of equally frequent ones the first by name.
+-- Kernels match by signature, else by name. Of several launches, the most frequent verdict counts, among equally frequent ones the first by name.
 --
 -- Arguments:
 --   before_name: name, run, label, or a pattern of one (`*` any text): the counters of all traces that it finds are one side.

@@ -1,8 +1,8 @@
 -- Which other signatures are the same kernel elsewhere in the warehouse, each pair by its best method.
 --
 -- By name only on one architecture, as far as both are known. Pairs known only from one and the same trace are left out: there they are different
--- kernels. This is not how `diff` matches, where each kernel of two sides is in exactly one row: here a signature has all others that may stand in
--- for it, those of its name also where others have its id.
+-- kernels. This is not how `diff` matches, where each kernel of two sides is in exactly one row: here a signature has all others that may replace
+-- it, those of its name also where others have its id.
 --
 -- Columns:
 --   signature_id: as in launches

@@ -70,7 +70,7 @@ CREATE TABLE launches (
     iteration INTEGER,  -- Iteration of the program; NULL outside of iterations and where none were found; see `iterations`.
     steady_state BOOLEAN,  -- Whether the launch is in an iteration like the others; NULL where it cannot be decided (see `iterations`) and in traces of
     -- over 200000 launches.
-    inferred_id VARCHAR,  -- Signature with the operator call that was found for a launch recorded without one; NULL where none was, or the call is
+    inferred_id VARCHAR,  -- Signature with the operator call that was inferred for a launch recorded without one; NULL where none was, or the call is
     -- recorded.
     inferred_by VARCHAR,  -- How it was found: inherited (taken from another launch) or inferred (by trying calls on a GPU).
     is_repeat BOOLEAN  -- TRUE where a better trace of the run holds the same launch: it is not in `kernels`.

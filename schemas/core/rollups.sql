@@ -18,7 +18,7 @@ CREATE TABLE rollups (
     median_ns DOUBLE,  -- [ns] Median duration.
     histogram MAP(SMALLINT, BIGINT),  -- Number of launches by bin floor(16 log2 ns).
     timed BIGINT,  -- Launches that have a duration.
-    inferred_id VARCHAR,  -- Signature with the operator call that was found for these launches (launches.inferred_id).
+    inferred_id VARCHAR,  -- Signature with the operator call that was inferred for these launches (launches.inferred_id).
     inferred_by VARCHAR,  -- How it was found: inherited or inferred.
     is_repeat BOOLEAN  -- TRUE where a better trace of the run holds the same launches.
 );

@@ -8,5 +8,5 @@ CREATE TABLE trace_files (
     bytes BIGINT,  -- [bytes] Size, decompressed.
     compressed_bytes BIGINT,  -- [bytes] Size as stored.
     events BIGINT,  -- Number of events in the file.
-    report VARCHAR  -- Further findings of the reader, as JSON.
+    report VARCHAR  -- Further facts about the file that its reader found, as JSON.
 );

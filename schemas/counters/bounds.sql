@@ -1,6 +1,6 @@
 -- What each rule of `bound_rules` says limits a profiled launch, with its inputs.
 --
--- The thresholds are the table's, the logic stands here. A rule that lacks an input does not guess.
+-- The thresholds are the table's, the logic is here. A rule that lacks an input does not guess.
 --
 -- Columns:
 --   trace: as in kernels

@@ -76,7 +76,7 @@ SELECT
     r.peak_flops_per_second / nullif(r.peak_bytes_per_second, 0) AS ridge,
     r.flops_per_second,
     r.bytes_per_second,
-    -- Without work there is no point to draw: no intensity, rather than the logarithm of nothing.
+    -- Without work a point cannot be drawn: intensity is NULL instead of 0, which has no logarithm.
     nullif(r.flops_per_second, 0) / nullif(r.bytes_per_second, 0) AS intensity,
     least(
         r.peak_flops_per_second,

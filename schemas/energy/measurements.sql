@@ -13,7 +13,7 @@ CREATE TABLE measurements (
     unit VARCHAR,  -- Unit of value.
     n BIGINT,  -- How many iterations value is the mean of.
     method VARCHAR,  -- How it was measured.
-    reason VARCHAR,  -- Why there is no value.
+    reason VARCHAR,  -- Why the value is unknown.
     measured_at TIMESTAMP,  -- [UTC] When.
     uuid VARCHAR  -- Which board it was measured on.
 );

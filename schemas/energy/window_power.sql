@@ -24,7 +24,7 @@
 --   energy_mj DOUBLE [mJ]: Energy of the covered part of the window; NULL with a reason.
 --   error_mj DOUBLE [mJ]: Half width of its 95 % interval, by what may have happened between readings; not the error of the meter.
 --   mean_power_w DOUBLE [W]: Mean power over the covered part.
---   reason VARCHAR: Why there is no energy, or that it is of a part of the window only.
+--   reason VARCHAR: Why the energy is unknown, or that it covers a part of the window only.
 -- Example:
 --   SELECT kind, name, span_ns, energy_mj, error_mj, mean_power_w, reason FROM window_power() LIMIT 10;
 CREATE OR REPLACE MACRO window_power(source := '_power_windows') AS TABLE

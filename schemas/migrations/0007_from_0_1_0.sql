@@ -49,7 +49,7 @@ CREATE TABLE launch_prints (
     primary_launch_index BIGINT NOT NULL
 );
 
--- Which GPU a device is, is told when its trace is read.
+-- The GPU of a device is identified when its trace is read.
 DROP TABLE gpu_names;
 ALTER TABLE devices ADD COLUMN gpu VARCHAR;
 CREATE TABLE peak_types (

@@ -1,3 +1,3 @@
--- What routes do stands in a table, so that no statement knows them by name.
+-- A table says what each route does, so that no statement names one.
 CREATE TABLE replay_routes (route VARCHAR NOT NULL, about VARCHAR, waits BOOLEAN);
-INSERT INTO replay_routes VALUES ('collective', 'exchanges what the ranks exchanged, on as many GPUs as it was recorded on', true);
+INSERT INTO replay_routes VALUES ('collective', 'repeats the exchange between ranks, on as many GPUs as were recorded', true);

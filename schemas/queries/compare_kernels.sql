@@ -1,5 +1,5 @@
--- Kernels of the selected launches side by side: one row per kernel and trace, and the sums of an iteration. A kernel is what $texts and
--- $labels call so (a part of the name, and the name it goes by), else its role, else its name; it is matched where every trace has it. $traces: order
+-- Kernels of the selected launches side by side: one row per kernel and trace, and the sums of an iteration. A kernel is
+-- the label from $labels whose part of a name in $texts matches, else its role, else its name; it is matched where every trace has it. $traces: order
 -- of the traces.
 WITH _launches AS (FROM _labelled_launches('selection', $texts, $labels)),
 

@@ -1,7 +1,7 @@
 -- The operators of kernels that the trace $trace_id launched without one, where they are at least $sure: the one with most of the launches of
 -- that name, or, where none is known, of the same library, category and operation; where nothing like it was ever recorded with its operator,
--- the one in the kernel name. Traces with at least the share $close of the kernel names of the trace are asked before others: they tell
--- what the same model does. The confidence is the share of those launches, times that of operators found this way that were the recorded
+-- the one in the kernel name. Traces with at least the share $close of the kernel names of the trace come before others: they
+-- are of the same model. The confidence is the share of those launches, times that of operators found this way that were the recorded
 -- ones, over traces whose operators were hidden (docs/replay-without-calls.md).
 WITH wanted AS (
     SELECT DISTINCT s.signature_id, n.match_name, n.library, n.category, n.operation

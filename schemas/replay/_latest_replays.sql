@@ -1,4 +1,4 @@
--- The latest replay of a signature; of several in one run, that of the call which launched it most. A call that was found for launches recorded
+-- The latest replay of a signature; of several in one run, that of the call which launched it most. A call that was inferred for launches recorded
 -- without one has a signature of its own; one that was tried and not accepted is left out.
 CREATE OR REPLACE VIEW _latest_replays AS
 SELECT

@@ -1,5 +1,5 @@
 -- What a signature costs on a GPU by its replays: the latest run that replayed it as the same kernel (L0, L1), the mean over its calls weighted by
--- their launches; of energy, the latest such run that measured it. Where it never was, the latest reason. A call that was found for launches without
+-- their launches; of energy, the latest such run that measured it. Where it never was, the latest reason. A call that was inferred for launches without
 -- one has a signature of its own; one that was tried and not accepted gives no time.
 CREATE OR REPLACE VIEW _reconciliation_replays AS
 WITH replayed AS (

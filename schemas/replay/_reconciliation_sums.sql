@@ -1,5 +1,5 @@
--- The launches of `launched`, with columns of _reconciliation_launches, summed by signature and workload, over all iterations. What a signature is stands in each
--- of its launches alike.
+-- The launches of `launched`, with columns of _reconciliation_launches, summed by signature and workload, over all iterations. Columns of a
+-- signature are equal in all of its launches.
 CREATE OR REPLACE MACRO _reconciliation_sums(launched) AS TABLE
 SELECT
     trace_id,

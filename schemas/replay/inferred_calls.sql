@@ -1,9 +1,9 @@
--- One row per launch whose operator call was not recorded, and was found.
+-- One row per launch whose operator call was not recorded but inferred.
 CREATE TABLE inferred_calls (
     trace_id VARCHAR NOT NULL,  -- Trace of the launch.
     launch_index BIGINT NOT NULL,  -- The launch, as in launches.
     signature_id VARCHAR NOT NULL,  -- Its signature as recorded.
-    inferred_id VARCHAR NOT NULL,  -- Signature with the found call: of the same name, grid and block.
+    inferred_id VARCHAR NOT NULL,  -- Signature with the inferred call: of the same name, grid and block.
     inferred_by VARCHAR NOT NULL,  -- How the call was found: inherited or inferred.
     call_id VARCHAR,  -- The call (op_calls).
     call_ordinal INTEGER,  -- Which kernel of the call it is, from 0.

@@ -46,13 +46,13 @@ CREATE TABLE reconciliation (
     kernels_error_pct DOUBLE,  -- [%] Replayed against recorded time of the launches with a replay.
     replayed_error_pct DOUBLE,  -- [%] predicted_replayed_ns against wall_ns; NULL where error_reason says why.
     error_pct DOUBLE,  -- [%] predicted_ns against wall_ns; NULL where error_reason says why.
-    error_reason VARCHAR,  -- Why there is no error of the time.
+    error_reason VARCHAR,  -- Why the error of the time is NULL.
     measured_busy_ns DOUBLE,  -- [ns] Measured time in which the GPU ran anything.
     busy_share_pct DOUBLE,  -- [%] That, or else predicted_busy_ns, over wall_ns.
     model_mhz DOUBLE,  -- [MHz] Clock of the multiprocessors while the model was measured.
     replay_mhz DOUBLE,  -- [MHz] The same while kernels were timed in replays, weighted with their time.
     energy_mhz DOUBLE,  -- [MHz] The same while their energy was measured.
-    energy_run_id VARCHAR,  -- Replay run that measured the energy of most of the kernel time; the power of gaps is from it.
+    energy_run_id VARCHAR,  -- Replay run that measured the energy of most of the kernel time; launch-loop power is from it.
     board VARCHAR,  -- Board that the model was measured on.
     energy_board VARCHAR,  -- Board that the energy of the kernels was measured on.
     launch_loop_power_w DOUBLE,  -- [W] Power of the GPU while its queue is full of empty kernels.
@@ -78,14 +78,14 @@ CREATE TABLE reconciliation (
     energy_method VARCHAR,  -- How it was measured.
     energy_replayed_error_pct DOUBLE,  -- [%] predicted_replayed_mj against energy_mj; NULL where energy_error_reason says why.
     energy_error_pct DOUBLE,  -- [%] predicted_mj against energy_mj; NULL where energy_error_reason says why.
-    energy_error_reason VARCHAR,  -- Why there is no error of the energy.
+    energy_error_reason VARCHAR,  -- Why the error of the energy is NULL.
     dynamic_all_mj DOUBLE,  -- [mJ] dynamic_mj + clock_mj + unpowered_mj.
     dynamic_measured_mj DOUBLE,  -- [mJ] Measured dynamic energy: energy_mj less launch_loop_power_w for wall_ns.
     dynamic_measured_half_mj DOUBLE,  -- [mJ] Half width of its 95 % interval.
     dynamic_error_pct DOUBLE,  -- [%] dynamic_all_mj against dynamic_measured_mj; NULL where dynamic_reason says why.
     above_waiting_measured_mj DOUBLE,  -- [mJ] In host-bound workloads: energy_mj less launch_loop_power_w for predicted_ns and context_power_w for waiting_ns.
     above_waiting_error_pct DOUBLE,  -- [%] dynamic_all_mj against above_waiting_measured_mj.
-    dynamic_reason VARCHAR,  -- Why there is no error of the dynamic energy.
+    dynamic_reason VARCHAR,  -- Why the error of the dynamic energy is NULL.
     time_reason VARCHAR,  -- What is wrong with the time of the prediction: several devices.
     exchanging BOOLEAN NOT NULL,  -- Whether it is a rank of several that exchange anything.
     collective_waits_ns DOUBLE  -- [ns] How long its collectives waited for other ranks under the profiler; NULL where that is not known.

@@ -1,4 +1,4 @@
--- The balance of `reconciliation` as a list, one row per component, with its interval, where it comes from, and why there is no value.
+-- The balance of `reconciliation` as a list, one row per component, with its interval, where it comes from, or why it is unknown.
 CREATE TABLE reconciliation_components (
     trace VARCHAR NOT NULL,  -- Name of the trace of the workload and mode.
     workload VARCHAR NOT NULL,  -- prefill, decode, train_step or script.
@@ -13,5 +13,5 @@ CREATE TABLE reconciliation_components (
     low DOUBLE,  -- Lower end of the 95 % interval.
     high DOUBLE,  -- Upper end of the 95 % interval.
     source VARCHAR,  -- Where it comes from.
-    note VARCHAR  -- In what sense it is a bound, or why there is no value.
+    note VARCHAR  -- In what sense it is a bound, or why the value is unknown.
 );

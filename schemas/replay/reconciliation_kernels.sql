@@ -17,12 +17,12 @@ CREATE TABLE reconciliation_kernels (
     replayed_ns DOUBLE,  -- [ns] The same launches at their replayed time.
     replayed_half_ns DOUBLE,  -- [ns] Half width of its 95 % interval.
     ratio DOUBLE,  -- Replayed over recorded time.
-    dynamic_mj DOUBLE,  -- [mJ] Energy of these launches above the power of gaps.
+    dynamic_mj DOUBLE,  -- [mJ] Energy of these launches above launch-loop power.
     dynamic_half_mj DOUBLE,  -- [mJ] Half width of its 95 % interval.
     clock_ns DOUBLE,  -- [ns] What the lower clock of the model adds to replayed_ns; 0 where the power cap does not slow the kernel down.
     clock_mj DOUBLE,  -- [mJ] What the lower clock of the model adds to dynamic_mj; below 0 as a rule.
     reason VARCHAR,  -- Why no replay counts.
-    energy_reason VARCHAR,  -- Why there is no energy.
+    energy_reason VARCHAR,  -- Why the energy is unknown.
     clock_mhz DOUBLE,  -- [MHz] Clock of the multiprocessors while it was timed in the replay.
     energy_mhz DOUBLE,  -- [MHz] The same while its energy was measured.
     energy_run_id VARCHAR,  -- Replay run that measured its energy.

@@ -2,7 +2,7 @@
 CREATE TABLE replay_attempts (
     run_id VARCHAR NOT NULL,  -- The replay run.
     item_id VARCHAR NOT NULL,  -- Its item (replay_calls).
-    attempt_index INTEGER NOT NULL,  -- Place among the tries of the item, from 0.
+    attempt_index INTEGER NOT NULL,  -- Place among the attempts at the item, from 0.
     candidate INTEGER,  -- Place among the planned candidates; NULL for a call made from an earlier try.
     op VARCHAR,  -- Operator tried.
     input_dims VARCHAR,  -- Dimensions of its inputs, JSON.

@@ -24,7 +24,7 @@ CREATE TABLE replay_calls (
     loop_high_ns DOUBLE,  -- [ns] Upper bound of it, 95 % confidence.
     loop_calls INTEGER,  -- Calls per graph.
     loop_sets INTEGER,  -- Input sets that the loop goes round.
-    loop_note VARCHAR,  -- Why there is no loop time.
+    loop_note VARCHAR,  -- Why the loop time is unknown.
     extra_kernels VARCHAR,  -- Activities that came out unplanned, JSON.
     missing_kernels VARCHAR,  -- Planned kernels that did not come out, JSON.
     clock_mhz INTEGER,  -- [MHz] Clock of the multiprocessors after the call.
@@ -42,7 +42,7 @@ CREATE TABLE replay_calls (
     energy_seconds DOUBLE,  -- [s] Time between the counter steps that were used, all windows together.
     energy_windows INTEGER,  -- Number of windows.
     energy_method VARCHAR,  -- How energy was measured.
-    energy_reason VARCHAR,  -- Why there is no energy.
+    energy_reason VARCHAR,  -- Why the energy is unknown.
     energy_sm_mhz DOUBLE,  -- [MHz] Clock of the multiprocessors in the windows.
     energy_throttle VARCHAR,  -- Why clocks were reduced in the windows.
     energy_details VARCHAR,  -- JSON: every window with its power, time per call, temperature, clocks and throttle reasons.

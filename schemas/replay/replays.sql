@@ -31,7 +31,7 @@ CREATE TABLE replays (
     dynamic_low_mj DOUBLE,  -- [mJ] Lower end of the 95 % interval of dynamic_mj.
     dynamic_high_mj DOUBLE,  -- [mJ] Upper end of the 95 % interval of dynamic_mj.
     energy_method VARCHAR,  -- How energy was measured, and how that of a call was shared among its kernels.
-    energy_reason VARCHAR,  -- Why there is no energy.
+    energy_reason VARCHAR,  -- Why the energy is unknown.
     dims_source VARCHAR,  -- Where the replayed call comes from: op (recorded), inherited or inferred; NULL for copies and fills and where there is
     -- none.
     inferred_id VARCHAR  -- Signature with the call that was replayed, where that call is not recorded; signature_id is the recorded one.

@@ -1,4 +1,4 @@
--- Operator calls that were found for launches recorded without one. `found_rows` holds the new ones.
+-- Operator calls that were inferred for launches recorded without one. `found_rows` holds the new ones.
 
 -- name: forget
 -- Launches that get a new one lose the old one; with $renew, all that no replay found goes. What names only the operator takes no call

@@ -1,4 +1,4 @@
--- What was learned of traces after they were read: notes, results of replays, calls that were found. It is copied between databases whether
+-- What was learned of traces after they were read: notes, results of replays, inferred calls. It is copied between databases whether
 -- or not the traces are new there. `used_signatures` (store/lake.sql) names what the traces launch. Each statement lists what goes over; the
 -- ones behind it carry that out. A second time lists nothing.
 

@@ -2,7 +2,7 @@
 -- relation like _kernel_order.
 --
 -- A run of repeats that matters (three repeats, a tenth of the launches or of the time) and goes on until the trace ends, with less than a period
--- behind it, goes before any other: tuning and warm-up stand in front, and may repeat for longer. Then the longest run wins, and of about equally
+-- after it, is preferred: tuning and warm-up come first, and may repeat for longer. Then the longest run wins, and of about equally
 -- long ones the shortest distance.
 CREATE OR REPLACE MACRO _kernel_periods(ordered) AS TABLE
 WITH series AS (

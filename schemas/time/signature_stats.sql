@@ -1,6 +1,6 @@
 -- Statistics by signature (kernel, launch shape and operator call) and trace, largest total first.
 --
--- The call is the recorded one: calls that were found for launches of one signature may differ. Quantiles: `signature_quantiles` (fast, from
+-- The call is the recorded one: calls that were inferred for launches of one signature may differ. Quantiles: `signature_quantiles` (fast, from
 -- histograms) and `launch_quantiles` (exact).
 --
 -- Columns:

@@ -1,6 +1,6 @@
 -- How far each kernel is from what its GPU allows: intensity, achieved rates and roofs.
 --
--- One row per trace, device and signature, and per call that was found for launches recorded without one: calls of other sizes share a signature
+-- One row per trace, device and signature, and per call that was inferred for launches recorded without one: calls of other sizes share a signature
 -- there. Work and traffic come from hardware counters of the signature where those are known, if possible on the same model of GPU, else from the
 -- shapes of the operator call or from annotations (`method`). Counters of the one signature that matches it elsewhere only fill in where nothing is
 -- known of the call: the same name and launch shape do not make the same size. Times are those of the selected launches; only where all of these ran

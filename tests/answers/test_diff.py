@@ -119,7 +119,7 @@ def test_the_gate(compared: Database) -> None:
         compared.diff("base", "clocks").check(3)
     compared.diff("base", "clocks").check(5)
     nothing = dataclasses.replace(compared.diff("base", "base"), after_ns=0)
-    with pytest.raises(UsageError, match="nothing to hold to a limit"):
+    with pytest.raises(UsageError, match="--fail-on has nothing to check"):
         nothing.check(3)
 
 

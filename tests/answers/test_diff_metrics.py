@@ -72,7 +72,7 @@ def test_the_command(versions: Database) -> None:
 
 
 def test_sides_without_counters_are_named(compared: Database) -> None:
-    with pytest.raises(UsageError, match="base holds no hardware counters"):
+    with pytest.raises(UsageError, match="base has no hardware counters"):
         compared.diff_counters("base", "slower")
     with pytest.raises(UsageError, match="no trace 'nothing'"):
         compared.diff_counters("nothing", "base")

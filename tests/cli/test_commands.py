@@ -97,7 +97,7 @@ class TestIngest:
     def test_a_file_that_is_no_database_exits_3(self, small_trace: Path, tmp_path: Path) -> None:
         (tmp_path / "k.duckdb").write_text("not a database, but long enough to be looked at" * 100)
         done = call(tmp_path / "k.duckdb", "ingest", str(small_trace), exit_code=3)
-        assert "no DuckDB database" in done.stderr
+        assert "not a DuckDB database" in done.stderr
 
     def test_a_locked_database_exits_3_and_names_the_holder(self, database: Path, small_trace: Path) -> None:
         script = (

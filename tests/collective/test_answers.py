@@ -153,7 +153,7 @@ def test_without_the_other_ranks_nobody_knows_how_busy_one_was(folder: Path, tmp
     found = {row["component"]: (row["status"], row["value"], row["note"]) for row in components}
     assert found["busy share"] == ("unknown", None, "unknown")
     assert found["waiting for the host"][:2] == ("left out", None)
-    assert found[WAITING] == ("left out", None, "how long collectives waited for other ranks is not known")
+    assert found[WAITING] == ("left out", None, "how long collectives waited for other ranks is unknown")
     assert found["error"][:2] == ("withheld", None)
 
 

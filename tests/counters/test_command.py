@@ -172,7 +172,7 @@ def test_command_prints_the_line_alone(database: Database) -> None:
     assert printed.count("\n") == 1
     assert printed.endswith("--log-file out.csv python run.py\n")
     assert "kerneldb ingest out.csv" in notes
-    assert "put your program behind the line" not in notes
+    assert "append your program to the line" not in notes
 
 
 def test_command_coverage(database: Database) -> None:

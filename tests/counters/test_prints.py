@@ -52,7 +52,7 @@ def test_a_report_printed_twice_counts_once(printed_twice: Database) -> None:
     assert rows == [{"launches": 1}]
     assert [row["launches"] for row in printed_twice.bounds("ncu")][-1] == 2
     assert len(printed_twice.bounds("ncu", kernels=True)) == 2
-    assert "not details" in run(printed_twice, "ncu", "bounds")[1]
+    assert "in the run: details" in run(printed_twice, "ncu", "bounds")[1]
 
 
 @pytest.mark.again
@@ -151,7 +151,7 @@ def test_line_for_selected_sums(sums: Database) -> None:
     assert found.from_sums
     assert "--launch-count 1 " in found.line
     _, said = run(sums, "ncu", "command", "--where", "short_name LIKE 'elementwise%'", "--top", "1")
-    assert "sums do not tell grids and order" in said
+    assert "sums have no grids and no order" in said
 
 
 def test_launches_enough_for_the_worst_order(sums: Database) -> None:

@@ -126,7 +126,7 @@ def test_the_later_of_two_commits_sees_the_first(many_traces: Path, postgres_lak
 @pytest.mark.parametrize("kind", ["postgres", "sqlite"])
 def test_a_committer_that_stands_still_is_named(kind: str, request: pytest.FixtureRequest) -> None:
     place: Place = request.getfixturevalue(f"{kind}_lake")
-    said = r"process \d+ .*is committing for more than 0 s"
+    said = r"process \d+ .*has been committing for more than 0 s"
     with (
         lakes.writing(place) as con,
         lakes._turn(place, con, 30),

@@ -174,7 +174,7 @@ def test_a_database_is_not_copied_into_itself(file: Path) -> None:
     (file.parent / "folder").mkdir()
     (file.parent / "link.duckdb").symlink_to(file)
     for same in (file, file.parent / "folder" / ".." / file.name, file.parent / "link.duckdb"):
-        with pytest.raises(UsageError, match="source and target at once"):
+        with pytest.raises(UsageError, match="source and target are the same database"):
             push(file, same)
 
 

@@ -156,5 +156,5 @@ def test_another_lake_is_no_warehouse(tmp_path: Path, sqlite_lake: Place) -> Non
     lakes.create(place, f"{tmp_path}/other/")
     with lakes.owner(place) as con:
         con.execute("CREATE TABLE mine (x INTEGER)")
-    with pytest.raises(WarehouseVersionError, match="no kerneldb warehouse"):
+    with pytest.raises(WarehouseVersionError, match="not a kerneldb database"):
         Warehouse.open(place)

@@ -215,7 +215,7 @@ BROKEN: dict[str, tuple[Callable[[Path], None], type[Exception], str]] = {
     "empty": (empty, UnreadableTraceError, "an empty file"),
     "cut": (cut, UnreadableTraceError, r"cut: 9,000 of [\d,]+ bytes"),
     "header only": (header_only, UnreadableTraceError, "cut after 36 bytes"),
-    "text": (text, NotATraceError, "no SQLite database"),
+    "text": (text, NotATraceError, "not an SQLite database"),
 }
 
 

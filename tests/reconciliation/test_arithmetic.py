@@ -137,7 +137,7 @@ UNMATCHED = dataclasses.replace(FLOW, exchanges=2, unmatched=1)
         (
             {"flow": FEW, "selected": FLOW},
             "GPU bound",
-            "only a part of the launches is selected, and the measurement is of all",
+            "only part of the launches is selected, but the measurement is of all",
         ),
         ({"replays": ()}, "GPU bound", "no kernel of this workload was replayed on this GPU"),
         (
@@ -148,12 +148,12 @@ UNMATCHED = dataclasses.replace(FLOW, exchanges=2, unmatched=1)
         (
             {"workload": RANK, "flow": UNMATCHED},
             "unknown",
-            "collectives wait for other ranks, for how long is not known: the traces of all ranks tell",
+            "how long collectives waited for other ranks is unknown; ingest the traces of all ranks",
         ),
         (
             {"workload": changed(WORKLOAD, gap_ns=None)},
             "GPU bound",
-            "launch gaps are unknown: few of a full queue in the trace, and no replay measured them",
+            "launch gaps are unknown: too few with a full queue in the trace, and no replay measured them",
         ),
         ({}, "GPU bound", None),
     ],
@@ -173,14 +173,14 @@ def test_why_there_is_no_error_of_the_time(given: dict[str, Any], status: str, r
     [
         ({"workload": changed(WORKLOAD, energy_mj=None)}, "the energy was not measured"),
         ({"workload": changed(WORKLOAD, energy_mj=None, energy_reason="no meter")}, "no meter"),
-        ({"flow": FEW, "selected": FLOW}, "only a part of the launches is selected, and the measurement is of all"),
+        ({"flow": FEW, "selected": FLOW}, "only part of the launches is selected, but the measurement is of all"),
         (
             {"workload": changed(WORKLOAD, launch_loop_power_w=None), "run": changed(RUN, launch_loop_power_w=None)},
-            "the power of gaps was not measured",
+            "launch-loop power was not measured",
         ),
         (
             {"replays": (changed(REPLAY, dynamic_mj=None), changed(OF_SUM, dynamic_mj=None))},
-            "no kernel of this workload has an energy",
+            "no kernel of this workload has a measured energy",
         ),
         (
             {"replays": (changed(REPLAY, dynamic_mj=None), OF_SUM)},
@@ -257,11 +257,11 @@ MANY = (changed(PRODUCT, n=38), SUM)
 
 def test_gaps_of_a_full_queue_are_those_of_the_trace() -> None:
     time = balance(flow=FULL, launches=MANY).time
-    assert (time.gap_ns, time.gap_source, time.idle_ns) == (5.0, "median of 20 gaps of a full queue, trace t", None)
+    assert (time.gap_ns, time.gap_source, time.idle_ns) == (5.0, "median of 20 gaps with a full queue, trace t", None)
     for few in (changed(FULL, queued_gaps=19), changed(FULL, n=401)):
         time = balance(flow=few, launches=MANY).time
         assert (time.gap_ns, time.gap_source) == (
-            10.0, f"replay run e (trace: {few.queued_gaps} gaps of a full queue)"
+            10.0, f"replay run e (trace: {few.queued_gaps} gaps with a full queue)"
         )  # fmt: skip
     assert balance(workload=changed(WORKLOAD, gap_ns=None)).time.gap_source is None
 
@@ -272,7 +272,7 @@ def test_a_graph_waits_beyond_its_gaps() -> None:
     assert balance(workload=GRAPH, flow=changed(FULL, queued_total_ns=None), launches=MANY).time.idle_ns == 0
     assert balance(workload=changed(GRAPH, trace_id=None), flow=FULL, launches=MANY).time.idle_ns is None
     assert balance(workload=GRAPH).time.idle_ns is None
-    assert components(workload=GRAPH)["time", "idle"].note == "no gaps of a full queue in a trace of the graph"
+    assert components(workload=GRAPH)["time", "idle"].note == "no gaps with a full queue in a trace of the graph"
     assert components(workload=GRAPH, flow=FULL, launches=MANY)["time", "idle"].source == "trace t"
     assert components()["time", "idle"].status == "left out"
 
@@ -285,7 +285,7 @@ def test_waits_of_ranks_are_no_part_of_the_balance() -> None:
         "2.5 µs under the profiler, which slows ranks unequally: they are not those of the run"
     )
     unknown = components(workload=RANK, flow=UNMATCHED)
-    assert unknown["time", "waiting in collectives"].note == "how long collectives waited for other ranks is not known"
+    assert unknown["time", "waiting in collectives"].note == "how long collectives waited for other ranks is unknown"
     assert unknown["time", "busy share"].status == "unknown"
     assert balance(flow=known).time.exchanging is False, "one rank alone exchanges nothing"
     assert ("time", "waiting in collectives") not in components(flow=known)

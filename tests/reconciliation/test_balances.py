@@ -217,7 +217,7 @@ def test_terms_add_up_exactly(unchanged: Unchanged, section: str) -> None:
 def test_components_repeat_the_balance(unchanged: Unchanged) -> None:
     row, found = unchanged
     assert found["time", "predicted, GPU bound"]["value"] == row["predicted_ns"]
-    assert found["time", "launch gaps"]["source"] == "replay run run1 (trace: 0 gaps of a full queue)"
+    assert found["time", "launch gaps"]["source"] == "replay run run1 (trace: 0 gaps with a full queue)"
     assert (found["time", "idle"]["value"], found["time", "idle"]["status"]) == (None, "left out")
     assert found["energy", "measured"]["low"] == 0.13
     assert found["dynamic energy", "error"]["value"] == row["dynamic_error_pct"]
@@ -355,7 +355,7 @@ def test_gaps_of_a_full_queue_and_longer_waits_of_a_graph(closed: Warehouse) -> 
     insert(closed, "measurements", [measurement("wall_ns", 8000.0, mode="cuda_graph", trace_id="t:graph")])
     settle(closed)
     row = balance(closed, "mode = 'cuda_graph'")
-    assert (row["gap_ns"], row["gap_source"]) == (10.0, "median of 79 gaps of a full queue, trace graph")
+    assert (row["gap_ns"], row["gap_source"]) == (10.0, "median of 79 gaps with a full queue, trace graph")
     assert (row["gaps_ns"], row["idle_ns"]) == (80 * 10, 59 * 10 + 20 * 30 - 80 * 10)
 
 
@@ -438,10 +438,14 @@ def test_replays_of_another_gpu_do_not_count(closed: Warehouse) -> None:
         pytest.param(
             "UPDATE replay_runs SET launch_loop_power_w = NULL",
             ("energy", "gap"),
-            "the power of gaps was not measured",
+            "launch-loop power was not measured",
             marks=pytest.mark.thorough,
         ),
-        ("UPDATE replays SET dynamic_mj = NULL", ("energy", "predicted"), "no kernel of this workload has an energy"),
+        (
+            "UPDATE replays SET dynamic_mj = NULL",
+            ("energy", "predicted"),
+            "no kernel of this workload has a measured energy",
+        ),
         pytest.param(
             "DELETE FROM measurements WHERE quantity = 'energy_mj'",
             ("energy", "measured"),
@@ -542,7 +546,7 @@ def test_a_selection_has_no_error_against_the_whole(closed: Warehouse, busy: int
     closed.query(f"UPDATE measurements SET value = {busy} WHERE quantity = 'busy_ns'", write=True)
     settle(closed)
     found = of_selection(closed, "category = 'GEMM'").components
-    reason = "only a part of the launches is selected, and the measurement is of all"
+    reason = "only part of the launches is selected, but the measurement is of all"
     errors = [row for row in found if row.role == "error"]
     assert len(errors) >= 5
     assert {(row.value, row.low, row.status, row.note) for row in errors} == {(None, None, "withheld", reason)}

@@ -96,7 +96,7 @@ def put(content: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         ("parts.1", [], "parts[1]: expected an object, found []"),
         ("parts.0.workload", None, "parts[0].workload: expected a text, found null"),
         ("parts.0.measurements.2.value", "much", 'parts[0].measurements[2].value: expected a number, found "much"'),
-        ("parts.0.measurements.2.value", float("inf"), "Infinity is no number of JSON"),
+        ("parts.0.measurements.2.value", float("inf"), "Infinity is not a JSON number"),
         ("parts.0.measurements.2.n", 2**70, "has more than 64 bits"),
         ("parts.0.measurements.0.repetition", 2**31, "parts[0].measurements[0].repetition: expected a number from 0"),
         ("parts.0.tags.batch", 8, "parts[0].tags.batch: expected a text, found 8"),

@@ -355,10 +355,10 @@ def test_traces_that_are_gone_are_said_and_all_can_be_looked_at_again(database: 
 def test_chosen_traces_stay_in_the_status_line(trace_database: Path) -> None:
     facts = Facts(("NVIDIA H200",), 13, 23_580, 6_900_000_000, 5_997, 13_800_000, 5_937)
     lines = {
-        ("bloom", "decoder"): "● 2 of 13 traces · 5,997 of 23,580 launches (5,937 counted) · 13.8 ms GPU",
-        ("bloom",): "● trace bloom · 5,997 of 23,580 launches (5,937 counted) · 13.8 ms GPU",
+        ("bloom", "decoder"): "● 2 of 13 traces · 5,997 of 23,580 launches (5,937 primary) · 13.8 ms GPU",
+        ("bloom",): "● trace bloom · 5,997 of 23,580 launches (5,937 primary) · 13.8 ms GPU",
         ("rocprofv3_gfx1151_llamacpp_decode_stall_counter_collection",): "_collection · 5,997 of 23,580 launches ·",
-        (): "● 13 traces · 5,997 of 23,580 launches (5,937 counted) · 13.8 ms GPU (0.2 %)",
+        (): "● 13 traces · 5,997 of 23,580 launches (5,937 primary) · 13.8 ms GPU (0.2 %)",
     }
 
     async def flow() -> None:

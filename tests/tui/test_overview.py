@@ -205,16 +205,16 @@ def test_status_and_cards_tell_which_launches_count(tmp_path: Path) -> None:
     async def flow() -> None:
         async with opened(warehouse.path, size=(160, 40)) as (app, pilot):
             for traces, where, status, card in (
-                ((), "", "8 launches (3 counted) · 30.0 µs", "3"),
-                ((), "duration_ns > 1", "5 of 8 launches (3 counted) · 30.0 µs", "3"),
-                (("counters",), "", "2 of 8 launches (none counted)", "0"),
+                ((), "", "8 launches (3 primary) · 30.0 µs", "3"),
+                ((), "duration_ns > 1", "5 of 8 launches (3 primary) · 30.0 µs", "3"),
+                (("counters",), "", "2 of 8 launches (none primary)", "0"),
             ):
                 app.choose(traces=traces, where=where)
                 await settled(pilot)
                 assert status in text_of(app), (traces, text_of(app).splitlines()[1])
                 cards = app.pane.query_one(Cards).values
                 assert [value for name, value in cards.items() if "launches" in name] == [card]
-                assert ("counted launches" in cards) or traces not in {(), ("counters",)}
+                assert ("primary launches" in cards) or traces not in {(), ("counters",)}
 
     driven(flow)
 
@@ -331,7 +331,7 @@ def test_the_traces_of_a_selection_count_as_its_cards_do(tmp_path: Path) -> None
     warehouse.commit(make("sums", (), kind="summary", source="nsys", stated_run="job", reports=(report,)))
     warehouse.commit(make("other", (Launch("gemm", 0, 20),)))
     shown = {
-        (): [(1, 500, ""), (0, None, "not counted"), (1, 20, "")],
+        (): [(1, 500, ""), (0, None, "not primary"), (1, 20, "")],
         ("sums", "other"): [(1, 500, ""), (3000, 300, "◂ selected"), (1, 20, "◂ selected")],
         ("sums",): [(1, 500, ""), (3000, 300, "◂ selected"), (1, 20, "")],
     }

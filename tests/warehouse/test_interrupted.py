@@ -204,6 +204,6 @@ def test_a_database_with_relations_in_another_schema_is_not_empty(tmp_path: Path
         con.execute("CREATE SCHEMA raw")
         con.execute(f"CREATE {what}")
     before = path.read_bytes()
-    with pytest.raises(WarehouseVersionError, match="no kerneldb warehouse"):
+    with pytest.raises(WarehouseVersionError, match="not a kerneldb database"):
         Warehouse.open(path)
     assert path.read_bytes() == before

@@ -188,7 +188,7 @@ def test_query_reads_only_unless_asked(filled: Warehouse) -> None:
 
 @pytest.mark.parametrize(("sql", "count"), [("SELECT 1; SELECT 2", 2), ("", 0), ("-- nothing", 0)])
 def test_one_statement(read: Warehouse, sql: str, count: int) -> None:
-    with pytest.raises(QueryError, match=f"holds {count}"):
+    with pytest.raises(QueryError, match=f"has {count}"):
         read.query(sql)
 
 
@@ -272,5 +272,5 @@ def test_names_choose_no_extension(tmp_path: Path, name: str, monkeypatch: pytes
     assert Warehouse.open(name).traces().num_rows == 0
     other = Path("other-" + name.replace(":", "-"))
     other.write_bytes(b"SQLite format 3\0" + bytes(4080) if "sql" in name else b"a,b\n1,2\n")
-    with pytest.raises(WarehouseVersionError, match="no DuckDB database"):
+    with pytest.raises(WarehouseVersionError, match="not a DuckDB database"):
         Warehouse.open(other)

@@ -51,8 +51,30 @@ def in_todays_words(text: str) -> str:
     return WORD.sub(lambda found: WORDS[found[1]], text)
 
 
+TEXTS: Final = {
+    "gaps of a full queue": "gaps with a full queue",
+    "less their overlap": "minus their overlap",
+    "less launch-loop power": "minus launch-loop power",
+    "mean power of the kernels with an energy": "mean dynamic power of kernels with a measured energy",
+    "measured less predicted: no prediction": "measured minus predicted: not a prediction",
+}
+"""Phrases of 0.1.0 in sources and notes, and those of today."""
+
+
+def _in_todays_texts(value: Any) -> Any:
+    if isinstance(value, str):
+        for then, now in TEXTS.items():
+            value = value.replace(then, now)
+    return value
+
+
 def _asked(of_then: dict[str, Any]) -> dict[str, Any]:
-    return of_then | {"answer": {in_todays_words(name): values for name, values in of_then["answer"].items()}}
+    return of_then | {
+        "answer": {
+            in_todays_words(name): [_in_todays_texts(value) for value in values]
+            for name, values in of_then["answer"].items()
+        }
+    }
 
 
 ASKED: Final[dict[str, dict[str, Any]]] = {

@@ -222,7 +222,7 @@ def test_missing_file(tmp_path: Path) -> None:
 def test_something_else_is_refused(tmp_path: Path, content: bytes, way: str) -> None:
     path = tmp_path / "x.duckdb"
     path.write_bytes(content)
-    with pytest.raises(WarehouseVersionError, match=r"no DuckDB database.*--db"):
+    with pytest.raises(WarehouseVersionError, match=r"not a DuckDB database.*--db"):
         getattr(Warehouse, way)(path)
     assert path.read_bytes() == content
 
@@ -231,7 +231,7 @@ def test_other_duckdb_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.duckdb"
     with duckdb.connect(str(path)) as con:
         con.execute("CREATE TABLE traces (a INTEGER)")
-    with pytest.raises(WarehouseVersionError, match="no kerneldb warehouse"):
+    with pytest.raises(WarehouseVersionError, match="not a kerneldb database"):
         Warehouse.create_or_open(path)
 
 

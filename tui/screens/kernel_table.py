@@ -123,7 +123,7 @@ def merged(table: pa.Table, more: pa.Table) -> pa.Table:
 def op_condition(row: Row, alike: int) -> str:
     """What the launches of an operator's row meet; `alike` rows, with it, are of this operator.
 
-    One that was found for launches recorded without one is listed apart.
+    One that was inferred for launches recorded without one is listed apart.
     """
     condition = equals("op", row["op"])
     return condition if alike == 1 else f"{condition} AND {equals('inferred_by', row['inferred_by'])}"

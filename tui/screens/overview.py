@@ -161,7 +161,7 @@ class OverviewPane(Pane):
         left_out = any(row["launches"] and (row["kind"] != "timeline" or not row["is_primary"]) for row in looked_at)
         self._cards = {
             "GPU time": numbers.duration(sum(known) if known else None),
-            "counted launches" if left_out else "launches": numbers.count(n) + unlisted,
+            "primary launches" if left_out else "launches": numbers.count(n) + unlisted,
             f"{level}s": numbers.count(groups.num_rows),
         }
         self._show_cards()
@@ -341,7 +341,7 @@ def _note(row: Row, chosen: tuple[str, ...]) -> str:
     if row["kind"] == "profiled":
         return "counters"
     if not row["is_primary"]:
-        return "not counted"
+        return "not primary"
     if row["kind"] != "timeline":
         return "sums only" if row["kind"] == "summary" else str(row["kind"])
     return f"{row['summed']:,} in sums" if row["summed"] else ""

@@ -213,7 +213,7 @@ class RaplMeter:
             self._packages = [(path / "energy_uj", Unwrapped(size)) for path, size in zip(packages, sizes, strict=True)]
             self._total()
         except PermissionError as error:
-            message = f"{error.filename} may not be read: run as root, or let the administrator open it up"
+            message = f"{error.filename} may not be read: run as root, or ask the administrator for read permission"
             raise NoMeterError(message) from error
         except (OSError, ValueError) as error:
             message = f"RAPL counters in {folder} cannot be read: {error}"
