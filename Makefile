@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=worksteal
 # few questions, and tests marked `again`, which ask with the views, macros and statements of a test beside them.
 ASKING := $(addprefix tests/,answers reconciliation counters warehouse)
 # Every object of the schema on some rows, and how it is made and filled: beside the lakes, which compare the answers of all commands.
-OBJECTS := $(addprefix tests/,answers/test_determinism.py reconciliation/test_books.py $(addprefix warehouse/test_,commit.py schema.py views.py))
+OBJECTS := $(addprefix tests/,answers/test_determinism.py reconciliation/test_balances.py $(addprefix warehouse/test_,commit.py schema.py views.py))
 ON_OLDEST := -p no:cacheprovider -m 'not slow and not again and not thorough'
 # What `make test` runs. CI asks for more: all but the combinations over the collection of large traces, which take as long as all else.
 TESTS ?= not thorough
