@@ -187,7 +187,7 @@ def test_push_and_pull_keep_everything(file: Path, sqlite_lake: Place, tmp_path:
         found = sorted(map(repr, Warehouse(back).query(sql).to_pylist()))
         assert found == sorted(map(repr, Warehouse(file).query(sql).to_pylist())), sql
     assert "there is no trace" in call(file, "lake", "push", "sstep", "--to", sqlite_lake.uri, exit_code=2).stderr
-    assert "at once" in call(file, "lake", "push", "--to", str(file), exit_code=2).stderr
+    assert "the same database" in call(file, "lake", "push", "--to", str(file), exit_code=2).stderr
 
 
 def test_readers_reach_nothing_else(filled: str) -> None:
