@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kerneldb.cli.console import emit_rows
+from kerneldb.cli.console import emit_rows, note
 from kerneldb.cli.options import (
     READ_WAIT_S,
     kernel_names,
@@ -26,7 +26,7 @@ SHOWN: Final = (
     "shared_bytes", "grid", "work_items", "block", "theoretical_occupancy", "tflops", "pct_peak_flops", "gbs",
     "pct_peak_bandwidth",
 )  # fmt: skip
-SHOWN_VARIANTS: Final = ("launches", "n_differences", "differences", "registers_reported", "static_shared_bytes")
+OF_CODE: Final = ("launches", "n_differences", "differences", "registers_reported", "static_shared_bytes")
 ROWS: Final = 40
 
 
@@ -80,9 +80,11 @@ def same_code(signature: str, *, limit: int | None, output: Output) -> None:
       kerneldb analyze same-code Cijk_Alik_Bljk
     """
     result = open_database(lock_timeout=READ_WAIT_S).same_code(signature)
+    if not len(result):
+        note("no code object of this kernel is known: only databases of rocprofv3 (rocpd) list them")
     if output.format == "table":
         several = len({row["trace"] for row in result}) > 1
-        shown = (*SHOWN_VARIANTS, "symbol", *(["trace"] if several else []))
+        shown = (*OF_CODE, "symbol", *(["trace"] if several else []))
         result = result.without(*(name for name in result.columns if name not in shown))
     emit_rows(result, output, limit, ROWS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import shlex
 import time
@@ -13,6 +14,7 @@ import click
 from kerneldb.cli.console import emit, note, note_repeated
 from kerneldb.cli.options import open_database, output_options, replay_options, selection_options
 from kerneldb.cli.root import cli
+from kerneldb.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kerneldb.api import Database
-    from kerneldb.api.planning import Request
+    from kerneldb.api.planning import Planned, Request
     from kerneldb.output import Output
     from kerneldb.replay.options import Options
     from kerneldb.replay.wire.plan import Plan
@@ -158,6 +160,17 @@ def _require_sizes(path: Path, config: dict[str, Any]) -> None:
         raise click.BadParameter(message, param_hint="--model-config") from error
 
 
+def _planned(database: Database, request: Request) -> Planned:
+    """The plan; where nothing is selected, values near those of the condition are named, as in other commands."""
+    try:
+        return database.plan_replay(request)
+    except UsageError:
+        with contextlib.suppress(UsageError):  # a condition that cannot be asked at all
+            for line in database.absent_values(request.where, request.traces) if request.where else ():
+                note(line)
+        raise
+
+
 def _plan(
     database: Database, request: Request, path: Path | None, output: Output, *, only_candidates: bool = False
 ) -> None:
@@ -167,7 +180,7 @@ def _plan(
     from kerneldb.replay.wire import plan
 
     note_repeated(database, request.traces)
-    planned = database.plan_replay(request)
+    planned = _planned(database, request)
     if path is not None:
         database.keep_found(planned)
         plan.write(planned.plan, path)
@@ -215,7 +228,7 @@ def _run(
     if gpus is not None and ray is not None:
         message = "--gpus is for this host, --ray for a cluster: give one of them"
         raise click.UsageError(message)
-    planned = None if request is None else database.plan_replay(request)
+    planned = None if request is None else _planned(database, request)
     _say_code(database.stopped_replay() if planned is None else planned.plan, allowed=options.allow_code)
     many = [part for name, value in (("--gpus", gpus), ("--ray", ray)) if value is not None for part in (name, value)]
     again = shlex.join(part for part in (*options.arguments(), *many) if part)

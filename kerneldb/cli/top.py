@@ -46,8 +46,8 @@ def top(by: str, *, where: str | None, traces: tuple[str, ...], sort: str, limit
         note_scope(database, traces)
     if where is not None and where.strip():
         note_sums(database, traces)
-        if not len(result):
-            note_nothing(database, where, traces)
+    if not len(result):
+        note_nothing(database, where, traces)
     if output.format == "table":
         result = result.without("name_id")
     emit_rows(result, output, limit, TOP_ROWS, "n", "total_ns", "share_pct")
