@@ -80,7 +80,7 @@ RULES: Final = (
     ),
     Rule(
         "one-kernel",
-        2,
+        3,
         "{kernel} takes {share_pct:.0f} % of the GPU time in {n:,} launches.",
         ("show", "{kernel}"),
         "Start there: its counters by {counters}; kerneldb replay runs it alone.",

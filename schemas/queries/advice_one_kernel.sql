@@ -1,5 +1,6 @@
+-- Copies and fills have no counters to look at, and the time of a collective is that of the slowest rank: other rules are about these.
 SELECT total_ns::DOUBLE AS at_stake_ns, short_name AS kernel, share_pct, n
 FROM top_kernels()
-WHERE trace = $trace AND timing <> 'profiled' AND share_pct >= 30
+WHERE trace = $trace AND timing <> 'profiled' AND share_pct >= 30 AND kind = 'kernel' AND category <> 'COMMUNICATION'
 ORDER BY total_ns DESC, name_id
 LIMIT 1;

@@ -1,7 +1,7 @@
 -- What advice depends on: whose GPU it is, and whether PyTorch ran, by the profiler or by operators and kernels of it.
 SELECT
-    coalesce(
-        (SELECT min(d.vendor) FROM devices AS d WHERE d.trace_id = t.trace_id),
+    coalesce(  -- rocpd writes AMD, others amd
+        (SELECT lower(min(d.vendor)) FROM devices AS d WHERE d.trace_id = t.trace_id),
         CASE WHEN t.source LIKE 'roc%' OR t.source = 'rpd' THEN 'amd' ELSE 'nvidia' END
     ) AS vendor,
     t.source LIKE 'pytorch%' OR EXISTS (
