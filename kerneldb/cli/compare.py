@@ -93,5 +93,5 @@ def _empty(result: Result) -> list[str]:
     """Columns that say nothing: without any value, or names that are there already."""
     table = result.to_arrow()
     empty = [name for name in table.column_names if table[name].null_count == table.num_rows]
-    told = all(row["short_name"] in (None, row["kernel"]) for row in result)
-    return [*empty, "short_name"] if told else empty
+    is_same = all(row["short_name"] in (None, row["kernel"]) for row in result)
+    return [*empty, "short_name"] if is_same else empty
