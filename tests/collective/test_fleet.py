@@ -117,6 +117,7 @@ def test_two_workers_share_a_plan_and_a_dead_one_costs_its_item_only(tmp_path: P
     assert min(len(one.calls) for one in journals) > 0
 
 
+@pytest.mark.thorough
 def test_collectives_run_on_all_ranks_and_a_dead_rank_costs_its_collective_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,6 +251,7 @@ class Clock:
 
 
 @pytest.mark.thorough
+@pytest.mark.thorough
 def test_a_time_limit_is_one_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     items = [*(sleeper(number) for number in range(60)), exchange("allreduce"), exchange("reduce", ranks=3)]
     clock, real = Clock(), host.run
@@ -277,6 +279,7 @@ def test_a_time_limit_is_one_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(settled(tmp_path / "j")) < len(items) // 2
 
 
+@pytest.mark.thorough
 def test_a_replay_that_reached_its_limit_goes_on(tmp_path: Path) -> None:
     items = [copy(number) for number in range(4)]
     places = planned(tmp_path, *items, exchange("allreduce"))

@@ -127,6 +127,7 @@ def test_a_trace_alone_is_written_and_not_ingested(here: Path) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.usefixtures("without_libraries")
 def test_a_script_prints_to_stderr(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -153,6 +154,7 @@ def test_no_gpu_is_told_with_its_remedy(here: Path) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_killed_recording_goes_on(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "job.py").write_text(WAITING)
@@ -176,6 +178,7 @@ def test_a_killed_recording_goes_on(here: Path, capsys: pytest.CaptureFixture[st
     assert "script" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_ctrl_c_leaves_a_recording_that_goes_on(here: Path) -> None:
     (here / "job.py").write_text("import torch\ntorch.ones(2).add(1)\n")
