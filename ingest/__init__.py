@@ -65,14 +65,18 @@ def _behind(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     looked_for = tuple(dict.fromkeys((*ENDINGS, *readers.endings())))
-    files = list(_walk(path, looked_for))
+    files = list(_walk(path, looked_for, set()))
     if not files:
         message = f"{path}: no trace in this folder (looked for {', '.join(looked_for)})."
         raise NotATraceError(message)
     return files
 
 
-def _walk(folder: Path, looked_for: tuple[str, ...]) -> Iterator[Path]:
+def _walk(folder: Path, looked_for: tuple[str, ...], seen: set[Path]) -> Iterator[Path]:
+    """Traces below `folder`, each folder once: links may lead back to one that was `seen`."""
+    if folder.resolve() in seen:
+        return
+    seen.add(folder.resolve())
     if readers.of_folder(folder) is not None:
         yield folder
         return
@@ -82,7 +86,7 @@ def _walk(folder: Path, looked_for: tuple[str, ...]) -> Iterator[Path]:
         return
     for path in sorted(folder.iterdir()):
         if path.is_dir():
-            yield from _walk(path, looked_for)
+            yield from _walk(path, looked_for, seen)
         elif path.is_file() and path.name.endswith(looked_for) and not path.name.startswith("."):
             yield path
 

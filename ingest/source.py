@@ -9,6 +9,7 @@ import codecs
 import contextlib
 import hashlib
 import itertools
+import lzma
 import queue
 import threading
 import zipfile
@@ -33,6 +34,8 @@ GZIP_MAGIC: Final = b"\x1f\x8b"
 ZIP_MAGIC: Final = b"PK\x03\x04"
 SQLITE_MAGIC: Final = b"SQLite format 3\x00"
 UTF16_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+ZIP_ERRORS: Final = (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError)
+"""What zipfile raises of archives that are damaged, encrypted, or packed in a way that it does not know."""
 
 
 class Source:
@@ -85,7 +88,7 @@ class Source:
             while block := file.read(BLOCK_BYTES):
                 self.read_bytes += len(block)
                 yield block
-        except (zlib.error, zipfile.BadZipFile, EOFError) as error:
+        except (zlib.error, lzma.LZMAError, zipfile.BadZipFile, EOFError) as error:
             self.damage = f"the zip member is damaged ({error})"
 
     def _decompressed(self, raw: Iterator[bytes]) -> Iterator[bytes]:
@@ -185,28 +188,41 @@ def _read_ahead(produce: Callable[[], Iterator[bytes]]) -> Generator[bytes, None
 
 @contextmanager
 def _open(path: Path, member: str | None) -> Iterator[IO[bytes]]:
+    if member is None:
+        with _file_errors(path), path.open("rb") as file:
+            yield file
+    else:
+        with _archive(path) as archive, archive.open(member) as inner:
+            yield inner
+
+
+@contextmanager
+def _file_errors(path: Path) -> Iterator[None]:
     try:
-        if member is None:
-            with path.open("rb") as file:
-                yield file
-        else:
-            with zipfile.ZipFile(path) as archive, archive.open(member) as inner:
-                yield inner
-    except (OSError, zipfile.BadZipFile) as error:
+        yield
+    except OSError as error:
         message = f"{path}: cannot be read ({error}). Check the path and its permissions."
+        raise UnreadableTraceError(message) from error
+
+
+@contextmanager
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    """A zip archive. What it cannot do, when opened or read, is an UnreadableTraceError with the remedy."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except ZIP_ERRORS as error:
+        message = f"{path}: a zip archive that cannot be read ({error}). Unpack it with its own tool, or copy it again."
         raise UnreadableTraceError(message) from error
 
 
 def stored_size(path: Path, member: str | None = None) -> int:
     """Bytes on disk: of the file, or of the member as the archive holds it."""
-    try:
-        if member is None:
+    if member is None:
+        with _file_errors(path):
             return path.stat().st_size
-        with zipfile.ZipFile(path) as archive:
-            return archive.getinfo(member).compress_size
-    except (OSError, zipfile.BadZipFile) as error:
-        message = f"{path}: cannot be read ({error}). Check the path and its permissions."
-        raise UnreadableTraceError(message) from error
+    with _archive(path) as archive:
+        return archive.getinfo(member).compress_size
 
 
 def _is_trace(member: str) -> bool:
@@ -227,12 +243,8 @@ def sources(path: Path) -> list[Source]:
         magic = file.read(4)
     if magic != ZIP_MAGIC:
         return [Source(path)]
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = [name for name in archive.namelist() if _is_trace(name)]
-    except zipfile.BadZipFile as error:
-        message = f"{path}: a damaged zip archive ({error})."
-        raise UnreadableTraceError(message) from error
+    with _archive(path) as archive:
+        members = [name for name in archive.namelist() if _is_trace(name)]
     if not members:
         message = f"{path}: a zip archive without a .json member."
         raise NotATraceError(message)

@@ -217,6 +217,11 @@ def load(folder: Path) -> Recording:
     raise NotATraceError(message)
 
 
+def present(folder: Path, recording: Recording) -> list[Path]:
+    """The traces of a recording that lie in its folder."""
+    return [path for path in (folder / trace.file for _, trace in recording.traced) if path.is_file()]
+
+
 def _check_links(folder: Path, found: Recording) -> None:
     whole = os.path.realpath(folder)
     for name in found.files():

@@ -36,19 +36,15 @@ def _fits(head: Head) -> bool:
 def _inside(folder: Path) -> list[Path] | None:
     """The traces of the recording in `folder`; None where there is none in it.
 
-    Raises NotATraceError where no workload of it is finished, UnreadableTraceError where bundle.json is damaged.
+    Where it has none, or bundle.json is damaged, that file stands for the recording: reading it says what is wrong.
     """
     try:
         found = recordings.load(folder) if (folder / NAME).is_file() else None
     except NotATraceError:  # bundle.json of another program
         return None
-    if found is None:
-        return None
-    present = [path for path in (folder / trace.file for _, trace in found.traced) if path.is_file()]
-    if not present:
-        message = f"{folder}: a recording without a finished workload. Go on with it: kerneldb record … --resume"
-        raise NotATraceError(message)
-    return present
+    except UnreadableTraceError:
+        return [folder / NAME]
+    return None if found is None else recordings.present(folder, found) or [folder / NAME]
 
 
 def _diagnostics(manifest: Manifest) -> Iterator[Diagnostic]:

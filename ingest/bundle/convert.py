@@ -35,6 +35,10 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     part, trace = next((one for one in recording.traced if one[1].file == path.name), (None, None))
     if part is None or trace is None:
         message = f"{path}: says what is in a recording. Give its folder: kerneldb ingest {path.parent}"
+        if not recordings.present(path.parent, recording):
+            message = (
+                f"{path.parent}: a recording without a finished workload. Go on with it: kerneldb record … --resume"
+            )
         raise NotATraceError(message)
     readers.check(Source(path))
     one = Source(path)

@@ -251,7 +251,6 @@ class Clock:
 
 
 @pytest.mark.thorough
-@pytest.mark.thorough
 def test_a_time_limit_is_one_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     items = [*(sleeper(number) for number in range(60)), exchange("allreduce"), exchange("reduce", ranks=3)]
     clock, real = Clock(), host.run

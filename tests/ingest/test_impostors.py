@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from kerneldb.errors import NotATraceError, TraceError, UnreadableTraceError
-from kerneldb.ingest import Options, convert, expand, trace_keys
+from kerneldb.ingest import Options, convert, expand, plan, trace_keys
 from tests.ingest.conversion import outcome
 from tests.ingest.traces import everything, kineto
 
@@ -145,7 +145,7 @@ def test_folder_without_traces(tmp_path: Path) -> None:
 def test_damaged_zip(tmp_path: Path) -> None:
     path = tmp_path / "traces.zip"
     path.write_bytes(archive_of("a.json")[:-30])
-    with pytest.raises(TraceError, match="damaged zip"):
+    with pytest.raises(TraceError, match="zip archive that cannot be read"):
         convert(path, tmp_path / "spool", Options())
 
 
@@ -158,3 +158,39 @@ def test_damaged_zip_member(tmp_path: Path) -> None:
     path = tmp_path / "traces.zip"
     path.write_bytes(bytes(content))
     assert isinstance(outcome(lambda: convert(path, tmp_path / "spool", Options())), TraceError)
+
+
+def patched(place: int, value: int) -> bytes:
+    """An archive with one member whose headers say something else: `place` counts from the start of the local one."""
+    content = bytearray(archive_of("t.json"))
+    central = content.rindex(b"PK\x01\x02")
+    content[place] = value
+    content[central + place + 2] = value
+    return bytes(content)
+
+
+ARCHIVES: dict[str, tuple[bytes, str]] = {
+    "encrypted": (patched(6, 0x01), "encrypted"),
+    "patched data": (patched(6, 0x20), "patched"),
+    "version 9.9": (patched(4, 99), "version 9.9"),
+    **{f"method {number}": (patched(8, number), "not supported") for number in (1, 9, 93, 99)},
+    "cut": (archive_of("t.json")[:30], "zip"),
+}
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_an_archive_that_cannot_be_unpacked_costs_itself_only(tmp_path: Path, kind: str) -> None:
+    content, word = ARCHIVES[kind]
+    (tmp_path / "a.zip").write_bytes(content)
+    (tmp_path / "b.json").write_text('{"traceEvents": []}', encoding="utf-8")
+    first, second = plan(expand([tmp_path]))
+    with pytest.raises(UnreadableTraceError, match=rf"a\.zip: .*{word}.*[Uu]npack|{word}.*again"):
+        convert(first, tmp_path / "one", Options())
+    assert convert(second, tmp_path / "two", Options())
+
+
+def test_links_that_lead_back_end(tmp_path: Path) -> None:
+    (tmp_path / "one").symlink_to(".")
+    (tmp_path / "two").symlink_to(".")
+    (tmp_path / "b.json").write_text("[]", encoding="utf-8")
+    assert expand([tmp_path]) == [tmp_path / "b.json"]

@@ -127,7 +127,6 @@ def test_a_trace_alone_is_written_and_not_ingested(here: Path) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.usefixtures("without_libraries")
 def test_a_script_prints_to_stderr(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -153,7 +152,6 @@ def test_no_gpu_is_told_with_its_remedy(here: Path) -> None:
     assert list(here.iterdir()) == []
 
 
-@pytest.mark.thorough
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_a_killed_recording_goes_on(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -122,7 +122,6 @@ def test_sources_of_kernels_are_kept_and_binaries_are_not(tmp_path: Path) -> Non
 
 
 @pytest.mark.thorough
-@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a compiler for TorchInductor")
 def test_compiled_code_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_meter: None) -> None:
