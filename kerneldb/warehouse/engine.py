@@ -87,7 +87,7 @@ def _attach_patiently(
                     with path.open("rb") as file:
                         is_blank = _is_blank(file)
                     if is_blank:
-                        _fill(path)
+                        _fill(path, writes=attach != "attach")
                 return _attach(con, path, attach, prepare)
         except (duckdb.Error, _NotFilledError, OSError) as error:
             problem = _problem(path, error)
@@ -121,17 +121,20 @@ def _is_blank(file: IO[bytes]) -> bool:
     return not found or (len(found) < HEADERS and found[MARK_AT:].startswith(MARK))
 
 
-def _fill(path: Path) -> None:
+def _fill(path: Path, *, writes: bool = True) -> None:
     """Make the file, missing or blank, a database without tables.
 
     It is looked at again under the lock that DuckDB itself takes, so programs that begin with one file at a time do not
     write over each other. A write-ahead log beside it is of another file, which may be sought: it gets another name.
-    Raises _NotFilledError.
+    Raises _NotFilledError, and WarehouseError where the caller only reads (not `writes`) and the file has some bytes:
+    they may be of a copy that was cut short.
     """
     try:
         with path.open("ab+") as file:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_blank(file):
+                if not writes and path.stat().st_size:
+                    raise _cut(path)
                 with tempfile.TemporaryDirectory(prefix="kerneldb-") as folder:
                     new = Path(folder, path.name)
                     with contextlib.closing(bare()) as con:
@@ -212,6 +215,13 @@ def _problem_of_engine(path: Path, text: str) -> WarehouseError:
 
 def _missing(path: Path) -> WarehouseMissingError:
     return WarehouseMissingError(f"{path}: no such database; create it with: kerneldb --db {path} ingest TRACE")
+
+
+def _cut(path: Path) -> WarehouseError:
+    return WarehouseError(
+        f"{path} ends before its first block: it was cut short when it was made, or copied. "
+        f"Copy it again, or make it anew: kerneldb --db {path} ingest TRACE"
+    )
 
 
 def held_here(path: Path) -> WarehouseLockedError:

@@ -150,8 +150,17 @@ def test_a_file_that_was_cut_short_in_the_making_is_an_empty_database(tmp_path: 
     path.write_bytes(empty[:size])
     if size < engine.HEADERS:
         path.with_name("k.duckdb.wal").write_bytes(LOG)
+    run(path, "db", "init")
     assert run(path, "traces", "--csv").count("\n") == 1
     assert [old.read_bytes() for old in tmp_path.iterdir() if old != path] == [LOG] * (size < engine.HEADERS)
+
+
+def test_who_only_reads_leaves_a_cut_copy_as_it_is(tmp_path: Path, filled: Path) -> None:
+    path = tmp_path / "k.duckdb"
+    path.write_bytes(filled.read_bytes()[:8192])
+    with pytest.raises(WarehouseError, match=r"was cut short.* Copy it again, or make it anew"):
+        Warehouse.open(path)
+    assert path.read_bytes() == filled.read_bytes()[:8192]
 
 
 def test_a_new_file_is_not_read_with_the_log_of_another_one(tmp_path: Path) -> None:
