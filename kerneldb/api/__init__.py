@@ -52,7 +52,7 @@ def open(  # noqa: A001 (kerneldb.open is the name users expect)
 
     chosen = path if path is not None else os.environ.get("KERNELDB_DB") or DEFAULT_DATABASE
     store = WarehouseStore(place_of(chosen), lock_timeout)
-    if not create or store.place.is_lake or store.place.exists():
+    if not create or store.is_begun():
         store.existing()
     return Database(store)
 

@@ -64,6 +64,14 @@ class WarehouseStore:
 
         return self._current(Warehouse.open)
 
+    def is_begun(self) -> bool:
+        """Whether the place holds a database: not a missing file, nor one whose making was cut short."""
+        if self.place.is_lake or not self.place.exists():
+            return self.place.is_lake
+        from kerneldb.warehouse import engine
+
+        return not engine.is_cut(self.place.path)
+
     def made(self) -> Warehouse:
         """The warehouse, made where the file is missing."""
         from kerneldb.warehouse import Warehouse

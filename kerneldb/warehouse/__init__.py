@@ -16,7 +16,7 @@ import duckdb
 from kerneldb.errors import TraceExistsError, UsageError, WarehouseError, WarehouseLockedError
 from kerneldb.files import remove_stale_spools
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import commit, execute, migrate, reconciliation, replay, runs, template
+from kerneldb.warehouse import commit, engine, execute, migrate, reconciliation, replay, runs, template
 from kerneldb.warehouse.engine import store_errors, transaction
 from kerneldb.warehouse.place import Place
 from kerneldb.warehouse.session import session_of
@@ -73,9 +73,10 @@ class Warehouse:
             return cls.open(path, lock_timeout)
         remove_stale_spools(warehouse.path)
         if warehouse.path.exists():
-            with warehouse.connection() as con, store_errors(warehouse.place):
-                if migrate.inspect(con, warehouse.place).is_current:
-                    return warehouse
+            if not engine.is_cut(warehouse.path):
+                with warehouse.connection() as con, store_errors(warehouse.place):
+                    if migrate.inspect(con, warehouse.place).is_current:
+                        return warehouse
         elif template.put(warehouse.path):
             return warehouse
         warehouse._upgrade(lock_timeout)

@@ -83,11 +83,8 @@ def _attach_patiently(
             with interrupts():
                 if attach == "create" and not path.exists():
                     _fill(path)
-                elif path.stat().st_size < HEADERS:
-                    with path.open("rb") as file:
-                        is_blank = _is_blank(file)
-                    if is_blank:
-                        _fill(path, writes=attach != "attach")
+                elif is_cut(path):
+                    _fill(path, writes=attach != "attach")
                 return _attach(con, path, attach, prepare)
         except (duckdb.Error, _NotFilledError, OSError) as error:
             problem = _problem(path, error)
@@ -108,6 +105,14 @@ def _attach(con: Connection, path: Path, attach: str, prepare: Callable[[Connect
         except BaseException:
             con.execute(statement("session", "detach"))
             raise
+
+
+def is_cut(path: Path) -> bool:
+    """Whether the file at `path` ends before its first block."""
+    if path.stat().st_size >= HEADERS:
+        return False
+    with path.open("rb") as file:
+        return _is_blank(file)
 
 
 def _is_blank(file: IO[bytes]) -> bool:
