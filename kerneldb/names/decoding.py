@@ -10,8 +10,6 @@ arguments vary, so the rule of each head is remembered.
 
 from __future__ import annotations
 
-import csv
-import importlib.resources
 import pkgutil
 import re
 from collections.abc import Callable
@@ -24,6 +22,7 @@ from kerneldb.names.dtypes import element_type, typed
 from kerneldb.names.model import Decoded, Facts
 from kerneldb.names.shortening import shorten
 from kerneldb.names.structure import parse
+from kerneldb.names.tables import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 Reader = Callable[["Structure"], Facts]
 
-DERIVER_VERSION: int = 5
+DERIVER_VERSION: int = 6
 # Longer heads are garbage or text; patterns are searched in so many characters.
 _HEAD_LIMIT = 400
 
@@ -47,10 +46,9 @@ class Rule:
 
 
 def _read_rules() -> tuple[Rule, ...]:
-    """Read rules.csv; lines that begin with ``#`` are comments, an empty cell is None."""
-    text = importlib.resources.files(__package__).joinpath("rules.csv").read_text("utf-8")
+    """Read rules.csv; an empty cell is None."""
     rules = []
-    for row in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):
+    for row in rows_of("rules.csv"):
         facts: Facts = {
             "category": row["category"],
             "library": row["library"],
