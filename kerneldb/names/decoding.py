@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kerneldb.names.demangling import demangle, strip_suffixes
-from kerneldb.names.dtypes import element_type, typed
+from kerneldb.names.dtypes import argument_types, element_type, packed_types, typed
 from kerneldb.names.model import Decoded, Facts
 from kerneldb.names.shortening import shorten
 from kerneldb.names.structure import parse
@@ -110,7 +110,9 @@ def decode(name: str, kind: str = "kernel") -> Decoded:
     if found is None:
         return Decoded(text, short, match, "OTHER")
     facts = _read(found, structure)
-    if facts.get("dtype") is None:
+    if text.startswith("_Z"):
+        facts.update(typed(argument_types(structure.args) or packed_types(structure.base)))
+    elif facts.get("dtype") is None:
         _type_by_suffix(structure.base, facts)
     return Decoded(demangled=text, short_name=short, match_name=match, **facts)
 

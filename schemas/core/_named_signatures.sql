@@ -7,4 +7,4 @@ SELECT
 FROM _signature_calls AS s
 LEFT JOIN kernel_names AS k USING (name_id)
 -- A product of fp32 inputs may run as TF32: without a type in the name its peak is not known.
-LEFT JOIN peak_types AS p ON s.dtype = p.dtype AND NOT (s.dtype_source = 'inputs' AND s.dtype = 'fp32');
+LEFT JOIN peak_types AS p ON s.dtype = p.dtype AND NOT (s.dtype_source IS NOT DISTINCT FROM 'inputs' AND s.dtype = 'fp32');
