@@ -89,14 +89,17 @@ DERIVED: Final[dict[str, pl.DataType]] = {
     "moved_bytes": pl.Float64(),
     "work_method": TEXT,
     "deriver_version": pl.Int32(),
+    **dict.fromkeys(naming.Settled._fields, TEXT),
 }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NameRow:
-    """What the work models take from a row of `kernel_names`."""
+    """What signatures take from a row of `kernel_names`."""
 
     match_name: str | None = None
+    demangled: str | None = None
+    library: str | None = None
     category: str | None = None
     family: str | None = None
     operation: str | None = None
@@ -173,6 +176,7 @@ def _derived(row: Mapping[str, Any], name: NameRow) -> Row:
     threads = _product(block, 31) if block else row["threads_per_block"]
     call = work.OpCall(row["op"], row["input_dims"], row["input_strides"], row["input_dtypes"], row["scalars"])
     problem = work.problem(call, name, work.LaunchShape(row["kind"], grid, block, row["bytes"]))
+    op, types = (row["op"], work.tensor_types(call)) if row["kind"] == "kernel" else (None, [])
     key = (name.match_name, blocks, threads)
     return {
         **dataclasses.asdict(problem),
@@ -181,6 +185,7 @@ def _derived(row: Mapping[str, Any], name: NameRow) -> Row:
         "threads_per_block": threads,
         "launch_key": None if None in key else content_id("k1", *key),
         "deriver_version": signatures_version(),
+        **naming.settle(name, op, types)._asdict(),
     }
 
 

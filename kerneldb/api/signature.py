@@ -20,7 +20,20 @@ CANDIDATES = 10
 SECTIONS = {
     "identity": ("kind", "level", "name", "demangled", "short_name", "match_name", "launch_key"),
     "name": (
-        *("category", "family", "library", "operation", "dtype", "dtypes", "name_arch", "tile_m", "tile_n", "tile_k"),
+        *(
+            "category",
+            "category_source",
+            "family",
+            "library",
+            "operation",
+            "dtype",
+            "dtype_source",
+            "dtypes",
+            "name_arch",
+            "tile_m",
+            "tile_n",
+            "tile_k",
+        ),
         *(
             "pipeline_stages",
             "cluster",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from kerneldb.names.decoding import DERIVER_VERSION, decode, decode_many
 from kerneldb.names.demangling import demangle
 from kerneldb.names.model import CATEGORIES, Decoded
+from kerneldb.names.operators import Settled, settle
 from kerneldb.names.shortening import short_name
 from kerneldb.names.structure import match_name
 
@@ -16,9 +17,11 @@ __all__ = [
     "CATEGORIES",
     "DERIVER_VERSION",
     "Decoded",
+    "Settled",
     "decode",
     "decode_many",
     "demangle",
     "match_name",
+    "settle",
     "short_name",
 ]

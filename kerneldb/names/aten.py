@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _PLAIN = re.compile(r"-?\d+|int|long|unsigned int")
 _OPTIMIZERS = re.compile(r"(Adam|SGD|Sgd|Adagrad|Lamb|LAMB|Novograd|NovoGrad|LARS|Lion|RMSprop|Rprop|Adamax|Adadelta)")
+# Apex' multi-tensor kernels (csrc/multi_tensor_*.cu) share the name of those that ATen took over from it.
+_APEX = re.compile(r"(?:Adam|AdamCapturable\w*|SGD|Adagrad|NovoGrad|LAMBStage[12]|DistOpt\w*|Lion)Functor")
 _CONVERSIONS = {"float16_copy": "fp16", "bfloat16_copy": "bf16", "float8_copy": "fp8"}
 _POINTWISE = {"mul": "addcmul", "div": "addcdiv"}
 
@@ -172,7 +174,7 @@ def read_foreach(name: Structure) -> Facts:
     base, args = call(functor)
     optimizer = _OPTIMIZERS.search(base)
     if optimizer is not None:
-        return _read_optimizer(base, args)
+        return _read_optimizer(base, args) | ({"library": "Apex"} if _APEX.fullmatch(base) else {})
     operation = _foreach_operation(base, name.args[2:3])
     facts = _types({"operation": operation}, argument_types(args))
     facts["details"] = {"functor": base}

@@ -19,6 +19,9 @@ _CUDNN = re.compile(
 )
 
 
+_MLA = re.compile(r"traits_mla<(\d+),")
+
+
 def read_flash(name: Structure) -> Facts:
     """Read ``flash_fwd_kernel<Flash_fwd_kernel_traits<head_dim, blockM, blockN, warps, ..., T>, is_causal...>``."""
     facts = directed("attention", backward="bwd" in name.base)
@@ -101,6 +104,20 @@ def read_attention(name: Structure) -> Facts:
     types = packed_types(name.base) or inner_types(text)
     facts.update(typed(dtype for dtype in types if dtype not in INDEX_TYPES))
     return facts
+
+
+def read_mla(name: Structure) -> Facts:
+    """Read FlashMLA's ``flash_fwd_splitkv_mla_kernel<Flash_fwd_kernel_traits_mla<576, 64, 64, 8, T, 512>, ...>``."""
+    facts = {**read_attention(name), **typed(inner_types(name.canonical))}
+    head = _MLA.search(name.canonical)
+    if head is not None:
+        facts["head_dim"] = int(head[1])
+    return facts
+
+
+def read_scan(name: Structure) -> Facts:
+    """Read ``selective_scan_fwd_kernel<Selective_Scan_fwd_kernel_traits<..., T, float>>``: direction and input type."""
+    return {**directed("linear_attention", backward="bwd" in name.base), **typed(inner_types(name.canonical))}
 
 
 def read_ggml_attention(name: Structure) -> Facts:

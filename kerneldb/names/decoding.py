@@ -10,8 +10,6 @@ arguments vary, so the rule of each head is remembered.
 
 from __future__ import annotations
 
-import csv
-import importlib.resources
 import pkgutil
 import re
 from collections.abc import Callable
@@ -20,10 +18,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kerneldb.names.demangling import demangle, strip_suffixes
-from kerneldb.names.dtypes import element_type, typed
+from kerneldb.names.dtypes import argument_types, element_type, packed_types, typed
 from kerneldb.names.model import Decoded, Facts
 from kerneldb.names.shortening import shorten
 from kerneldb.names.structure import parse
+from kerneldb.names.tables import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 Reader = Callable[["Structure"], Facts]
 
-DERIVER_VERSION: int = 5
+DERIVER_VERSION: int = 6
 # Longer heads are garbage or text; patterns are searched in so many characters.
 _HEAD_LIMIT = 400
 
@@ -47,10 +46,9 @@ class Rule:
 
 
 def _read_rules() -> tuple[Rule, ...]:
-    """Read rules.csv; lines that begin with ``#`` are comments, an empty cell is None."""
-    text = importlib.resources.files(__package__).joinpath("rules.csv").read_text("utf-8")
+    """Read rules.csv; an empty cell is None."""
     rules = []
-    for row in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):
+    for row in rows_of("rules.csv"):
         facts: Facts = {
             "category": row["category"],
             "library": row["library"],
@@ -112,7 +110,9 @@ def decode(name: str, kind: str = "kernel") -> Decoded:
     if found is None:
         return Decoded(text, short, match, "OTHER")
     facts = _read(found, structure)
-    if facts.get("dtype") is None:
+    if text.startswith("_Z"):
+        facts.update(typed(argument_types(structure.args) or packed_types(structure.base)))
+    elif facts.get("dtype") is None:
         _type_by_suffix(structure.base, facts)
     return Decoded(demangled=text, short_name=short, match_name=match, **facts)
 

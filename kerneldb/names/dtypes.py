@@ -45,6 +45,10 @@ _PHRASES = {
     "long long": "int64",
     "unsigned long": "uint64",
     "unsigned long long": "uint64",
+    "short int": "int16",
+    "short unsigned int": "uint16",
+    "long int": "int64",
+    "long unsigned int": "uint64",
     "complex<float>": "complex64",
     "complex<double>": "complex128",
 }

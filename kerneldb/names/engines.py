@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from kerneldb.names.aten import read_types
-from kerneldb.names.dtypes import argument_types, element_type, inner_types, main_type, typed
+from kerneldb.names.dtypes import INDEX_TYPES, argument_types, element_type, inner_types, main_type, typed
+from kerneldb.names.model import directed
 
 if TYPE_CHECKING:
     from kerneldb.names.model import Facts
@@ -50,6 +51,7 @@ _CK_KINDS = (
 )
 
 # What a block computes: `TileGemmShape<sequence<M, N, K>, ...>`.
+_OPTIMIZER = re.compile(r"(Adam|SGD|LAMB|NovoGrad|Adagrad|LARS)(?:Stage\d)?\w*Functor")
 _CK_TILE = re.compile(r"TileGemmShape<sequence<(\d+),(\d+),(\d+)>")
 
 
@@ -115,3 +117,21 @@ def read_activation(name: Structure) -> Facts:
     found = re.search(r"silu|gelu|swiglu|relu", name.canonical)
     facts["operation"] = (found[0] if found else "act") + "_and_mul"
     return facts
+
+
+def read_inner(name: Structure) -> Facts:
+    """Read the element types among the template arguments, at any depth where none is one itself; no indices, masks."""
+    own = [dtype for dtype in argument_types(name.args) if dtype not in INDEX_TYPES]
+    return typed(own or inner_types(name.canonical))
+
+
+def read_te_norm(name: Structure) -> Facts:
+    """Read ``normalization::ln_fwd_tuned_kernel<Kernel_traits<weights, input, output, compute, ...>>``."""
+    operation = "rms_norm" if "rms" in name.base else "layer_norm"
+    return {**directed(operation, backward="bwd" in name.base), **read_inner(name)}
+
+
+def read_optimizer(name: Structure) -> Facts:
+    """Read ``multi_tensor_apply_kernel<..., AdamFunctor<float, float, int>>`` of Apex and TransformerEngine."""
+    found = _OPTIMIZER.search(name.canonical)
+    return {"operation": found[1].lower() if found else None, **read_inner(name)}

@@ -47,13 +47,14 @@ _EPILOGUES = frozenset(_EPILOGUE_WORDS.split())
 _NVJET_WORDS = (("h", "raster", "h"), ("v", "raster", "v"), ("bz", "beta", "zero"), ("badd", "beta", "add"))
 _SIZES = re.compile(r"\d+(?:x\d+)+")
 _MMA = re.compile(r"([a-z])((?:\d+x\d+x)?\d*)(gemm|cudnn|fprop|dgrad|wgrad)(\w*)")
-_XMMA_NOISE_WORDS = "gemm implicit execute kernel cublas cudnn infer train split k segment off"
+_XMMA_NOISE_WORDS = "trt gemm implicit execute kernel cublas cudnn infer train split k segment off"
 _XMMA_NOISE = {"", *_XMMA_NOISE_WORDS.split()}
 _XMMA_TYPES = re.compile(r"(?:(?:bf16|tf32|f16|f32|f64|i8|u8|i32|e4m3|e5m2|f8)){1,2}")
 _LAYOUT = re.compile(r"[nt]{2,3}|[NT]{2,3}")
 _CONVOLUTIONS = {"fprop": "conv_fprop", "dgrad": "conv_dgrad", "wgrad": "conv_wgrad"}
 _NUMBERED = re.compile(r"(align[ac]?|stage|ldg|cga|warpsize|warpgroupsize|sliced|tensor|tile|g)(\d[\dx]*[a-z]?)")
 
+_TENSOR_LAYOUTS = re.compile(r"tuple|TensorLayout|RowMajor|ColumnMajor")  # of Composable Kernel
 _OGS = re.compile(r"_matmul_ogs_(?:([NT]{2,3})_)?(\w+?)_(\d+)x(\d+)x(\d+)(?:x(\d+))?(?:_(\w+))?$")
 # The first members of llama.cpp's enum ggml_type (ggml.h): how the weights of its quantised products are stored.
 _GGML_TYPES = {
@@ -231,6 +232,8 @@ def read_xmma(name: Structure) -> Facts:
     if kind in _CONVOLUTIONS:
         reader.facts["operation"] = _CONVOLUTIONS[kind]
         reader.facts["direction"] = "forward" if kind == "fprop" else "backward"
+    if words[-1] == "trt":
+        reader.facts["library"] = "TensorRT"
     reader.read([word for word in words[3:] if word not in types and word not in _XMMA_NOISE])
     return reader.finish()
 
@@ -277,6 +280,8 @@ def _read_template(symbol: str) -> Facts:
         facts["category"], facts["library"], facts["family"] = "CONVOLUTION", "cuDNN", "cutlass_conv"
         kind = re.search(r"Fprop|Dgrad|Wgrad", symbol)
         facts["operation"] = _CONVOLUTIONS.get(kind[0].lower(), "convolution") if kind else "convolution"
+        if kind is not None:
+            facts["direction"] = "forward" if kind[0] == "Fprop" else "backward"
     elif "Flash" in symbol or "Attention" in symbol or "Fmha" in symbol:
         facts["category"], facts["operation"] = "ATTENTION", "attention"
         facts["library"] = "FlashAttention" if "Flash" in symbol else "CUTLASS"
@@ -322,6 +327,14 @@ def read_conv_words(name: Structure) -> Facts:
     words = [word for word in name.base.split("_") if word not in {"cudnn", "infer", "train", "v1", "v0"}]
     facts = _read(words)
     facts.setdefault("operation", "convolution")
+    return facts
+
+
+def read_trt_words(name: Structure) -> Facts:
+    """Read ``trt_volta_h884cudnn_256x64_ldg8_relu_...``; ``int8x4`` is how 8-bit inputs are packed."""
+    words = [word.partition("x")[0] if word.startswith("int8x") else word for word in name.base.split("_")[1:]]
+    facts = _read(sorted(words, key=lambda word: word != "int8"))
+    facts.setdefault("operation", "gemm" if "gemm" in name.base else "convolution")
     return facts
 
 
@@ -376,6 +389,10 @@ def read_ggml_product(name: Structure) -> Facts:
 
 def read_template_product(name: Structure) -> Facts:
     """Read a product spelled out as a template: its element types."""
-    text = re.sub(r"tuple|TensorLayout|RowMajor|ColumnMajor", "", name.canonical)  # of Composable Kernel
-    types = inner_types(text) or packed_types(name.base)
+    types = inner_types(_TENSOR_LAYOUTS.sub("", name.canonical)) or packed_types(name.base)
     return {"dtypes": types, "dtype": main_type(types)}
+
+
+def read_ck_product(name: Structure) -> Facts:
+    """Read a product of Composable Kernel, which holds bf16 as ``unsigned short`` (``ck::bhalf_t``)."""
+    return read_template_product(name.respelled("unsigned short", "bhalf_t"))

@@ -53,6 +53,10 @@ def _argument(text: str) -> str:
 
 def shorten(name: Structure) -> str:
     """Return the short form of a parsed name, at most `LIMIT` characters."""
+    if name.canonical.startswith("_Z"):
+        inner = name.args[0].split("::") if name.args else []
+        telling = next((word for word in inner if word[:1].isupper()), None)  # a class, not one of its namespaces
+        return _clip(f"{name.base}<{telling}, …>" if telling else name.base)
     if not name.args:
         return _symbol(name.base) if name.base else _clip(name.canonical)
     first = name.args[0].split("<")[0]

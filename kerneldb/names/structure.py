@@ -21,6 +21,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kerneldb.names.demangling import demangle, strip_suffixes
+from kerneldb.names.dtypes import element_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,6 +77,11 @@ class Structure:
     def head(self) -> str:
         """Qualifier and function name: what the rules look at."""
         return self.qualifier + self.base
+
+    def respelled(self, word: str, meant: str) -> Structure:
+        """The same name with another spelling of a type."""
+        args = tuple(arg.replace(word, meant) for arg in self.args)
+        return Structure(self.canonical.replace(word, meant), self.qualifier, self.base, args)
 
 
 def _unify(text: str) -> str:
@@ -339,9 +345,40 @@ _HANDLERS = {
 }
 
 
+# The nested name in front of a symbol: an identifier with its length before it, `St` (std), `S_` and such (repeats).
+_MANGLED_START = re.compile(r"_Z+(?:L|N[rVK]*)?")
+_IDENTIFIER_LENGTH = re.compile(r"(?<!\d)(?<![ST])(?<!L[a-z])(?<!L[a-z]n)\d{1,3}(?=[A-Za-z_])")  # not S4_, not Li128E
+_BUILTINS = {"DF16b": "__bf16", "DF16_": "_Float16"}
+
+
+def _mangled(text: str) -> Structure:
+    """Read a symbol that no demangler takes (cut short, or of a newer compiler): its identifiers have their lengths.
+
+    The first argument is made of all identifiers that follow the function's, the others are the element types there.
+    """
+    start = _MANGLED_START.match(text)
+    place = start.end() if start else 0
+    qualifier: list[str] = []
+    while (length := _IDENTIFIER_LENGTH.match(text, place)) is not None:
+        place = length.end() + int(length[0])
+        qualifier.append(text[length.end() : place])
+    rest, inner = text[place:], []
+    end = 0
+    for length in _IDENTIFIER_LENGTH.finditer(rest):
+        if length.start() >= end:
+            end = length.end() + int(length[0])
+            inner.append(rest[length.end() : end])
+    base = qualifier.pop() if qualifier else text
+    namespaces = "".join(f"{part}::" for part in qualifier if not part.startswith("_GLOBAL__N"))
+    types = [word for word in inner if element_type(word)] + [_BUILTINS[code] for code in _BUILTINS if code in rest]
+    return Structure(text, namespaces, base, ("::".join(inner), *types) if inner else tuple(types))
+
+
 def parse(name: str) -> Structure:
     """Parse a printed kernel name, mangled or not. Any text is accepted; what is not C++ parses to itself."""
     text = strip_suffixes(demangle(name))
+    if text.startswith("_Z") and _IDENTIFIER_LENGTH.search(text, 2, 10):
+        return _mangled(text)
     # A memory operation's own wording (``Memcpy HtoD (Pinned -> Device)``).
     if text.startswith(("Memcpy ", "Memset ", "[CUDA ", "[HIP ")):
         return Structure(text, "", text, ())

@@ -190,7 +190,7 @@ def _parameter(word: str) -> tuple[str, str | int | bool] | None:
 
 def read_tensile(name: Structure) -> Facts:
     """Read a Tensile symbol: a product, or a helper around a product whose sum is split."""
-    product = _PRODUCT.match(name.base)
+    product = _PRODUCT.match(name.base.removeprefix("Custom_"))
     return _read_helper(name.base) if product is None else _read_product(product)
 
 

@@ -16,9 +16,18 @@ from __future__ import annotations
 from kerneldb.work import attention, convolution, elementwise, gemm, memory, reduction, registry
 from kerneldb.work.bounds import bound
 from kerneldb.work.model import UNKNOWN, LaunchShape, NameFacts, OpCall, Problem
-from kerneldb.work.tensors import parse_call
+from kerneldb.work.tensors import parse_call, tensor_types
 
-__all__ = ["DERIVER_VERSION", "LaunchShape", "NameFacts", "OpCall", "Problem", "problem", "supported_ops"]
+__all__ = [
+    "DERIVER_VERSION",
+    "LaunchShape",
+    "NameFacts",
+    "OpCall",
+    "Problem",
+    "problem",
+    "supported_ops",
+    "tensor_types",
+]
 
 DERIVER_VERSION = 1
 """Raised whenever a model changes its numbers, so that stored rows can be found and computed again."""

@@ -199,6 +199,17 @@ def parse_call(call: OpCall) -> Call | None:
     return Call(call.op, tuple(map(_argument, dims, strides, dtypes, scalars)))
 
 
+def tensor_types(call: OpCall) -> list[str]:
+    """The C++ element types of the tensors among the recorded arguments; numbers (no dimensions) are left out."""
+    dtypes = _entries(call.input_dtypes) or []
+    dims = _padded(_entries(call.input_dims), len(dtypes))
+    return [
+        dtype
+        for dtype, size in zip(dtypes, dims, strict=True)
+        if isinstance(dtype, str) and dtype in DTYPES and size != []
+    ]
+
+
 def _entries(text: str | None) -> list[Any] | None:
     if not text:
         return None

@@ -17,7 +17,7 @@ SELECT
     l.kind,
     n.name,
     n.short_name,
-    n.category,
+    s.category,
     n.library,
     l.device,
     l.stream,

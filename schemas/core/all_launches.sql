@@ -7,7 +7,10 @@
 --   trace VARCHAR: Name of the trace.
 --   run, source, rank, label: as in traces
 --   kind: as in signatures
---   name, short_name, demangled, match_name, category, family, library, operation, dtype: as in kernel_names
+--   name, short_name, demangled, match_name: as in kernel_names
+--   category, category_source: as in signatures
+--   family, library, operation: as in kernel_names
+--   dtype, dtype_source: as in signatures
 --   device: as in launches
 --   device_name: as in device_peaks
 --   gpu, arch: as in devices
@@ -53,7 +56,7 @@
 CREATE OR REPLACE VIEW all_launches AS
 SELECT
     t.trace, t.run, t.source, t.rank, t.label,
-    l.kind, s.name, s.short_name, s.demangled, s.match_name, s.category, s.family, s.library, s.operation, s.dtype,
+    l.kind, s.name, s.short_name, s.demangled, s.match_name, s.category, s.category_source, s.family, s.library, s.operation, s.dtype, s.dtype_source,
     l.device, d.device_name, d.gpu, d.arch, l.stream, l.start_ns, l.end_ns, l.duration_ns,
     s.grid_x, s.grid_y, s.grid_z, s.block_x, s.block_y, s.block_z, s.total_blocks, s.threads_per_block,
     l.registers, l.agprs, l.sgprs, l.shared_bytes, l.static_shared_bytes, l.dynamic_shared_bytes,

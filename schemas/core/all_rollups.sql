@@ -64,11 +64,11 @@ LEFT JOIN (
         signatures.name_id,
         kernel_names.name,
         kernel_names.short_name,
-        kernel_names.category,
+        signatures.category,
         kernel_names.family,
         kernel_names.library,
         kernel_names.operation,
-        kernel_names.dtype
+        signatures.dtype
     FROM signatures
     LEFT JOIN kernel_names USING (name_id)
 ) AS s USING (signature_id)

@@ -1,7 +1,7 @@
 -- Distinct kernels with launch shape and, where known, operator call.
 --
 -- Two launches of one signature did the same: same name, grid, block and call, or the same copy. The columns from `launch_key` on are derived from
--- the others.
+-- the others. `category` and `dtype` are those by which everything is summed; what the name alone says is in kernel_names.
 CREATE TABLE signatures (
     signature_id VARCHAR NOT NULL,  -- Content id: kind, name, grid, block, bytes, copy_kind, call_id.
     kind VARCHAR NOT NULL,  -- kernel, memcpy or memset.
@@ -33,5 +33,9 @@ CREATE TABLE signatures (
     flops DOUBLE,  -- [FLOP] Floating-point operations; a multiply-add counts as two.
     moved_bytes DOUBLE,  -- [bytes] Compulsory memory traffic: each input read once, each output written once.
     work_method VARCHAR,  -- How flops and moved_bytes were found.
-    deriver_version INTEGER  -- Sum of the versions of the decoder and of the work models that filled the derived columns.
+    deriver_version INTEGER,  -- Sum of the versions of the decoder and of the work models that filled the derived columns.
+    category VARCHAR,  -- What kind of work the kernel does, one of the words of kernel_names.category.
+    category_source VARCHAR,  -- Where category comes from: name, or operator where the name is not known, a guess, or contradicts it; NULL for OTHER.
+    dtype VARCHAR,  -- Element type of the input that is computed on.
+    dtype_source VARCHAR  -- Where dtype comes from: name, or inputs (those of the operator) where the name does not say, or contradicts them.
 );

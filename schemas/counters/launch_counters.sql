@@ -82,7 +82,7 @@ SELECT
     w.launch_index,
     l.signature_id,
     n.short_name,
-    n.category,
+    s.category,
     n.library,
     w.duration_ns,
     w.compute_pct,

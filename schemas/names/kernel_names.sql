@@ -6,12 +6,12 @@ CREATE TABLE kernel_names (
     demangled VARCHAR,  -- The name as C++ text.
     short_name VARCHAR,  -- Short form for tables.
     match_name VARCHAR,  -- Spelling shared by all profilers: without return type and parameters, literals unified.
-    category VARCHAR,  -- GEMM, GEMV, ATTENTION, CONVOLUTION, ELEMENTWISE, REDUCTION, NORMALIZATION, SOFTMAX, CONCAT, INDEXING, SCAN_SORT, COPY,
+    category VARCHAR,  -- What the name says (signatures.category is what counts): GEMM, GEMV, ATTENTION, CONVOLUTION, ELEMENTWISE, REDUCTION, NORMALIZATION, SOFTMAX, CONCAT, INDEXING, SCAN_SORT, COPY,
     -- MEMCPY, MEMSET, COMMUNICATION, OPTIMIZER, RANDOM, FUSED (compiler-made) or OTHER.
     family VARCHAR,  -- Kernels of one template or name grammar, such as nvjet.
     library VARCHAR,  -- Who wrote it: cuBLAS, PyTorch ATen, NCCL, Triton, ….
     operation VARCHAR,  -- What it computes: gemm, add, mean, …; for copies the direction.
-    dtype VARCHAR,  -- Element type of the input that is computed on.
+    dtype VARCHAR,  -- Element type in the name of the input that is computed on.
     dtypes VARCHAR,  -- All element types in the name, joined by commas.
     name_arch VARCHAR,  -- Architecture in the name.
     tile_m INTEGER,  -- Rows of the output tile of one block, as the library counts them.

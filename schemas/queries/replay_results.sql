@@ -8,12 +8,11 @@ WITH replayed AS (
     SELECT
         r.*,
         coalesce(t.waits, false) AS waits,
-        n.category AS kernel_category,
+        s.category AS kernel_category,
         CASE WHEN r.dims_source IN ('inherited', 'inferred') THEN r.dims_source END AS found,
         r.grade IN ('L0', 'L1') AND (found IS NULL OR r.inferred_id IS NOT NULL) AS fits
     FROM replays AS r
     INNER JOIN signatures AS s USING (signature_id)
-    INNER JOIN kernel_names AS n USING (name_id)
     LEFT JOIN replay_routes AS t USING (route)
     WHERE list_contains($run_ids::VARCHAR[], r.run_id)
 ),

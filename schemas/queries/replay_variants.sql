@@ -53,7 +53,7 @@ SELECT
     s.kind,
     s.call_id,
     n.name,
-    n.category,
+    s.category,
     s.grid_x,
     s.grid_y,
     s.grid_z,

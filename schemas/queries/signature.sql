@@ -1,7 +1,7 @@
 -- Everything that the dimension tables hold about the signature $signature_id.
 SELECT
     s.*,
-    n.* EXCLUDE (name_id, kind, deriver_version, demangled),
+    n.* EXCLUDE (name_id, kind, category, dtype, deriver_version, demangled),
     nullif(n.demangled, n.name) AS demangled,
     nullif(concat_ws(' × ', s.grid_x, s.grid_y, s.grid_z), '') AS grid,
     nullif(concat_ws(' × ', s.block_x, s.block_y, s.block_z), '') AS block,

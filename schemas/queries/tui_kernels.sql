@@ -1,7 +1,7 @@
 -- Launches and GPU time per `key` of `keyed`, the columns of `kernel_rollups` and `key`: the figures of `top`, and what a list says about a kernel
 -- besides. `listed` are the launches that are there one by one. What a key holds several of is that of the signature with the longest time.
 SELECT
-    g.*, n.short_name AS kernel, n.category, n.library, n.dtype, s.grid_x, s.grid_y, s.grid_z, s.block_x, s.block_y, s.block_z,
+    g.*, n.short_name AS kernel, s.category, n.library, s.dtype, s.grid_x, s.grid_y, s.grid_z, s.block_x, s.block_y, s.block_z,
     s.input_dims AS shape, s.bytes
 FROM (
     SELECT

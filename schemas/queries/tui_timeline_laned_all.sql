@@ -7,7 +7,7 @@ SELECT
     coalesce(2 * l.stream, 2 * l.queue + 1) AS lane,
     l.kind,
     n.short_name,
-    n.category,
+    s.category,
     s.copy_kind,
     l.start_ns,
     l.end_ns,

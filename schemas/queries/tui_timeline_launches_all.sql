@@ -12,10 +12,6 @@ SELECT
     l.end_ns
 FROM launches AS l
 LEFT JOIN (
-    SELECT s.signature_id, k.category
-    FROM signatures AS s
-    LEFT JOIN (
-        SELECT name_id, CASE WHEN category IS NOT NULL THEN dense_rank() OVER (ORDER BY category) END::USMALLINT AS category
-        FROM kernel_names
-    ) AS k USING (name_id)
+    SELECT signature_id, CASE WHEN category IS NOT NULL THEN dense_rank() OVER (ORDER BY category) END::USMALLINT AS category
+    FROM signatures
 ) AS n USING (signature_id);

@@ -13,7 +13,7 @@ categories AS (
     SELECT
         category,
         dense_rank() OVER (ORDER BY category)::USMALLINT AS category_number
-    FROM (SELECT DISTINCT category FROM kernel_names WHERE category IS NOT NULL)
+    FROM (SELECT DISTINCT category FROM signatures WHERE category IS NOT NULL)
 )
 
 SELECT

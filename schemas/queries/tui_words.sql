@@ -7,13 +7,13 @@ FROM (
     UNION ALL
     SELECT 2, 0, '''' || replace(word, '''', '''''') || ''''
     FROM (
-        SELECT category AS word FROM kernel_names
+        SELECT category AS word FROM signatures
         UNION
         SELECT library FROM kernel_names
         UNION
         SELECT family FROM kernel_names
         UNION
-        SELECT dtype FROM kernel_names
+        SELECT dtype FROM signatures
         UNION
         SELECT op FROM signatures
         UNION

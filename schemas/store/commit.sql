@@ -197,7 +197,7 @@ SELECT
     l.device,
     l.stream,
     l.queue,
-    k.category,
+    s.category,
     (l.start_ns - t.launches_start_ns) // t.bin_ns AS first_bin,
     (l.end_ns - t.launches_start_ns - 1) // t.bin_ns AS last_bin,
     count(*) AS n,
@@ -206,7 +206,6 @@ SELECT
 FROM launches AS l
 INNER JOIN traces AS t ON l.trace_id = t.trace_id AND t.bin_ns IS NOT NULL
 LEFT JOIN signatures AS s USING (signature_id)
-LEFT JOIN kernel_names AS k USING (name_id)
 WHERE l.trace_id = $trace_id AND l.timing = 'timeline' AND l.start_ns IS NOT NULL AND l.end_ns IS NOT NULL
 GROUP BY ALL
 ORDER BY first_bin, device, stream, category;

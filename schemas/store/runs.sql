@@ -119,11 +119,11 @@ WITH named AS (
         t.rank,
         t.base_ns,
         k.name,
-        k.category
+        s.category
     FROM launches AS l
     INNER JOIN traces AS t ON l.trace_id = t.trace_id AND t.rank IS NOT NULL
-    INNER JOIN signatures AS s ON l.signature_id = s.signature_id
-    INNER JOIN kernel_names AS k ON s.name_id = k.name_id AND k.category = 'COMMUNICATION'
+    INNER JOIN signatures AS s ON l.signature_id = s.signature_id AND s.category = 'COMMUNICATION'
+    INNER JOIN kernel_names AS k ON s.name_id = k.name_id
     WHERE l.trace_id = $trace_id AND l.start_ns IS NOT NULL
 ),
 

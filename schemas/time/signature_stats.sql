@@ -22,7 +22,7 @@ WITH _summed AS (FROM _launch_rollups(source))
 
 SELECT
     g.trace, g.timing, g.signature_id,
-    n.name, n.short_name, s.kind, n.category, n.family, n.library, n.operation, n.dtype,
+    n.name, n.short_name, s.kind, s.category, n.family, n.library, n.operation, s.dtype,
     s.op, s.input_dims, s.input_dtypes, s.grid_x, s.grid_y, s.grid_z, s.block_x, s.block_y, s.block_z, s.bytes, s.copy_kind, s.level,
     g.n, g.total_ns, g.mean_ns, g.min_ns, g.max_ns, g.stddev_ns, g.share_pct,
     coalesce(w.flops, s.flops) AS flops,

@@ -8,7 +8,7 @@ CREATE TABLE timeline_bins (
     device INTEGER,  -- Index of the device.
     stream BIGINT,  -- Stream; NULL where a trace names only queues.
     queue BIGINT,  -- Queue, where the trace names queues (rocprofv3).
-    category VARCHAR,  -- Category of the kernels, like kernel_names.category.
+    category VARCHAR,  -- Category of the kernels, like signatures.category.
     first_bin BIGINT NOT NULL,  -- Bin in which the launches begin: bins of traces.bin_ns, counted from traces.launches_start_ns.
     last_bin BIGINT NOT NULL,  -- Bin of the last ns of the launches; one less than first_bin for a launch that takes no time at the start of a bin.
     n BIGINT NOT NULL,  -- Number of launches.

@@ -1,4 +1,4 @@
--- GPU time by kernel name and trace, largest first.
+-- GPU time by kernel name and trace, largest first; a name that does work of several categories (by its operators) has a row for each.
 --
 -- Columns:
 --   trace: as in kernels
@@ -16,8 +16,8 @@ CREATE OR REPLACE MACRO top_kernels(source := 'kernels') AS TABLE
 WITH _summed AS (FROM _launch_rollups(source))
 
 SELECT
-    g.trace, g.timing, k.name, k.short_name, k.kind, k.category, k.library, g.n, g.total_ns, g.mean_ns, g.min_ns, g.max_ns, g.share_pct,
+    g.trace, g.timing, k.name, k.short_name, k.kind, g.category, k.library, g.n, g.total_ns, g.mean_ns, g.min_ns, g.max_ns, g.share_pct,
     g.name_id
-FROM _sums_by('_summed', 'name_id') AS g
+FROM _sums_by('_summed', 'name_id, category') AS g
 LEFT JOIN kernel_names AS k USING (name_id)
-ORDER BY g.total_ns DESC, g.trace, g.timing, g.name_id;
+ORDER BY g.total_ns DESC, g.trace, g.timing, g.name_id, g.category;

@@ -68,7 +68,7 @@ SELECT
     CASE WHEN i < 8 AND side <> 'g' THEN '[[' || i || ']]' END AS input_strides, CASE WHEN i < 8 AND side <> 'g' THEN '["' || i || '"]' END AS scalars,
     CASE WHEN i < 8 AND side <> 'g' THEN 'call' ELSE 'launch' END AS level, 8 AS total_blocks, 64 AS threads_per_block,
     CASE WHEN n.kind = 'kernel' THEN 'key ' || (i // 2) END AS launch_key,
-    1e6 AS flops, 2e3 AS moved_bytes, 'shapes' AS work_method
+    1e6 AS flops, 2e3 AS moved_bytes, 'shapes' AS work_method, n.category, n.dtype
 FROM range(12) AS r (i), (VALUES ('b'), ('a'), ('g')) AS sides (side)
 INNER JOIN kernel_names AS n ON n.name_id = 'n' || i;
 

@@ -218,7 +218,8 @@ LAUNCHED: Final = """
     INSERT INTO devices BY NAME SELECT 't' AS trace_id, 0 AS device, 'B200' AS gpu;
     INSERT INTO kernel_names BY NAME SELECT dtype AS name_id, dtype AS name, dtype, 'kernel' AS kind FROM peak_types;
     INSERT INTO signatures BY NAME
-    SELECT dtype AS signature_id, dtype AS name_id, 'kernel' AS kind, 'name' AS level, 1e12 AS flops FROM peak_types;
+    SELECT dtype AS signature_id, dtype AS name_id, 'kernel' AS kind, 'name' AS level, 1e12 AS flops, dtype
+    FROM peak_types;
     INSERT INTO launches BY NAME
     SELECT
         't' AS trace_id, rowid AS launch_index, dtype AS signature_id, 'kernel' AS kind, 'timeline' AS timing,

@@ -4,7 +4,7 @@ FROM range(120) AS r(i);
 INSERT INTO kernel_names BY NAME
 SELECT 'n' || i AS name_id, 'kernel_' || i AS name, 'kernel_' || i AS short_name, 'kernel' AS kind, 'GEMM' AS category FROM range(90) AS r(i);
 INSERT INTO signatures BY NAME
-SELECT 's' || i AS signature_id, 'kernel' AS kind, 'n' || (i % 90) AS name_id, 'launch' AS level FROM range(300) AS r(i);
+SELECT 's' || i AS signature_id, 'kernel' AS kind, 'n' || (i % 90) AS name_id, 'launch' AS level, 'GEMM' AS category FROM range(300) AS r(i);
 INSERT INTO launches BY NAME
 SELECT
     'trace-' || t AS trace_id, j AS launch_index, 'kernel' AS kind, 'timeline' AS timing, 's' || ((j + t) % 300) AS signature_id,

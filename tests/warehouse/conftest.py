@@ -160,11 +160,17 @@ def _signature(launch: Launch) -> Row:
         "input_dims": "[[4, 4]]" if launch.op else None,
         "level": "call" if launch.op else "launch",
         "launch_key": f"k:{launch.name}:{launch.grid}" if launch.kind == "kernel" else None,
+        **_settled(launch.name),
     }
 
 
+def _settled(name: str) -> Row:
+    return {column: KERNELS[name].get(column) for column in ("category", "dtype")}
+
+
 def _report_signature(signature: str) -> Row:
-    return {"signature_id": signature, "kind": "kernel", "name_id": f"n:{signature.split(':')[1]}", "level": "name"}
+    name = signature.split(":")[1]
+    return {"signature_id": signature, "kind": "kernel", "name_id": f"n:{name}", "level": "name", **_settled(name)}
 
 
 def _launch(trace_id: str, index: int, launch: Launch) -> Row:

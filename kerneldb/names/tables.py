@@ -1,0 +1,16 @@
+"""Tables of this package: CSV files with a header line."""
+
+from __future__ import annotations
+
+import csv
+import importlib.resources
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def rows_of(file: str) -> Iterator[dict[str, str]]:
+    """Yield the rows of a CSV file of this package; lines that begin with ``#`` are comments."""
+    text = importlib.resources.files(__package__).joinpath(file).read_text("utf-8")
+    yield from csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
