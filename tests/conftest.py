@@ -111,7 +111,7 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def field(shared_data: Path) -> Path:
-    """Public files that earlier versions read wrong, in part or not at all: `field` beside the large traces. Read only."""
+    """Public files that earlier versions read wrong or not at all, in a folder beside the large traces. Read only."""
     folder = shared_data.parent / "field"
     if not folder.is_dir():
         pytest.skip(f"no files from the field at {folder}")
