@@ -7,6 +7,9 @@ import csv
 import sqlite3
 from typing import TYPE_CHECKING
 
+import pytest
+
+from kerneldb.errors import NotATraceError
 from tests.ingest.conversion import convert_file
 
 if TYPE_CHECKING:
@@ -59,12 +62,19 @@ def test_how_long_kernels_wait_to_start(field: Path, tmp_path: Path) -> None:
     rows = printed(path)
     metrics = converted.table("metrics")
     for metric, column in {
-        "total_time.max": "TMax (ns)",
-        "api_time.avg": "AAvg (ns)",
-        "queue_time.avg": "QAvg (ns)",
+        "total_time.max": "TMax",
+        "api_time.avg": "AAvg",
+        "queue_time.avg": "QAvg",
     }.items():
         values = metrics.filter(metric=f"kernel_launch__{metric}")["value"].to_list()
         assert values == [float(row[f"{column} (ns)"]) for row in rows if row[f"{column} (ns)"]]
     assert metrics.filter(metric="kernel_launch__launches.count")["value"].sum() == sum(
         int(row["Count"]) for row in rows
     )
+
+
+def test_a_console_of_nsys_is_no_power_log(field: Path, tmp_path: Path) -> None:
+    path = field / "nsight" / "nsys-console-print.txt.gz"
+    with pytest.raises(NotATraceError, match=r"nsys profile.*printed.*nsys export --type sqlite") as caught:
+        convert_file(path, tmp_path / "spool")
+    assert "nvidia-smi" not in str(caught.value)
