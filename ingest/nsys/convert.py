@@ -115,6 +115,7 @@ def convert_tables(
     output.write("kernel_symbols", activities.symbols())
     activities.signer.write(output.spool)
     _count(output, activities, calls, ranges)
+    events.warnings(tables, output.report)
     account(tables, ledger, output.report)
     counted = sum(n for (outcome, _), (n, _) in output.report.counts.items() if outcome in ("stored", "skipped"))
     output.window = times.widened(activities.seen.window, calls.window)

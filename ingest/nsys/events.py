@@ -6,6 +6,7 @@ the section "SQLite Schema Reference" of the documentation).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -13,6 +14,7 @@ import polars as pl
 
 from kerneldb.ingest.nsys.host import THREAD, Calls
 from kerneldb.ingest.nsys.store import MAPPING, Schema, Store, frame
+from kerneldb.ingest.output import Report
 
 PLACE: Final = ("deviceId", "contextId", "streamId", "correlationId", "globalPid", "eventId", "eventSyncId")
 SYNC: Final[Schema] = dict.fromkeys(("start", "end", *PLACE, "syncType"), pl.Int64)
@@ -46,6 +48,19 @@ MEMORY_KINDS: Final = (
 ON_HOST: Final = ("Pageable", "Pinned")
 RELEASE: Final = 1
 """`memoryOperationType` of a release; 0 is an allocation (ENUM_CUDA_DEV_MEM_EVENT_OPER)."""
+MESSAGE: Final[Schema] = {"severity": pl.Int64, "text": pl.String}
+WARNING: Final = 2
+"""ENUM_DIAGNOSTIC_SEVERITY_LEVEL: 1 information, 2 warning, 3 error, 4 fatal error."""
+WARNED: Final = "nsys warned: "
+PATH: Final = re.compile(r"(?<!\w)/(?:[^\s/]+/)*[^\s/]+")
+LONGEST: Final = 300
+
+
+def warnings(store: Store, report: Report) -> None:
+    """Note what nsys warned of while it recorded, without paths."""
+    for part in store.frames("DIAGNOSTIC_EVENT", MESSAGE):
+        for text in part.filter(pl.col("severity") >= WARNING)["text"].drop_nulls():
+            report.add("note", f"{WARNED}{PATH.sub('…', text.strip())[:LONGEST]}", 1)
 
 
 def synchronisation(store: Store, calls: Calls) -> pl.DataFrame:

@@ -32,7 +32,7 @@ LEDGER: Final = Ledger(
     {
         r"ENUM_.*": "labels of numbers; those that are needed are read",
         r"CUPTI_ACTIVITY_KIND_OVERHEAD|PROFILER_OVERHEAD": "overhead of the profiler and of the driver",
-        r"DIAGNOSTIC_EVENT": "messages of the profiler about the recording",
+        r"DIAGNOSTIC_EVENT": "messages about the recording; warnings among them are notes",
         ENVIRONMENT: "the environment of the program; `--keep-environment` stores it",
         r"PROCESSES|TARGET_INFO_PROCESS|ThreadNames": "names of processes and threads",
         r"ProcessStreams|ANALYSIS_FILE": "what programs printed, and names of files",
