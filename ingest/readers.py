@@ -99,6 +99,15 @@ KNOWN: Final = (
 PROFILER_EXPORT: Final = (
     "Give one that `nsys export --type sqlite`, `rocprofv3 --output-format rocpd`, `rpd` or `nvprof -o` wrote."
 )
+CONSOLE: Final = re.compile(
+    rb'(?:Saved report file to|Report file moved to|Exported successfully to) "|^Generating \S*nsys-report-'
+    rb"|^Generated:\s+\S+\.(?:nsys-rep|qdrep)|^\[\d+/\d+\] \[=*\s*100%\] \S+\.nsys-rep",
+    re.MULTILINE,
+)
+"""What `nsys profile` says when it has written its report file, 2020 to 2025."""
+CONSOLE_REMEDY: Final = (
+    "It names the report file; export that: `nsys export --type sqlite --output FILE.sqlite FILE.nsys-rep`."
+)
 SAVED_PAGE: Final = "Perhaps a login page was saved instead of the download."
 IMPOSTORS: Final = (
     Impostor(lambda head: not head.strip(), "an empty file", RECORD_AGAIN),
@@ -111,6 +120,7 @@ IMPOSTORS: Final = (
     Impostor(_starts(b"\x7fELF"), "an ELF binary", EXPORT),
     Impostor(_matches(EXECUTION_TRACE), "a PyTorch execution trace (ET)", f"It holds no times. {EXPORT}"),
     Impostor(_matches(MEMORY_TIMELINE), "a memory timeline", f"It holds no kernels. {EXPORT}"),
+    Impostor(lambda head: CONSOLE.search(head) is not None, "what `nsys profile` printed on a console", CONSOLE_REMEDY),
 )
 
 

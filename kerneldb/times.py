@@ -36,6 +36,7 @@ SPANS: Final[Mapping[str, str]] = {
     "ops": "operator",
     "api_calls": "API call",
     "ranges": "range",
+    "sync_events": "synchronisation",
 }
 """Table whose rows have a start and a duration → what a row is."""
 IN_WINDOW: Final = ("launches", "ops", "api_calls")
@@ -43,6 +44,7 @@ IN_WINDOW: Final = ("launches", "ops", "api_calls")
 MOMENTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "memory_events": ("allocation or release", ("ts_ns",)),
     "samples": ("sample", ("ts_ns",)),
+    "cpu_samples": ("sample of the CPU", ("ts_ns",)),
     "power_samples": ("power reading", ("ts_ns", "epoch_ns")),
 }
 REASON: Final = "refused_for"

@@ -110,6 +110,15 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
+def field(shared_data: Path) -> Path:
+    """Public files that earlier versions read wrong or not at all, in a folder beside the large traces. Read only."""
+    folder = shared_data.parent / "field"
+    if not folder.is_dir():
+        pytest.skip(f"no files from the field at {folder}")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def deepseek_file(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with 20 reports of Nsight Compute, in the run `deepseek-ocr-v2`. To copy: it takes seconds to make."""
     reports = shared_data / "ncu" / "deepseek-ocr-v2"

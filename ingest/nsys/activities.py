@@ -115,9 +115,8 @@ class Activities:
         """Add `signature_id`, from the distinct facts as they are stored, so that long names are read once each."""
         facts = {"kernel": (*NAMES[:2], *AXES), "memcpy": ("bytes", "copyKind"), "memset": ("bytes",)}.get(kind, ())
         if not facts:
-            return part.with_columns(
-                self.signer.sign(pl.DataFrame({"kind": [kind], "name": ["[CUDA graph]"]}))["signature_id"]
-            )
+            (signature,) = self.signer.sign(pl.DataFrame({"kind": [kind], "name": ["[CUDA graph]"]}))["signature_id"]
+            return part.with_columns(signature_id=pl.lit(signature))
         distinct = part.select(facts).unique(maintain_order=True)
         described = self._described(distinct, kind).with_columns(kind=pl.lit(kind))
         signed = self.signer.sign(described.select(name for name in SIGNED if name in described.columns))

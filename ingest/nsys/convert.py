@@ -13,28 +13,33 @@ from kerneldb import times
 from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError
 from kerneldb.ingest import readers, sqlite
-from kerneldb.ingest.nsys import printed, sniff, store
+from kerneldb.ingest.ledger import Ledger
+from kerneldb.ingest.nsys import events, printed, sniff, store
 from kerneldb.ingest.nsys.activities import Activities
 from kerneldb.ingest.nsys.host import Calls, Ranges
 from kerneldb.ingest.nsys.printed import READER_VERSION
 from kerneldb.ingest.nsys.store import ParquetStore, SqliteStore, Store, frame
+from kerneldb.ingest.nsys.tables import LEDGER, account
 from kerneldb.ingest.output import File, Output, Report
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source, digest
 
 STRINGS: Final = {"id": pl.Int64, "value": pl.String}
-UNREAD: Final = {
-    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": "synchronisation",
-    "CUPTI_ACTIVITY_KIND_CUDA_EVENT": "CUDA event",
-    "CUPTI_ACTIVITY_KIND_OVERHEAD": "overhead of the profiler",
-    "OSRT_API": "call of the OS runtime",
-    "COMPOSITE_EVENTS": "CPU sample",
-    "SCHED_EVENTS": "scheduling event",
-    "GPU_METRICS": "sample of a GPU metric",
-    "CUDA_GPU_MEMORY_USAGE_EVENTS": "allocation on the device",
-}
-"""Table that is not stored → what its rows are."""
 STORED: Final = {"kernel": "kernel", "memcpy": "copy", "memset": "fill", "graph": "CUDA graph"}
+CALLED: Final = {
+    "cuda": "runtime or driver call",
+    "osrt": "call of the OS runtime",
+    "cudnn": "call of cuDNN",
+    "cublas": "call of cuBLAS",
+    "mpi": "call of MPI",
+}
+OTHERS: Final = {
+    "sync_events": "synchronisation or record of an event",
+    "samples": "sample of a GPU metric",
+    "cpu_samples": "sample of the CPU",
+    "memory_events": "allocation or release",
+}
+"""Table of kerneldb → what its rows are."""
 ROW_BYTES: Final = 54
 """Bytes of a row of kernels or calls in a real export, on average."""
 HIDDEN: Final = "CUDA graph recorded as a whole: its kernels are not in the export"
@@ -58,7 +63,9 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     with sqlite.opened(one, folder) as database:
         tables = SqliteStore(database)
         facts = store.trace_facts(tables, "sqlite", options.keep_environment)
-        return convert_tables(tables, [one], folder, options, sniff.base_name(path), facts, progress=progress)
+        return convert_tables(
+            tables, [one], folder, options, sniff.base_name(path), facts, ledger=LEDGER, progress=progress
+        )
 
 
 def _convert_folder(unit: Unit, folder: Path, options: Options, progress: Progress | None) -> Manifest:
@@ -70,7 +77,7 @@ def _convert_folder(unit: Unit, folder: Path, options: Options, progress: Progre
     tables = ParquetStore(place)
     facts = store.trace_facts(tables, "parquetdir", options.keep_environment)
     name = place.name.removesuffix("_pqtdir") or place.name
-    return convert_tables(tables, read, folder, options, name, facts, progress=progress)
+    return convert_tables(tables, read, folder, options, name, facts, ledger=LEDGER, progress=progress)
 
 
 def convert_tables(
@@ -81,9 +88,13 @@ def convert_tables(
     name: str,
     facts: Mapping[str, Any],
     *,
+    ledger: Ledger,
     progress: Progress | None,
 ) -> Manifest:
-    """Convert tables in the names of Nsight Systems. `facts` are the columns of `traces` that the file states."""
+    """Convert tables in the names of Nsight Systems. `facts` are the columns of `traces` that the file states.
+
+    `ledger` says what the file itself may hold, under its own names.
+    """
     output = Output(folder, read)
     strings = frame(tables, "StringIds", STRINGS).unique("id", maintain_order=True)
     output.spool.guard.until(store.recorded_ns(tables))
@@ -98,11 +109,14 @@ def convert_tables(
             rows += part.height
             if progress is not None:
                 progress(min(rows * ROW_BYTES, total), total)
+    _write_events(output, tables, strings, calls)
     output.write("ranges", ranges.rows)
     output.write("devices", devices)
     output.write("kernel_symbols", activities.symbols())
     activities.signer.write(output.spool)
-    _count(output.report, tables, activities, calls, ranges)
+    _count(output, activities, calls, ranges)
+    events.warnings(tables, output.report)
+    account(tables, ledger, output.report)
     counted = sum(n for (outcome, _), (n, _) in output.report.counts.items() if outcome in ("stored", "skipped"))
     output.window = times.widened(activities.seen.window, calls.window)
     output.launches = sum(activities.seen.kinds.values())
@@ -111,16 +125,29 @@ def convert_tables(
     return output.finish(options, name, files, reader_version=READER_VERSION, **facts)
 
 
-def _count(report: Report, tables: Store, activities: Activities, calls: Calls, ranges: Ranges) -> None:
-    kinds = activities.seen.kinds
+def _write_events(output: Output, tables: Store, strings: pl.DataFrame, calls: Calls) -> None:
+    """Write what is neither GPU work nor a call nor a range."""
+    output.write("sync_events", events.synchronisation(tables, calls))
+    for part in events.gpu_metrics(tables):
+        output.write("samples", part)
+    for part in events.cpu_samples(tables, strings):
+        output.write("cpu_samples", part)
+    for part in events.memory(tables):
+        first = output.written["memory_events"]
+        output.write("memory_events", part.with_columns(event_index=pl.int_range(first, first + part.height)))
+
+
+def _count(output: Output, activities: Activities, calls: Calls, ranges: Ranges) -> None:
+    report, kinds = output.report, activities.seen.kinds
     for kind, number in kinds.items():
         report.add("stored", STORED[kind], number)
-    report.add("stored", "runtime or driver call", calls.count)
+    for kind, number in calls.counts.items():
+        report.add("stored", CALLED[kind], number)
     report.add("stored", "NVTX range or mark", ranges.rows.height)
+    for table, what in OTHERS.items():
+        report.add("stored", what, output.written[table])
     report.add("note", HIDDEN, kinds.get("graph", 0))
     report.add("note", "NVTX range that the recording cut", ranges.unfinished)
-    for table, what in UNREAD.items():
-        report.add("skipped", what, tables.count(table))
 
 
 def _report_file(head: readers.Head) -> NotATraceError:

@@ -7,6 +7,7 @@ reports (`kernel_helper.py` of nsys 2023.4: the latest start among those that co
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -37,8 +38,22 @@ STEP_PREFIX: Final = "ProfilerStep"
 OPERATOR: Final = re.compile(r"\w+::.*")
 EMITTED: Final = re.compile(r", (?:op_id|seq|sizes|input_op_ids) = .*")
 """What `torch.autograd.profiler.emit_nvtx` adds to the name of an operator or annotation."""
-CALL_TABLES: Final = ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER")
-CALL: Final[Schema] = dict.fromkeys(("start", "end", "eventClass", "globalTid", "correlationId", "nameId"), pl.Int64)
+CUDA: Final = "cuda"
+CALL_TABLES: Final[Mapping[str, str]] = {
+    "CUPTI_ACTIVITY_KIND_RUNTIME": CUDA,
+    "CUPTI_ACTIVITY_KIND_DRIVER": CUDA,
+    "OSRT_API": "osrt",
+    "CUDNN_EVENTS": "cudnn",
+    "CUBLAS_EVENTS": "cublas",
+    "MPI_P2P_EVENTS": "mpi",
+    "MPI_COLLECTIVES_EVENTS": "mpi",
+    "MPI_START_WAIT_EVENTS": "mpi",
+    "MPI_OTHER_EVENTS": "mpi",
+}
+"""Table of calls → kind. Only those of CUDA launch activities and widen the window of the trace."""
+CALL: Final[Schema] = dict.fromkeys(
+    ("start", "end", "eventClass", "globalTid", "correlationId", "nameId", "textId", "size"), pl.Int64
+)
 DRIVER: Final = 1
 """`eventClass` of driver calls (TRACE_PROCESS_EVENT_CUDA_DRIVER); that of runtime calls is 0."""
 CORRELATIONS: Final = 1 << 32
@@ -250,21 +265,43 @@ class Calls:
         self._parts: dict[str, list[pl.Series]] = {name: [] for name in LINKED}
         self._names = names.select(nameId="id", name=pl.col("value").str.replace(r"_v\d+$", ""))
         self._index: _Index | None = None
-        self.count = 0
+        self.counts: Counter[str] = Counter()
         self.window: times.Window = (None, None)
 
     def slices(self) -> Iterator[pl.DataFrame]:
         """Rows of `api_calls` without trace_id."""
-        for table in CALL_TABLES:
+        for table, kind in CALL_TABLES.items():
             for part in self._store.frames(table, CALL):
-                yield self._rows(part)
+                yield self._rows(part, kind)
 
-    def _rows(self, part: pl.DataFrame) -> pl.DataFrame:
-        index = pl.int_range(self.count, self.count + part.height, dtype=pl.Int64, eager=True).alias("api_index")
-        self.count += part.height
+    def _rows(self, part: pl.DataFrame, kind: str) -> pl.DataFrame:
+        first = self.counts.total()
+        index = pl.int_range(first, first + part.height, dtype=pl.Int64, eager=True).alias("api_index")
+        self.counts[kind] += part.height
         around = self._ranges.around(part)
-        named = part.join(self._names, on="nameId", how="left", maintain_order="left").hstack([index, around])
+        called = part.with_columns(nameId=pl.coalesce("nameId", "textId"))
+        named = called.join(self._names, on="nameId", how="left", maintain_order="left").hstack([index, around])
         named = named.with_columns(duration=times.between("start", "end"), pid=pl.col("globalTid") // THREAD)
+        if kind == CUDA:
+            self._link(named)
+            until = self._ranges.until
+            self.window = widened(self.window, times.span(part, "start", times.between("start", "end"), until))
+        driver = pl.when(pl.col("eventClass") == DRIVER).then(pl.lit("cuda_driver")).otherwise(pl.lit("cuda_runtime"))
+        return named.select(
+            "api_index",
+            kind=driver if kind == CUDA else pl.lit(kind),
+            name=pl.col("name").fill_null(""),
+            process=(pl.col("pid") % THREAD).cast(pl.String),
+            thread=(pl.col("globalTid") % THREAD).cast(pl.String),
+            start_ns="start",
+            duration_ns="duration",
+            correlation_id="correlationId",
+            range_id="range_id",
+            bytes="size",
+        )
+
+    def _link(self, named: pl.DataFrame) -> None:
+        """Keep what activities will look for."""
         key = self._processes.keys(named["pid"], named["correlationId"])
         kept = (
             named.with_columns(key)
@@ -274,19 +311,6 @@ class Calls:
         copied = kept.select(pl.all().gather(pl.int_range(pl.len())))  # else a column keeps its whole batch alive
         for name, parts in self._parts.items():
             parts.append(copied[name])
-        until = self._ranges.until
-        self.window = widened(self.window, times.span(part, "start", times.between("start", "end"), until))
-        return named.select(
-            "api_index",
-            kind=pl.when(pl.col("eventClass") == DRIVER).then(pl.lit("cuda_driver")).otherwise(pl.lit("cuda_runtime")),
-            name=pl.col("name").fill_null(""),
-            process=(pl.col("pid") % THREAD).cast(pl.String),
-            thread=(pl.col("globalTid") % THREAD).cast(pl.String),
-            start_ns="start",
-            duration_ns="duration",
-            correlation_id="correlationId",
-            range_id="range_id",
-        )
 
     def behind(self, process: pl.Series, correlation: pl.Series) -> pl.DataFrame:
         """`api_index`, `api_call`, `launch_start_ns`, `launch_duration_ns`, `range_id` per activity; NULL without call.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,7 @@ from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError, UnreadableTraceError
 from kerneldb.ingest.columns import schema
 from kerneldb.ingest.launches import IDENTITY, Signer, with_occupancy
-from kerneldb.ingest.nsys import reports, sniff, store
+from kerneldb.ingest.nsys import reports, sniff, store, sums
 from kerneldb.ingest.nsys.text import PRINT_AGAIN, Reader, Table
 from kerneldb.ingest.output import File, Output, Report
 from kerneldb.ingest.readers import Options, Progress
@@ -25,8 +26,22 @@ READER_VERSION: Final = 1
 VENDOR: Final = "NVIDIA"
 EXPORT: Final = "Export it: `nsys export --type sqlite --output {output} {file}`, or print a report of kernels."
 RECORD: Final = "Record with `nsys profile --trace=cuda,nvtx`."
-OTHERS: Final[dict[str, str]] = {"cuda_api_trace": "api_calls", "nvtx_gpu_proj_trace": "ranges"}
-USEFUL: Final = frozenset({*reports.LAUNCHES, *reports.ORIGINS, *OTHERS, reports.SIZES})
+CALLS: Final = frozenset({"cuda_api_trace", "vulkan_api_trace", "mpi_event_trace"})
+RANGES: Final[Mapping[str, Callable[[Table, pl.DataFrame], pl.DataFrame]]] = {
+    "nvtx_pushpop_trace": reports.pushed_ranges,
+    "nvtx_gpu_proj_trace": reports.projected_ranges,
+}
+USEFUL: Final = frozenset(
+    {
+        *(*reports.LAUNCHES, *reports.ORIGINS, *CALLS, *RANGES, reports.SIZES),
+        *(*sums.HOST, *sums.UNIFIED, sums.EXECUTION),
+    }
+)
+UNREAD: Final[Mapping[str, str]] = {
+    "wddm_queue_sum": "queues of the Windows driver",
+    "network_congestion": "congestion of network devices",
+}
+"""Report that is not read → what it lists."""
 
 
 def convert(path: Path, folder: Path, options: Options, progress: Progress | None) -> Manifest:
@@ -54,9 +69,10 @@ def choose(tables: Sequence[Table], report: Report) -> dict[int, Table]:
         if first is not table:
             report.add("skipped", f"report {table.report} once more", 1)
     _drop(best, list(reports.LAUNCHES), report)
-    _drop(best, ["cuda_gpu_kern_sum", "cuda_gpu_sum"], report)
+    if "cuda_gpu_mem_time_sum" in best:
+        _drop(best, ["cuda_gpu_kern_sum", "cuda_gpu_sum"], report)
     for name in best.keys() - USEFUL:
-        report.add("skipped", f"report {name}, which lists no GPU work", 1)
+        report.add("skipped", f"report {name}: {UNREAD.get(name, 'it lists no GPU work')}", 1)
     return {table.number: table for name, table in sorted(best.items()) if name in USEFUL}
 
 
@@ -83,7 +99,8 @@ def _nothing(survey: Reader, filled: Set[int]) -> NotATraceError:
         message = f"{label}: the report {names} holds no rows: nothing was recorded. {RECORD} {export}"
     elif survey.tables:
         names = ", ".join(dict.fromkeys(table.report for table in survey.tables))
-        message = f"{label}: the report {names} of nsys, which lists no GPU work. {export}"
+        what = "; ".join(UNREAD[table.report] for table in survey.tables if table.report in UNREAD)
+        message = f"{label}: the report {names} of nsys, which lists no GPU work ({what}). {export}"
     else:
         message = (
             f"{label}: no header line of the report {named or 'of nsys'}. Print it again without `nohdr`. {export}"
@@ -102,9 +119,12 @@ class _Conversion:
         self._report = report
         self._signer = Signer()
         self._devices: dict[int, str | None] = {}
+        self._wanted: frozenset[str] = frozenset()
+        self._next_range = 0
 
     def run(self, wanted: dict[int, Table], progress: Progress | None) -> Manifest:
         """Read the wanted reports and finish the spool."""
+        self._wanted = frozenset(table.report for table in wanted.values())
         for table, rows in Reader(self._source).frames(frozenset(wanted)):
             try:
                 self._take(table, rows)
@@ -124,18 +144,48 @@ class _Conversion:
         if table.report in reports.LAUNCHES:
             self._launches(reports.LAUNCHES[table.report](table, rows))
         elif table.report in reports.ORIGINS:
-            made = reports.rollups(table, rows)
-            if table.report == "cuda_gpu_sum" and "cuda_gpu_mem_time_sum" in {
-                one.report for one in self._survey.tables
-            }:
-                made = made.filter(pl.col("kind") == "kernel")
-            self._output.write("rollups", self._signed(made))
+            self._output.write("rollups", self._signed(reports.rollups(table, self._of_gpu(table, rows))))
+        elif table.report == sums.EXECUTION:
+            self._executions(table, rows)
         elif table.report == reports.SIZES:
             self._output.write("metrics", self._signed(reports.sizes(table, rows)))
-        elif table.report == "cuda_api_trace":
+        elif table.report in sums.UNIFIED:
+            self._output.write("metrics", sums.unified(table, rows))
+        elif table.report in sums.HOST:
+            self._output.write("metrics", sums.host(table, rows))
+        elif table.report in CALLS:
             self._numbered("api_calls", "api_index", reports.api_trace(table, rows))
         else:
-            self._output.write("ranges", reports.projected_ranges(table, rows))
+            self._ranges(RANGES[table.report](table, rows))
+
+    def _of_gpu(self, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows of GPU work that no other report sums. Where rows have categories, those of calls become metrics."""
+        if "Category" not in rows.columns:
+            return rows
+        others = self._wanted - {table.report}
+        category = pl.col("Category")
+        again = [name for name, same in sums.CATEGORIES.items() if others.intersection(same)]
+        calls = dataclasses.replace(table, report=sums.CALLS)
+        called = rows.filter(category == "CUDA_API", ~category.is_in(again))
+        if called.height:
+            self._output.write("metrics", sums.host(calls, called))
+        unknown = rows.filter(~category.is_in(list(sums.CATEGORIES)) | category.is_null())
+        self._report.add("skipped", f"row of {table.report} of an unknown category", unknown.height)
+        return rows.filter(category.is_in(["CUDA_KERNEL", "MEMORY_OPER"]), ~category.is_in(again))
+
+    def _executions(self, table: Table, rows: pl.DataFrame) -> None:
+        self._output.write("metrics", self._signed(sums.launch_times(table, rows)))
+        if self._wanted.isdisjoint({*reports.ORIGINS} - {"nvtx_kern_sum", "cuda_gpu_mem_time_sum"}):
+            made, rounded = sums.executions(table, rows)
+            self._output.write("rollups", self._signed(made))
+            self._report.add("note", f"sum of {table.report} from a rounded average: off by some ns", rounded)
+
+    def _ranges(self, made: pl.DataFrame) -> None:
+        first = self._output.written["ranges"] and self._next_range
+        moved = made.with_columns(pl.col("range_id", "parent_id") + first)
+        last = moved["range_id"].max()
+        self._next_range = last + 1 if isinstance(last, int) else first
+        self._output.write("ranges", moved)
 
     def _launches(self, made: pl.DataFrame) -> None:
         self._output.window = times.widened(self._output.window, times.span(made, "start_ns", pl.col("duration_ns")))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import polars as pl
@@ -27,11 +27,17 @@ ORIGINS: Final[Mapping[str, str]] = {
     "cuda_gpu_kern_sum": "report",
     "cuda_gpu_mem_time_sum": "report",
     "cuda_gpu_sum": "report",
+    "cuda_api_gpu_sum": "report",
     "nvtx_kern_sum": "report_phase",
 }
 """Report of sums → `rollups.origin`: per launch shape, per name, per range around the launch."""
 SIZES: Final = "cuda_gpu_mem_size_sum"
-NAMES: Final = {"nvtx_kern_sum": "Kernel Name", "cuda_gpu_mem_time_sum": "Operation", "cuda_gpu_sum": "Operation"}
+NAMES: Final = {
+    "nvtx_kern_sum": "Kernel Name",
+    "cuda_gpu_mem_time_sum": "Operation",
+    "cuda_gpu_sum": "Operation",
+    "cuda_api_gpu_sum": "Operation",
+}
 STATISTICS: Final = {"Total": "sum", "Count": "count", "Avg": "avg", "Med": "median", "Min": "min", "Max": "max"}
 METRIC: Final = "memory_operation__bytes"
 
@@ -224,18 +230,45 @@ def execution_trace(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def api_trace(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `api_calls` of a cuda_api_trace without trace_id and api_index."""
+    """Rows of `api_calls` of a cuda_api_trace, vulkan_api_trace or mpi_event_trace without trace_id and api_index."""
     known = by_name(table)
-    name = pl.col("Name").str.replace(r"_v\d+$", "")
+    name = pl.col("Event" if "Event" in known else "Name").str.replace(r"_v\d+$", "")
+    cuda = pl.when(name.str.contains(r"^cu[A-Z]")).then(pl.lit("cuda_driver")).otherwise(pl.lit("cuda_runtime"))
     return rows.select(
-        kind=pl.when(name.str.contains(r"^cu[A-Z]")).then(pl.lit("cuda_driver")).otherwise(pl.lit("cuda_runtime")),
+        kind=cuda if table.report == "cuda_api_trace" else pl.lit(table.report.partition("_")[0]),
         name=name,
         process="PID",
         thread="TID",
         start_ns=whole(known["Start"]),
         duration_ns=whole(known["Duration"]),
-        correlation_id=pl.col("CorrId").cast(pl.Int64),
+        correlation_id=_optional(known, "CorrId"),
+        bytes=whole(known["Size"]) if "Size" in known else pl.lit(None, dtype=pl.Int64),
     )
+
+
+def _optional(known: Mapping[str, Column], name: str) -> pl.Expr:
+    return (pl.col(name) if name in known else pl.lit(None)).cast(pl.Int64)
+
+
+def pushed_ranges(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `ranges` of an nvtx_pushpop_trace."""
+    known = by_name(table)
+    made = rows.select(
+        range_id=pl.col("RangeId").cast(pl.Int64),
+        kind=pl.lit("nvtx_push_pop"),
+        name=pl.col("Name").fill_null(""),
+        process="PID",
+        thread="TID",
+        start_ns=whole(known["Start"]),
+        duration_ns=whole(known["Duration"]),
+        parent_id=pl.col("ParentId").cast(pl.Int64),
+        depth=pl.col("Lvl").cast(pl.Int32),
+        finished=pl.lit(value=True),
+    )
+    paths: dict[int, str] = {}
+    for number, name, above in made.sort("depth").select("range_id", "name", "parent_id").iter_rows():
+        paths[number] = f"{paths[above]}/{name}" if above in paths else name
+    return made.with_columns(path=pl.col("range_id").replace_strict(paths, return_dtype=pl.String))
 
 
 def projected_ranges(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
@@ -306,20 +339,35 @@ def sizes(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     `precision` is half of the last printed digit. 2020 prints KiB without saying so.
     """
     known = by_name(table)
-    parts = [_statistic(rows, known[name], suffix) for name, suffix in STATISTICS.items() if name in known]
+    text = pl.col("Operation").fill_null("")
+    identity = [text.alias("name"), kind(text).alias("kind"), copy_kind(text).alias("copy_kind")]
+    parts = [
+        figure(rows, known[name], f"{METRIC}.{suffix}", "byte", identity, KIBIBYTES_2020)
+        for name, suffix in STATISTICS.items()
+        if name in known
+    ]
     return pl.concat(parts).with_columns(section=pl.lit(table.report))
 
 
-def _statistic(rows: pl.DataFrame, column: Column, suffix: str) -> pl.DataFrame:
-    scale = 1.0 if suffix == "count" else KIBIBYTES_2020
-    text = pl.col("Operation").fill_null("")
+def figure(
+    rows: pl.DataFrame,
+    column: Column,
+    metric: str,
+    unit: str,
+    identity: Sequence[pl.Expr],
+    factor: float | None = None,
+) -> pl.DataFrame:
+    """Rows of `metrics` with the columns of `identity`: one column of a report, in base units.
+
+    `factor` counts where the header names no unit; numbers of things (`.count`) have none.
+    """
+    counted = metric.endswith(".count")
+    scale = 1.0 if counted else factor
     return rows.select(
-        name=text,
-        kind=kind(text),
-        copy_kind=copy_kind(text),
-        metric=pl.lit(f"{METRIC}.{suffix}"),
+        *identity,
+        metric=pl.lit(metric),
         value=real(column, scale),
-        unit=pl.lit("count" if suffix == "count" else "byte"),
+        unit=pl.lit("count" if counted else unit),
         precision=pl.lit(step(rows, column, scale) / 2),
         source_metric=pl.lit(column.printed),
     )

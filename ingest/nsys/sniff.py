@@ -47,6 +47,7 @@ ALIASES: Final[Mapping[str, str]] = {
     "Pid": "PID",
     "Tid": "TID",
     "API Name": "API Function",
+    "GPU PageFaults": "GPU Page Faults",
 }
 """Older name of a column → the name of today."""
 REPORT_ENDINGS: Final = (".nsys-rep", ".qdrep", ".qdstrm", ".nsys-rep.gz")
@@ -62,7 +63,7 @@ PASTED: Final = re.compile(
 )
 FIRST_OBJECT: Final = re.compile(r"^\[\s*\{([^{}]*)\}", re.MULTILINE)
 KEY: Final = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:')
-MARKS: Final = re.compile(r"\b(?:Start|Duration|Time|Total|Range|Name)\b")
+MARKS: Final = re.compile(r"\b(?:Start|Duration|Time|Total|Range|Name|Faults)\b")
 LINE_LIMIT: Final = 1000
 TEXT_BYTES: Final = 4096
 ENDINGS: Final = re.compile(r"(?:\.gz|\.csv|\.tsv|\.json|\.txt|\.log|\.sqlite|\.db)+$")
@@ -109,18 +110,45 @@ KINDS: Final = (
     _kind("cuda_kern_exec_trace", "API Start|API Dur|Kernel Start|Kernel Dur|Kernel Name"),
     _kind("cuda_kern_exec_sum", "PID|TID|DevId|Count|QCount|Kernel Name"),
     _kind("cuda_gpu_kern_gb_sum", "Total Time|Instances|Avg|Min|Max|GridXYZ|BlockXYZ|Name"),
-    _kind("cuda_gpu_kern_sum", "Time|Total Time|Instances|Avg|Min|Max|Name", "GridXYZ|Category|Style|Range"),
+    _kind(
+        "cuda_gpu_kern_sum", "Time|Total Time|Instances|Avg|Min|Max|Name", "GridXYZ|Category|Style|Range|Source|Q Name"
+    ),
     _kind("cuda_gpu_sum", "Time|Total Time|Instances|Avg|Min|Max|Category|Operation"),
     _kind("cuda_gpu_mem_time_sum", "Time|Total Time|Count|Avg|Min|Max|Operation", "Category"),
     _kind("cuda_gpu_mem_size_sum", "Total|Count|Avg|Min|Max|Operation"),
     _kind("nvtx_kern_sum", "NVTX Range|Kern Inst|Total Time|Avg|Kernel Name"),
     _kind("nvtx_gpu_proj_trace", "Name|Projected Start|Projected Duration|Orig Start|Style|RangeStack"),
     _kind("nvtx_gpu_proj_sum", "Range|Style|Total Proj Time"),
+    _kind("nvtx_pushpop_trace", "Start|Duration|Name|PID|TID|Lvl|RangeId|ParentId"),
     _kind("cuda_api_trace", "Start|Duration|Name|Result|CorrId", "GrdX"),
+    _kind("vulkan_api_trace", "Start|Duration|Name|Event Class|CorrId"),
+    _kind("mpi_event_trace", "Start|Duration|Event|PID|TID|Rank"),
+    _kind("mpi_event_sum", "Total Time|Instances|Avg|Source|Name"),
+    _kind("mpi_msg_size_sum", "Total Message Volume|Instances|Avg|Source|Name"),
     _kind("nvtx_sum", "Total Time|Instances|Style|Range"),
+    _kind("range_sum", "Time|Total Time|Instances|Avg|Min|Max|Range"),
+    _kind("nvvideo_api_sum", "Time|Total Time|Num Calls|Avg|Event Type|Name"),
     _kind("api_sum", "Time|Total Time|Num Calls|Avg|Min|Max|Name"),
+    _kind("event_sum", "Time|Total Time|Count|Avg|Min|Max|Name"),
+    _kind("um_sum", "Virtual Address|CPU Page Faults|GPU Page Faults"),
+    _kind("um_total_sum", "Total HtoD Migration Size|Total DtoH Migration Size"),
+    _kind("um_cpu_page_faults_sum", "CPU Page Faults|CPU Instruction Address"),
+    _kind("wddm_queue_sum", "Utilization|Instances|Avg|Q Name"),
+    _kind("network_congestion", "Start|Duration|Send wait rate|GUID"),
 )
-"""Reports by their columns; the first that fits. `api_sum` is that of the CUDA API, the OS runtime and others."""
+"""Reports by their columns; the first that fits. `api_sum`, `range_sum` and `event_sum` are those of many reports."""
+
+SHARED: Final = frozenset({"api_sum", "range_sum", "event_sum", "nvtx_sum", "cuda_gpu_kern_sum"})
+"""Columns that sums of several subjects have: which of them a table is, only its name says."""
+HOST_SUMS: Final = frozenset(
+    {
+        *("cuda_api_sum", "osrt_sum", "syscall_sum", "vulkan_api_sum", "nvvideo_api_sum", "openacc_sum", "openmp_sum"),
+        *("mpi_event_sum", "mpi_msg_size_sum", "nvtx_sum", "nvtx_pushpop_sum", "nvtx_startend_sum"),
+        *("nvtx_gpu_proj_sum", "vulkan_marker_sum", "vulkan_gpu_marker_sum", "opengl_khr_range_sum"),
+        *("opengl_khr_gpu_range_sum", "dx11_pix_sum", "dx12_pix_sum", "dx12_gpu_marker_sum"),
+    }
+)
+"""Reports that sum over calls or ranges."""
 
 OLD_NAMES: Final[Mapping[str, str]] = {
     "gputrace": "cuda_gpu_trace",
@@ -139,9 +167,24 @@ OLD_NAMES: Final[Mapping[str, str]] = {
     "nvtxgpuproj": "nvtx_gpu_proj_trace",
     "nvtxppsum": "nvtx_pushpop_sum",
     "nvtxpptrace": "nvtx_pushpop_trace",
+    "nvtxssesum": "nvtx_startend_sum",
     "osrtsum": "osrt_sum",
     "openaccsum": "openacc_sum",
     "openmpevtsum": "openmp_sum",
+    "vulkanapisum": "vulkan_api_sum",
+    "vulkanapitrace": "vulkan_api_trace",
+    "vulkanmarkerssum": "vulkan_marker_sum",
+    "vulkangpumarkersum": "vulkan_gpu_marker_sum",
+    "khrdebugsum": "opengl_khr_range_sum",
+    "khrdebuggpusum": "opengl_khr_gpu_range_sum",
+    "pixsum": "dx12_pix_sum",
+    "dx11pixsum": "dx11_pix_sum",
+    "dx12pixsum": "dx12_pix_sum",
+    "dx12gpumarkersum": "dx12_gpu_marker_sum",
+    "unifiedmemory": "um_sum",
+    "unifiedmemorytotals": "um_total_sum",
+    "umcpupagefaults": "um_cpu_page_faults_sum",
+    "wddmqueuesdetails": "wddm_queue_sum",
 }
 """Name of a report until 2023 → its name of today."""
 
@@ -150,7 +193,10 @@ NAMES: Final = (
     *("cuda_gpu_sum", "cuda_kern_exec_trace", "cuda_kern_exec_sum", "cuda_api_sum", "cuda_api_trace"),
     *("cuda_api_gpu_sum", "nvtx_sum", "nvtx_kern_sum", "nvtx_gpu_proj_trace", "nvtx_gpu_proj_sum"),
     *("nvtx_pushpop_sum", "nvtx_pushpop_trace", "nvtx_startend_sum", "osrt_sum", "openmp_sum", "openacc_sum"),
-    *("mpi_event_sum", "mpi_event_trace", "um_sum", "um_total_sum", "um_cpu_page_faults_sum"),
+    *("mpi_event_sum", "mpi_event_trace", "mpi_msg_size_sum", "um_sum", "um_total_sum", "um_cpu_page_faults_sum"),
+    *("vulkan_api_sum", "vulkan_api_trace", "vulkan_marker_sum", "vulkan_gpu_marker_sum", "opengl_khr_range_sum"),
+    *("opengl_khr_gpu_range_sum", "dx11_pix_sum", "dx12_pix_sum", "dx12_gpu_marker_sum", "wddm_queue_sum"),
+    *("nvvideo_api_sum", "syscall_sum", "network_congestion"),
 )
 """Names of reports since 2023, as nsys writes them into the names of files."""
 SUFFIX: Final = re.compile(
@@ -162,6 +208,16 @@ def kind_of(columns: Sequence[Column]) -> str | None:
     """Name of the report with these columns, None where no report has them."""
     names = {one.name for one in columns}
     return next((kind.name for kind in KINDS if kind.needed <= names and not kind.absent & names), None)
+
+
+def report_named(kind: str, stated: str | None) -> str:
+    """The report with the columns of `kind`, where the file or the line before says that it is `stated`.
+
+    The name counts where the columns leave it open, and never makes kernels of what has another name.
+    """
+    if kind == "cuda_gpu_sum":
+        return stated if stated == "cuda_api_gpu_sum" else kind
+    return stated if stated in HOST_SUMS and kind in SHARED else kind
 
 
 def from_file_name(stem: str) -> tuple[str, str | None, frozenset[str]]:

@@ -47,6 +47,9 @@ class Store(Protocol):
     def frames(self, table: str, schema: Schema) -> Iterator[pl.DataFrame]:
         """These columns of a table, in batches; no batch where the table is not there, NULL for missing columns."""
 
+    def names(self) -> frozenset[str]:
+        """Names of all tables of the file, as they are."""
+
     def count(self, table: str) -> int:
         """Rows of a table, 0 where it is not there."""
 
@@ -68,6 +71,10 @@ class Tables:
                 base, version = found.group(1), int(found.group(2))
                 versions[base] = max(versions.get(base, (0, "")), (version, name))
         self._latest = {base: name for base, (_, name) in versions.items()}
+
+    def names(self) -> frozenset[str]:
+        """All names."""
+        return frozenset(self._columns)
 
     def name(self, table: str) -> str | None:
         """The table of that name, or else its highest version."""
@@ -97,11 +104,14 @@ class SqliteStore:
         sql = " ".join(("SELECT", chosen, "FROM", sqlite.quoted(name), *where))
         yield from sqlite.gathered(self._database.frames(sql, schema, spans=spans))
 
+    def names(self) -> frozenset[str]:
+        """All tables; what a view shows has been counted where it is stored."""
+        return self._tables.names() - self._database.views()
+
     def count(self, table: str) -> int:
         """Rows of a table."""
         name = self._tables.name(table)
-        found = [] if name is None else self._database.rows(" ".join(("SELECT count(*) FROM", sqlite.quoted(name))))
-        return sum(number for (number,) in found)
+        return 0 if name is None else self._database.count(name)
 
 
 class ParquetStore:
@@ -121,6 +131,10 @@ class ParquetStore:
             columns = [one for one in schema if one in present]
             for batch in file.iter_batches(batch_size=sqlite.BATCH_ROWS, columns=columns):
                 yield _shaped(pl.DataFrame(batch), schema)
+
+    def names(self) -> frozenset[str]:
+        """All tables."""
+        return self._tables.names()
 
     def count(self, table: str) -> int:
         """Rows of a table."""

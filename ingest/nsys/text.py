@@ -30,7 +30,7 @@ SKIPPED: Final = re.compile(r"SKIPPED: (.*)")
 NOISE: Final = re.compile(r"^(?:Using |Generating |NOTICE|WARNING|\[\d+/\d+\]|\s*$)")
 PRINT_AGAIN: Final = "Print it again: `nsys stats --format csv --output . --report {report} FILE.nsys-rep`."
 RANGE: Final = "NVTX Range"
-NAMES: Final = frozenset({"Name", "Operation", "Kernel Name", RANGE, "Range"})
+NAMES: Final = frozenset({"Name", "Operation", "Kernel Name", RANGE, "Range", "NameTree"})
 """Columns that may hold any text; in the others, `None` is what nsys of 2021 and 2022 printed for NULL."""
 
 
@@ -141,7 +141,7 @@ class Reader:
 
     def _begin(self, kind: str, described: list[sniff.Column], line: str) -> None:
         report, arguments = self._announced or self._named[1:]
-        name = report if kind == "api_sum" and report else kind
+        name = sniff.report_named(kind, report)
         self._table = Table(len(self.tables), name, arguments, tuple(described), line)
         self.tables.append(self._table)
         self._announced = None

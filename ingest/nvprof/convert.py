@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from kerneldb.errors import NotATraceError, UnreadableTraceError
 from kerneldb.ingest import readers, sqlite
 from kerneldb.ingest.columns import schema
 from kerneldb.ingest.launches import IDENTITY, Signer, with_occupancy
+from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.nsys import reports, store
 from kerneldb.ingest.nsys.convert import convert_tables
 from kerneldb.ingest.nsys.printed import device_rows
@@ -72,6 +74,21 @@ RENAMED: Final[Mapping[str, str]] = {
 }
 """Column of Nsight Systems → column of nvprof."""
 DEVICE_TABLE: Final = "TARGET_INFO_GPU"
+LEDGER: Final = Ledger(
+    "table",
+    frozenset(itertools.chain.from_iterable(SOURCES.values())),
+    {
+        f"{PREFIX}(RUNTIME|DRIVER)": "calls of the API",
+        f"{PREFIX}(UNIFIED_MEMORY_COUNTER|MEMORY\\w*)": "counters of unified memory and allocations",
+        f"{PREFIX}(MARKER\\w*|NAME)": "NVTX ranges and names",
+        f"{PREFIX}(EVENT|METRIC|INSTANTANEOUS_(EVENT|METRIC))\\w*": "counters",
+        f"{PREFIX}(OVERHEAD|ENVIRONMENT|SYNCHRONIZATION|CUDA_EVENT|PREEMPTION|CDP_KERNEL)": "an event beside GPU work",
+        f"{PREFIX}(CONTEXT|STREAM|MODULE|FUNCTION|PCIE|NVLINK|DEVICE_ATTRIBUTE)": "parts of program and machine",
+        f"{PREFIX}(SOURCE_LOCATOR|BRANCH|GLOBAL_ACCESS|SHARED_ACCESS|PC_SAMPLING\\w*|INSTRUCTION\\w*)": "source lines",
+        f"{PREFIX}(OPENACC\\w*|OPENMP|EXTERNAL_CORRELATION|MEMCPY2|MEMSET2)": "OpenACC, OpenMP and other programs",
+        r"(CUPTI|NVPROF|nvprof)\w*|Version|DRIVER\w*|FILENAME\w*|sqlite_\w+|SAMPLING\w*": "facts about the recording",
+    },
+)
 AXES: Final = {
     f"{shape}_{axis}": f"{shape.capitalize()} {axis.upper()}" for shape in ("grid", "block") for axis in "xyz"
 }
@@ -231,9 +248,13 @@ class NvvpStore:
             if source in self._tables:
                 yield from self._database.frames(self._select(table, source, schema), schema)
 
+    def names(self) -> frozenset[str]:
+        """All tables, under the names of nvprof."""
+        return frozenset(self._database.tables()) - self._database.views()
+
     def count(self, table: str) -> int:
         """Rows of a table."""
-        return sum(part.height for part in self.frames(table, {"id": pl.String}))
+        return self._database.count(table)
 
     def _select(self, table: str, source: str, schema: Schema) -> str:
         present, chosen = self._tables[source], []
@@ -348,7 +369,9 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
         return _convert_text(one, folder, options, name, progress)
     facts = {"source": TOOL, "kind": "timeline", "tool": TOOL, "era": "sqlite", "clock": "capture"}
     with sqlite.opened(one, folder) as database:
-        return convert_tables(NvvpStore(database), [one], folder, options, name, facts, progress=progress)
+        return convert_tables(
+            NvvpStore(database), [one], folder, options, name, facts, ledger=LEDGER, progress=progress
+        )
 
 
 def _convert_text(one: Source, folder: Path, options: Options, name: str, progress: Progress | None) -> Manifest:

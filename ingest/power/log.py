@@ -107,13 +107,18 @@ HEAD_LINES: Final = 400
 """Lines among which a header, or rows that need none, must be."""
 
 STAMP: Final = re.compile(r"^\d{4}/\d{2}/\d{2} \d{2}:\d{2}:\d{2}(?:\.\d+)?$")
-DMON_ROW: Final = re.compile(r"^\s*\d{8}[\s,]+\d{2}:\d{2}:\d{2}[\s,]")
+DMON_ROW: Final = re.compile(r"^\s*\d{8}[\s,]+\d{2}:\d{2}:\d{2}(?:[\s,]+(?:-|\d+(?:\.\d+)?)){3,}[\s,]*$")
+DMON_FIRST: Final = frozenset(("gpu", DATE_COLUMN, TIME_COLUMN))
+"""What a header of dmon begins with."""
 WITH_UNIT: Final = re.compile(r"^-?\d+(?:\.\d+)? ?(W|MHz|%|MiB)$")
 PLAIN: Final = re.compile(r"^-?\d+(?:\.\d+)?$")
 TWO_DECIMALS: Final = re.compile(r"^\d+\.\d\d$")
 UUID: Final = re.compile(r"^(?:GPU|MIG)-[0-9a-f-]{32,36}$", re.IGNORECASE)
 BUS_ID: Final = re.compile(r"^[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d$", re.IGNORECASE)
-SCREEN: Final = re.compile(rb"\| NVIDIA-SMI \d|={8,}NVSMI LOG={8,}")
+FIGURES: Final = (WITH_UNIT, PLAIN, UUID)
+SCREEN: Final = re.compile(r"\| NVIDIA-SMI \d|={8,}NVSMI LOG={8,}")
+SCREEN_LINES: Final = 10
+"""The screen of nvidia-smi begins a file; further down, it is part of what another program or a person wrote."""
 INDEX_LIKE: Final = 32
 SLICE_ROWS: Final = 65_536
 NO_HEADER: Final = (
@@ -193,7 +198,9 @@ def header(line: str) -> Layout | None:
     if line.lstrip().startswith("#"):
         separator = "," if "," in line else None
         named = _dmon_cells(line, separator)
-        is_dmon = "gpu" in named and bool(DMON_COLUMNS.intersection(named))
+        figures = [cell for cell in named if cell not in DMON_FIRST]
+        known = sum(cell in DMON_COLUMNS for cell in figures)
+        is_dmon = "gpu" in named and named[0] in DMON_FIRST and known * 2 >= max(len(figures), 1)
         return Layout("dmon", tuple(Column(cell) for cell in named), separator) if is_dmon else None
     cells = [cell.strip() for cell in line.split(",")]
     if len(cells) < 2 or not all(QUERY_NAME.match(cell) for cell in cells):  # noqa: PLR2004 (a single word is text)
@@ -203,7 +210,9 @@ def header(line: str) -> Layout | None:
         name, _, unit = cell.partition(" [")
         columns.append(Column(name.lower(), unit.rstrip("]") or None))
     known = [column.field for column in columns if column.field in KNOWN]
-    return Layout("query", tuple(columns)) if any("." in name or name == TIME for name in known) else None
+    beside_time = any("." in one.field or one.unit or one.field in KNOWN for one in columns if one.field != TIME)
+    is_query = beside_time and any("." in name or name == TIME for name in known)
+    return Layout("query", tuple(columns)) if is_query else None
 
 
 def _dmon_cells(line: str, separator: str | None) -> list[str]:
@@ -260,7 +269,7 @@ def _may_number(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> boo
 def is_bare_row(line: str) -> bool:
     """Whether the line is a row of --query-gpu with a time stamp and figures, whatever they mean."""
     cells = [cell.strip() for cell in line.split(",")]
-    figures = [cell for cell in cells if WITH_UNIT.match(cell) or PLAIN.match(cell) or UUID.match(cell)]
+    figures = [cell for cell in cells if any(pattern.match(cell) for pattern in FIGURES)]
     return any(STAMP.match(cell) for cell in cells) and bool(figures)
 
 
@@ -270,7 +279,12 @@ def looks_like(head: bytes) -> bool:
         return False
     lines = head.decode("utf-8", errors="replace").splitlines()[:HEAD_LINES]
     known = (header(line) is not None or is_bare_row(line) or DMON_ROW.match(line) is not None for line in lines)
-    return SCREEN.search(head) is not None or any(known)
+    return is_screen(lines) or any(known)
+
+
+def is_screen(lines: Sequence[str]) -> bool:
+    """Whether these first lines are the screen of nvidia-smi."""
+    return any(SCREEN.search(line) for line in lines[:SCREEN_LINES])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -316,8 +330,7 @@ def _without_header(one: Source, head: list[str]) -> Layout:
     found = guessed(rows)
     if found is not None:
         return found
-    screen = SCREEN.search("\n".join(head).encode()) is not None
-    problem = SCREENSHOT if screen else NO_HEADER if rows else NO_DMON_HEADER
+    problem = SCREENSHOT if is_screen(head) else NO_HEADER if rows else NO_DMON_HEADER
     message = f"{one.label}: {problem.format(path=one.path)}"
     raise NotATraceError(message)
 

@@ -33,6 +33,8 @@ TABLES = (
     "ranges",
     "launches",
     "memory_events",
+    "sync_events",
+    "cpu_samples",
     "samples",
     "metrics",
     "kernel_symbols",

@@ -1,4 +1,4 @@
--- Allocations and releases that the framework recorded.
+-- Allocations and releases that a framework or a profiler recorded.
 CREATE TABLE memory_events (
     trace_id VARCHAR NOT NULL,  -- Content id of the trace, in traces.
     event_index BIGINT NOT NULL,  -- Number of the event in its trace.
@@ -11,5 +11,6 @@ CREATE TABLE memory_events (
     total_reserved_bytes BIGINT,  -- [bytes] Bytes reserved after it.
     device_type VARCHAR,  -- cpu, cuda, hip, ….
     device INTEGER,  -- Index of the device.
-    op_id BIGINT  -- Operator around it, in ops.
+    op_id BIGINT,  -- Operator around it, in ops.
+    memory_kind VARCHAR  -- Kind of memory as the tool calls it, such as Device, Pinned or Managed.
 );

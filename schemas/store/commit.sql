@@ -73,6 +73,14 @@ SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY start_ns, rang
 INSERT INTO memory_events BY NAME
 SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY ts_ns, event_index;
 
+-- name: sync_events
+INSERT INTO sync_events BY NAME
+SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY start_ns, sync_index;
+
+-- name: cpu_samples
+INSERT INTO cpu_samples BY NAME
+SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY ts_ns, sample_index;
+
 -- name: samples
 INSERT INTO samples BY NAME
 SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY ts_ns;

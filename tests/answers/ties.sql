@@ -257,3 +257,8 @@ INNER JOIN signatures AS s USING (signature_id)
 INNER JOIN kernel_names AS n USING (name_id)
 WHERE l.timing = 'timeline'
 GROUP BY ALL;
+
+INSERT INTO cpu_samples BY NAME
+SELECT
+    trace_id, i AS sample_index, '1' AS process, '1' AS thread, i * 10 AS ts_ns, 'f' || (i % 2) AS function, 'main;f' || (i % 2) AS stack
+FROM traces, range(4) AS r (i);

@@ -80,6 +80,16 @@ IMPOSTORS: dict[str, tuple[bytes, str]] = {
     "bz2": (b"BZh91AY&SY" + bytes(40), "bz2"),
     "elf": (b"\x7fELF\x02\x01\x01" + bytes(60), "ELF"),
     "html zip": (archive_of("index.html"), ".json"),
+    "console of nsys": (
+        b"loss 0.5\nGenerating '/tmp/nsys-report-2ee6.qdstrm'\nGenerated:\n    /a/b.nsys-rep\n",
+        "nsys profile",
+    ),
+    "console of nsys 2020": (b'Saved report file to "/tmp/nsys-report-0b19.qdrep"\n', "nsys profile"),
+    "nvidia-smi inside a console": (b"$ ls\n" * 30 + b"| NVIDIA-SMI 418.67  Driver Version: 418.67 |\n", "text"),
+    "log with dates": (b"20240101 12:00:00 INFO step 3\n20240101 12:00:01 12 of 30 done\n", "text"),
+    "log with stamps": (b"2024/01/01 12:00:00, step, done\n", "text"),
+    "comment on GPUs": (b"# all values of one gpu and its mem in a table\n1 2 3\n", "text"),
+    "table with times": (b"timestamp,value\n1,2\n", "text"),
     "execution trace in a zip": (archive_of("et.json"), "traceEvents"),
 }
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from kerneldb.ingest import diagnose
+from tests.ingest.conversion import convert_file
 from tests.nsys import exports
 
 if TYPE_CHECKING:
@@ -44,7 +47,7 @@ def test_hidden_graphs(tmp_path: Path) -> None:
     found = export(tmp_path, kernels=(), extra={"CUPTI_ACTIVITY_KIND_GRAPH_TRACE": [GRAPH]})
     level, message, remedy = found["graphs"]
     assert level == "problem"
-    assert "1 CUDA graph" in message
+    assert "1 launches of CUDA graphs" in message
     assert "--cuda-graph-trace=node" in remedy
     assert "no GPU events" not in found
 
@@ -73,3 +76,39 @@ def test_printed_reports_say_what_they_lost(tmp_path: Path, root: Path) -> None:
     assert found["launch calls"][0] == "note"
     sums = topics(root / "tests" / "fixtures" / "nsys" / "r23_cuda_gpu_kern_sum.tsv")
     assert sums["sums only"][1].startswith("3 sums")
+
+
+def test_warnings_of_the_profiler_are_said(tmp_path: Path) -> None:
+    messages = [
+        {"severity": 2, "text": "Driver not supported, see /home/ada/log.txt"},
+        {"severity": 1, "text": "Started"},
+    ]
+    found = export(tmp_path, extra={"DIAGNOSTIC_EVENT": messages})
+    assert found["recording"] == ("note", "nsys warned: Driver not supported, see …", "")
+
+
+NSYS = (
+    *("data/nsys/lighttransport_gemm.sqlite", "data/nsys/nsightful_power_iteration.sqlite"),
+    *("data/nsys/nsysai_h100_2gpu_1s.sqlite", "field/nsight/nsys-2025.5.2-two-graph-launches.sqlite"),
+    *("data/nsys/dsocr_decode_cuda_gpu_kern_sum.csv", "data/nsys/nsightful_cuda_gpu_kern_gb_sum.csv.gz"),
+    *("data/nsys/nsightful_cuda_gpu_mem_size_sum.csv.gz", "data/nsys/nsightful_cuda_gpu_trace.csv.gz"),
+    *("data/nsys/nsightful_cuda_kern_exec_trace.csv.gz", "data/nsys/nsightful_nvtx_kern_sum.csv.gz"),
+    *("field/nsight/report_cuda_api_gpu_sum.csv", "field/nsight/report_cuda_kern_exec_sum.csv"),
+    "field/nsight/report_nvtx_pushpop_trace.csv",
+)
+
+
+@pytest.mark.parametrize("place", NSYS)
+def test_advice_does_not_contradict_the_file(field: Path, tmp_path: Path, place: str) -> None:
+    path = field.parent / place
+    rows = convert_file(path, tmp_path / "spool").manifest.rows
+    (diagnosis,) = diagnose(path)
+    for one in diagnosis.diagnostics:
+        said = f"{one.message} {one.remedy}"
+        assert "--trace=cuda" not in said or "api_calls" not in rows
+        assert "Wrap stages" not in said or "ranges" not in rows
+        assert "No NVTX range was recorded" not in said or (path.suffix == ".sqlite" and "ranges" not in rows)
+        assert "records no operators" not in said or "h100" not in path.name  # its operators are ranges
+        assert not one.message.startswith("0 ")
+        if path.suffix != ".sqlite":
+            assert "Record with" not in said

@@ -104,7 +104,10 @@ def test_an_empty_report(tmp_path: Path, name: str) -> None:
 def test_a_report_without_gpu_work(tmp_path: Path) -> None:
     path = tmp_path / "run_osrt_sum.csv"
     path.write_text("Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n")
-    refused(path, NotATraceError, "osrt_sum.*no GPU work")
+    refused(path, NotATraceError, "osrt_sum holds no rows: nothing was recorded")
+    path = tmp_path / "run_wddm_queue_sum.csv"
+    path.write_text("Utilization (%),Instances,Avg (ns),Med (ns),Name,Q Type,Q Name\n1.0,2,3.0,3.0,a,1,b\n")
+    refused(path, NotATraceError, "wddm_queue_sum.*no GPU work.*queues of the Windows driver")
 
 
 def test_a_report_that_nsys_skipped(tmp_path: Path) -> None:
