@@ -159,8 +159,8 @@ def _survey(source: Source) -> PrintedFile:
         pages[header.page] = None
         records, columns = records + 1, len(header.columns)
         report.add("read", what_of(header, fields), 1)
-        for text in numbers_of(header, fields):
-            evidence.see(text)
+        for text, whole in numbers_of(header, fields):
+            evidence.see(text, whole=whole)
     if not records and log.console:
         message = f"{source.label}: {CONSOLE}."
         raise NotATraceError(message)
