@@ -13,7 +13,6 @@ from kerneldb.errors import UnreadableTraceError
 from tests.ncu.reading import convert_text, page, printed, row, rules, values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from tests.ingest.conversion import Converted
