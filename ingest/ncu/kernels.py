@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import polars as pl
 
 from kerneldb.ingest.columns import schema
+from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.ncu.numbers import Style, base_unit, general
 from kerneldb.ingest.ncu.table import Header, Row
 from kerneldb.schemas import loader
@@ -30,6 +31,8 @@ RULE_COLUMNS: Final = (
     *("Estimated Speedup Type", "Estimated Speedup"),
 )
 VALUES: Final = ("Metric Value", "Minimum", "Maximum", "Average")
+COLUMNS: Final = Ledger("column", {*RULE_COLUMNS, "Body Item Label", "Metric Name", "Metric Unit", *VALUES}, {})
+"""Columns of details and summary pages beside those that identify a launch; on raw pages all others are metrics."""
 COUNTS: Final = frozenset(
     ("launch__grid_size", "launch__block_size", "launch__thread_count", "Grid Size", "Block Size", "Threads")
 )
