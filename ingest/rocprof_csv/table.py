@@ -190,11 +190,8 @@ class Table:
         schema = dict.fromkeys(self.columns, pl.String)
         if not body.strip():
             return pl.DataFrame(schema=schema)
-        frame = pl.read_csv(
-            io.BytesIO(
-                body.replace(b"\r", b"")
-            ),  # one within a row would hide its number has_header=False, schema=schema, truncate_ragged_lines=True, encoding="utf8-lossy"
-        )
+        plain = io.BytesIO(body.replace(b"\r", b""))  # a carriage return within a row would hide its number
+        frame = pl.read_csv(plain, has_header=False, schema=schema, truncate_ragged_lines=True, encoding="utf8-lossy")
         first = pl.col(self.columns[0]).fill_null("").str.strip_chars() == ""
         return frame.filter(~pl.all_horizontal(first, *(pl.col(name).is_null() for name in self.columns[1:])))
 
