@@ -115,9 +115,11 @@ def convert(what: Path | Unit, folder: Path, options: Options, progress: Progres
 @contextlib.contextmanager
 def _translated(label: str) -> Iterator[None]:
     """A value that no reader expected costs its own file only; lack of memory and interrupts pass."""
+    import csv
+
     from polars.exceptions import PolarsError
 
-    odd = (PolarsError, ValueError, ArithmeticError, AttributeError, TypeError, KeyError, RecursionError)
+    odd = (PolarsError, csv.Error, ValueError, ArithmeticError, AttributeError, TypeError, KeyError, RecursionError)
     try:
         yield
     except odd as error:

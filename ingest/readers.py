@@ -109,7 +109,24 @@ CONSOLE_REMEDY: Final = (
     "It names the report file; export that: `nsys export --type sqlite --output FILE.sqlite FILE.nsys-rep`."
 )
 SAVED_PAGE: Final = "Perhaps a login page was saved instead of the download."
+SPREADSHEET: Final = (
+    "Give the file that the profiler wrote: a spreadsheet also rounds long numbers and turns some into dates."
+)
+HEADER_LINES: Final = 50
+HEADER_BYTES: Final = 1 << 17
+FEW_FIELDS: Final = 3
+
+
+def _of_spreadsheet(head: bytes) -> bool:
+    """Whether a header that a reader takes is there with `;` between the fields."""
+    lines = head.split(b"\n", HEADER_LINES)[:HEADER_LINES]
+    found = (line for line in lines if line.count(b";") >= max(FEW_FIELDS - 1, line.count(b",") + 1))
+    headers = (Head(Path("file.csv"), line.replace(b";", b",") + b"\n") for line in found if len(line) < HEADER_BYTES)
+    return any(reader.fits(header) for header in headers for reader in readers())
+
+
 IMPOSTORS: Final = (
+    Impostor(_of_spreadsheet, "CSV with `;` between the fields, as a spreadsheet saves it", SPREADSHEET),
     Impostor(lambda head: not head.strip(), "an empty file", RECORD_AGAIN),
     Impostor(sqlite.is_database, "an SQLite database that no profiler exported", PROFILER_EXPORT),
     Impostor(_starts(*MARKUP), "an HTML or XML page", SAVED_PAGE),
@@ -245,6 +262,8 @@ def head_of(path: Path) -> Head:
 def find(head: Head) -> Reader | None:
     """The first reader that takes the file."""
     events_only = head.data.lstrip()[:1] == b"{" and TRACE_MARK.search(head.data) is not None
+    if _of_spreadsheet(head.data):
+        return None
     return next((reader for reader in readers() if (reader.events or not events_only) and reader.fits(head)), None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import json
@@ -18,6 +19,7 @@ from kerneldb.ingest.columns import Schema, schema
 from kerneldb.ingest.launches import PRODUCTS, Signer
 from kerneldb.ingest.ncu import launches, sniff
 from kerneldb.ingest.ncu.kernels import (
+    COLUMNS,
     SCHEMA,
     Completeness,
     Kernel,
@@ -155,12 +157,15 @@ def _survey(source: Source) -> PrintedFile:
     log, evidence, report = Log(), Evidence(), Report()
     pages: dict[str, None] = {}
     records = columns = 0
+    unread = collections.Counter[str]()
     for header, fields in rows_of(source, log):
         pages[header.page] = None
         records, columns = records + 1, len(header.columns)
         report.add("read", what_of(header, fields), 1)
-        for text in numbers_of(header, fields):
-            evidence.see(text)
+        if header.page != "raw":
+            unread.update(name for name in header.columns if not is_identity(name))
+        for text, whole in numbers_of(header, fields):
+            evidence.see(text, whole=whole)
     if not records and log.console:
         message = f"{source.label}: {CONSOLE}."
         raise NotATraceError(message)
@@ -177,6 +182,7 @@ def _survey(source: Source) -> PrintedFile:
         )
         raise UnreadableTraceError(message) from error
     log.add_to(report)
+    COLUMNS.account(unread, report)
     return PrintedFile(source, log, style, tuple(sorted(pages, key=PAGES.index)), records, columns, report)
 
 

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import polars as pl
 
 from kerneldb.ingest.columns import schema
-from kerneldb.ingest.ncu.numbers import Style, base_unit
+from kerneldb.ingest.ledger import Ledger
+from kerneldb.ingest.ncu.numbers import Style, base_unit, general
 from kerneldb.ingest.ncu.table import Header, Row
 from kerneldb.schemas import loader
 
@@ -29,6 +30,13 @@ RULE_COLUMNS: Final = (
     *("Rule Name", "Section Name", "Rule Type", "Rule Description"),
     *("Estimated Speedup Type", "Estimated Speedup"),
 )
+VALUES: Final = ("Metric Value", "Minimum", "Maximum", "Average")
+COLUMNS: Final = Ledger("column", {*RULE_COLUMNS, "Body Item Label", "Metric Name", "Metric Unit", *VALUES}, {})
+"""Columns of details and summary pages beside those that identify a launch; on raw pages all others are metrics."""
+COUNTS: Final = frozenset(
+    ("launch__grid_size", "launch__block_size", "launch__thread_count", "Grid Size", "Block Size", "Threads")
+)
+"""Metrics without decimals, by name and label: what looks like decimals there separates groups of digits."""
 PUSH_POP: Final = "Push/Pop_Range"
 START_STOP: Final = "Start/Stop_Range"
 QUOTED: Final = re.compile(r'"([^"]*)"')
@@ -197,17 +205,19 @@ def what_of(header: Header, fields: list[str]) -> str:
     return "rows of metrics" if fields[header.columns.index("Metric Name")] else "rows of rules"
 
 
-def numbers_of(header: Header, fields: list[str]) -> Iterator[str]:
-    """The cells of a record that may hold numbers in the locale of the file."""
+def numbers_of(header: Header, fields: list[str]) -> Iterator[tuple[str, bool]]:
+    """The cells of a record that may hold numbers in the locale of the file; and whether they count whole things.
+
+    Estimated speedups are in the C locale, so they say nothing of the others.
+    """
+    row = dict(zip(header.columns, fields, strict=False))
     if header.page == "raw":
-        cells = [text for name, text in zip(header.columns, fields, strict=False) if not is_identity(name)]
+        cells = [(text, name in COUNTS) for name, text in row.items() if not is_identity(name)]
     else:
-        wanted = ("Metric Value", "Minimum", "Maximum", "Average", "Estimated Speedup")
-        row = dict(zip(header.columns, fields, strict=False))
-        cells = [row[name] for name in wanted if row.get(name)]
-    for cell in cells:
+        cells = [(row.get(name) or "", row["Metric Name"] in COUNTS) for name in VALUES]
+    for cell, whole in cells:
         value, parenthesis, _ = cell.partition(" (")
-        yield value if parenthesis else cell
+        yield value if parenthesis else cell, whole
 
 
 @dataclasses.dataclass(slots=True)
@@ -324,7 +334,7 @@ def measures(kernel: Kernel, style: Style) -> Iterator[Measure]:
                     else measure
                 )
     for rule in kernel.rules:
-        number = style.read(rule.speedup) if rule.speedup else None
+        number = general(rule.speedup)
         value, precision = number or (None, None)
         unit = f"% {rule.speedup_kind}".strip() if number is not None else None
         yield Measure(RULE + rule.name, value, rule.text, unit, precision, rule.kind, rule.name, rule.section)

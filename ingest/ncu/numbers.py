@@ -81,8 +81,8 @@ class Evidence:
     groups: dict[str, str] = dataclasses.field(default_factory=dict)
     open: dict[str, str] = dataclasses.field(default_factory=dict)
 
-    def see(self, text: str) -> None:
-        """Take one number of the file into account; other texts say nothing."""
+    def see(self, text: str, *, whole: bool = False) -> None:
+        """Take one number of the file into account; other texts say nothing. `whole`: it cannot have decimals."""
         if text.isdigit() or SIX_DECIMALS.fullmatch(text) or not NUMBER.fullmatch(text):
             return
         marks = SEPARATOR.findall(text.translate(UNIFIED))
@@ -93,7 +93,7 @@ class Evidence:
         elif len(set(marks)) > 1:
             self.decimals.setdefault(last, text)
             self.groups.setdefault(marks[0], text)
-        elif len(marks) > 1:
+        elif len(marks) > 1 or (whole and tail == GROUP_DIGITS):
             self.groups.setdefault(last, text)
         elif tail != GROUP_DIGITS or len(head) > GROUP_DIGITS or head == "0":
             self.decimals.setdefault(last, text)
@@ -117,6 +117,14 @@ class Evidence:
             return Style()
         decimal = decimal or OTHER[group or ","]
         return Style(group or OTHER[decimal], decimal)
+
+
+def general(text: str) -> tuple[float, float] | None:
+    """Value and half of the last digit of a number in the form `%.4g`, which has no groups; None for other texts.
+
+    ncu prints estimated speedups so, in the C locale whatever that of the page is (2022 to 2025).
+    """
+    return Style("", ".").read(text.replace(",", "."))
 
 
 def _scientific(text: str, exponent: int) -> tuple[float, float]:

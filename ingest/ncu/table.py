@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import csv
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kerneldb.errors import UnreadableTraceError
+from kerneldb.ingest.delimited import cells
 from kerneldb.ingest.output import Report
 
 MESSAGE: Final = re.compile(r"==(ERROR|WARNING|PROF)==\s*(.*)")
@@ -30,7 +30,6 @@ RECORD: Final = re.compile(r'"\d*","')
 PLAIN: Final = re.compile(r"\d*,")
 NAMED: Final = re.compile(r'"[^"]*","')
 INSIDE: Final = re.compile(r'"\d+","\d+","')
-FIELD_LIMIT: Final = 1 << 26
 NAMES: Final = {"name": "Kernel Name", "metric": "Metric Name", "value": "Metric Value", "average": "Average"}
 CUT: Final = (
     "Copy the file again, or print it again: `ncu --import REPORT.ncu-rep --page {page} --csv > FILE` "
@@ -136,11 +135,10 @@ def rows(texts: Iterable[str], log: Log, label: str) -> Iterator[Row]:
 
     Raises UnreadableTraceError where a record is cut.
     """
-    csv.field_size_limit(FIELD_LIMIT)
     header: Header | None = None
     stream = _Pushed(iter(texts))
     for line in stream:
-        found = _header(line)
+        found = _header(line, f"{label}: line {stream.number}")
         if found is not None:
             header = found
         elif header is None:
@@ -149,7 +147,7 @@ def rows(texts: Iterable[str], log: Log, label: str) -> Iterator[Row]:
             record = _record(line, stream, log, header.begins)
             if record is None:
                 continue
-            fields = next(csv.reader([record], strict=False))
+            fields = cells(record, f"{label}: line {stream.number}")
             if not header.quoted and not header.least <= len(fields) <= len(header.columns) + 1:
                 log.see(line)
                 continue
@@ -177,9 +175,9 @@ class _Pushed:
         self.number -= 1
 
 
-def _header(line: str) -> Header | None:
+def _header(line: str, place: str) -> Header | None:
     text = line.removeprefix("\ufeff")
-    found = Header.of(next(csv.reader([text]))) if HEADER.match(text) else None
+    found = Header.of(cells(text, place)) if HEADER.match(text) else None
     return None if found is None else dataclasses.replace(found, quoted=text.startswith('"'))
 
 

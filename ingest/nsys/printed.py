@@ -15,6 +15,7 @@ from kerneldb import times
 from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError, UnreadableTraceError
 from kerneldb.ingest.columns import schema
+from kerneldb.ingest.delimited import NO_END
 from kerneldb.ingest.launches import IDENTITY, Signer, with_occupancy
 from kerneldb.ingest.nsys import reports, sniff, store, sums
 from kerneldb.ingest.nsys.text import PRINT_AGAIN, Reader, Table
@@ -133,11 +134,13 @@ class _Conversion:
                 message += f"({str(error).splitlines()[0]}). {PRINT_AGAIN.format(report=table.report)}"
                 raise UnreadableTraceError(message) from error
             self._report.add("stored", f"row of {table.report}", rows.height)
+            sniff.COLUMNS.account({column.name: rows.height for column in table.columns}, self._report)
             if progress is not None:
                 progress(self._source.read_bytes, self._source.stored_bytes)
         for name, reason in self._survey.notes.skipped.items():
             self._report.add("note", f"nsys skipped the report {name}: {reason}", 1)
         self._report.add("skipped", "line of other programs", self._survey.notes.other_lines)
+        self._report.add("note", NO_END, self._survey.notes.open_ends)
         return self._finish(wanted)
 
     def _take(self, table: Table, rows: pl.DataFrame) -> None:

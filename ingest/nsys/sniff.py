@@ -7,14 +7,14 @@ Names and units were observed by running nsys 2020.4, 2022.4 and 2023.4 on one e
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from kerneldb.ingest import sqlite
+from kerneldb.ingest import delimited, sqlite
+from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.readers import Head
 
 HEADER: Final = re.compile(r"\s*(.*?)\s*(?:\(([^()]*)\))?\s*$")
@@ -149,6 +149,19 @@ HOST_SUMS: Final = frozenset(
     }
 )
 """Reports that sum over calls or ranges."""
+
+COLUMNS: Final = Ledger(
+    "column",
+    {
+        *(name for kind in KINDS for name in kind.needed),
+        *("GrdY", "GrdZ", "BlkY", "BlkZ", "Reg/Trd", "StcSMem", "DymSMem", "Bytes", "Throughput", "SrcMemKd"),
+        *("DstMemKd", "Ctx", "GreenCtx", "Queue Start", "Queue Dur", "Total Dur", "API Function", "Med", "StdDev"),
+        *("NVTX Inst", "NumGPUOps", "Lvl", "NumChild", "RangeId", "ParentId", "Orig Duration", "T-Pri"),
+        *("Thread Name", "HWid", "VMid", "Num Calls"),
+    },
+    {"[TAQK](?:Avg|Med|Min|Max|StdDev)": "sums of launch calls and queue times", "Rank": "of `nsys recipe`"},
+)
+"""Columns of all reports, by their names of today."""
 
 OLD_NAMES: Final[Mapping[str, str]] = {
     "gputrace": "cuda_gpu_trace",
@@ -308,7 +321,7 @@ def header(line: str) -> tuple[str, list[Column]] | None:
 
 def fields(line: str) -> list[str]:
     """The fields of a header line."""
-    return line.split("\t") if "\t" in line else next(csv.reader([line]), [])
+    return line.split("\t") if "\t" in line else delimited.fields(line)
 
 
 def report_of(line: str) -> tuple[str, frozenset[str]] | None:

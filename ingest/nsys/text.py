@@ -19,6 +19,7 @@ import msgspec
 import polars as pl
 
 from kerneldb.errors import NotATraceError, UnreadableTraceError
+from kerneldb.ingest.delimited import is_whole
 from kerneldb.ingest.nsys import sniff
 from kerneldb.ingest.source import Source, require_whole
 
@@ -52,10 +53,14 @@ class Table:
 
 @dataclasses.dataclass(slots=True)
 class Notes:
-    """What stood between the reports: reports that nsys skipped, with its reason, and lines of other programs."""
+    """What stood between the reports: reports that nsys skipped, with its reason, and lines of other programs.
+
+    `open_ends`: last rows without a line end.
+    """
 
     skipped: dict[str, str] = dataclasses.field(default_factory=dict)
     other_lines: int = 0
+    open_ends: int = 0
 
 
 class Reader:
@@ -177,9 +182,10 @@ class Reader:
         if end is not None or empty:
             return table, self._take(end.start() + 1 if end is not None else 0, over=True)
         if final:
-            # A row of nsys ends with a line feed; without one, the last name may lack its end.
-            if self._buffer and not self._buffer.endswith(b"\n"):
+            last = self._buffer.rpartition(b"\n")[2].decode("utf-8", errors="replace")
+            if last and not is_whole(last, len(table.columns), table.separator):
                 raise self._cut(table)
+            self.notes.open_ends += bool(last)
             return table, self._take(len(self._buffer), over=True)
         if len(self._buffer) < PIECE_BYTES:
             return None

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kerneldb.errors import NotATraceError
+from kerneldb.ingest.delimited import NO_END
 from kerneldb.ingest.readers import Progress
 from kerneldb.ingest.source import Source
 
@@ -336,17 +337,30 @@ def _without_header(one: Source, head: list[str]) -> Layout:
 
 
 def _lines(one: Source, report: Report, progress: Progress | None) -> Iterator[str]:
-    """The lines of the file. A last line without an end may lack digits, and is left out."""
-    rest = b""
+    """The lines of the file. A last line without an end is left out where it may lack digits."""
+    rest, previous = b"", b""
     with contextlib.closing(one.blocks()) as blocks:
         for block in blocks:
             *whole, rest = (rest + block).splitlines(keepends=True) or [b""]
             if rest.endswith((b"\n", b"\r")):
                 whole, rest = [*whole, rest], b""
             yield from (line.decode("utf-8", errors="replace").rstrip("\r\n\x00") for line in whole)
+            previous = whole[-1] if whole else previous
             if progress is not None:
                 progress(one.read_bytes, one.stored_bytes)
-    if rest.strip():
+    if rest.strip() and _ends_alike(rest, previous):
+        report.add("note", NO_END, 1)
+        yield rest.decode("utf-8", errors="replace")
+    elif rest.strip():
         report.add("truncated", "the last line has no end", 1, rest.decode("utf-8", errors="replace")[:200])
     if one.damage:
         report.add("truncated", one.damage, 1)
+
+
+def _ends_alike(row: bytes, before: bytes) -> bool:
+    """Whether the last cell of a row has the unit or the decimals of the row before: then it lacks nothing."""
+    (of_row, last), (of_before, other) = (
+        (line.count(b","), line.rpartition(b",")[2].strip()) for line in (row, before)
+    )
+    forms = [re.sub(rb"\d", b"0", re.sub(rb"^-?\d+", b"0", cell)) for cell in (last, other)]
+    return of_row == of_before > 0 and forms[0] == forms[1] != b"0"

@@ -7,7 +7,6 @@ plugin/file; ROCm docs, using-rocprofv3.
 from __future__ import annotations
 
 import contextlib
-import csv
 import io
 import re
 from collections.abc import Iterator
@@ -16,6 +15,8 @@ from typing import Final, Literal
 import polars as pl
 
 from kerneldb.ingest.amd.capture import prefix_of
+from kerneldb.ingest.delimited import NO_END, fields, is_whole
+from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.output import Report
 from kerneldb.ingest.source import Source
 from kerneldb.times import SATURATED
@@ -69,6 +70,8 @@ NOT_COUNTERS: Final = frozenset(
         *("wavefrontsize", "accumvgprs", "kernelnameraw", "objectid", "workgroupid"),
     )
 )
+SAMPLED: Final = frozenset({"execmask", "instruction", "instructioncomment"})
+COLUMNS: Final = Ledger("column", (), {})
 KINDS: Final[tuple[tuple[Kind, frozenset[str]], ...]] = (
     ("counters", frozenset({"name", "counter", "value"})),
     ("kernels", frozenset({"name", "start", "end"})),
@@ -99,7 +102,7 @@ FLOATS: Final = frozenset({"deviation_ns", "mean_ns"})
 def columns_of(header: str) -> list[str]:
     """Names of the columns: ours where it is a known one, else as printed."""
     names: dict[str, None] = {}
-    for at, printed in enumerate(next(csv.reader([header]), [])):
+    for at, printed in enumerate(fields(header)):
         name = CANONICAL.get(_plain(printed), printed.strip())
         names[name if name not in names else f"{printed.strip()} ({at})"] = None
     return list(names)
@@ -116,7 +119,7 @@ def kind_of(head: bytes) -> Kind | None:
         return None
     try:
         columns = columns_of(line.decode("utf-8"))
-    except (UnicodeDecodeError, csv.Error):
+    except UnicodeDecodeError:
         return None
     if {_plain(name) for name in columns} >= AGENTS - {"nodeid"} and "node" in columns:
         return "agents"
@@ -180,23 +183,25 @@ class Table:
         if self.source.damage:
             self.report.add("truncated", self.source.damage, 1)
         self.report.add("read", "rows", self.read)
+        new = [name for name in self.columns if name not in ALIASES and _plain(name) not in NOT_COUNTERS | SAMPLED]
+        COLUMNS.account({name: self.read for name in new if name not in self.wide_counters}, self.report)
 
     def _parsed(self, body: bytes) -> pl.DataFrame:
         schema = dict.fromkeys(self.columns, pl.String)
         if not body.strip():
             return pl.DataFrame(schema=schema)
-        frame = pl.read_csv(
-            io.BytesIO(body), has_header=False, schema=schema, truncate_ragged_lines=True, encoding="utf8-lossy"
-        )
-        return frame.filter(~pl.all_horizontal(pl.all().is_null()))
+        plain = io.BytesIO(body.replace(b"\r", b""))  # a carriage return within a row would hide its number
+        frame = pl.read_csv(plain, has_header=False, schema=schema, truncate_ragged_lines=True, encoding="utf8-lossy")
+        first = pl.col(self.columns[0]).fill_null("").str.strip_chars() == ""
+        return frame.filter(~pl.all_horizontal(first, *(pl.col(name).is_null() for name in self.columns[1:])))
 
     def _whole(self, body: bytes) -> bytes:
         """Without a last row that breaks off."""
         if not body or body.endswith((b"\n", b"\r")):
             return body
         before, newline, line = body.rpartition(b"\n")
-        fields = next(csv.reader([line.decode("utf-8", errors="replace")]), [])
-        if body.count(b'"') % 2 == 0 and len(fields) == len(self.columns):
+        if body.count(b'"') % 2 == 0 and is_whole(line.decode("utf-8", errors="replace"), len(self.columns)):
+            self.report.add("note", NO_END, 1)
             return body
         self.report.add("truncated", "the text ends within a row", 1)
         return before + newline

@@ -234,7 +234,7 @@ def _of_profiles(con: Connection, own: Facts, others: Mapping[str, Facts]) -> It
 def _is_same_profile(row: Facts) -> bool:
     """Whether launches of equal process and number are the same; figures of the launch configuration do not count."""
     agree = row["equal_durations"] == row["durations"] and row["equal_metrics"] >= AGREEING * row["metrics"]
-    told_apart = (row["process"] or 0) >= OWN_PROCESS or row["equal_measured"] >= MANY
+    told_apart = (row["process"] or 0) >= OWN_PROCESS or row["equal_measured"] >= MANY or row["equal_rates"]
     return bool(row["named"] and agree and (told_apart or (row["durations"] and row["pairs"] >= FEW)))
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 STEPS: Final = {
     "launches": ("mark_placed", "pair_placed"),
-    "profile": ("pair_profiled", "mark_paired"),
+    "profile": ("pair_profiled", "mark_paired", "fill_profiled"),
     "passes": ("pair_passes", "mark_all"),
     "sums": ("mark_all",),
     "all": ("mark_all",),

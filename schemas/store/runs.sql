@@ -417,6 +417,8 @@ compared AS (
         a.metric,
         -- Of the launch configuration, the same in every run of a program; or what a rule of ncu makes of it.
         regexp_matches(a.metric, '^(launch__|device__|sm(sp)?__maximum_|rule:)') AS is_static,
+        -- A rate of many digits, which varies from run to run; totals and clocks are often the same.
+        bool_or(a.unit LIKE '%/s' AND abs(a.value) >= 2000 * a.precision AND abs(b.value) >= 2000 * b.precision) AS is_rate,
         -- Of several sections that print a metric, those that agree best.
         bool_or(abs(a.value - b.value) <= (coalesce(a.precision, 0) + coalesce(b.precision, 0)) * (1 + 1e-9) + 1e-9 * abs(a.value)) AS agrees
     FROM pairs AS p
@@ -436,7 +438,8 @@ SELECT
     coalesce(any_value(c.equal_durations), 0) AS equal_durations,
     coalesce(any_value(c.metrics), 0) AS metrics,
     coalesce(any_value(c.equal_metrics), 0) AS equal_metrics,
-    coalesce(any_value(c.equal_measured), 0) AS equal_measured
+    coalesce(any_value(c.equal_measured), 0) AS equal_measured,
+    coalesce(any_value(c.equal_rates), 0) AS equal_rates
 FROM pairs AS p
 LEFT JOIN (
     SELECT
@@ -445,7 +448,8 @@ LEFT JOIN (
         count(*) FILTER (metric = 'gpu__time_duration.sum' AND agrees) AS equal_durations,
         count(*) AS metrics,
         count(*) FILTER (agrees) AS equal_metrics,
-        count(*) FILTER (agrees AND NOT is_static) AS equal_measured
+        count(*) FILTER (agrees AND NOT is_static) AS equal_measured,
+        count(*) FILTER (agrees AND NOT is_static AND is_rate) AS equal_rates
     FROM compared
     GROUP BY other_id
 ) AS c ON p.other_id = c.other_id
@@ -607,6 +611,22 @@ WITH matches AS (
 )
 
 FROM _first_matches('matches');
+
+-- name: fill_profiled
+-- What the better print of a launch does not hold stands in this one: the finest durations are often on a page without occupancy.
+UPDATE launches SET
+    occupancy = coalesce(launches.occupancy, printed.occupancy),
+    theoretical_occupancy = coalesce(launches.theoretical_occupancy, printed.theoretical_occupancy)
+FROM (
+    SELECT p.primary_trace_id, p.primary_launch_index, w.occupancy, w.theoretical_occupancy
+    FROM launch_prints AS p
+    INNER JOIN launches AS w ON p.trace_id = w.trace_id AND p.launch_index = w.launch_index
+    WHERE p.trace_id = $trace_id AND coalesce(w.occupancy, w.theoretical_occupancy) IS NOT NULL
+) AS printed
+WHERE
+    launches.trace_id = printed.primary_trace_id
+    AND launches.launch_index = printed.primary_launch_index
+    AND (launches.occupancy IS NULL OR launches.theoretical_occupancy IS NULL);
 
 -- name: pair_passes
 -- The n-th launch of a signature in one pass is the n-th in the others.

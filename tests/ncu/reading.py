@@ -74,6 +74,12 @@ def values(one: Converted) -> Values:
     return {(row[0], row[1], row[2]): (row[3], row[4], row[5]) for row in columns}
 
 
+def rules(one: Converted) -> list[tuple[int, str, str | None, str | None, float | None]]:
+    """Launch, name, kind, unit and estimated speedup of each result of a rule."""
+    frame = one.table("metrics").filter(pl.col("metric").str.starts_with("rule:"))
+    return frame.select("launch_index", "metric", "instance", "unit", "value").rows()
+
+
 def differing(some: Values, others: Values) -> dict[Any, Any]:
     """Metrics of both that differ by more than what both of them print."""
     found = {}

@@ -10,6 +10,7 @@ import pytest
 
 from kerneldb.errors import NotATraceError, UnreadableTraceError
 from kerneldb.ingest import Options, convert, diagnose
+from kerneldb.ingest.ledger import UNKNOWN
 from tests.ingest.conversion import Converted, convert_file
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ def test_summary(tmp_path: Path) -> None:
     assert rows["[CUDA memcpy DtoH]"]["copy_kind"] == "DtoH"
     assert {row["origin"] for row in rows.values()} == {"report"}
     assert converted.trace["kind"] == "summary"
-    assert converted.report("skipped") == {"sum over calls of the API": 1}
+    skipped = converted.report("skipped")
+    assert skipped["activity API calls: calls of the host in texts of nvprof are not read; those of nsys are"] == 1
 
 
 def test_summary_of_2016_glues_units_and_quotes_nothing(tmp_path: Path) -> None:
@@ -133,11 +135,63 @@ def test_summary_of_2016_glues_units_and_quotes_nothing(tmp_path: Path) -> None:
     assert "void step<float, int>(float*, int)" in set(converted.table("kernel_names")["name"])
 
 
+SEVERAL = (
+    "==9== Profiling result:\nTime(%),Time,Calls,Avg,Min,Max,Name\n%,ms,,us,us,us,\n"
+    "90.0,1.500000,3,500.0,100.0,900.0,step(float*, int)\n"
+    "10.0,0.100000,2,50.0,29.0,71.0,[CUDA memcpy HtoD]\n"
+    "==9== API calls:\nTime(%),Time,Calls,Avg,Min,Max,Name\n%,s,,us,us,us,\n"
+    "99.0,2.500000,5,1.0,1.0,1.0,cudaLaunchKernel\n1.0,0.5,5,1.0,1.0,1.0,cuDeviceGet\n"
+    "==9== Unified Memory profiling result:\n"
+    "Device,Count,Avg Size,Min Size,Max Size,Total Size,Total Time,Name\n,,KB,KB,MB,MB,ms,\n"
+    "TITAN Xp (0),12,43.0,4.0,1.0,0.5,0.16,Host To Device\nTITAN Xp (0),7,,,,,3.5,Gpu page fault groups\n"
+    "Total CPU Page faults: 49\n"
+)
+
+
+def test_that_only_the_table_of_the_gpu_is_summed(tmp_path: Path) -> None:
+    converted = read(tmp_path, SEVERAL)
+    rows = converted.table("rollups").sort("total_ns").select("n", "total_ns", "min_ns").rows()
+    assert rows == [(2, 100_000, 29_000), (3, 1_500_000, 100_000)]
+    skipped = converted.report("skipped")
+    assert {reason.partition(":")[0]: n for reason, n in skipped.items()} == {
+        "activity API calls": 2,
+        "table Unified Memory profiling result": 3,
+        "column Time(%)": 4,
+        "column Avg": 4,
+    }
+
+
+def test_that_units_are_those_of_the_nearest_header(tmp_path: Path) -> None:
+    """A log of two processes: the second table has units of its own."""
+    other = "us,us,,,,,,,,KB,B,MB,GB/s,,,,,,"
+    text = TRACE + "==4712== Profiling result:\n" + "\n".join((HEADER, other, ROWS[1])) + "\n"
+    kernels = read(tmp_path, text).launches.filter(pl.col("kind") == "kernel")
+    assert sorted(kernels["duration_ns"]) == [1_500, 750_000, 1_500_000]
+    assert min(kernels["start_ns"]) == 160
+
+
+def test_activities_that_are_no_kernels(tmp_path: Path) -> None:
+    blank = ",".join([""] * 13)
+    events = [
+        f'0.19,,{blank},"TITAN Xp (0)",,,"[Unified Memory page thrashing]"',
+        f'0.19,0.002,{blank},,,,"cudaLaunchKernel (step [117])"',
+        f'0.19,0.002,{blank},,,,"cudaMemcpy"',
+        f'0.19,0.002,{blank},,,,"[something of the next version]"',
+    ]
+    converted = read(tmp_path, TRACE + "\n".join(events) + "\n")
+    assert converted.launches.height == 4
+    skipped = [reason for reason in converted.report("skipped") if reason.startswith("activity")]
+    assert len(skipped) == 4
+    assert [reason for reason in skipped if UNKNOWN in reason] == [
+        f"activity [something of the next version]: {UNKNOWN}"
+    ]
+
+
 def test_output_of_the_program_in_between(tmp_path: Path) -> None:
     text = "loss 3.5\n" + TRACE.replace(ROWS[2], "iteration 7 done\n" + ROWS[2]) + "==4711== Generated result file\n"
     converted = read(tmp_path, text)
     assert converted.launches.height == 4
-    assert converted.report("skipped") == {"line of other programs": 2}
+    assert converted.report("skipped")["line of other programs"] == 2
 
 
 def diagnostics(path: Path) -> dict[str, str]:
