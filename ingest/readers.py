@@ -33,6 +33,7 @@ EVENT_ARRAY: Final = re.compile(rb'\s*\[\s*(?:\]|\{[^{}]*"ph"\s*:)')
 CONTROLS: Final = frozenset(range(0x20)) - {9, 10, 12, 13, 27}
 READERS: Final = (
     "bundle",
+    "xla",
     "nsys",
     "nvprof",
     "rocpd",
