@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source, text_of
 from kerneldb.ingest.wire import WireError
 from kerneldb.ingest.xla import events, rows, xspace
-from kerneldb.ingest.xla.hlo import NAMESPACE, Described, Module, stem
+from kerneldb.ingest.xla.hlo import NAMESPACE, Described, Module
 from kerneldb.ingest.xla.host import Host
 from kerneldb.ingest.xla.mapping import BY_OP, Found, Launch, Mapper
 from kerneldb.ingest.xla.recording import Plane, Recording
@@ -51,6 +52,8 @@ NO_MODULE: Final = "kernels without HLO: their module is not in the file"
 NOT_FOUND: Final = "kernels without HLO: no instruction fits"
 CALL_COLUMNS: Final = ("call_id", "op", "input_dims", "input_strides", "input_dtypes", "scalars")
 MEGAHERTZ_KHZ: Final = 1000
+NUMBER: Final = re.compile(r"(\.\d+)+$")
+"""What tells instructions of one kind apart: `.14` of `loop_add_fusion.14`."""
 ENDINGS: Final = (".pb", ".xplane", ".trace")
 
 
@@ -169,7 +172,7 @@ class Conversion:
             if kind == "kernel" and not calls[place]:
                 self.output.report.add("note", without if module is None else NOT_FOUND, 1)
                 if hlo_op and not buffered:
-                    calls[place] = {"op": NAMESPACE + stem(hlo_op), "link_method": BY_OP}
+                    calls[place] = {"op": NAMESPACE + NUMBER.sub("", hlo_op), "link_method": BY_OP}
 
     def _linked(self, launches: pl.DataFrame) -> pl.DataFrame:
         """`launches` with their driver call, and the annotations around it."""

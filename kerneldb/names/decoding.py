@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Reader = Callable[["Structure"], Facts]
 
-DERIVER_VERSION: int = 5
+DERIVER_VERSION: int = 6
 # Longer heads are garbage or text; patterns are searched in so many characters.
 _HEAD_LIMIT = 400
 
