@@ -10,8 +10,8 @@ Schema = dict[str, type[pl.DataType]]
 
 STRINGS: Final = (
     "api_call api_process arch args copy_kind details device_name device_type domain instance kind launch_status level "
-    "metric name name_id operation origin part path phase process properties quality range_path region reported_grid_unit "
-    "section signature_id source_metric text theoretical_limiter thread timing unit vendor"
+    "metric name name_id operation origin part path phase process properties quality range_path region "
+    "reported_grid_unit section signature_id source_metric text theoretical_limiter thread timing unit vendor"
 )
 INT32S: Final = (
     "agprs agprs_reported block_x block_y block_z depth device grid_x grid_y grid_z max_threads_per_multiprocessor "

@@ -34,6 +34,7 @@ CONTROLS: Final = frozenset(range(0x20)) - {9, 10, 12, 13, 27}
 READERS: Final = (
     "bundle",
     "xla",
+    "proton",
     "nsys",
     "nvprof",
     "rocpd",
