@@ -2,8 +2,8 @@
 
 Source: triton, third_party/proton/csrc/lib/Data/TreeData.cpp, TraceData.cpp and include/Data/Metric.h. A tree is
 `[root, devices]`: nodes have `frame.name`, `metrics` and `children`; a node with a `count` above zero is a kernel, the
-nodes above it are scopes or Python frames, perhaps with values that the program gave them. A timeline is one JSON object per stream, each on a line; its
-first kernel starts at 0.
+nodes above it are scopes or Python frames, perhaps with values that the program gave them. A timeline is one JSON
+object per stream, each on a line; its first kernel starts at 0.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MEGAHERTZ_KHZ: Final = 1000
 RECORD: Final = "Profile again: `triton.profiler.start(NAME)`, the program, `triton.profiler.finalize()`."
 SUMS: Final = schema("kind name device n timed total_ns phase path")
 LAUNCHES: Final = schema("kind name stream start_ns duration_ns phase range_path") | {"python_line": pl.String}
-RANGES: Final = schema("range_id kind name parent_id depth path")
+RANGES: Final = schema("range_id kind name parent_id depth path start_ns duration_ns")
 Node = dict[str, Any]
 
 
@@ -155,6 +155,8 @@ def _range(frame: Frame) -> dict[str, Any]:
         "name": name,
         "parent_id": frame.parent,
         "depth": len(frame.above),
+        "start_ns": None,
+        "duration_ns": None,
         "path": None if is_python else _scope((*frame.above, name)).path,
     }
 
