@@ -44,6 +44,7 @@ READERS: Final = (
     "rpd",
     "ncu",
     "power",
+    "perfetto",
 )
 """Modules of kerneldb.ingest with a READER, in the order in which they are asked.
 
