@@ -110,6 +110,15 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
+def field() -> Path:
+    """A folder of small files of other projects, beside the collection of large ones. Read only."""
+    folder = SHARED_DATA.parent / "field"
+    if not folder.is_dir():
+        pytest.skip(f"no folder of field files at {folder}, beside KERNELDB_TEST_DATA")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def deepseek_file(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with 20 reports of Nsight Compute, in the run `deepseek-ocr-v2`. To copy: it takes seconds to make."""
     reports = shared_data / "ncu" / "deepseek-ocr-v2"

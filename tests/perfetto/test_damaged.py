@@ -45,7 +45,9 @@ def nested(depth: int) -> bytes:
 
 BOMB = packet((50, zlib.compress(bytes(300 << 20), 1)))
 UNKNOWN_NAME = packet((8, 1), (11, message((9, 1), (11, 5), (22, "kernel"), (10, 99)))) + end(9, 5)
-UNKNOWN_ARGUMENT = packet((8, 1), (11, message((9, 1), (11, 5), (22, "kernel"), (4, message((1, 7), (3, 1)))))) + end(9, 5)
+UNKNOWN_ARGUMENT = packet((8, 1), (11, message((9, 1), (11, 5), (22, "kernel"), (4, message((1, 7), (3, 1)))))) + end(
+    9, 5
+)
 NESTED = packet((8, 1), (11, message((9, 1), (11, 5), (22, "kernel"), (4, nested(5_000))))) + end(9, 5)
 HOSTILE = {
     "cut": rocprofv3()[:-7],
@@ -60,7 +62,8 @@ HOSTILE = {
     "wire type 7": rocprofv3() + message((1, b"\x0f\x01")),
     "field number 0": rocprofv3() + message((1, b"\x00\x01")),
     "its own parent": rocprofv3() + packet((60, message((1, 1001), (5, 1001), (2, "COMPUTE")))),
-    "packed packets within packed ones": packet((50, zlib.compress(packet((50, zlib.compress(rocprofv3())))))) + rocprofv3(),
+    "packed packets within packed ones": packet((50, zlib.compress(packet((50, zlib.compress(rocprofv3()))))))
+    + rocprofv3(),
 }
 
 
