@@ -33,6 +33,8 @@ EVENT_ARRAY: Final = re.compile(rb'\s*\[\s*(?:\]|\{[^{}]*"ph"\s*:)')
 CONTROLS: Final = frozenset(range(0x20)) - {9, 10, 12, 13, 27}
 READERS: Final = (
     "bundle",
+    "xla",
+    "proton",
     "nsys",
     "nvprof",
     "rocpd",
@@ -42,6 +44,7 @@ READERS: Final = (
     "rpd",
     "ncu",
     "power",
+    "perfetto",
 )
 """Modules of kerneldb.ingest with a READER, in the order in which they are asked.
 

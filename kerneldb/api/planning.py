@@ -38,6 +38,9 @@ COMMUNICATION: Final = "COMMUNICATION"
 SAID: Final = ("Collective name", "dtype", "In msg nelems", "Out msg nelems", "Group size")
 NOT_RECORDED: Final = "what the collective exchanges is not recorded"
 NO_SHAPES: Final = "recorded without input shapes"
+NO_CODE: Final = "code that XLA generated or called, which is not in the trace"
+XLA: Final = "hlo::"
+"""What operations of XLA's own begin with."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -172,7 +175,8 @@ def _settled(selected: Iterable[Row], others: Iterable[Row], decisions: Iterable
             route, reason = found.get(kernel.signature_id, (one.route, None))
             found[kernel.signature_id] = route, reason or (one.reason if route == one.route else None)
     for row in selected:
-        why_not = "the size of the copy is not recorded" if row["kind"] != KERNEL else NO_SHAPES
+        unnamed = NO_CODE if (row["op"] or "").startswith(XLA) else NO_SHAPES
+        why_not = "the size of the copy is not recorded" if row["kind"] != KERNEL else unnamed
         usual = NOT_RECORDED if row["category"] == COMMUNICATION else why_not
         route, reason = found.get(row["signature_id"], (routes.NONE, usual))
         yield {**row, "route": route, "reason": reason}

@@ -97,8 +97,8 @@ def _plain(con: Connection, selected: pl.DataFrame) -> Iterator[Work]:
 
 
 def _proposable() -> pl.Expr:
-    """Kernels, less those that say themselves what they do."""
-    return (pl.col("kind") == KERNEL) & (pl.col("category") != COMMUNICATION)
+    """Kernels, less those that say themselves what they do, and those of XLA, which no operator of PyTorch launched."""
+    return (pl.col("kind") == KERNEL) & (pl.col("category") != COMMUNICATION) & (pl.col("source") != "xla")
 
 
 def _settled(decisions: Iterable[Decision]) -> Settled:

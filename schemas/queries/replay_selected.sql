@@ -8,6 +8,7 @@ launched AS (
         k.signature_id,
         any_value(k.category) AS category,
         any_value(k.kind) AS kind,
+        any_value(k.op) AS op,
         count(*) AS n,
         try_cast(sum(k.duration_ns) AS BIGINT) AS total_ns,
         any_value(k.name) AS name
@@ -20,6 +21,6 @@ launched AS (
     GROUP BY k.signature_id
 )
 
-SELECT signature_id, category, kind, name, n, total_ns
+SELECT signature_id, category, kind, op, name, n, total_ns
 FROM launched
 ORDER BY total_ns DESC NULLS LAST, signature_id;

@@ -4,6 +4,7 @@ WITH wanted AS (SELECT unnest($signatures::VARCHAR[]) AS signature_id)
 SELECT
     k.trace_id,
     k.trace,
+    k.source,
     k.launch_index,
     k.signature_id,
     k.category,
@@ -11,6 +12,7 @@ SELECT
     k.name,
     k.duration_ns,
     CASE
+        WHEN k.source = 'xla' THEN 'code that XLA generated or called, which is not in the trace'
         WHEN k.level IN ('launch', 'total') AND k.op IS NOT NULL AND k.inferred_by IS NULL THEN 'recorded without input shapes'
         WHEN k.launch_status = 'graph' THEN 'launched by a graph, which hides its operator'
         WHEN k.launch_status = 'before_window' THEN 'launched before the recorded window'

@@ -1,0 +1,24 @@
+"""Profiles of Proton, the profiler of Triton: trees of sums (`*.hatchet`), and timelines (`*.chrome_trace`)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from kerneldb.ingest.readers import Head, Later, Reader
+
+TREE: Final = re.compile(rb'\s*\[\s*\{\s*"(?:children|frame|metrics)"\s*:')
+FRAME: Final = re.compile(rb'"frame"\s*:\s*\{[^{}]*"(?:name|type)"\s*:')
+STACK: Final = b'"call_stack"'
+ENDINGS: Final = (".hatchet", ".hatchet.gz", ".chrome_trace", ".chrome_trace.gz")
+
+
+def _fits(head: Head) -> bool:
+    """A tree of frames, or events with the call stack that Proton gives to each."""
+    if TREE.match(head.data):
+        return FRAME.search(head.data) is not None
+    is_object = head.data.lstrip()[:1] == b"{"
+    return (is_object and STACK in head.data) or (head.path.name.endswith(ENDINGS) and bool(head.data.strip()))
+
+
+READER: Final = Reader("proton", ENDINGS, _fits, Later("proton.convert"), Later("proton.diagnostics"), events=True)

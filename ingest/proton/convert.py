@@ -1,0 +1,341 @@
+"""Trees of Proton as sums per kernel and scope, its timelines as launches.
+
+Source: triton, third_party/proton/csrc/lib/Data/TreeData.cpp, TraceData.cpp and include/Data/Metric.h. A tree is
+`[root, devices]`: nodes have `frame.name`, `metrics` and `children`; a node with a `count` above zero is a kernel, the
+nodes above it are scopes or Python frames, perhaps with values that the program gave them. A timeline is one JSON
+object per stream, each on a line; its first kernel starts at 0.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import polars as pl
+
+from kerneldb import gpus, times
+from kerneldb.batch import Manifest
+from kerneldb.errors import NotATraceError, UnreadableTraceError
+from kerneldb.ingest.columns import schema
+from kerneldb.ingest.launches import Signer
+from kerneldb.ingest.ledger import Ledger
+from kerneldb.ingest.output import File, Output
+from kerneldb.ingest.readers import Options, Progress, Unit
+from kerneldb.ingest.source import Source, text_of
+
+TIME, COUNT = "time (ns)", "count"
+OLD: Final = {"Time (ns)": TIME, "Count": COUNT, "DeviceId": "device_id", "DeviceType": "device_type"}
+"""Names of values before Triton 3.2."""
+OWN: Final = (TIME, COUNT, "device_id", "device_type")
+"""Values that Proton gives itself; all others are stored as metrics."""
+KEYS: Final = Ledger(
+    "key of events", ("name", "cat", "ph", "ts", "dur", "tid", "args"), {"pid": "a number of Proton's own"}
+)
+MARKS: Final = ("<captured_at>", "<capture", "ROOT")
+PYTHON: Final = re.compile(r".+:\d+@\S+")
+VENDORS: Final = {"CUDA": "NVIDIA", "HIP": "AMD"}
+COPY: Final = re.compile(r"(?i)\W*mem(cpy|set)")
+DEEPEST: Final = 2_000
+MICROSECOND_NS: Final = 1000
+MEGAHERTZ_KHZ: Final = 1000
+RECORD: Final = "Profile again: `triton.profiler.start(NAME)`, the program, `triton.profiler.finalize()`."
+SUMS: Final = schema("kind name device n timed total_ns phase path")
+LAUNCHES: Final = schema("kind name stream start_ns duration_ns phase range_path") | {"python_line": pl.String}
+RANGES: Final = schema("range_id kind name parent_id depth path start_ns duration_ns")
+Node = dict[str, Any]
+
+
+class Frame(NamedTuple):
+    """A node, the names above it without the root, the range that it is in, and its own number as a range."""
+
+    node: Node
+    above: tuple[str, ...]
+    parent: int | None
+    number: int
+
+
+class Scope(NamedTuple):
+    """Where a kernel ran: the outermost scope, all scopes, and the innermost Python frame."""
+
+    phase: str | None
+    path: str | None
+    python_line: str | None
+
+
+def convert(unit: Unit, folder: Path, options: Options, progress: Progress | None = None) -> Manifest:
+    """Convert the profile. Raises UnreadableTraceError for cut JSON, NotATraceError for one without kernels."""
+    one = Source(unit.files[0])
+    text = text_of(one)
+    if progress is not None:
+        progress(one.read_bytes, one.stored_bytes)
+    output, signer = Output(folder, [one]), Signer()
+    is_tree = text.lstrip()[:1] == b"["
+    read = (_tree if is_tree else _timeline)(text, one.label, output, signer)
+    signer.write(output.spool)
+    output.report.add("read", "frames" if is_tree else "events", read)
+    name = one.stem.removesuffix(".hatchet").removesuffix(".chrome_trace")
+    return output.finish(
+        options,
+        name,
+        [File(one, "trace", read, output.report)],
+        kind="summary" if is_tree else "timeline",
+        source="proton",
+        tool="Proton",
+        era="hatchet" if is_tree else "chrome_trace",
+        clock="capture",
+        metadata="{}",
+        reader_version=1,
+    )
+
+
+def _cut(label: str, why: object) -> UnreadableTraceError:
+    return UnreadableTraceError(f"{label}: the JSON of Proton is cut or damaged ({why}). {RECORD}")
+
+
+def _decoded(text: bytes, label: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _cut(label, error) from error
+
+
+def _tree(text: bytes, label: str, output: Output, signer: Signer) -> int:
+    """Write the sums of a tree; returns the number of its frames."""
+    parts = _decoded(text, label)
+    roots = [part for part in parts if isinstance(part, dict) and "frame" in part]
+    described = [part for part in parts if isinstance(part, dict) and "frame" not in part]
+    rows, values, ranges, read = [], [], [], 0
+    for frame in _frames(roots):
+        read += 1
+        metrics = {OLD.get(key, key): value for key, value in _object(frame.node, "metrics").items()}
+        listed = [(key, _number(value)) for key, value in metrics.items() if key not in OWN]
+        if _is_kernel(metrics):
+            rows.append(_sum(frame.node, metrics, frame.above))
+            values.append(listed)
+        elif frame.number >= 0:
+            ranges.append((_range(frame), listed))
+    if not rows:
+        message = f"{label}: a tree of Proton without kernels. Profile work on a GPU. {RECORD}"
+        raise NotATraceError(message)
+    output.write("devices", _devices(described))
+    _write_ranges(ranges, output)
+    _write_sums(rows, values, output, signer)
+    return read
+
+
+def _frames(roots: list[Node]) -> Iterator[Frame]:
+    """All nodes. What lies deeper than DEEPEST is left out, as no program nests so deep."""
+    stack = [Frame(root, (), None, -1) for root in reversed(roots)]
+    count = 0
+    while stack:
+        node, above, parent, _ = stack.pop()
+        name = _name(node)
+        is_range = bool(name) and name not in MARKS and not _is_kernel(_object(node, "metrics"))
+        frame = Frame(node, above, parent, count if is_range else -1)
+        yield frame
+        count += is_range
+        inside = (*above, name) if is_range else above
+        within = frame.number if is_range else parent
+        children = node.get("children")
+        listed = children if isinstance(children, list) and len(above) < DEEPEST else []
+        stack += [Frame(child, inside, within, -1) for child in reversed(listed) if isinstance(child, dict)]
+
+
+def _range(frame: Frame) -> dict[str, Any]:
+    name = _name(frame.node)
+    is_python = PYTHON.fullmatch(name) is not None
+    return {
+        "range_id": frame.number,
+        "kind": "python_function" if is_python else "scope",
+        "name": name,
+        "parent_id": frame.parent,
+        "depth": len(frame.above),
+        "start_ns": None,
+        "duration_ns": None,
+        "path": None if is_python else _scope((*frame.above, name)).path,
+    }
+
+
+def _write_ranges(ranges: list[tuple[dict[str, Any], list[tuple[str, float | None]]]], output: Output) -> None:
+    """Scopes and frames, without times, and the values that the program gave them."""
+    rows = pl.DataFrame([row for row, _ in ranges], schema=RANGES, orient="row")
+    output.write("ranges", rows)
+    output.report.add("stored", "scopes and frames", rows.height)
+    values = [(row["range_id"], key, value) for row, listed in ranges for key, value in listed if value is not None]
+    metrics = pl.DataFrame(values, schema=schema("range_id metric value"), orient="row")
+    output.write("metrics", metrics.with_columns(source_metric="metric"))
+    output.report.add("stored", "values of scopes", metrics.height)
+
+
+def _object(node: Node, key: str) -> Node:
+    found = node.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _name(node: Node) -> str:
+    return str(_object(node, "frame").get("name") or "")
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _is_kernel(metrics: Node) -> bool:
+    return bool(_number(metrics.get(COUNT, metrics.get("Count"))))
+
+
+def _scope(names: tuple[str, ...]) -> Scope:
+    scopes = [name for name in names if not PYTHON.fullmatch(name)]
+    frames = [name for name in names if PYTHON.fullmatch(name)]
+    return Scope(scopes[0] if scopes else None, "/".join(scopes) or None, frames[-1] if frames else None)
+
+
+def _kind(name: str) -> str:
+    found = COPY.match(name)
+    return f"mem{found[1].lower()}" if found else "kernel"
+
+
+def _sum(node: Node, metrics: Node, above: tuple[str, ...]) -> dict[str, Any]:
+    name, count, total = _name(node), _whole(metrics.get(COUNT)), _whole(metrics.get(TIME))
+    scope = _scope(above)
+    device = str(metrics.get("device_id", ""))
+    return {
+        "kind": _kind(name),
+        "name": name or "unknown_kernel",
+        "device": int(device) if device.isdecimal() and len(device) < len(str(2**31)) else None,
+        "n": count,
+        "timed": count if total is not None else 0,
+        "total_ns": total,
+        "phase": scope.phase,
+        "path": scope.path,
+    }
+
+
+def _whole(value: object) -> int | None:
+    number = _number(value)
+    return None if number is None else times.whole_ns(number)
+
+
+def _write_sums(
+    rows: list[dict[str, Any]], values: list[list[tuple[str, float | None]]], output: Output, signer: Signer
+) -> None:
+    """One sum per kernel and device, which counts, and one per outermost scope."""
+    signed = signer.sign(pl.DataFrame(rows, schema=SUMS, orient="row", strict=False))
+    negative = (pl.col("n") < 0) | (pl.col("total_ns") < 0)
+    output.report.add("refused", "sum with a negative count or time", signed.filter(negative).height)
+    kept = signed.filter(~negative.fill_null(value=False))
+    sums = {name: pl.col(name).sum() for name in ("n", "timed", "total_ns")}
+    by = ["device", "signature_id"]
+    whole = kept.group_by(by, maintain_order=True).agg(**sums).with_columns(origin=pl.lit("report"))
+    inside = kept.drop_nulls("phase")
+    phased = (
+        inside.group_by([*by, "phase"], maintain_order=True).agg(**sums).with_columns(origin=pl.lit("report_phase"))
+    )
+    found = pl.concat([whole, phased], how="diagonal").with_columns(timing=pl.lit("timeline"))
+    output.write("rollups", found)
+    output.report.add("stored", "sums of kernels", whole.height)
+    output.report.add("stored", "sums of kernels in scopes", phased.height)
+    listed = [
+        (signature, key, value)
+        for signature, own in zip(signed["signature_id"], values, strict=True)
+        for key, value in own
+        if value is not None
+    ]
+    metrics = pl.DataFrame(listed, schema={**schema("signature_id metric value")}, orient="row")
+    summed = metrics.group_by("signature_id", "metric", maintain_order=True).agg(pl.col("value").sum())
+    output.write("metrics", summed.with_columns(source_metric="metric"))
+    output.report.add("stored", "values of kernels", summed.height)
+
+
+def _devices(described: list[Node]) -> pl.DataFrame:
+    """Rows of `devices`: `{"CUDA": {"0": {"arch": "90", "clock_rate": 1980000, "num_sms": 132, …}}}`."""
+    rows = []
+    for part in described:
+        for kind, listed in part.items():
+            for number, facts in listed.items() if isinstance(listed, dict) else ():
+                if str(number).isdecimal() and isinstance(facts, dict):
+                    rows.append(_device(kind, int(number), facts))
+    return pl.DataFrame(rows, schema_overrides={"device": pl.Int32}) if rows else pl.DataFrame()
+
+
+def _device(kind: str, number: int, facts: Node) -> dict[str, Any]:
+    arch, vendor = str(facts.get("arch") or ""), VENDORS.get(kind)
+    capability = (int(arch[:-1]), int(arch[-1])) if vendor == "NVIDIA" and arch.isdecimal() and len(arch) > 1 else ()
+    named = gpus.arch_of(vendor, "", *capability) if capability else arch.partition(":")[0] or None
+    clock, memory = (_number(facts.get(key)) for key in ("clock_rate", "memory_clock_rate"))
+    return {
+        "device": number,
+        "vendor": vendor,
+        "arch": named,
+        "multiprocessors": _whole(facts.get("num_sms")),
+        "clock_mhz": None if clock is None else clock / MEGAHERTZ_KHZ,
+        "memory_clock_mhz": None if memory is None else memory / MEGAHERTZ_KHZ,
+        "properties": json.dumps(facts),
+    }
+
+
+def _timeline(text: bytes, label: str, output: Output, signer: Signer) -> int:
+    """Write the launches of a timeline; returns the number of its events."""
+    rows, others, keys, read = [], Counter[str](), Counter[str](), 0
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        listed = _decoded(line, label)
+        events = listed.get("traceEvents") if isinstance(listed, dict) else None
+        for event in events if isinstance(events, list) else ():
+            read += 1
+            if not isinstance(event, dict) or event.get("ph") != "X" or event.get("cat") != "kernel":
+                others[str(event.get("cat", "")) if isinstance(event, dict) else "none"] += 1
+                continue
+            keys.update(event.keys())
+            rows.append(_launch(event))
+    for category, n in others.items():
+        output.report.add("skipped", f"events of category {category or 'none'}: not of whole kernels", n)
+    KEYS.account(keys, output.report)
+    if not rows:
+        held = ", ".join(name or "no category" for name in others) or "nothing"
+        message = f"{label}: a timeline of Proton without kernels (events: {held}). Profile without `mode`. {RECORD}"
+        raise NotATraceError(message)
+    _write_launches(pl.DataFrame(rows, schema=LAUNCHES, orient="row", strict=False), output, signer)
+    return read
+
+
+def _launch(event: Node) -> dict[str, Any]:
+    stack = _object(event, "args").get("call_stack")
+    names = [str(name) for name in stack] if isinstance(stack, list) else []
+    scope = _scope(tuple(name for name in names[:-1] if name not in MARKS))
+    name, stream = str(event.get("name") or "unknown_kernel"), str(event.get("tid", ""))
+    start, duration = (_number(event.get(key)) for key in ("ts", "dur"))
+    return {
+        "kind": _kind(name),
+        "name": name,
+        "stream": int(stream) if stream.isdecimal() and len(stream) < len(str(2**63)) else None,
+        "start_ns": None if start is None else times.whole_ns(start * MICROSECOND_NS),
+        "duration_ns": None if duration is None else times.whole_ns(duration * MICROSECOND_NS),
+        "phase": scope.phase,
+        "range_path": scope.path,
+        "python_line": scope.python_line,
+    }
+
+
+def _write_launches(rows: pl.DataFrame, output: Output, signer: Signer) -> None:
+    ordered = rows.sort("start_ns", nulls_last=True, maintain_order=True)
+    signed = (
+        signer.sign(ordered)
+        .drop("name")
+        .with_columns(
+            launch_index=pl.int_range(pl.len(), dtype=pl.Int64),
+            timing=pl.lit("timeline"),
+            launch_status=pl.lit("no_launch"),
+            end_ns=pl.col("start_ns") + pl.col("duration_ns"),
+        )
+    )
+    output.saw(signed)
+    output.launches = signed.height
+    output.write("launches", signed)
+    output.report.add("stored", "launches", signed.height)

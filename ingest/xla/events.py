@@ -1,0 +1,101 @@
+"""`*.trace.json.gz`, the Chrome trace that jax.profiler and TensorBoard write of a profile.
+
+Source: openxla/xla, xla/tsl/profiler/convert/trace_events_to_json.cc: processes are planes, threads are lines, all
+values of `args` are texts. It leaves out the modules, the properties of GPUs, and events beyond a million.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from kerneldb import times
+from kerneldb.errors import UnreadableTraceError
+from kerneldb.ingest.ledger import Ledger
+from kerneldb.ingest.xla.recording import Event, Line, Plane, Recording
+
+MOST_EVENTS: Final = 1_000_000
+MICROSECOND_NS: Final = 1000
+TOP: Final = Ledger("entry", ("traceEvents", "displayTimeUnit", "metadata"), {})
+NAMES: Final = ("process_name", "thread_name")
+PHASES: Final = Ledger("events of phase", ("X", "M"), {"": "without content"})
+CUT: Final = "1,000,000 events: the profiler writes no more into JSON; give the xplane.pb of the session"
+
+
+class Row(msgspec.Struct):
+    """An event, its arguments not yet decoded."""
+
+    ph: Any = ""
+    pid: Any = None
+    tid: Any = None
+    ts: Any = None
+    dur: Any = None
+    name: Any = ""
+    args: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class Document(msgspec.Struct):
+    """The file."""
+
+    traceEvents: list[Row]  # noqa: N815 (as the format spells it)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rows:
+    """The events of a thread."""
+
+    rows: list[Row]
+
+    def __iter__(self) -> Iterator[Event]:
+        """Decode them, at each pass anew."""
+        for row in self.rows:
+            yield Event(str(row.name), _ns(row.ts), _ns(row.dur or 0), arguments(row))
+
+
+def read(text: bytes, label: str) -> Recording:
+    """Decode a whole file. Raises UnreadableTraceError for cut or damaged JSON."""
+    try:
+        rows = msgspec.json.decode(text, type=Document).traceEvents
+        top = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        message = (
+            f"{label}: the JSON of jax.profiler is cut or damaged ({error}). Record again, or give the xplane.pb "
+            "of the session, which lies beside it."
+        )
+        raise UnreadableTraceError(message) from error
+    recording = Recording(list(_planes(rows)), "trace.json")
+    TOP.account(dict.fromkeys(top, 1), recording.report)
+    PHASES.account(Counter(str(row.ph) for row in rows), recording.report)
+    if len(rows) >= MOST_EVENTS:
+        recording.report.add("truncated", CUT, 1)
+    return recording
+
+
+def _planes(rows: Iterable[Row]) -> Iterator[Plane]:
+    names: dict[tuple[str, str | None], str] = {}
+    threads: dict[str, dict[str, list[Row]]] = {}
+    for row in rows:
+        process, thread = str(row.pid), str(row.tid)
+        if row.ph == "X":
+            threads.setdefault(process, {}).setdefault(thread, []).append(row)
+        elif row.ph == "M" and row.name in NAMES:
+            name = str(arguments(row).get("name", ""))
+            names[process, thread if row.name == NAMES[1] else None] = name
+    for process, lines in threads.items():
+        found = [Line(names.get((process, thread), thread), Rows(some)) for thread, some in lines.items()]
+        yield Plane(names.get((process, None), process), found, {})
+
+
+def arguments(row: Row) -> dict[str, Any]:
+    """The arguments of an event; none where they are no object."""
+    found = msgspec.json.decode(row.args)
+    return found if isinstance(found, dict) else {}
+
+
+def _ns(value: object) -> int | None:
+    """Microseconds as whole nanoseconds; None for what is no number."""
+    return times.whole_ns(value * MICROSECOND_NS) if isinstance(value, int | float) else None

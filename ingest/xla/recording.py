@@ -1,0 +1,82 @@
+"""What a profile of XLA holds, whichever file it stands in: planes with lines of events, and modules of HLO."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kerneldb.ingest.output import Report
+
+if TYPE_CHECKING:
+    from kerneldb.ingest.xla.hlo import Module
+
+GPU: Final = re.compile(r"/device:GPU:(\d+)\b.*")
+HOST: Final = re.compile(r"/host:(?!metadata|__)\w+")
+STREAM: Final = re.compile(r"Stream #(\d+)\b.*")
+Stats = Mapping[str, Any]
+
+
+class Event(NamedTuple):
+    """Something with a start and a duration in ns. `stats` are numbers and texts by name."""
+
+    name: str
+    start_ns: int | None
+    duration_ns: int | None
+    stats: Stats
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Line:
+    """A stream of a GPU, or a thread. `events` are read anew each time they are iterated over."""
+
+    name: str
+    events: Iterable[Event]
+
+    @property
+    def stream(self) -> int | None:
+        """The number of the stream whose activities these are; None for a line that repeats them, such as `XLA Ops`."""
+        found = STREAM.fullmatch(self.name)
+        return int(found.group(1)) if found else None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plane:
+    """A GPU, the host, or something else."""
+
+    name: str
+    lines: list[Line]
+    stats: Stats
+
+    @property
+    def device(self) -> int | None:
+        """The number of the GPU, None for another plane."""
+        found = GPU.fullmatch(self.name)
+        return int(found.group(1)) if found else None
+
+
+@dataclasses.dataclass(slots=True)
+class Recording:
+    """A whole profile. `facts` are versions and names; `report` counts what is damaged.
+
+    `module` finds a module by number and name, None where the file holds none. `base_ns` is the time of zero.
+    """
+
+    planes: list[Plane]
+    era: str
+    base_ns: int | None = None
+    facts: dict[str, Any] = dataclasses.field(default_factory=dict)
+    report: Report = dataclasses.field(default_factory=Report)
+    module: Callable[[int | None, str | None], Module | None] = lambda _number, _name: None
+    modules: int = 0
+
+    @property
+    def gpus(self) -> list[Plane]:
+        """The planes of GPUs."""
+        return [plane for plane in self.planes if plane.device is not None]
+
+    @property
+    def hosts(self) -> list[Plane]:
+        """The planes of threads."""
+        return [plane for plane in self.planes if HOST.fullmatch(plane.name)]

@@ -1,0 +1,150 @@
+"""Profiles of XLA as a program wrote them, with figures from the files themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kerneldb
+from kerneldb.api.planning import Request, feasibility
+from kerneldb.ingest.ledger import UNKNOWN
+from tests.ingest.conversion import Converted
+from tests.rocprof.conversion import converted, launch_rows
+from tests.xla.profiles import Event, Plane, as_json, buffered, direct, kernel, space
+
+
+def read(tmp_path: Path, data: bytes, name: str = "host.xplane.pb") -> Converted:
+    path = tmp_path / name
+    path.write_bytes(data)
+    return converted(path)
+
+
+def calls(trace: Converted) -> list[tuple[Any, ...]]:
+    """Operation, shapes and way of finding them of each launch in order."""
+    return [tuple(row.values()) for row in launch_rows(trace, "name", "op", "input_dims", "link_method")]
+
+
+def test_a_kernel_says_its_launch(tmp_path: Path) -> None:
+    row = launch_rows(
+        read(tmp_path, space(direct())),
+        *("start_ns", "duration_ns", "grid_x", "grid_y", "block_x", "registers", "static_shared_bytes"),
+        *("shared_bytes", "occupancy", "stream", "device", "correlation_id", "graph_id", "context"),
+    )[0]
+    launch = {"grid_x": 8, "grid_y": 2, "block_x": 128, "registers": 32, "static_shared_bytes": 1024}
+    place = {"stream": 7, "device": 0, "correlation_id": 1, "graph_id": 4, "context": 1}
+    times = {"start_ns": 10_000, "duration_ns": 500}
+    assert row == {**times, **launch, "shared_bytes": 1088, "occupancy": 0.5, **place}
+
+
+def test_instructions_by_name_and_by_order(tmp_path: Path) -> None:
+    operands, sum_ = "[[64, 128], [128, 32]]", "[[64, 32]]"
+    expected = [
+        ("gemm_fusion_dot_5", "hlo::dot", operands),
+        ("loop_add_fusion_1", "hlo::fusion", sum_),
+        ("nvjet_sm90_tst", "hlo::dot", operands),
+        ("loop_add_fusion_1", "hlo::fusion", sum_),
+    ]
+    assert calls(read(tmp_path, space(direct()))) == [(*one, "hlo_op") for one in expected]
+    by_order = calls(read(tmp_path, space(buffered()), "buffered.xplane.pb"))
+    assert by_order == [(*one, "order in the command buffer") for one in expected]
+
+
+def test_where_the_order_does_not_fit_names_count(tmp_path: Path) -> None:
+    events = [*buffered(), kernel("loop_add_fusion_1", 20_000, "command_buffer_1")]
+    found = calls(read(tmp_path, space(events)))
+    assert [row[3] for row in found] == ["kernel name", "kernel name", None, "kernel name", "kernel name"]
+    assert found[2][1] is None  # cuBLAS' kernel: which product it was is not known
+
+
+def test_source_and_traced_function(tmp_path: Path) -> None:
+    row = launch_rows(read(tmp_path, space(direct())), "module", "python_line")[0]
+    assert row == {"module": "jit(step)/jvp()/dot_general", "python_line": "train.py:12"}
+
+
+def test_the_annotation_of_the_program_is_the_phase(tmp_path: Path) -> None:
+    trace = read(tmp_path, space(buffered()))
+    row = launch_rows(trace, "phase", "range_path", "api_call")[0]
+    assert row == {"phase": "forward", "range_path": "train/forward", "api_call": "cuGraphLaunch"}
+    kinds = dict(trace.rows("ranges", "name", "kind"))
+    assert kinds["inside"] == "xla"  # lies in a span of XLA
+    assert kinds["$train.py:12 step"] == "python_function"
+    assert trace.rows("memory_events", "bytes", "total_allocated_bytes", "device_type", "device", "address") == [
+        (4096, 8192, "cuda", 0, "0x100")
+    ]
+
+
+def test_device_and_facts(tmp_path: Path) -> None:
+    trace = read(tmp_path, space(direct()))
+    (device,) = trace.rows("devices", "name", "arch", "multiprocessors", "clock_mhz")
+    assert device == ("NVIDIA H200", "sm_90", 132, 1980.0)
+    row = trace.trace
+    assert (row["base_ns"], row["clock"], row["host"]) == (1_700_000_000_000_000_000, "epoch", "node1")
+
+
+def test_lines_that_repeat_the_streams_do_not_count(tmp_path: Path) -> None:
+    trace = read(tmp_path, space(direct()))
+    assert trace.launches.height == 4
+    assert trace.report("skipped")["line of a GPU XLA Ops: says again what the streams say"] == 4
+
+
+def test_copies_and_fills(tmp_path: Path) -> None:
+    details = {"memcpy_details": "kind_src:pinned kind_dst:device size:64 dest:0 async:1"}
+    fill = {"Memset_details": "kind:device num_bytes:16 async:0"}
+    events = [Event("MemcpyH2D", 1, 5, details), Event("MemcpyOther", 7, 5, details), Event("Memset 0", 13, 5, fill)]
+    found = [tuple(row.values()) for row in launch_rows(read(tmp_path, space(events)), "kind", "bytes", "copy_kind")]
+    assert found == [("memcpy", 64, "HtoD"), ("memcpy", 64, "HtoD"), ("memset", 16, None)]
+
+
+SAME = (
+    *("kind", "name", "start_ns", "duration_ns", "grid_x", "grid_y", "grid_z", "block_x", "registers", "shared_bytes"),
+    *("static_shared_bytes", "occupancy", "stream", "device", "correlation_id", "graph_id", "bytes", "api_call"),
+)
+
+
+def test_both_files_say_the_same(tmp_path: Path) -> None:
+    plain = read(tmp_path, as_json(buffered()), "host.trace.json")
+    assert launch_rows(plain, *SAME) == launch_rows(read(tmp_path, space(buffered())), *SAME)
+    assert plain.trace["era"] == "trace.json"
+
+
+def test_a_json_names_instructions_only(tmp_path: Path) -> None:
+    trace = read(tmp_path, as_json([kernel("loop_add_fusion_1", 1, "loop_add_fusion.2")]), "host.trace.json")
+    assert calls(trace) == [("loop_add_fusion_1", "hlo::loop_add_fusion", None, "hlo_op")]
+
+
+@pytest.mark.parametrize("first", ["host.xplane.pb", "host.trace.json"])
+def test_a_session_counts_once(tmp_path: Path, first: str) -> None:
+    files = {"host.xplane.pb": space(buffered()), "host.trace.json": as_json(buffered())}
+    with kerneldb.open(tmp_path / "kernels.duckdb") as database:
+        for name in (first, *(files.keys() - {first})):
+            (tmp_path / name).write_bytes(files[name])
+            database.ingest(tmp_path / name)
+        assert database.sql("SELECT count(*) AS n, sum(duration_ns)::BIGINT AS ns FROM kernels").rows() == [
+            {"n": 4, "ns": 2000}
+        ]
+        assert database.sql("SELECT era FROM traces WHERE is_primary").rows() == [{"era": "xplane"}]
+
+
+@pytest.mark.parametrize("name", ["host.xplane.pb", "host.trace.json"])
+def test_replay_says_that_the_code_is_not_there(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(space(direct()) if name.endswith(".pb") else as_json(direct()))
+    with kerneldb.open(tmp_path / "kernels.duckdb") as database:
+        database.ingest(tmp_path / name)
+        lines = feasibility(database.plan_replay(Request()).routes)
+    reasons = {line["reason"] for line in lines[:-1]}
+    assert all((reason or "").startswith("code that XLA generated or called") for reason in reasons)
+    assert lines[-1]["replayable_pct"] == 0
+
+
+def test_several_gpus(tmp_path: Path) -> None:
+    second = Plane("/device:GPU:1", {"Stream #7(Compute)": direct()}).encoded()
+    trace = read(tmp_path, space(direct(), second))
+    assert trace.launches.group_by("device").len().sort("device").rows() == [(0, 4), (1, 4)]
+
+
+@pytest.mark.parametrize("name", ["host.xplane.pb", "host.trace.json"])
+def test_nothing_is_unknown(tmp_path: Path, name: str) -> None:
+    trace = read(tmp_path, space(direct()) if name.endswith(".pb") else as_json(direct()), name)
+    assert not [reason for reason in trace.report("skipped") if UNKNOWN in reason]
