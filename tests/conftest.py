@@ -110,6 +110,15 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
+def field(shared_data: Path) -> Path:
+    """A folder of files, by other projects, that were once read wrong. Read only."""
+    found = shared_data.parent / "field"
+    if not found.is_dir():
+        pytest.skip(f"no collection of odd files at {found} (KERNELDB_TEST_DATA names the folder beside it)")
+    return found
+
+
+@pytest.fixture(scope="session")
 def deepseek_file(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with 20 reports of Nsight Compute, in the run `deepseek-ocr-v2`. To copy: it takes seconds to make."""
     reports = shared_data / "ncu" / "deepseek-ocr-v2"

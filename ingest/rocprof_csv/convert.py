@@ -19,6 +19,7 @@ from typing import Any, Final
 import polars as pl
 
 from kerneldb.batch import Manifest
+from kerneldb.gpus.hip import WORK_ITEMS
 from kerneldb.ingest import readers
 from kerneldb.ingest.amd import agents as agent_rows
 from kerneldb.ingest.amd import capture
@@ -28,7 +29,6 @@ from kerneldb.ingest.amd.host import Host, Marker, is_range
 from kerneldb.ingest.amd.launches import (
     COUNTED,
     STATIC_ONLY,
-    WORK_ITEMS,
     Launches,
     copy_kind,
     is_halved,
