@@ -34,6 +34,7 @@ TABLES = (
     "launches",
     "memory_events",
     "samples",
+    "call_sums",
     "metrics",
     "kernel_symbols",
     "kernel_sources",

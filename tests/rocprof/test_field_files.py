@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
+import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -67,3 +69,27 @@ def test_a_capture_is_no_execution(capture: Converted) -> None:
     said = {one.topic: one for one in of_pytorch(capture.manifest)}
     assert said["graph capture"].level == "warning"
     assert said["graph capture"].message.startswith("544 of 546 launching calls have no kernel in the file")
+
+
+def test_sums_of_rocprof_are_one_trace(field: Path) -> None:
+    found = converted(*sorted((field / "rocprof").glob("v1.results.*_stats.csv")))
+    with (field / "rocprof" / "v1.results.hip_stats.csv").open(newline="") as file:
+        rows = [(row["Name"], int(row["Calls"]), int(row["TotalDurationNs"])) for row in csv.DictReader(file)]
+    assert sorted(found.rows("call_sums", "name", "n", "total_ns")) == sorted(rows)
+    assert set(found.table("call_sums")["kind"]) == {"hip"}
+    copies = found.table("rollups").join(found.table("signatures"), on="signature_id").sort("total_ns")
+    assert copies.select("kind", "copy_kind", "n", "total_ns").rows() == [
+        ("memcpy", "HtoD", 2, 13_600),
+        ("memcpy", "DtoH", 4, 848_930),
+    ]
+
+
+def test_an_empty_text_for_a_number_is_unknown(field: Path) -> None:
+    found = converted(field / "rocprof" / "empty-size.rpd")
+    assert found.launches.height == 85
+    assert found.total("skipped") == 2  # in the call and in the copy that it launched
+    with sqlite3.connect(f"file:{field}/rocprof/empty-size.rpd?immutable=1", uri=True) as plain:
+        rows = plain.execute("SELECT size FROM rocpd_copyapi WHERE typeof(size) = 'integer'").fetchall()
+    copies = found.launches.filter(kind="memcpy")
+    assert copies["bytes"].null_count() == 1
+    assert copies["bytes"].sum() == sum(size for (size,) in rows)
