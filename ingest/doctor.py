@@ -42,6 +42,19 @@ NO_GPU: Final = (
 NO_PHASES: Final = 'Wrap stages in `torch.profiler.record_function("prefill")`, or ingest with `--phase NAME`.'
 BAD_TIME: Final = "The recorded times are damaged there; sums leave them out. Record again if they matter."
 CUT: Final = "The profiler was killed while writing, or the copy broke off; record or copy again."
+ONE_DEVICE: Final = "Record on a machine where the runtime names its GPU, with only that one visible to the program."
+LAUNCHING: Final = r"^(?:hip|cuda|cu)[A-Za-z]*Launch(?:Cooperative)?Kernel"
+CAPTURING: Final = "StreamEndCapture|StreamBeginCapture|GraphInstantiate"
+CAPTURED: Final = (
+    "the trace holds the capture of a graph, and not its execution. Captured kernels have no times; on ROCm their "
+    "names are in `api_calls.details`."
+)
+SYNCHRONISE: Final = "Synchronise before the profiler stops; record fewer steps where its buffers ran full."
+RUN_GRAPH: Final = "Record calls of the finished graph (warm up before the profiler starts) to see its kernels run."
+NO_UNIT: Final = (
+    "launches were counted in blocks or in work-items, and nothing says which: their grids are empty, what was printed "
+    "is in `reported_grid_x`, `_y` and `_z`."
+)
 LINK_ADVICE: Final = {
     "graph": (
         "graphs",
@@ -65,6 +78,11 @@ LINK_ADVICE: Final = {
     ),
 }
 """Launch status → topic, message and remedy."""
+BESIDE_OPS: Final = {
+    "no_op": "Usual for kernels that are called outside of torch operators (Triton, extensions); name them by phase.",
+    "no_launch": "torch before 2.1 does not record driver launches (Triton).",
+}
+"""Remedies where operators were recorded."""
 
 
 def diagnose_manifest(manifest: Manifest, of_reader: Callable[[Manifest], Iterator[Diagnostic]]) -> Diagnosis:
@@ -132,15 +150,20 @@ def of_launches(manifest: Manifest) -> Iterator[Diagnostic]:
 
 def of_pytorch(manifest: Manifest) -> Iterator[Diagnostic]:
     """Of PyTorch traces: whether launches have operators, shapes, stacks and phases."""
-    launches = read_table(manifest, "launches", "signature_id", "duration_ns", "launch_status")
-    if launches.is_empty():
+    columns = ("signature_id", "duration_ns", "launch_status", "device", "api_index", "quality")
+    launches = read_table(manifest, "launches", *columns)
+    captured = list(_without_kernels(manifest, launches))
+    if launches.is_empty() and not captured:
         yield Diagnostic("problem", "no GPU events", "The trace holds no GPU activity.", NO_GPU)
-    else:
+    elif not launches.is_empty():
         yield launched(launches)
         yield from untimed(launches)
-        if "devices" not in manifest.parts:
-            yield NO_DEVICES
-        yield from _links(launches)
+        yield from _undescribed(manifest, launches)
+        yield from _links(launches, with_ops="ops" in manifest.parts)
+        unclear = launches.filter(pl.col("quality").str.contains("grid_unit_unknown")).height
+        if unclear:
+            yield Diagnostic("note", "grids", f"{unclear:,} {NO_UNIT}")
+    yield from captured
     yield from _shapes(manifest)
     if not manifest.trace["has_stacks"]:
         yield Diagnostic("note", "stacks", "No Python stacks or modules.", "Pass `with_stack=True` (slower recording).")
@@ -148,14 +171,45 @@ def of_pytorch(manifest: Manifest) -> Iterator[Diagnostic]:
         yield Diagnostic("note", "phases", "No annotations: launches have no phase.", NO_PHASES)
 
 
-def _links(launches: pl.DataFrame) -> Iterator[Diagnostic]:
+def _undescribed(manifest: Manifest, launches: pl.DataFrame) -> Iterator[Diagnostic]:
+    """Launches on devices without an architecture: nothing can be compared with the peaks of their GPU."""
+    if "devices" not in manifest.parts:
+        yield NO_DEVICES
+        return
+    devices = read_table(manifest, "devices", "device", "name", "arch")
+    known = devices.filter(pl.col("arch").is_not_null())["device"].implode()
+    used = launches.filter(pl.col("device").is_not_null() & ~pl.col("device").is_in(known))
+    for (number,), rows in used.group_by("device", maintain_order=True):
+        described = devices.filter(pl.col("device") == number)["name"].to_list()
+        why = f"is described as {described[0] or 'a GPU without a name'}" if described else "is not described"
+        listed = ", ".join(map(str, devices["device"].sort()))
+        text = f"{rows.height:,} launches ran on device {number}, which {why} (`deviceProperties` lists {listed})"
+        yield Diagnostic("warning", "devices", f"{text}: architecture and peaks are unknown.", ONE_DEVICE)
+
+
+def _without_kernels(manifest: Manifest, launches: pl.DataFrame) -> Iterator[Diagnostic]:
+    """Calls that launch and have no activity: kernels captured into a graph, or not recorded."""
+    calls = read_table(manifest, "api_calls", "api_index", "name")
+    launching = calls.filter(pl.col("name").str.contains(LAUNCHING))
+    alone = launching.height - launching["api_index"].is_in(launches["api_index"].drop_nulls().implode()).sum()
+    if alone <= FEW * launching.height:
+        return
+    text = f"{alone:,} of {launching.height:,} launching calls have no kernel in the file"
+    if calls["name"].str.contains(CAPTURING).any():
+        yield Diagnostic("warning", "graph capture", f"{text}: {CAPTURED}", RUN_GRAPH)
+    else:
+        yield Diagnostic("warning", "kernels", f"{text}: they ran after the recording, or were lost.", SYNCHRONISE)
+
+
+def _links(launches: pl.DataFrame, with_ops: bool) -> Iterator[Diagnostic]:
     counts = dict(launches.group_by("launch_status").len().iter_rows())
     total = launches.height
     for status, (topic, message, remedy) in LINK_ADVICE.items():
         n = counts.get(status, 0)
         if n:
             level: Level = "warning" if n > FEW * total else "note"
-            yield Diagnostic(level, topic, f"{n:,} of {total:,} launches ({n / total:.1%}) {message}", remedy)
+            text = f"{n:,} of {total:,} launches ({n / total:.1%}) {message}"
+            yield Diagnostic(level, topic, text, BESIDE_OPS.get(status, remedy) if with_ops else remedy)
     if counts.get("linked", 0) == total:
         yield Diagnostic("ok", "links", "Every launch is linked to the operator that made it.")
 

@@ -124,6 +124,8 @@ class Output:
                 pl.read_parquet(path).with_columns(trace_id=pl.lit(trace_id)).write_parquet(path, compression="lz4")
 
     def _write_file(self, index: int, file: File) -> None:
+        for reason, (n, example) in sorted(file.source.odd.items()):
+            file.report.add("skipped", reason, n, example)
         place = {"trace_id": self.trace_id, "file_index": index}
         row = {
             **place,

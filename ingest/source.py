@@ -42,7 +42,7 @@ class Source:
     """One logical file: an ordinary file, or one member of a zip archive.
 
     `sha256` and `decompressed_bytes` are final once `blocks()` is exhausted; `damage` then says why the bytes ended
-    early.
+    early. `odd` counts values that were left empty, by why, each with an example.
     """
 
     def __init__(self, path: Path, member: str | None = None) -> None:
@@ -52,6 +52,7 @@ class Source:
         self.read_bytes = 0
         self.decompressed_bytes = 0
         self.damage: str | None = None
+        self.odd: dict[str, tuple[int, str]] = {}
         self._hash = hashlib.sha256()
 
     @property

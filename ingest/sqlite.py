@@ -131,12 +131,16 @@ def open_database(path: Path) -> Iterator[Database]:
 
 @contextlib.contextmanager
 def opened(one: Source, near: Path) -> Iterator[Database]:
-    """The database in a source; a compressed one is unpacked beside the folder `near`. Raises as `open_database`."""
+    """The database in a source; a compressed one is unpacked beside the folder `near`. Raises as `open_database`.
+
+    The source counts what was left empty.
+    """
     place = near.parent if near.parent.is_dir() else None
     with (
         tempfile.TemporaryDirectory(prefix="kerneldb-unpacked-", dir=place) as folder,
         open_database(local_file(one, Path(folder))) as database,
     ):
+        database.odd = one.odd
         yield database
 
 
@@ -201,6 +205,7 @@ class Database:
         self._connection = connection
         self._uri = uri
         self._tables: dict[str, tuple[str, ...]] | None = None
+        self.odd: dict[str, tuple[int, str]] = {}
 
     def tables(self) -> dict[str, tuple[str, ...]]:
         """Name of each table and view → names of its columns. Raises UnreadableTraceError.
@@ -249,8 +254,9 @@ class Database:
         """The result of `sql` in order, in batches of at most 65,536 rows, with the columns and types of `schema`.
 
         `schema` names the columns of the result in their order; Int64, Float64 and String are read as such and other
-        types cast from the nearest of them. Raises UnreadableTraceError for a damaged file, and where a column holds
-        a value that its type cannot (a whole number stored as text or REAL is read as a number).
+        types cast from the nearest of them. A whole number stored as text or REAL is read as a number; a value that
+        the type of its column cannot hold becomes NULL, counted in `odd` by why. Raises UnreadableTraceError for a
+        damaged file.
 
         With `spans`, `sql` ends in `BETWEEN ? AND ?` and is asked for each of them, for several at once: a connection
         decodes on one core only.
@@ -318,15 +324,14 @@ class Database:
         import polars as pl
 
         nearest = _nearest(kind)
-        convert, value = CONVERTERS[nearest.__name__], None
-        try:
-            converted = []
-            for value in values:
-                converted.append(None if value is None else convert(value))
-            return pl.Series(name, converted, dtype=nearest).cast(kind)
-        except (ValueError, TypeError, OverflowError) as error:
-            message = f"{self.path}: column {name} holds {value!r:.60}, not of type {nearest.__name__}. {EXPORT_AGAIN}"
-            raise UnreadableTraceError(message) from error
+        converted = [_converted(CONVERTERS[nearest.__name__], value) for value in values]
+        series = pl.Series(name, converted, dtype=nearest).cast(kind, strict=False)
+        odd = [value for value, kept in zip(values, series, strict=True) if kept is None and value is not None]
+        if odd:
+            reason = f"value of column {name} that is not of type {kind.__name__}: left empty"
+            before, example = self.odd.get(reason, (0, f"{odd[0]!r:.60}"))
+            self.odd[reason] = before + len(odd), example
+        return series
 
 
 def _ahead(items: Iterator[T]) -> Iterator[T]:
@@ -382,7 +387,11 @@ def _without_first(batches: Any, schema: Schema) -> Iterator[pl.DataFrame]:
         frame = pl.DataFrame(kept)
         if frame.schema != nearest:  # mixed among the first rows: ADBC widened a column
             raise UncleanColumnError
-        yield frame.cast({name: kind for name, kind in schema.items() if kind != nearest[name]})
+        try:
+            narrow = frame.cast({name: kind for name, kind in schema.items() if kind != nearest[name]})
+        except pl.exceptions.InvalidOperationError as error:  # a number that the type cannot hold
+            raise UncleanColumnError from error
+        yield narrow
 
 
 def _nearest(kind: type[pl.DataType]) -> type[pl.DataType]:
@@ -393,9 +402,17 @@ def _nearest(kind: type[pl.DataType]) -> type[pl.DataType]:
     return pl.Float64 if kind.is_numeric() else pl.String
 
 
+def _converted(convert: Callable[[Any], Any], value: Any) -> Any:
+    """The value as the type of its column; None where that cannot hold it."""
+    try:
+        return None if value is None else convert(value)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
 def _whole(value: Any) -> int:
     number = int(value)
-    if isinstance(value, float) and number != value:
+    if (isinstance(value, float) and number != value) or not -(2**63) <= number < 2**63:
         raise ValueError
     return number
 

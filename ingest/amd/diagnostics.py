@@ -47,6 +47,9 @@ def _without_launches(manifest: Manifest) -> Diagnostic:
     if "rollups" in manifest.parts:
         text = "The file is a report of sums: kernels have sums, but no single launches."
         return Diagnostic("warning", "sums only", text, KERNEL_TRACE)
+    if "call_sums" in manifest.parts:
+        text = "The files are reports of sums over calls of the host; kernels are not in them."
+        return Diagnostic("warning", "sums only", text, KERNEL_TRACE)
     if "api_calls" in manifest.parts:
         return Diagnostic("problem", "no kernels", "API calls were recorded, but no kernel trace.", KERNEL_TRACE)
     return Diagnostic("problem", "no kernels", "The trace holds no GPU activity.", KERNEL_TRACE)

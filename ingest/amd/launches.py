@@ -15,6 +15,7 @@ from typing import Final
 import polars as pl
 
 from kerneldb import times
+from kerneldb.gpus.hip import WORK_ITEMS
 from kerneldb.ingest.amd.host import Host
 from kerneldb.ingest.columns import Schema, schema
 from kerneldb.ingest.launches import INT32_MAX, WAVE64, Signer, name_id, with_occupancy
@@ -30,8 +31,6 @@ SCALAR_STEP: Final = 16
 
 HALVED: Final = "gfx950_registers_halved"
 AS_REPORTED: Final = "registers_as_reported"
-WORK_ITEMS: Final = "work-items"
-BLOCKS: Final = "blocks"
 UNKNOWN_KERNEL: Final = "unknown_kernel"
 NO_SYMBOL: Final = "no_symbol"
 COUNTED: Final = "counters_collected"

@@ -16,7 +16,7 @@ from kerneldb import times
 from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError
 from kerneldb.ingest.output import File, Output, Report
-from kerneldb.ingest.pytorch import repair, tables
+from kerneldb.ingest.pytorch import repair, rocm, tables
 from kerneldb.ingest.pytorch.collect import Collector
 from kerneldb.ingest.pytorch.decode import Chunk, decode, decode_tail
 from kerneldb.ingest.pytorch.host import Host, read_host
@@ -29,6 +29,7 @@ from kerneldb.ingest.source import Source
 FLOWS: Final = "flow arrows: the same links come from correlation and sequence numbers"
 MARKS: Final = {"M": "process and thread names", "C": "counter events", "i": "instant marks", "I": "instant marks"}
 """Phase of an event that marks a moment → what it is."""
+RENUMBERED: Final = "launches whose device was numbered by the driver: given the number of HIP"
 PARSERS: Final = 2
 IN_FLIGHT: Final = 3
 SLICE_ROWS: Final = 1 << 18
@@ -47,19 +48,31 @@ class Parsed:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Linked:
-    """The parsed trace with every link made. `calls` are the rows of `op_calls` in code order."""
+    """The parsed trace with every link made.
+
+    `calls` are the rows of `op_calls` in code order, `devices` those of `devices`; `numbers` says which device of HIP a
+    recorded number is, where they differ.
+    """
 
     parsed: Parsed
     host: Host
     activities: Activities | None
     calls: list[CallRow]
+    devices: pl.DataFrame
+    numbers: dict[int, int]
 
 
 def link(parsed: Parsed) -> Linked:
     """Link calls to operators, launches to calls, and compute the identities."""
     host = read_host(parsed.collected)
     calls = [call_row(values) for values in parsed.collected.calls.rows()]
-    return Linked(parsed, host, read_activities(parsed.collected, host), calls)
+    activities = read_activities(parsed.collected, host)
+    used = [] if activities is None else activities.frame["device"].drop_nulls().unique().sort().to_list()
+    numbers, devices = rocm.numbered(tables.devices(parsed.metadata), used, tables.allocating(host.memory))
+    if activities is not None and numbers:
+        frame = activities.frame.with_columns(pl.col("device").replace(numbers))
+        activities = dataclasses.replace(activities, frame=frame)
+    return Linked(parsed, host, activities, calls, devices, numbers)
 
 
 def convert(source: Source, folder: Path, options: Options, progress: Progress | None = None) -> Manifest:
@@ -182,11 +195,11 @@ def _write_host(output: Output, linked: Linked) -> None:
         output.write("ops", tables.op_rows(part, collected, calls, host.ranges))
     for part in host.apis.iter_slices(SLICE_ROWS):
         output.write("api_calls", tables.api_rows(part, collected))
-    output.write("ranges", tables.range_rows(host.ranges, collected))
+    output.write("ranges", tables.range_rows(host.ranges, collected, linked.numbers))
     output.write("memory_events", tables.memory_rows(host.memory, collected))
     output.write("metrics", tables.metric_rows(host.ranges))
     output.write("samples", tables.sample_rows(collected.counters))
-    output.write("devices", tables.devices(linked.parsed.metadata))
+    output.write("devices", linked.devices)
     output.write("process_groups", tables.process_groups(linked.parsed.metadata))
 
 
@@ -208,6 +221,7 @@ def _report(report: Report, linked: Linked, statuses: Counter[str]) -> None:
     for phase, n in sorted(collected.marks.items()):
         report.add("stored" if phase == "C" else "skipped", MARKS.get(phase, f"phase {phase}"), n)
     report.add("note", "no GPU activity", int(not statuses.total()))
+    report.add("note", RENUMBERED, statuses.total() if linked.numbers else 0)
     for status, n in sorted(statuses.items()):
         report.add("note", f"launch status {status}", n)
     report.add("repaired", "metadata string", parsed.metadata_repairs)

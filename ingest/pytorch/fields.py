@@ -75,7 +75,7 @@ OP_OPTIONAL: Final[dict[str, dict[str, pl.DataType]]] = {
 API_ARGS: Final[dict[str, pl.DataType]] = dict.fromkeys(("External id", "correlation", "stream", "bytes"), pl.Int64())
 API_OPTIONAL: Final[dict[str, dict[str, pl.DataType]]] = {
     '"external id"': {"external id": pl.Int64()},
-    '"kernel"': {"grid": pl.String(), "block": pl.String(), "shared memory": pl.Int64()},
+    '"kernel"': {**dict.fromkeys(("kernel", "grid", "block"), pl.String()), "shared memory": pl.Int64()},
     '"src"': {"src": pl.String(), "dst": pl.String(), "kind": pl.String()},
     '"ptr"': {"ptr": pl.String(), "size": pl.Int64()},
     '"cuda_sync_kind"': {"cuda_sync_kind": pl.String(), "wait_on_stream": pl.Int64()},

@@ -118,7 +118,7 @@ def _frame(collected: Collector, group: str) -> pl.DataFrame:
 
 def api_labels(collected: Collector) -> pl.DataFrame:
     """Code of a runtime call → category, name and launch arguments."""
-    table = collected.apis.table("api", "cat", "name", "grid", "block", "shared", "kind", "sync")
+    table = collected.apis.table("api", "cat", "name", "grid", "block", "shared", "kind", "sync", "kernel")
     return table.with_columns(pl.col("shared").cast(pl.Int64, strict=False))
 
 

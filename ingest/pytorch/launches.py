@@ -12,7 +12,7 @@ import polars as pl
 
 from kerneldb import times
 from kerneldb.ingest.launches import name_id
-from kerneldb.ingest.pytorch import fields
+from kerneldb.ingest.pytorch import fields, rocm
 from kerneldb.ingest.pytorch.collect import GPU_TEXT, Collector
 from kerneldb.ingest.pytorch.host import (
     ANNOTATION,
@@ -202,6 +202,7 @@ class LaunchRows:
         self._calls = calls
         self._kernels = _kernel_table(collected)
         self._apis = api_labels(collected)
+        self._shapes = self._distinct_shapes()
         self._processes = [row[0] for row in collected.threads.rows()]
         self._notes = collected.notes.rows()
         self._collectives = collected.collectives.table("collective", **COLLECTIVE)
@@ -217,14 +218,26 @@ class LaunchRows:
             self.statuses.update(dict(rows.group_by("launch_status").len().iter_rows()))
             yield rows
 
+    def _distinct_shapes(self) -> pl.DataFrame:
+        """Grid and block by codes of kernel and launching call; ROCm writes some of them on the call alone."""
+        codes = self._host.apis["api"].gather(self._gpu["api"]).alias("api_code")
+        pairs = self._gpu.select("kernel").hstack([codes]).unique(maintain_order=True)
+        calls = self._apis.select(api_code="api", call="name", api_grid="grid", api_block="block")
+        named = pairs.join(self._kernels, on="kernel", how="left", maintain_order="left")
+        named = named.join(calls, on="api_code", how="left", maintain_order="left")
+        of_call = {side: pl.when(pl.col("kind") == "kernel").then(f"api_{side}") for side in ("grid", "block")}
+        given = named.with_columns(pl.coalesce(side, of_call[side]).alias(side) for side in of_call)
+        return rocm.shapes(given).select("kernel", "api_code", *rocm.SHAPE)
+
     def signatures(self) -> pl.DataFrame:
         """Fact columns of `signatures`."""
         frame = pl.DataFrame(list(self._signatures.values()), infer_schema_length=None)
         return frame.unique("signature_id", keep="first", maintain_order=True)
 
     def names(self) -> pl.DataFrame:
-        """Fact columns of `kernel_names`."""
+        """Fact columns of `kernel_names`: of launches, and of kernels that ROCm names in a call that captured them."""
         kinds = {key[1]: key[0] for key in reversed(self._signatures)}
+        kinds |= {name: "kernel" for name in self._apis["kernel"].unique().sort().drop_nulls() if name not in kinds}
         rows = [{"name_id": name_id(name), "name": name, "kind": kind} for name, kind in kinds.items()]
         return pl.DataFrame(rows)
 
@@ -237,16 +250,17 @@ class LaunchRows:
         labels = self._apis.rename({name: f"api_{name}" for name in self._apis.columns if name != "api"})
         named = label.join(labels, left_on="api_code", right_on="api", how="left", maintain_order="left")
         times = [apis["ts"].gather(index).alias("api_ts"), apis["dur"].gather(index).alias("api_dur"), process]
-        return part.hstack(times).hstack(named.drop("api_code"))
+        return part.hstack(times).hstack(named)
 
     def _signed(self, part: pl.DataFrame) -> pl.DataFrame:
         """Add signature ids, from the distinct facts. Kernels of a graph have no call: the operator is not theirs."""
-        kernel = pl.col("kind") == "kernel"
         call = self._host.ops["call"].gather(part["op"]).alias("call")
+        keys = ("kernel", "api_code")
+        part = part.drop("grid", "block").join(
+            self._shapes, on=keys, how="left", nulls_equal=True, maintain_order="left"
+        )
         part = part.hstack([call]).with_columns(
-            grid=pl.coalesce("grid", pl.when(kernel).then("api_grid")),
-            block=pl.coalesce("block", pl.when(kernel).then("api_block")),
-            moved=pl.when(~kernel).then(pl.coalesce("bytes", "size")),
+            moved=pl.when(pl.col("kind") != "kernel").then(pl.coalesce("bytes", "size")),
             signed_call=pl.when(pl.col("status") == "linked").then("call"),
         )
         distinct = part.select(KEYS).unique(maintain_order=True)
@@ -308,6 +322,7 @@ def _kernel_table(collected: Collector) -> pl.DataFrame:
         "grid",
         "block",
         pl.Series("copy_kind", copies, pl.String),
+        pl.col("kind").alias("rocm_kind"),
         pl.col("occupancy").str.extract(LIMITER).alias("limiter"),
     )
 
@@ -330,6 +345,9 @@ def _columns(part: pl.DataFrame) -> pl.DataFrame:
         pl.col("device").cast(pl.Int32, strict=False),
         "context",
         "stream",
+        *rocm.REPORTED,
+        "reported_grid_unit",
+        "quality",
         pl.lit("timeline").alias("timing"),
         start_ns="ts",
         end_ns=pl.col("ts") + pl.col("dur"),
@@ -349,9 +367,12 @@ def _columns(part: pl.DataFrame) -> pl.DataFrame:
         range_path=pl.coalesce("path", "gpu_phase"),
         module="module_name",
         python_line="python_name",
-        shared_bytes=pl.coalesce("shared memory", "api_shared"),
+        # What a launching call says is on top of what the code needs, which ROCm does not print.
+        shared_bytes="shared memory",
+        dynamic_shared_bytes=pl.when(pl.col("shared memory").is_null()).then("api_shared"),
         registers=pl.col("registers per thread").cast(pl.Int32, strict=False),
-        occupancy=pl.col("est. achieved occupancy %") / 100,
+        # Kineto writes 0 where it made no estimate, as for kernels of libraries that CUDA cannot look into.
+        occupancy=pl.when(pl.col("est. achieved occupancy %") > 0).then(pl.col("est. achieved occupancy %") / 100),
         occupancy_limiter="limiter",
         blocks_per_multiprocessor="blocks per SM",
         queued_ns=pl.when(pl.col("queued") > 0).then("queued"),

@@ -103,12 +103,15 @@ def api_rows(apis: pl.DataFrame, collected: Collector) -> pl.DataFrame:
         op_id=pl.col("op").cast(pl.Int64),
         range_id=pl.col("annotation").cast(pl.Int64),
         bytes=pl.coalesce(_column(apis, "bytes"), _column(apis, "size")),
-        details=pl.coalesce("sync", "kind"),
+        details=pl.coalesce("sync", "kind", "kernel"),
     )
 
 
-def range_rows(ranges: pl.DataFrame, collected: Collector) -> pl.DataFrame:
-    """Rows of `ranges` without trace_id: annotations, Python frames, and spans of categories without a table."""
+def range_rows(ranges: pl.DataFrame, collected: Collector, numbers: Mapping[int, int]) -> pl.DataFrame:
+    """Rows of `ranges` without trace_id: annotations, Python frames, and spans of categories without a table.
+
+    `numbers`: device as recorded → as in `devices`.
+    """
     if ranges.is_empty():
         return pl.DataFrame()
     ranges = _threaded(ranges, collected)
@@ -120,7 +123,7 @@ def range_rows(ranges: pl.DataFrame, collected: Collector) -> pl.DataFrame:
         kind=pl.col("cat").fill_null("span"),
         process="process_name",
         thread="thread_name",
-        device=pl.when(on_gpu).then(pl.col("process_name").cast(pl.Int32, strict=False)),
+        device=pl.when(on_gpu).then(pl.col("process_name").cast(pl.Int32, strict=False).replace(numbers)),
         stream=pl.when(on_gpu).then(pl.col("thread_name").str.extract(r"(\d+)$").cast(pl.Int64, strict=False)),
         start_ns="ts",
         duration_ns="dur",
@@ -153,6 +156,14 @@ def memory_rows(memory: pl.DataFrame, collected: Collector) -> pl.DataFrame:
         .cast(pl.Int32, strict=False),
         op_id=pl.col("op").cast(pl.Int64),
     )
+
+
+def allocating(memory: pl.DataFrame) -> list[int]:
+    """Numbers of the GPUs that memory events name."""
+    if not {"Device Id", "Device Type"} <= set(memory.columns):
+        return []
+    named = memory.filter((pl.col("Device Id") >= 0) & (pl.col("Device Type") > 0))
+    return [int(number) for number in named["Device Id"].unique().sort()]
 
 
 def _numbers(text: str | None) -> Iterator[tuple[str, float]]:

@@ -19,6 +19,7 @@ from typing import Any, Final
 import polars as pl
 
 from kerneldb.batch import Manifest
+from kerneldb.gpus.hip import WORK_ITEMS
 from kerneldb.ingest import readers
 from kerneldb.ingest.amd import agents as agent_rows
 from kerneldb.ingest.amd import capture
@@ -27,8 +28,8 @@ from kerneldb.ingest.amd.agents import archs as archs_of
 from kerneldb.ingest.amd.host import Host, Marker, is_range
 from kerneldb.ingest.amd.launches import (
     COUNTED,
+    DIRECTION,
     STATIC_ONLY,
-    WORK_ITEMS,
     Launches,
     copy_kind,
     is_halved,
@@ -51,8 +52,10 @@ TEXTS: Final = (
     *("source_agent", "target_agent", "address", "flags", "counter", "stat_name"),
 )
 COLUMNS: Final[Schema] = dict.fromkeys(TEXTS, pl.String) | dict.fromkeys(sorted(INTEGERS), pl.Int64)
+SUMS: Final[Schema] = {**COLUMNS, "deviation_ns": pl.Float64, "mean_ns": pl.Float64}
 KEY: Final = ("part", "dispatch", "start")
 NO_AGENTS: Final = "devices numbered among all agents: no agent_info.csv in the capture"
+NO_SUM: Final = "row of sums without a name or a number of calls"
 PC_SAMPLES: Final = "samples of the program counter (not supported)"
 API_NAME: Final = re.compile(r"(__)?(hip|hsa|roctx|nccl|rocdec|rocjpeg|mscclpp?)[A-Z_]\w*")
 DOMAIN_NAME: Final = re.compile(r"[A-Z][A-Z_]+")
@@ -199,17 +202,35 @@ def memory(rows: pl.DataFrame, agents: AgentMap, process: str | None, scratch: b
     )
 
 
-def sums(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `rollups` without ids, and the kernel's name beside them."""
-    rows = nullable(rows, {**COLUMNS, "deviation_ns": pl.Float64, "mean_ns": pl.Float64})
+def kind_of_sums(stem: str, names: Sequence[str]) -> str:
+    """What is summed: kernel, memcpy, or an API (`hip`), by the name that the tool gives the file, else by its rows."""
+    if "copy" in stem or (not stem and all(DIRECTION.search(name) for name in names)):
+        return "memcpy"
+    of_calls = all(API_NAME.fullmatch(name) or DOMAIN_NAME.fullmatch(name) for name in names)
+    if "kernel" in stem or stem == "stats" or (not stem and not of_calls):
+        return "kernel"
+    return re.sub("_?(api|stats)", "", stem) or "api"
+
+
+def call_sums(rows: pl.DataFrame, kind: str) -> pl.DataFrame:
+    """Rows of `call_sums` without trace_id."""
+    rows = nullable(rows, SUMS).drop_nulls(("stat_name", "calls"))
+    return rows.select("total_ns", "min_ns", "max_ns", "deviation_ns", kind=pl.lit(kind), name="stat_name", n="calls")
+
+
+def sums(rows: pl.DataFrame, kind: str) -> pl.DataFrame:
+    """Rows of `rollups` without ids, and the name of the kernel or copy beside them."""
+    rows = nullable(rows, SUMS)
     calls_made = pl.col("calls").cast(pl.Float64)
     mean = pl.coalesce("mean_ns", pl.col("total_ns") / calls_made)
-    return rows.drop_nulls(("stat_name", "calls")).select(
+    rows = rows.drop_nulls(("stat_name", "calls"))
+    return rows.select(
         "total_ns",
         "min_ns",
         "max_ns",
         name="stat_name",
-        kind=pl.lit("kernel"),
+        kind=pl.lit(kind),
+        copy_kind=mapped(rows["stat_name"], copy_kind) if kind == "memcpy" else pl.lit(None, pl.String),
         origin=pl.lit("report"),
         timing=pl.lit("timeline"),
         n="calls",
@@ -412,18 +433,16 @@ def _sums(it: Capture) -> None:
     signer = Signer()
     for table in it.of("stats"):
         for frame in table.rows():
-            rows = sums(frame)
-            # By the name that rocprofv3 gives the file, else by what it lists: functions of an API, or domains.
-            stem, names = table.stem.lower(), rows["name"].to_list()
-            of_kernels = "kernel" in stem or stem == "stats"
-            if not stem:
-                of_kernels = not all(API_NAME.fullmatch(name) or DOMAIN_NAME.fullmatch(name) for name in names)
-            if of_kernels:
-                signed = signer.sign(rows).drop("name", "kind")
-                it.output.write("rollups", signed)
+            kind = kind_of_sums(table.stem.lower(), frame["stat_name"].drop_nulls().to_list())
+            if kind in ("kernel", "memcpy"):
+                rows = sums(frame, kind)
+                it.output.write("rollups", signer.sign(rows).drop("name", "kind", "copy_kind"))
                 table.report.add("stored", "sums over launches", rows.height)
             else:
-                table.report.add("skipped", "sums of API calls (kernels have their own)", rows.height)
+                rows = call_sums(frame, kind)
+                it.output.write("call_sums", rows)
+                table.report.add("stored", "sums over calls", rows.height)
+            table.report.add("skipped", NO_SUM, frame.height - rows.height)
     signer.write(it.output.spool)
 
 

@@ -13,18 +13,16 @@ from typing import Final
 import polars as pl
 
 from kerneldb.batch import Manifest
+from kerneldb.gpus.hip import grid_unit
 from kerneldb.ingest import sqlite
 from kerneldb.ingest.amd import capture
 from kerneldb.ingest.amd.host import Host, Marker
-from kerneldb.ingest.amd.launches import BLOCKS, WORK_ITEMS, Launches, copy_kind, kind_of, mapped
+from kerneldb.ingest.amd.launches import Launches, copy_kind, kind_of, mapped
 from kerneldb.ingest.columns import schema
 from kerneldb.ingest.output import SLICE_ROWS, File, Output
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source
 
-IN_WORK_ITEMS: Final = re.compile("hipExtModuleLaunchKernel|hipHccModuleLaunchKernel")
-"""`globalWorkSizeX`; every other launching call takes blocks (`hipExtLaunchKernel`: `numBlocks`).
-Source: HIP API reference, Execution Control."""
 CLOCK_COUNTER: Final = "sclk"
 NOT_KERNELS: Final[dict[str, str]] = {"copy": "memcpy", "memcpy": "memcpy", "fill": "memset", "memset": "memset"}
 API: Final = schema("api_id pid tid start_ns end_ns name args domain bytes")
@@ -170,7 +168,7 @@ def _as_launches(ops: pl.DataFrame) -> pl.DataFrame:
         kind=mapped(ops["op_type"], lambda text: kind_of(text, NOT_KERNELS), default="kernel"),
         copy_kind=mapped(ops["op_type"], copy_kind),
         stream=mapped(ops["stream_text"], _number, pl.Int64),
-        reported_grid_unit=mapped(ops["api_name"], lambda text: WORK_ITEMS if IN_WORK_ITEMS.search(text) else BLOCKS),
+        reported_grid_unit=mapped(ops["api_name"], grid_unit),
         quality=pl.when(pl.col("reported_grid_x").is_not_null()).then(pl.lit("grid_unit_by_api")),
         correlation_id="api_id",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -80,13 +80,23 @@ class Asked:
         if not len(result):
             if not note_nothing(database, self.where, self.traces):
                 note(NOTHING[name])
-        elif name == "roofline" and not any(row["flops_per_second"] or row["bytes_per_second"] for row in result):
-            note(NO_RATES)
+        elif name == "roofline":
+            _note_lacks(result.rows())
         if self.plot is not None:
             draw(name, result.rows(), self.plot)
         if self.output.format == "table" and shown is not None:
             result = result.without(*(column for column in result.columns if column not in shown))
         emit_rows(result, self.output, self.limit, ROWS, *TOTALS.get(name, ()))
+
+
+def _note_lacks(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Say why a roofline has no rates, and of which devices no peaks are known."""
+    if not any(row["flops_per_second"] or row["bytes_per_second"] for row in rows):
+        note(NO_RATES)
+    unknown = {(row["trace"], row["device"]) for row in rows if row["peak_bytes_per_second"] is None}
+    for trace, device in sorted(unknown, key=str):
+        where = "" if device is None else f" (device {device})"
+        note(f"no peaks: the GPU of {trace}{where} is not known, or has no data sheet; `kerneldb doctor` says what is")
 
 
 def analysis(command: Callable[..., None]) -> Callable[..., None]:

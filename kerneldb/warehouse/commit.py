@@ -36,6 +36,7 @@ TABLES = (
     "sync_events",
     "cpu_samples",
     "samples",
+    "call_sums",
     "metrics",
     "kernel_symbols",
     "kernel_sources",

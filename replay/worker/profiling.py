@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
+from kerneldb.gpus import hip
 from kerneldb.replay.wire.results import Activity
 
 ON_GPU: Final = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
@@ -97,7 +98,7 @@ def read(path: Path, *, operators: bool = True) -> dict[str, list[Marked]]:
 def _marked(events: Events | Text, operators: bool) -> dict[str, list[Marked]]:
     annotations = events.of("user_annotation")
     markers = _Markers(event for event in annotations if str(event["name"]).startswith(MARKER_PREFIX))
-    calls: dict[int, tuple[float, Marked]] = {}
+    calls: dict[int, tuple[float, Marked, str]] = {}
     for event in (event for category in RUNTIME for event in events.of(category)):
         marked = markers.around(event)
         if marked is None:
@@ -106,12 +107,12 @@ def _marked(events: Events | Text, operators: bool) -> dict[str, list[Marked]]:
             marked.waits = True
         correlation = _correlation(event)
         if correlation is not None:
-            calls[correlation] = event["ts"], marked
+            calls[correlation] = event["ts"], marked, str(event["name"])
     placed: list[tuple[float, Marked, Activity]] = []
     for category, kind in ON_GPU.items():
         for event in events.of(category, calls):
-            started, marked = calls[event["args"]["correlation"]]
-            placed.append((started, marked, _activity(kind, event)))
+            started, marked, call = calls[event["args"]["correlation"]]
+            placed.append((started, marked, _activity(kind, event, call)))
     for _, marked, activity in sorted(placed, key=lambda one: one[0]):
         marked.activities.append(activity)
     if operators:
@@ -119,14 +120,17 @@ def _marked(events: Events | Text, operators: bool) -> dict[str, list[Marked]]:
     return markers.by_label
 
 
-def _activity(kind: str, event: Event) -> Activity:
+def _activity(kind: str, event: Event, call: str) -> Activity:
     args = event.get("args", {})
+    grid, block = _triple(args.get("grid")), _triple(args.get("block"))
+    if hip.grid_unit(call) == hip.WORK_ITEMS:
+        grid = hip.in_blocks(grid or (), block or ())
     return Activity(
         kind=kind,
         name=str(event["name"]),
         duration_ns=round(float(event["dur"]) * 1000),
-        grid=_triple(args.get("grid")),
-        block=_triple(args.get("block")),
+        grid=grid,
+        block=block,
         shared_bytes=args.get("shared memory"),
         bytes=args.get("bytes"),
     )

@@ -13,5 +13,5 @@ CREATE TABLE api_calls (
     op_id BIGINT,  -- Operator around it, in ops.
     range_id BIGINT,  -- Innermost annotation around it, in ranges.
     bytes BIGINT,  -- [bytes] Bytes of a copy, fill or allocation.
-    details VARCHAR  -- Other arguments.
+    details VARCHAR  -- Other arguments; of a launching call on ROCm, the kernel.
 );

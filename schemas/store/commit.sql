@@ -81,6 +81,10 @@ SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY start_ns, sync
 INSERT INTO cpu_samples BY NAME
 SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY ts_ns, sample_index;
 
+-- name: call_sums
+INSERT INTO call_sums BY NAME
+SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY kind, total_ns DESC, name;
+
 -- name: samples
 INSERT INTO samples BY NAME
 SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY ts_ns;

@@ -12,6 +12,7 @@ DELETE FROM metrics WHERE trace_id = $trace_id;
 DELETE FROM samples WHERE trace_id = $trace_id;
 DELETE FROM cpu_samples WHERE trace_id = $trace_id;
 DELETE FROM sync_events WHERE trace_id = $trace_id;
+DELETE FROM call_sums WHERE trace_id = $trace_id;
 DELETE FROM memory_events WHERE trace_id = $trace_id;
 DELETE FROM ranges WHERE trace_id = $trace_id;
 DELETE FROM api_calls WHERE trace_id = $trace_id;

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kerneldb.ingest.doctor import of_pytorch
 from tests.ingest.traces import T0, Trace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.ingest.conftest import Convert
 
 ROCM_KERNEL = "Cijk_Ailk_Bljk_BBS_BH_MT64x64x32"
@@ -26,7 +29,7 @@ def rocm() -> Trace:
         "shared memory": 8704,
         "External id": 3,
     }
-    trace.api("hipExtModuleLaunchKernel", T0 + 5_000, 4_000, 40, launch)
+    trace.api("hipModuleLaunchKernel", T0 + 5_000, 4_000, 40, launch)
     trace.gpu(ROCM_KERNEL, T0 + 70_000, 9_000, 40, {"kind": "Dispatch Kernel", "External id": 3}, device=2, stream=0)
     copied = {"cid": 54, "bytes": "4096", "src": "0x7f01", "dst": "0x7f02", "kind": "Host To Device"}
     trace.api("hipMemcpyWithStream", T0 + 100_000, 9_000, 41, copied)
@@ -40,6 +43,19 @@ def rocm() -> Trace:
         device=2,
         stream=0,
     )
+    return trace
+
+
+MI300X = {"name": "AMD Instinct MI300X", "warpSize": 64, "computeMajor": 9, "computeMinor": 4, "numSms": 304}
+MI210 = {"name": "AMD Instinct MI210", "warpSize": 64, "computeMajor": 9, "computeMinor": 0, "numSms": 104}
+
+
+def launched_by(call: str, grid: list[int], block: Sequence[int] = (256, 1, 1)) -> Trace:
+    """A kernel that `call` launched on ROCm."""
+    trace = Trace()
+    shape = {"grid": grid, "block": list(block)}
+    trace.api(call, T0 + 5_000, 4_000, 40, {"kernel": "some_kernel", **shape, "shared memory": 0})
+    trace.gpu("some_kernel", T0 + 70_000, 9_000, 40, {"kind": "Dispatch Kernel", **shape}, device=2, stream=0)
     return trace
 
 
@@ -80,10 +96,110 @@ def mtia() -> Trace:
 
 
 def test_rocm_takes_the_launch_shape_of_the_runtime_row(convert: Convert) -> None:
+    """A call is told the shared memory that comes on top of what the code needs."""
     kernel = convert(rocm()).launch(ROCM_KERNEL)
     assert [kernel[f"grid_{axis}"] for axis in "xyz"] == [8, 4, 1]
     assert [kernel[f"block_{axis}"] for axis in "xyz"] == [256, 1, 1]
-    assert kernel["shared_bytes"] == 8704
+    assert (kernel.get("shared_bytes"), kernel["dynamic_shared_bytes"]) == (None, 8704)
+
+
+@pytest.mark.parametrize(
+    ("call", "printed", "blocks"),
+    [
+        ("hipExtModuleLaunchKernel", [225_280, 1, 1], 880),
+        ("hipExtModuleLaunchKernel", [225_281, 1, 1], 881),  # the last block is partly empty
+        ("hipHccModuleLaunchKernel", [512, 1, 1], 2),
+        ("hipModuleLaunchKernel", [512, 1, 1], 512),
+        ("hipLaunchKernel", [512, 1, 1], 512),
+        ("hipExtLaunchKernel", [512, 1, 1], 512),
+    ],
+)
+def test_rocm_grids_count_what_the_call_counts(convert: Convert, call: str, printed: list[int], blocks: int) -> None:
+    kernel = convert(launched_by(call, printed)).launch("some_kernel")
+    assert (kernel["grid_x"], kernel["block_x"]) == (blocks, 256)
+    divided = "Module" in call and call != "hipModuleLaunchKernel"
+    reported = (kernel["reported_grid_x"], kernel["reported_grid_unit"], kernel["quality"])
+    assert reported == ((printed[0], "work-items", "grid_unit_by_api") if divided else (None, None, None))
+
+
+def test_rocm_grid_of_a_call_without_a_block_is_unknown(convert: Convert) -> None:
+    kernel = convert(launched_by("hipExtModuleLaunchKernel", [512, 1, 1], block=[0, 1, 1])).launch("some_kernel")
+    assert (kernel["grid_x"], kernel["reported_grid_x"], kernel["reported_grid_unit"]) == (None, 512, "work-items")
+
+
+@pytest.mark.parametrize(
+    ("name", "grid", "quality"),
+    [
+        ("Cijk_Ailk_Bljk_BBS_BH_MT64x64x32", 2, "grid_unit_by_name"),  # Tensile
+        ("void at::native::fill<4>(int)", 512, None),  # compiled with PyTorch
+        ("some_kernel", 2, "grid_unit_by_name"),  # launched by hipExtModuleLaunchKernel elsewhere in the trace
+        ("another_kernel", None, "grid_unit_unknown"),
+    ],
+)
+def test_rocm_grid_of_a_kernel_without_its_call(
+    convert: Convert, name: str, grid: int | None, quality: str | None
+) -> None:
+    trace = launched_by("hipExtModuleLaunchKernel", [1024, 1, 1])
+    shape = {"kind": "Dispatch Kernel", "grid": [512, 1, 1], "block": [256, 1, 1]}
+    trace.gpu(name, T0 + 900_000, 1_000, 90, shape, device=2, stream=0)
+    found = convert(trace).launches.filter(correlation_id=90).to_dicts()[0]
+    assert (found["grid_x"], found["quality"]) == (grid, quality)
+    assert found["reported_grid_x"] == (512 if quality else None)
+
+
+def test_cuda_grids_stay(convert: Convert) -> None:
+    trace = Trace()
+    trace.api("cudaLaunchKernel", T0, 1_000, 40)
+    trace.kernel("some_kernel", T0 + 5_000, 9_000, 40)
+    kernel = convert(trace).launch("some_kernel")
+    assert (kernel["grid_x"], kernel.get("reported_grid_x"), kernel.get("quality")) == (64, None, None)
+
+
+@pytest.mark.parametrize(
+    ("described", "used", "allocating", "expected"),
+    [
+        ([MI300X], [2], [], [(0, "AMD Instinct MI300X")]),  # one described, one used
+        ([MI300X], [9], [0], [(0, "AMD Instinct MI300X")]),
+        ([MI300X, MI210], [2], [1], [(1, "AMD Instinct MI210")]),  # the one that allocates
+        ([MI300X, MI300X], [9], [], [(9, "AMD Instinct MI300X")]),  # one of two that are alike
+        ([MI300X, MI210], [9], [], [(9, None)]),  # either
+        ([MI300X], [2, 3], [], [(2, "AMD Instinct MI300X"), (3, "AMD Instinct MI300X")]),
+        ([MI300X, MI210], [1], [], [(1, "AMD Instinct MI210")]),
+    ],
+)
+def test_rocm_numbers_devices_twice(
+    convert: Convert,
+    described: list[dict[str, Any]],
+    used: list[int],
+    allocating: list[int],
+    expected: list[tuple[int, str | None]],
+) -> None:
+    """Kernels name the node of the driver, `deviceProperties` and memory events the device of HIP."""
+    trace = Trace({"deviceProperties": [{**one, "id": number} for number, one in enumerate(described)]})
+    for number, device in enumerate(used):
+        trace.gpu("k", T0 + 1_000 * number, 500, 40 + number, {"kind": "Dispatch Kernel"}, device=device, stream=0)
+    for device in allocating:
+        place = {"Device Type": 1, "Device Id": device, "Bytes": 512, "Addr": 1}
+        trace.add("i", "cpu_instant_event", "[memory]", T0, args=place)
+    found = convert(trace)
+    names = dict(found.rows("devices", "device", "name"))
+    assert [(device, names.get(device)) for (device,) in found.rows("launches", "device")] == expected
+
+
+def test_rocm_names_the_kernels_that_a_capture_launched(convert: Convert) -> None:
+    trace = launched_by("hipLaunchKernel", [512, 1, 1])
+    trace.api("hipStreamBeginCapture", T0 + 800_000, 1_000, 50)
+    trace.op("aten::add", T0 + 900_000, 9_000)
+    trace.api("hipLaunchKernel", T0 + 901_000, 1_000, 51, {"kernel": "captured", "grid": [1, 1, 1]})
+    found = convert(trace)
+    calls = found.rows("api_calls", "name", "details", "op_id")
+    assert ("hipLaunchKernel", "captured", 0) in calls
+    assert ("captured", "kernel") in found.rows("kernel_names", "name", "kind")
+    (said,) = (one for one in of_pytorch(found.manifest) if one.topic == "graph capture")
+    assert (said.level, said.message.split(":")[0]) == (
+        "warning",
+        "1 of 2 launching calls have no kernel in the file",
+    )
 
 
 def test_rocm_device_and_stream_zero(convert: Convert) -> None:

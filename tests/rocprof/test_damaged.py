@@ -9,6 +9,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 
 from kerneldb import ingest
@@ -184,7 +185,7 @@ def test_a_database_without_the_table_of_launches(tmp_path: Path) -> None:
     refused(path, NotATraceError)
 
 
-def test_values_of_other_types_are_read_or_refused(database: Path) -> None:
+def test_values_of_other_types_are_read_or_unknown(database: Path) -> None:
     connection = sqlite3.connect(database)
     with connection:
         connection.execute(f'UPDATE "rocpd_kernel_dispatch_{GUID}" SET "end" = CAST("end" AS TEXT) WHERE id = 300')
@@ -192,7 +193,10 @@ def test_values_of_other_types_are_read_or_refused(database: Path) -> None:
     with connection:
         connection.execute(f'UPDATE "rocpd_kernel_dispatch_{GUID}" SET "end" = \'soon\' WHERE id = 300')
     connection.close()
-    assert "soon" in refused(database, UnreadableTraceError)
+    found = converted(database)
+    assert found.launches["duration_ns"].null_count() == 1
+    reports = found.table("ingest_reports").filter(pl.col("reason").str.contains("column end_ns|column end "))
+    assert reports.select("outcome", "n", "example").rows() == [("skipped", 1, "'soon'")]
 
 
 @pytest.mark.parametrize(
