@@ -36,6 +36,7 @@ SPANS: Final[Mapping[str, str]] = {
     "ops": "operator",
     "api_calls": "API call",
     "ranges": "range",
+    "sync_events": "synchronisation",
 }
 """Table whose rows have a start and a duration → what a row is."""
 IN_WINDOW: Final = ("launches", "ops", "api_calls")

@@ -110,6 +110,15 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
+def field() -> Path:
+    """A folder of files of other projects that versions of kerneldb read wrong or in part. Read only."""
+    folder = SHARED_DATA.parent / "field"
+    if not folder.is_dir():
+        pytest.skip(f"no collection of files at {folder} (KERNELDB_TEST_DATA names the folder beside it)")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def deepseek_file(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with 20 reports of Nsight Compute, in the run `deepseek-ocr-v2`. To copy: it takes seconds to make."""
     reports = shared_data / "ncu" / "deepseek-ocr-v2"

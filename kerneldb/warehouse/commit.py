@@ -33,6 +33,7 @@ TABLES = (
     "ranges",
     "launches",
     "memory_events",
+    "sync_events",
     "samples",
     "metrics",
     "kernel_symbols",

@@ -73,6 +73,10 @@ SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY start_ns, rang
 INSERT INTO memory_events BY NAME
 SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY ts_ns, event_index;
 
+-- name: sync_events
+INSERT INTO sync_events BY NAME
+SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY start_ns, sync_index;
+
 -- name: samples
 INSERT INTO samples BY NAME
 SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY ts_ns;

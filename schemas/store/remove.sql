@@ -10,6 +10,7 @@ DELETE FROM kernel_symbols WHERE trace_id = $trace_id;
 DELETE FROM kernel_sources WHERE trace_id = $trace_id;
 DELETE FROM metrics WHERE trace_id = $trace_id;
 DELETE FROM samples WHERE trace_id = $trace_id;
+DELETE FROM sync_events WHERE trace_id = $trace_id;
 DELETE FROM memory_events WHERE trace_id = $trace_id;
 DELETE FROM ranges WHERE trace_id = $trace_id;
 DELETE FROM api_calls WHERE trace_id = $trace_id;
