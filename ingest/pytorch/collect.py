@@ -18,10 +18,11 @@ COLLECTIVE: Final = tuple(fields.COLLECTIVE)
 TRITON: Final = fields.TRITON
 CALL: Final = ("name", "Input Dims", "Input Strides", "Input type", "Concrete Inputs", *TRITON, *COLLECTIVE)
 GPU_TEXT: Final = ("cat", "name", "kind", "grid", "block", "occupancy")
-API_TEXT: Final = ("cat", "name", "grid", "block", "shared memory", "kind", "cuda_sync_kind", "kernel")
+API_TEXT: Final = ("cat", "name", "grid", "block", "shared memory", "kind", "kernel")
+SYNC_TEXT: Final = ("cat", "name", "cuda_sync_kind")
 RANGE_TEXT: Final = ("cat", "name")
 THREAD: Final = ("pid", "tid")
-OP_NOTES: Final = ("Call stack", "Module Hierarchy")
+OP_NOTES: Final = ("Call stack", "Module Hierarchy", *fields.EXCHANGE)
 
 WINDOW_END: Final = "Record Window End"
 """The mark that Kineto sets where the recording ends; merged traces have several."""
@@ -72,15 +73,17 @@ class Collector:
         self.kernels = Interner(GPU_TEXT)
         self.collectives = Interner((*COLLECTIVE, "Seq"))
         self.apis = Interner(API_TEXT)
+        self.syncs = Interner(SYNC_TEXT)
         self.labels = Interner(RANGE_TEXT)
         self.events = 0
         self.repaired = 0
         self.lost = 0
         self.examples: list[str] = []
         self.old_categories = False
-        self.skipped: Counter[str] = Counter()
+        self.skipped: Counter[tuple[str, str]] = Counter()
+        self.unread: Counter[str] = Counter()
         self.untimed: Counter[str] = Counter()
-        self.marks: Counter[str] = Counter()
+        self.marks: Counter[tuple[str, str]] = Counter()
         self.counters: list[CounterEvent] = []
         self.window_end_ns: int | None = None
         self._frames: dict[str, list[pl.DataFrame]] = {}
@@ -92,6 +95,7 @@ class Collector:
         self.lost += chunk.lost
         self.examples += chunk.examples[: 3 - len(self.examples)]
         self.skipped.update(chunk.skipped)
+        self.unread.update(chunk.unread)
         self.old_categories |= chunk.old_categories
         self._take_meta(chunk.meta)
         for group, frame in chunk.groups.items():
@@ -102,7 +106,8 @@ class Collector:
 
     def _take_meta(self, meta: pl.DataFrame) -> None:
         """Count names and marks; keep counters as Python values, since a slice of strings would pin the whole chunk."""
-        self.marks.update(dict(meta.group_by("ph").len().iter_rows()))
+        counted = meta.group_by("ph", pl.col("name").fill_null("?")).len()
+        self.marks.update({(phase, name): n for phase, name, n in counted.iter_rows()})
         ends = meta.filter(pl.col("name") == WINDOW_END)["ts"].drop_nulls().to_list()
         self.window_end_ns = max([*ends, *([] if self.window_end_ns is None else [self.window_end_ns])], default=None)
         self.counters += meta.filter(pl.col("ph") == "C").select("name", "pid", "ts", "args").iter_rows()
@@ -133,8 +138,8 @@ class Collector:
             columns.append(self.collectives.encode(frame).alias("collective"))
         kept = [
             "ts", "dur", "External id", "correlation", "device", "stream", "context", "queued", "bytes", "size",
-            "registers per thread", "shared memory", "est. achieved occupancy %", "blocks per SM", "graph id",
-            "graph node id", "toDevice", "inDevice",
+            "registers per thread", "shared memory", "est. achieved occupancy %", "blocks per SM", "warps per SM",
+            "graph id", "graph node id", "toDevice", "inDevice",
         ]  # fmt: skip
         # XPU prints a hexadecimal handle, which is no context number.
         context = pl.col("context").cast(pl.Int64, strict=False)
@@ -146,10 +151,15 @@ class Collector:
         kept = ["ts", "dur", "External id", "correlation", "stream", "bytes", "size"]
         return _pick(frame, kept).hstack(columns)
 
+    def _syncs(self, frame: pl.DataFrame) -> pl.DataFrame:
+        columns = [self.thread_code(frame), self.syncs.encode(frame).alias("sync")]
+        numbers = [name for name in fields.SYNC_ARGS if name not in SYNC_TEXT]
+        return _pick(frame, ["ts", "dur", *numbers]).hstack(columns)
+
     def _ranges(self, frame: pl.DataFrame) -> pl.DataFrame:
         columns = [self.thread_code(frame), self.labels.encode(frame).alias("label")]
         frame = frame.with_columns(pl.col("finished") != "false")
-        kept = ["ts", "dur", "External id", "Python id", "Python module id", "finished", "args"]
+        kept = ["ts", "dur", "finished", "args"]
         return _detached(_pick(frame, kept)).hstack(columns)
 
     def _memory(self, frame: pl.DataFrame) -> pl.DataFrame:
@@ -165,6 +175,7 @@ _NARROW: Final = {
     "op": Collector._ops,
     "gpu": Collector._gpu,
     "api": Collector._api,
+    "sync": Collector._syncs,
     "range": Collector._ranges,
     "memory": Collector._memory,
     "other": Collector._other,

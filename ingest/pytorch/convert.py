@@ -15,8 +15,9 @@ import polars as pl
 from kerneldb import times
 from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError
+from kerneldb.ingest.ledger import UNKNOWN
 from kerneldb.ingest.output import File, Output, Report
-from kerneldb.ingest.pytorch import repair, rocm, tables
+from kerneldb.ingest.pytorch import census, repair, rocm, tables
 from kerneldb.ingest.pytorch.collect import Collector
 from kerneldb.ingest.pytorch.decode import Chunk, decode, decode_tail
 from kerneldb.ingest.pytorch.host import Host, read_host
@@ -26,9 +27,7 @@ from kerneldb.ingest.pytorch.split import Splitter
 from kerneldb.ingest.readers import Options, Progress
 from kerneldb.ingest.source import Source
 
-FLOWS: Final = "flow arrows: the same links come from correlation and sequence numbers"
-MARKS: Final = {"M": "process and thread names", "C": "counter events", "i": "instant marks", "I": "instant marks"}
-"""Phase of an event that marks a moment → what it is."""
+FLOWS: Final = ("s", "t", "f")
 RENUMBERED: Final = "launches whose device was numbered by the driver: given the number of HIP"
 PARSERS: Final = 2
 IN_FLIGHT: Final = 3
@@ -87,12 +86,13 @@ def convert(source: Source, folder: Path, options: Options, progress: Progress |
     statuses = _write_launches(output, linked)
     _write_host(output, linked)
     _report(output.report, linked, statuses)
+    _account(output.report, linked, options.keep_environment)
     cut = parsed.truncated or source.damage is not None
     output.report.add("truncated", source.damage or "the text ends before the trace does", int(cut))
     output.window = _window(linked)
     output.launches = 0 if linked.activities is None else linked.activities.frame.height
     with_stacks = (linked.host.ranges["cat"] == "python_function").any() or any(
-        stack for stack, _ in collected.notes.rows()
+        stack for stack, *_ in collected.notes.rows()
     )
     marks = {
         "old_categories": collected.old_categories,
@@ -197,6 +197,7 @@ def _write_host(output: Output, linked: Linked) -> None:
         output.write("api_calls", tables.api_rows(part, collected))
     output.write("ranges", tables.range_rows(host.ranges, collected, linked.numbers))
     output.write("memory_events", tables.memory_rows(host.memory, collected))
+    output.write("sync_events", tables.sync_rows(host.syncs, collected))
     output.write("metrics", tables.metric_rows(host.ranges))
     output.write("samples", tables.sample_rows(collected.counters))
     output.write("devices", linked.devices)
@@ -209,17 +210,15 @@ def _report(report: Report, linked: Linked, statuses: Counter[str]) -> None:
     report.counts["read", "events"] = (collected.events, None)
     report.add("stored", "launches", statuses.total())
     stored = {"ops": host.ops, "api_calls": host.apis, "ranges": host.ranges, "memory_events": host.memory}
+    stored["sync_events"] = host.syncs
     for table, frame in stored.items():
         report.add("stored", table, frame.height)
     example = collected.examples[0] if collected.examples else None
     report.add("repaired", "event that is not valid JSON", collected.repaired, example)
     report.add("lost", "event that cannot be read", collected.lost, example)
-    for reason, n in sorted(collected.skipped.items()):
-        report.add("skipped", FLOWS if reason == "flow" else reason, n)
     for group, n in sorted(collected.untimed.items()):
         report.add("note", f"{group} event without a time", n)
-    for phase, n in sorted(collected.marks.items()):
-        report.add("stored" if phase == "C" else "skipped", MARKS.get(phase, f"phase {phase}"), n)
+    report.add("stored", "counter events", sum(n for (phase, _), n in collected.marks.items() if phase == "C"))
     report.add("note", "no GPU activity", int(not statuses.total()))
     report.add("note", RENUMBERED, statuses.total() if linked.numbers else 0)
     for status, n in sorted(statuses.items()):
@@ -228,9 +227,30 @@ def _report(report: Report, linked: Linked, statuses: Counter[str]) -> None:
     report.add("lost", "text behind the end of the trace", int(parsed.trailing))
 
 
+def _account(report: Report, linked: Linked, keep_environment: bool) -> None:
+    """Name every part that is not read: events without a row, arguments, and keys around the events."""
+    collected = linked.parsed.collected
+    flows: Counter[str] = Counter()
+    phases: Counter[str] = Counter()
+    for (phase, category), n in collected.skipped.items():
+        (flows if phase in FLOWS else phases)[category if phase in FLOWS else phase] += n
+    marks: Counter[str] = Counter()
+    for (phase, name), n in collected.marks.items():
+        marks[name] += n if phase != "C" else 0
+    census.account(census.FLOWS, flows, report)
+    census.account(census.PHASES, phases, report)
+    census.account(census.MARKS, marks, report)
+    census.account(census.ARGUMENTS, collected.unread, report)
+    census.account(census.METADATA, tables.unread_metadata(linked.parsed.metadata, keep_environment), report)
+    spans = linked.host.ranges.drop_nulls("cat").group_by("cat").len()
+    for category, n in census.most(dict(spans.iter_rows())).items():
+        if census.CATEGORIES.reason(category) is not None:
+            report.add("note", f"category {category}: {UNKNOWN}; its spans are in ranges", n)
+
+
 def _window(linked: Linked) -> times.Window:
     """First start and last end of everything that has a time, in ns after the base."""
-    sides = [linked.host.ops, linked.host.apis]
+    sides = [linked.host.ops, linked.host.apis, linked.host.syncs]
     if linked.activities is not None:
         sides.append(linked.activities.frame)
     frames = [side.select("ts", "dur") for side in sides if side.height]

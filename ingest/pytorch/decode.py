@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from kerneldb.ingest.pytorch import fields, repair
+from kerneldb.ingest.pytorch import census, fields, repair
 from kerneldb.times import SATURATED
 
 EXACT_FLOAT_LIMIT_US: Final = 2.0**43
@@ -33,8 +33,7 @@ APART: Final = pl.Schema({"event": pl.String(), "args": pl.String()})
 HEADER: Final = b"event" + MARK + b"args\n"
 BACKSLASH: Final = rb"\\"
 """One, as JSON writes it."""
-SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
-ODD_ARGUMENTS: Final = rf"^\s*\{{.*[\[{{].*\\|{SURROGATE_ESCAPE.pattern}"
+ODD_ARGUMENTS: Final = rf"^\s*\{{.*[\[{{].*\\|{repair.SURROGATE_ESCAPE.pattern}"
 """Arguments with a backslash in a nested value, or with an escape for half of a character."""
 EXAMPLES: Final = 3
 EXAMPLE_CHARS: Final = 60
@@ -45,8 +44,9 @@ class Chunk:
     """Events of one chunk by group, with what reading them took.
 
     Frames carry `cat`, `name`, `pid`, `tid`, `ts` (ns, Int64), `dur` (ns, Int64, NULL where absent), and the
-    arguments of their group. `meta` holds names, counters and marks; `skipped` counts what has no table. `behind` is
-    the text after the array's closing bracket, once that was seen.
+    arguments of their group. `meta` holds names, counters and marks; `skipped` counts what has no table by phase and
+    category, `unread` the events with an argument that is not read. `behind` is the text after the array's closing
+    bracket, once that was seen.
     """
 
     groups: dict[str, pl.DataFrame]
@@ -56,7 +56,8 @@ class Chunk:
     lost: int = 0
     examples: list[str] = dataclasses.field(default_factory=list)
     behind: str | None = None
-    skipped: Counter[str] = dataclasses.field(default_factory=Counter)
+    skipped: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)
+    unread: Counter[str] = dataclasses.field(default_factory=Counter)
     old_categories: bool = False
 
 
@@ -174,14 +175,13 @@ def _grouped(frame: pl.DataFrame) -> Chunk:
     groups = {name: _with_args(name, by_name[name]) for name in fields.ARGS if name in by_name}
     if "other" in by_name:
         groups["other"] = by_name["other"]
-    skipped = by_name.get("skipped")
-    counts: Counter[str] = Counter()
-    if skipped is not None:
-        flow = pl.when(pl.col("ph").is_in(["s", "t", "f"])).then(pl.lit("flow"))
-        counts.update(skipped.select(flow.otherwise(pl.lit("phase ") + pl.col("ph").fill_null("?"))).to_series())
-    return Chunk(
-        groups, by_name.get("meta", frame.clear().drop("group")), frame.height, skipped=counts, old_categories=bool(old)
-    )
+    counts: Counter[tuple[str, str]] = Counter()
+    if "skipped" in by_name:
+        counted = by_name["skipped"].group_by(pl.col("ph").fill_null("?"), pl.col("cat").fill_null("?")).len()
+        counts.update({(phase, name): n for phase, name, n in counted.iter_rows()})
+    meta = by_name.get("meta", frame.clear().drop("group"))
+    unread = census.unread_arguments(frame, "text" if "text" in frame.columns else "args")
+    return Chunk(groups, meta, frame.height, skipped=counts, unread=unread, old_categories=bool(old))
 
 
 def _with_args(group: str, frame: pl.DataFrame) -> pl.DataFrame:
@@ -349,7 +349,7 @@ def _loose_args(group: str, frame: pl.DataFrame) -> pl.DataFrame:
     schema = dict(required)
     for columns in optional.values():
         schema.update(columns)
-    parsed = [arguments_of(text) for text in frame["text"].to_list()]
+    parsed = [repair.arguments_of(text) for text in frame["text"].to_list()]
     made = [
         pl.Series(name, [_scalar(row.get(name)) for row in parsed], dtype=pl.String).cast(kind, strict=False)
         for name, kind in schema.items()
@@ -358,14 +358,3 @@ def _loose_args(group: str, frame: pl.DataFrame) -> pl.DataFrame:
     if "args" in kept.columns:
         kept = kept.with_columns(args=pl.when(pl.col("cat") == "cuda_profiler_range").then(pl.col("text")))
     return kept.drop("text").hstack(made)
-
-
-def arguments_of(text: str | None) -> dict[str, Any]:
-    """The arguments of an event from their JSON; empty where they are no object."""
-    try:
-        value = json.loads(text) if text else {}
-    except (ValueError, RecursionError):
-        return {}
-    if not isinstance(value, dict):
-        return {}
-    return repair.object_without_surrogates(value)[0] if text and SURROGATE_ESCAPE.search(text) else value

@@ -18,7 +18,8 @@ RANGES: Final = ("user_annotation", "gpu_user_annotation", "python_function", "o
 GROUP_OF: Final[dict[str, str]] = {
     **dict.fromkeys(GPU, "gpu"),
     "cpu_op": "op",
-    **dict.fromkeys((*LAUNCHING_APIS, "cuda_sync", "xpu_sync", "cuda_event"), "api"),
+    **dict.fromkeys(LAUNCHING_APIS, "api"),
+    **dict.fromkeys(("cuda_sync", "xpu_sync", "cuda_event"), "sync"),
     **dict.fromkeys(RANGES, "range"),
 }
 OLD_NAMES: Final = {
@@ -44,17 +45,23 @@ COLLECTIVE: Final[dict[str, pl.DataType]] = {
     **dict.fromkeys(("In msg nelems", "Out msg nelems", "Group size"), pl.Int64()),
     **dict.fromkeys(("Process Group Name", "Process Group Description", "Process Group Ranks"), pl.String()),
 }
+EXCHANGE: Final = (
+    *("Process Group Name", "Process Group Description", "Process Group Ranks", "Is asynchronized op"),
+    *("In split size", "Out split size", "Global rank start", "Global rank stride", "Process Group ID", "Rank"),
+    *("Src Rank", "Dst Rank", "Root Rank", "Comms Id", "Input Tensors start", "Output Tensors start", "Seq"),
+)
+"""What an operator `record_param_comms` says of its collective beside its sizes (torch/csrc/profiler/util.cpp)."""
 GPU_ARGS: Final[dict[str, pl.DataType]] = {
     **dict.fromkeys(("External id", "correlation", "device", "stream", "queued", "bytes"), pl.Int64()),
     **dict.fromkeys(("registers per thread", "shared memory"), pl.Int64()),
     **dict.fromkeys(("context", "grid", "block", "kind"), pl.String()),
-    **dict.fromkeys(("est. achieved occupancy %", "blocks per SM"), pl.Float64()),
+    **dict.fromkeys(("est. achieved occupancy %", "blocks per SM", "warps per SM"), pl.Float64()),
 }
 GPU_OPTIONAL: Final[dict[str, dict[str, pl.DataType]]] = {
     '"external id"': {"external id": pl.Int64()},
     '"graph id"': {"graph id": pl.Int64(), "graph node id": pl.Int64()},
     '"occupancy"': {"occupancy": pl.String()},
-    '"fromDevice"': {"fromDevice": pl.Int64(), "toDevice": pl.Int64(), "inDevice": pl.Int64()},
+    '"fromDevice"': {"toDevice": pl.Int64(), "inDevice": pl.Int64()},
     '"size"': {"size": pl.Int64()},
     '"Collective name"': {**COLLECTIVE, "Seq": pl.Int64()},
 }
@@ -69,23 +76,23 @@ OP_OPTIONAL: Final[dict[str, dict[str, pl.DataType]]] = {
     '"Call stack"': {"Call stack": pl.String()},
     '"Module Hierarchy"': {"Module Hierarchy": pl.String()},
     '"flops"': {"flops": pl.Float64()},
-    '"kernel_backend"': dict.fromkeys((*TRITON, "kernel_name"), pl.String()),
-    '"Collective name"': COLLECTIVE,
+    '"kernel_backend"': dict.fromkeys(TRITON, pl.String()),
+    '"Collective name"': {**COLLECTIVE, **dict.fromkeys(EXCHANGE, pl.String())},
 }
 API_ARGS: Final[dict[str, pl.DataType]] = dict.fromkeys(("External id", "correlation", "stream", "bytes"), pl.Int64())
 API_OPTIONAL: Final[dict[str, dict[str, pl.DataType]]] = {
     '"external id"': {"external id": pl.Int64()},
     '"kernel"': {**dict.fromkeys(("kernel", "grid", "block"), pl.String()), "shared memory": pl.Int64()},
-    '"src"': {"src": pl.String(), "dst": pl.String(), "kind": pl.String()},
-    '"ptr"': {"ptr": pl.String(), "size": pl.Int64()},
-    '"cuda_sync_kind"': {"cuda_sync_kind": pl.String(), "wait_on_stream": pl.Int64()},
+    '"src"': {"kind": pl.String()},
+    '"size"': {"size": pl.Int64()},
 }
-RANGE_ARGS: Final[dict[str, pl.DataType]] = {
-    "External id": pl.Int64(),
-    "Python id": pl.Int64(),
-    "Python module id": pl.Int64(),
-    "finished": pl.String(),
+SYNC_ARGS: Final[dict[str, pl.DataType]] = {
+    "cuda_sync_kind": pl.String(),
+    **dict.fromkeys(("stream", "device", "context", "correlation"), pl.Int64()),
+    **dict.fromkeys(("wait_on_stream", "wait_on_cuda_event_record_corr_id", "wait_on_cuda_event_id"), pl.Int64()),
+    "event_id": pl.Int64(),
 }
+RANGE_ARGS: Final[dict[str, pl.DataType]] = {"finished": pl.String()}
 MEMORY_ARGS: Final[dict[str, pl.DataType]] = {
     **dict.fromkeys(("Bytes", "Total Allocated", "Total Reserved", "Device Type", "Device Id"), pl.Int64()),
     "Addr": pl.String(),
@@ -94,6 +101,7 @@ ARGS: Final = {
     "gpu": (GPU_ARGS, GPU_OPTIONAL),
     "op": (OP_ARGS, OP_OPTIONAL),
     "api": (API_ARGS, API_OPTIONAL),
+    "sync": (SYNC_ARGS, {}),
     "range": (RANGE_ARGS, {}),
     "memory": (MEMORY_ARGS, {}),
 }

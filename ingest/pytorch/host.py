@@ -78,13 +78,15 @@ class Host:
     """Frames of the host side, each with its id column equal to its row position.
 
     `ops`, `apis` and `memory` carry `op`, `annotation`, `module`, `python` (row positions, NULL where none encloses
-    them); `ranges` holds annotations, frames and spans of all other categories, with `path`, `phase` and `is_gpu`.
+    them); `ranges` holds annotations, frames and spans of all other categories, with `path`, `phase` and `is_gpu`;
+    `syncs` the waits and events of the streams.
     """
 
     ops: pl.DataFrame
     apis: pl.DataFrame
     ranges: pl.DataFrame
     memory: pl.DataFrame
+    syncs: pl.DataFrame
 
 
 def read_host(collected: Collector) -> Host:
@@ -104,13 +106,13 @@ def read_host(collected: Collector) -> Host:
     ranges = _paths(_joined(ranges, enclosing, RANGE))
     apis = _across_threads(_joined(apis, enclosing, API), ranges, collected)
     ops = _forward(_joined(ops, enclosing, OPERATOR))
-    return Host(ops, apis, ranges, _joined(memory, enclosing, MEMORY))
+    return Host(ops, apis, ranges, _joined(memory, enclosing, MEMORY), _frame(collected, "sync"))
 
 
 def _frame(collected: Collector, group: str) -> pl.DataFrame:
     frame = collected.frame(group)
     if frame is None:
-        codes = dict.fromkeys(("order", "thread", "call", "api", "label"), pl.UInt32)
+        codes = dict.fromkeys(("order", "thread", "call", "api", "label", "sync"), pl.UInt32)
         return pl.DataFrame(schema={**codes, "ts": pl.Int64, "dur": pl.Int64})
     absent = [pl.lit(None, dtype=pl.Int64).alias(name) for name in ("ts", "dur") if name not in frame.columns]
     return frame.with_columns(absent)
@@ -118,7 +120,7 @@ def _frame(collected: Collector, group: str) -> pl.DataFrame:
 
 def api_labels(collected: Collector) -> pl.DataFrame:
     """Code of a runtime call → category, name and launch arguments."""
-    table = collected.apis.table("api", "cat", "name", "grid", "block", "shared", "kind", "sync", "kernel")
+    table = collected.apis.table("api", "cat", "name", "grid", "block", "shared", "kind", "kernel")
     return table.with_columns(pl.col("shared").cast(pl.Int64, strict=False))
 
 

@@ -37,6 +37,7 @@ OPTIONAL: Final = {
     **dict.fromkeys(INTEGERS, pl.Int64),
     "est. achieved occupancy %": pl.Float64,
     "blocks per SM": pl.Float64,
+    "warps per SM": pl.Float64,
     "collective": pl.UInt32,
 }
 SLICE_ROWS: Final = 1 << 17
@@ -375,6 +376,7 @@ def _columns(part: pl.DataFrame) -> pl.DataFrame:
         occupancy=pl.when(pl.col("est. achieved occupancy %") > 0).then(pl.col("est. achieved occupancy %") / 100),
         occupancy_limiter="limiter",
         blocks_per_multiprocessor="blocks per SM",
+        warps_per_multiprocessor="warps per SM",
         queued_ns=pl.when(pl.col("queued") > 0).then("queued"),
         graph_id="graph id",
         graph_node_id="graph node id",

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+
 
 class ExactFloat(float):
     """A JSON number that remembers its digits: float64 cannot hold nanoseconds of an absolute time."""
@@ -160,3 +162,14 @@ def _members(text: str) -> dict[str, Any]:
         except (ValueError, RecursionError):
             continue
     return found
+
+
+def arguments_of(text: str | None) -> dict[str, Any]:
+    """The arguments of an event from their JSON; empty where they are no object."""
+    try:
+        value = json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(value, dict):
+        return {}
+    return object_without_surrogates(value)[0] if text and SURROGATE_ESCAPE.search(text) else value

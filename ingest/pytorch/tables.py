@@ -12,9 +12,10 @@ import polars as pl
 
 from kerneldb import gpus
 from kerneldb.ingest.pytorch.collect import Collector, CounterEvent
-from kerneldb.ingest.pytorch.decode import arguments_of
+from kerneldb.ingest.pytorch.fields import EXCHANGE, SYNC_ARGS
 from kerneldb.ingest.pytorch.host import MODULE_PREFIX, api_labels
 from kerneldb.ingest.pytorch.identity import CallRow
+from kerneldb.ingest.pytorch.repair import arguments_of
 
 FLOAT_MAX: Final = sys.float_info.max
 # c10::DeviceType, c10/core/DeviceType.h
@@ -25,6 +26,19 @@ PUBLIC: Final = re.compile(
     r"[\w-]+_version|DISABLE_CUPTI_LAZY_REINIT)$"
 )
 VALUE_LIMIT: Final = 200
+# kineto syncTypeString, src/CuptiActivity.cpp
+SYNC_KINDS: Final = {
+    "stream wait event": "stream_wait_event",
+    "event sync": "event_sync",
+    "stream sync": "stream_sync",
+    "context sync": "context_sync",
+}
+SYNC_NUMBERS: Final = tuple(name for name in SYNC_ARGS if name != "cuda_sync_kind")
+NO_STREAM: Final = 2**32 - 1
+STRUCTURE: Final = frozenset(("traceEvents", "deviceProperties", "distributedInfo", "host_name", "pytorch_version"))
+"""Keys around the events that tables are made of."""
+JOB: Final = ("backend", "nccl_version", "pg_count")
+"""What `distributedInfo` says beside ranks and groups."""
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 EPOCH_NS: Final = 10**18  # 2001: later than any relative time, earlier than any trace
 TOOLS: Final = (
@@ -57,8 +71,7 @@ def op_rows(ops: pl.DataFrame, collected: Collector, calls: Sequence[CallRow], r
     for key in ("module", "python"):
         named = frames.rename({"frame": key, "frame_name": f"{key}_name"})
         ops = ops.join(named, on=key, how="left", maintain_order="left")
-    notes = collected.notes.table("note", "stack_note", "module_note")
-    notes = notes.with_columns(pl.col("stack_note", "module_note").replace("", None))
+    notes = _notes(collected)
     if "note" not in ops.columns:
         ops = ops.with_columns(note=pl.lit(None, dtype=pl.UInt32))
     ops = ops.join(notes, on="note", how="left", maintain_order="left")
@@ -82,6 +95,21 @@ def op_rows(ops: pl.DataFrame, collected: Collector, calls: Sequence[CallRow], r
         python_line="python_name",
         call_stack="stack_note",
         recorded_flops=_column(ops, "flops", pl.Float64),
+        details="exchange",
+    )
+
+
+def _notes(collected: Collector) -> pl.DataFrame:
+    """Code of a note → call stack, module, and what the operator says of its collective, as JSON."""
+    rows = collected.notes.rows()
+    said = [{key: given for key, given in zip(EXCHANGE, row[2:], strict=True) if given is not None} for row in rows]
+    return pl.DataFrame(
+        {
+            "note": pl.Series(range(len(rows)), dtype=pl.UInt32),
+            "stack_note": pl.Series([row[0] or None for row in rows], dtype=pl.String),
+            "module_note": pl.Series([row[1] or None for row in rows], dtype=pl.String),
+            "exchange": pl.Series([json.dumps(one) if one else None for one in said], dtype=pl.String),
+        }
     )
 
 
@@ -103,7 +131,36 @@ def api_rows(apis: pl.DataFrame, collected: Collector) -> pl.DataFrame:
         op_id=pl.col("op").cast(pl.Int64),
         range_id=pl.col("annotation").cast(pl.Int64),
         bytes=pl.coalesce(_column(apis, "bytes"), _column(apis, "size")),
-        details=pl.coalesce("sync", "kind", "kernel"),
+        details=pl.coalesce("kind", "kernel"),
+    )
+
+
+def sync_rows(syncs: pl.DataFrame, collected: Collector) -> pl.DataFrame:
+    """Rows of `sync_events` without trace_id. Streams -1 and 4294967295 are no stream: a context or device waited."""
+    if syncs.is_empty():
+        return pl.DataFrame()
+    labels = collected.syncs.table("sync", "cat", "name", "printed")
+    syncs = _threaded(syncs, collected).join(labels, on="sync", how="left", maintain_order="left")
+    known = {name: pl.when(_column(syncs, name).is_between(0, NO_STREAM - 1)).then(name) for name in SYNC_NUMBERS}
+    said = pl.coalesce("printed", "name").fill_null("")
+    kind = pl.when(pl.col("cat") == "cuda_event").then(pl.lit("event_record"))
+    return syncs.with_columns(
+        pl.lit(None, dtype=pl.Int64).alias(name) for name in SYNC_NUMBERS if name not in syncs.columns
+    ).select(
+        name=said,
+        sync_index=pl.col("order").cast(pl.Int64),
+        kind=kind.otherwise(said.str.to_lowercase().replace_strict(SYNC_KINDS, default=said, return_dtype=pl.String)),
+        process="process_name",
+        thread="thread_name",
+        device=known["device"].cast(pl.Int32, strict=False),
+        context=known["context"],
+        stream=known["stream"],
+        start_ns="ts",
+        duration_ns="dur",
+        correlation_id=known["correlation"],
+        event_id=pl.coalesce(known["wait_on_cuda_event_id"], known["event_id"]),
+        waits_on_stream=known["wait_on_stream"],
+        waits_on_correlation_id=known["wait_on_cuda_event_record_corr_id"],
     )
 
 
@@ -228,13 +285,14 @@ def _device(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def process_groups(metadata: Mapping[str, Any]) -> pl.DataFrame:
     """Rows of `process_groups` from `distributedInfo`."""
-    groups = _distributed(metadata).get("pg_config")
+    job = _distributed(metadata)
+    groups = job.get("pg_config")
     groups = [groups] if isinstance(groups, dict) else groups
     rows = [
         {
             "group_name": _string(group.get("pg_name")),
             "description": _string(group.get("pg_desc")),
-            "backend": _string(group.get("backend_config", group.get("backend"))),
+            "backend": _string(group.get("backend_config", group.get("backend", job.get("backend")))),
             "group_size": _integer(group.get("pg_size")),
             "ranks": _string(group.get("ranks")),
         }
@@ -248,11 +306,8 @@ def facts(metadata: Mapping[str, Any], keep_environment: bool) -> dict[str, Any]
     """Columns of `traces` that the metadata fills. Environments and command lines only with `keep_environment`."""
     distributed = _distributed(metadata)
     tool = next((f"{name} {metadata[key]}" for key, name in TOOLS if key in metadata), None)
-    kept = {}
-    for key, value in metadata.items():
-        short = isinstance(value, str | int | float | bool) and len(str(value)) <= VALUE_LIMIT
-        if keep_environment or (short and PUBLIC.match(key)):
-            kept[key] = value
+    kept = {key: value for key, value in metadata.items() if keep_environment or _public(key, value)}
+    kept |= {key: distributed[key] for key in JOB if _is_short(distributed.get(key))}
     return {
         "kind": "timeline",
         "source": "pytorch",
@@ -265,6 +320,21 @@ def facts(metadata: Mapping[str, Any], keep_environment: bool) -> dict[str, Any]
         "metadata": json.dumps(kept, sort_keys=True),
         "reader_version": 1,
     }
+
+
+def _is_short(value: object) -> bool:
+    return isinstance(value, str | int | float | bool) and len(str(value)) <= VALUE_LIMIT
+
+
+def _public(key: str, value: object) -> bool:
+    return _is_short(value) and PUBLIC.match(key) is not None
+
+
+def unread_metadata(metadata: Mapping[str, Any], keep_environment: bool) -> dict[str, int]:
+    """Keys around the events that no table has, each once."""
+    if keep_environment:
+        return {}
+    return {key: 1 for key, value in metadata.items() if key not in STRUCTURE and not _public(key, value)}
 
 
 def clock(metadata: Mapping[str, Any], start_ns: int | None) -> dict[str, Any]:

@@ -244,6 +244,12 @@ class Database:
         """The rows of the table macro `name` (idle, overlap, collectives, iterations, …) over the selected launches."""
         return Result(queries.selected(self.warehouse, f"analysis_{name}", where, traces))
 
+    def memory(self, key: str = "root_op", *, traces: Sequence[str] = ()) -> Result:
+        """What operators, modules or lines (`key`, as in `memory_by`) allocated, and held when most was in use."""
+        queries.require_traces(self.warehouse, traces)
+        asked = {"key": key, "names": list(traces) or None}
+        return Result(self.warehouse.answer(queries.statement("analysis_memory"), asked))
+
     def diff(
         self, before: str, after: str, *, where: str | None = None, threshold: float = 0.03
     ) -> analyses.Difference:

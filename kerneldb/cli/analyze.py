@@ -19,6 +19,7 @@ from kerneldb.cli.options import (
     output_options,
     plot_option,
     selection_options,
+    trace_option,
 )
 from kerneldb.cli.root import analyze
 
@@ -57,6 +58,9 @@ TOTALS: Final = {
 }
 """Columns whose sum over all rows means something."""
 
+NO_MEMORY: Final = (
+    "no allocations: none was recorded (torch: profile_memory=True; rocprofv3: --memory-allocation-trace)"
+)
 NO_RATES: Final = (
     "no rate is known: no counters, no input shapes, no annotations (kerneldb db annotate gives work to launches)"
 )
@@ -167,6 +171,36 @@ def collectives(asked: Asked, *, waits: bool, replays: bool) -> None:
         raise click.UsageError(message)
     name = "collective_replays" if replays else "collective_waits" if waits else "collectives"
     asked.show(name)
+
+
+@analyze.command(short_help="What allocated memory, and what held it at the peak.")
+@click.option(
+    "--by",
+    type=click.Choice(("root_op", "op", "module", "python_line")),
+    default="root_op",
+    show_default=True,
+    help="Sum by the outermost operator, the innermost one, the module or the Python line.",
+)
+@trace_option
+@limit_option(ROWS)
+@output_options
+def memory(by: str, traces: tuple[str, ...], limit: int | None, output: Output) -> None:
+    """Show what allocated memory and what held it when most was in use, for each process and device.
+
+    at_peak is what a row held at that moment; peak is the most that it held alone at any time. What had been allocated
+    before the recording has a row of its own. The trace must be recorded with memory (torch: profile_memory=True).
+
+    \b
+      kerneldb analyze memory
+      kerneldb analyze memory --by module
+      kerneldb query "SELECT ts_ns, allocated_bytes, reserved_bytes FROM memory_timeline WHERE device = 0"
+    """
+    result = open_database(lock_timeout=READ_WAIT_S).memory(by, traces=traces)
+    if not len(result):
+        note(NO_MEMORY)
+    if output.format == "table":
+        result = result.without("process", "peak_ns")
+    emit_rows(result, output, limit, ROWS)
 
 
 @analyze.command(short_help="GPU time by phase.")

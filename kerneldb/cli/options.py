@@ -91,15 +91,19 @@ def selection_options(command: Command) -> Command:
         metavar="TEXT",
         help="SQL condition over the view `kernels`, for example \"category = 'GEMM'\".",
     )
-    trace = click.option(
+    return where(trace_option(command))
+
+
+def trace_option(command: Command) -> Command:
+    """`--trace`: which traces a command is about."""
+    return click.option(
         "--trace",
         "traces",
         multiple=True,
         metavar="NAME",
         shell_complete=trace_names,
         help="Only this trace; may be given several times.",
-    )
-    return where(trace(command))
+    )(command)
 
 
 def plot_option(command: Command) -> Command:

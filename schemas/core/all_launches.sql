@@ -16,8 +16,8 @@
 --   gpu, arch: as in devices
 --   stream, start_ns, end_ns, duration_ns: as in launches
 --   grid_x, grid_y, grid_z, block_x, block_y, block_z, total_blocks, threads_per_block: as in signatures
---   registers, agprs, sgprs, shared_bytes, static_shared_bytes, dynamic_shared_bytes, occupancy, occupancy_limiter, blocks_per_multiprocessor: as in
---     launches
+--   registers, agprs, sgprs, shared_bytes, static_shared_bytes, dynamic_shared_bytes, occupancy, occupancy_limiter, blocks_per_multiprocessor,
+--     warps_per_multiprocessor: as in launches
 --   bytes, copy_kind, op, input_dims, input_strides, input_dtypes, scalars, gemm_m, gemm_n, gemm_k, gemm_batch, numel: as in signatures
 --   dims_source VARCHAR: Where the problem size comes from: op (recorded call), inherited (the call of another launch), inferred (found by trying),
 --     bound (upper bound from the launch).
@@ -60,7 +60,7 @@ SELECT
     l.device, d.device_name, d.gpu, d.arch, l.stream, l.start_ns, l.end_ns, l.duration_ns,
     s.grid_x, s.grid_y, s.grid_z, s.block_x, s.block_y, s.block_z, s.total_blocks, s.threads_per_block,
     l.registers, l.agprs, l.sgprs, l.shared_bytes, l.static_shared_bytes, l.dynamic_shared_bytes,
-    l.occupancy, l.occupancy_limiter, l.blocks_per_multiprocessor, s.bytes, s.copy_kind,
+    l.occupancy, l.occupancy_limiter, l.blocks_per_multiprocessor, l.warps_per_multiprocessor, s.bytes, s.copy_kind,
     coalesce(f.op, s.op) AS op,
     coalesce(f.input_dims, s.input_dims) AS input_dims,
     coalesce(f.input_strides, s.input_strides) AS input_strides,

@@ -39,6 +39,7 @@ CREATE TABLE launches (
     occupancy DOUBLE,  -- [fraction] Occupancy as the tool estimated it, 0 to 1.
     occupancy_limiter VARCHAR,  -- What limits it.
     blocks_per_multiprocessor DOUBLE,  -- [blocks] Blocks per SM as the tool printed it.
+    warps_per_multiprocessor DOUBLE,  -- [warps] Warps per SM as the tool printed it.
     queued_ns BIGINT,  -- [ns] Time at which it was queued on the device, where recorded.
     graph_id BIGINT,  -- CUDA or HIP graph.
     graph_node_id BIGINT,  -- Node of that graph.

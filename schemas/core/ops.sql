@@ -19,5 +19,6 @@ CREATE TABLE ops (
     module VARCHAR,  -- nn.Module around it, where recorded.
     python_line VARCHAR,  -- Python frame around it, where recorded.
     call_stack VARCHAR,  -- Call stack, as recorded.
-    recorded_flops DOUBLE  -- [FLOP] FLOPs as the profiler counted them.
+    recorded_flops DOUBLE,  -- [FLOP] FLOPs as the profiler counted them.
+    details VARCHAR  -- What record_param_comms says of its collective beside sizes: splits, group, ranks, as JSON.
 );

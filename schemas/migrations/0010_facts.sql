@@ -54,3 +54,5 @@ CREATE TABLE call_sums (
     max_ns BIGINT,
     deviation_ns DOUBLE
 );
+ALTER TABLE ops ADD COLUMN details VARCHAR;
+ALTER TABLE launches ADD COLUMN warps_per_multiprocessor DOUBLE;

@@ -103,6 +103,7 @@ COMMON: dict[str, Any] = {
 """A value for each name of a parameter."""
 OTHER: dict[str, dict[str, Any]] = {
     "analysis_steady_state": {"names": ["repeats"]},
+    "analysis_memory": {"key": "op", "names": None},
     "reconciliation_measured": {"names": None},
     "compare_kernels": {"traces": ["before", "after"]},
     "advice_conversions": {"trace": "graph"},

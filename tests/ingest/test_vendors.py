@@ -288,4 +288,4 @@ def test_waits_do_not_launch(convert: Convert, cat: str) -> None:
     trace.kernel("add", T0 + 70_000, 1_000, 40)
     found = convert(trace)
     assert found.launch("add")["launch_status"] == "no_launch"
-    assert found.table("api_calls").height == 1
+    assert found.table("sync_events").height == 1
