@@ -272,11 +272,12 @@ def rows_read(plan: str, table: str) -> list[int]:
 
 @pytest.mark.parametrize("name", [name for name in PER_TRACE if name not in (*OVER_METRICS, *ACROSS_TRACES)])
 def test_one_trace_reads_its_own_rows_only(read: Warehouse, name: str) -> None:
-    tables = {"trace_overview": "traces", **dict.fromkeys(OVER_LAUNCHES, "launches")}
+    facts = {"cpu_functions": "cpu_samples", "memory_timeline": "memory_events", "collective_calls": "ops"}
+    tables = {"trace_overview": "traces", **facts, **dict.fromkeys(OVER_LAUNCHES, "launches")}
     table = tables.get(name, "rollups")
     (plan,) = rows(read, f"EXPLAIN (ANALYZE, FORMAT json) FROM {PER_TRACE[name]} WHERE trace = 'three'")
     (expected,) = rows(read, f"SELECT count(*) AS n FROM {table} WHERE trace_id = 't:three'")
-    assert rows_read(plan["explain_value"], table) == [expected["n"]]
+    assert set(rows_read(plan["explain_value"], table)) == {expected["n"]}
 
 
 METRICS = """
