@@ -208,7 +208,8 @@ def test_text_in_a_column_of_numbers_is_unknown_and_counted(tmp_path: Path) -> N
         connection.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET gridX = 'many' WHERE correlationId = 3")
     connection.close()
     (manifest,) = convert(path, tmp_path / "spool", Options())
-    assert pl.concat(map(pl.read_parquet, manifest.parts["signatures"]))["grid_x"].null_count() == 1
+    signatures = pl.concat(map(pl.read_parquet, manifest.parts["signatures"])).drop_nulls("grid_y")
+    assert signatures["grid_x"].null_count() == 1
     report = pl.concat(map(pl.read_parquet, manifest.parts["ingest_reports"]))
     assert report.filter(pl.col("reason").str.contains("column gridX"))["n"].to_list() == [1]
 
