@@ -112,6 +112,7 @@ class NameRow:
 
 NAME_FIELDS: Final = tuple(field.name for field in dataclasses.fields(NameRow))
 UNKNOWN_NAME: Final = NameRow()
+PROBLEM_FIELDS: Final = tuple(field.name for field in dataclasses.fields(work.Problem))
 
 
 def names_version() -> int:
@@ -179,7 +180,7 @@ def _derived(row: Mapping[str, Any], name: NameRow) -> Row:
     op, types = (row["op"], work.tensor_types(call)) if row["kind"] == "kernel" else (None, [])
     key = (name.match_name, blocks, threads)
     return {
-        **dataclasses.asdict(problem),
+        **{field: getattr(problem, field) for field in PROBLEM_FIELDS},
         "level": _level(row, has_grid=grid is not None, has_totals=blocks is not None or threads is not None),
         "total_blocks": blocks,
         "threads_per_block": threads,

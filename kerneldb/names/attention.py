@@ -108,7 +108,8 @@ def read_attention(name: Structure) -> Facts:
 
 def read_mla(name: Structure) -> Facts:
     """Read FlashMLA's ``flash_fwd_splitkv_mla_kernel<Flash_fwd_kernel_traits_mla<576, 64, 64, 8, T, 512>, ...>``."""
-    facts = {**read_attention(name), **typed(inner_types(name.canonical))}
+    facts = read_attention(name)
+    facts.update(typed(inner_types(name.canonical)))
     head = _MLA.search(name.canonical)
     if head is not None:
         facts["head_dim"] = int(head[1])

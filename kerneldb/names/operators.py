@@ -67,11 +67,9 @@ def operator_category(op: str) -> str | None:
     Names are those of PyTorch (`aten::mm`, `c10d::allreduce_`, `vllm::unified_attention`), of TensorFlow (`MatMul`) and
     of JAX (`jit(step)/dot_general`).
     """
-    base = op.rpartition("/")[2]
-    if not base.startswith(("nccl:", "c10d", "_c10d")):  # their `broadcast` and `gather` move data between devices
-        base = base.rpartition("::")[2]
-    base = _DECORATION.sub("", base).lower()
-    return next((category for category, pattern in _TABLE if pattern.fullmatch(base)), None)
+    whole = _DECORATION.sub("", op.rpartition("/")[2]).lower()
+    base = whole.rpartition("::")[2]
+    return next((found for found, names in _TABLE if names.fullmatch(base) or names.fullmatch(whole)), None)
 
 
 def settle(name: Named, op: str | None, inputs: Sequence[str]) -> Settled:

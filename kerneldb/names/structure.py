@@ -17,6 +17,7 @@ else. One pass over the tokens, no backtracking: the time is linear in the lengt
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import TYPE_CHECKING
 
@@ -374,9 +375,20 @@ def _mangled(text: str) -> Structure:
     return Structure(text, namespaces, base, ("::".join(inner), *types) if inner else tuple(types))
 
 
+_SYMBOL = re.compile(r"(?!true$|false$|operator)[A-Za-z_]\w*", re.ASCII)
+# No kernel's name is longer (templates of templates reach some ten thousand characters): behind it names only differ.
+_READ_LIMIT = 65_536
+
+
 def parse(name: str) -> Structure:
     """Parse a printed kernel name, mangled or not. Any text is accepted; what is not C++ parses to itself."""
     text = strip_suffixes(demangle(name))
+    if len(text) > _READ_LIMIT:
+        begun = parse(text[:_READ_LIMIT])
+        rest = hashlib.blake2b(text[_READ_LIMIT:].encode(errors="surrogatepass"), digest_size=8).hexdigest()
+        return Structure(f"{begun.canonical}…{rest}", begun.qualifier, begun.base, begun.args)
+    if _SYMBOL.fullmatch(text) and text not in _NOISE and not text.startswith("_Z"):
+        return Structure(text, "", text, ())
     if text.startswith("_Z") and _IDENTIFIER_LENGTH.search(text, 2, 10):
         return _mangled(text)
     # A memory operation's own wording (``Memcpy HtoD (Pinned -> Device)``).

@@ -190,7 +190,7 @@ def test_times_with_waiting_are_compared_with_nothing(database: kerneldb.Databas
         """INSERT INTO replays BY NAME SELECT 'made up' AS run_id, any_value(signature_id) AS item_id, 0 AS ordinal,
         signature_id, 'warm' AS cache, 'aten' AS route, 'L0' AS grade, 90 AS mean_ns, 10 AS launches,
         1000 AS recorded_total_ns FROM launches JOIN signatures USING (signature_id) JOIN kernel_names USING (name_id)
-        WHERE category <> 'COMMUNICATION' GROUP BY signature_id LIMIT 1""",
+        WHERE signatures.category <> 'COMMUNICATION' GROUP BY signature_id LIMIT 1""",
         write=True,
     )
     copied.sql("UPDATE replays SET launches = 2, recorded_total_ns = 1e9 WHERE route = 'collective'", write=True)

@@ -134,6 +134,17 @@ def test_names_of_100_kilobytes_take_no_time(few: bool) -> None:
     assert slow == []
 
 
+@pytest.mark.parametrize("head", HEADS)
+def test_names_of_a_megabyte_take_no_time_and_stay_apart(head: str) -> None:
+    name = head + "a<" * 500_000
+    start = time.process_time()
+    one, other = decode(name + "1"), decode(name + "2")
+    assert time.process_time() - start < 20
+    assert one.match_name != other.match_name
+    assert len(one.match_name) < 100_000
+    assert one.demangled == name + "1"
+
+
 def test_numbers_beyond_any_limit() -> None:
     assert decode("nvjet_hsh_" + "9" * 5000 + "x8_64x16_2x1_v_bz_TNT").category == "GEMM"
     assert decode("f<'lambda" + "9" * 5000 + "'(int)>").category == "OTHER"

@@ -18,6 +18,22 @@ def known_names() -> list[dict[str, str]]:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
+UNKNOWN = (
+    "sage_conv_kernel",
+    "build_tree_kernel",
+    "convert_kernel",
+    "convert_vertical_slash_indexes",
+    "my_e_kernel",
+    "step",
+)
+"""Names that hold a word of a library or a category, and are of neither."""
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_a_word_alone_makes_no_category(name: str) -> None:
+    assert decode(name).category == "OTHER"
+
+
 @pytest.mark.parametrize("row", known_names(), ids=lambda row: row["name"][:60])
 def test_a_librarys_kernel_is_known(row: dict[str, str]) -> None:
     found = decode(row["name"])

@@ -269,6 +269,19 @@ def test_any_command_migrates_it(migrated: Path) -> None:
     assert found[-1] > 6
 
 
+def test_categories_are_those_of_the_names_until_operators_are_asked(migrated: Path) -> None:
+    (row,) = rows(
+        migrated,
+        """SELECT count(*) AS n, count(s.dtype) AS typed,
+        count(*) FILTER (s.category = k.category AND s.dtype IS NOT DISTINCT FROM k.dtype) AS same,
+        count(*) FILTER (s.category_source = 'name') AS by_name, count(*) FILTER (k.category <> 'OTHER') AS named
+        FROM signatures AS s JOIN kernel_names AS k USING (name_id)""",
+    )
+    assert row["same"] == row["n"] > 100
+    assert row["by_name"] == row["named"] > 0
+    assert row["typed"] > 0
+
+
 def test_it_has_the_tables_of_a_new_one(migrated: Path, tmp_path: Path) -> None:
     tables = (
         "SELECT c.table_name, c.column_name, c.data_type, c.is_nullable, c.comment FROM duckdb_columns() AS c "
