@@ -14,6 +14,7 @@ from typing import Any, Final
 import polars as pl
 
 from kerneldb import times
+from kerneldb.ingest.nsys.reports import VERSION
 from kerneldb.ingest.nsys.store import Schema, Store, frame
 from kerneldb.times import widened
 
@@ -263,7 +264,7 @@ class Calls:
         self._ranges = ranges
         self._processes = Processes()
         self._parts: dict[str, list[pl.Series]] = {name: [] for name in LINKED}
-        self._names = names.select(nameId="id", name=pl.col("value").str.replace(r"_v\d+$", ""))
+        self._names = names.select(nameId="id", name=pl.col("value").str.replace(VERSION, ""))
         self._index: _Index | None = None
         self.counts: Counter[str] = Counter()
         self.window: times.Window = (None, None)

@@ -47,6 +47,7 @@ def host(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     name = next(one for one in NAMES if one in known)
     detail = next((one for one in DETAILS if one in known), None)
     text = pl.col(name).fill_null("")
+    text = text.str.replace(reports.VERSION, "") if table.report == CALLS else text
     instance = (
         text
         if detail is None
