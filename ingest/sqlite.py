@@ -217,7 +217,7 @@ class Database:
         return self._tables
 
     def _refuse_recursive(self, view: str) -> None:
-        """Raise UnreadableTraceError for a view that may have rows without end: its plan shows it before any is made."""
+        """Raise UnreadableTraceError for a view that may have rows without end: its plan shows it beforehand."""
         plan = self.rows(" ".join(("EXPLAIN QUERY PLAN SELECT * FROM", quoted(view))))
         if any(RECURSIVE in detail for *_, detail in plan):
             message = (

@@ -131,6 +131,7 @@ def _columns(
         kind=kind,
         name=pl.coalesce("api_call", pl.lit(name, dtype=pl.String)),
         process=(pl.col("pid") % THREAD).cast(pl.String),
+        thread=pl.col("thread").cast(pl.String),
         device=pl.col("deviceId").cast(pl.Int32),
         context="contextId",
         stream=known("streamId"),
