@@ -92,13 +92,13 @@ def with_occupancy(launches: pl.DataFrame, arch_of_device: Mapping[int, str | No
     """
     names = launches["name"] if "name" in launches.columns else pl.Series("name", [None], dtype=pl.String)
     wide = names.str.contains(WAVE64).fill_null(value=False)
-    given = launches.select(
+    given = launches.with_columns(  # a selection of constants alone would be one row
         *(
             (pl.col(name) if name in launches.columns else pl.lit(None)).cast(kind).alias(name)
             for name, kind in RESOURCES.items()
         ),
-        wide=pl.lit(wide) if len(wide) == launches.height else pl.lit(value=False),
-    )
+        wide=pl.lit(wide) if "name" in launches.columns else pl.lit(value=False),
+    ).select(*RESOURCES, "wide")
     distinct = given.unique(maintain_order=True)
     rows = [_row(row, arch_of_device) for row in distinct.iter_rows(named=True)]
     distinct = distinct.hstack(pl.DataFrame(rows, schema=FILLED, orient="row"))

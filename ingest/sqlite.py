@@ -51,6 +51,8 @@ TRY: Final = "SELECT count(*) FROM sqlite_master"
 LOCKED: Final = re.compile("locked|busy")
 ABSENT: Final = re.compile("no such|^error in (view|virtual table)")
 """What SQLite says of a definition whose parts are not there; damage and locks have other messages."""
+RECURSIVE: Final = "RECURSIVE STEP"
+"""In the plan of a query. Source: https://www.sqlite.org/eqp.html."""
 LOCK_S: Final = 0.2
 LOCK_BYTES_AT: Final = 1 << 30
 LOCK_BYTES: Final = 512
@@ -215,7 +217,18 @@ class Database:
         if self._tables is None:
             names = self._names("table", "view")
             self._tables = {name: columns for name in names if (columns := self._columns(name)) is not None}
+            for view in self.views() & self._tables.keys():
+                self._refuse_recursive(view)
         return self._tables
+
+    def _refuse_recursive(self, view: str) -> None:
+        """Raise UnreadableTraceError for a view that may have rows without end: its plan shows it beforehand."""
+        plan = self.rows(" ".join(("EXPLAIN QUERY PLAN SELECT * FROM", quoted(view))))
+        if any(RECURSIVE in detail for *_, detail in plan):
+            message = (
+                f"{self.path}: its view {view} is recursive and may never end, which no profiler writes. {EXPORT_AGAIN}"
+            )
+            raise UnreadableTraceError(message)
 
     def views(self) -> frozenset[str]:
         """Names of the views. Raises UnreadableTraceError."""

@@ -131,6 +131,7 @@ def _columns(
         kind=kind,
         name=pl.coalesce("api_call", pl.lit(name, dtype=pl.String)),
         process=(pl.col("pid") % THREAD).cast(pl.String),
+        thread=pl.col("thread").cast(pl.String),
         device=pl.col("deviceId").cast(pl.Int32),
         context="contextId",
         stream=known("streamId"),
@@ -211,7 +212,7 @@ def _chains(store: Store, strings: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataF
     known = strings.select("id", "value")
     named = texts.join(known.rename({"id": "symbol", "value": "function"}), on="symbol", how="left")
     named = named.join(known.rename({"id": "module", "value": "library"}), on="module", how="left")
-    library = pl.concat_str(pl.lit("["), pl.col("library").str.extract(r"([^/\\]*)$"), pl.lit("]"))
+    library = pl.format("[{}]", pl.col("library").str.extract(r"([^/\\]*)$").str.strip_chars("[]"))
     without = (pl.col("unresolved") == 1) | pl.col("function").is_null()
     text = pl.when(without).then(pl.coalesce(library, "function", pl.lit("[unknown]"))).otherwise("function")
     return pl.concat(parts), named.select("frame", text=text.str.replace_all(";", ",", literal=True))

@@ -14,6 +14,7 @@ from typing import Any, Final
 import polars as pl
 
 from kerneldb import times
+from kerneldb.ingest.nsys.reports import VERSION
 from kerneldb.ingest.nsys.store import Schema, Store, frame
 from kerneldb.times import widened
 
@@ -64,8 +65,9 @@ LINKED: Final[Schema] = {
     "nameId": pl.UInt32,
     "range_id": pl.Int32,
     "api_index": pl.UInt32,
+    "thread": pl.UInt32,
 }
-"""What is kept of every call until all activities have found theirs: 36 bytes each."""
+"""What is kept of every call until all activities have found theirs: 40 bytes each."""
 
 
 class Ranges:
@@ -263,7 +265,7 @@ class Calls:
         self._ranges = ranges
         self._processes = Processes()
         self._parts: dict[str, list[pl.Series]] = {name: [] for name in LINKED}
-        self._names = names.select(nameId="id", name=pl.col("value").str.replace(r"_v\d+$", ""))
+        self._names = names.select(nameId="id", name=pl.col("value").str.replace(VERSION, ""))
         self._index: _Index | None = None
         self.counts: Counter[str] = Counter()
         self.window: times.Window = (None, None)
@@ -281,7 +283,8 @@ class Calls:
         around = self._ranges.around(part)
         called = part.with_columns(nameId=pl.coalesce("nameId", "textId"))
         named = called.join(self._names, on="nameId", how="left", maintain_order="left").hstack([index, around])
-        named = named.with_columns(duration=times.between("start", "end"), pid=pl.col("globalTid") // THREAD)
+        own = {"pid": pl.col("globalTid") // THREAD, "thread": pl.col("globalTid") % THREAD}
+        named = named.with_columns(duration=times.between("start", "end"), **own)
         if kind == CUDA:
             self._link(named)
             until = self._ranges.until
@@ -292,7 +295,7 @@ class Calls:
             kind=driver if kind == CUDA else pl.lit(kind),
             name=pl.col("name").fill_null(""),
             process=(pl.col("pid") % THREAD).cast(pl.String),
-            thread=(pl.col("globalTid") % THREAD).cast(pl.String),
+            thread=pl.col("thread").cast(pl.String),
             start_ns="start",
             duration_ns="duration",
             correlation_id="correlationId",
@@ -313,8 +316,9 @@ class Calls:
             parts.append(copied[name])
 
     def behind(self, process: pl.Series, correlation: pl.Series) -> pl.DataFrame:
-        """`api_index`, `api_call`, `launch_start_ns`, `launch_duration_ns`, `range_id` per activity; NULL without call.
+        """The call of each activity; NULL without call.
 
+        Columns: `api_index`, `thread`, `api_call`, `launch_start_ns`, `launch_duration_ns`, `range_id`.
         `process` is `globalPid` // 2^24.
         """
         if self._index is None:
@@ -322,7 +326,7 @@ class Calls:
         taken = self._index.find(self._processes.keys(process, correlation))
         named = taken.join(self._names, on="nameId", how="left", maintain_order="left")
         return named.select(
-            "api_index", "range_id", api_call="name", launch_start_ns="start", launch_duration_ns="duration"
+            "api_index", "range_id", "thread", api_call="name", launch_start_ns="start", launch_duration_ns="duration"
         )
 
 

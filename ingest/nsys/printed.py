@@ -23,7 +23,7 @@ from kerneldb.ingest.output import File, Output, Report
 from kerneldb.ingest.readers import Options, Progress
 from kerneldb.ingest.source import Source
 
-READER_VERSION: Final = 1
+READER_VERSION: Final = 2
 VENDOR: Final = "NVIDIA"
 EXPORT: Final = "Export it: `nsys export --type sqlite --output {output} {file}`, or print a report of kernels."
 RECORD: Final = "Record with `nsys profile --trace=cuda,nvtx`."

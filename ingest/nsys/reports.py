@@ -21,6 +21,8 @@ AXES: Final = {
     for axis in "xyz"
 }
 DEVICE: Final = r"^(.*?) ?\((\d+)\)$"
+VERSION: Final = r"_v\d+$"
+"""What a call of CUDA has behind its name: the version of its signature."""
 SHARED: Final = ("StcSMem", "DymSMem")
 ORIGINS: Final[Mapping[str, str]] = {
     "cuda_gpu_kern_gb_sum": "report_grid",
@@ -221,7 +223,7 @@ def execution_trace(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
         end_ns=whole(known["Kernel Start"]) + whole(known["Kernel Dur"]),
         process="PID",
         device=pl.col("DevId").cast(pl.Int32),
-        api_call=pl.col("API Function").str.replace(r"_v\d+$", ""),
+        api_call=pl.col("API Function").str.replace(VERSION, ""),
         launch_start_ns=whole(known["API Start"]),
         launch_duration_ns=whole(known["API Dur"]),
         launch_status=pl.lit("no_op"),
@@ -232,7 +234,7 @@ def execution_trace(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
 def api_trace(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     """Rows of `api_calls` of a cuda_api_trace, vulkan_api_trace or mpi_event_trace without trace_id and api_index."""
     known = by_name(table)
-    name = pl.col("Event" if "Event" in known else "Name").str.replace(r"_v\d+$", "")
+    name = pl.col("Event" if "Event" in known else "Name").str.replace(VERSION, "")
     cuda = pl.when(name.str.contains(r"^cu[A-Z]")).then(pl.lit("cuda_driver")).otherwise(pl.lit("cuda_runtime"))
     return rows.select(
         kind=cuda if table.report == "cuda_api_trace" else pl.lit(table.report.partition("_")[0]),

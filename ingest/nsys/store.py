@@ -128,7 +128,7 @@ class ParquetStore:
             return
         path = self._folder / f"{name}.parquet"
         with self._open(path) as file:
-            columns = [one for one in schema if one in present]
+            columns = [one for one in schema if one in present] or file.schema_arrow.names[:1]  # that rows are counted
             for batch in file.iter_batches(batch_size=sqlite.BATCH_ROWS, columns=columns):
                 yield _shaped(pl.DataFrame(batch), schema)
 
@@ -167,9 +167,8 @@ def _shaped(part: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     """The columns of `schema`. Ids are unsigned in Parquet; SQLite holds the same 64 bits as signed integers."""
     unsigned = [name for name, kind in part.schema.items() if kind == pl.UInt64]
     part = part.with_columns(pl.col(unsigned).reinterpret(signed=True)) if unsigned else part
-    return part.select(
-        (pl.col(name) if name in part.columns else pl.lit(None)).cast(kind).alias(name) for name, kind in schema.items()
-    )
+    columns = ((name, kind, pl.col(name) if name in part.columns else pl.lit(None)) for name, kind in schema.items())
+    return part.with_columns(value.cast(kind).alias(name) for name, kind, value in columns).select(*schema)
 
 
 def pairs(store: Store, *tables: str) -> Pairs:

@@ -32,6 +32,11 @@ STATISTICS: Final[Mapping[str, str]] = {
     **{f"{prefix}{name}": name.lower() for prefix in ("", "Proj ") for name in ("Avg", "Min", "Max", "StdDev")},
     **dict.fromkeys(("Med", "Proj Med"), "median"),
 }
+OTHERS: Final[Mapping[str, tuple[str, str]]] = {
+    "Total Range Time": ("range_time.sum", "ns"),
+    "Total GPU Ops": ("gpu_operations.count", "count"),
+}
+"""What nvtx_gpu_proj_sum has beyond that: column → metric and unit."""
 NAMES: Final = ("Name", "Range", "Operation")
 DETAILS: Final = ("Style", "Event Type", "Source")
 """Columns that tell rows of one name apart."""
@@ -47,6 +52,7 @@ def host(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     name = next(one for one in NAMES if one in known)
     detail = next((one for one in DETAILS if one in known), None)
     text = pl.col(name).fill_null("")
+    text = text.str.replace(reports.VERSION, "") if table.report == CALLS else text
     instance = (
         text
         if detail is None
@@ -56,9 +62,10 @@ def host(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     )
     subject = table.report.removesuffix("_sum")
     what, unit = ("bytes", "byte") if table.report == "mpi_msg_size_sum" else ("time", "ns")
+    wanted = {column: (f"{what}.{statistic}", unit) for column, statistic in STATISTICS.items()} | OTHERS
     parts = [
-        reports.figure(rows, known[column], f"{subject}__{what}.{statistic}", unit, [instance.alias("instance")])
-        for column, statistic in STATISTICS.items()
+        reports.figure(rows, known[column], f"{subject}__{metric}", of, [instance.alias("instance")])
+        for column, (metric, of) in wanted.items()
         if column in known
     ]
     return _of_report(table, parts)

@@ -213,7 +213,7 @@ class _Conversion:
         common = rows.select(pl.col("epoch_ns"), ts_ns=pl.col("epoch_ns") - base_ns).hstack(
             gpus.select(device="index", gpu=pl.coalesce("uuid", "bus_id", "name"))
         )
-        values = rows.select(**measured(part))
+        values = rows.with_columns(**measured(part)).select(*MEASURED)
         self.output.write("power_samples", common.with_columns(source=pl.lit("log")).hstack(values))
         self._store_others(part, rows, common)
 

@@ -200,8 +200,8 @@ def header(line: str) -> Layout | None:
         separator = "," if "," in line else None
         named = _dmon_cells(line, separator)
         figures = [cell for cell in named if cell not in DMON_FIRST]
-        known = sum(cell in DMON_COLUMNS for cell in figures)
-        is_dmon = "gpu" in named and named[0] in DMON_FIRST and known * 2 >= max(len(figures), 1)
+        like_dmon = sum(cell in DMON_COLUMNS for cell in figures) * 2 >= max(len(figures), 1)
+        is_dmon = "gpu" in named and named[0] in DMON_FIRST and like_dmon
         return Layout("dmon", tuple(Column(cell) for cell in named), separator) if is_dmon else None
     cells = [cell.strip() for cell in line.split(",")]
     if len(cells) < 2 or not all(QUERY_NAME.match(cell) for cell in cells):  # noqa: PLR2004 (a single word is text)

@@ -1,8 +1,8 @@
--- Runtime and driver calls on the host.
+-- Calls on the host: of the runtime and the driver, and of other libraries that the profiler traced.
 CREATE TABLE api_calls (
     trace_id VARCHAR NOT NULL,  -- Content id of the trace, in traces.
     api_index BIGINT NOT NULL,  -- Number of the call in its trace.
-    kind VARCHAR NOT NULL,  -- runtime, driver, … as the tool calls it.
+    kind VARCHAR NOT NULL,  -- Library: cuda_runtime, cuda_driver, hip, osrt (the operating system), cudnn, cublas, mpi, …, as the tool calls it.
     name VARCHAR NOT NULL,  -- Name of the call.
     process VARCHAR,  -- Process, as recorded.
     thread VARCHAR,  -- Thread, as recorded.

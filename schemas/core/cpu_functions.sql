@@ -8,7 +8,7 @@
 --   samples BIGINT: Samples with it anywhere in their stacks.
 --   self_share DOUBLE [fraction]: self_samples over all samples of the process.
 -- Example:
---   SELECT count(*) AS functions, max(self_samples) AS most, max_by(function, self_samples) AS hottest FROM cpu_functions;
+--   SELECT count(*) AS functions, max(self_samples) AS most, max(self_share) AS largest_share FROM cpu_functions;
 CREATE OR REPLACE VIEW cpu_functions AS
 WITH _frames AS (
     SELECT trace_id, process, function AS innermost, unnest(list_distinct(string_split(stack, ';'))) AS function

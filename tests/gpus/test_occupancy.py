@@ -206,6 +206,12 @@ def test_products_stand_in_for_blocks() -> None:
     assert list(empty.schema)[-3:] == list(FILLED)
 
 
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_launches_without_any_resource_have_none(number: int) -> None:
+    filled = with_occupancy(pl.DataFrame({"kind": ["kernel"] * number}, schema={"kind": pl.String}), {0: "gfx942"})
+    assert filled["theoretical_occupancy"].to_list() == [None] * number
+
+
 def number(text: str) -> float:
     return float(text.replace(",", ""))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kerneldb.errors import TraceError
+from kerneldb.errors import TraceError, UnreadableTraceError
 from tests.ingest import sizes
 from tests.ingest.conversion import convert_file
 from tests.nvprof.test_nvprof import nvvp
@@ -35,3 +35,9 @@ def test_any_table_may_have_any_number_of_rows(field: Path, tmp_path: Path, kind
             converted = convert_file(changed, tmp_path / f"spool-{number}")
             assert converted.accounted > 0, table
             assert not any("new to this version" in reason for reason in converted.report("skipped")), table
+
+
+def test_a_view_without_end_is_refused(field: Path, tmp_path: Path) -> None:
+    path = field / "hostile" / "endless-view.sqlite"
+    with pytest.raises(UnreadableTraceError, match="view NVTX_EVENTS is recursive and may never end"):
+        convert_file(path, tmp_path / "spool")

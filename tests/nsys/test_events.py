@@ -7,11 +7,13 @@ import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from polars.testing import assert_frame_equal
 
 from kerneldb.ingest.ledger import UNKNOWN
 from kerneldb.ingest.nsys.tables import LEDGER
 from tests.ingest.conversion import Converted, convert_file
 from tests.nsys import exports
+from tests.nsys.test_exported import parquet_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,6 +64,7 @@ def test_a_wait_names_the_record_it_waits_for(tmp_path: Path) -> None:
         ("unknown", 7, 2_003_000, 500, None, None, None),
     ]
     assert found.table("sync_events")["details"].to_list()[:2] == ['{"completed_ns": 5000}', None]
+    assert found.table("sync_events")["thread"].to_list() == ["111", "111", None, None, None, "111", None]
     assert found.table("sync_events")["sync_index"].to_list() == list(range(7))
 
 
@@ -156,6 +159,15 @@ def test_allocations(tmp_path: Path) -> None:
         (2, 20, 512, "cpu", None, "Pinned", "4096"),
         (3, 30, 512, "cuda", 0, None, "4096"),
     ]
+
+
+def test_parquet_and_sqlite_give_the_same_events(shared_data: Path, tmp_path: Path) -> None:
+    path = shared_data / "nsys" / "nsightful_power_iteration.sqlite"
+    one = convert_file(path, tmp_path / "one")
+    other = convert_file(parquet_of(path, tmp_path / "small_pqtdir"), tmp_path / "other")
+    for table in ("sync_events", "cpu_samples", "api_calls"):
+        assert_frame_equal(*(side.table(table).drop("trace_id") for side in (one, other)))
+    assert one.report("stored") == other.report("stored")
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -250,6 +250,13 @@ def test_parquet_and_sqlite_give_the_same(tmp_path: Path, era: str) -> None:
     assert (other.trace["era"], other.trace["name"]) == (f"parquetdir {schema}", "small")
 
 
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_a_parquet_table_without_any_known_column(tmp_path: Path, rows: int) -> None:
+    folder = parquet_of(exports.build(tmp_path / "small.sqlite"), tmp_path / "small_pqtdir")
+    pl.DataFrame({"future": range(rows)}).write_parquet(folder / "OSRT_API.parquet")
+    assert convert_file(folder, tmp_path / "spool").report("stored").get("call of the OS runtime", 0) == rows
+
+
 def test_a_folder_of_folders_finds_each_parquet_export(tmp_path: Path) -> None:
     path = exports.build(tmp_path / "a.sqlite")
     parquet_of(path, tmp_path / "b_pqtdir")

@@ -114,6 +114,8 @@ def test_other_sums(tmp_path: Path) -> None:
     assert sizes["mpi_msg_size__bytes.sum", "a (p2p)"] == (300, "byte")
     projected = figures(read(tmp_path, "run_nvtx_gpu_proj_sum.csv", PROJECTED))
     assert projected["nvtx_gpu_proj__time.sum", "a (PushPop)"] == (300, "ns")
+    assert projected["nvtx_gpu_proj__range_time.sum", "a (PushPop)"] == (500, "ns")
+    assert projected["nvtx_gpu_proj__gpu_operations.count", "a (PushPop)"] == (7, "count")
     assert projected["nvtx_gpu_proj__time.count", "a (PushPop)"] == (3, "count")
 
 

@@ -65,6 +65,14 @@ def test_further_columns_become_counters(read: Read) -> None:
     assert (found["pstate", 0], found["pstate", 1]) == ((0.0, None), (2.0, None))
 
 
+@pytest.mark.parametrize("number", [1, 2, 500])
+def test_a_log_of_further_columns_alone(read: Read, number: int) -> None:
+    rows = "".join(f"2026/11/21 12:00:00.{one:03d}, 0, {one} %\n" for one in range(number))
+    log = read(f"timestamp, index, fan.speed [%]\n{rows}")
+    assert [row["value"] for row in log.rows("samples")] == list(range(number))
+    assert log.column("power_w") == [None] * number
+
+
 def test_devices_have_name_and_uuid(read: Read) -> None:
     devices = read(FULL).rows("devices")
     assert [(row["device"], row["name"]) for row in devices] == [(0, "NVIDIA H200"), (1, "NVIDIA H200")]
