@@ -35,6 +35,9 @@ CLOCKS: Final = (
 
 def diagnostics(manifest: Manifest) -> Iterator[Diagnostic]:
     """Launches, metrics for the roofline, replay passes, metrics that ncu could not collect, and clocks."""
+    if "source_counters" in manifest.parts and "launches" not in manifest.parts:
+        yield from _source_page(read_table(manifest, "source_counters"))
+        return
     launches, metrics = read_table(manifest, "launches"), read_table(manifest, "metrics")
     if launches.is_empty():
         kernels = read_table(manifest, "rollups").height
@@ -51,6 +54,17 @@ def diagnostics(manifest: Manifest) -> Iterator[Diagnostic]:
         remedy = "Profile with `--nvtx` and mark phases (`torch.cuda.nvtx.range`), or ingest with `--phase NAME`."
         yield Diagnostic("note", "phases", "No NVTX ranges: launches have no phase.", remedy)
     yield Diagnostic("note", "clocks", CLOCKS, "Pass `--clock-control none` to profile at the clocks of the program.")
+
+
+def _source_page(counters: pl.DataFrame) -> Iterator[Diagnostic]:
+    kernels, rows = counters["kernel_index"].n_unique(), counters.filter(level="sass")["instruction"].len()
+    message = f"Counters of instructions and source lines of {kernels:,} kernels ({rows:,} values of instructions)."
+    yield Diagnostic("ok", "source page", message)
+    remedy = f"Print the launches too: {RAW}."
+    yield Diagnostic("note", "launches", "A source page prints no launches and no counters of whole kernels.", remedy)
+    if counters["file"].null_count() == counters.height:
+        remedy = "Compile with `-lineinfo`, and print with `--print-source cuda,sass`."
+        yield Diagnostic("note", "source lines", "The page names no source file.", remedy)
 
 
 def _launches(launches: pl.DataFrame) -> Iterator[Diagnostic]:

@@ -35,6 +35,7 @@ TABLES = (
     "memory_events",
     "samples",
     "metrics",
+    "source_counters",
     "kernel_symbols",
     "kernel_sources",
     "power_samples",
