@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -82,8 +82,12 @@ def convert_tables(
     facts: Mapping[str, Any],
     *,
     progress: Progress | None,
+    account: Callable[[Report], None] | None = None,
 ) -> Manifest:
-    """Convert tables in the names of Nsight Systems. `facts` are the columns of `traces` that the file states."""
+    """Convert tables in the names of Nsight Systems. `facts` are the columns of `traces` that the file states.
+
+    `account` adds to the ingest report what another tool's file holds beside these tables.
+    """
     output = Output(folder, read)
     strings = frame(tables, "StringIds", STRINGS).unique("id", maintain_order=True)
     output.spool.guard.until(store.recorded_ns(tables))
@@ -103,6 +107,8 @@ def convert_tables(
     output.write("kernel_symbols", activities.symbols())
     activities.signer.write(output.spool)
     _count(output.report, tables, activities, calls, ranges)
+    if account is not None:
+        account(output.report)
     counted = sum(n for (outcome, _), (n, _) in output.report.counts.items() if outcome in ("stored", "skipped"))
     output.window = times.widened(activities.seen.window, calls.window)
     output.launches = sum(activities.seen.kinds.values())

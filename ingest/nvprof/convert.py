@@ -22,15 +22,15 @@ from kerneldb.ingest.nsys.printed import device_rows
 from kerneldb.ingest.nsys.store import Schema
 from kerneldb.ingest.nvprof import text
 from kerneldb.ingest.nvprof.text import Number, Printed
-from kerneldb.ingest.output import File, Output
+from kerneldb.ingest.output import File, Output, Report
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source, text_of
 
 PREFIX: Final = "CUPTI_ACTIVITY_KIND_"
 SOURCES: Final[Mapping[str, tuple[str, ...]]] = {
     "StringIds": ("StringTable",),
-    f"{PREFIX}KERNEL": (f"{PREFIX}CONCURRENT_KERNEL", f"{PREFIX}KERNEL"),
-    f"{PREFIX}MEMCPY": (f"{PREFIX}MEMCPY",),
+    f"{PREFIX}KERNEL": (f"{PREFIX}CONCURRENT_KERNEL", f"{PREFIX}KERNEL", f"{PREFIX}CDP_KERNEL"),
+    f"{PREFIX}MEMCPY": (f"{PREFIX}MEMCPY", f"{PREFIX}MEMCPY2"),
     f"{PREFIX}MEMSET": (f"{PREFIX}MEMSET",),
     "TARGET_INFO_GPU": (f"{PREFIX}DEVICE",),
 }
@@ -82,6 +82,23 @@ TABLES: Final = Ledger(
         ".*[Mm]etric result|.*[Ee]vent result": "counters of nvprof; those of Nsight Compute are read",
     },
 )
+DATABASE_TABLES: Final = Ledger(
+    "table",
+    frozenset(name for names in SOURCES.values() for name in names),
+    {
+        f"{PREFIX}(RUNTIME|DRIVER)": "calls of the host in files of nvprof are not read; those of nsys are",
+        f"{PREFIX}(MARKER.*|NAME)": "ranges of NVTX in files of nvprof are not read; those of nsys are",
+        f"{PREFIX}UNIFIED_MEMORY_COUNTER.*": "events of unified memory (page faults, migrations)",
+        f"{PREFIX}(EVENT.*|METRIC.*|INSTRUCTION.*|PC_SAMPLING.*|.*_ACCESS|BRANCH|SOURCE_LOCATOR|FUNCTION|MODULE)": (
+            "counters of nvprof; those of Nsight Compute are read"
+        ),
+        f"{PREFIX}(SYNCHRONIZATION|OVERHEAD|CONTEXT|STREAM|CUDA_EVENT|ENVIRONMENT|PREEMPTION)": (
+            "synchronisation, overhead and names of contexts"
+        ),
+        f"{PREFIX}(OPENACC.*|OPENMP|NVLINK|PCIE|DEVICE_ATTRIBUTE|EXTERNAL_CORRELATION)": "nothing that a GPU ran",
+        "Version|SESSION.*|ATTRIBUTES|sqlite_.*|.*_INFO": "about the file",
+    },
+)
 COLUMNS: Final = Ledger(
     "column",
     {
@@ -114,6 +131,12 @@ class NvvpStore:
     def count(self, table: str) -> int:
         """Rows of a table."""
         return sum(part.height for part in self.frames(table, {"id": pl.String}))
+
+    def account(self, report: Report) -> None:
+        """Count the rows of tables that are not read."""
+        sql = "SELECT count(*) FROM"
+        found = {name: self._database.rows(" ".join((sql, sqlite.quoted(name))))[0][0] for name in self._tables}
+        DATABASE_TABLES.account(found, report)
 
     def _select(self, table: str, source: str, schema: Schema) -> str:
         present, chosen = self._tables[source], []
@@ -211,7 +234,8 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
         return _convert_text(one, folder, options, name, progress)
     facts = {"source": TOOL, "kind": "timeline", "tool": TOOL, "era": "sqlite", "clock": "capture"}
     with sqlite.opened(one, folder) as database:
-        return convert_tables(NvvpStore(database), [one], folder, options, name, facts, progress=progress)
+        tables = NvvpStore(database)
+        return convert_tables(tables, [one], folder, options, name, facts, progress=progress, account=tables.account)
 
 
 def _convert_text(one: Source, folder: Path, options: Options, name: str, progress: Progress | None) -> Manifest:
