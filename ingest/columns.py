@@ -9,9 +9,10 @@ import polars as pl
 Schema = dict[str, type[pl.DataType]]
 
 STRINGS: Final = (
-    "api_call api_process arch args copy_kind details device_name device_type domain instance kind launch_status level "
-    "metric name name_id operation origin part path phase process properties quality range_path region "
-    "reported_grid_unit section signature_id source_metric text theoretical_limiter thread timing unit vendor"
+    "api_call api_process arch args copy_kind details device_name device_type domain file instance kernel kind "
+    "launch_status level metric name name_id operation origin part path phase process properties quality "
+    "range_path region reported_grid_unit section signature_id source_metric text theoretical_limiter thread "
+    "timing unit vendor"
 )
 INT32S: Final = (
     "agprs agprs_reported block_x block_y block_z depth device grid_x grid_y grid_z max_threads_per_multiprocessor "
@@ -20,10 +21,10 @@ INT32S: Final = (
 )
 INT64S: Final = (
     "address api_id api_index bytes context correlation_id duration_ns dynamic_shared_bytes end_ns external_id "
-    "graph_id graph_node_id launch_duration_ns launch_index launch_start_ns max_ns memory_bytes min_ns n "
-    "parent_id pid queue range_id reported_grid_x reported_grid_y reported_grid_z row scratch_bytes shared_bytes "
-    "shared_bytes_per_block_optin shared_bytes_per_multiprocessor start_ns static_shared_bytes stream tid timed "
-    "total_blocks total_allocated_bytes total_ns total_reserved_bytes ts_ns"
+    "graph_id graph_node_id instruction kernel_index launch_duration_ns launch_index launch_start_ns line max_ns "
+    "memory_bytes min_ns n parent_id pid queue range_id reported_grid_x reported_grid_y reported_grid_z row "
+    "scratch_bytes shared_bytes shared_bytes_per_block_optin shared_bytes_per_multiprocessor start_ns "
+    "static_shared_bytes stream tid timed total_allocated_bytes total_blocks total_ns total_reserved_bytes ts_ns"
 )
 FLOATS: Final = "clock_mhz memory_clock_mhz occupancy precision theoretical_occupancy theoretical_occupancy_cu value"
 TYPES: Final[Schema] = {

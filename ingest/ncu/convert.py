@@ -15,6 +15,7 @@ import polars as pl
 from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError, UnreadableTraceError
 from kerneldb.ids import content_id
+from kerneldb.ingest import readers
 from kerneldb.ingest.columns import Schema, schema
 from kerneldb.ingest.launches import PRODUCTS, Signer
 from kerneldb.ingest.ncu import launches, sniff
@@ -133,6 +134,10 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
         from kerneldb.ingest.ncu import report_file
 
         return report_file.convert(unit, folder, options, progress)
+    if len(unit.files) == 1 and sniff.is_source_page(readers.head_of(unit.files[0]).data):
+        from kerneldb.ingest.ncu import source_page
+
+        return source_page.convert(unit, folder, options, progress)
     files = sorted((_survey(Source(path)) for path in unit.files), key=lambda file: PAGES.index(file.pages[0]))
     if any("summary" in file.pages for file in files):
         return _convert_summary(files, folder, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -11,7 +12,11 @@ from kerneldb.batch import Manifest
 from kerneldb.ingest.doctor import Diagnostic, launched, read_table
 
 RAW: Final = "`ncu --import REPORT.ncu-rep --page raw --csv`"
-SPEED: Final = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
+COMPUTE: Final = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
+MEMORY: Final = tuple(
+    f"{unit}_throughput.avg.pct_of_peak_sustained_elapsed" for unit in ("gpu__dram", "dram_", "gpu__compute_memory")
+)
+"""Of these the normalised roofline is made, as in launch_counters."""
 DURATION: Final = "gpu__time_duration.sum"
 PASSES: Final = "profiler__replayer_passes"
 MANY_PASSES: Final = 50
@@ -25,6 +30,12 @@ ROOFLINE: Final = (
     "dram__bytes.sum.per_second",
 )
 """What the roofline of single precision needs (SpeedOfLight_RooflineChart.section), alternatives between bars."""
+COUNTED: Final = (
+    r"^(?:sm__ops_path_tensor_\w+\.sum(?:\.per_\w+)?|smsp?__sass_thread_inst_executed_op_[fdh]fma_pred_on\.sum)$"
+)
+"""Operations from which the view ncu_roofline makes points where the peaks of single precision are missing."""
+TRAFFIC: Final = ("dram__bytes.sum", "dram__bytes_read.sum", "dram__bytes_op_read.sum", "dram__bytes.sum.per_second")
+OLD_NAME: Final = r"^[a-z0-9]+(?:_[a-z0-9]+)+(?:\.\w+)*$"
 OLD_NAMES: Final = "Names of nvprof (`flop_count_sp`) do not exist in ncu: `ncu --query-metrics` lists those that do."
 SECTIONS: Final = "Profile with `--set roofline` or `--set full`, and print the raw page."
 CLOCKS: Final = (
@@ -35,6 +46,9 @@ CLOCKS: Final = (
 
 def diagnostics(manifest: Manifest) -> Iterator[Diagnostic]:
     """Launches, metrics for the roofline, replay passes, metrics that ncu could not collect, and clocks."""
+    if "source_counters" in manifest.parts and "launches" not in manifest.parts:
+        yield from _source_page(read_table(manifest, "source_counters"))
+        return
     launches, metrics = read_table(manifest, "launches"), read_table(manifest, "metrics")
     if launches.is_empty():
         kernels = read_table(manifest, "rollups").height
@@ -51,6 +65,17 @@ def diagnostics(manifest: Manifest) -> Iterator[Diagnostic]:
         remedy = "Profile with `--nvtx` and mark phases (`torch.cuda.nvtx.range`), or ingest with `--phase NAME`."
         yield Diagnostic("note", "phases", "No NVTX ranges: launches have no phase.", remedy)
     yield Diagnostic("note", "clocks", CLOCKS, "Pass `--clock-control none` to profile at the clocks of the program.")
+
+
+def _source_page(counters: pl.DataFrame) -> Iterator[Diagnostic]:
+    kernels, rows = counters["kernel_index"].n_unique(), counters.filter(level="sass")["instruction"].len()
+    message = f"Counters of instructions and source lines of {kernels:,} kernels ({rows:,} values of instructions)."
+    yield Diagnostic("ok", "source page", message)
+    remedy = f"Print the launches too: {RAW}."
+    yield Diagnostic("note", "launches", "A source page prints no launches and no counters of whole kernels.", remedy)
+    if counters["file"].null_count() == counters.height:
+        remedy = "Compile with `-lineinfo`, and print with `--print-source cuda,sass`."
+        yield Diagnostic("note", "source lines", "The page names no source file.", remedy)
 
 
 def _launches(launches: pl.DataFrame) -> Iterator[Diagnostic]:
@@ -72,7 +97,16 @@ def _roofline(metrics: pl.DataFrame) -> Iterator[Diagnostic]:
     if not missing:
         yield Diagnostic("ok", "roofline", "All metrics of ncu's single-precision roofline are there.")
         return
-    shares = SPEED in present
+    shares = COMPUTE in present and not present.isdisjoint(MEMORY)
+    worked = with_value.filter(pl.col("metric").str.contains(COUNTED) & (pl.col("value") > 0))
+    if not worked.is_empty() and present.intersection(TRAFFIC):
+        launches = worked["launch_index"].n_unique()
+        message = (
+            f"Roofline: {launches:,} launches have operations and DRAM traffic, so an intensity; peaks of single "
+            f"precision are missing ({', '.join(missing[:2])}{', …' if len(missing) > len(missing[:2]) else ''})."
+        )
+        yield Diagnostic("note", "roofline", message, SECTIONS)
+        return
     said = "only the normalised form (SM % against DRAM %) is possible" if shares else "no roofline is possible"
     few = ", ".join(missing[:3]) + (", …" if len(missing) > len(missing[:3]) else "")
     if shares and len(missing) == len(ROOFLINE):
@@ -86,7 +120,7 @@ def _collected(metrics: pl.DataFrame) -> Iterator[Diagnostic]:
     never = metrics.group_by("metric").agg(absent.alias("never")).filter("never")["metric"].sort().to_list()
     if never:
         few = ", ".join(never[:4]) + (", …" if len(never) > len(never[:4]) else "")
-        remedy = OLD_NAMES if any("__" not in name for name in never) else ""
+        remedy = OLD_NAMES if any("__" not in name and re.match(OLD_NAME, name) for name in never) else ""
         yield Diagnostic("note", "metrics", f"{len(never):,} metrics have no value in any launch: {few}.", remedy)
 
 

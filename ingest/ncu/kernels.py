@@ -12,6 +12,7 @@ import collections
 import dataclasses
 import functools
 import re
+import string
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -73,6 +74,8 @@ NAMES: Final = {
 }
 """Metrics of the body items: up to 2024, and since 2025."""
 METRIC: Final = re.compile(r"[A-Za-z0-9_.]*[a-z0-9]__[\w.:]+")
+MIDDLE: Final = re.compile(r"[a-z0-9]__[\w.:]+")
+BEFORE: Final = frozenset(string.ascii_letters + string.digits + "_.")
 CAPABILITY: Final = re.compile(r"cc (<|>=) (\d+\.\d+)")
 TENSOR: Final = re.compile(r"\(((?:(?:Op|Src|Dst|Sparsity):\w+ ?)+)\)")
 ANY_TYPE: Final = "(*)"
@@ -85,7 +88,6 @@ TENSOR_LABELS: Final = {
 RULE: Final = "rule:"
 ROUNDING: Final = 1e-9
 DEVICE: Final = "device__attribute_"
-INSTANCES: Final = re.compile(r"(?P<value>[^()]*?)\s*\((?P<each>.*)\)", re.DOTALL)
 # A bare label means something within its section only.
 PLACE: Final = pl.when(pl.col("metric").str.contains("__", literal=True)).then(None).otherwise("section")
 SCHEMA: Final = schema("launch_index metric value text unit precision instance source_metric section")
@@ -266,12 +268,23 @@ def aliases() -> dict[str, dict[str, str]]:
     return known
 
 
+def metric_in(printed: str) -> str | None:
+    """The first name of a metric in a text, as METRIC finds it, in time that grows with the length of the text only."""
+    middle = MIDDLE.search(printed)
+    if middle is None:
+        return None
+    start = middle.start()
+    while start and printed[start - 1] in BEFORE:
+        start -= 1
+    return printed[start : middle.end()]
+
+
 @functools.cache
 def canonical(printed: str, section: str | None = None, item: str | None = None, capability: str = "") -> str:
     """The canonical name of what is printed as a metric in a section, under a body item label, of a GPU (`9.0`)."""
-    found = METRIC.search(printed)
-    if found is not None and (found[0] == printed or " " in printed):
-        return _renamed(found[0])
+    found = metric_in(printed)
+    if found is not None and (found == printed or " " in printed):
+        return _renamed(found)
     items = (item, TENSOR.sub(ANY_TYPE, item)) if item else ()
     places = (*(f"{section}/{one}/{printed}" for one in items), f"{section}/{printed}")
     listed = next((metric for place in places if (metric := _listed(place, capability))), None)
@@ -371,10 +384,11 @@ def _empty(name: str, section: str | None, item: str | None, unit: str, capabili
 
 def _split(text: str, style: Style) -> tuple[str, list[str]]:
     """The value itself and those of its instances: `4578 (32; 32)`, `4578 (0: 32; 1: 32)`."""
-    found = INSTANCES.fullmatch(text)
-    if found is None or (found["value"] and style.read(found["value"]) is None) or not found["each"]:
+    value, parenthesis, each = text.partition("(")
+    value, each = value.rstrip(), each.removesuffix(")")
+    if not (parenthesis and text.endswith(")") and each) or (value and style.read(value) is None):
         return text, []
-    return found["value"] or "n/a", [part.strip() for part in found["each"].split(";")]
+    return value or "n/a", [part.strip() for part in each.split(";")]
 
 
 def _filled(empty: Measure, text: str, number: tuple[float, float] | None) -> Measure:

@@ -13,19 +13,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import polars as pl
+
 from kerneldb.batch import Manifest
 from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest.ncu.convert import Capture, PrintedFile, close
 from kerneldb.ingest.ncu.kernels import DEVICE, RULE, Kernel, Measure, canonical
 from kerneldb.ingest.ncu.numbers import Style, base_unit
+from kerneldb.ingest.ncu.report_source import addresses, counters
 from kerneldb.ingest.ncu.table import Log
 from kerneldb.ingest.output import Report
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source, digest
 
+Action = tuple[Kernel, list[Measure], dict[str, Any], pl.DataFrame]
+"""A launch, its metrics, attributes of its device, and rows of `source_counters`."""
 MODULE: Final = "ncu_report"
 MOST_INSTANCES: Final = 256
-"""A metric with more instances is one per instruction of the program; only its aggregate is kept."""
+"""Of a metric with more instances, which is neither per instruction nor sampled over time, the aggregate is kept."""
+SAMPLED: Final = "pmsampling:"
+"""What metrics begin with whose instances are samples at equal intervals."""
 TYPES: Final = {"MsgType_OPTIMIZATION": "OPT", "MsgType_WARNING": "WRN", "MsgType_ERR": "ERR"}
 SPEEDUPS: Final = {"SpeedupType_LOCAL": "local", "SpeedupType_GLOBAL": "global"}
 
@@ -37,8 +44,10 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     source = Source(path)
     digest(source)
     report, capture = Report(), Capture(folder)
-    for kernel, found, device in _actions(module, path, report):
+    for kernel, found, device, lines in _actions(module, path, report):
         capture.add(kernel, found, device, (path, "report"))
+        capture.output.write("source_counters", lines)
+    report.add("stored", "counters of instructions", capture.output.written["source_counters"])
     if not capture.known:
         message = (
             f"{path}: no profiled kernel in this report. It is damaged, empty, or newer than the installed {MODULE}: "
@@ -64,7 +73,7 @@ def _module(path: Path) -> Any:
         raise UnreadableTraceError(message) from error
 
 
-def _actions(module: Any, path: Path, report: Report) -> Iterator[tuple[Kernel, list[Measure], dict[str, Any]]]:
+def _actions(module: Any, path: Path, report: Report) -> Iterator[Action]:
     # The package raises RuntimeError, ValueError or a SWIG type of its own for what it cannot read.
     try:
         context = module.load_report(str(path))
@@ -83,20 +92,21 @@ def _actions(module: Any, path: Path, report: Report) -> Iterator[tuple[Kernel, 
                 report.add("skipped", "workloads that are not kernels (ranges, graphs)", 1)
 
 
-def _action(module: Any, action: Any, number: int, report: Report) -> tuple[Kernel, list[Measure], dict[str, Any]]:
+def _action(module: Any, action: Any, number: int, report: Report) -> Action:
     values = {name: action.metric_by_name(name) for name in action.metric_names()}
     device = {
         name.removeprefix(DEVICE): metric.value()
         for name, metric in values.items()
         if name.startswith(DEVICE) and metric.value() is not None
     }
-    found = [
-        one for name, metric in values.items() if not name.startswith(DEVICE) for one in _metric(name, metric, report)
-    ]
+    plain = {name: metric for name, metric in values.items() if not name.startswith(DEVICE)}
+    correlated = {name: (metric, where) for name, metric in plain.items() if (where := addresses(action, metric))}
+    found = [one for name, metric in plain.items() for one in _metric(name, metric, report, alone=name in correlated)]
     found += [_rule(module, rule) for rule in action.rule_results_as_dicts()]
     identity = {"ID": str(number), "Kernel Name": action.name(module.IAction.NameBase_DEMANGLED)}
     identity |= _identity(values, device) | _ranges(action)
-    return Kernel(identity, "report"), found, device
+    lines = counters(action, number, identity["Kernel Name"], correlated)
+    return Kernel(identity, "report"), found, device, lines
 
 
 def _identity(values: dict[str, Any], device: dict[str, Any]) -> dict[str, str]:
@@ -129,14 +139,15 @@ def _printed(name: str) -> str:
     return f'"domain:{name}:none:none:none:none:none:none"'
 
 
-def _metric(name: str, metric: Any, report: Report) -> Iterator[Measure]:
+def _metric(name: str, metric: Any, report: Report, *, alone: bool) -> Iterator[Measure]:
+    """The aggregate and the instances of a metric; `alone`: its instances are stored elsewhere."""
     exponent, unit = base_unit(metric.unit() or "")
     scale = 10.0**exponent
     printed = canonical(name)
     yield _measure(printed, name, metric.value(), scale, unit, None)
-    instances = metric.num_instances()
-    if instances > MOST_INSTANCES:
-        report.add("skipped", "instances of metrics per instruction", instances)
+    instances = 0 if alone else metric.num_instances()
+    if instances > MOST_INSTANCES and not name.startswith(SAMPLED):
+        report.add("skipped", f"instances of metrics with more than {MOST_INSTANCES} of them", instances)
         return
     for index in range(instances):
         yield _measure(printed, name, metric.value(index), scale, unit, str(index))

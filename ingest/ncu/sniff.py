@@ -27,12 +27,22 @@ EDGES: Final = "._-()[]{} "
 ENDING: Final = re.compile(r"(?:\.(?:csv|log|txt|tsv|gz|ncu-repz?|nsight-cuprof-report))+$", re.IGNORECASE)
 REPORTS: Final = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")
 FIRST: Final = re.compile(rb'^"\d+","(\d+)","', re.MULTILINE)
+SOURCE_PAGE: Final = re.compile(
+    rb'^\W*"(?:#","Address","Source|#","Source|Address","Source|Line No","Source)"', re.MULTILINE
+)
+"""Columns of a source page."""
 COLUMNS: Final = re.compile(rb'^\W*"ID","Process ID",', re.MULTILINE)
 
 
 def fits(head: Head) -> bool:
     """Whether a file is an export or a log of ncu, or its report."""
-    return is_report(head.path) or head.data.startswith(MAGIC) or TEXTS.search(head.data) is not None
+    known = is_report(head.path) or head.data.startswith(MAGIC) or TEXTS.search(head.data) is not None
+    return known or is_source_page(head.data)
+
+
+def is_source_page(data: bytes) -> bool:
+    """Whether a text begins with a table of the source page."""
+    return SOURCE_PAGE.search(data) is not None and COLUMNS.search(data) is None
 
 
 def is_report(path: Path) -> bool:

@@ -30,8 +30,8 @@ from kerneldb.ingest.source import Source, text_of
 PREFIX: Final = "CUPTI_ACTIVITY_KIND_"
 SOURCES: Final[Mapping[str, tuple[str, ...]]] = {
     "StringIds": ("StringTable",),
-    f"{PREFIX}KERNEL": (f"{PREFIX}CONCURRENT_KERNEL", f"{PREFIX}KERNEL"),
-    f"{PREFIX}MEMCPY": (f"{PREFIX}MEMCPY",),
+    f"{PREFIX}KERNEL": (f"{PREFIX}CONCURRENT_KERNEL", f"{PREFIX}KERNEL", f"{PREFIX}CDP_KERNEL"),
+    f"{PREFIX}MEMCPY": (f"{PREFIX}MEMCPY", f"{PREFIX}MEMCPY2"),
     f"{PREFIX}MEMSET": (f"{PREFIX}MEMSET",),
     "TARGET_INFO_GPU": (f"{PREFIX}DEVICE",),
 }

@@ -269,6 +269,10 @@ class Database:
         """What `rule` says limits the selected profiled launches: a row per verdict with means, or (`kernels`) each."""
         return Result(counters.bounds(self.warehouse, rule, where, traces, kernels=kernels))
 
+    def ncu_rules(self, *, where: str | None = None, traces: Sequence[str] = (), everything: bool = False) -> Result:
+        """What Nsight Compute's own rules say of the selected profiled launches; `everything`: information, too."""
+        return Result(counters.rules(self.warehouse, where, traces, everything=everything))
+
     def repeated_prints(self, traces: Sequence[str] = ()) -> list[str]:
         """Names of traces that hold a report of Nsight Compute once more than another trace of their run."""
         found = [row["trace"] for row in queries.ask(self.warehouse, "bounds_repeated")]

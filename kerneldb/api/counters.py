@@ -90,6 +90,14 @@ def bounds(
     return queries.selected(warehouse, "bounds_kernels" if kernels else "bounds_classes", where, traces, {"rule": rule})
 
 
+def rules(warehouse: Warehouse, where: str | None, traces: Sequence[str], *, everything: bool = False) -> pa.Table:
+    """What Nsight Compute's own rules say of the selected profiled launches; `everything` includes mere information.
+
+    Raises UsageError for an unknown trace, SelectionError for a bad `where`.
+    """
+    return queries.selected(warehouse, "ncu_rules", where, traces, {"everything": everything})
+
+
 def coverage(warehouse: Warehouse, where: str | None, traces: Sequence[str], top: int | None = None) -> pa.Table:
     """Which of the selected kernels (the `top` ones by time, or all) have counters: rows of `counter_coverage`.
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from kerneldb.ingest import Options, Unit
     from kerneldb.warehouse.commit import Added
 
+WITHOUT_LAUNCHES: Final = ("rollups", "measurements", "power_samples", "source_counters")
+"""Tables that a trace without launches may hold."""
 Status = Literal["ingested", "unchanged", "replaced", "failed"]
 
 
@@ -105,7 +107,8 @@ class Linked:
 class Outcome:
     """What became of one trace. `bytes` is its size without compression; `seconds` runs from opening to commit.
 
-    `sums` counts rows of a trace that holds no launches by its nature: sums of a report, measurements, power readings.
+    `sums` counts rows of a trace that holds no launches by its nature: sums of a report, measurements, power readings,
+    counters of source lines.
     `linked` are the traces that it was joined with, or could be.
     Size and counts are None for a trace that was not read.
     """
@@ -241,7 +244,9 @@ def _commit(store: Store, manifest: Manifest, file: Path, options: IngestOptions
         seconds=time.monotonic() - began,
         bytes=sum(row["bytes"] or 0 for row in files),
         report=tuple(ReportEntry(**row) for row in report),
-        sums=sum(manifest.rows.get(table, 0) for table in ("rollups", "measurements", "power_samples")),
+        sums=sum(
+            manifest.rows.get(table, 0) for table in ("rollups", "measurements", "power_samples", "source_counters")
+        ),
         linked=tuple(Linked(**row) for row in added.linked),
     )
 

@@ -60,7 +60,8 @@ JSON_FIELDS = frozenset({"input_dims", "input_strides", "input_dtypes", "scalars
 class SignaturePage:
     """Sections of fields about the signature itself, then tables.
 
-    The tables: times per trace and phase, counters (its own, or those of matches), what bounds it, and matches.
+    The tables: times per trace and phase, counters (its own, or those of matches), what bounds it, what the rules of
+    Nsight Compute say of it, and matches.
     """
 
     signature_id: str
@@ -89,6 +90,7 @@ def page(warehouse: Warehouse, text: str) -> SignaturePage:
         "times": ask(warehouse, "signature_times", wanted),
         "counters": counters,
         "bounds": ask(warehouse, "bounds_signature", {"signatures": measured}) if measured else [],
+        "rules": ask(warehouse, "ncu_rules_signature", {"signatures": measured}) if measured else [],
         "matches": ask(warehouse, "signature_matches", wanted),
     }
     return SignaturePage(signature_id, sections, tables)

@@ -125,3 +125,25 @@ def bounds(
     if not len(result) and not note_nothing(database, where, traces):
         note("no launches with counters of Nsight Compute are selected; kerneldb ncu command prints a line for them")
     emit_rows(result, output, limit, None)
+
+
+@ncu.command(short_help="What Nsight Compute's own rules advise.")
+@click.option("--all", "everything", is_flag=True, help="Include what is only information.")
+@selection_options
+@limit_option(TOP)
+@output_options
+def rules(*, everything: bool, where: str | None, traces: tuple[str, ...], limit: int | None, output: Output) -> None:
+    """Show what the rules of Nsight Compute say of the profiled kernels, the largest estimated speedup first.
+
+    A speedup is an estimate of ncu, of the whole kernel (global) or of the part that the rule looks at (local). The
+    view ncu_rules has the rules of each launch.
+
+    \b
+      kerneldb ncu rules
+      kerneldb ncu rules --where "category = 'GEMM'" --all
+    """
+    database = open_database(lock_timeout=READ_WAIT_S)
+    result = database.ncu_rules(where=where, traces=traces, everything=everything)
+    if not len(result) and not note_nothing(database, where, traces):
+        note("no rules of Nsight Compute are stored for these launches; details pages and reports hold them")
+    emit_rows(result, output, limit, TOP)

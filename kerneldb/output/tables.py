@@ -61,7 +61,7 @@ LITTLE: Final = 4
 """So many of these, from the first on, go before names become short."""
 MOST_IMPORTANT: Final = (
     r"problem|(from|to)_dtype",
-    r"(share|delta)_pct|pct_attainable|ratio|verdict\w*|grade|bound|covered",
+    r"(share|delta|speedup)_pct|pct_attainable|ratio|verdict\w*|grade|bound|covered|message|rule",
     r"n|launches",
 )
 """Columns by name, the first to be left out first. Those that are not listed go between the two, from the right."""

@@ -38,6 +38,7 @@ TABLES = (
     "samples",
     "call_sums",
     "metrics",
+    "source_counters",
     "kernel_symbols",
     "kernel_sources",
     "power_samples",

@@ -56,3 +56,18 @@ CREATE TABLE call_sums (
 );
 ALTER TABLE ops ADD COLUMN details VARCHAR;
 ALTER TABLE launches ADD COLUMN warps_per_multiprocessor DOUBLE;
+-- Facts of profilers that versions up to 0.1.0 left out.
+CREATE TABLE source_counters (
+    trace_id VARCHAR NOT NULL,
+    launch_index BIGINT,
+    kernel_index BIGINT NOT NULL,
+    kernel VARCHAR,
+    level VARCHAR NOT NULL,
+    file VARCHAR,
+    line BIGINT,
+    instruction BIGINT,
+    address BIGINT,
+    text VARCHAR,
+    metric VARCHAR NOT NULL,
+    value DOUBLE
+);

@@ -93,6 +93,10 @@ SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY ts_ns;
 INSERT INTO metrics BY NAME
 SELECT * FROM read_parquet($files, union_by_name = true);
 
+-- name: source_counters
+INSERT INTO source_counters BY NAME
+SELECT * FROM read_parquet($files, union_by_name = true);
+
 -- name: kernel_symbols
 INSERT INTO kernel_symbols BY NAME
 SELECT * FROM read_parquet($files, union_by_name = true);

@@ -8,6 +8,7 @@ DELETE FROM measurements WHERE trace_id = $trace_id;
 DELETE FROM power_samples WHERE trace_id = $trace_id;
 DELETE FROM kernel_symbols WHERE trace_id = $trace_id;
 DELETE FROM kernel_sources WHERE trace_id = $trace_id;
+DELETE FROM source_counters WHERE trace_id = $trace_id;
 DELETE FROM metrics WHERE trace_id = $trace_id;
 DELETE FROM samples WHERE trace_id = $trace_id;
 DELETE FROM cpu_samples WHERE trace_id = $trace_id;

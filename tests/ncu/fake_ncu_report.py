@@ -19,6 +19,19 @@ class IMetric:
     aggregate: Any
     printed_unit: str = ""
     each: tuple[Any, ...] = ()
+    ids: tuple[int, ...] = ()
+
+    def has_correlation_ids(self) -> bool:
+        """Whether the instances belong to something that has numbers, such as the instructions at addresses."""
+        return bool(self.ids)
+
+    def correlation_ids(self) -> IMetric | None:
+        """These numbers, as the instances of another metric."""
+        return IMetric(None, each=self.ids) if self.ids else None
+
+    def as_uint64(self, idx: int) -> int:
+        """The value of an instance."""
+        return int(self.each[idx])
 
     def value(self, idx: int | None = None) -> Any:
         """The value, or that of an instance."""
@@ -65,6 +78,21 @@ class INvtxState:
 
 
 @dataclasses.dataclass(frozen=True)
+class ISourceInfo:
+    """Where an instruction comes from."""
+
+    place: tuple[str, int]
+
+    def file_name(self) -> str:
+        """The source file."""
+        return self.place[0]
+
+    def line(self) -> int:
+        """Its line."""
+        return self.place[1]
+
+
+@dataclasses.dataclass(frozen=True)
 class IAction:
     """A profiled kernel, or another workload."""
 
@@ -73,6 +101,7 @@ class IAction:
     state: INvtxState | None = None
     rules: tuple[dict[str, Any], ...] = ()
     kind: int = 0
+    sass: tuple[tuple[int, str], ...] = ()
 
     NameBase_FUNCTION = 0
     NameBase_DEMANGLED = 1
@@ -99,6 +128,14 @@ class IAction:
     def rule_results_as_dicts(self) -> list[dict[str, Any]]:
         """What the rules said."""
         return list(self.rules)
+
+    def sass_by_pc(self, address: int) -> str:
+        """The instruction at an address; '' where there is none."""
+        return dict(self.sass).get(address, "")
+
+    def source_info(self, address: int) -> ISourceInfo | None:
+        """The source line of an instruction."""
+        return ISourceInfo(("gemm.cu", 12)) if address % 32 == 0 else None
 
     def workload_type(self) -> int:
         """Kernel, range, graph, …."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -180,3 +182,17 @@ def test_the_table_of_aliases() -> None:
     assert len({row[:2] for row in rows}) == len(rows) > 400
     assert all(all(row) for row in rows)
     assert {metric for _, metric, _, _ in rows if not METRIC.fullmatch(str(metric))} == set()
+
+
+@given(st.text("aB1_.: é-", max_size=30))
+def test_that_metrics_are_found_as_the_pattern_finds_them(text: str) -> None:
+    found = METRIC.search(text)
+    assert kernels.metric_in(text) == (found and found[0])
+
+
+@pytest.mark.parametrize("part", ["a", "_", "a_", "a.", "a__!", "sm__"])
+def test_that_long_names_take_no_long_time(part: str) -> None:
+    """A search for the pattern from each letter on took 10 s for 40,000 of them."""
+    began = time.process_time()
+    canonical(part * (1_000_000 // len(part)))
+    assert time.process_time() - began < 2

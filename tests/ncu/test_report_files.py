@@ -102,9 +102,33 @@ def test_stand_in(read: Callable[[fake.IContext | Exception], Converted]) -> Non
         "% local",
     )
     assert one.report("skipped") == {
-        "instances of metrics per instruction": 300,
+        "instances of metrics with more than 256 of them": 300,
         "workloads that are not kernels (ranges, graphs)": 1,
     }
+
+
+def test_counters_of_instructions_and_samples_over_time(
+    read: Callable[[fake.IContext | Exception], Converted],
+) -> None:
+    metrics = FACTS | {
+        "inst_executed": fake.IMetric(60, "inst", (20, 40), (4128, 4096)),
+        "smsp__pcsamp_warps_issue_stalled_wait": fake.IMetric(5, "", (5,), (4096,)),
+        "pmsampling:dram__throughput.avg": fake.IMetric(3.5, "%", tuple(range(300)), tuple(range(300))),
+    }
+    one = read(context(fake.IAction(metrics, sass=((4096, "LDG.E R2 "), (4128, "FFMA R1")))))
+    columns = ("launch_index", "kernel", "level", "file", "line", "instruction", "address", "text", "metric", "value")
+    assert one.rows("source_counters", *columns) == [
+        (0, "void ns::k(int)", "sass", "gemm.cu", 12, 1, 4128, "FFMA R1", "inst_executed", 20.0),
+        (0, "void ns::k(int)", "sass", "gemm.cu", 12, 0, 4096, "LDG.E R2", "inst_executed", 40.0),
+        (
+            *(0, "void ns::k(int)", "sass", "gemm.cu", 12, 0, 4096, "LDG.E R2"),
+            *("smsp__pcsamp_warps_issue_stalled_wait", 5.0),
+        ),
+    ]
+    found = values(one)
+    assert found[0, "inst_executed", None][0] == 60
+    assert (0, "inst_executed", "0") not in found
+    assert found[0, "pmsampling:dram__throughput.avg", "299"][0] == 299
 
 
 @pytest.mark.parametrize("answer", [fake.IContext(()), context(), RuntimeError("newer"), OSError("gone")])
@@ -126,7 +150,7 @@ def test_without_the_package(name: str, monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_that_the_stand_in_is_like_the_package() -> None:
     import ncu_report
 
-    for name in ("IAction", "IMetric", "IContext", "IRange", "INvtxState", "INvtxDomainInfo"):
+    for name in ("IAction", "IMetric", "IContext", "IRange", "INvtxState", "INvtxDomainInfo", "ISourceInfo"):
         mine = {word for word in vars(getattr(fake, name)) if not word.startswith("_")}
         attributes = set(getattr(fake, name).__dataclass_fields__)
         assert mine - attributes <= set(dir(getattr(ncu_report, name)))

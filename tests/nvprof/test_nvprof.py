@@ -309,6 +309,23 @@ def test_databases(tmp_path: Path) -> None:
     assert (device["name"], device["arch"], device["clock_mhz"]) == ("NVIDIA Tegra X1", "sm_53", 921.6)
 
 
+def test_that_other_tables_of_a_database_are_counted(tmp_path: Path) -> None:
+    path = nvvp(tmp_path / "run.nvvp")
+    with sqlite3.connect(path) as connection:
+        peer = "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY2 AS SELECT * FROM CUPTI_ACTIVITY_KIND_MEMCPY"
+        connection.execute(peer)
+        for table in ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_NEXT_YEAR"):
+            connection.execute(f"CREATE TABLE {table} (_id_ INTEGER)")
+            connection.execute(f"INSERT INTO {table} VALUES (1), (2)")
+    connection.close()
+    converted = convert_file(path, tmp_path / "spool")
+    assert sorted(converted.launches["kind"]) == ["kernel", "memcpy", "memcpy"]
+    skipped = converted.report("skipped")
+    assert skipped[f"table CUPTI_ACTIVITY_KIND_NEXT_YEAR: {UNKNOWN}"] == 2
+    assert [n for reason, n in skipped.items() if "KIND_RUNTIME: calls of the host" in reason] == [2]
+    assert not any("KIND_MEMCPY" in reason or "StringTable" in reason for reason in skipped)
+
+
 def test_many_rows(tmp_path: Path) -> None:
     many = "\n".join((HEADER, UNITS, *(ROWS[1] for _ in range(5_000)))) + "\n"
     launches = read(tmp_path, many).launches
