@@ -126,13 +126,13 @@ class Conversion:
         lines: Counter[str] = Counter()
         for plane in self.recording.gpus:
             for line in plane.lines:
+                self.read += len(line.events)
+                if line.stream is None:
+                    lines[line.name] += len(line.events)
+                    continue
                 for event in line.events:
-                    self.read += 1
-                    if line.stream is None:
-                        lines[line.name] += 1
-                    else:
-                        stats.update(event.stats.keys())
-                        found.append(rows.row(event, plane.device or 0, line.stream))
+                    stats.update(event.stats.keys())
+                    found.append(rows.row(event, plane.device or 0, line.stream))
         rows.STATS.account(stats, self.output.report)
         LINES.account(lines, self.output.report)
         return found
