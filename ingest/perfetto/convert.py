@@ -24,9 +24,9 @@ from kerneldb.ingest.amd.host import Host, Marker
 from kerneldb.ingest.amd.launches import BLOCKS, Launches, copy_kind
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.output import File, Output
-from kerneldb.ingest.perfetto.annotations import STAGE
 from kerneldb.ingest.perfetto.model import Slice, Trace, Track
 from kerneldb.ingest.perfetto.packets import Decoder
+from kerneldb.ingest.perfetto.parts import STAGE
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source, text_of
 

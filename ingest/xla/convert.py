@@ -141,7 +141,7 @@ class Conversion:
         """`launches` with their operation, `module` (the path of the traced function) and Python line."""
         calls: list[dict[str, str | None]] = [{} for _ in range(launches.height)]
         for keys, part in launches.with_row_index("place").group_by("device", "program", "hlo_module"):
-            module = self.recording.module(keys[1], keys[2])  # type: ignore[arg-type]
+            module = self.recording.module(keys[1], keys[2])
             for found in () if module is None else Mapper(module).found(_launches(part)):
                 calls[found.place] = self._call(module, found)  # type: ignore[arg-type]
             self._unknown(part, module, calls)

@@ -14,7 +14,7 @@ import functools
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from kerneldb.ingest.pytorch.identity import CallRow, call_id
@@ -176,7 +176,9 @@ class Module:
         }
         row["call_id"] = call_id(row)
         metadata = one.message.message(7)
-        return Described(row, metadata and metadata.text(2), metadata and self._source(metadata))
+        if metadata is None:
+            return Described(row, None, None)
+        return Described(row, metadata.text(2), self._source(metadata))
 
     def operation(self, one: Instruction) -> str:
         """What it computes: its opcode; of a fusion the main operation inside; of a known library call what it does."""
@@ -278,5 +280,5 @@ def _strides(dims: tuple[int, ...], layout: Message | None) -> tuple[int, ...] |
     return tuple(strides)
 
 
-def _json(values: list[object]) -> str | None:
+def _json(values: Sequence[object]) -> str | None:
     return json.dumps(values) if values else None

@@ -15,7 +15,7 @@ from typing import Any, Final
 import polars as pl
 
 from kerneldb import times
-from kerneldb.ingest.columns import schema
+from kerneldb.ingest.columns import Schema, schema
 from kerneldb.ingest.launches import AXES, INT32_MAX
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.xla.recording import Event
@@ -28,7 +28,7 @@ HOST_KINDS: Final = ("pinned", "pageable")
 MOST_KNOWN: Final = 1 << 12
 INT64: Final = (-(2**63), 2**63 - 1)
 DETAILS: Final = ("kernel_details", "memcpy_details", "memset_details", "Memset_details")
-COLUMNS: Final = {
+COLUMNS: Final[Schema] = {
     **schema("kind name device stream context start_ns duration_ns correlation_id graph_id graph_node_id"),
     **schema("registers shared_bytes static_shared_bytes dynamic_shared_bytes bytes copy_kind occupancy"),
     **schema(" ".join(AXES)),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from kerneldb.ingest.ledger import UNKNOWN as UNKNOWN_PART
@@ -40,7 +40,7 @@ class Metadata:
     """What the events of a plane refer to: names of values, and names of events with values of their own."""
 
     stats: Names
-    events: dict[int, tuple[str, Stats]]
+    events: Mapping[int, tuple[str, Stats]]
     known: dict[bytes, tuple[str, Any] | None] = dataclasses.field(default_factory=dict)
 
     def of(self, parts: list[bytes], report: Report) -> Iterator[tuple[str, Any]]:
