@@ -19,7 +19,6 @@ LAST_SHIFT: Final = 63
 WRAP: Final = 1 << 64
 SIGN: Final = 1 << 63
 TAG_TYPE: Final = 7
-LARGEST_FIELD: Final = (1 << 29) - 1
 
 
 class WireError(ValueError):
@@ -50,30 +49,33 @@ def fields(data: bytes) -> Iterator[tuple[int, Value]]:
     """
     at, end = 0, len(data)
     while at < end:
-        tag, at = varint(data, at)
+        tag, at = (data[at], at + 1) if data[at] < MORE else varint(data, at)
         kind = tag & TAG_TYPE
-        value: Value
-        if kind == VARINT:
-            value, at = varint(data, at)
-        else:
-            if kind == LENGTH:
-                size, at = varint(data, at)
-            elif kind in WIDTH:
-                size = WIDTH[kind]
-            else:
-                message = f"wire type {kind} at byte {at}"
-                raise WireError(message)
-            if size > end - at:
-                message = f"a field of {size:,} bytes at byte {at:,}, where {end - at:,} are left"
-                raise WireError(message)
-            taken = data[at : at + size]
-            value = taken if kind == LENGTH else int.from_bytes(taken, "little")
-            at += size
-        number = tag >> 3
-        if not 0 < number <= LARGEST_FIELD:
-            message = f"field number {number} at byte {at}"
+        if tag <= TAG_TYPE:
+            message = f"field number 0 at byte {at}"
             raise WireError(message)
-        yield number, value
+        if kind == LENGTH:
+            size, at = (data[at], at + 1) if at < end and data[at] < MORE else varint(data, at)
+            if size > end - at:
+                raise _too_long(size, at, end)
+            yield tag >> 3, data[at : at + size]
+            at += size
+        elif kind == VARINT:
+            value, at = (data[at], at + 1) if at < end and data[at] < MORE else varint(data, at)
+            yield tag >> 3, value
+        elif kind in WIDTH:
+            size = WIDTH[kind]
+            if size > end - at:
+                raise _too_long(size, at, end)
+            yield tag >> 3, int.from_bytes(data[at : at + size], "little")
+            at += size
+        else:
+            message = f"wire type {kind} at byte {at}"
+            raise WireError(message)
+
+
+def _too_long(size: int, at: int, end: int) -> WireError:
+    return WireError(f"a field of {size:,} bytes at byte {at:,}, where {end - at:,} are left")
 
 
 def signed(value: int) -> int:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,9 +24,9 @@ from kerneldb.ingest.amd.host import Host, Marker
 from kerneldb.ingest.amd.launches import BLOCKS, Launches, copy_kind
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.output import File, Output
-from kerneldb.ingest.perfetto.annotations import STAGE
 from kerneldb.ingest.perfetto.model import Slice, Trace, Track
 from kerneldb.ingest.perfetto.packets import Decoder
+from kerneldb.ingest.perfetto.parts import STAGE
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source, text_of
 
@@ -135,21 +134,12 @@ def _write(trace: Trace, work: list[Slice], output: Output) -> Launches:
     devices = _devices(work)
     launches.add("", _launch_rows(work, trace.tracks, devices, flows), {})
     launches.finish()
-    others = Counter(one.categories[0] if one.categories else "none" for one in rest if one not in _Same(calls, marked))
+    taken = {id(one) for one in (*calls, *marked)}
+    others = Counter(one.categories[0] if one.categories else "none" for one in rest if id(one) not in taken)
     OTHERS.account(others, output.report)
     ARGUMENTS.account(Counter(key for one in work for key in one.arguments), output.report)
     _write_readings(trace, output)
     return launches
-
-
-class _Same:
-    """Slices by identity: equal ones are not the same."""
-
-    def __init__(self, *several: Iterable[Slice]) -> None:
-        self._known = {id(one) for some in several for one in some}
-
-    def __contains__(self, one: Slice) -> bool:
-        return id(one) in self._known
 
 
 def _place(track: int, tracks: dict[int, Track]) -> tuple[str | None, str | None]:

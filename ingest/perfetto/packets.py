@@ -14,7 +14,7 @@ from typing import Final
 
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.output import Report
-from kerneldb.ingest.perfetto import annotations
+from kerneldb.ingest.perfetto import parts
 from kerneldb.ingest.perfetto.model import BOOTTIME, Clock, Reading, Sequence, Slice, Trace, Track
 from kerneldb.ingest.wire import Message, WireError, double_of, fields
 
@@ -131,9 +131,9 @@ class Decoder:
             if own == EVENT:
                 self._event(Message(part), sequence, at)
             elif own == STAGE:
-                self.trace.stages.append(annotations.stage(Message(part), sequence, at))
+                self.trace.stages.append(parts.stage(Message(part), sequence, at))
             else:
-                self.trace.readings += annotations.gpu_counters(Message(part), sequence, at)
+                self.trace.readings += parts.gpu_counters(Message(part), sequence, at)
 
     def _sequence(self, packet: Message) -> Sequence:
         number = packet.number(10) or 0
@@ -183,7 +183,7 @@ class Decoder:
             track.number(5),
             None if pid is None else str(pid),
             None if tid is None else str(tid),
-            annotations.unit(counter),
+            parts.unit(counter),
             max((counter.signed(4) or 1) if counter is not None else 1, 1),
             bool(counter is not None and counter.number(5)),
         )
@@ -208,7 +208,7 @@ class Decoder:
             self.trace.report.add("lost", "end of a slice that never began", 1)
             return
         begun = self._open[track].pop()
-        more = annotations.arguments(event, sequence, self.trace.report)
+        more = parts.arguments(event, sequence, self.trace.report)
         self.trace.slices.append(begun._replace(end_ns=at, arguments={**begun.arguments, **more}))
 
     def _slice(self, event: Message, sequence: Sequence, track: int, start: int | None, end: int | None) -> Slice:
@@ -219,8 +219,8 @@ class Decoder:
             name = sequence.text(2, event.number(10))
             if name is None:
                 self.trace.report.add("lost", "name of a slice that is not in the file", 1)
-        flows = (number for field in (47, 36, 48, 42) for number in annotations.flow_ids(event, field))
-        arguments = annotations.arguments(event, sequence, self.trace.report)
+        flows = (number for field in (47, 36, 48, 42) for number in parts.flow_ids(event, field))
+        arguments = parts.arguments(event, sequence, self.trace.report)
         return Slice(track, tuple(categories), name or "", start, end, arguments, tuple(flows))
 
     def _count(self, event: Message, track: int, at: int | None) -> None:

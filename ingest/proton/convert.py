@@ -40,7 +40,6 @@ MARKS: Final = ("<captured_at>", "<capture", "ROOT")
 PYTHON: Final = re.compile(r".+:\d+@\S+")
 VENDORS: Final = {"CUDA": "NVIDIA", "HIP": "AMD"}
 COPY: Final = re.compile(r"(?i)\W*mem(cpy|set)")
-DEEPEST: Final = 2_000
 MICROSECOND_NS: Final = 1000
 MEGAHERTZ_KHZ: Final = 1000
 RECORD: Final = "Profile again: `triton.profiler.start(NAME)`, the program, `triton.profiler.finalize()`."
@@ -100,7 +99,10 @@ def _cut(label: str, why: object) -> UnreadableTraceError:
 def _decoded(text: bytes, label: str) -> Any:
     try:
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except RecursionError as error:
+        message = f'{label}: a tree of Proton that nests too deep to be read. Profile with `context="shadow"`.'
+        raise UnreadableTraceError(message) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _cut(label, error) from error
 
 
@@ -129,7 +131,7 @@ def _tree(text: bytes, label: str, output: Output, signer: Signer) -> int:
 
 
 def _frames(roots: list[Node]) -> Iterator[Frame]:
-    """All nodes. What lies deeper than DEEPEST is left out, as no program nests so deep."""
+    """All nodes, each before those below it."""
     stack = [Frame(root, (), None, -1) for root in reversed(roots)]
     count = 0
     while stack:
@@ -142,7 +144,7 @@ def _frames(roots: list[Node]) -> Iterator[Frame]:
         inside = (*above, name) if is_range else above
         within = frame.number if is_range else parent
         children = node.get("children")
-        listed = children if isinstance(children, list) and len(above) < DEEPEST else []
+        listed = children if isinstance(children, list) else []
         stack += [Frame(child, inside, within, -1) for child in reversed(listed) if isinstance(child, dict)]
 
 

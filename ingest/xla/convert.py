@@ -126,13 +126,13 @@ class Conversion:
         lines: Counter[str] = Counter()
         for plane in self.recording.gpus:
             for line in plane.lines:
+                self.read += len(line.events)
+                if line.stream is None:
+                    lines[line.name] += len(line.events)
+                    continue
                 for event in line.events:
-                    self.read += 1
-                    if line.stream is None:
-                        lines[line.name] += 1
-                    else:
-                        stats.update(event.stats.keys())
-                        found.append(rows.row(event, plane.device or 0, line.stream))
+                    stats.update(event.stats.keys())
+                    found.append(rows.row(event, plane.device or 0, line.stream))
         rows.STATS.account(stats, self.output.report)
         LINES.account(lines, self.output.report)
         return found
@@ -141,7 +141,7 @@ class Conversion:
         """`launches` with their operation, `module` (the path of the traced function) and Python line."""
         calls: list[dict[str, str | None]] = [{} for _ in range(launches.height)]
         for keys, part in launches.with_row_index("place").group_by("device", "program", "hlo_module"):
-            module = self.recording.module(keys[1], keys[2])  # type: ignore[arg-type]
+            module = self.recording.module(keys[1], keys[2])
             for found in () if module is None else Mapper(module).found(_launches(part)):
                 calls[found.place] = self._call(module, found)  # type: ignore[arg-type]
             self._unknown(part, module, calls)

@@ -50,6 +50,10 @@ class Rows:
 
     rows: list[Row]
 
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.rows)
+
     def __iter__(self) -> Iterator[Event]:
         """Decode them, at each pass anew."""
         for row in self.rows:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from kerneldb.ingest.pytorch.identity import CallRow, call_id
@@ -48,6 +49,8 @@ LIBRARIES: Final = (
 MAIN: Final = ("convolution", "dot", "sort", "scatter", "select-and-scatter", "reduce-window", "reduce")
 """What a fusion is named for where it holds one of them, the first first."""
 DEEPEST: Final = 8
+MOST_LAUNCHING: Final = 1 << 18
+"""A module of more instructions is no program: computations that call each other."""
 T = TypeVar("T")
 
 
@@ -130,7 +133,7 @@ class Module:
     @functools.cached_property
     def launching(self) -> list[Instruction]:
         """What runs on the GPU, in the order of the schedule, called computations in place. Loops stay as they are."""
-        return list(self._launching(self._module.number(6) or 0, 0))
+        return list(itertools.islice(self._launching(self._module.number(6) or 0, 0), MOST_LAUNCHING))
 
     def _launching(self, computation: int, depth: int) -> Iterator[Instruction]:
         for number in self._scheduled.get(computation, self._inside.get(computation, [])):
@@ -173,7 +176,9 @@ class Module:
         }
         row["call_id"] = call_id(row)
         metadata = one.message.message(7)
-        return Described(row, metadata and metadata.text(2), metadata and self._source(metadata))
+        if metadata is None:
+            return Described(row, None, None)
+        return Described(row, metadata.text(2), self._source(metadata))
 
     def operation(self, one: Instruction) -> str:
         """What it computes: its opcode; of a fusion the main operation inside; of a known library call what it does."""
@@ -182,20 +187,24 @@ class Module:
             return next((name for pattern, name in LIBRARIES if pattern.fullmatch(target)), one.opcode)
         if one.opcode != "fusion":
             return one.opcode
-        inside = {inner.opcode for inner in self._fused(one, 0)}
+        inside = {inner.opcode for inner in self._fused(one)}
         return next((opcode for opcode in MAIN if opcode in inside), one.opcode)
 
-    def _fused(self, one: Instruction, depth: int) -> Iterator[Instruction]:
-        for computation in _called(one):
-            for number in self._inside.get(computation, []):
-                inner = self._by_number[number]
-                yield inner
-                if inner.opcode in ("fusion", "call") and depth < DEEPEST:
-                    yield from self._fused(inner, depth + 1)
+    def _fused(self, one: Instruction) -> list[Instruction]:
+        """The instructions inside a fusion, and inside what they call; each computation once."""
+        found: list[Instruction] = []
+        waiting, seen = [one], set[int]()
+        while waiting:
+            for computation in set(_called(waiting.pop())) - seen:
+                seen.add(computation)
+                inside = [self._by_number[number] for number in self._inside.get(computation, [])]
+                found += inside
+                waiting += [inner for inner in inside if inner.opcode in ("fusion", "call")]
+        return found
 
     def _product(self, one: Instruction) -> str | None:
         """The product in a fusion, or that instruction itself: `bf16[8,512] x bf16[512,64]`, where it holds one."""
-        dots = [inner for inner in (one, *self._fused(one, 0)) if inner.opcode == "dot"]
+        dots = [inner for inner in (one, *self._fused(one)) if inner.opcode == "dot"]
         if len(dots) != 1:
             return None
         operands = (self._by_number.get(number) for number in dots[0].message.numbers(36))
@@ -271,5 +280,5 @@ def _strides(dims: tuple[int, ...], layout: Message | None) -> tuple[int, ...] |
     return tuple(strides)
 
 
-def _json(values: list[object]) -> str | None:
+def _json(values: Sequence[object]) -> str | None:
     return json.dumps(values) if values else None

@@ -14,7 +14,7 @@ from typing import Any, Final
 import polars as pl
 
 from kerneldb import times
-from kerneldb.ingest.columns import schema
+from kerneldb.ingest.columns import Schema, schema
 from kerneldb.ingest.output import Output
 from kerneldb.ingest.pytorch.host import ANNOTATION, CALL, OP, PYTHON, enclosing_of
 from kerneldb.ingest.xla.recording import Event, Plane
@@ -30,12 +30,12 @@ GRAPH_NAME: Final = re.compile(r"(.*?) \(((?:Cuda|Hip)Graph:\d+)\)")
 MEMORY: Final = {"MemoryAllocation": 1, "MemoryDeallocation": -1}
 ALLOCATOR: Final = re.compile(r"GPU_(\d+)")
 STEP: Final = "step_num"
-SPANS: Final = {
+SPANS: Final[Schema] = {
     **schema("name process thread start_ns duration_ns details"),
     **{"kind": pl.String, "step": pl.Boolean, "code": pl.Int8, "thread_code": pl.UInt32},
 }
-CALLS: Final = schema("kind name process thread start_ns duration_ns correlation_id details")
-ALLOCATIONS: Final = {
+CALLS: Final[Schema] = schema("kind name process thread start_ns duration_ns correlation_id details")
+ALLOCATIONS: Final[Schema] = {
     **schema("process thread ts_ns"),
     "address": pl.String,
     **schema("bytes device_type device total_allocated_bytes total_reserved_bytes"),
@@ -156,7 +156,7 @@ def _nested(
     return _paths(ranges), api.with_row_index("api_index").cast({"api_index": pl.Int64})
 
 
-THREADS: Final = {**schema("process thread"), "thread_code": pl.UInt32}
+THREADS: Final[Schema] = {**schema("process thread"), "thread_code": pl.UInt32}
 
 
 def _paths(ranges: pl.DataFrame) -> pl.DataFrame:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from kerneldb.ingest.output import Report
 
@@ -27,12 +27,22 @@ class Event(NamedTuple):
     stats: Stats
 
 
+class Collected(Protocol):
+    """Events that are decoded as they are iterated over, and counted without that."""
+
+    def __iter__(self) -> Iterator[Event]:
+        """The events, decoded anew."""
+
+    def __len__(self) -> int:
+        """How many there are, damaged ones with them."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Line:
     """A stream of a GPU, or a thread. `events` are read anew each time they are iterated over."""
 
     name: str
-    events: Iterable[Event]
+    events: Collected
 
     @property
     def stream(self) -> int | None:

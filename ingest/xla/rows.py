@@ -7,13 +7,15 @@ num_bytes:4 async:0`. TensorFlow before 2.4 wrote `shared:` for both kinds of sh
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 import polars as pl
 
 from kerneldb import times
-from kerneldb.ingest.columns import schema
+from kerneldb.ingest.columns import Schema, schema
 from kerneldb.ingest.launches import AXES, INT32_MAX
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.xla.recording import Event
@@ -23,9 +25,10 @@ COPY: Final = re.compile(r"(?i)mem(cpy|set)")
 GRAPH: Final = re.compile(r"(?i)cuda ?graph.*")
 DIRECTION: Final = re.compile(r"Memcpy([HDP])2([HDP])")
 HOST_KINDS: Final = ("pinned", "pageable")
+MOST_KNOWN: Final = 1 << 12
 INT64: Final = (-(2**63), 2**63 - 1)
 DETAILS: Final = ("kernel_details", "memcpy_details", "memset_details", "Memset_details")
-COLUMNS: Final = {
+COLUMNS: Final[Schema] = {
     **schema("kind name device stream context start_ns duration_ns correlation_id graph_id graph_node_id"),
     **schema("registers shared_bytes static_shared_bytes dynamic_shared_bytes bytes copy_kind occupancy"),
     **schema(" ".join(AXES)),
@@ -71,7 +74,8 @@ def frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
 def row(event: Event, device: int, stream: int | None) -> dict[str, Any]:
     """One activity of a GPU, with columns of COLUMNS."""
     stats = event.stats
-    words = dict(WORD.findall(" ".join(str(stats[key]) for key in DETAILS if key in stats)))
+    details = " ".join(str(stats[key]) for key in DETAILS if key in stats)
+    words = _words(details)
     copy = COPY.match(event.name)
     kind = f"mem{copy[1].lower()}" if copy and "kernel_details" not in stats else "kernel"
     if GRAPH.fullmatch(event.name) and "kernel_details" not in stats:
@@ -87,7 +91,7 @@ def row(event: Event, device: int, stream: int | None) -> dict[str, Any]:
         "correlation_id": integer(stats.get("correlation_id")),
         "graph_id": integer(stats.get("cuda_graph_id")),
         "graph_node_id": integer(stats.get("cuda_graph_node_id")),
-        **(_launch(words, stats.get("theoretical_occupancy_pct")) if kind == "kernel" else {}),
+        **(_launch(details, str(stats.get("theoretical_occupancy_pct"))) if kind == "kernel" else {}),
         **({"bytes": integer(words.get("size", words.get("num_bytes")))} if copy and kind != "kernel" else {}),
         "copy_kind": _direction(event.name, words) if kind == "memcpy" else None,
         "hlo_op": _text(stats.get("hlo_op")),
@@ -98,7 +102,14 @@ def row(event: Event, device: int, stream: int | None) -> dict[str, Any]:
     }
 
 
-def _launch(words: dict[str, str], occupancy: object) -> dict[str, Any]:
+@functools.lru_cache(MOST_KNOWN)
+def _words(details: str) -> Mapping[str, str]:
+    return dict(WORD.findall(details))
+
+
+@functools.lru_cache(MOST_KNOWN)
+def _launch(details: str, occupancy: str) -> Mapping[str, Any]:
+    words = _words(details)
     static, dynamic = (integer(words.get(name)) for name in ("static_shared", "dynamic_shared"))
     both = integer(words.get("shared")) if static is None or dynamic is None else static + dynamic
     percent = _real(words.get("occ_pct", occupancy))
@@ -131,7 +142,7 @@ def _real(value: object) -> float | None:
     return number if 0 <= number <= 100 else None  # noqa: PLR2004
 
 
-def _direction(name: str, words: dict[str, str]) -> str | None:
+def _direction(name: str, words: Mapping[str, str]) -> str | None:
     """`HtoD` from the name, else from the kinds of memory at both ends."""
     found = DIRECTION.match(name)
     if found:

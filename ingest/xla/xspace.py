@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from kerneldb.ingest.ledger import UNKNOWN as UNKNOWN_PART
@@ -31,6 +31,7 @@ UNKNOWN: Final = "unknown event"
 NO_NAME: Final = "event that names nothing: its metadata is not in the file"
 BAD_STAT: Final = "value of an event that names nothing, or a text that is not in the file"
 AGGREGATED: Final = "event without a time of its own (an aggregate)"
+MOST_KNOWN: Final = 1 << 16
 Names = dict[int, str]
 
 
@@ -39,7 +40,21 @@ class Metadata:
     """What the events of a plane refer to: names of values, and names of events with values of their own."""
 
     stats: Names
-    events: dict[int, tuple[str, Stats]]
+    events: Mapping[int, tuple[str, Stats]]
+    known: dict[bytes, tuple[str, Any] | None] = dataclasses.field(default_factory=dict)
+
+    def of(self, parts: list[bytes], report: Report) -> Iterator[tuple[str, Any]]:
+        """The values of an event: most events of a kernel have the same ones, which are decoded once."""
+        for part in parts:
+            if part not in self.known:
+                if len(self.known) >= MOST_KNOWN:
+                    self.known.clear()
+                self.known[part] = _stat(part, self.stats)
+            found = self.known[part]
+            if found is None:
+                report.add("lost", BAD_STAT, 1)
+            else:
+                yield found
 
 
 def read(data: bytes) -> Recording:
@@ -141,6 +156,9 @@ class _Events:
             if event is not None:
                 yield event
 
+    def __len__(self) -> int:
+        return sum(number == 4 for number, _ in fields(self._data))  # noqa: PLR2004
+
     def _event(self, message: Message, report: Report) -> Event | None:
         if 5 in message and 2 not in message:  # noqa: PLR2004
             report.add("skipped", AGGREGATED, 1)
@@ -149,7 +167,7 @@ class _Events:
         if named is None:
             report.add("lost", NO_NAME, 1)
         name, common = named or (UNKNOWN, {})
-        own = dict(_stats(message.parts(4), self._metadata.stats, report))
+        own = dict(self._metadata.of(message.parts(4), report))
         start_ns = self._begin_ns + _nanoseconds(message.signed(2) or 0)
         return Event(name, start_ns, _nanoseconds(message.signed(3) or 0), {**common, **own} if common else own)
 
@@ -160,16 +178,22 @@ def _nanoseconds(picoseconds: int) -> int:
 
 def _stats(parts: list[bytes], names: Names, report: Report) -> Iterator[tuple[str, Any]]:
     for part in parts:
-        key, value = None, None
-        for number, raw in fields(part):
-            if number == 1 and isinstance(raw, int):
-                key = names.get(raw)
-            else:
-                value = _value(number, raw, names)
-        if key is None or value is None:
+        found = _stat(part, names)
+        if found is None:
             report.add("lost", BAD_STAT, 1)
         else:
-            yield key, value
+            yield found
+
+
+def _stat(part: bytes, names: Names) -> tuple[str, Any] | None:
+    """A value with its name; None where its metadata or text is not in the file."""
+    key, value = None, None
+    for number, raw in fields(part):
+        if number == 1 and isinstance(raw, int):
+            key = names.get(raw)
+        else:
+            value = _value(number, raw, names)
+    return None if key is None or value is None else (key, value)
 
 
 def _value(number: int, raw: Value, names: Names) -> Any:

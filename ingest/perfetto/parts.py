@@ -9,17 +9,26 @@ gpu_id 11, hw_queue_iid 13, stage_iid 14, name 17, name_iid 20, launch 21), gpu_
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from kerneldb.ingest.output import Report
 from kerneldb.ingest.perfetto.model import Reading, Sequence, Slice
-from kerneldb.ingest.wire import Message, WireError, double_of, signed
+from kerneldb.ingest.wire import Message, WireError, double_of, fields, signed, text_of
 
 DEEPEST: Final = 8
 UNITS: Final = {1: "ns", 3: "byte"}
 STRING_VALUES, SPECIFICATIONS = 29, 24
 STAGE: Final = "gpu_render_stage_event"
+NAME_ID, NESTED, NAME, STRING_ID = 1, 8, 10, 17
+ENTRIES: Final = (11, 12)
+PLAIN: Final[dict[int, tuple[type, Callable[[Any], Any]]]] = {
+    **dict.fromkeys((2, 3, 7), (int, int)),
+    4: (int, signed),
+    5: (int, double_of),
+    **dict.fromkeys((6, 9), (bytes, text_of)),
+}
+"""Fields with a plain value → the type on the wire, and how it is decoded."""
 MISSING: Final = "argument without a name, or with a text that is not in the file"
 WIDTH: Final = 8
 COUNTERS: Final = -1
@@ -44,9 +53,7 @@ def arguments(event: Message, sequence: Sequence, report: Report) -> dict[str, A
     """The debug annotations of an event by name."""
     found: dict[str, Any] = {}
     for part in event.parts(4):
-        annotation = Message(part)
-        name = annotation.text(10) or sequence.text(3, annotation.number(1))
-        value = _value(annotation, sequence, 0)
+        name, value = _named(part, sequence, 0)
         if name is None or value is None:
             report.add("lost", MISSING, 1)
         else:
@@ -54,30 +61,26 @@ def arguments(event: Message, sequence: Sequence, report: Report) -> dict[str, A
     return found
 
 
-def _value(annotation: Message, sequence: Sequence, depth: int) -> Any:
-    """A number, text, list or dict; None for what is absent or nests too deep."""
-    if 11 in annotation or 12 in annotation:  # noqa: PLR2004
-        if depth >= DEEPEST:
-            return None
-        inner = [Message(part) for part in (*annotation.parts(11), *annotation.parts(12))]
-        values = [_value(one, sequence, depth + 1) for one in inner]
-        names = [one.text(10) or sequence.text(3, one.number(1)) for one in inner]
-        return values if None in names else dict(zip(names, values, strict=True))
-    if 17 in annotation:  # noqa: PLR2004
-        return sequence.text(STRING_VALUES, annotation.number(17))
-    double = annotation.number(5)
-    plain = (
-        annotation.text(6),
-        annotation.number(3),
-        annotation.signed(4),
-        annotation.number(7),
-        annotation.number(2),
-        annotation.text(9),
-        None if double is None else double_of(double),
-    )
-    found = next((value for value in plain if value is not None), None)
-    nested = annotation.message(8)
-    return _nested(nested, 0) if found is None and nested is not None else found
+def _named(annotation: bytes, sequence: Sequence, depth: int) -> tuple[str | None, Any]:
+    """Name and value of an annotation: a number, text, list or dict; None for what is absent or nests too deep."""
+    name, value, entries = None, None, list[bytes]()
+    for number, raw in fields(annotation):
+        if number == NAME:
+            name = text_of(raw)
+        elif number == NAME_ID:
+            name = sequence.text(3, raw) if isinstance(raw, int) else None
+        elif number in PLAIN and isinstance(raw, PLAIN[number][0]):
+            value = PLAIN[number][1](raw)
+        elif number == STRING_ID and isinstance(raw, int):
+            value = sequence.text(STRING_VALUES, raw)
+        elif isinstance(raw, bytes) and number == NESTED:
+            value = _nested(Message(raw), 0)
+        elif isinstance(raw, bytes) and number in ENTRIES:
+            entries.append(raw)
+    if entries and depth < DEEPEST:
+        inner = [_named(entry, sequence, depth + 1) for entry in entries]
+        value = [one for _, one in inner] if None in [key for key, _ in inner] else dict(inner)
+    return name, value
 
 
 def _nested(value: Message, depth: int) -> Any:

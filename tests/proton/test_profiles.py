@@ -1,0 +1,180 @@
+"""Trees and timelines of Proton: sums against those of the tree itself, scopes, and hostile files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kerneldb
+from kerneldb.errors import NotATraceError, TraceError, UnreadableTraceError
+from kerneldb.ingest.ledger import UNKNOWN
+from kerneldb.ingest.readers import Head, find
+from tests.ingest.conversion import Converted
+from tests.rocprof.conversion import converted, launch_rows
+
+DEVICES = {"CUDA": {"0": {"arch": "90", "clock_rate": 1_980_000, "memory_clock_rate": 2_619_000, "num_sms": 132}}}
+
+
+def node(name: str, *children: dict[str, Any], **metrics: Any) -> dict[str, Any]:
+    """A frame of a tree."""
+    return {"children": list(children), "frame": {"name": name, "type": "function"}, "metrics": metrics}
+
+
+def kernel(name: str, count: int, total: int, **more: Any) -> dict[str, Any]:
+    """A kernel of a tree."""
+    return node(name, **{"count": count, "time (ns)": total, "device_id": "0", "device_type": "CUDA", **more})
+
+
+def tree() -> list[dict[str, Any]]:
+    """Two kernels in scopes, one of them also outside, below Python frames."""
+    inner = node("mlp", kernel("gemm", 2, 600), kernel("add", 4, 40, num_samples=7), **{"flops": 2.5e9})
+    frame = node("/src/run.py:12@main", node("prefill", inner), kernel("gemm", 1, 350))
+    return [node("ROOT", frame, **{"count": 0, "time (ns)": 0}), DEVICES]
+
+
+def timeline(*events: dict[str, Any]) -> str:
+    """One stream on a line."""
+    return json.dumps({"displayTimeUnit": "us", "traceEvents": list(events)}, separators=(",", ":"))
+
+
+def event(name: str, ts: Any, dur: Any, stream: Any, *scopes: str) -> dict[str, Any]:
+    """A launch of a timeline."""
+    stack = {"call_stack": ["ROOT", *scopes, name]}
+    return {"args": stack, "cat": "kernel", "dur": dur, "name": name, "ph": "X", "tid": stream, "ts": ts}
+
+
+def read(tmp_path: Path, text: str | bytes, name: str = "run.hatchet") -> Converted:
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return converted(path)
+
+
+def test_a_tree_is_summed_by_kernel_and_by_scope(tmp_path: Path) -> None:
+    trace = read(tmp_path, json.dumps(tree()))
+    names = dict(trace.rows("kernel_names", "name_id", "name"))
+    ids = {one: names[other] for one, other in trace.rows("signatures", "signature_id", "name_id")}
+    found = {
+        (ids[one], origin, phase): (n, total)
+        for one, origin, phase, n, total in trace.rows("rollups", "signature_id", "origin", "phase", "n", "total_ns")
+    }
+    assert found == {
+        ("gemm", "report", None): (3, 950),
+        ("add", "report", None): (4, 40),
+        ("gemm", "report_phase", "prefill"): (2, 600),
+        ("add", "report_phase", "prefill"): (4, 40),
+    }
+    assert trace.rows("devices", "arch", "multiprocessors", "clock_mhz") == [("sm_90", 132, 1980.0)]
+
+
+def test_scopes_keep_their_values(tmp_path: Path) -> None:
+    trace = read(tmp_path, json.dumps(tree()))
+    ranges = {name: (kind, path) for name, kind, path in trace.rows("ranges", "name", "kind", "path")}
+    assert ranges == {
+        "/src/run.py:12@main": ("python_function", None),
+        "prefill": ("scope", "prefill"),
+        "mlp": ("scope", "prefill/mlp"),
+    }
+    values = dict(trace.rows("metrics", "metric", "value"))
+    assert values == {"flops": 2.5e9, "num_samples": 7.0}
+
+
+def test_names_of_older_versions(tmp_path: Path) -> None:
+    old = node("k", **{"Count": 3, "Time (ns)": 30, "DeviceId": "1", "DeviceType": "HIP"})
+    trace = read(tmp_path, json.dumps([node("ROOT", old), {}]))
+    assert trace.rows("rollups", "n", "total_ns", "device") == [(3, 30, 1)]
+
+
+def test_a_timeline(tmp_path: Path) -> None:
+    lines = [
+        timeline(event("b", 5.25, 1.5, 7, "step", "mlp"), event("a", 0.0, 2.001, 7)),
+        timeline(event("c", 3, 1, 9)),
+    ]
+    trace = read(tmp_path, "\n".join(lines) + "\n", "run.chrome_trace")
+    found = [
+        tuple(row.values())
+        for row in launch_rows(trace, "name", "start_ns", "duration_ns", "stream", "phase", "range_path")
+    ]
+    assert found == [
+        ("a", 0, 2_001, 7, None, None),
+        ("c", 3_000, 1_000, 9, None, None),
+        ("b", 5_250, 1_500, 7, "step", "step/mlp"),
+    ]
+    assert not [reason for reason in trace.report("skipped") if UNKNOWN in reason]
+
+
+def test_sums_count_in_the_database(tmp_path: Path) -> None:
+    (tmp_path / "run.hatchet").write_text(json.dumps(tree()))
+    with kerneldb.open(tmp_path / "kernels.duckdb") as database:
+        database.ingest(tmp_path / "run.hatchet")
+        sums = "SELECT sum(n)::BIGINT AS n, sum(total_ns)::BIGINT AS ns FROM kernel_rollups"
+        assert database.sql(sums).rows() == [{"n": 7, "ns": 990}]
+
+
+def deep(levels: int) -> str:
+    """A tree of so many levels with a kernel at the bottom, beside one at the top."""
+    bottom = json.dumps(kernel("deep", 1, 5))
+    head = '{"children":[' * levels
+    tail = '],"frame":{"name":"s","type":"function"},"metrics":{}}' * levels
+    return f"[{json.dumps(node('ROOT', kernel('top', 1, 5)))[:-1]}}},{head}{bottom}{tail}]"
+
+
+HOSTILE = {
+    "negative": [node("ROOT", kernel("back", -3, -5), kernel("good", 1, 7))],
+    "texts": [node("ROOT", kernel("good", 1, 7), node("bad", **{"count": "x", "time (ns)": "y"}))],
+    "absurd": [node("ROOT", kernel("huge", 2, 10**30), kernel("good", 1, 7))],
+    "no frame": [node("ROOT", kernel("good", 1, 7)), {"frame": None, "metrics": [], "children": {}}],
+    "odd children": [{**node("ROOT"), "children": [kernel("good", 1, 7), 5, None, "x", []]}],
+    "odd device": [node("ROOT", kernel("good", 1, 7, device_id="-9" * 40)), {"CUDA": {"x": {}, "0": 5}, "HIP": 3}],
+    "booleans": [node("ROOT", kernel("good", 1, 7), node("bad", **{"count": True, "time (ns)": True}))],
+    "infinite": [node("ROOT", kernel("good", 1, 7, flops=1e308))],
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_hostile_trees(tmp_path: Path, what: str) -> None:
+    trace = read(tmp_path, json.dumps(HOSTILE[what]))
+    sums = trace.rows("rollups", "n", "total_ns")
+    assert (1, 7) in sums
+    assert all(n >= 0 and (total is None or total >= 0) for n, total in sums)
+
+
+def test_a_tree_without_end(tmp_path: Path) -> None:
+    trace = read(tmp_path, deep(300))
+    assert sorted(trace.rows("rollups", "n", "total_ns")) == [(1, 5), (1, 5), (1, 5)]
+    with pytest.raises(UnreadableTraceError, match="nests too deep"):
+        read(tmp_path, deep(100_000), "endless.hatchet")
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.95])
+def test_cut_files_are_refused(tmp_path: Path, share: float) -> None:
+    text = json.dumps(tree())
+    with pytest.raises(UnreadableTraceError, match="cut or damaged"):
+        read(tmp_path, text[: int(len(text) * share)])
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"hello", b"\x00\x01", b"[[1, 2]]", b"{}"])
+def test_others_are_refused(tmp_path: Path, data: bytes) -> None:
+    assert find(Head(tmp_path / "some.json", data)) is None
+    with pytest.raises(TraceError):
+        read(tmp_path, data)
+
+
+@pytest.mark.parametrize("value", [None, "x", -5, 1e300, [], {}])
+def test_hostile_times(tmp_path: Path, value: Any) -> None:
+    text = timeline(event("good", 1, 2, 3), event("odd", value, value, value))
+    rows = launch_rows(read(tmp_path, text, "run.chrome_trace"), "name", "duration_ns")
+    assert {row["name"]: row["duration_ns"] for row in rows} == {"good": 2_000, "odd": None}
+
+
+def test_a_timeline_of_warps_is_refused(tmp_path: Path) -> None:
+    warp = {**event("load", 1, 2, "warp 0"), "cat": "cta 0", "pid": "kernel SM0"}
+    with pytest.raises(NotATraceError, match="events: cta 0"):
+        read(tmp_path, timeline(warp), "run.chrome_trace")
+
+
+def test_a_tree_without_kernels_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotATraceError, match="without kernels"):
+        read(tmp_path, json.dumps([node("ROOT", node("step"))]))
