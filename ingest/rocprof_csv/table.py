@@ -80,6 +80,8 @@ KINDS: Final[tuple[tuple[Kind, frozenset[str]], ...]] = (
     ("stats", frozenset({"stat_name", "calls", "total_ns"})),
 )
 """Which columns make which kind, the most special first."""
+JOINED: Final = re.compile(r"(?: \(\d+\)|\.\d+|_(?:\d+|[xy]|pmc_perf\w*|timestamps|SQ_\w+))$")
+"""What joins of tables add to the names of columns that several have."""
 AGENTS: Final = frozenset({"nodeid", "logicalnodeid", "cpucorescount"})
 OLD: Final = re.compile("BeginNs|Dispatch_ID|Wave_Size|LDS_Per_Workgroup")
 """Columns of rocprof, rocprofv2 and rocprof-compute, which rocprofv3 writes in other letters or not at all."""
@@ -103,6 +105,12 @@ def columns_of(header: str) -> list[str]:
         name = CANONICAL.get(_plain(printed), printed.strip())
         names[name if name not in names else f"{printed.strip()} ({at})"] = None
     return list(names)
+
+
+def _is_identifier(name: str) -> bool:
+    """Whether a column repeats what is not counted; rocprof-compute joins passes, and adds their names or numbers."""
+    plain = _plain(JOINED.sub("", name))
+    return plain in NOT_COUNTERS or plain in CANONICAL
 
 
 def _plain(name: str) -> str:
@@ -157,7 +165,7 @@ class Table:
         """
         if not self.is_old:
             return []
-        return [name for name in self.columns if name not in ALIASES and _plain(name) not in NOT_COUNTERS]
+        return [name for name in self.columns if name not in ALIASES and not _is_identifier(name)]
 
     @property
     def from_rocpd(self) -> bool:
