@@ -21,12 +21,14 @@ UNKNOWN: Final = "new to this version of kerneldb"
 class Ledger:
     """`part`: the kind of part, such as `table`. `read`: names that the reader takes. `skipped`: pattern → why not.
 
-    Patterns are regular expressions that match a whole name; the first that matches counts.
+    Patterns are regular expressions that match a whole name; the first that matches counts. `outcome` is `skipped` for
+    rows or events, `unread` for values of rows that are stored: those must not count as events that have none.
     """
 
     part: str
     read: Collection[str]
     skipped: Mapping[str, str]
+    outcome: str = "skipped"
 
     def reason(self, name: str) -> str | None:
         """Why a part is skipped, None where it is read."""
@@ -39,4 +41,4 @@ class Ledger:
         for name, n in found.items():
             why = self.reason(name)
             if why is not None:
-                report.add("skipped", f"{self.part} {name}: {why}", n)
+                report.add(self.outcome, f"{self.part} {name}: {why}", n)

@@ -221,6 +221,11 @@ class Database:
         """Names of the views. Raises UnreadableTraceError."""
         return frozenset(self._names("view"))
 
+    def count(self, table: str) -> int:
+        """Rows of a table. Raises UnreadableTraceError."""
+        ((number,),) = self.rows(" ".join(("SELECT count(*) FROM", quoted(table))))
+        return int(number)
+
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a small result. Invalid UTF-8 in texts is replaced. Raises UnreadableTraceError."""
         try:

@@ -16,6 +16,7 @@ from typing import Final, Literal
 import polars as pl
 
 from kerneldb.ingest.amd.capture import prefix_of
+from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.output import Report
 from kerneldb.ingest.source import Source
 from kerneldb.times import SATURATED
@@ -69,6 +70,13 @@ NOT_COUNTERS: Final = frozenset(
         *("wavefrontsize", "accumvgprs", "kernelnameraw", "objectid", "workgroupid"),
     )
 )
+UNREAD: Final = Ledger(
+    "column",
+    CANONICAL,
+    dict.fromkeys(sorted(NOT_COUNTERS), "repeats or follows from other columns, or means nothing outside of the run"),
+    outcome="unread",
+)
+"""Of rows that are stored."""
 KINDS: Final[tuple[tuple[Kind, frozenset[str]], ...]] = (
     ("counters", frozenset({"name", "counter", "value"})),
     ("kernels", frozenset({"name", "start", "end"})),
@@ -109,8 +117,12 @@ def columns_of(header: str) -> list[str]:
 
 def _is_identifier(name: str) -> bool:
     """Whether a column repeats what is not counted; rocprof-compute joins passes, and adds their names or numbers."""
-    plain = _plain(JOINED.sub("", name))
-    return plain in NOT_COUNTERS or plain in CANONICAL
+    return _base(name) in NOT_COUNTERS or _base(name) in CANONICAL
+
+
+def _base(name: str) -> str:
+    """A column as the tool names it, without what joins add, in small letters without separators."""
+    return _plain(JOINED.sub("", name))
 
 
 def _plain(name: str) -> str:
@@ -188,6 +200,9 @@ class Table:
         if self.source.damage:
             self.report.add("truncated", self.source.damage, 1)
         self.report.add("read", "rows", self.read)
+        if self.kind not in ("agents", "pc_samples"):  # kept as properties; skipped as rows
+            taken = {*ALIASES, *self.wide_counters}
+            UNREAD.account({_base(name): self.read for name in self.columns if name not in taken}, self.report)
 
     def _parsed(self, body: bytes) -> pl.DataFrame:
         schema = dict.fromkeys(self.columns, pl.String)

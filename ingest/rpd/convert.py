@@ -15,7 +15,7 @@ import polars as pl
 from kerneldb.batch import Manifest
 from kerneldb.gpus.hip import grid_unit
 from kerneldb.ingest import sqlite
-from kerneldb.ingest.amd import capture
+from kerneldb.ingest.amd import capture, unread
 from kerneldb.ingest.amd.host import Host, Marker
 from kerneldb.ingest.amd.launches import Launches, copy_kind, kind_of, mapped
 from kerneldb.ingest.columns import schema
@@ -91,6 +91,7 @@ def _converted(one: Source, database: sqlite.Database, folder: Path, options: Op
         launches.add("", _as_launches(frame), {})
         read += frame.height
     read += _monitor(database, output)
+    read += unread.account_tables(unread.RPD, database, output.report)
     launches.finish()
     metadata = dict(database.rows(_completed("SELECT tag, value FROM rocpd_metadata", database)))
     version = metadata.get("schema_version")
