@@ -302,10 +302,10 @@ def _shaped(rows: pl.DataFrame) -> pl.DataFrame:
     Sizes become 32-bit numbers, NULL where they do not fit.
     """
     work_items = pl.col("reported_grid_unit").fill_null(WORK_ITEMS) == WORK_ITEMS
-    sizes: dict[str, pl.Expr] = {name: pl.col(name) for name in BLOCK}
+    sizes: dict[str, pl.Expr] = {name: pl.when(pl.col(name) > 0).then(name) for name in BLOCK}
     for grid, block in zip(GRID, BLOCK, strict=True):
         size, width = pl.col(f"reported_{grid}"), pl.col(block)
-        blocks = pl.when(width > 0).then((size + width - 1) // width)
+        blocks = pl.when((width > 0) & (size >= 0)).then((size + width - 1) // width)
         sizes[grid] = pl.when(work_items).then(blocks).otherwise(size)
     shared, static = pl.col("shared_bytes"), pl.col("static_shared_bytes")
     separable = (shared >= static) & ~pl.col("quality").fill_null("").str.contains(STATIC_ONLY, literal=True)

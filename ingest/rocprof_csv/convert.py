@@ -287,15 +287,19 @@ class Counters:
 
     def _write(self, values: pl.DataFrame, run_pass: int | None) -> None:
         text = pl.col("value_text")
+        value = text.cast(pl.Float64, strict=False)
+        value = pl.when(value.is_finite()).then(value)
         decimals = text.str.extract(r"^-?\d+\.(\d+)$").str.len_chars().fill_null(0)
         plain = text.str.contains(r"^-?\d+(\.\d+)?$")
         rows = values.with_columns(
-            value=text.cast(pl.Float64, strict=False),
+            value=value,
             precision=pl.when(plain).then(0.5 * 10.0 ** (-decimals.cast(pl.Float64))),
-            text=pl.when(text.cast(pl.Float64, strict=False).is_null()).then(text),
+            text=pl.when(value.is_null()).then(text),
         ).drop("value_text")
         rows = rows.with_columns(pl.lit(run_pass, dtype=pl.Int32).alias("pass"))
-        stored = _summed(rows.filter(pl.col("value").is_not_null() | pl.col("text").is_not_null()))
+        named = pl.col("counter").fill_null("") != ""
+        self._output.report.add("lost", "value of a counter without a name", rows.filter(~named).height)
+        stored = _summed(rows.filter(named & (pl.col("value").is_not_null() | pl.col("text").is_not_null())))
         self._output.report.add("stored", "counter values", stored.height)
         self._output.write("metrics", metric_rows(stored))
 

@@ -96,6 +96,7 @@ OLD: Final = re.compile("BeginNs|Dispatch_ID|Wave_Size|LDS_Per_Workgroup")
 ENDINGS: Final = (".gz", ".csv")
 SUMS: Final = re.compile(r"\.((?:\w+_)?stats)$")
 """rocprof's sums: `results.stats.csv` of kernels, `results.hip_stats.csv` of calls."""
+SURPLUS: Final = " surplus"
 SLICE_BYTES: Final = 1 << 24
 INTEGERS: Final = frozenset(
     {"start", "end", "queue", "stream", "dispatch", "correlation", "lds_block", "lds_total", "scratch", "vgpr"}
@@ -157,6 +158,7 @@ class Table:
         self.report = Report()
         self.read = 0
         header = head.partition(b"\n")[0].decode("utf-8").strip("\r\n\ufeff")
+        self._printed = next(csv.reader([header]))
         self.columns: list[str] = columns_of(header)
         self.is_old = kind == "kernels" and OLD.search(header) is not None
 
@@ -205,13 +207,33 @@ class Table:
             UNREAD.account({_base(name): self.read for name in self.columns if name not in taken}, self.report)
 
     def _parsed(self, body: bytes) -> pl.DataFrame:
-        schema = dict.fromkeys(self.columns, pl.String)
-        if not body.strip():
-            return pl.DataFrame(schema=schema)
+        """Rows as text, without those that are none; a column behind the last one takes what a row has too much.
+
+        A first row of the right width keeps polars from taking the width of another one.
+        """
+        schema = dict.fromkeys((*self.columns, SURPLUS), pl.String)
+        first = b"," * len(self.columns) + b"\n"
         frame = pl.read_csv(
-            io.BytesIO(body), has_header=False, schema=schema, truncate_ragged_lines=True, encoding="utf8-lossy"
+            io.BytesIO(first + body), has_header=False, schema=schema, truncate_ragged_lines=True, encoding="utf8-lossy"
         )
-        return frame.filter(~pl.all_horizontal(pl.all().is_null()))
+        frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))
+        return self._sound(frame).drop(SURPLUS)
+
+    def _sound(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Without rows whose cells are not those of their columns, which are counted."""
+        needed = next((names for kind, names in KINDS if kind == self.kind), frozenset())
+        printed = zip(self.columns, self._printed, strict=False)
+        refused = {
+            "row with more fields than the header has": pl.col(SURPLUS).is_not_null(),
+            "row without what rows of its kind have": pl.all_horizontal(pl.col(name).is_null() for name in needed),
+            "header line between the rows": pl.all_horizontal(pl.col(name) == text for name, text in printed),
+        }
+        for reason, is_so in refused.items():
+            kept = frame.filter(~is_so.fill_null(value=False)) if needed else frame
+            self.report.add("lost", reason, frame.height - kept.height)
+            self.read += frame.height - kept.height
+            frame = kept
+        return frame
 
     def _whole(self, body: bytes) -> bytes:
         """Without a last row that breaks off."""

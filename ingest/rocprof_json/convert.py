@@ -372,11 +372,15 @@ def _counters(it: Activities, counted: Sequence[Counted], indexes: dict[int, int
     """One row per launch and counter; instances get rows of their own and, where they count, a sum."""
     counters = {counter.id.handle: counter for counter in it.process.counters}
     rows: list[tuple[int | None, str, float | None, str | None]] = []
+    unknown = 0
     for one in counted:
         index = indexes.get(one.dispatch_data.dispatch_info.dispatch_id or -1)
         by_counter: dict[int, list[float]] = defaultdict(list)
         for record in one.records:
-            by_counter[record.counter_id.handle].append(record.value or 0.0)
+            if record.value is None:
+                unknown += 1
+            else:
+                by_counter[record.counter_id.handle].append(record.value)
         for handle, values in by_counter.items():
             counter = counters.get(handle)
             name = counter.name if counter is not None else f"counter {handle}"
@@ -386,6 +390,7 @@ def _counters(it: Activities, counted: Sequence[Counted], indexes: dict[int, int
                 rows.append((index, name, sum(values), None))
     schema = {"launch_index": pl.Int64, "counter": pl.String, "value": pl.Float64, "instance": pl.String}
     output.report.add("stored", "counter values", len(rows))
+    output.report.add("lost", "value of a counter that is no number", unknown)
     output.write("metrics", metric_rows(pl.DataFrame(rows, schema=schema, orient="row")))
 
 
