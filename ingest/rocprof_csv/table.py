@@ -221,7 +221,7 @@ class Table:
 
     def _sound(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Without rows whose cells are not those of their columns, which are counted."""
-        needed = next((names for kind, names in KINDS if kind == self.kind), frozenset())
+        needed = next((names for kind, names in KINDS if kind == self.kind), frozenset(self.columns))
         printed = zip(self.columns, self._printed, strict=False)
         refused = {
             "row with more fields than the header has": pl.col(SURPLUS).is_not_null(),
@@ -229,7 +229,7 @@ class Table:
             "header line between the rows": pl.all_horizontal(pl.col(name) == text for name, text in printed),
         }
         for reason, is_so in refused.items():
-            kept = frame.filter(~is_so.fill_null(value=False)) if needed else frame
+            kept = frame.filter(~is_so.fill_null(value=False))
             self.report.add("lost", reason, frame.height - kept.height)
             self.read += frame.height - kept.height
             frame = kept
