@@ -241,7 +241,10 @@ class Launches:
     def described(self, distinct: pl.DataFrame, archs: Mapping[int, str | None], halved: bool = False) -> pl.DataFrame:
         """Columns of `launches` for distinct launches, one row each, from columns of GIVEN and `region`."""
         rows = _shaped(nullable(distinct, DISTINCT))
-        rows = self._signer.sign(with_occupancy(allocated(rows, archs, halved), archs))
+        whole = rows["shared_bytes"]
+        # Occupancy takes static LDS where nothing else is known; `quality` then has STATIC_ONLY.
+        least = allocated(rows, archs, halved).with_columns(pl.coalesce("shared_bytes", "static_shared_bytes"))
+        rows = self._signer.sign(with_occupancy(least, archs).with_columns(whole))
         rdna = [device for device, arch in archs.items() if is_rdna(arch)]
         fixed = pl.col("device").is_in(rdna) & pl.col("sgprs_reported").is_not_null()
         return rows.with_columns(fixed_scalars=fixed.fill_null(False)).select(*WRITTEN)
