@@ -51,15 +51,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.set_threshold(200_000, 50, 100)
 
 
-@pytest.fixture(scope="session")
-def field() -> Path:
-    """The folder of files that earlier versions read wrong, in part, or not at all (see its README)."""
-    folder = SHARED_DATA.with_name("field")
-    if not folder.is_dir():
-        pytest.skip(f"needs the files of {folder}, beside those of KERNELDB_TEST_DATA")
-    return folder
-
-
 def pytest_report_header(config: pytest.Config) -> str:
     return f"duckdb {importlib.metadata.version('duckdb')}"
 

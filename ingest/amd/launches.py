@@ -241,7 +241,10 @@ class Launches:
     def described(self, distinct: pl.DataFrame, archs: Mapping[int, str | None], halved: bool = False) -> pl.DataFrame:
         """Columns of `launches` for distinct launches, one row each, from columns of GIVEN and `region`."""
         rows = _shaped(nullable(distinct, DISTINCT))
-        rows = self._signer.sign(with_occupancy(allocated(rows, archs, halved), archs))
+        whole = rows["shared_bytes"]
+        # Occupancy takes static LDS where nothing else is known; `quality` then has STATIC_ONLY.
+        least = allocated(rows, archs, halved).with_columns(pl.coalesce("shared_bytes", "static_shared_bytes"))
+        rows = self._signer.sign(with_occupancy(least, archs).with_columns(whole))
         rdna = [device for device, arch in archs.items() if is_rdna(arch)]
         fixed = pl.col("device").is_in(rdna) & pl.col("sgprs_reported").is_not_null()
         return rows.with_columns(fixed_scalars=fixed.fill_null(False)).select(*WRITTEN)
@@ -302,10 +305,10 @@ def _shaped(rows: pl.DataFrame) -> pl.DataFrame:
     Sizes become 32-bit numbers, NULL where they do not fit.
     """
     work_items = pl.col("reported_grid_unit").fill_null(WORK_ITEMS) == WORK_ITEMS
-    sizes: dict[str, pl.Expr] = {name: pl.col(name) for name in BLOCK}
+    sizes: dict[str, pl.Expr] = {name: pl.when(pl.col(name) > 0).then(name) for name in BLOCK}
     for grid, block in zip(GRID, BLOCK, strict=True):
         size, width = pl.col(f"reported_{grid}"), pl.col(block)
-        blocks = pl.when(width > 0).then((size + width - 1) // width)
+        blocks = pl.when((width > 0) & (size >= 0)).then((size + width - 1) // width)
         sizes[grid] = pl.when(work_items).then(blocks).otherwise(size)
     shared, static = pl.col("shared_bytes"), pl.col("static_shared_bytes")
     separable = (shared >= static) & ~pl.col("quality").fill_null("").str.contains(STATIC_ONLY, literal=True)

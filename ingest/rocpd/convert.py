@@ -13,7 +13,7 @@ import polars as pl
 
 from kerneldb.batch import Manifest
 from kerneldb.ingest import sqlite
-from kerneldb.ingest.amd import agents, capture
+from kerneldb.ingest.amd import agents, capture, unread
 from kerneldb.ingest.amd.agents import archs
 from kerneldb.ingest.amd.host import Host
 from kerneldb.ingest.amd.launches import COUNTED, NO_SYMBOL, UNKNOWN_KERNEL, WRITTEN, Launches, Shapes, copy_kind
@@ -260,6 +260,8 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
         host = Host(output, [marker for part in found for marker in markers(part)])
         launches = Launches(output, host)
         read = _read(found, host, launches, output, capture.pass_of(one.path)).total()
+        bases = {name: base for one in found for base, name in one.part.tables.items()}
+        read += unread.account_tables(unread.ROCPD, database, output.report, lambda name: bases.get(name, name))
         facts = _facts(found, database.tables(), options)
     if progress is not None:
         progress(one.stored_bytes, one.stored_bytes)

@@ -57,6 +57,7 @@ KEY: Final = ("part", "dispatch", "start")
 NO_AGENTS: Final = "devices numbered among all agents: no agent_info.csv in the capture"
 NO_SUM: Final = "row of sums without a name or a number of calls"
 PC_SAMPLES: Final = "samples of the program counter (not supported)"
+INSTANCE: Final = r"^(.*\S)\s*\[(\d+)\]$"
 API_NAME: Final = re.compile(r"(__)?(hip|hsa|roctx|nccl|rocdec|rocjpeg|mscclpp?)[A-Z_]\w*")
 DOMAIN_NAME: Final = re.compile(r"[A-Z][A-Z_]+")
 
@@ -129,7 +130,7 @@ def kernels(rows: pl.DataFrame, agents: AgentMap, process: str | None, timing: s
         **{f"block_{axis}": pl.col(f"workgroup_{axis}") for axis in AXES},
         total_blocks=products.then((pl.col("grid") + pl.col("workgroup") - 1) // pl.col("workgroup")),
         threads_per_block=products.then("workgroup"),
-        shared_bytes=pl.coalesce(exact, static),
+        shared_bytes=exact,  # what is static alone is not all
         static_shared_bytes=static,
         quality=pl.when(exact.is_null() & static.is_not_null()).then(pl.lit(STATIC_ONLY)),
         scratch_bytes="scratch",
@@ -286,17 +287,34 @@ class Counters:
 
     def _write(self, values: pl.DataFrame, run_pass: int | None) -> None:
         text = pl.col("value_text")
+        value = text.cast(pl.Float64, strict=False)
+        value = pl.when(value.is_finite()).then(value)
         decimals = text.str.extract(r"^-?\d+\.(\d+)$").str.len_chars().fill_null(0)
         plain = text.str.contains(r"^-?\d+(\.\d+)?$")
         rows = values.with_columns(
-            value=text.cast(pl.Float64, strict=False),
+            value=value,
             precision=pl.when(plain).then(0.5 * 10.0 ** (-decimals.cast(pl.Float64))),
-            text=pl.when(text.cast(pl.Float64, strict=False).is_null()).then(text),
+            text=pl.when(value.is_null()).then(text),
         ).drop("value_text")
         rows = rows.with_columns(pl.lit(run_pass, dtype=pl.Int32).alias("pass"))
-        stored = rows.filter(pl.col("value").is_not_null() | pl.col("text").is_not_null())
+        named = pl.col("counter").fill_null("") != ""
+        self._output.report.add("lost", "value of a counter without a name", rows.filter(~named).height)
+        stored = _summed(rows.filter(named & (pl.col("value").is_not_null() | pl.col("text").is_not_null())))
         self._output.report.add("stored", "counter values", stored.height)
         self._output.write("metrics", metric_rows(stored))
+
+
+def _summed(values: pl.DataFrame) -> pl.DataFrame:
+    """Counters of single channels (`TCC_HIT[7]`) as instances of one counter; their sum, where none is missing."""
+    parts = pl.col("counter").str.extract_groups(INSTANCE).struct
+    apart = values.with_columns(counter=pl.coalesce(parts[0], "counter"), instance=parts[1])
+    several = apart.filter(pl.col("instance").is_not_null())
+    keys = [name for name in ("launch_index", "counter", "pass") if name in values.columns]
+    totals = several.group_by(keys, maintain_order=True).agg(
+        pl.col("value", "precision").sum(), n=pl.col("value").count()
+    )
+    totals = totals.filter(pl.col("n") == pl.col("n").max().over("counter")).drop("n")
+    return pl.concat([apart, totals], how="diagonal")
 
 
 @dataclasses.dataclass(slots=True)

@@ -70,8 +70,13 @@ NOT_COUNTERS: Final = frozenset(
         *("wavefrontsize", "accumvgprs", "kernelnameraw", "objectid", "workgroupid"),
     )
 )
-SAMPLED: Final = frozenset({"execmask", "instruction", "instructioncomment"})
-COLUMNS: Final = Ledger("column", (), {})
+UNREAD: Final = Ledger(
+    "column",
+    CANONICAL,
+    dict.fromkeys(sorted(NOT_COUNTERS), "repeats or follows from other columns, or means nothing outside of the run"),
+    outcome="unread",
+)
+"""Of rows that are stored."""
 KINDS: Final[tuple[tuple[Kind, frozenset[str]], ...]] = (
     ("counters", frozenset({"name", "counter", "value"})),
     ("kernels", frozenset({"name", "start", "end"})),
@@ -83,12 +88,15 @@ KINDS: Final[tuple[tuple[Kind, frozenset[str]], ...]] = (
     ("stats", frozenset({"stat_name", "calls", "total_ns"})),
 )
 """Which columns make which kind, the most special first."""
+JOINED: Final = re.compile(r"(?: \(\d+\)|\.\d+|_(?:\d+|[xy]|pmc_perf\w*|timestamps|SQ_\w+))$")
+"""What joins of tables add to the names of columns that several have."""
 AGENTS: Final = frozenset({"nodeid", "logicalnodeid", "cpucorescount"})
 OLD: Final = re.compile("BeginNs|Dispatch_ID|Wave_Size|LDS_Per_Workgroup")
 """Columns of rocprof, rocprofv2 and rocprof-compute, which rocprofv3 writes in other letters or not at all."""
 ENDINGS: Final = (".gz", ".csv")
 SUMS: Final = re.compile(r"\.((?:\w+_)?stats)$")
 """rocprof's sums: `results.stats.csv` of kernels, `results.hip_stats.csv` of calls."""
+SURPLUS: Final = " surplus"
 SLICE_BYTES: Final = 1 << 24
 INTEGERS: Final = frozenset(
     {"start", "end", "queue", "stream", "dispatch", "correlation", "lds_block", "lds_total", "scratch", "vgpr"}
@@ -106,6 +114,16 @@ def columns_of(header: str) -> list[str]:
         name = CANONICAL.get(_plain(printed), printed.strip())
         names[name if name not in names else f"{printed.strip()} ({at})"] = None
     return list(names)
+
+
+def _is_identifier(name: str) -> bool:
+    """Whether a column repeats what is not counted; rocprof-compute joins passes, and adds their names or numbers."""
+    return _base(name) in NOT_COUNTERS or _base(name) in CANONICAL
+
+
+def _base(name: str) -> str:
+    """A column as the tool names it, without what joins add, in small letters without separators."""
+    return _plain(JOINED.sub("", name))
 
 
 def _plain(name: str) -> str:
@@ -140,6 +158,7 @@ class Table:
         self.report = Report()
         self.read = 0
         header = head.partition(b"\n")[0].decode("utf-8").strip("\r\n\ufeff")
+        self._printed = next(csv.reader([header]))
         self.columns: list[str] = columns_of(header)
         self.is_old = kind == "kernels" and OLD.search(header) is not None
 
@@ -160,7 +179,7 @@ class Table:
         """
         if not self.is_old:
             return []
-        return [name for name in self.columns if name not in ALIASES and _plain(name) not in NOT_COUNTERS]
+        return [name for name in self.columns if name not in ALIASES and not _is_identifier(name)]
 
     @property
     def from_rocpd(self) -> bool:
@@ -183,17 +202,38 @@ class Table:
         if self.source.damage:
             self.report.add("truncated", self.source.damage, 1)
         self.report.add("read", "rows", self.read)
-        new = [name for name in self.columns if name not in ALIASES and _plain(name) not in NOT_COUNTERS | SAMPLED]
-        COLUMNS.account({name: self.read for name in new if name not in self.wide_counters}, self.report)
+        if self.kind not in ("agents", "pc_samples"):  # kept as properties; skipped as rows
+            taken = {*ALIASES, *self.wide_counters}
+            UNREAD.account({_base(name): self.read for name in self.columns if name not in taken}, self.report)
 
     def _parsed(self, body: bytes) -> pl.DataFrame:
-        schema = dict.fromkeys(self.columns, pl.String)
-        if not body.strip():
-            return pl.DataFrame(schema=schema)
-        plain = io.BytesIO(body.replace(b"\r", b""))  # a carriage return within a row would hide its number
-        frame = pl.read_csv(plain, has_header=False, schema=schema, truncate_ragged_lines=True, encoding="utf8-lossy")
-        first = pl.col(self.columns[0]).fill_null("").str.strip_chars() == ""
-        return frame.filter(~pl.all_horizontal(first, *(pl.col(name).is_null() for name in self.columns[1:])))
+        """Rows as text, without those that are none; a column behind the last one takes what a row has too much.
+
+        A first row of the right width keeps polars from taking the width of another one.
+        """
+        schema = dict.fromkeys((*self.columns, SURPLUS), pl.String)
+        first = b"," * len(self.columns) + b"\n"
+        frame = pl.read_csv(
+            io.BytesIO(first + body), has_header=False, schema=schema, truncate_ragged_lines=True, encoding="utf8-lossy"
+        )
+        frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))
+        return self._sound(frame).drop(SURPLUS)
+
+    def _sound(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Without rows whose cells are not those of their columns, which are counted."""
+        needed = next((names for kind, names in KINDS if kind == self.kind), frozenset(self.columns))
+        printed = zip(self.columns, self._printed, strict=False)
+        refused = {
+            "row with more fields than the header has": pl.col(SURPLUS).is_not_null(),
+            "row without what rows of its kind have": pl.all_horizontal(pl.col(name).is_null() for name in needed),
+            "header line between the rows": pl.all_horizontal(pl.col(name) == text for name, text in printed),
+        }
+        for reason, is_so in refused.items():
+            kept = frame.filter(~is_so.fill_null(value=False))
+            self.report.add("lost", reason, frame.height - kept.height)
+            self.read += frame.height - kept.height
+            frame = kept
+        return frame
 
     def _whole(self, body: bytes) -> bytes:
         """Without a last row that breaks off."""

@@ -15,7 +15,7 @@ import polars as pl
 from kerneldb.batch import Manifest
 from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest.amd import agents as agent_rows
-from kerneldb.ingest.amd import capture
+from kerneldb.ingest.amd import capture, unread
 from kerneldb.ingest.amd.agents import Agent, agent_of, archs, numbered
 from kerneldb.ingest.amd.host import Host, Marker, is_range
 from kerneldb.ingest.amd.launches import COUNTED, NO_SYMBOL, UNKNOWN_KERNEL, Launches, copy_kind, is_halved
@@ -23,7 +23,17 @@ from kerneldb.ingest.amd.rows import address_of, memory_rows, metric_rows
 from kerneldb.ingest.launches import name_id
 from kerneldb.ingest.output import SLICE_ROWS, File, Output
 from kerneldb.ingest.readers import Options, Progress, Unit
-from kerneldb.ingest.rocprof_json.document import Allocation, Call, Copy, Counted, Dispatch, Document, Process, Symbol
+from kerneldb.ingest.rocprof_json.document import (
+    Allocation,
+    Call,
+    Copy,
+    Counted,
+    Dispatch,
+    Document,
+    Process,
+    Sections,
+    Symbol,
+)
 from kerneldb.ingest.source import Source
 from kerneldb.times import fitting
 
@@ -248,8 +258,9 @@ def _quality(dispatch: int | None, known: bool, counted: frozenset[int]) -> str 
 def convert(unit: Unit, folder: Path, options: Options, progress: Progress | None = None) -> Manifest:
     """Convert the file of `unit` into the spool `folder`. Raises UnreadableTraceError for cut or foreign JSON."""
     one = Source(unit.files[0])
-    document = _decoded(one, progress)
+    document, sections = _decoded(one, progress)
     output = Output(folder, [one])
+    unread.SECTIONS.account(sections, output.report)
     processes = [Activities(process) for process in document.tool]
     output.ends_at([process.metadata.fini_time for process in document.tool])
     host = Host(output, [one for number, it in enumerate(processes) for one in it.markers(str(number))])
@@ -257,7 +268,8 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     for number, activities in enumerate(processes):
         read += _write(str(number), activities, output, host, launches)
     launches.finish(_symbols(processes, output))
-    output.report.add("read", "records", read)
+    left = sum(n for name, n in sections.items() if unread.SECTIONS.reason(name))
+    output.report.add("read", "records", read + left)
     nodes = [process.metadata.node for process in document.tool]
     hosts = dict.fromkeys(str(node["hostname"]) for node in nodes if isinstance(node, dict) and node.get("hostname"))
     kept: dict[str, Any] = {"pids": [it.pid for it in processes]}
@@ -279,15 +291,36 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     )
 
 
-def _decoded(one: Source, progress: Progress | None) -> Document:
+def _sections(document: Sections) -> Counter[str]:
+    """Number of records of each part, those inside records of buffers and callbacks by the names of both."""
+    found: Counter[str] = Counter()
+    for process in document.tool:
+        for name, raw in process.items():
+            inside = name in ("buffer_records", "callback_records")
+            parts = msgspec.json.decode(raw, type=dict[str, msgspec.Raw]) if inside else {}
+            found[name] += 1 if inside else _records(raw)
+            found.update({f"{name}.{part}": _records(one) for part, one in parts.items()})
+    return found
+
+
+def _records(raw: msgspec.Raw) -> int:
+    text = bytes(raw).lstrip()
+    if text.startswith((b"[", b"{")):
+        return len(msgspec.json.decode(raw, type=list[msgspec.Raw] if text[:1] == b"[" else dict[str, msgspec.Raw]))
+    return int(text != b"null")
+
+
+def _decoded(one: Source, progress: Progress | None) -> tuple[Document, Counter[str]]:
+    """The file, and the number of records of each of its parts."""
     parts = []
     with contextlib.closing(one.blocks()) as blocks:
         for block in blocks:
             parts.append(block)
             if progress is not None:
                 progress(one.read_bytes, one.stored_bytes)
+    text = b"".join(parts)
     try:
-        return msgspec.json.decode(b"".join(parts), type=Document)
+        return msgspec.json.decode(text, type=Document), _sections(msgspec.json.decode(text, type=Sections))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         why = one.damage or error
         message = f"{one.label}: the JSON of rocprofv3 is cut or damaged ({why}). Record again, best as rocpd."
@@ -339,11 +372,15 @@ def _counters(it: Activities, counted: Sequence[Counted], indexes: dict[int, int
     """One row per launch and counter; instances get rows of their own and, where they count, a sum."""
     counters = {counter.id.handle: counter for counter in it.process.counters}
     rows: list[tuple[int | None, str, float | None, str | None]] = []
+    unknown = 0
     for one in counted:
         index = indexes.get(one.dispatch_data.dispatch_info.dispatch_id or -1)
         by_counter: dict[int, list[float]] = defaultdict(list)
         for record in one.records:
-            by_counter[record.counter_id.handle].append(record.value or 0.0)
+            if record.value is None:
+                unknown += 1
+            else:
+                by_counter[record.counter_id.handle].append(record.value)
         for handle, values in by_counter.items():
             counter = counters.get(handle)
             name = counter.name if counter is not None else f"counter {handle}"
@@ -353,6 +390,7 @@ def _counters(it: Activities, counted: Sequence[Counted], indexes: dict[int, int
                 rows.append((index, name, sum(values), None))
     schema = {"launch_index": pl.Int64, "counter": pl.String, "value": pl.Float64, "instance": pl.String}
     output.report.add("stored", "counter values", len(rows))
+    output.report.add("lost", "value of a counter that is no number", unknown)
     output.write("metrics", metric_rows(pl.DataFrame(rows, schema=schema, orient="row")))
 
 

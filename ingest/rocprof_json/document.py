@@ -195,6 +195,12 @@ class Process(msgspec.Struct):
     callback_records: CalledBack = msgspec.field(default_factory=CalledBack)
 
 
+class Sections(msgspec.Struct):
+    """The same file by the names of its parts, for what `Document` skips."""
+
+    tool: list[dict[str, msgspec.Raw]] = msgspec.field(default_factory=list, name="rocprofiler-sdk-tool")
+
+
 class Document(msgspec.Struct):
     """The file: one entry per process."""
 

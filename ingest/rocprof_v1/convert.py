@@ -16,10 +16,10 @@ import polars as pl
 from kerneldb.batch import Manifest
 from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest import readers, sqlite
-from kerneldb.ingest.amd import capture
+from kerneldb.ingest.amd import capture, unread
 from kerneldb.ingest.amd.host import Host
 from kerneldb.ingest.amd.launches import Launches, kind_of, mapped
-from kerneldb.ingest.output import SLICE_ROWS, File, Output, nullable
+from kerneldb.ingest.output import SLICE_ROWS, File, Output, Report, nullable
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source, text_of
 
@@ -29,6 +29,10 @@ NUMBERS: Final = ("BeginNs", "EndNs", "dev-id", "queue-id", "stream-id")
 COLUMNS: Final = {**dict.fromkeys(NUMBERS, pl.Int64), **dict.fromkeys(("Name", "pid", "tid", "roctx-range"), pl.String)}
 OTHER_KINDS: Final = {"copy": "memcpy", "hcccopy": "memcpy", "fill": "memset", "hccfill": "memset"}
 MARKERS: Final = ("barrier", "marker")
+OTHER_EVENTS: Final = {
+    "M": "process and thread names",
+    **dict.fromkeys("stf", "flow arrows: the same links come from the order of calls"),
+}
 
 
 def convert(unit: Unit, folder: Path, options: Options, progress: Progress | None = None) -> Manifest:
@@ -37,18 +41,23 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     if sqlite.is_database(readers.head_of(one.path).data):
         form = "rocprof db"
         with sqlite.opened(one, folder) as database:
-            found = list(_from_database(database))
+            found, left = list(_from_database(database)), Report()
+            read = unread.account_tables(unread.ROCPROF, database, left)
     else:
-        form, found = "rocprof json", list(_from_json(one))
+        form, (found, left) = "rocprof json", _from_json(one)
+        read = sum(n for n, _ in left.counts.values())
     output = Output(folder, [one])
+    output.report = left
     host = Host(output, [])
-    launches, read = Launches(output, host), 0
+    launches = Launches(output, host)
     for table, frame in sorted(found, key=lambda item: item[0] not in CALL_TABLES):
         read += frame.height
         if table in CALL_TABLES:
             host.add("", _as_calls(frame, table))
         else:
-            launches.add("", _as_launches(frame), {})
+            waits = frame["Name"].fill_null("").str.to_lowercase().is_in(list(MARKERS))
+            output.report.add("skipped", "barriers and markers: no work of the GPU", int(waits.sum()))
+            launches.add("", _as_launches(frame.filter(~waits)), {})
     launches.finish()
     output.report.add("read", "rows", read)
     if progress is not None:
@@ -80,30 +89,38 @@ def _from_database(database: sqlite.Database) -> Iterator[tuple[str, pl.DataFram
             yield table, nullable(frame, COLUMNS)
 
 
-def _from_json(one: Source) -> Iterator[tuple[str, pl.DataFrame]]:
+def _from_json(one: Source) -> tuple[list[tuple[str, pl.DataFrame]], Report]:
+    """Activities and calls, and what of the file is neither."""
     try:
         events = msgspec.json.decode(text_of(one), type=dict[str, Any]).get("traceEvents", [])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         message = f"{one.label}: the JSON of rocprof is cut or damaged ({error}). Record again."
         raise UnreadableTraceError(message) from error
-    rows = []
-    for event in events:
-        if isinstance(event, dict) and isinstance(event.get("args"), dict):
+    rows, left = [], Report()
+    for event in events if isinstance(events, list) else []:
+        if isinstance(event, dict) and _timed(event.get("args")):
             arguments = event["args"]
             row = {name: arguments.get(name, event.get(name)) for name in COLUMNS}
             row["Name"] = arguments.get("Name") or event.get("name")
             rows.append({name: None if value is None else str(value) for name, value in row.items()})
-    timed = [row for row in rows if row["BeginNs"] not in (None, "")]
+        else:
+            phase = str(event.get("ph")) if isinstance(event, dict) else ""
+            left.add("skipped", OTHER_EVENTS.get(phase, f"event of phase {phase} without BeginNs"), 1)
+    found = []
     for table, is_gpu in (("OPS", True), ("HIP", False)):
-        some = [row for row in timed if (row["dev-id"] not in (None, "")) == is_gpu]
+        some = [row for row in rows if (row["dev-id"] not in (None, "")) == is_gpu]
         for at in range(0, len(some), SLICE_ROWS):
             frame = pl.DataFrame(some[at : at + SLICE_ROWS], schema=dict.fromkeys(COLUMNS, pl.String), strict=False)
-            yield table, nullable(frame, COLUMNS)
+            found.append((table, nullable(frame, COLUMNS)))
+    return found, left
+
+
+def _timed(arguments: object) -> bool:
+    return isinstance(arguments, dict) and arguments.get("BeginNs") not in (None, "")
 
 
 def _as_launches(frame: pl.DataFrame) -> pl.DataFrame:
-    kept = frame.filter(~pl.col("Name").fill_null("").str.to_lowercase().is_in(list(MARKERS)))
-    return kept.select(
+    return frame.select(
         name="Name",
         kind=mapped(frame["Name"], lambda name: kind_of(name, OTHER_KINDS), default="kernel"),
         copy_kind=mapped(frame["Name"], lambda name: kind_of(name, OTHER_KINDS), default="kernel"),

@@ -13,9 +13,9 @@ from typing import Final
 import polars as pl
 
 from kerneldb.batch import Manifest
-from kerneldb.gpus.hip import grid_unit
+from kerneldb.gpus.hip import WORK_ITEMS, grid_unit
 from kerneldb.ingest import sqlite
-from kerneldb.ingest.amd import capture
+from kerneldb.ingest.amd import capture, unread
 from kerneldb.ingest.amd.host import Host, Marker
 from kerneldb.ingest.amd.launches import Launches, copy_kind, kind_of, mapped
 from kerneldb.ingest.columns import schema
@@ -23,6 +23,9 @@ from kerneldb.ingest.output import SLICE_ROWS, File, Output
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source
 
+OF_DISPATCH: Final = "^RocprofDataSource::"
+"""What the source over rocprofiler-sdk writes among the calls; the one over roctracer writes `hcc_activity_callback`.
+Source: rpd_tracer/RocprofDataSource.cpp, RoctracerDataSource.cpp."""
 CLOCK_COUNTER: Final = "sclk"
 NOT_KERNELS: Final[dict[str, str]] = {"copy": "memcpy", "memcpy": "memcpy", "fill": "memset", "memset": "memset"}
 API: Final = schema("api_id pid tid start_ns end_ns name args domain bytes")
@@ -87,10 +90,12 @@ def _converted(one: Source, database: sqlite.Database, folder: Path, options: Op
     for part in calls.filter(~marked).iter_slices(SLICE_ROWS):
         host.add("", _as_calls(part))
     launches, read = Launches(output, host), calls.height
+    of_dispatch = calls["name"].str.contains(OF_DISPATCH).any()
     for frame in database.frames(_completed(OPS, database), OP):
-        launches.add("", _as_launches(frame), {})
+        launches.add("", _as_launches(frame, of_dispatch), {})
         read += frame.height
     read += _monitor(database, output)
+    read += unread.account_tables(unread.RPD, database, output.report)
     launches.finish()
     metadata = dict(database.rows(_completed("SELECT tag, value FROM rocpd_metadata", database)))
     version = metadata.get("schema_version")
@@ -160,16 +165,23 @@ def _as_calls(calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _as_launches(ops: pl.DataFrame) -> pl.DataFrame:
-    """The name is the description where there is one. Only roctracer counts grids in blocks, and not for all calls."""
+def _as_launches(ops: pl.DataFrame, of_dispatch: bool) -> pl.DataFrame:
+    """The name is the description where there is one.
+
+    Grid and LDS are those of the dispatch packet where the tracer read them there (`of_dispatch`), else arguments of
+    the launching call.
+    """
+    if of_dispatch:
+        ops = ops.rename({"dynamic_shared_bytes": "shared_bytes"})
+    unit = pl.lit(WORK_ITEMS) if of_dispatch else mapped(ops["api_name"], grid_unit)
     name = pl.coalesce(pl.when(pl.col("description") != "").then("description"), "op_type")
     return ops.with_columns(
         name=name,
         kind=mapped(ops["op_type"], lambda text: kind_of(text, NOT_KERNELS), default="kernel"),
         copy_kind=mapped(ops["op_type"], copy_kind),
         stream=mapped(ops["stream_text"], _number, pl.Int64),
-        reported_grid_unit=mapped(ops["api_name"], grid_unit),
-        quality=pl.when(pl.col("reported_grid_x").is_not_null()).then(pl.lit("grid_unit_by_api")),
+        reported_grid_unit=unit,
+        quality=pl.when(pl.col("reported_grid_x").is_not_null() & (not of_dispatch)).then(pl.lit("grid_unit_by_api")),
         correlation_id="api_id",
     )
 

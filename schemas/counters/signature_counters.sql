@@ -18,7 +18,10 @@ CREATE OR REPLACE VIEW signature_counters AS
 WITH profiled AS (
     SELECT trace_id, launch_index, signature_id
     FROM launches
-    WHERE timing = 'profiled' AND is_repeat IS NOT TRUE AND trace_id IN (SELECT trace_id FROM launch_metrics WHERE value IS NOT NULL)
+    WHERE
+        (timing = 'profiled' OR quality LIKE '%counters_collected%')
+        AND is_repeat IS NOT TRUE
+        AND trace_id IN (SELECT trace_id FROM launch_metrics WHERE value IS NOT NULL)
 ),
 
 pairs AS (

@@ -18,7 +18,30 @@ INNER JOIN (
                 'sm__warps_active.avg.pct_of_peak_sustained_active',
                 'sm__maximum_warps_per_active_cycle_pct',
                 'launch__waves_per_multiprocessor',
-                'launch__registers_per_thread'
+                'launch__registers_per_thread',
+                -- AMD's, by the names of ROCm.
+                'FETCH_SIZE',
+                'FetchSize',
+                'WRITE_SIZE',
+                'WriteSize',
+                'L2CacheHit',
+                'TCC_HIT_sum',
+                'TCC_MISS_sum',
+                'OccupancyPercent',
+                'GPUBusy',
+                'MemUnitBusy',
+                'MemUnitStalled',
+                'WriteUnitStalled',
+                'VALUBusy',
+                'VALUUtilization',
+                'SALUBusy',
+                'MfmaUtil',
+                'LDSBankConflict',
+                'ALUStalledByLDS',
+                'VALUInsts',
+                'SALUInsts',
+                'SQ_WAVES',
+                'GRBM_GUI_ACTIVE'
             ] AS metrics
     ) AS listed
 ) AS chosen USING (metric)

@@ -167,6 +167,11 @@ def test_occupancy_object(convert: Convert) -> None:
     )
 
 
+def test_occupancy_that_was_not_estimated_is_unknown(convert: Convert) -> None:
+    """Kineto writes 0, as for kernels of cuBLAS that CUDA gives no attributes of."""
+    assert launched(convert, {}, **{"est. achieved occupancy %": 0})["occupancy"] is None
+
+
 def test_kernel_attributes_are_not_identity(convert: Convert) -> None:
     variants = ({"registers per thread": 99}, {"shared memory": 4}, {"queued": 0})
     ids = set(signatures(convert, *variants, of_kernel=True))

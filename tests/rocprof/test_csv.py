@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 
 from kerneldb import ingest
@@ -327,3 +328,16 @@ def test_what_cannot_be_read_is_called_by_its_capture(tmp_path: Path, monkeypatc
     for prefix, unit in zip("ab", ingest.plan(ingest.expand([tmp_path])), strict=True):
         with pytest.raises(UnreadableTraceError, match=f"^{tmp_path}/{prefix}_\\*: cannot be read"):
             ingest.convert(unit, tmp_path / "spool", Options())
+
+
+def test_channels_of_a_counter_are_its_instances(tmp_path: Path) -> None:
+    """The tables of rocprof-compute, which join passes: identifiers come again with a number."""
+    head = "Dispatch_ID,GPU_ID,Grid_Size,Workgroup_Size,LDS_Per_Workgroup,Wave_Size,Kernel_Name,Start_Timestamp,"
+    head += "End_Timestamp,Kernel_ID,TCC_HIT[0],TCC_HIT[1],TCC_HIT[2],SQ_WAVES,Kernel_ID_1,Dispatch_ID_2,"
+    head += "Start_Timestamp_pmc_perf_3\n"
+    rows = "0,0,512,64,0,64,k,10,20,3,1,2,4,8,3,0,9\n1,0,512,64,0,64,k,30,40,3,1,,4,8,3,1,9\n"
+    metrics = converted(written(tmp_path / "pmc_perf.csv", head + rows)).table("metrics")
+    assert set(metrics["metric"]) == {"TCC_HIT", "SQ_WAVES"}
+    totals = metrics.filter(metric="TCC_HIT").filter(pl.col("instance").is_null())
+    assert totals.select("launch_index", "value").rows() == [(0, 7.0)]
+    assert metrics.filter(metric="TCC_HIT", launch_index=1)["instance"].to_list() == ["0", "2"]

@@ -100,3 +100,15 @@ def test_captures_without_a_row(tmp_path: Path) -> None:
         connection.execute(f'DELETE FROM "rocpd_info_agent_{GUID.replace("-", "_")}"')
     for path in (tmp_path / "run.db", written(tmp_path / "x_kernel_trace.csv", KERNELS_63.splitlines()[0] + "\n")):
         assert diagnostics(path)["no kernels"].level == "problem"
+
+
+def test_advice_about_devices_fits_the_format(tmp_path: Path, shared_data: Path) -> None:
+    """A database has no CSV files beside it."""
+    assert "agent_info" in diagnostics(written(tmp_path / "1_kernel_trace.csv", KERNELS_63))["devices"].remedy
+    assert "agent_info" not in diagnostics(shared_data / "rocprof" / "rpd_matmul_result.rpd")["devices"].remedy
+
+
+def test_what_is_not_stored_is_named_where_there_are_no_launches(shared_data: Path) -> None:
+    found = diagnostics(shared_data / "rocprof" / "rocprofv3_docs_pc_sampling_host_trap.csv")
+    assert "samples of the program counter" in found["not stored"].message
+    assert "rocprofv3 --kernel-trace" in found["no kernels"].remedy

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import re
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kerneldb.ingest.doctor import of_pytorch
+from kerneldb.ingest.ledger import UNKNOWN
 from tests.rocprof.conversion import converted
 
 if TYPE_CHECKING:
@@ -93,3 +95,14 @@ def test_an_empty_text_for_a_number_is_unknown(field: Path) -> None:
     copies = found.launches.filter(kind="memcpy")
     assert copies["bytes"].null_count() == 1
     assert copies["bytes"].sum() == sum(size for (size,) in rows)
+
+
+ROCPROF = re.compile(r".*\.(csv|db|rpd)$")
+
+
+def test_nothing_of_the_samples_is_new(shared_data: Path, field: Path) -> None:
+    """Every table, column and section of every sample is read, or skipped for a reason."""
+    samples = [*(shared_data / "rocprof").iterdir(), *(field / "rocprof").iterdir()]
+    for path in filter(lambda one: ROCPROF.match(one.name), samples):
+        reasons = converted(path).table("ingest_reports")["reason"].to_list()
+        assert not [reason for reason in reasons if UNKNOWN in reason], path

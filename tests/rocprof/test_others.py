@@ -60,6 +60,18 @@ def test_rpd_counts_grids_by_the_launching_call(rpd: Path) -> None:
     assert (tensile["stream"], tensile["quality"]) == (16, "grid_unit_by_api")
 
 
+def test_rpd_over_rocprofiler_sdk_has_grids_and_lds_of_the_dispatch(rpd: Path) -> None:
+    connection = sqlite3.connect(rpd)
+    with connection:
+        connection.execute("INSERT INTO rocpd_string VALUES (20, 'RocprofDataSource::buffer_callback')")
+        connection.execute("INSERT INTO rocpd_api VALUES (20, 7, 9, 500, 510, 20, 1)")
+    connection.close()
+    columns = ("name", "grid_x", "grid_y", "reported_grid_unit", "quality", "shared_bytes", "dynamic_shared_bytes")
+    tensile, plain = launch_rows(converted(rpd), *columns)[:2]
+    assert tuple(tensile.values()) == ("Cijk_gemm", 2, 4, "work-items", None, 1024, None)
+    assert (plain["grid_x"], plain["reported_grid_unit"]) == (1, "work-items")
+
+
 def test_rpd_keeps_copies_and_fills_once(rpd: Path) -> None:
     rows = launch_rows(converted(rpd), "name", "kind", "copy_kind", "bytes", "api_call")
     copy, fill = rows[3:]

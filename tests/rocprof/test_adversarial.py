@@ -1,0 +1,175 @@
+"""Files that the documentation of the formats allows, or that damage makes: no wrong number, and nothing in silence."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kerneldb.errors import UnreadableTraceError
+from tests.rocprof.conversion import converted, launch_rows
+from tests.rocprof.databases import GUID, Kernel, write_rocpd
+from tests.rocprof.formats import write_json
+from tests.rocprof.test_csv import COUNTED, COUNTERS, KERNELS_63, STATS, written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.ingest.conversion import Converted
+
+KERNEL = Kernel("k", (256, 1, 1), (64, 1, 1), [1_000, 2_000])
+SUFFIX = GUID.replace("-", "_")
+HEADER, ROW = KERNELS_63.splitlines()
+TIMES = [(1_000_000_000_000, 1_000), (1_000_000_003_000, 2_000)]
+
+
+def changed(path: Path, *statements: str) -> Converted:
+    """The database of KERNEL after these statements, in which `{}` is the suffix of its tables."""
+    connection = sqlite3.connect(write_rocpd(path, [KERNEL]))
+    with connection:
+        for statement in statements:
+            connection.execute(statement.replace("{}", "_" + SUFFIX))
+    connection.close()
+    return converted(path)
+
+
+def of_json(tmp_path: Path, **parts: Any) -> Path:
+    """The JSON of KERNEL with some sections of the process replaced or added to."""
+    path = write_json(write_rocpd(tmp_path / "run.db", [KERNEL]), tmp_path / "run_results.json")
+    document = json.loads(path.read_text())
+    for name, value in parts.items():
+        old = document["rocprofiler-sdk-tool"][0].get(name)
+        both = {**old, **value} if isinstance(old, dict) else value
+        document["rocprofiler-sdk-tool"][0][name] = both
+    path.write_text(json.dumps(document))
+    return path
+
+
+@pytest.mark.parametrize(
+    "table",
+    ["event", "string", "info_agent", "info_kernel_symbol", "info_process", "info_thread", "region", "metadata"],
+)
+def test_a_table_that_is_missing_takes_no_launch_along(tmp_path: Path, table: str) -> None:
+    found = changed(tmp_path / "a.db", f"DROP VIEW IF EXISTS rocpd_{table}", f'DROP TABLE "rocpd_{table}{{}}"')
+    rows = launch_rows(found, "start_ns", "duration_ns", "grid_x", "block_x")
+    assert [tuple(row.values()) for row in rows] == [(*times, 4, 64) for times in TIMES]
+
+
+def test_another_guid_in_the_metadata(tmp_path: Path) -> None:
+    found = changed(
+        tmp_path / "a.db", "UPDATE \"rocpd_metadata{}\" SET value = '11112222' WHERE tag <> 'schema_version'"
+    )
+    assert [tuple(row.values()) for row in launch_rows(found, "start_ns", "duration_ns")] == TIMES
+
+
+def test_a_counter_of_no_dispatch_is_no_launch(tmp_path: Path) -> None:
+    row = 'INSERT INTO "rocpd_pmc_event{}" (event_id, pmc_id, value, extdata) VALUES (9999, 7, 1.5, \'{"a": 1}\')'
+    found = changed(tmp_path / "a.db", row)
+    assert found.launches.height == 2
+    assert found.rows("metrics", "launch_index", "value") == [(None, 1.5)]
+    assert found.report("note")["counter value of no dispatch"] == 1
+
+
+@pytest.mark.parametrize("sizes", ["workgroup_size_x = 0", "grid_size_x = -1", "workgroup_size_x = -64"])
+def test_sizes_that_cannot_be_are_unknown(tmp_path: Path, sizes: str) -> None:
+    found = changed(tmp_path / "a.db", f'UPDATE "rocpd_kernel_dispatch{{}}" SET {sizes}')
+    assert {row["grid_x"] for row in launch_rows(found, "grid_x")} == {None}
+    assert {row["block_x"] for row in launch_rows(found, "block_x")} <= {None, 64}
+
+
+def test_a_dispatch_that_ends_before_it_starts_has_no_duration(tmp_path: Path) -> None:
+    found = changed(tmp_path / "a.db", 'UPDATE "rocpd_kernel_dispatch{}" SET "end" = start - 5')
+    assert found.launches["duration_ns"].null_count() == 2
+    assert found.total("refused") == 2
+
+
+def test_columns_in_another_order(tmp_path: Path) -> None:
+    cells = [line.split(",") for line in (HEADER, ROW)]
+    found = converted(
+        written(tmp_path / "a_kernel_trace.csv", "".join(",".join(reversed(one)) + "\n" for one in cells))
+    )
+    plain = converted(written(tmp_path / "b_kernel_trace.csv", KERNELS_63))
+    columns = ("name", "start_ns", "duration_ns", "grid_x", "block_x", "device", "scratch_bytes", "shared_bytes")
+    assert launch_rows(found, *columns) == launch_rows(plain, *columns)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (HEADER, "header line between the rows"),
+        ('"KERNEL_DISPATCH",4,1', "row without what rows of its kind have"),
+        (ROW.replace('"add(float*)"', "add<1, 2>(float*, int)"), "row with more fields than the header has"),
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_a_line_that_is_no_row(tmp_path: Path, line: str, reason: str, first: bool) -> None:
+    """Files that were put together, rows that break off, names with commas that nobody quoted."""
+    lines = [HEADER, line, ROW] if first else [HEADER, ROW, line]
+    found = converted(written(tmp_path / "a_kernel_trace.csv", "\n".join(lines) + "\n"))
+    rows = launch_rows(found, "name", "duration_ns", "grid_x", "block_x")
+    assert [tuple(row.values()) for row in rows] == [("add(float*)", 500, 16, 64)]
+    assert found.report("lost") == {reason: 1}
+    assert found.report("read")["rows"] == 2
+
+
+def test_counters_that_are_no_numbers(tmp_path: Path) -> None:
+    given = [("SQ_WAVES", "nan"), ("SQ_WAVES", "1e999"), ("GRBM_COUNT", "many"), ("", "3")]
+    lines = [COUNTED.format(dispatch=1, counter=name, value=value, start=1, end=2) for name, value in given]
+    found = converted(written(tmp_path / "a_counter_collection.csv", COUNTERS + "".join(lines)))
+    assert {row[0] for row in found.rows("metrics", "value")} == {None}
+    assert sorted(row[0] for row in found.rows("metrics", "text")) == ["1e999", "many", "nan"]
+    assert found.report("lost") == {"value of a counter without a name": 1}
+
+
+def test_sums_that_are_no_numbers(tmp_path: Path) -> None:
+    found = converted(written(tmp_path / "a_kernel_stats.csv", STATS + '"k","many","x","y","z","w","v","u"\n'))
+    assert found.table("rollups").is_empty()
+    assert found.total("skipped") == 1
+
+
+def test_agents_of_both_numberings(tmp_path: Path) -> None:
+    rows = [ROW.replace(",4,1,", f",{agent},1,", 1) for agent in ('"GPU 1"', '"Agent 4"', '"CPU 0"')]
+    found = converted(written(tmp_path / "a_kernel_trace.csv", "\n".join([HEADER, *rows]) + "\n"))
+    assert [row["device"] for row in launch_rows(found, "device")] == [1, 4, None]
+
+
+def test_json_with_counters_of_another_dispatch(tmp_path: Path) -> None:
+    counted = {
+        "dispatch_data": {"dispatch_info": {"dispatch_id": 999}},
+        "records": [{"counter_id": {"handle": 5}, "value": value} for value in (None, 2.0)],
+    }
+    found = converted(of_json(tmp_path, callback_records={"counter_collection": [counted]}))
+    assert found.launches["duration_ns"].sum() == 3_000
+    assert found.rows("metrics", "value") == [(2.0,)]
+    assert found.report("lost") == {"value of a counter that is no number": 1}
+
+
+def test_json_with_a_section_of_the_future(tmp_path: Path) -> None:
+    found = converted(of_json(tmp_path, buffer_records={"thread_trace": [{}, {}]}))
+    assert found.report("skipped")["section buffer_records.thread_trace: new to this version of kerneldb"] == 2
+
+
+@pytest.mark.parametrize("kernel_dispatch", [None, 7, [{"start_timestamp": "soon"}]])
+def test_json_of_other_types_is_refused_with_the_place(tmp_path: Path, kernel_dispatch: object) -> None:
+    path = of_json(tmp_path, buffer_records={"kernel_dispatch": kernel_dispatch})
+    with pytest.raises(UnreadableTraceError, match=r"run_results\.json.*buffer_records\.kernel_dispatch"):
+        converted(path)
+
+
+def test_activities_of_rocprof_without_names(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "results.db")
+    connection.executescript("""
+        CREATE TABLE OPS ("BeginNs" INTEGER, "EndNs" INTEGER, "dev-id" INTEGER, "Index" INTEGER);
+        CREATE TABLE KERN ("Index" INTEGER, "KernelName" TEXT);
+        INSERT INTO OPS VALUES (10, 5, 0, 1), (NULL, 20, 'x', 2), (30, 70, 1, 3);
+    """)
+    connection.close()
+    found = converted(tmp_path / "results.db")
+    rows = launch_rows(found, "name", "duration_ns", "device")
+    assert sorted((tuple(row.values()) for row in rows), key=str) == [
+        ("unknown_kernel", 40, 1),
+        ("unknown_kernel", None, 0),
+        ("unknown_kernel", None, None),
+    ]
