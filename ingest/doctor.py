@@ -49,7 +49,7 @@ LINK_ADVICE: Final = {
     "graph": (
         "graphs",
         "come from CUDA or HIP graphs, which hide their operators.",
-        "Record one run without graphs (vLLM: `enforce_eager=True`; torch.compile: `mode='default'`).",
+        "Record the captures too (docs/cuda-graphs.md), or one run without graphs (vLLM: `enforce_eager=True`).",
     ),
     "before_window": (
         "window",
@@ -80,6 +80,7 @@ CAPTURED: Final = (
     "{n:,} launch calls were recorded into {graphs}, which ran nothing then; {ran} ran in the recorded window."
 )
 REPLAYS: Final = "Record a replay of the graph too, as docs/cuda-graphs.md says: its kernels then get these operators."
+OWNED: Final = "The capture is recorded: `kerneldb db inherit` gives them its operators (docs/cuda-graphs.md)."
 LAUNCHING: Final = r"Launch(Kernel|Cooperative)|ModuleLaunch"
 CAPTURE: Final = ("BeginCapture", "EndCapture")
 
@@ -156,7 +157,8 @@ def of_pytorch(manifest: Manifest) -> Iterator[Diagnostic]:
         yield launched(launches)
         yield from untimed(launches)
         yield from _devices(manifest, launches)
-        yield from _links(launches, WITH_OPS if "ops" in manifest.parts else {})
+        remedies = WITH_OPS if "ops" in manifest.parts else {}
+        yield from _links(launches, {**remedies, "graph": OWNED} if captured else remedies)
     elif "metrics" in manifest.parts:
         ranges = kinds.filter(kinds == "cuda_profiler_range").len()
         yield Diagnostic("ok", "counters", COUNTED.format(ranges=ranges))
