@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Literal
 
 import polars as pl
@@ -40,17 +41,18 @@ NO_GPU: Final = (
     "(only one at a time), or the work ran outside the recorded window; synchronise before it ends."
 )
 NO_PHASES: Final = 'Wrap stages in `torch.profiler.record_function("prefill")`, or ingest with `--phase NAME`.'
+STACKS: Final = "Pass `with_stack=True` (slower recording)."
+SHAPES: Final = "Pass `record_shapes=True`: replay, problem sizes and FLOPs need the shapes."
 BAD_TIME: Final = "The recorded times are damaged there; sums leave them out. Record again if they matter."
 CUT: Final = "The profiler was killed while writing, or the copy broke off; record or copy again."
 ONE_DEVICE: Final = "Record on a machine where the runtime names its GPU, with only that one visible to the program."
 LAUNCHING: Final = r"^(?:hip|cuda|cu)[A-Za-z]*Launch(?:Cooperative)?Kernel"
 CAPTURING: Final = "StreamEndCapture|StreamBeginCapture|GraphInstantiate"
-CAPTURED: Final = (
+ONLY_CAPTURED: Final = (
     "the trace holds the capture of a graph, and not its execution. Captured kernels have no times; on ROCm their "
     "names are in `api_calls.details`."
 )
 SYNCHRONISE: Final = "Synchronise before the profiler stops; record fewer steps where its buffers ran full."
-RUN_GRAPH: Final = "Record calls of the finished graph (warm up before the profiler starts) to see its kernels run."
 NO_UNIT: Final = (
     "launches were counted in blocks or in work-items, and nothing says which: their grids are empty, what was printed "
     "is in `reported_grid_x`, `_y` and `_z`."
@@ -59,7 +61,7 @@ LINK_ADVICE: Final = {
     "graph": (
         "graphs",
         "come from CUDA or HIP graphs, which hide their operators.",
-        "Record one run without graphs (vLLM: `enforce_eager=True`; torch.compile: `mode='default'`).",
+        "Record the captures too (docs/cuda-graphs.md), or one run without graphs (vLLM: `enforce_eager=True`).",
     ),
     "before_window": (
         "window",
@@ -69,7 +71,7 @@ LINK_ADVICE: Final = {
     "no_op": (
         "operators",
         "have a launch call but no operator around it.",
-        "Record CPU activity too (`ProfilerActivity.CPU`); launches outside of torch operators stay unlinked.",
+        "Record CPU activity too (`ProfilerActivity.CPU`).",
     ),
     "no_launch": (
         "launch calls",
@@ -78,11 +80,20 @@ LINK_ADVICE: Final = {
     ),
 }
 """Launch status → topic, message and remedy."""
-BESIDE_OPS: Final = {
-    "no_op": "Usual for kernels that are called outside of torch operators (Triton, extensions); name them by phase.",
-    "no_launch": "torch before 2.1 does not record driver launches (Triton).",
+WITH_OPS: Final = {
+    "no_op": "The program launched them outside of torch operators: wrap them in `torch.profiler.record_function`.",
+    "no_launch": "torch before 2.1 does not record driver launches (Triton), and other tools strip calls.",
 }
-"""Remedies where operators were recorded."""
+"""Remedies where operators were recorded: CPU activity cannot be what is missing."""
+COUNTED: Final = (
+    "The trace holds counters of the CUPTI range profiler instead of GPU activity: {ranges:,} ranges, in `metrics`."
+)
+CAPTURED: Final = (
+    "{n:,} launch calls were recorded into {graphs}, which ran nothing then; {ran} ran in the recorded window."
+)
+REPLAYS: Final = "Record a replay of the graph too, as docs/cuda-graphs.md says: its kernels then get these operators."
+OWNED: Final = "The capture is recorded: `kerneldb db inherit` gives them its operators (docs/cuda-graphs.md)."
+CAPTURE: Final = ("BeginCapture", "EndCapture")
 
 
 def diagnose_manifest(manifest: Manifest, of_reader: Callable[[Manifest], Iterator[Diagnostic]]) -> Diagnosis:
@@ -152,22 +163,27 @@ def of_pytorch(manifest: Manifest) -> Iterator[Diagnostic]:
     """Of PyTorch traces: whether launches have operators, shapes, stacks and phases."""
     columns = ("signature_id", "duration_ns", "launch_status", "device", "api_index", "quality")
     launches = read_table(manifest, "launches", *columns)
-    captured = list(_without_kernels(manifest, launches))
-    if launches.is_empty() and not captured:
-        yield Diagnostic("problem", "no GPU events", "The trace holds no GPU activity.", NO_GPU)
-    elif not launches.is_empty():
+    kinds = read_table(manifest, "ranges", "kind")["kind"]
+    captured = list(_captured(manifest, launches)) or list(_without_kernels(manifest, launches))
+    if not launches.is_empty():
         yield launched(launches)
         yield from untimed(launches)
         yield from _undescribed(manifest, launches)
-        yield from _links(launches, with_ops="ops" in manifest.parts)
+        remedies = WITH_OPS if "ops" in manifest.parts else {}
+        yield from _links(launches, {**remedies, "graph": OWNED} if captured else remedies)
         unclear = launches.filter(pl.col("quality").str.contains("grid_unit_unknown")).height
         if unclear:
             yield Diagnostic("note", "grids", f"{unclear:,} {NO_UNIT}")
+    elif "metrics" in manifest.parts:
+        ranges = kinds.filter(kinds == "cuda_profiler_range").len()
+        yield Diagnostic("ok", "counters", COUNTED.format(ranges=ranges))
+    elif not captured:
+        yield Diagnostic("problem", "no GPU events", "The trace holds no GPU activity.", NO_GPU)
     yield from captured
     yield from _shapes(manifest)
     if not manifest.trace["has_stacks"]:
-        yield Diagnostic("note", "stacks", "No Python stacks or modules.", "Pass `with_stack=True` (slower recording).")
-    if "user_annotation" not in read_table(manifest, "ranges", "kind")["kind"]:
+        yield Diagnostic("note", "stacks", "No Python stacks or modules.", _unless(manifest, "with_stack", STACKS))
+    if "user_annotation" not in kinds:
         yield Diagnostic("note", "phases", "No annotations: launches have no phase.", NO_PHASES)
 
 
@@ -196,12 +212,35 @@ def _without_kernels(manifest: Manifest, launches: pl.DataFrame) -> Iterator[Dia
         return
     text = f"{alone:,} of {launching.height:,} launching calls have no kernel in the file"
     if calls["name"].str.contains(CAPTURING).any():
-        yield Diagnostic("warning", "graph capture", f"{text}: {CAPTURED}", RUN_GRAPH)
+        yield Diagnostic("warning", "graph capture", f"{text}: {ONLY_CAPTURED}", REPLAYS)
     else:
         yield Diagnostic("warning", "kernels", f"{text}: they ran after the recording, or were lost.", SYNCHRONISE)
 
 
-def _links(launches: pl.DataFrame, with_ops: bool) -> Iterator[Diagnostic]:
+def _unless(manifest: Manifest, option: str, remedy: str) -> str:
+    """`remedy`, or what else may be the reason where the trace was recorded with the option."""
+    given = json.loads(manifest.trace.get("metadata") or "{}").get(option)
+    return remedy if given in (None, 0, False, "0") else f"`{option}=True` was given, but the file holds none."
+
+
+def _captured(manifest: Manifest, launches: pl.DataFrame) -> Iterator[Diagnostic]:
+    """Launch calls between the begin and the end of a capture, on the thread that captures."""
+    calls = read_table(manifest, "api_calls", "name", "thread", "start_ns")
+    begins, ends = (calls["name"].str.contains(pattern) for pattern in CAPTURE)
+    if not begins.any():
+        return
+    depth = calls.with_columns(change=begins.cast(pl.Int32) - ends.cast(pl.Int32)).sort("thread", "start_ns")
+    inside = depth.filter(pl.col("change").cum_sum().over("thread") > 0)
+    n = inside.filter(pl.col("name").str.contains(LAUNCHING)).height
+    if not n:
+        return
+    graphs = f"{begins.sum():,} graph{'s' if begins.sum() > 1 else ''}"
+    replayed = bool(calls["name"].str.contains("GraphLaunch").any())
+    message = CAPTURED.format(n=n, graphs=graphs, ran=f"{launches.height:,} kernels, copies and fills")
+    yield Diagnostic("note" if replayed else "warning", "graph capture", message, "" if replayed else REPLAYS)
+
+
+def _links(launches: pl.DataFrame, with_ops: Mapping[str, str]) -> Iterator[Diagnostic]:
     counts = dict(launches.group_by("launch_status").len().iter_rows())
     total = launches.height
     for status, (topic, message, remedy) in LINK_ADVICE.items():
@@ -209,7 +248,7 @@ def _links(launches: pl.DataFrame, with_ops: bool) -> Iterator[Diagnostic]:
         if n:
             level: Level = "warning" if n > FEW * total else "note"
             text = f"{n:,} of {total:,} launches ({n / total:.1%}) {message}"
-            yield Diagnostic(level, topic, text, BESIDE_OPS.get(status, remedy) if with_ops else remedy)
+            yield Diagnostic(level, topic, text, with_ops.get(status, remedy))
     if counts.get("linked", 0) == total:
         yield Diagnostic("ok", "links", "Every launch is linked to the operator that made it.")
 
@@ -219,8 +258,9 @@ def _shapes(manifest: Manifest) -> Iterator[Diagnostic]:
         message = "No operators were recorded: kernels cannot be linked or replayed."
         yield Diagnostic("warning", "operators", message, "Add `ProfilerActivity.CPU` to the activities.")
     elif not manifest.trace["has_shapes"]:
-        remedy = "Pass `record_shapes=True`: replay, problem sizes and FLOPs need the shapes."
-        yield Diagnostic("warning", "shapes", "Operators carry no input shapes.", remedy)
+        yield Diagnostic(
+            "warning", "shapes", "Operators carry no input shapes.", _unless(manifest, "record_shapes", SHAPES)
+        )
     else:
         calls = read_table(manifest, "op_calls", "scalars")
         yield Diagnostic("ok", "shapes", f"Input shapes are recorded: {calls.height:,} distinct operator calls.")

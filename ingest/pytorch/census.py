@@ -143,7 +143,7 @@ def _keys(part: pl.DataFrame, read: frozenset[str]) -> Counter[str]:
 def most(found: Mapping[str, int]) -> dict[str, int]:
     """`found` with its most frequent names, short; the rest as one: a file may have any number of them."""
     ordered = sorted(found.items(), key=lambda one: (-one[1], one[0]))
-    kept = Counter({})
+    kept: Counter[str] = Counter()
     for name, n in ordered[:NAMES]:
         kept[name[:NAME_CHARS]] += n
     kept["of further names"] = sum(n for _, n in ordered[NAMES:])

@@ -296,7 +296,7 @@ def process_groups(metadata: Mapping[str, Any]) -> pl.DataFrame:
             "group_size": _integer(group.get("pg_size")),
             "ranks": _string(group.get("ranks")),
         }
-        for group in groups or []
+        for group in (groups if isinstance(groups, list) else [])
         if isinstance(group, dict)
     ]
     return pl.DataFrame(rows, infer_schema_length=None)

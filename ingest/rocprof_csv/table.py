@@ -158,7 +158,7 @@ class Table:
         self.report = Report()
         self.read = 0
         header = head.partition(b"\n")[0].decode("utf-8").strip("\r\n\ufeff")
-        self._printed = next(csv.reader([header]))
+        self._printed = fields(header)
         self.columns: list[str] = columns_of(header)
         self.is_old = kind == "kernels" and OLD.search(header) is not None
 

@@ -157,7 +157,7 @@ def ncu_command(warehouse: Warehouse, wanted: Counting) -> NcuCommand:
         if from_sums:
             kernels = queries.rows(con, "ncu_chosen_sums", {"top": wanted.top})
         if not kernels:
-            message = "no kernels with times are selected; kerneldb top lists what there is"
+            message = "no kernels with times are selected (collectives do not count); kerneldb top lists what there is"
             raise UsageError(message)
         functions = {function_name(row["name"]) for row in kernels}
         _refuse_amd(kernels, sorted(functions))

@@ -154,6 +154,8 @@ def _of_trace(con: Connection, trace_id: str, trace: str) -> Found:
     matched = _matched(numbered, known)
     whole, weak = _grouped(matched.filter(pl.col("confidence") >= SURE)), matched.filter(pl.col("confidence") < SURE)
     operators = frame(con, "inherit_operators", {"trace_id": trace_id, "close": CLOSE, "sure": SURE})
+    captured = frame(con, "inherit_captured", {"trace_id": trace_id})
+    whole = pl.concat([captured, whole.join(captured, on="launch_index", how="anti")], how="diagonal_relaxed")
     rest = own.select("trace_id", "launch_index", "signature_id", call_launch="launch_index")
     by_operator = rest.join(whole, on="launch_index", how="anti").join(operators, on="signature_id")
     named = _named(con, pl.concat([whole, by_operator], how="diagonal_relaxed"))

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 def inherit(*, where: str | None, traces: tuple[str, ...], output: Output) -> None:
     """Copy operator calls to launches recorded without one, from the same launch elsewhere in the database.
 
-    For launches in CUDA and HIP graphs, at the start of a cut trace, and in traces of nsys, ncu and rocprof. A launch
-    is matched by name, grid, block and shared memory, else by name and numbers of blocks and threads; where several
+    For launches in CUDA and HIP graphs, at the start of a cut trace, and in traces of nsys, ncu and rocprof. Kernels of
+    a graph whose capture was recorded have the calls of the capture (see docs/cuda-graphs.md). Any other launch is
+    matched by name, grid, block and shared memory, else by name and numbers of blocks and threads; where several
     calls launched it, the kernels before and after decide, then the place in the sequence, then the duration. Where no
     launch is the same, the operator is taken from kernels of the same name. The selected traces are searched whole;
     calls inherited before are searched again. `replay` does the same for the launches that it replays.

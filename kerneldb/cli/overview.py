@@ -39,6 +39,7 @@ CAUSES: Final = {
     "unknown": "the launch calls of the next launches were not recorded",
 }
 
+NOTABLE: Final = 0.05
 NO_TIMELINE: Final = "No timeline: the traces hold sums or counters of kernels only."
 NO_KERNELS: Final = "No kernels, copies or fills were recorded; kerneldb doctor FILE says what the trace lacks."
 
@@ -97,7 +98,7 @@ def _page(database: Database, keep: list[str]) -> None:
     if not count:
         return
     devices = sorted(database.analyze("gpu_time").rows(), key=lambda row: -(row["busy_ns"] or 0))
-    _table("GPU time", devices, "trace", "device", "n", "span_ns", "busy_ns", "busy_pct")
+    _table("GPU time", devices, "trace", "device", "n", "span_ns", "busy_ns", "busy_pct", *_exposed(devices))
     if not devices:
         click.echo(f"\n{NO_TIMELINE if database.top('kernel').rows() else NO_KERNELS}")
     _table("Idle time", list(_idle(database, devices)), "cause", "n", "idle_ns", "share_pct", "meaning")
@@ -111,6 +112,14 @@ def _page(database: Database, keep: list[str]) -> None:
     more += [["report", trace, "-o", "report.html"] for trace in traces[:1]]
     for line in [*keep, *(f"{_program()} {shlex.join(words)}" for words in [*more, ["analyze", "--help"], ["tui"]])]:
         click.echo(f"  {line}")
+
+
+def _exposed(devices: Rows) -> list[str]:
+    """Busy is no computing: the columns of what no computation hides, where that is a notable part of the busy time."""
+    busy = sum(row["busy_ns"] or 0 for row in devices)
+    parts = ("exposed_communication_ns", "exposed_memcpy_ns")
+    notable = [part for part in parts if sum(row[part] or 0 for row in devices) > NOTABLE * busy]
+    return ["computation_ns", *notable] if notable else []
 
 
 def _idle(database: Database, devices: Rows) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,5 @@
--- The $top kernels of the selection that take most time: one row per name and launch configuration.
+-- The $top kernels of the selection that take most time: one row per name and launch configuration. Collectives are left out: Nsight Compute runs a
+-- kernel several times, and then waits for the other ranks for ever.
 SELECT
     min(name) AS name,
     arg_min(short_name, name) AS short_name,
@@ -11,5 +12,6 @@ FROM selection
 WHERE timing = 'timeline' AND kind = 'kernel'
 GROUP BY coalesce(launch_key, name_id)
 HAVING count(duration_ns) > 0
+QUALIFY bool_and(category IS DISTINCT FROM 'COMMUNICATION')
 ORDER BY total_ns DESC, launch
 LIMIT $top;

@@ -10,5 +10,6 @@ FROM sums
 WHERE timing <> 'profiled' AND kind = 'kernel'
 GROUP BY name_id
 HAVING count(total_ns) > 0
+QUALIFY bool_and(category IS DISTINCT FROM 'COMMUNICATION')
 ORDER BY total_ns DESC, launch
 LIMIT $top;

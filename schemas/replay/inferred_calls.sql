@@ -14,7 +14,7 @@ CREATE TABLE inferred_calls (
     run_id VARCHAR,  -- Inferred: the replay run that tried the call.
     item_id VARCHAR,  -- Inferred: the item of that run.
     method VARCHAR,  -- What was compared: launch (name, grid, block and shared memory), launch key (name, blocks and threads), or name; with what
-    -- decided among several calls: one call, neighbours, duration, order, majority.
+    -- decided among several calls: one call, neighbours, duration, order, majority; capture: the place in the recorded capture of a graph.
     confidence DOUBLE,  -- How sure the call is, 0 to 1: inherited, the share of launches found the same way whose recorded call it would have been;
     -- inferred, how well its replay agrees.
     alternatives INTEGER,  -- How many distinct calls launched such a kernel.

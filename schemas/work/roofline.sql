@@ -35,7 +35,8 @@
 --   pct_peak_flops DOUBLE [%]: Achieved of the peak rate of operations.
 --   pct_peak_bandwidth DOUBLE [%]: Achieved of the peak rate of the memory.
 --   pct_attainable DOUBLE [%]: Achieved of what the roof allows at this intensity.
---   bound VARCHAR: memory below the ridge, compute from it on, for the work of the mean launch; single launches are judged in bounds.
+--   bound VARCHAR: latency where less than 5 % of what the roof allows is reached: neither rate limits it, but start, dependencies or too little
+--     work. Else memory below the ridge, compute from it on. For the work of the mean launch; single launches are judged in bounds.
 --   signature_id: as in kernels
 -- Example:
 --   SELECT kernel, intensity, pct_peak_flops, pct_peak_bandwidth, bound FROM roofline() WHERE intensity IS NOT NULL;
@@ -146,7 +147,7 @@ SELECT
     100 * flops_per_second / peak_flops_per_second AS pct_peak_flops,
     100 * bytes_per_second / peak_bytes_per_second AS pct_peak_bandwidth,
     100 * flops_per_second / nullif(least(peak_flops_per_second, intensity * peak_bytes_per_second), 0) AS pct_attainable,
-    CASE WHEN intensity < ridge THEN 'memory' WHEN intensity >= ridge THEN 'compute' END AS bound,
+    CASE WHEN pct_attainable < 5 THEN 'latency' WHEN intensity < ridge THEN 'memory' WHEN intensity >= ridge THEN 'compute' END AS bound,
     signature_id
 FROM _rated
 ORDER BY total_ns DESC, trace, device, signature_id, inferred_id, inferred_by, timing;

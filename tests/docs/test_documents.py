@@ -125,7 +125,8 @@ def run_in_shell(command: str, folder: Path, text: str = "") -> str:
     ],
 )
 def test_console_blocks_print_what_they_say(document: Path, tmp_path: Path) -> None:
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for folder in ("examples", "tests"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
     for example in examples(document):
         expected = [normal(line) for line in example.printed if line.strip()]
         actual = run(example.command, tmp_path)

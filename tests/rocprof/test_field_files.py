@@ -70,7 +70,7 @@ def test_the_kernels_of_a_capture_have_names_and_operators(field: Path, capture:
 def test_a_capture_is_no_execution(capture: Converted) -> None:
     said = {one.topic: one for one in of_pytorch(capture.manifest)}
     assert said["graph capture"].level == "warning"
-    assert said["graph capture"].message.startswith("544 of 546 launching calls have no kernel in the file")
+    assert re.search(r"\d+ launch calls were recorded into .*, which ran nothing then", said["graph capture"].message)
 
 
 def test_sums_of_rocprof_are_one_trace(field: Path) -> None:

@@ -1,0 +1,57 @@
+-- Launch calls that were recorded into a CUDA or HIP graph: between the begin and the end of a capture, on the thread that captures.
+--
+-- They ran nothing then; `graph_owners` finds the kernels that a launch of the graph ran for them. Calls on other threads of a global capture are not
+-- known to belong to it, and are left out. In no order.
+--
+-- Columns:
+--   trace_id, trace, run: as in kernels
+--   capture BIGINT: api_index of the call that began the capture.
+--   calls BIGINT: Calls of the capture.
+--   position BIGINT: Which of them it is, from 0.
+--   api_index: as in api_calls
+--   api_call VARCHAR: Name of the call.
+--   op_id: as in api_calls
+--   op VARCHAR: Operator around it.
+--   call_id: as in ops
+--   call_ordinal BIGINT: Which of the calls of the same operator it is, from 0.
+--   call_kernels BIGINT: How many calls that operator made.
+--   module, python_line: as in ops
+-- Example:
+--   SELECT trace, capture, position, api_call, op, module FROM captured_calls ORDER BY trace, capture, position LIMIT 10;
+CREATE OR REPLACE VIEW captured_calls AS
+WITH _inside AS (
+    SELECT
+        *,
+        sum(CASE WHEN contains(name, 'BeginCapture') THEN 1 WHEN contains(name, 'EndCapture') THEN -1 ELSE 0 END) OVER thread AS depth,
+        last_value(CASE WHEN contains(name, 'BeginCapture') THEN api_index END IGNORE NULLS) OVER thread AS capture
+    FROM api_calls
+    WHERE trace_id IN (SELECT trace_id FROM api_calls WHERE contains(name, 'BeginCapture'))
+    WINDOW thread AS (PARTITION BY trace_id, process, thread ORDER BY start_ns, api_index ROWS UNBOUNDED PRECEDING)
+)
+
+SELECT
+    a.trace_id,
+    t.name AS trace,
+    t.run,
+    a.capture,
+    count(*) OVER captured AS calls,
+    row_number() OVER (captured ORDER BY a.start_ns, a.api_index) - 1 AS position,
+    a.api_index,
+    a.name AS api_call,
+    a.op_id,
+    o.name AS op,
+    o.call_id,
+    CASE WHEN a.op_id IS NOT NULL THEN row_number() OVER (operator ORDER BY a.start_ns, a.api_index) - 1 END AS call_ordinal,
+    CASE WHEN a.op_id IS NOT NULL THEN count(*) OVER operator END AS call_kernels,
+    o.module,
+    o.python_line
+FROM _inside AS a
+INNER JOIN traces AS t USING (trace_id)
+LEFT JOIN ops AS o ON a.trace_id = o.trace_id AND a.op_id = o.op_id
+WHERE
+    a.depth > 0
+    AND regexp_matches(a.name, 'Launch(Cooperative)?Kernel|ModuleLaunch|^(cuda|cu|hip)Mem(cpy|set)')
+    AND NOT EXISTS (SELECT 1 FROM launches AS l WHERE l.trace_id = a.trace_id AND l.api_index = a.api_index)
+WINDOW
+    captured AS (PARTITION BY a.trace_id, a.capture),
+    operator AS (PARTITION BY a.trace_id, a.capture, a.op_id);
