@@ -371,20 +371,17 @@ class Ingesting(Window[bool]):
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         try:
             while process.stderr is not None and (chunk := await process.stderr.read(4096)):
-                self._add(decoder.decode(chunk))
+                # Show more output. Progress writes the last line anew after a carriage return.
+                lines = ("\n".join(self._lines) + decoder.decode(chunk)).split("\n")
+                self._lines = [line.rstrip("\r").rpartition("\r")[2] for line in lines][-200:]
+                self.query_one("#ingest-output", Static).update("\n".join(self._lines))
+                self.query_one(VerticalScroll).scroll_end(animate=False)
             # Before anything stops it: to signal a process that just ended takes its exit code away from asyncio.
             self.code = await process.wait()
         finally:
             self._stop()
         ended = {0: "done", 130: "cancelled"}.get(self.code, "failed; what could be read is kept")
         self.query_one("#ingest-hint", Static).update(f"{ended}; enter closes")
-
-    def _add(self, text: str) -> None:
-        """Show more output. Progress writes the last line anew after a carriage return."""
-        lines = ("\n".join(self._lines) + text).split("\n")
-        self._lines = [line.rstrip("\r").rpartition("\r")[2] for line in lines][-200:]
-        self.query_one("#ingest-output", Static).update("\n".join(self._lines))
-        self.query_one(VerticalScroll).scroll_end(animate=False)
 
     def _stop(self) -> None:
         if self._process is not None and self._process.returncode is None:

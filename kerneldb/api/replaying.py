@@ -201,7 +201,15 @@ class Store:
             return
         touched = {line.call.item for line in self._lines if isinstance(line, CallLine)} & self._items.keys()
         calls = [call for call in found.calls if call.item in touched]  # in every state of the cache
-        rows = _rows(found, self._items, calls, inferred.inferred_ids(self._warehouse, self._items, calls))
+        # Rows of `calls`, results of a journal, by table; `ids` are the signatures with inferred calls
+        ids = inferred.inferred_ids(self._warehouse, self._items, calls)
+        run_id, reason = found.run.run_id, _energy_reason(found) or NOT_YET
+        rows = {
+            "replay_runs": [_run(found)],
+            "replay_calls": [_call(run_id, self._items[call.item], call, reason) for call in calls],
+            "replay_attempts": [row for call in calls for row in inferred.attempt_rows(run_id, call)],
+            "replays": [row for call in calls for row in _kernels(run_id, self._items[call.item], call, reason, ids)],
+        }
         readings = [one for line in self._lines if isinstance(line, PowerLine) for one in line.readings]
         rows["power_samples"] = _power_rows(found.run, readings)
         if self._new:
@@ -260,17 +268,6 @@ def _picked(value: Any, columns: Mapping[str, str]) -> Row:
 def _json(value: Any) -> str | None:
     """JSON, or NULL for what is empty."""
     return json.dumps(codec.encode(value)) if value else None
-
-
-def _rows(found: Journal, items: Mapping[str, Item], calls: Sequence[CallResult], ids: inferred.Ids) -> Row:
-    """Rows of `calls`, results of a journal, by table; `ids` are the signatures with inferred calls."""
-    run_id, reason = found.run.run_id, _energy_reason(found) or NOT_YET
-    return {
-        "replay_runs": [_run(found)],
-        "replay_calls": [_call(run_id, items[call.item], call, reason) for call in calls],
-        "replay_attempts": [row for call in calls for row in inferred.attempt_rows(run_id, call)],
-        "replays": [row for call in calls for row in _kernels(run_id, items[call.item], call, reason, ids)],
-    }
 
 
 def _energy_reason(found: Journal) -> str | None:

@@ -60,7 +60,21 @@ def record(*, arguments: tuple[str, ...], listed: bool, layout: Any, **given: An
     """
     output = Output(format=layout)
     if listed:
-        _list(output)
+        import pyarrow as pa
+
+        from kerneldb.replay.recording.settings import MODELS, WORKLOADS
+
+        rows = [
+            {
+                "model": model.name,
+                "aliases": ", ".join(model.aliases) or None,
+                "workloads": ", ".join(WORKLOADS[model.kind]),
+                "dtype": model.dtype,
+                "sizes_from": model.source + (f" ({model.note})" if model.note else ""),
+            }
+            for model in MODELS
+        ]
+        emit(pa.Table.from_pylist(rows).to_reader(), output)
         return
     settings = _settings(arguments, given)
     folder = given["output"] or Path(settings.bundle_name)
@@ -117,21 +131,3 @@ def _teller(settings: Settings) -> Callable[[Mapping[str, Any]], None]:
         note(f"{f'[{done}/{total}] ' if counted else ''}{STEPS[what]}{where}{reason}")
 
     return tell
-
-
-def _list(output: Output) -> None:
-    import pyarrow as pa
-
-    from kerneldb.replay.recording.settings import MODELS, WORKLOADS
-
-    rows = [
-        {
-            "model": model.name,
-            "aliases": ", ".join(model.aliases) or None,
-            "workloads": ", ".join(WORKLOADS[model.kind]),
-            "dtype": model.dtype,
-            "sizes_from": model.source + (f" ({model.note})" if model.note else ""),
-        }
-        for model in MODELS
-    ]
-    emit(pa.Table.from_pylist(rows).to_reader(), output)

@@ -144,12 +144,7 @@ def _config(path: Path) -> dict[str, Any]:
     if not isinstance(config, dict):
         message = f"{path}: not the configuration of a model"
         raise click.BadParameter(message, param_hint="--model-config")
-    _require_sizes(path, config)
-    return config
-
-
-def _require_sizes(path: Path, config: dict[str, Any]) -> None:
-    """Refuse a configuration with impossible sizes here, where its file is known."""
+    # Refuse a configuration with impossible sizes here, where its file is known
     from kerneldb.errors import UsageError
     from kerneldb.replay.infer.dims import from_config
 
@@ -158,6 +153,7 @@ def _require_sizes(path: Path, config: dict[str, Any]) -> None:
     except UsageError as error:
         message = f"{path}: {error}"
         raise click.BadParameter(message, param_hint="--model-config") from error
+    return config
 
 
 def _planned(database: Database, request: Request) -> Planned:
@@ -267,15 +263,11 @@ class _Teller:
         if event.get("event") in MEASURING and time.monotonic() < self._due and event["done"] != event["total"]:
             return
         self._due = time.monotonic() + PROGRESS_SECONDS
-        _tell(event)
-
-
-def _tell(event: Mapping[str, Any]) -> None:
-    if event.get("event") in MEASURING:
-        facts = (f"{name} {event[name]}" for name in ("eta_s", "sm_mhz", "power_w") if event.get(name) is not None)
-        what = "energy of " if event["event"] == "energy" else ""
-        note(f"{what}{event.get('done')}/{event.get('total')} calls; {', '.join(facts)}")
-    elif event.get("event") == "foreign":
-        note(str(event.get("reason")))
-    elif event.get("event") == "worker":
-        note(f"a worker ended: {event.get('reason')}")
+        if event.get("event") in MEASURING:
+            facts = (f"{name} {event[name]}" for name in ("eta_s", "sm_mhz", "power_w") if event.get(name) is not None)
+            what = "energy of " if event["event"] == "energy" else ""
+            note(f"{what}{event.get('done')}/{event.get('total')} calls; {', '.join(facts)}")
+        elif event.get("event") == "foreign":
+            note(str(event.get("reason")))
+        elif event.get("event") == "worker":
+            note(f"a worker ended: {event.get('reason')}")

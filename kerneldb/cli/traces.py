@@ -92,21 +92,17 @@ def _remove(database: Database, names: tuple[str, ...], *, yes: bool) -> None:
     found = database.traces(names).rows()
     if not yes:
         listed = ", ".join(str(row["trace"]) for row in found)
-        _confirm(f"Remove {plural(len(found), 'trace')} ({listed}) and all their rows?")
+        # Ask on stderr. Raises click.ClickException for no, click.UsageError where nobody can answer.
+        try:
+            working.end()
+            agreed = click.confirm(f"Remove {plural(len(found), 'trace')} ({listed}) and all their rows?", err=True)
+        except click.Abort:
+            if sys.stdin.isatty():
+                raise
+            message = "standard input is not a terminal, so nobody can confirm; add --yes"
+            raise click.UsageError(message) from None
+        if not agreed:
+            message = "nothing removed"
+            raise click.ClickException(message)
     database.remove(names)
     note(f"removed {plural(len(found), 'trace')}")
-
-
-def _confirm(question: str) -> None:
-    """Ask on stderr. Raises click.ClickException for no, click.UsageError where nobody can answer."""
-    try:
-        working.end()
-        agreed = click.confirm(question, err=True)
-    except click.Abort:
-        if sys.stdin.isatty():
-            raise
-        message = "standard input is not a terminal, so nobody can confirm; add --yes"
-        raise click.UsageError(message) from None
-    if not agreed:
-        message = "nothing removed"
-        raise click.ClickException(message)

@@ -32,15 +32,11 @@ def opened(path: Path | None) -> Iterator[BinaryIO]:
         with path.open("wb") as stream:
             yield stream
     else:
-        yield from _replaced(path)
-
-
-def _replaced(path: Path) -> Iterator[BinaryIO]:
-    target = path.resolve()
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as stream:
-            yield cast("BinaryIO", stream)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+        target = path.resolve()
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
+            with temporary.open("wb") as stream:
+                yield cast("BinaryIO", stream)
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)

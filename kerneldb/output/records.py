@@ -17,6 +17,7 @@ from kerneldb.output import values
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import msgspec
     import pyarrow as pa
 
 
@@ -33,18 +34,13 @@ def write(sink: BinaryIO, reader: pa.RecordBatchReader, layout: str, *, header: 
 
     Raises UsageError for JSON where two columns have one name: an object can hold only one of them.
     """
-    if layout != "csv":
-        _require_distinct(reader.schema.names)
     if layout == "csv":
         return _write_csv(sink, reader, header=header)
-    return _write_json(sink, reader) if layout == "json" else _write_ndjson(sink, reader)
-
-
-def _require_distinct(names: list[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    names = reader.schema.names
+    if twice := sorted({name for name in names if names.count(name) > 1}):
         message = f"JSON cannot hold two columns of one name; rename with AS: {', '.join(twice)}"
         raise UsageError(message)
+    return _write_json(sink, reader, lines=layout == "ndjson")
 
 
 def _portions(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
@@ -55,54 +51,47 @@ def _portions(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
 
 def encode(value: object) -> bytes:
     """`value` as JSON, by the rules of this module."""
+    return _encoder().encode(value)
+
+
+def _encoder() -> msgspec.json.Encoder:
     import msgspec
 
-    return msgspec.json.Encoder(enc_hook=str, decimal_format="number").encode(value)
+    return msgspec.json.Encoder(enc_hook=str, decimal_format="number")
 
 
-def _write_ndjson(sink: BinaryIO, reader: pa.RecordBatchReader) -> int:
-    import msgspec
-
-    encoder = msgspec.json.Encoder(enc_hook=str, decimal_format="number")
+def _write_json(sink: BinaryIO, reader: pa.RecordBatchReader, *, lines: bool) -> int:
+    """An object per row: in `lines` without anything around them, else as one array, one object per line."""
+    encoder = _encoder()
     rows = 0
     for batch in _portions(reader):
-        sink.write(encoder.encode_lines(values.rows(batch)))
-        rows += batch.num_rows
-    return rows
-
-
-def _write_json(sink: BinaryIO, reader: pa.RecordBatchReader) -> int:
-    """One array, one object per line: readable, and still one JSON document."""
-    import msgspec
-
-    encoder = msgspec.json.Encoder(enc_hook=str, decimal_format="number")
-    rows = 0
-    for batch in _portions(reader):
-        if batch.num_rows:
+        if lines:
+            sink.write(encoder.encode_lines(values.rows(batch)))
+        elif batch.num_rows:
             sink.write(b",\n" if rows else b"[\n")
             sink.write(b",\n".join([encoder.encode(record) for record in values.rows(batch)]))
         rows += batch.num_rows
-    sink.write(b"\n]\n" if rows else b"[]\n")
+    if not lines:
+        sink.write(b"\n]\n" if rows else b"[]\n")
     return rows
 
 
 def _write_csv(sink: BinaryIO, reader: pa.RecordBatchReader, *, header: bool) -> int:
+    import csv
+
+    from pyarrow import compute
+
     if header:
-        sink.write(_csv_line(reader.schema.names))
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow(reader.schema.names)
+        sink.write(line.getvalue().encode())
     rows = 0
     for batch in _portions(reader):
         if batch.num_rows and batch.num_columns:
-            sink.write(_csv_lines(batch))
+            lines = compute.binary_join_element_wise(*map(_csv_cells, batch.columns), ",")
+            sink.write(("\n".join(lines.to_pylist()) + "\n").encode())
         rows += batch.num_rows
     return rows
-
-
-def _csv_lines(batch: pa.RecordBatch) -> bytes:
-    from pyarrow import compute
-
-    columns = [_csv_cells(column) for column in batch.columns]
-    lines = compute.binary_join_element_wise(*columns, ",")
-    return ("\n".join(lines.to_pylist()) + "\n").encode()
 
 
 def _csv_cells(column: pa.Array) -> pa.Array:
@@ -130,14 +119,6 @@ def _printed(column: pa.Array) -> pa.Array:
         return text
     held = [None if value is None else str(value) for value in values.python_values(column)]
     return compute.if_else(compute.starts_with(text, UNPRINTED), pa.array(held, pa.string()), text)
-
-
-def _csv_line(values: list[str]) -> bytes:
-    import csv
-
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(values)
-    return line.getvalue().encode()
 
 
 def _csv_type(kind: pa.DataType) -> pa.DataType:

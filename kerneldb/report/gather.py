@@ -140,21 +140,17 @@ def _time(ask: Asking) -> list[Section]:
     bars = charts.columns(steps, "iteration", "total_ms", "ms") if steps else None
     drawn = [Chart("GPU time of each", bars, ask.sql("iteration_times"))] if bars else []
     less = contents.OVERHEAD, contents.FUSION, contents.CONVERSIONS, contents.COLLECTIVES
+    # Replays and reconciliation, where there are any
+    plans = (contents.RECONCILIATION, contents.REPLAYS) if ask.about().rows("measured") else (contents.REPLAYS,)
+    found = [table for plan in plans if (table := ask.table(plan)).rows]
+    kernels = ask.table(contents.REPLAYED_KERNELS)
     return [
         Section("Timeline", (*timeline, ask.table(contents.GPU_TIME), ask.table(contents.IDLE))),
         _roofline(ask),
         Section("Iterations", (ask.table(contents.ITERATIONS), *drawn)),
-        *_replayed(ask),
+        *([Section("Replay and reconciliation", (*found, kernels))] if found else []),
         Section("What could be less", tuple(map(ask.table, less))),
     ]
-
-
-def _replayed(ask: Asking) -> list[Section]:
-    """Replays and reconciliation, where there are any."""
-    plans = (contents.RECONCILIATION, contents.REPLAYS) if ask.about().rows("measured") else (contents.REPLAYS,)
-    found = [table for plan in plans if (table := ask.table(plan)).rows]
-    kernels = ask.table(contents.REPLAYED_KERNELS)
-    return [Section("Replay and reconciliation", (*found, kernels))] if found else []
 
 
 def _roofline(ask: Asking) -> Section:

@@ -212,8 +212,11 @@ def dtype_of(sequence: Launches, found: Iterable[Unit]) -> str:
     return max(spent, key=spent.__getitem__, default="fp16")
 
 
-def row_votes(members: Iterable[Unit], model: ModelDims) -> Counter[int]:
-    """How many kernels of a step speak for a number of tokens."""
+def step_dims_of(
+    reading: Reading, members: Sequence[Unit], model: ModelDims, keys: int | None, *, growing: bool
+) -> StepDims:
+    """The step of one step. `keys` where they are known; `growing`: the cache grows from step to step."""
+    # How many kernels of a step speak for a number of tokens
     votes: Counter[int] = Counter()
     for unit in members:
         rowwise = unit.launch.known.category in {"NORMALIZATION", "REDUCTION", "INDEXING"}
@@ -224,14 +227,6 @@ def row_votes(members: Iterable[Unit], model: ModelDims) -> Counter[int]:
             width = next((one for one in (model.ffn, model.hidden) if one and span.most % one == 0), 0)
             if width:
                 votes[span.most // width] += 1
-    return votes
-
-
-def step_dims_of(
-    reading: Reading, members: Sequence[Unit], model: ModelDims, keys: int | None, *, growing: bool
-) -> StepDims:
-    """The step of one step. `keys` where they are known; `growing`: the cache grows from step to step."""
-    votes = row_votes(members, model)
     tokens = max(votes, key=lambda one: (votes[one], one)) if votes else 1
     phase = reading.sequence.phase[members[0].main] or ""
     if "decode" in phase or (growing and tokens <= SMALL_BATCH):

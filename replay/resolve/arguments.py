@@ -158,7 +158,15 @@ def _absent(problem: Problem, parameter: Parameter) -> list[Option]:
     if parameter.optional or parameter.base in NONE_ALLOWED:
         return [Option(None)]
     if parameter.base.startswith("List["):
-        return _dropped_list(problem, parameter)
+        # A scalar list of more than 30 entries
+        element = parameter.base.removeprefix("List[").removesuffix("]")
+        if element in {*NUMBERS, "float"}:
+            return [Option([1.0] * count, ("scalar-list-guess",)) for count in _list_lengths(problem)]
+        found = _piece_sizes(problem) if problem.op.startswith("split_with_sizes") else None
+        found = found or (_result_dims(problem) if element in INTS else None)
+        if found is not None:
+            return [Option(found, ("list-from-children",))]
+        raise UnresolvedCallError(Reason.LIST_DROPPED, f"{parameter.name} of {problem.spec.call.op}")
     if parameter.has_default:
         return [Option(parameter.default)]
     raise UnresolvedCallError(Reason.OPAQUE, f"{parameter.name}: {parameter.base}")
@@ -171,18 +179,6 @@ def _storage(problem: Problem) -> StorageSpec:
     stride = recorded.integers(known.named["stride"].text) if "stride" in known.named else ()
     elements = span(size, stride if len(stride) == len(size) else contiguous(size)) + known.value("storage_offset", 0)
     return StorageSpec(elements, torch_name(own.kind))
-
-
-def _dropped_list(problem: Problem, parameter: Parameter) -> list[Option]:
-    """A scalar list of more than 30 entries."""
-    element = parameter.base.removeprefix("List[").removesuffix("]")
-    if element in {*NUMBERS, "float"}:
-        return [Option([1.0] * count, ("scalar-list-guess",)) for count in _list_lengths(problem)]
-    found = _piece_sizes(problem) if problem.op.startswith("split_with_sizes") else None
-    found = found or (_result_dims(problem) if element in INTS else None)
-    if found is not None:
-        return [Option(found, ("list-from-children",))]
-    raise UnresolvedCallError(Reason.LIST_DROPPED, f"{parameter.name} of {problem.spec.call.op}")
 
 
 def _list_lengths(problem: Problem) -> list[int]:

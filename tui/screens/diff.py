@@ -140,12 +140,7 @@ class DiffPane(Pane):
         assert before is not None  # noqa: S101 (two traces were found)
         assert after is not None  # noqa: S101
         asked = Question(before, after, self.choice.where.strip(), self.threshold)
-        self.found, self.asked = await self._compare(asked), asked
-        self._fill()
-        return None
-
-    async def _compare(self, asked: Question) -> Difference:
-        """One comparison at a time: none can be interrupted, and those of a few keys would hold up every screen."""
+        # One comparison at a time: none can be interrupted, and those of a few keys would hold up every screen
         while self._comparing is not None and not self._comparing.done():
             await asyncio.wait([self._comparing])
         where, threshold = asked.where or None, asked.threshold / 100
@@ -153,7 +148,9 @@ class DiffPane(Pane):
             self.store.call(lambda database: database.diff(asked.before, asked.after, where=where, threshold=threshold))
         )
         self._comparing.add_done_callback(lambda task: task.cancelled() or task.exception())
-        return await asyncio.shield(self._comparing)
+        self.found, self.asked = await asyncio.shield(self._comparing), asked
+        self._fill()
+        return None
 
     def _take_sides(self, names: Sequence[str]) -> None:
         """Fill sides that are not chosen: with marked traces, then with those of the Selection, then with any.

@@ -137,7 +137,18 @@ class CounterPeriod:
         for step in steps:
             if step.half_s <= SHARP * self.seconds:
                 self._number(step)
-        self._fit()
+        long = [stretch for stretch in self._stretches if len(stretch) > 1]
+        sums = [_moments(stretch) for stretch in long]
+        spread = sum(one[0] for one in sums)
+        free = sum(map(len, long)) - len(sums) - 1
+        if free < 1 or not spread:
+            return
+        slope = sum(one[1] for one in sums) / spread
+        left = max(sum(one[2] - 2 * slope * one[1] + slope**2 * one[0] for one in sums), 0.0) / free
+        reading = statistics.fmean(step.half_s**2 for stretch in self._stretches for _, step in stretch) / 3
+        self.seconds = slope
+        self.sd = math.sqrt(max(left, reading) / spread)
+        self.jitter = math.sqrt(max(left - reading, reading * math.sqrt(2 / free)))
 
     def between(self, first: CounterStep, last: CounterStep) -> int:
         """How many periods lie between two steps."""
@@ -152,20 +163,6 @@ class CounterPeriod:
                     self._stretches[-1].append((number + round(away), step))
                 return
         self._stretches.append([(0, step)])
-
-    def _fit(self) -> None:
-        long = [stretch for stretch in self._stretches if len(stretch) > 1]
-        sums = [_moments(stretch) for stretch in long]
-        spread = sum(one[0] for one in sums)
-        free = sum(map(len, long)) - len(sums) - 1
-        if free < 1 or not spread:
-            return
-        slope = sum(one[1] for one in sums) / spread
-        left = max(sum(one[2] - 2 * slope * one[1] + slope**2 * one[0] for one in sums), 0.0) / free
-        reading = statistics.fmean(step.half_s**2 for stretch in self._stretches for _, step in stretch) / 3
-        self.seconds = slope
-        self.sd = math.sqrt(max(left, reading) / spread)
-        self.jitter = math.sqrt(max(left - reading, reading * math.sqrt(2 / free)))
 
 
 def _moments(stretch: Sequence[tuple[int, CounterStep]]) -> tuple[float, float, float]:
