@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
-import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast
@@ -19,9 +18,9 @@ from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widgets import Input, OptionList, SelectionList, Static
 
+from kerneldb.replay import processes
 from kerneldb.tui.early_keys import Typing
 from kerneldb.tui.numbers import fit
-from kerneldb.tui.replay_process import environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -341,9 +340,9 @@ class Ingesting(Window[bool]):
 
     def __init__(self, database: str, path: Path) -> None:
         super().__init__("Ingest")
-        self.command: tuple[str, ...] = (sys.executable, "-P", "-m", "kerneldb", "ingest", str(path))
+        self.command = processes.command("kerneldb", "ingest", str(path))
         # Not among the arguments, which everybody on the machine may read: the address of a lake may hold a password.
-        self.environment = environment(KERNELDB_DB=database)
+        self.environment = processes.environment() | {"KERNELDB_DB": database}
         self._path = path
         self._lines: list[str] = []
         self._process: asyncio.subprocess.Process | None = None

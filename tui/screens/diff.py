@@ -13,11 +13,10 @@ from textual.widgets import Static
 
 from kerneldb.tui import numbers, theme
 from kerneldb.tui.dialogs import Pick
-from kerneldb.tui.model import Choice, equals
-from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.model import Choice
+from kerneldb.tui.pane import Copy, Pane, kernel_copies
 from kerneldb.tui.widgets.columns import Column, text
-from kerneldb.tui.widgets.rows import ArrowRows
-from kerneldb.tui.widgets.table import Table
+from kerneldb.tui.widgets.table import ArrowRows, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -269,13 +268,7 @@ class DiffPane(Pane):
     def copies(self) -> list[Copy]:
         """The kernel under the cursor."""
         row = self.query_one(Table).row if self.found is not None else None
-        if row is None:
-            return []
-        signature = row["signature_after"] or row["signature_before"]
-        return [
-            Copy("n", "kernel name", row["kernel"] or ""),
-            Copy("r", "WHERE of this kernel", equals("signature_id", signature)),
-        ]
+        return [] if row is None else kernel_copies(row["kernel"], row["signature_after"] or row["signature_before"])
 
     async def export(self, path: Path) -> int:
         """All rows of the comparison, quiet ones too."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from kerneldb.selection import Selection
-    from kerneldb.tui.widgets.rows import Row
+    from kerneldb.tui.widgets.table import Row
 
 TOP: Final = 10
 LANES: Final = 8

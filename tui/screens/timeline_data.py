@@ -163,11 +163,7 @@ class Board:
     """
 
     def __init__(
-        self,
-        axis: Axis,
-        everything: Seen = NOTHING,
-        full: Stretch | None = None,
-        pinned: tuple[Lane, ...] = (),
+        self, axis: Axis, everything: Seen = NOTHING, full: Stretch | None = None, pinned: tuple[Lane, ...] = ()
     ) -> None:
         self.axis = axis
         self.everything = everything
