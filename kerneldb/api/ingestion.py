@@ -300,9 +300,7 @@ def _with_part(manifest: Manifest, table: str, frame: pl.DataFrame, made: str, *
     frame.write_parquet(path, compression="lz4", statistics=False)
     parts, rows = (manifest.parts.get(table, []), manifest.rows.get(table, 0)) if behind else ([], 0)
     return dataclasses.replace(
-        manifest,
-        parts={**manifest.parts, table: [*parts, path]},
-        rows={**manifest.rows, table: rows + frame.height},
+        manifest, parts={**manifest.parts, table: [*parts, path]}, rows={**manifest.rows, table: rows + frame.height}
     )
 
 

@@ -33,10 +33,7 @@ COLUMNS: Final = (
 KEYS: Final = {"kernel": "name_id", "signature": "signature_id", **{name: name for name in COLUMNS}}
 """What `top` groups by, and the column that holds it."""
 
-LEADING: Final = {
-    "kernel": ("kernel", "category", "library"),
-    "signature": ("key", "kernel", "category", "op"),
-}
+LEADING: Final = {"kernel": ("kernel", "category", "library"), "signature": ("key", "kernel", "category", "op")}
 """The columns before the figures, where the key alone says too little to people."""
 
 FIGURES: Final = ("n", "total_ns", "share_pct", "mean_ns", "min_ns", "max_ns")

@@ -10,7 +10,7 @@ import click
 
 from kerneldb.cli.console import MEGABYTE, NAMED, Progress, emit, emit_columns, note, plural
 from kerneldb.cli.options import lock_timeout_option, open_database, output_options, pairs
-from kerneldb.cli.root import cli
+from kerneldb.cli.root import cli, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -140,8 +140,7 @@ def _ray(value: str | None, paths: tuple[Path, ...]) -> tuple[str | None, tuple[
         if not is_address(value):
             value, paths = "", (Path(value), *paths)
     if not paths:
-        message = "Missing argument 'PATH...'."
-        raise click.UsageError(message)
+        refuse("Missing argument 'PATH...'.")
     return value, paths
 
 

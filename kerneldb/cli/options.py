@@ -14,7 +14,7 @@ import click
 
 from kerneldb.cli import working
 from kerneldb.cli.console import note
-from kerneldb.cli.root import Settings, chosen_database
+from kerneldb.cli.root import Settings, chosen_database, refuse
 from kerneldb.output import FORMATS, Format, Output, format_of
 
 if TYPE_CHECKING:
@@ -87,9 +87,7 @@ def limit_option(default: int | None) -> Callable[[Command], Command]:
 def selection_options(command: Command) -> Command:
     """`--where` and `--trace`: which launches a command is about."""
     where = click.option(
-        "--where",
-        metavar="TEXT",
-        help="SQL condition over the view `kernels`, for example \"category = 'GEMM'\".",
+        "--where", metavar="TEXT", help="SQL condition over the view `kernels`, for example \"category = 'GEMM'\"."
     )
     trace = click.option(
         "--trace",
@@ -221,8 +219,7 @@ def _format(layout: str | None, *, csv: bool, json: bool) -> Format | None:
         name for name in FORMATS if name == layout or (csv and name == "csv") or (json and name == "json")
     ]
     if len(named) > 1:
-        message = f"choose one format: {' or '.join(named)}"
-        raise click.UsageError(message)
+        refuse(f"choose one format: {' or '.join(named)}")
     return named[0] if named else None
 
 
@@ -232,10 +229,7 @@ def _output_path(_ctx: click.Context, _parameter: click.Parameter, value: Path |
 
 _OUTPUT_OPTIONS = (
     click.option(
-        "--format",
-        "layout",
-        type=click.Choice(FORMATS),
-        help="Default: by the suffix of -o FILE, else table.",
+        "--format", "layout", type=click.Choice(FORMATS), help="Default: by the suffix of -o FILE, else table."
     ),
     click.option("--csv", "as_csv", is_flag=True, help="Same as --format csv."),
     click.option("--json", "as_json", is_flag=True, help="Same as --format json."),

@@ -10,7 +10,7 @@ import click
 
 from kerneldb.cli.console import emit, note
 from kerneldb.cli.options import flag_options, open_database
-from kerneldb.cli.root import cli
+from kerneldb.cli.root import cli, refuse
 from kerneldb.output import FORMATS, Output
 from kerneldb.replay.options import flags
 from kerneldb.replay.recording.settings import Settings, resolved
@@ -110,8 +110,7 @@ def _said(outcome: Outcome) -> Iterator[str]:
 def _settings(arguments: tuple[str, ...], given: Mapping[str, Any]) -> Settings:
     script = given["script"]
     if not script and len(arguments) != 1:
-        message = "name one model (kerneldb record --list shows them), or give --script FILE"
-        raise click.UsageError(message)
+        refuse("name one model (kerneldb record --list shows them), or give --script FILE")
     same = {field.name: given[field.name] for field, _ in flags(Settings)}
     return resolved(Settings("" if script else arguments[0], script=(script, *arguments) if script else (), **same))
 

@@ -13,7 +13,7 @@ import click
 
 from kerneldb.cli.console import emit, note, note_repeated
 from kerneldb.cli.options import open_database, output_options, replay_options, selection_options
-from kerneldb.cli.root import cli
+from kerneldb.cli.root import cli, refuse
 from kerneldb.errors import UsageError
 
 if TYPE_CHECKING:
@@ -207,14 +207,12 @@ def _propose(proposed: pa.Table) -> None:
 
 def _read(database: Database, plan: Path | None, journal: Path, output: Output) -> None:
     if plan is None:
-        message = "--read-journal needs the plan that was replayed: --write-plan PLAN"
-        raise click.UsageError(message)
+        refuse("--read-journal needs the plan that was replayed: --write-plan PLAN")
     from kerneldb.replay.host.fleet import journals
 
     paths = journals(journal)
     if not paths:
-        message = f"{journal}: no such journal"
-        raise click.UsageError(message)
+        refuse(f"{journal}: no such journal")
     emit(database.replay_results([database.read_journal(plan, path) for path in paths]).to_reader(), output)
 
 
@@ -222,8 +220,7 @@ def _run(
     database: Database, request: Request | None, options: Options, output: Output, *, gpus: str | None, ray: str | None
 ) -> None:
     if gpus is not None and ray is not None:
-        message = "--gpus is for this host, --ray for a cluster: give one of them"
-        raise click.UsageError(message)
+        refuse("--gpus is for this host, --ray for a cluster: give one of them")
     planned = None if request is None else _planned(database, request)
     _say_code(database.stopped_replay() if planned is None else planned.plan, allowed=options.allow_code)
     many = [part for name, value in (("--gpus", gpus), ("--ray", ray)) if value is not None for part in (name, value)]

@@ -10,7 +10,7 @@ import click
 from kerneldb.cli.console import note
 from kerneldb.cli.diff import Percent
 from kerneldb.cli.options import READ_WAIT_S, open_database, trace_names
-from kerneldb.cli.root import cli
+from kerneldb.cli.root import cli, refuse
 
 if TYPE_CHECKING:
     from kerneldb.report.model import Report
@@ -49,8 +49,7 @@ def report(
     chosen = layout or reports.format_of(output) or "html"
     reports.require()
     if compare and len(traces) != 2:  # noqa: PLR2004 (before and after)
-        message = f"--compare takes two traces or runs, not {len(traces)}"
-        raise click.UsageError(message)
+        refuse(f"--compare takes two traces or runs, not {len(traces)}")
     from kerneldb.output.destination import opened
     from kerneldb.report import html, markdown
 

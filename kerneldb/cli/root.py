@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -50,6 +50,11 @@ class DatabaseType(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path, or the text of a lake as it is: slashes in it mean something."""
         return str(value) if str(value).startswith(LAKE) else super().convert(value, param, ctx)
+
+
+def refuse(message: str) -> NoReturn:
+    """End the call with what is wrong with it, and exit code 2."""
+    raise click.UsageError(message)
 
 
 def chosen_database() -> str | Path:

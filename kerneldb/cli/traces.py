@@ -10,7 +10,7 @@ import click
 from kerneldb.cli import working
 from kerneldb.cli.console import emit, note, plural
 from kerneldb.cli.options import lock_timeout_option, open_database, output_options, pairs, trace_names
-from kerneldb.cli.root import cli
+from kerneldb.cli.root import cli, refuse
 
 if TYPE_CHECKING:
     from kerneldb.api import Database
@@ -59,8 +59,7 @@ def traces(
     _check(names, needs_names=noted or remove)
     _exclusive({"--remove": remove, "--rename": rename is not None, "--set/--unset/--run": noted, "--report": report})
     if rename is not None and names:
-        message = f"--rename OLD NEW names its trace itself; leave {' '.join(names)} out"
-        raise click.UsageError(message)
+        refuse(f"--rename OLD NEW names its trace itself; leave {' '.join(names)} out")
     database = open_database(lock_timeout=lock_timeout)
     if remove:
         _remove(database, names, yes=yes)
@@ -77,15 +76,13 @@ def traces(
 
 def _check(names: tuple[str, ...], *, needs_names: bool) -> None:
     if needs_names and not names:
-        message = "name the traces to change: kerneldb traces NAME... (kerneldb traces lists them)"
-        raise click.UsageError(message)
+        refuse("name the traces to change: kerneldb traces NAME... (kerneldb traces lists them)")
 
 
 def _exclusive(actions: dict[str, bool]) -> None:
     wanted = [name for name, given in actions.items() if given]
     if len(wanted) > 1:
-        message = f"one thing at a time: {' or '.join(wanted)}"
-        raise click.UsageError(message)
+        refuse(f"one thing at a time: {' or '.join(wanted)}")
 
 
 def _remove(database: Database, names: tuple[str, ...], *, yes: bool) -> None:

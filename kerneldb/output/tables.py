@@ -240,10 +240,7 @@ def _ranks(columns: Columns) -> list[int | None]:
     """
     names = [name for name, _ in columns]
     figures = [name for name, values in columns if units.unit_of(name) and any(value is not None for value in values)]
-    kept = [
-        _naming(columns),
-        next((name for name in (*FIGURES, *figures) if name in names), None),
-    ]
+    kept = [_naming(columns), next((name for name in (*FIGURES, *figures) if name in names), None)]
     ranks: list[int | None] = []
     for place, (name, values) in enumerate(columns):
         order = (*LEAST_IMPORTANT, "", *MOST_IMPORTANT)

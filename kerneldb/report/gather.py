@@ -115,10 +115,7 @@ def _advice(ask: Asking) -> tuple[Advice, ...]:
 
 def _top(ask: Asking) -> Section:
     top, categories = ask.table(contents.TOP), ask.table(contents.CATEGORIES)
-    drawn = [
-        *_shares("Share of GPU time by category", categories, "category"),
-        *_shares("Top kernels", top, "kernel"),
-    ]
+    drawn = [*_shares("Share of GPU time by category", categories, "category"), *_shares("Top kernels", top, "kernel")]
     others = map(ask.table, (contents.OPERATORS, contents.PHASES, contents.OCCUPANCY))
     return Section("Where the GPU time goes", (*drawn, top, categories, *others))
 
