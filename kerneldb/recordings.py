@@ -56,7 +56,10 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A line of power.ndjson: what a meter showed, while a workload ran or (no `mode`) around the work."""
+    """What a meter showed: a line of power.ndjson, while a workload ran or (no `mode`) around the work.
+
+    In the journal of a replay, `workload` says what ran during the energy measurement: idle, gap, anchor or an item.
+    """
 
     workload: str = dataclasses.field(metadata={codec.OLDER: "stage"})
     epoch_ns: int

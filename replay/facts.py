@@ -20,8 +20,7 @@ from typing import Any, Final
 
 from kerneldb.codec import printable
 from kerneldb.replay.errors import ReplayError
-from kerneldb.replay.measure.energy.meter import LibraryMeter
-from kerneldb.replay.measure.energy.vendors import reasons, thousandth
+from kerneldb.replay.measure.energy.meter import LibraryMeter, reasons, thousandth
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire.messages import Ready, Send
 from kerneldb.replay.wire.results import DeviceState

@@ -17,7 +17,8 @@ from kerneldb.replay.errors import ReplayError
 from kerneldb.replay.host.start import start
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts
-from kerneldb.replay.wire.journal import CallLine, PowerLine, Reader
+from kerneldb.replay.wire.journal import Reader
+from kerneldb.replay.wire.messages import Readings, Result
 from kerneldb.replay.wire.results import OK, SKIPPED, Grade
 
 if TYPE_CHECKING:
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
 
     from kerneldb.api.planning import Planned
     from kerneldb.api.resuming import Files
+    from kerneldb.recordings import Reading
     from kerneldb.replay.host.run import Outcome
     from kerneldb.replay.options import Options
-    from kerneldb.replay.wire.energy import PowerReading
     from kerneldb.replay.wire.journal import Journal
     from kerneldb.replay.wire.plan import Item, Plan
     from kerneldb.replay.wire.results import CallResult, KernelResult, RunFacts
@@ -199,7 +200,7 @@ class Store:
         found = self._reader.journal
         if found is None or not (self._lines or self._new):
             return
-        touched = {line.call.item for line in self._lines if isinstance(line, CallLine)} & self._items.keys()
+        touched = {line.call.item for line in self._lines if isinstance(line, Result)} & self._items.keys()
         calls = [call for call in found.calls if call.item in touched]  # in every state of the cache
         # Rows of `calls`, results of a journal, by table; `ids` are the signatures with inferred calls
         ids = inferred.inferred_ids(self._warehouse, self._items, calls)
@@ -210,7 +211,7 @@ class Store:
             "replay_attempts": [row for call in calls for row in inferred.attempt_rows(run_id, call)],
             "replays": [row for call in calls for row in _kernels(run_id, self._items[call.item], call, reason, ids)],
         }
-        readings = [one for line in self._lines if isinstance(line, PowerLine) for one in line.readings]
+        readings = [one for line in self._lines if isinstance(line, Readings) for one in line.readings]
         rows["power_samples"] = _power_rows(found.run, readings)
         if self._new:
             rows["replay_routes"] = [
@@ -370,7 +371,7 @@ def _kernel_energy(kernel: KernelResult, call: CallResult, reason: str) -> Row:
     return {**parts, "energy_method": method}
 
 
-def _power_rows(run: RunFacts, readings: Sequence[PowerReading]) -> list[Row]:
+def _power_rows(run: RunFacts, readings: Sequence[Reading]) -> list[Row]:
     """Rows of `power_samples`."""
     same = {"run_id": run.run_id, "source": "replay", "device": run.device_index, "gpu": run.gpu}
     return [{**codec.encode(one), **same} for one in readings]
