@@ -175,7 +175,7 @@ class Recording:
         try:
             return codec.decode(Device, self.software)
         except codec.CodecError as error:
-            raise error.inside("software") from None  # noqa: EM101 (a place, no message)
+            raise error.inside("software") from None
 
     @property
     def traced(self) -> list[tuple[Part, Traced]]:

@@ -34,8 +34,7 @@ def pytorch() -> Any:
     try:
         import torch
     except ImportError as error:
-        msg = f"replay and record need PyTorch: {INSTALL}"
-        raise ReplayError(msg) from error
+        raise ReplayError(f"replay and record need PyTorch: {INSTALL}") from error
     return torch
 
 
@@ -52,8 +51,7 @@ def require(device: str, *, make_current: bool = True) -> None:
         raise ReplayError(msg)
     number = index(device) or 0
     if number >= torch.cuda.device_count():
-        msg = f"no device {device}: this machine has {torch.cuda.device_count()}"
-        raise ReplayError(msg)
+        raise ReplayError(f"no device {device}: this machine has {torch.cuda.device_count()}")
     if make_current:
         torch.cuda.set_device(number)
 

@@ -141,8 +141,7 @@ def _at_least(kind: type[float], least: float) -> Any:
     def number(text: str) -> float:
         value = kind(text)
         if value < least:
-            msg = f"{value} is less than {least:g}"
-            raise argparse.ArgumentTypeError(msg)
+            raise argparse.ArgumentTypeError(f"{value} is less than {least:g}")
         return value
 
     return number

@@ -240,8 +240,7 @@ def answer(con: Connection, text: str, selection: Selection, most: int) -> tuple
     with _plain_errors():
         count = len(con.extract_statements(text))
         if count != 1:
-            message = f"give one statement at a time; this text has {count}"
-            raise QueryError(message)
+            raise QueryError(f"give one statement at a time; this text has {count}")
         found: Relation | None = _statement(con, text)
         shown = pa.table({}) if found is None else carried(found.limit(most + 1)).to_arrow_table()
     return shown.slice(0, most), shown.num_rows > most

@@ -174,8 +174,7 @@ def plan_units(paths: Sequence[Path], options: IngestOptions) -> tuple[list[Unit
             failed.append(_failed(path, error))
     units = ingest.plan(dict.fromkeys(files))
     if options.name is not None and len(units) > 1:
-        message = f"--name names one trace, but there are several: {options.name}"
-        raise UsageError(message)
+        raise UsageError(f"--name names one trace, but there are several: {options.name}")
     if options.shard is not None:
         number, count = options.shard
         units = [unit for unit in units if zlib.crc32(os.fsencode(unit.path.absolute())) % count == number]

@@ -72,8 +72,7 @@ def share_of(text: str) -> float:
     match = SHARE.fullmatch(text.strip())
     share = float(match.group(1)) / 100 if match else 0.0
     if not 0 < share <= 1 or ("%" not in text and share < SMALLEST_SHARE):  # 0.95 would be 0.95 %
-        message = f"{text!r} is not a share of time; give a percentage such as 95%"
-        raise UsageError(message)
+        raise UsageError(f"{text!r} is not a share of time; give a percentage such as 95%")
     return share
 
 

@@ -259,14 +259,12 @@ def _rows_of(
         require(OBJECT, [name], [other for other in known if other != name])
         raise
     except duckdb.BinderException as error:
-        message = f"{name} needs arguments; call it in SQL with: kerneldb query"
-        raise UsageError(message) from error
+        raise UsageError(f"{name} needs arguments; call it in SQL with: kerneldb query") from error
     relation = _of_traces(con, found, name, traces) if traces else found
     try:
         return relation if where is None else relation.filter(where)
     except duckdb.Error as error:
-        message = f"the condition {where!r} does not work on {name}: {error}"
-        raise SelectionError(message) from error
+        raise SelectionError(f"the condition {where!r} does not work on {name}: {error}") from error
 
 
 def _of_traces(con: Connection, relation: Relation, name: str, traces: Sequence[str]) -> Relation:
@@ -274,7 +272,6 @@ def _of_traces(con: Connection, relation: Relation, name: str, traces: Sequence[
     if "trace" in relation.columns:
         return relation.filter(among("trace", traces))
     if "trace_id" not in relation.columns:
-        message = f"{name} holds no rows of single traces; leave --trace out"
-        raise UsageError(message)
+        raise UsageError(f"{name} holds no rows of single traces; leave --trace out")
     named = rows(con, "trace_ids", {"names": list(traces)})
     return relation.filter(among("trace_id", [row["trace_id"] for row in named]))

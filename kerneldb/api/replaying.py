@@ -248,8 +248,7 @@ def read_journal(warehouse: Warehouse, plan_path: Path, journal_path: Path) -> s
     strangers = [call for call in calls if call.item not in items]
     if strangers:
         counted = f"{len(strangers):,} of its {len(calls):,} calls are of another plan than {plan_path}"
-        message = f"{journal_path}: {counted}; give the plan that was replayed"
-        raise UsageError(message)
+        raise UsageError(f"{journal_path}: {counted}; give the plan that was replayed")
     made = Store(warehouse, planned, journal_path)
     made.advance()
     made.learn()

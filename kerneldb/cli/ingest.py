@@ -127,8 +127,7 @@ def _shard(text: str | None) -> tuple[int, int] | None:
         return None
     number, _, count = text.partition("/")
     if not (number.isdecimal() and count.isdecimal() and int(number) < int(count)):
-        message = f"{text!r} is not I/N with 0 ≤ I < N"
-        raise click.BadParameter(message, param_hint="--shard")
+        raise click.BadParameter(f"{text!r} is not I/N with 0 ≤ I < N", param_hint="--shard")
     return int(number), int(count)
 
 

@@ -208,8 +208,7 @@ def pairs(values: tuple[str, ...]) -> dict[str, str]:
     for text in values:
         key, separator, value = text.partition("=")
         if not separator or not key.strip():
-            message = f"{text!r} is not KEY=VALUE"
-            raise click.BadParameter(message)
+            raise click.BadParameter(f"{text!r} is not KEY=VALUE")
         found[key.strip()] = value
     return found
 

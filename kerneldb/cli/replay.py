@@ -139,11 +139,9 @@ def _config(path: Path) -> dict[str, Any]:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:  # the second of what nests too deeply
-        message = f"{path}: not JSON ({error})"
-        raise click.BadParameter(message, param_hint="--model-config") from error
+        raise click.BadParameter(f"{path}: not JSON ({error})", param_hint="--model-config") from error
     if not isinstance(config, dict):
-        message = f"{path}: not the configuration of a model"
-        raise click.BadParameter(message, param_hint="--model-config")
+        raise click.BadParameter(f"{path}: not the configuration of a model", param_hint="--model-config")
     # Refuse a configuration with impossible sizes here, where its file is known
     from kerneldb.errors import UsageError
     from kerneldb.replay.infer.dims import from_config
@@ -151,8 +149,7 @@ def _config(path: Path) -> dict[str, Any]:
     try:
         from_config(config, "fp16")
     except UsageError as error:
-        message = f"{path}: {error}"
-        raise click.BadParameter(message, param_hint="--model-config") from error
+        raise click.BadParameter(f"{path}: {error}", param_hint="--model-config") from error
     return config
 
 

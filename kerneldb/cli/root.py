@@ -102,8 +102,7 @@ class Group(click.Group):
             return super().resolve_command(ctx, args)
         except click.exceptions.NoSuchCommand as error:
             what = "command" if args[0].replace("-", "").isidentifier() else "command, file or folder"
-            message = f"no such {what} {args[0]!r}; {_elsewhere(args[0], ctx)}"
-            raise click.UsageError(message, ctx) from error
+            raise click.UsageError(f"no such {what} {args[0]!r}; {_elsewhere(args[0], ctx)}", ctx) from error
 
 
 class Root(Group):
@@ -158,8 +157,7 @@ class Root(Group):
         except OSError as error:
             if error.errno is None or error.strerror is None:
                 raise
-            message = f"{error.filename or 'output'}: {error.strerror}"
-            raise click.ClickException(message) from error
+            raise click.ClickException(f"{error.filename or 'output'}: {error.strerror}") from error
 
 
 class Failure(click.ClickException):

@@ -96,10 +96,8 @@ def _remove(database: Database, names: tuple[str, ...], *, yes: bool) -> None:
         except click.Abort:
             if sys.stdin.isatty():
                 raise
-            message = "standard input is not a terminal, so nobody can confirm; add --yes"
-            raise click.UsageError(message) from None
+            raise click.UsageError("standard input is not a terminal, so nobody can confirm; add --yes") from None
         if not agreed:
-            message = "nothing removed"
-            raise click.ClickException(message)
+            raise click.ClickException("nothing removed")
     database.remove(names)
     note(f"removed {plural(len(found), 'trace')}")

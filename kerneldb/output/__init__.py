@@ -75,8 +75,7 @@ def write(reader: pa.RecordBatchReader, output: Output) -> Written:
     Raises UsageError where a binary format would go to a terminal, OSError where the file cannot be written.
     """
     if output.format in BINARY_FORMATS and output.path is None and is_terminal():
-        message = f"{output.format} is a binary format: write it to a file with -o FILE, or pipe it"
-        raise UsageError(message)
+        raise UsageError(f"{output.format} is a binary format: write it to a file with -o FILE, or pipe it")
     with opened(output.path) as sink:
         return _write_to(sink, reader, output)
 

@@ -38,8 +38,7 @@ def write(sink: BinaryIO, reader: pa.RecordBatchReader, layout: str, *, header: 
         return _write_csv(sink, reader, header=header)
     names = reader.schema.names
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        message = f"JSON cannot hold two columns of one name; rename with AS: {', '.join(twice)}"
-        raise UsageError(message)
+        raise UsageError(f"JSON cannot hold two columns of one name; rename with AS: {', '.join(twice)}")
     return _write_json(sink, reader, lines=layout == "ndjson")
 
 

@@ -24,8 +24,7 @@ PIXELS: Final = 2.0
 def check(path: Path) -> None:
     """Raise UsageError unless the ending of `path` names a format, KerneldbError where a library is missing."""
     if path.suffix.lower() not in ENDINGS:
-        message = f"cannot draw {path}: the name of a plot ends in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
-        raise UsageError(message)
+        raise UsageError(f"cannot draw {path}: the name of a plot ends in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}")
     require(DRAWN, "plots")
 
 
@@ -37,8 +36,7 @@ def save(name: str, rows: Rows, path: Path) -> None:
     check(path)
     spec = DRAWINGS[name](rows)
     if spec is None:
-        message = f"nothing to draw in {path}: no row has what the chart of {name} shows"
-        raise KerneldbError(message)
+        raise KerneldbError(f"nothing to draw in {path}: no row has what the chart of {name} shows")
     import vl_convert
 
     from kerneldb.output.destination import opened

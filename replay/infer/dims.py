@@ -145,8 +145,7 @@ def from_config(config: Mapping[str, Any], dtype: str) -> ModelDims:
     merged = _language_part(config)
     found = {name: _first(merged, name) for name in SIZES}
     if not found["hidden"]:
-        message = f"the configuration of the model has no hidden size ({', '.join(SIZES['hidden'][1])})"
-        raise UsageError(message)
+        raise UsageError(f"the configuration of the model has no hidden size ({', '.join(SIZES['hidden'][1])})")
     # Raises UsageError where heads do not divide what is shared out among them, or experts are too few.
     hidden, heads, kv_heads = found["hidden"], found["heads"], found["kv_heads"]
     if heads and not found["head_dim"] and hidden % heads:
@@ -172,8 +171,7 @@ def _refuse(config: Mapping[str, Any], name: str, why: str) -> NoReturn:
     key = _key(config, name)
     value = repr(config[key]) if key is not None else ""
     text = value if len(value) <= SHOWN else f"{value[:SHOWN]}…"
-    message = f"the configuration of the model has {key} = {text}: {why}"
-    raise UsageError(message)
+    raise UsageError(f"the configuration of the model has {key} = {text}: {why}")
 
 
 def _key(config: Mapping[str, Any], name: str) -> str | None:

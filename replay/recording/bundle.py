@@ -83,10 +83,9 @@ def start(folder: Path, settings: Settings, *, resume: bool) -> Bundle:
     """
     if (folder / NAME).exists():
         if not resume:
-            message = (
+            raise UsageError(
                 f"{folder}: there is a recording already. --resume goes on with it; --output FOLDER makes another."
             )
-            raise UsageError(message)
         found = recordings.load(folder)
         before, now = found.settings, json.loads(json.dumps(settings.kept()))
         other = sorted(key for key in {*before, *now} - FREE if before.get(key) != now.get(key))
@@ -98,8 +97,7 @@ def start(folder: Path, settings: Settings, *, resume: bool) -> Bundle:
             part.reason = None
         return Bundle(folder, found)
     if folder.exists() and any(folder.iterdir()):
-        message = f"{folder}: not empty, and no recording. Give another folder: --output FOLDER"
-        raise UsageError(message)
+        raise UsageError(f"{folder}: not empty, and no recording. Give another folder: --output FOLDER")
     folder.mkdir(parents=True, exist_ok=True)
     made = Bundle(folder, _new(folder, settings))
     made.note()

@@ -133,8 +133,7 @@ class Reader:
     def header(self) -> RunFacts:
         """The facts of the run. Raises JournalError where none have been read."""
         if self.journal is None:
-            msg = f"{self.path}: line 1: not a replay journal (no header)"
-            raise JournalError(msg)
+            raise JournalError(f"{self.path}: line 1: not a replay journal (no header)")
         return self.journal.run
 
     def _line(self, raw: bytes) -> Any:
@@ -161,8 +160,7 @@ class Writer:
     def __init__(self, path: Path, *, resume: bool = False) -> None:
         begun = exists(path)
         if begun and not resume:
-            msg = f"{path}: a journal exists already; resume it, or give another file"
-            raise JournalExistsError(msg)
+            raise JournalExistsError(f"{path}: a journal exists already; resume it, or give another file")
         if begun:
             with path.open("rb+") as file:
                 whole = file.read()

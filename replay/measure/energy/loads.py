@@ -228,8 +228,7 @@ class GraphLoad(_Queue):
         replays = last[0] - first[0]
         replay_s = _apart_s(first[1], last[1]) / max(replays, 1)
         if replays < 1 or not 1 / PLAUSIBLE < replay_s / self._run_s < PLAUSIBLE:
-            message = f"{replays} replays of {replay_s:g} s each, against {self._run_s:g} s alone"
-            raise RuntimeError(message)
+            raise RuntimeError(f"{replays} replays of {replay_s:g} s each, against {self._run_s:g} s alone")
         return replay_s / self._calls
 
     def close(self) -> None:
@@ -267,8 +266,7 @@ class EagerLoad(_Queue):
         """Seconds per call."""
         calls = last[0] - first[0]
         if calls < 1:
-            message = "no call ended while it was measured"
-            raise RuntimeError(message)
+            raise RuntimeError("no call ended while it was measured")
         return (last[1] - first[1] if self._on_cpu else _apart_s(first[1], last[1])) / calls
 
     def _enqueue(self) -> None:

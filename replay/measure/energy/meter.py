@@ -361,8 +361,7 @@ class AmdMeter(LibraryMeter):
         with failing_as(NoMeterError, f"AMD SMI has no energy counter for {device}", smi.AmdSmiException):
             count = smi.amdsmi_get_energy_count(self._handle)
         if not count.get("counter_resolution"):
-            message = f"AMD SMI does not report the resolution of the energy counter of {device}"
-            raise NoMeterError(message)
+            raise NoMeterError(f"AMD SMI does not report the resolution of the energy counter of {device}")
 
     def energy_mj(self) -> float:
         """Accumulator times resolution. Raises MeterError."""
@@ -425,8 +424,7 @@ class RaplMeter:
     def __init__(self, folder: Path = FOLDER) -> None:
         packages = sorted(path for path in folder.glob("intel-rapl:*") if PACKAGE.fullmatch(path.name))
         if not packages:
-            message = f"no RAPL counters in {folder}: not Linux, a virtual machine, or a CPU without them"
-            raise NoMeterError(message)
+            raise NoMeterError(f"no RAPL counters in {folder}: not Linux, a virtual machine, or a CPU without them")
         try:
             # a counter starts again at 0 after `max_energy_range_uj`, which it still shows
             sizes = [float((path / "max_energy_range_uj").read_text()) + 1 for path in packages]
@@ -436,8 +434,7 @@ class RaplMeter:
             message = f"{error.filename} may not be read: run as root, or ask the administrator for read permission"
             raise NoMeterError(message) from error
         except (OSError, ValueError) as error:
-            message = f"RAPL counters in {folder} cannot be read: {error}"
-            raise NoMeterError(message) from error
+            raise NoMeterError(f"RAPL counters in {folder} cannot be read: {error}") from error
 
     def energy_mj(self) -> float:
         """The sum over packages. Raises MeterError."""

@@ -201,8 +201,7 @@ class Watch:
         if last is None or energy == last[1]:
             return None
         if energy < last[1]:
-            message = f"the energy counter ran backwards, from {last[1]:g} to {energy:g} mJ"
-            raise MeterError(message)
+            raise MeterError(f"the energy counter ran backwards, from {last[1]:g} to {energy:g} mJ")
         if period is not None and not period.slow:
             return CounterStep(middle - period.seconds / 2, (period.seconds + ended - begun) / 2, energy)
         return CounterStep((last[0] + middle) / 2, (middle - last[0]) / 2, energy)
@@ -217,8 +216,7 @@ class Watch:
 def power(steps: Sequence[CounterStep], period: CounterPeriod) -> Power:
     """Mean power between the first and the last step. Raises StuckCounterError with fewer than two."""
     if len(steps) < 2:  # noqa: PLR2004 (a span has two ends)
-        message = "the energy counter moved less than twice"
-        raise StuckCounterError(message)
+        raise StuckCounterError("the energy counter moved less than twice")
     seconds, span_sd = _span(steps[0], steps[-1], period)
     mean = (steps[-1].energy_mj - steps[0].energy_mj) / MILLI / seconds
     pairs = list(itertools.pairwise(steps))
@@ -297,8 +295,7 @@ def steps_of(
         step = watch.poll(period)
         if step is None:
             if clock.now() - last > max(STUCK_S, 20 * period.seconds):
-                message = f"the energy counter of {watch.meter.name} does not move any more"
-                raise StuckCounterError(message)
+                raise StuckCounterError(f"the energy counter of {watch.meter.name} does not move any more")
             continue
         last = clock.now()
         steps.append(step)
