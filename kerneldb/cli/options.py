@@ -113,9 +113,9 @@ def plot_option(command: Command) -> Command:
 
 def _checked(_ctx: click.Context, _parameter: click.Parameter, value: Path | None) -> Path | None:
     if value is not None:
-        from kerneldb.report import plots
+        from kerneldb.report import charts
 
-        plots.check(value)
+        charts.check(value)
     return value
 
 
@@ -123,9 +123,9 @@ def draw(name: str, rows: list[dict[str, Any]], path: Path | None) -> None:
     """Draw the rows of the answer `name` to `path`, if there is one, and say so."""
     if path is None:
         return
-    from kerneldb.report import plots
+    from kerneldb.report import charts
 
-    plots.save(name, rows, path)
+    charts.save(name, rows, path)
     note(f"drew {path}")
 
 

@@ -50,7 +50,7 @@ def report(
     reports.require()
     if compare and len(traces) != 2:  # noqa: PLR2004 (before and after)
         refuse(f"--compare takes two traces or runs, not {len(traces)}")
-    from kerneldb.output.destination import opened
+    from kerneldb.output import opened
     from kerneldb.report import html, markdown
 
     text = (markdown if chosen == "md" else html).page(_gathered(traces, rule, threshold if compare else None)).encode()

@@ -74,6 +74,7 @@ def smallest_sample(confidence: float = CONFIDENCE) -> int:
 
 MOST_CALLS: Final = 256
 MOST_CALLS_IN_PLACE: Final = 32
+GRAPH_NS: Final = 1_000_000
 FEWEST: Final = 9
 MOST: Final = 40
 CAP_NS: Final = 300_000_000
@@ -108,10 +109,9 @@ def wall_clock(call: Call, sets: Sets, *, warmup: int, fewest: int) -> Spread | 
     return spread(repeat(sample, fewest=fewest, cap_ns=CPU_CAP_NS))
 
 
-def calls_per_graph(call_ns: float, *, in_place: bool) -> int:
-    """How many calls one graph holds; few where values drift from call to call."""
-    most = MOST_CALLS_IN_PLACE if in_place else MOST_CALLS
-    return max(1, min(most, round(1_000_000 / max(call_ns, 1.0))))
+def calls_per_graph(call_ns: float, most: int, graph_ns: float = GRAPH_NS) -> int:
+    """How many calls one graph holds that takes about `graph_ns`; at most `most`, few where values drift."""
+    return max(1, min(most, round(graph_ns / max(call_ns, 1.0))))
 
 
 class GraphLoop:

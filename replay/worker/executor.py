@@ -290,7 +290,7 @@ class GpuExecutor(Executor):
             return Timed(note="not asked for" if time_ is not None else "nothing ran on the GPU")
         if verdict.waits:
             return Timed(note="waits for the device, which a CUDA graph cannot")
-        calls = loops.calls_per_graph(time_.median_ns, in_place=bool(written(call)))
+        calls = loops.calls_per_graph(time_.median_ns, loops.MOST_CALLS_IN_PLACE if written(call) else loops.MOST_CALLS)
         sets = self._sets(call, item, calls)
         try:
             loop = loops.GraphLoop(call, sets, calls)

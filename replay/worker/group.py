@@ -33,8 +33,7 @@ from kerneldb.replay.wire import plan
 from kerneldb.replay.wire.messages import Begin, Done, Job, Result, Send, Sender, Unusable
 from kerneldb.replay.wire.plan import Item
 from kerneldb.replay.wire.results import Activity, CallResult, Grade, failure
-from kerneldb.replay.worker import executor
-from kerneldb.replay.worker.executor import Verdict, usual
+from kerneldb.replay.worker.executor import Verdict, success, usual
 from kerneldb.replay.worker.profiling import Marked, Session, marker
 
 RANK: Final = "KERNELDB_REPLAY_RANK"
@@ -195,7 +194,7 @@ class _Lockstep:
         if self.foreign is not None:
             match = grades.at_best(match, Grade.L3, self.foreign)
         verdict = Verdict(0, match, one.exchange.overload, notes, seen, durations)
-        result = executor.success(one.item, self.options.cache, verdict)
+        result = success(one.item, self.options.cache, verdict)
         waits = _waits(ranks)
         found = {"ranks": len(ranks), **({} if waits is None else {"wait_ns": waits})}
         return dataclasses.replace(result, inputs=found, tries=1, warmup=self.options.warmup, loop_note=NO_LOOP)
