@@ -14,12 +14,10 @@ from kerneldb.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import duckdb
-
+    from kerneldb.api.queries import Connection
     from kerneldb.selection import Selection
     from kerneldb.warehouse import Warehouse
 
-    Connection = duckdb.DuckDBPyConnection
     Note = tuple[str, str | None, float | None]
 
 KEYS: Final = ("flops", "bytes", "role")

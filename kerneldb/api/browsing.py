@@ -20,14 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    import duckdb
     import pyarrow as pa
 
+    from kerneldb.api.queries import Connection, Relation
     from kerneldb.selection import Selection
     from kerneldb.warehouse import Warehouse
 
-    Connection = duckdb.DuckDBPyConnection
-    Relation = duckdb.DuckDBPyRelation
 
 T = TypeVar("T")
 

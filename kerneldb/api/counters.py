@@ -13,12 +13,11 @@ from kerneldb.errors import SelectionError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import duckdb
     import pyarrow as pa
 
+    from kerneldb.api.queries import Connection
     from kerneldb.warehouse import Warehouse
 
-    Connection = duckdb.DuckDBPyConnection
 
 TOP: Final = 20
 NAMED: Final = 17

@@ -21,12 +21,9 @@ from kerneldb.replay.wire.plan import OpCall
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    import duckdb
-
+    from kerneldb.api.queries import Connection, Row
     from kerneldb.warehouse import Warehouse
 
-    Connection = duckdb.DuckDBPyConnection
-    Row = dict[str, Any]
     Rows = Mapping[str, Row]
 
 INHERITED: Final = "inherited"

@@ -21,15 +21,13 @@ from kerneldb.replay.wire.plan import CallSpec, OpCall, Plan
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    import duckdb
     import pyarrow as pa
 
     from kerneldb.api.inheriting import Found
+    from kerneldb.api.queries import Connection, Row
     from kerneldb.replay.plan.work import Decision
     from kerneldb.warehouse import Warehouse
 
-    Connection = duckdb.DuckDBPyConnection
-    Row = dict[str, Any]
 
 SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*%?")
 SMALLEST_SHARE: Final = 0.01

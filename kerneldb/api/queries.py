@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Relation = duckdb.DuckDBPyRelation
     Expression = duckdb.Expression
     Params = Mapping[str, Any]
+    Row = dict[str, Any]
 
 COLUMNS: Final = (
     "category", "family", "library", "operation", "op", "dtype", "phase", "module", "kind", "device", "stream", "trace",

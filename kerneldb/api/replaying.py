@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kerneldb.api.planning import Planned
+    from kerneldb.api.queries import Row
     from kerneldb.api.resuming import Files
     from kerneldb.recordings import Reading
     from kerneldb.replay.host.run import Outcome
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
     Listener = Callable[[Mapping[str, Any]], None]
 
-Row = dict[str, Any]
 
 Z95: Final = 1.96
 NOT_ASKED: Final = "not asked for"

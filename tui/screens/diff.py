@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
@@ -16,7 +16,7 @@ from kerneldb.tui.dialogs import Pick
 from kerneldb.tui.model import Choice
 from kerneldb.tui.pane import Copy, Pane, kernel_copies
 from kerneldb.tui.widgets.columns import Column, text
-from kerneldb.tui.widgets.table import ArrowRows, Table
+from kerneldb.tui.widgets.table import ArrowRows, Row, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from kerneldb.api.analyses import Difference
     from kerneldb.tui.theme import Hue
 
-Row = dict[str, Any]
 
 THRESHOLDS: Final = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)
 """Percent; 3 is what the command line takes."""

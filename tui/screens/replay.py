@@ -20,7 +20,7 @@ from kerneldb.tui.numbers import UNKNOWN, sparkline
 from kerneldb.tui.pane import Copy, Pane
 from kerneldb.tui.tasks import supersede
 from kerneldb.tui.widgets.columns import Column, text
-from kerneldb.tui.widgets.table import ListRows, Table
+from kerneldb.tui.widgets.table import ListRows, Row, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +66,6 @@ class Gauge(Vertical):
         self.query_one(".gauge--line", Static).update(sparkline(list(self._readings)[-width:]))
 
 
-Row = dict[str, Any]
 View = Literal["plan", "live", "results"]
 
 VALUES: Final[dict[str, Sequence[Any]]] = {

@@ -24,15 +24,13 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping
 
-    import duckdb
-
+    from kerneldb.api.queries import Connection
     from kerneldb.api.timeline import Bin, Seen
     from kerneldb.selection import Selection
     from kerneldb.tui.store import Store
 
     Asked = tuple[object, Selection, int]
     Found = tuple[Axis, Seen]
-    Connection = duckdb.DuckDBPyConnection
 
 MOST_NAMED: Final = 100_000
 """With more launches in view than this, none is wide enough to be worth looking for its name."""

@@ -19,15 +19,13 @@ from kerneldb.tui.store import READY, Condition
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import duckdb
     from textual import events
-
-    from kerneldb.tui.model import Choice
-    from kerneldb.tui.store import Store
-
-    Connection = duckdb.DuckDBPyConnection
     from textual.binding import Binding
     from textual.screen import Screen
+
+    from kerneldb.api.queries import Connection
+    from kerneldb.tui.model import Choice
+    from kerneldb.tui.store import Store
 
 
 KEYS_ONLY: Final = 76
