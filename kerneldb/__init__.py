@@ -16,12 +16,18 @@ from kerneldb.errors import KerneldbError
 
 if TYPE_CHECKING:
     from kerneldb.api import Database, Outcome, Result, open  # noqa: A004 (kerneldb.open is the name users expect)
+    from kerneldb.api.planning import Request
+    from kerneldb.replay.options import Options
 
     __version__: str
 
-_LAZY = {"Database": "kerneldb.api", "Outcome": "kerneldb.api", "Result": "kerneldb.api", "open": "kerneldb.api"}
+_LAZY = {
+    **dict.fromkeys(("Database", "Outcome", "Result", "open"), "kerneldb.api"),
+    "Options": "kerneldb.replay.options",
+    "Request": "kerneldb.api.planning",
+}
 
-__all__ = ["Database", "KerneldbError", "Outcome", "Result", "__version__", "open"]
+__all__ = ["Database", "KerneldbError", "Options", "Outcome", "Request", "Result", "__version__", "open"]
 
 
 def __getattr__(name: str) -> Any:
@@ -32,8 +38,7 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return getattr(import_module(_LAZY[name]), name)
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

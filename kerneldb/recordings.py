@@ -56,7 +56,10 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A line of power.ndjson: what a meter showed, while a workload ran or (no `mode`) around the work."""
+    """What a meter showed: a line of power.ndjson, while a workload ran or (no `mode`) around the work.
+
+    In the journal of a replay, `workload` says what ran during the energy measurement: idle, gap, anchor or an item.
+    """
 
     workload: str = dataclasses.field(metadata={codec.OLDER: "stage"})
     epoch_ns: int
@@ -172,7 +175,7 @@ class Recording:
         try:
             return codec.decode(Device, self.software)
         except codec.CodecError as error:
-            raise error.inside("software") from None  # noqa: EM101 (a place, no message)
+            raise error.inside("software") from None
 
     @property
     def traced(self) -> list[tuple[Part, Traced]]:

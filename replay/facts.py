@@ -20,8 +20,7 @@ from typing import Any, Final
 
 from kerneldb.codec import printable
 from kerneldb.replay.errors import ReplayError
-from kerneldb.replay.measure.energy.meter import LibraryMeter
-from kerneldb.replay.measure.energy.vendors import reasons, thousandth
+from kerneldb.replay.measure.energy.meter import LibraryMeter, reasons, thousandth
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire.messages import Ready, Send
 from kerneldb.replay.wire.results import DeviceState
@@ -35,8 +34,7 @@ def pytorch() -> Any:
     try:
         import torch
     except ImportError as error:
-        msg = f"replay and record need PyTorch: {INSTALL}"
-        raise ReplayError(msg) from error
+        raise ReplayError(f"replay and record need PyTorch: {INSTALL}") from error
     return torch
 
 
@@ -53,8 +51,7 @@ def require(device: str, *, make_current: bool = True) -> None:
         raise ReplayError(msg)
     number = index(device) or 0
     if number >= torch.cuda.device_count():
-        msg = f"no device {device}: this machine has {torch.cuda.device_count()}"
-        raise ReplayError(msg)
+        raise ReplayError(f"no device {device}: this machine has {torch.cuda.device_count()}")
     if make_current:
         torch.cuda.set_device(number)
 

@@ -122,20 +122,17 @@ def scalar(options: type[Any], field: str) -> Any:
 def add_flags(parser: argparse.ArgumentParser, options: type[Any]) -> None:
     """Add an option for each field that command lines show; what they are given decodes as `options`."""
     for field, flag in flags(options):
-        _add(parser, field, flag, scalar(options, field.name))
-
-
-def _add(parser: argparse.ArgumentParser, field: dataclasses.Field[Any], flag: Flag, kind: Any) -> None:
-    name, default = switch(field.name, flag), field.default
-    same: dict[str, Any] = {"dest": field.name, "help": flag.help}
-    if kind is bool:
-        parser.add_argument(name, action=argparse.BooleanOptionalAction, default=default, **same)
-    elif isinstance(default, tuple):
-        parser.add_argument(name, action="append", default=[], metavar=flag.metavar, **same)
-    else:
-        checked = kind if flag.least is None else _at_least(kind, flag.least)
-        same |= {"type": checked, "choices": flag.choices or None, "metavar": flag.metavar}
-        parser.add_argument(name, default=default, **same)
+        kind = scalar(options, field.name)
+        name, default = switch(field.name, flag), field.default
+        same: dict[str, Any] = {"dest": field.name, "help": flag.help}
+        if kind is bool:
+            parser.add_argument(name, action=argparse.BooleanOptionalAction, default=default, **same)
+        elif isinstance(default, tuple):
+            parser.add_argument(name, action="append", default=[], metavar=flag.metavar, **same)
+        else:
+            checked = kind if flag.least is None else _at_least(kind, flag.least)
+            same |= {"type": checked, "choices": flag.choices or None, "metavar": flag.metavar}
+            parser.add_argument(name, default=default, **same)
 
 
 def _at_least(kind: type[float], least: float) -> Any:
@@ -144,8 +141,7 @@ def _at_least(kind: type[float], least: float) -> Any:
     def number(text: str) -> float:
         value = kind(text)
         if value < least:
-            msg = f"{value} is less than {least:g}"
-            raise argparse.ArgumentTypeError(msg)
+            raise argparse.ArgumentTypeError(f"{value} is less than {least:g}")
         return value
 
     return number

@@ -22,8 +22,7 @@ from kerneldb.tui.saved_history import SavedHistory
 from kerneldb.tui.screens import BY_NAME, PLACES
 from kerneldb.tui.store import READY, Condition, Store
 from kerneldb.tui.tasks import guarded, supersede
-from kerneldb.tui.widgets.header import Facts, Status, Tabs, facts_of
-from kerneldb.tui.widgets.keys import Keys
+from kerneldb.tui.widgets.header import Facts, Keys, Status, Tabs, facts_of
 from kerneldb.tui.widgets.where_bar import WhereBar
 
 if TYPE_CHECKING:
@@ -50,6 +49,13 @@ TURN_S: Final = 0.0005
 NARROW, WIDE = 100, 140
 
 
+def listed(
+    keys: str, action: str, title: str, about: str, written: str | None = None, *, show: bool = False
+) -> Binding:
+    """Keys of all screens for what the palette lists, too; `written` is how the first of them is written."""
+    return Binding(keys, action, title, show=show, key_display=written, tooltip=about)
+
+
 class KerneldbApp(Typing):
     """The terminal interface on one database file.
 
@@ -65,28 +71,28 @@ class KerneldbApp(Typing):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NARROW, "-medium"), (WIDE, "-wide")]  # noqa: RUF012 (declared by Textual)
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(place.key, f"show({place.name!r})", place.title, show=False) for place in PLACES),
-        Binding(",".join(WHERE_KEYS), "where", "Where", key_display="/"),
-        Binding("question_mark,f1", "help", "Keys", key_display="?"),
+        listed(",".join(WHERE_KEYS), "where", "Where", "Restrict all screens by an SQL condition", "/", show=True),
+        listed("question_mark,f1", "help", "Keys", "All keys of what has the focus", "?", show=True),
         Binding("ctrl+p", "command_palette", "Palette", show=False),
-        Binding("colon", "go_to", "Go to", show=False, key_display=":"),
-        Binding("left_square_bracket", "history(-1)", "Back", show=False, key_display="["),
-        Binding("right_square_bracket", "history(1)", "Forth", show=False, key_display="]"),
-        Binding("y", "copy_menu", "Copy", show=False),
-        Binding("ctrl+y", "copy_command", "Copy as command", show=False),
-        Binding("e", "export", "Export", show=False),
-        Binding("o", "open", "Open", show=False),
-        Binding("d", "diff", "Diff with marked", show=False),
+        listed("colon", "go_to", "Go to…", "A signature by id, a trace, a time, or a kernel by its name", ":"),
+        listed("left_square_bracket", "history(-1)", "Previous Selection", "Step back among the Selections", "["),
+        listed("right_square_bracket", "history(1)", "Next Selection", "Step forth among the Selections", "]"),
+        listed("y", "copy_menu", "Copy…", "What the cursor is on, the WHERE text, or the command"),
+        listed("ctrl+y", "copy_command", "Copy as command", "The kerneldb line that prints what is shown"),
+        listed("e", "export", "Export…", "Write all selected launches to a file"),
+        listed("o", "open", "Open…", "Another database, or traces to read into this one"),
+        listed("d", "diff", "Diff with the marked trace", "Compare two traces"),
         Binding("t", "show('timeline')", "Timeline", show=False),
         Binding("r", "show('replay')", "Replay", show=False),
         Binding("ctrl+e", "show('sql')", "SQL", show=False),
-        Binding("z", "zoom", "Maximise", show=False),
+        listed("z", "zoom", "Maximise", "Give the screen the whole terminal"),
         Binding("pagedown", "keys_panel(1)", "Scroll keys", key_display="pgdn", priority=True),
         Binding("pageup", "keys_panel(-1)", "Scroll keys up", show=False, priority=True),
-        Binding("f5", "reload", "Reload", show=False),
-        Binding("f12", "facts", "About this session", show=False),
+        listed("f5", "reload", "Reload", "Ask everything again"),
+        listed("f12", "facts", "About this session", "Versions, file and terminal, for a report of a problem"),
         Binding("escape", "leave_off", "Back", show=False),
         Binding("ctrl+z", "suspend_process", "Suspend", show=False),
-        Binding("q", "leave", "Quit"),
+        listed("q", "leave", "Quit", "End the program", show=True),
     ]
 
     def __init__(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import platform
 import re
+from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from textual.app import SystemCommand
+from textual.binding import Binding
 from textual.command import CommandPalette
 from textual.css.query import NoMatches
 
@@ -28,24 +30,11 @@ if TYPE_CHECKING:
 
     from kerneldb.tui.app import KerneldbApp
 
-ACTIONS: Final = (
-    ("Write a WHERE condition", "/", "where", "Restrict all screens to launches that meet an SQL condition"),
-    ("Clear the Selection", "", "clear", "Look at everything again"),
-    ("Previous Selection", "[", "history(-1)", "Step back among the Selections of this session"),
-    ("Next Selection", "]", "history(1)", "Step forth among the Selections of this session"),
-    ("Next level", "g", "level", "Operators, kernels, signatures, launches"),
-    ("Copy…", "y", "copy_menu", "What the cursor is on, the WHERE text, or the command"),
-    ("Copy as command", "^y", "copy_command", "The kerneldb line that prints what is shown"),
-    ("Export…", "e", "export", "Write all selected launches to a file"),
-    ("Go to…", ":", "go_to", "A signature by id, a trace, a time, or a kernel by its name"),
-    ("Open…", "o", "open", "Another database, or traces to read into this one"),
-    ("Diff with the marked trace", "d", "diff", "Compare two traces"),
-    ("Maximise", "z", "zoom", "Give the screen the whole terminal"),
-    ("Reload", "F5", "reload", "Ask everything again"),
-    ("Keys", "?", "help", "All keys of what has the focus"),
-    ("About this session", "F12", "facts", "Versions, file and terminal, for a report of a problem"),
-    ("Quit", "q", "leave", "End the program"),
+WITHOUT_KEY: Final = (
+    Binding("", "clear", "Clear the Selection", tooltip="Look at everything again"),
+    Binding("g", "level", "Next level", tooltip="Operators, kernels, signatures, launches"),
 )
+"""Actions of the application that no key of its own does: `g` is a key of some screens."""
 UNITS_NS: Final = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 KEYS: Final = "123456789abcdefghijklmnopqrstuvwxyz"
 """One for each of the first cells of a row; further ones are chosen by the cursor."""
@@ -67,10 +56,11 @@ def commands(app: KerneldbApp) -> Iterator[SystemCommand]:
     """The entries of the palette: screens, actions, themes."""
     for place in PLACES:
         yield SystemCommand(f"{place.key}  {place.title}", place.about, lambda name=place.name: app.show(name))
-    for title, key, action, about in ACTIONS:
-        yield SystemCommand(
-            f"{title}  {key}".rstrip(), about, lambda action=action: app.run_worker(app.run_action(action))
-        )
+    for binding in (*WITHOUT_KEY, *app.BINDINGS):
+        if isinstance(binding, Binding) and binding.tooltip:
+            title = f"{binding.description}  {app.get_key_display(binding)}".rstrip()
+            run = partial(app.run_action, binding.action)
+            yield SystemCommand(title, binding.tooltip, partial(app.run_worker, run))
     for name, title in theme.THEMES.items():
         yield SystemCommand(
             f"Theme: {name}", f"Colours for {name} terminals", lambda title=title: setattr(app, "theme", title)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
-import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast
@@ -19,9 +18,9 @@ from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widgets import Input, OptionList, SelectionList, Static
 
+from kerneldb.replay import processes
 from kerneldb.tui.early_keys import Typing
 from kerneldb.tui.numbers import fit
-from kerneldb.tui.replay_process import environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -341,9 +340,9 @@ class Ingesting(Window[bool]):
 
     def __init__(self, database: str, path: Path) -> None:
         super().__init__("Ingest")
-        self.command: tuple[str, ...] = (sys.executable, "-P", "-m", "kerneldb", "ingest", str(path))
+        self.command = processes.command("kerneldb", "ingest", str(path))
         # Not among the arguments, which everybody on the machine may read: the address of a lake may hold a password.
-        self.environment = environment(KERNELDB_DB=database)
+        self.environment = processes.environment() | {"KERNELDB_DB": database}
         self._path = path
         self._lines: list[str] = []
         self._process: asyncio.subprocess.Process | None = None
@@ -371,20 +370,17 @@ class Ingesting(Window[bool]):
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         try:
             while process.stderr is not None and (chunk := await process.stderr.read(4096)):
-                self._add(decoder.decode(chunk))
+                # Show more output. Progress writes the last line anew after a carriage return.
+                lines = ("\n".join(self._lines) + decoder.decode(chunk)).split("\n")
+                self._lines = [line.rstrip("\r").rpartition("\r")[2] for line in lines][-200:]
+                self.query_one("#ingest-output", Static).update("\n".join(self._lines))
+                self.query_one(VerticalScroll).scroll_end(animate=False)
             # Before anything stops it: to signal a process that just ended takes its exit code away from asyncio.
             self.code = await process.wait()
         finally:
             self._stop()
         ended = {0: "done", 130: "cancelled"}.get(self.code, "failed; what could be read is kept")
         self.query_one("#ingest-hint", Static).update(f"{ended}; enter closes")
-
-    def _add(self, text: str) -> None:
-        """Show more output. Progress writes the last line anew after a carriage return."""
-        lines = ("\n".join(self._lines) + text).split("\n")
-        self._lines = [line.rstrip("\r").rpartition("\r")[2] for line in lines][-200:]
-        self.query_one("#ingest-output", Static).update("\n".join(self._lines))
-        self.query_one(VerticalScroll).scroll_end(animate=False)
 
     def _stop(self) -> None:
         if self._process is not None and self._process.returncode is None:

@@ -62,7 +62,15 @@ async def why_empty(store: Store, choice: Choice, *, wanted: Wanted = "sums") ->
         (found,) = await store.rows("tui_why_empty", {"names": None})
         return gone(choice.traces) if found["traces"] else no_traces(store.title)
     if not found["launches"]:
-        return await _without_launches(store, choice, wanted)
+        # Why traces without a single launch have nothing to show
+        if not await store.summed(dataclasses.replace(choice, where="")):
+            return NO_ACTIVITY
+        if wanted in SUMS_HAVE_NO_LAUNCHES:
+            return f"Sums only: {SUMS_HAVE_NO_LAUNCHES[wanted]}"
+        return (
+            "Sums only: a condition needs single launches, which these files do not report.\n\n"
+            "[ goes back   8 asks in SQL: FROM kernel_rollups WHERE …"
+        )
     conditioned = bool(choice.where.strip())
     if wanted == "points":
         back = "\n\n[ goes back   / edits the condition" if conditioned else ""
@@ -73,15 +81,3 @@ async def why_empty(store: Store, choice: Choice, *, wanted: Wanted = "sums") ->
             "g shows the launches   3 shows the counters of one   4 needs a timeline"
         )
     return NO_MATCH
-
-
-async def _without_launches(store: Store, choice: Choice, wanted: Wanted) -> str:
-    """Why traces without a single launch have nothing to show."""
-    if not await store.summed(dataclasses.replace(choice, where="")):
-        return NO_ACTIVITY
-    if wanted in SUMS_HAVE_NO_LAUNCHES:
-        return f"Sums only: {SUMS_HAVE_NO_LAUNCHES[wanted]}"
-    return (
-        "Sums only: a condition needs single launches, which these files do not report.\n\n"
-        "[ goes back   8 asks in SQL: FROM kernel_rollups WHERE …"
-    )

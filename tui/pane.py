@@ -11,6 +11,7 @@ from textual.containers import Vertical
 from textual.widget import Widget
 from textual.widgets import Static
 
+from kerneldb.tui.model import equals
 from kerneldb.tui.tasks import guarded, supersede
 
 if TYPE_CHECKING:
@@ -33,6 +34,12 @@ class Copy:
     label: str
     text: str
     more: tuple[Copy, ...] = ()
+
+
+def kernel_copies(name: str | None, signature_id: str) -> list[Copy]:
+    """Entries of the copy menu about a kernel: its name, and the condition that its launches meet."""
+    where = equals("signature_id", signature_id)
+    return [Copy("n", "kernel name", name or ""), Copy("r", "WHERE of this kernel", where)]
 
 
 class Pane(Widget):

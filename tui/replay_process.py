@@ -10,13 +10,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 from kerneldb import codec
+from kerneldb.replay import processes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 Event = dict[str, Any]
 Ended = Literal["done", "stopped", "failed"]
 
-COMMAND: Final = (sys.executable, "-P", "-m", "kerneldb.tui.replay_child")
+COMMAND: Final = processes.command("kerneldb.tui.replay_child")
 KEPT: Final = 240
 """Readings of power, clock and temperature that are kept for the sparklines."""
 ENDS: Final[Mapping[str, Ended]] = {"failed": "failed", "stopped": "stopped"}
@@ -134,7 +133,7 @@ class ReplayProcess:
             stdout=subprocess.PIPE,
             stderr=errors,
             start_new_session=True,
-            env=environment(),
+            env=processes.environment(),
         )
         assert process.stdin is not None  # noqa: S101 (it was asked for)
         with contextlib.suppress(BrokenPipeError):  # one that died before reading is noticed by its closed pipe
@@ -167,10 +166,3 @@ def _tail(stream: IO[bytes]) -> str:
     stream.seek(max(0, stream.seek(0, os.SEEK_END) - 4096))
     lines = stream.read().decode("utf-8", "replace").split("\n")
     return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")
-
-
-def environment(**more: str) -> dict[str, str]:
-    """Our environment, and `more`, in which the process also finds a kerneldb that runs from its sources."""
-    sources = str(Path(str(sys.modules["kerneldb"].__file__)).parents[1])
-    paths = (sources, os.environ.get("PYTHONPATH"))
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path), **more}

@@ -20,14 +20,12 @@ from kerneldb.files import stamp_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    import duckdb
-
     from kerneldb.api import Database
     from kerneldb.api.browsing import Reading
+    from kerneldb.api.queries import Connection
     from kerneldb.selection import Selection
     from kerneldb.tui.model import Choice
 
-    Connection = duckdb.DuckDBPyConnection
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -446,8 +446,7 @@ class Database:
 
     def export_timeline(self, path: Path | None, *, where: str | None = None, traces: Sequence[str] = ()) -> int:
         """Write launches and their host side as a JSON trace (None: to stdout); returns the number of events."""
-        from kerneldb.output import perfetto
-        from kerneldb.output.destination import opened
+        from kerneldb.output import opened, perfetto
 
         with queries.selecting(self.warehouse, where, traces) as con, opened(path) as sink:
             return perfetto.write(sink, con.sql(queries.statement("perfetto_events")).to_arrow_reader(BATCH_ROWS))

@@ -87,8 +87,7 @@ class Difference:
             reasons.insert(0, f"{what}: +{change:.1f} %")
         if reasons:
             shown = "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else "")  # noqa: PLR2004
-            message = f"over the limit of {limit_pct:g} %: {shown}"
-            raise GateError(message)
+            raise GateError(f"over the limit of {limit_pct:g} %: {shown}")
 
 
 def traces_named(warehouse: Warehouse, name: str) -> list[str]:
@@ -202,8 +201,7 @@ def compare(
     labels = [first for first, _ in pairs for _ in range(2)]
     with selecting(warehouse, where, traces) as con:
         if missing := rows(con, "compare_texts", {"texts": texts}):
-            message = f"no selected kernel has {missing[0]['text']!r} in its name"
-            raise UsageError(message)
+            raise UsageError(f"no selected kernel has {missing[0]['text']!r} in its name")
         wanted = {"texts": texts, "labels": labels, "traces": list(traces), "iterations": iterations}
         return table(con, "compare_kernels", wanted)
 
@@ -212,6 +210,5 @@ def pair_of(text: str) -> Pair:
     """The two sides of A=B. Raises UsageError unless both are there."""
     first, _, second = text.partition("=")
     if not first.strip() or not second.strip():
-        message = f"{text!r} is not A=B, parts of two kernels' names"
-        raise UsageError(message)
+        raise UsageError(f"{text!r} is not A=B, parts of two kernels' names")
     return first.strip(), second.strip()

@@ -14,12 +14,10 @@ from kerneldb.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import duckdb
-
+    from kerneldb.api.queries import Connection
     from kerneldb.selection import Selection
     from kerneldb.warehouse import Warehouse
 
-    Connection = duckdb.DuckDBPyConnection
     Note = tuple[str, str | None, float | None]
 
 KEYS: Final = ("flops", "bytes", "role")
@@ -43,16 +41,13 @@ def number(text: str) -> float:
     values that are negative or not finite.
     """
     if len(text) > LONGEST or not _ALLOWED.fullmatch(text):
-        message = f"{text[:40]!r} is not a number. {ALLOWED}"
-        raise UsageError(message)
+        raise UsageError(f"{text[:40]!r} is not a number. {ALLOWED}")
     try:
         value = _value(ast.parse(text.strip().replace("^", "**"), mode="eval").body)
     except (SyntaxError, ArithmeticError, ValueError, RecursionError, MemoryError) as error:
-        message = f"{text!r} is not a number: {error}. {ALLOWED}"
-        raise UsageError(message) from error
+        raise UsageError(f"{text!r} is not a number: {error}. {ALLOWED}") from error
     if not 0 <= value < math.inf:
-        message = f"{text!r} is {value:g}, and cannot be an amount of work"
-        raise UsageError(message)
+        raise UsageError(f"{text!r} is {value:g}, and cannot be an amount of work")
     return value
 
 
@@ -64,8 +59,7 @@ def _value(node: ast.expr) -> float:
             return -_value(operand)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
             return _OPERATORS[type(op)](_value(left), _value(right))
-    message = f"{ast.unparse(node)} is not allowed"
-    raise ValueError(message)
+    raise ValueError(f"{ast.unparse(node)} is not allowed")
 
 
 def annotate(
@@ -93,8 +87,7 @@ def _note(con: Connection, selection: Selection, notes: Sequence[Note], author: 
         selection.bind(con)
         ids = [identity for (identity,) in con.execute(loader.statement("annotate", "chosen")).fetchall()]
     if not ids:
-        message = "no launch meets the condition; nothing is noted"
-        raise UsageError(message)
+        raise UsageError("no launch meets the condition; nothing is noted")
     for key, text, value in notes:
         wanted = {"ids": ids, "key": key, "author": author}
         con.execute(loader.statement("annotate", "forget"), wanted if text else {**wanted, "author": None})
@@ -106,13 +99,11 @@ def _note(con: Connection, selection: Selection, notes: Sequence[Note], author: 
 def _checked(key: str, text: str | None) -> float | None:
     """The number of a note that is one. Raises UsageError for what cannot be noted."""
     if key not in KEYS:
-        message = f"no note is called {key!r}; notes are {', '.join(KEYS)}"
-        raise UsageError(message)
+        raise UsageError(f"no note is called {key!r}; notes are {', '.join(KEYS)}")
     if text is not None and key in NUMBERS:
         return number(text)
     if text is not None and not text.strip():
-        message = f"the {key} is empty"
-        raise UsageError(message)
+        raise UsageError(f"the {key} is empty")
     return None
 
 

@@ -20,14 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    import duckdb
     import pyarrow as pa
 
+    from kerneldb.api.queries import Connection, Relation
     from kerneldb.selection import Selection
     from kerneldb.warehouse import Warehouse
 
-    Connection = duckdb.DuckDBPyConnection
-    Relation = duckdb.DuckDBPyRelation
 
 T = TypeVar("T")
 
@@ -240,8 +238,7 @@ def answer(con: Connection, text: str, selection: Selection, most: int) -> tuple
     with _plain_errors():
         count = len(con.extract_statements(text))
         if count != 1:
-            message = f"give one statement at a time; this text has {count}"
-            raise QueryError(message)
+            raise QueryError(f"give one statement at a time; this text has {count}")
         found: Relation | None = _statement(con, text)
         shown = pa.table({}) if found is None else carried(found.limit(most + 1)).to_arrow_table()
     return shown.slice(0, most), shown.num_rows > most

@@ -78,15 +78,13 @@ def connected(address: str | None) -> Any:
     try:
         import ray
     except ModuleNotFoundError as error:
-        message = "--ray needs the package ray: pip install 'kerneldb[cluster]'"
-        raise UsageError(message) from error
+        raise UsageError("--ray needs the package ray: pip install 'kerneldb[cluster]'") from error
     if not ray.is_initialized():
         try:
             ray.init(address=address, log_to_driver=False, logging_level="WARNING")
         except Exception as error:  # where a node does not start, Ray raises this and no subclass of it
             where = address or os.environ.get("RAY_ADDRESS") or "this machine"
-            message = f"no Ray cluster at {where}: {masked(str(error))}"
-            raise UsageError(message) from error
+            raise UsageError(f"no Ray cluster at {where}: {masked(str(error))}") from error
     return ray
 
 

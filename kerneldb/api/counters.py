@@ -13,12 +13,11 @@ from kerneldb.errors import SelectionError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import duckdb
     import pyarrow as pa
 
+    from kerneldb.api.queries import Connection
     from kerneldb.warehouse import Warehouse
 
-    Connection = duckdb.DuckDBPyConnection
 
 TOP: Final = 20
 NAMED: Final = 17
@@ -133,11 +132,10 @@ def _bind_sums(
     except duckdb.Error as error:
         if not needed or not len(sums.limit(1)):
             return False
-        message = (
+        raise SelectionError(
             f"no launches are selected, and the sums of reports have no such columns: the condition {where!r} may name "
             f"{', '.join(sums.columns[:NAMED])} of them ({str(error).splitlines()[0]})"
-        )
-        raise SelectionError(message) from error
+        ) from error
     return len(chosen.limit(1)) > 0
 
 
@@ -157,8 +155,9 @@ def ncu_command(warehouse: Warehouse, wanted: Counting) -> NcuCommand:
         if from_sums:
             kernels = queries.rows(con, "ncu_chosen_sums", {"top": wanted.top})
         if not kernels:
-            message = "no kernels with times are selected (collectives do not count); kerneldb top lists what there is"
-            raise UsageError(message)
+            raise UsageError(
+                "no kernels with times are selected (collectives do not count); kerneldb top lists what there is"
+            )
         functions = {function_name(row["name"]) for row in kernels}
         _refuse_amd(kernels, sorted(functions))
         chosen = [row["launch"] for row in kernels]
@@ -175,11 +174,10 @@ def _refuse_amd(kernels: Sequence[dict[str, Any]], functions: Sequence[str]) -> 
     amd = [row.pop("is_amd", False) for row in kernels]
     if all(amd):
         names = shlex.quote("|".join(re.escape(name) for name in functions))
-        message = (
+        raise UsageError(
             "Nsight Compute counts on NVIDIA GPUs, and these kernels ran on AMD ones; there (rocprofv3 --list-avail "
             f"names counters): rocprofv3 --pmc COUNTERS --kernel-include-regex {names} --output-format csv -- PROGRAM"
         )
-        raise UsageError(message)
 
 
 def function_name(name: str) -> str:

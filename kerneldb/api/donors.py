@@ -75,7 +75,10 @@ def match(launches: pl.DataFrame) -> pl.DataFrame:
     if several.is_empty():
         return alone
     contexts, sizes = _contexts(placed)
-    aligned = _aligned(placed, contexts, sizes)
+    # Per place of a sequence with wanted launches: the place in another (`toward`) where its like is expected
+    parts = [_offsets(contexts, one, other, sizes) for one, other in _partners(placed)]
+    types = {"sequence": pl.Int64(), "place": pl.Int64(), "toward": pl.Int64(), "expected": pl.Int64()}
+    aligned = pl.concat(parts) if parts else pl.DataFrame(schema=types)
     expected = _windowed(several, contexts).join(aligned, on=["sequence", "place"], how="left")
     known, windowed = pl.col("expected").is_not_null(), _windowed(pool, contexts)
     by_place = _by_windows(expected.filter(known), windowed, NEAR)
@@ -216,13 +219,6 @@ def _kept_together(found: pl.DataFrame, placed: pl.DataFrame) -> pl.DataFrame:
     doubtful = pl.col("decided").is_in([ORDER, DURATION]) & pl.col("next").is_not_null()
     chosen = pl.when(doubtful).then("next").otherwise("donor")
     return found.join(moved, on="row", how="left").with_columns(donor=chosen).drop("next")
-
-
-def _aligned(placed: pl.DataFrame, contexts: pl.DataFrame, sizes: Sequence[int]) -> pl.DataFrame:
-    """Per place of a sequence with wanted launches: the place in another (`toward`) where its like is expected."""
-    parts = [_offsets(contexts, one, other, sizes) for one, other in _partners(placed)]
-    types = {"sequence": pl.Int64(), "place": pl.Int64(), "toward": pl.Int64(), "expected": pl.Int64()}
-    return pl.concat(parts) if parts else pl.DataFrame(schema=types)
 
 
 def _partners(placed: pl.DataFrame) -> list[tuple[int, int]]:

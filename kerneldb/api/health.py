@@ -95,11 +95,9 @@ def _files_of(name: str, database: str | Path) -> list[Path]:
     from kerneldb import api
 
     if not place_of(database).exists():
-        message = f"{name}: no such file, and no database {database} with a trace of that name"
-        raise UsageError(message)
+        raise UsageError(f"{name}: no such file, and no database {database} with a trace of that name")
     paths = [Path(path) for path in api.open(database, create=False, lock_timeout=QUICK_S).files(name)]
     missing = [path for path in paths if not path.exists()]
     if missing:
-        message = f"the file of trace {name} no longer exists: {missing[0]}"
-        raise UsageError(message)
+        raise UsageError(f"the file of trace {name} no longer exists: {missing[0]}")
     return paths

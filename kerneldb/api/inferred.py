@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -16,11 +16,11 @@ from kerneldb.replay.routes.base import Route
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from kerneldb.api.queries import Row
     from kerneldb.replay.wire.plan import Candidate, Item, PlannedKernel
     from kerneldb.replay.wire.results import CallResult
     from kerneldb.warehouse import Warehouse
 
-    Row = dict[str, Any]
     Ids = Mapping[tuple[str, int], Row]
 
 

@@ -177,8 +177,7 @@ def plan_units(paths: Sequence[Path], options: IngestOptions) -> tuple[list[Unit
             failed.append(_failed(path, error))
     units = ingest.plan(dict.fromkeys(files))
     if options.name is not None and len(units) > 1:
-        message = f"--name names one trace, but there are several: {options.name}"
-        raise UsageError(message)
+        raise UsageError(f"--name names one trace, but there are several: {options.name}")
     if options.shard is not None:
         number, count = options.shard
         units = [unit for unit in units if zlib.crc32(os.fsencode(unit.path.absolute())) % count == number]
@@ -305,9 +304,7 @@ def _with_part(manifest: Manifest, table: str, frame: pl.DataFrame, made: str, *
     frame.write_parquet(path, compression="lz4", statistics=False)
     parts, rows = (manifest.parts.get(table, []), manifest.rows.get(table, 0)) if behind else ([], 0)
     return dataclasses.replace(
-        manifest,
-        parts={**manifest.parts, table: [*parts, path]},
-        rows={**manifest.rows, table: rows + frame.height},
+        manifest, parts={**manifest.parts, table: [*parts, path]}, rows={**manifest.rows, table: rows + frame.height}
     )
 
 

@@ -21,12 +21,9 @@ from kerneldb.replay.wire.plan import OpCall
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    import duckdb
-
+    from kerneldb.api.queries import Connection, Row
     from kerneldb.warehouse import Warehouse
 
-    Connection = duckdb.DuckDBPyConnection
-    Row = dict[str, Any]
     Rows = Mapping[str, Row]
 
 INHERITED: Final = "inherited"
@@ -145,7 +142,19 @@ def summary(found: Iterable[Found]) -> list[dict[str, Any]]:
 
 
 def _of_trace(con: Connection, trace_id: str, trace: str) -> Found:
-    known = _donor_traces(con, trace_id)
+    # The traces with recorded calls of most kernels that are wanted, and those that add further kernels
+    known: list[Row] = []
+    covered: set[str] = set()
+    pool = rows(con, "inherit_pool", {"trace_id": trace_id})
+    while pool and len(known) < MOST_DONORS:
+        best = max(
+            pool, key=lambda one: (len(set(one["known"]) - covered), one["donor_trace_id"] == trace_id, one["n"])
+        )
+        if not set(best["known"]) - covered:
+            break
+        known.append(best)
+        covered |= set(best["known"])
+        pool.remove(best)
     kin = [trace_id, *(row["donor_trace_id"] for row in known if row["kinship"] >= CLOSE)]
     asked = dict.fromkeys([trace_id, *(row["donor_trace_id"] for row in known)])
     own, *others = (frame(con, "inherit_launches", {"trace_id": one, "most": MOST_LAUNCHES}) for one in asked)
@@ -163,23 +172,6 @@ def _of_trace(con: Connection, trace_id: str, trace: str) -> Found:
     return Found(trace_id, trace, int(own["wanted"].sum()), *named, launched, weak)
 
 
-def _donor_traces(con: Connection, trace_id: str) -> list[Row]:
-    """The traces with recorded calls of most kernels that are wanted, and those that add further kernels."""
-    chosen: list[Row] = []
-    covered: set[str] = set()
-    pool = rows(con, "inherit_pool", {"trace_id": trace_id})
-    while pool and len(chosen) < MOST_DONORS:
-        best = max(
-            pool, key=lambda one: (len(set(one["known"]) - covered), one["donor_trace_id"] == trace_id, one["n"])
-        )
-        if not set(best["known"]) - covered:
-            break
-        chosen.append(best)
-        covered |= set(best["known"])
-        pool.remove(best)
-    return chosen
-
-
 def _matched(launches: pl.DataFrame, traces: list[Row]) -> pl.DataFrame:
     """A row per wanted launch with a donor: the donor's call, its place in it, and how sure that is and why."""
     place = pl.col("ordinal", "kernels").cast(pl.Int32).name.prefix("call_")
@@ -192,21 +184,17 @@ def _matched(launches: pl.DataFrame, traces: list[Row]) -> pl.DataFrame:
     mean, usual = pl.col("duration_ns").mean().over(alike), pl.col("usual").mean().over(alike)
     off = (mean - usual).abs()
     slower = (pl.col("timing") == TIMELINE) & (off > TOLERANCE_NS) & (off > TOLERANCE * usual)
-    return rows.with_columns(pl.col("kinship").fill_null(0.0), ratio=pl.when(slower).then(mean / usual)).with_columns(
-        inferred_by=pl.lit(INHERITED),
-        method=pl.format("{}: {}", "level", "decided"),
-        confidence=_confidence(),
-        evidence=_evidence(),
-    )
-
-
-def _confidence() -> pl.Expr:
     right = pl.col("decided").replace_strict(RIGHT, return_dtype=pl.Float64())
     rung = pl.col("level").replace_strict(RUNGS, return_dtype=pl.Float64())
     far = pl.when(pl.col("away") > FAR).then(FAR_SHARE).otherwise(1.0)
     other = pl.when(pl.col("ratio").is_not_null()).then(OTHER_DURATION).otherwise(1.0)
     related = (pl.col("kinship") / RELATED).clip(0, 1)
-    return right * rung * far * other * related
+    return rows.with_columns(pl.col("kinship").fill_null(0.0), ratio=pl.when(slower).then(mean / usual)).with_columns(
+        inferred_by=pl.lit(INHERITED),
+        method=pl.format("{}: {}", "level", "decided"),
+        confidence=right * rung * far * other * related,
+        evidence=_evidence(),
+    )
 
 
 def _evidence() -> pl.Expr:

@@ -21,15 +21,13 @@ from kerneldb.replay.wire.plan import CallSpec, OpCall, Plan
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    import duckdb
     import pyarrow as pa
 
     from kerneldb.api.inheriting import Found
+    from kerneldb.api.queries import Connection, Row
     from kerneldb.replay.plan.work import Decision
     from kerneldb.warehouse import Warehouse
 
-    Connection = duckdb.DuckDBPyConnection
-    Row = dict[str, Any]
 
 SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*%?")
 SMALLEST_SHARE: Final = 0.01
@@ -75,8 +73,7 @@ def share_of(text: str) -> float:
     match = SHARE.fullmatch(text.strip())
     share = float(match.group(1)) / 100 if match else 0.0
     if not 0 < share <= 1 or ("%" not in text and share < SMALLEST_SHARE):  # 0.95 would be 0.95 %
-        message = f"{text!r} is not a share of time; give a percentage such as 95%"
-        raise UsageError(message)
+        raise UsageError(f"{text!r} is not a share of time; give a percentage such as 95%")
     return share
 
 

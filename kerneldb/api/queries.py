@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Relation = duckdb.DuckDBPyRelation
     Expression = duckdb.Expression
     Params = Mapping[str, Any]
+    Row = dict[str, Any]
 
 COLUMNS: Final = (
     "category", "family", "library", "operation", "op", "dtype", "phase", "module", "kind", "device", "stream", "trace",
@@ -33,10 +34,7 @@ COLUMNS: Final = (
 KEYS: Final = {"kernel": "name_id", "signature": "signature_id", **{name: name for name in COLUMNS}}
 """What `top` groups by, and the column that holds it."""
 
-LEADING: Final = {
-    "kernel": ("kernel", "category", "library"),
-    "signature": ("key", "kernel", "category", "op"),
-}
+LEADING: Final = {"kernel": ("kernel", "category", "library"), "signature": ("key", "kernel", "category", "op")}
 """The columns before the figures, where the key alone says too little to people."""
 
 FIGURES: Final = ("n", "total_ns", "share_pct", "mean_ns", "min_ns", "max_ns")
@@ -262,14 +260,12 @@ def _rows_of(
         require(OBJECT, [name], [other for other in known if other != name])
         raise
     except duckdb.BinderException as error:
-        message = f"{name} needs arguments; call it in SQL with: kerneldb query"
-        raise UsageError(message) from error
+        raise UsageError(f"{name} needs arguments; call it in SQL with: kerneldb query") from error
     relation = _of_traces(con, found, name, traces) if traces else found
     try:
         return relation if where is None else relation.filter(where)
     except duckdb.Error as error:
-        message = f"the condition {where!r} does not work on {name}: {error}"
-        raise SelectionError(message) from error
+        raise SelectionError(f"the condition {where!r} does not work on {name}: {error}") from error
 
 
 def _of_traces(con: Connection, relation: Relation, name: str, traces: Sequence[str]) -> Relation:
@@ -277,7 +273,6 @@ def _of_traces(con: Connection, relation: Relation, name: str, traces: Sequence[
     if "trace" in relation.columns:
         return relation.filter(among("trace", traces))
     if "trace_id" not in relation.columns:
-        message = f"{name} holds no rows of single traces; leave --trace out"
-        raise UsageError(message)
+        raise UsageError(f"{name} holds no rows of single traces; leave --trace out")
     named = rows(con, "trace_ids", {"names": list(traces)})
     return relation.filter(among("trace_id", [row["trace_id"] for row in named]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kerneldb.api.queries import ask, require_traces, selecting
 from kerneldb.errors import KerneldbError
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from kerneldb.api.queries import Row
     from kerneldb.reconciliation.kernels import Group
     from kerneldb.warehouse import Warehouse
 
-Row = dict[str, Any]
 Workload = tuple[str, str, str | None]
 
 TOP: Final = 20

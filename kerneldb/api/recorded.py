@@ -12,12 +12,11 @@ from kerneldb.replay.wire.plan import OpCall, PlannedKernel
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import duckdb
     from _typeshed import DataclassInstance
 
+    from kerneldb.api.queries import Connection
     from kerneldb.replay.wire.plan import CallSpec
 
-    Connection = duckdb.DuckDBPyConnection
 
 T = TypeVar("T", bound="DataclassInstance")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kerneldb.api.ingestion import IngestOptions, Outcome
-from kerneldb.replay.recording import bundle, ranks, summary
+from kerneldb.replay.recording import bundle, ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -67,9 +67,9 @@ def table(contents: Sequence[Recording]) -> pa.Table:
 
     texts, counts = ("workload", "mode", "reason"), ("rank", "iterations", "launches")
     kinds = {**dict.fromkeys(texts, pa.string()), **dict.fromkeys(counts, pa.int64())}
-    rows = summary.rows(contents)
+    rows = bundle.rows(contents)
     columns = {}
-    for name in summary.columns(contents):
+    for name in bundle.columns(contents):
         values = [one[name] for one in rows]
         if name in counts:
             values = [None if value is None else round(value) for value in values]

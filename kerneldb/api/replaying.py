@@ -17,7 +17,8 @@ from kerneldb.replay.errors import ReplayError
 from kerneldb.replay.host.start import start
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts
-from kerneldb.replay.wire.journal import CallLine, PowerLine, Reader
+from kerneldb.replay.wire.journal import Reader
+from kerneldb.replay.wire.messages import Readings, Result
 from kerneldb.replay.wire.results import OK, SKIPPED, Grade
 
 if TYPE_CHECKING:
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kerneldb.api.planning import Planned
+    from kerneldb.api.queries import Row
     from kerneldb.api.resuming import Files
+    from kerneldb.recordings import Reading
     from kerneldb.replay.host.run import Outcome
     from kerneldb.replay.options import Options
-    from kerneldb.replay.wire.energy import PowerReading
     from kerneldb.replay.wire.journal import Journal
     from kerneldb.replay.wire.plan import Item, Plan
     from kerneldb.replay.wire.results import CallResult, KernelResult, RunFacts
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
 
     Listener = Callable[[Mapping[str, Any]], None]
 
-Row = dict[str, Any]
 
 Z95: Final = 1.96
 NOT_ASKED: Final = "not asked for"
@@ -199,10 +200,18 @@ class Store:
         found = self._reader.journal
         if found is None or not (self._lines or self._new):
             return
-        touched = {line.call.item for line in self._lines if isinstance(line, CallLine)} & self._items.keys()
+        touched = {line.call.item for line in self._lines if isinstance(line, Result)} & self._items.keys()
         calls = [call for call in found.calls if call.item in touched]  # in every state of the cache
-        rows = _rows(found, self._items, calls, inferred.inferred_ids(self._warehouse, self._items, calls))
-        readings = [one for line in self._lines if isinstance(line, PowerLine) for one in line.readings]
+        # Rows of `calls`, results of a journal, by table; `ids` are the signatures with inferred calls
+        ids = inferred.inferred_ids(self._warehouse, self._items, calls)
+        run_id, reason = found.run.run_id, _energy_reason(found) or NOT_YET
+        rows = {
+            "replay_runs": [_run(found)],
+            "replay_calls": [_call(run_id, self._items[call.item], call, reason) for call in calls],
+            "replay_attempts": [row for call in calls for row in inferred.attempt_rows(run_id, call)],
+            "replays": [row for call in calls for row in _kernels(run_id, self._items[call.item], call, reason, ids)],
+        }
+        readings = [one for line in self._lines if isinstance(line, Readings) for one in line.readings]
         rows["power_samples"] = _power_rows(found.run, readings)
         if self._new:
             rows["replay_routes"] = [
@@ -239,8 +248,7 @@ def read_journal(warehouse: Warehouse, plan_path: Path, journal_path: Path) -> s
     strangers = [call for call in calls if call.item not in items]
     if strangers:
         counted = f"{len(strangers):,} of its {len(calls):,} calls are of another plan than {plan_path}"
-        message = f"{journal_path}: {counted}; give the plan that was replayed"
-        raise UsageError(message)
+        raise UsageError(f"{journal_path}: {counted}; give the plan that was replayed")
     made = Store(warehouse, planned, journal_path)
     made.advance()
     made.learn()
@@ -260,17 +268,6 @@ def _picked(value: Any, columns: Mapping[str, str]) -> Row:
 def _json(value: Any) -> str | None:
     """JSON, or NULL for what is empty."""
     return json.dumps(codec.encode(value)) if value else None
-
-
-def _rows(found: Journal, items: Mapping[str, Item], calls: Sequence[CallResult], ids: inferred.Ids) -> Row:
-    """Rows of `calls`, results of a journal, by table; `ids` are the signatures with inferred calls."""
-    run_id, reason = found.run.run_id, _energy_reason(found) or NOT_YET
-    return {
-        "replay_runs": [_run(found)],
-        "replay_calls": [_call(run_id, items[call.item], call, reason) for call in calls],
-        "replay_attempts": [row for call in calls for row in inferred.attempt_rows(run_id, call)],
-        "replays": [row for call in calls for row in _kernels(run_id, items[call.item], call, reason, ids)],
-    }
 
 
 def _energy_reason(found: Journal) -> str | None:
@@ -373,7 +370,7 @@ def _kernel_energy(kernel: KernelResult, call: CallResult, reason: str) -> Row:
     return {**parts, "energy_method": method}
 
 
-def _power_rows(run: RunFacts, readings: Sequence[PowerReading]) -> list[Row]:
+def _power_rows(run: RunFacts, readings: Sequence[Reading]) -> list[Row]:
     """Rows of `power_samples`."""
     same = {"run_id": run.run_id, "source": "replay", "device": run.device_index, "gpu": run.gpu}
     return [{**codec.encode(one), **same} for one in readings]

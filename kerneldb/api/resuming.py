@@ -62,8 +62,7 @@ class Files:
     def require_plan(self) -> None:
         """Raise UsageError where there is no run to go on with."""
         if not self.plan.exists():
-            message = f"{self.plan}: no replay to resume; start one without --resume"
-            raise UsageError(message)
+            raise UsageError(f"{self.plan}: no replay to resume; start one without --resume")
 
     def remove(self) -> None:
         """Remove all, where they are."""

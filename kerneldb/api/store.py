@@ -111,7 +111,12 @@ class WarehouseStore:
         from kerneldb import ingest
         from kerneldb.ingest.source import stored_sizes
 
-        known = self._known()
+        stamp = stamp_of(self.path)  # before the rows: what is written meanwhile makes it old
+        if self.place.is_lake or self._files.stamp != stamp:
+            self._files = Files(stamp=stamp)
+            for row in ask(self.made(), "trace_files"):
+                self._files.add(row["trace_id"], row["name"], [row])
+        known = self._files
         if any(size not in known.sizes for file in unit.files for size in stored_sizes(file)):
             return []
         keys = ingest.trace_keys(unit)
@@ -125,11 +130,3 @@ class WarehouseStore:
             self._files.add(manifest.trace_id, added.name, files)
             self._files.stamp = stamp_of(self.path)
         return added
-
-    def _known(self) -> Files:
-        stamp = stamp_of(self.path)  # before the rows: what is written meanwhile makes it old
-        if self.place.is_lake or self._files.stamp != stamp:
-            self._files = Files(stamp=stamp)
-            for row in ask(self.made(), "trace_files"):
-                self._files.add(row["trace_id"], row["name"], [row])
-        return self._files

@@ -15,14 +15,10 @@ from kerneldb.api.queries import has_condition, relation, rows, statement
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import duckdb
-
+    from kerneldb.api.queries import Connection, Relation, Row
     from kerneldb.selection import Selection
 
-    Connection = duckdb.DuckDBPyConnection
-    Relation = duckdb.DuckDBPyRelation
 
-Row = dict[str, Any]
 Direction = Literal["next", "previous"]
 
 ACTIVITIES: Final = "activities"

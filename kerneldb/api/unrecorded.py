@@ -25,15 +25,12 @@ from kerneldb.replay.wire.plan import CallSpec, Candidate, Donor, PlannedKernel
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Set
 
-    import duckdb
-
     from kerneldb.api.inheriting import Found
+    from kerneldb.api.queries import Connection, Row
     from kerneldb.api.recorded import Recorded
     from kerneldb.replay.plan.unknowns import Guess
     from kerneldb.replay.plan.work import Decision
 
-    Connection = duckdb.DuckDBPyConnection
-    Row = dict[str, Any]
     Settled = dict[tuple[str, int], tuple[str, str | None]]
 
 MOST: Final = 200_000

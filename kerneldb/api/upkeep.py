@@ -44,8 +44,7 @@ def copy_traces(target: Warehouse, source: Warehouse, names: Sequence[str]) -> C
         for one in (source.place, target.place)
     }
     if len(ends) == 1:  # however they write the path
-        message = f"source and target are the same database: {target.place}"
-        raise UsageError(message)
+        raise UsageError(f"source and target are the same database: {target.place}")
     known = {row["name"]: row["trace_id"] for row in ask(source, "transfer_traces")}
     require("trace", list(names), list(known))
     wanted = [known[name] for name in dict.fromkeys(names)] if names else list(known.values())

@@ -21,7 +21,7 @@ from kerneldb.cli.options import (
     selection_options,
     trace_option,
 )
-from kerneldb.cli.root import analyze
+from kerneldb.cli.root import analyze, refuse
 
 if TYPE_CHECKING:
     from kerneldb.output import Output
@@ -167,8 +167,7 @@ def collectives(asked: Asked, *, waits: bool, replays: bool) -> None:
       kerneldb analyze collectives --waits
     """
     if replays and (waits or asked.plot is not None):
-        message = "--replays goes with neither --waits nor --plot"
-        raise click.UsageError(message)
+        refuse("--replays goes with neither --waits nor --plot")
     name = "collective_replays" if replays else "collective_waits" if waits else "collectives"
     asked.show(name)
 

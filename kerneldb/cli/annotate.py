@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kerneldb.cli.console import emit, note, plural
-from kerneldb.cli.options import (
-    lock_timeout_option,
-    open_database,
-    output_options,
-    selection_options,
-)
-from kerneldb.cli.root import db
+from kerneldb.cli.options import lock_timeout_option, open_database, output_options, selection_options
+from kerneldb.cli.root import db, refuse
 
 if TYPE_CHECKING:
     from kerneldb.output import Output
@@ -56,15 +51,13 @@ def annotate(
     given = {"flops": flops, "bytes": moved, "role": role}
     notes: dict[str, str | None] = {key: text for key, text in given.items() if text is not None}
     if both := [key for key in unset if key in notes]:
-        message = f"--unset {both[0]} and --{both[0]} contradict each other"
-        raise click.UsageError(message)
+        refuse(f"--unset {both[0]} and --{both[0]} contradict each other")
     notes |= dict.fromkeys(unset)
     database = open_database(lock_timeout=lock_timeout)
     if not notes:
         emit(database.annotations(where=where, traces=traces).to_reader(), output)
         return
     if where is None and not traces:
-        message = "say which kernels: --where TEXT or --trace NAME"
-        raise click.UsageError(message)
+        refuse("say which kernels: --where TEXT or --trace NAME")
     count = database.annotate(where, notes, traces=traces, author=author)
     note(f"noted {', '.join(notes)} of {plural(count, 'signature')}")

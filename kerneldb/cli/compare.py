@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kerneldb.cli.console import emit_rows, note
-from kerneldb.cli.options import (
-    READ_WAIT_S,
-    kernel_names,
-    limit_option,
-    open_database,
-    output_options,
-    trace_names,
-)
+from kerneldb.cli.options import READ_WAIT_S, kernel_names, limit_option, open_database, output_options, trace_names
 from kerneldb.cli.root import analyze
 
 if TYPE_CHECKING:

@@ -135,7 +135,7 @@ def note_left_out(columns: Iterable[str]) -> None:
 
 def emit_text(text: str, output: Output) -> None:
     """Write ready text (a page, or JSON) where `output` says."""
-    from kerneldb.output.destination import opened
+    from kerneldb.output import opened
 
     working.end()
     with opened(output.path) as sink:

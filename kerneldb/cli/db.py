@@ -9,7 +9,7 @@ from click.shell_completion import get_completion_class
 
 from kerneldb.cli.console import emit, note
 from kerneldb.cli.options import READ_WAIT_S, lock_timeout_option, open_database, output_options
-from kerneldb.cli.root import chosen_database, db
+from kerneldb.cli.root import chosen_database, db, refuse
 
 if TYPE_CHECKING:
     from kerneldb.output import Output
@@ -56,12 +56,7 @@ def migrate(*, lock_timeout: float) -> None:
 
 
 @db.command(short_help="Decode names and problem sizes anew.")
-@click.option(
-    "--all",
-    "everything",
-    is_flag=True,
-    help="Decode all, not only what an older kerneldb decoded.",
-)
+@click.option("--all", "everything", is_flag=True, help="Decode all, not only what an older kerneldb decoded.")
 @click.option("-q", "--quiet", is_flag=True, help="No summary line.")
 @lock_timeout_option
 def refresh(*, everything: bool, quiet: bool, lock_timeout: float) -> None:
@@ -112,6 +107,5 @@ def completion(ctx: click.Context, shell: str) -> None:
     """
     kind = get_completion_class(shell)
     if kind is None:
-        message = f"no completion for {shell}"
-        raise click.UsageError(message)
+        refuse(f"no completion for {shell}")
     click.echo(kind(ctx.find_root().command, {}, "kerneldb", "_KERNELDB_COMPLETE").source())

@@ -17,7 +17,7 @@ from kerneldb.cli.options import (
     plot_option,
     trace_names,
 )
-from kerneldb.cli.root import cli
+from kerneldb.cli.root import cli, refuse
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,11 +56,7 @@ class Percent(click.ParamType[float]):
 @click.argument("after", shell_complete=trace_names)
 @click.option("--where", metavar="TEXT", help="Compare only launches that meet this condition.")
 @click.option(
-    "--threshold",
-    type=Percent(),
-    default="3%",
-    show_default=True,
-    help="Smaller changes of a mean are `unchanged`.",
+    "--threshold", type=Percent(), default="3%", show_default=True, help="Smaller changes of a mean are `unchanged`."
 )
 @click.option("--fail-on", type=Percent(), metavar="PERCENT", help="Exit with code 5 where the time grew by as much.")
 @click.option("--all", "everything", is_flag=True, help="Tables also show what did not change, and all counters.")
@@ -103,8 +99,7 @@ def diff(
     """
     if metrics or classes:
         if where is not None or fail_on is not None or plot is not None or (metrics and classes):
-            message = "--metrics and --classes cannot be combined with --where, --fail-on or --plot"
-            raise click.UsageError(message)
+            refuse("--metrics and --classes cannot be combined with --where, --fail-on or --plot")
         _counters(before, after, rule, output, limit, classes=classes, everything=everything)
         return
     from kerneldb.api import Result

@@ -9,7 +9,7 @@ import click
 
 from kerneldb.cli.console import emit, emit_text
 from kerneldb.cli.options import output_options, trace_names
-from kerneldb.cli.root import chosen_database, cli
+from kerneldb.cli.root import chosen_database, cli, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,11 +53,9 @@ def _require_file(text: str) -> None:
     """Refuse folders, and paths of files that do not exist; any other text may be the name of a trace."""
     path = Path(text)
     if path.is_dir():
-        message = f"{text} is a folder; give one trace file of it"
-        raise click.UsageError(message)
+        refuse(f"{text} is a folder; give one trace file of it")
     if not path.exists() and (len(path.parts) > 1 or path.suffix in TRACE_SUFFIXES):
-        message = f"{text}: no such file"
-        raise click.UsageError(message)
+        refuse(f"{text}: no such file")
 
 
 def page(checks: Sequence[Check]) -> Iterator[str]:

@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kerneldb.cli.console import note, note_nothing, plural
-from kerneldb.cli.options import (
-    READ_WAIT_S,
-    format_given,
-    open_database,
-    output_options,
-    selection_options,
-)
-from kerneldb.cli.root import cli
+from kerneldb.cli.options import READ_WAIT_S, format_given, open_database, output_options, selection_options
+from kerneldb.cli.root import cli, refuse
 from kerneldb.output import write
 
 if TYPE_CHECKING:
@@ -61,8 +55,7 @@ def export(table: str, *, perfetto: bool, where: str | None, traces: tuple[str, 
 
 def _export_timeline(table: str, where: str | None, traces: tuple[str, ...], output: Output) -> None:
     if table != "kernels" or (format_given() and output.format != "json"):
-        message = "--perfetto writes launches with their host side as JSON; leave --table and --format out"
-        raise click.UsageError(message)
+        refuse("--perfetto writes launches with their host side as JSON; leave --table and --format out")
     written = open_database(lock_timeout=READ_WAIT_S).export_timeline(output.path, where=where, traces=traces)
     if output.path is not None:
         note(f"wrote {plural(written, 'event')} to {output.path}; open it at ui.perfetto.dev")

@@ -10,7 +10,7 @@ import click
 
 from kerneldb.cli.console import MEGABYTE, NAMED, Progress, emit, emit_columns, note, plural
 from kerneldb.cli.options import lock_timeout_option, open_database, output_options, pairs
-from kerneldb.cli.root import cli
+from kerneldb.cli.root import cli, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -127,8 +127,7 @@ def _shard(text: str | None) -> tuple[int, int] | None:
         return None
     number, _, count = text.partition("/")
     if not (number.isdecimal() and count.isdecimal() and int(number) < int(count)):
-        message = f"{text!r} is not I/N with 0 ≤ I < N"
-        raise click.BadParameter(message, param_hint="--shard")
+        raise click.BadParameter(f"{text!r} is not I/N with 0 ≤ I < N", param_hint="--shard")
     return int(number), int(count)
 
 
@@ -140,8 +139,7 @@ def _ray(value: str | None, paths: tuple[Path, ...]) -> tuple[str | None, tuple[
         if not is_address(value):
             value, paths = "", (Path(value), *paths)
     if not paths:
-        message = "Missing argument 'PATH...'."
-        raise click.UsageError(message)
+        refuse("Missing argument 'PATH...'.")
     return value, paths
 
 

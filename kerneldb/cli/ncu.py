@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kerneldb.cli.console import emit, emit_rows, emit_text, note, note_nothing, note_scope, plural
-from kerneldb.cli.options import (
-    READ_WAIT_S,
-    limit_option,
-    open_database,
-    output_options,
-    selection_options,
-)
+from kerneldb.cli.options import READ_WAIT_S, limit_option, open_database, output_options, selection_options
 from kerneldb.cli.root import ncu
 from kerneldb.output import Output
 

@@ -14,7 +14,7 @@ import click
 
 from kerneldb.cli import working
 from kerneldb.cli.console import note
-from kerneldb.cli.root import Settings, chosen_database
+from kerneldb.cli.root import Settings, chosen_database, refuse
 from kerneldb.output import FORMATS, Format, Output, format_of
 
 if TYPE_CHECKING:
@@ -87,9 +87,7 @@ def limit_option(default: int | None) -> Callable[[Command], Command]:
 def selection_options(command: Command) -> Command:
     """`--where` and `--trace`: which launches a command is about."""
     where = click.option(
-        "--where",
-        metavar="TEXT",
-        help="SQL condition over the view `kernels`, for example \"category = 'GEMM'\".",
+        "--where", metavar="TEXT", help="SQL condition over the view `kernels`, for example \"category = 'GEMM'\"."
     )
     return where(trace_option(command))
 
@@ -119,9 +117,9 @@ def plot_option(command: Command) -> Command:
 
 def _checked(_ctx: click.Context, _parameter: click.Parameter, value: Path | None) -> Path | None:
     if value is not None:
-        from kerneldb.report import plots
+        from kerneldb.report import charts
 
-        plots.check(value)
+        charts.check(value)
     return value
 
 
@@ -129,9 +127,9 @@ def draw(name: str, rows: list[dict[str, Any]], path: Path | None) -> None:
     """Draw the rows of the answer `name` to `path`, if there is one, and say so."""
     if path is None:
         return
-    from kerneldb.report import plots
+    from kerneldb.report import charts
 
-    plots.save(name, rows, path)
+    charts.save(name, rows, path)
     note(f"drew {path}")
 
 
@@ -214,8 +212,7 @@ def pairs(values: tuple[str, ...]) -> dict[str, str]:
     for text in values:
         key, separator, value = text.partition("=")
         if not separator or not key.strip():
-            message = f"{text!r} is not KEY=VALUE"
-            raise click.BadParameter(message)
+            raise click.BadParameter(f"{text!r} is not KEY=VALUE")
         found[key.strip()] = value
     return found
 
@@ -225,8 +222,7 @@ def _format(layout: str | None, *, csv: bool, json: bool) -> Format | None:
         name for name in FORMATS if name == layout or (csv and name == "csv") or (json and name == "json")
     ]
     if len(named) > 1:
-        message = f"choose one format: {' or '.join(named)}"
-        raise click.UsageError(message)
+        refuse(f"choose one format: {' or '.join(named)}")
     return named[0] if named else None
 
 
@@ -236,10 +232,7 @@ def _output_path(_ctx: click.Context, _parameter: click.Parameter, value: Path |
 
 _OUTPUT_OPTIONS = (
     click.option(
-        "--format",
-        "layout",
-        type=click.Choice(FORMATS),
-        help="Default: by the suffix of -o FILE, else table.",
+        "--format", "layout", type=click.Choice(FORMATS), help="Default: by the suffix of -o FILE, else table."
     ),
     click.option("--csv", "as_csv", is_flag=True, help="Same as --format csv."),
     click.option("--json", "as_json", is_flag=True, help="Same as --format json."),

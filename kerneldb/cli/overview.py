@@ -56,7 +56,18 @@ def overview(paths: tuple[Path, ...]) -> None:
         _page(open_database(lock_timeout=READ_WAIT_S), [])
         return
     with tempfile.TemporaryDirectory(prefix="kerneldb-") as folder:
-        is_whole = _read(Path(folder, DEFAULT_DATABASE), paths)
+        # Show what the traces say
+        from kerneldb import api
+
+        with api.open(Path(folder, DEFAULT_DATABASE)) as database, Progress() as progress:
+            outcomes = []
+            for outcome in database.ingest_each(paths, api.IngestOptions(), progress):
+                progress.clear()
+                note(f"Error: {outcome.error}" if outcome.error else summary(outcome))
+                outcomes.append(outcome)
+            if any(outcome.error is None for outcome in outcomes):
+                _page(database, [f"{_program()} ingest {shlex.join(map(str, paths))}"])
+        is_whole = bool(outcomes) and not any(outcome.error for outcome in outcomes)
     if not is_whole:
         click.get_current_context().exit(1)
 
@@ -67,21 +78,6 @@ def _is_database(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return file.read(12).endswith(b"DUCK")
-
-
-def _read(place: Path, paths: tuple[Path, ...]) -> bool:
-    """Show what the traces say; False where any could not be read."""
-    from kerneldb import api
-
-    with api.open(place) as database, Progress() as progress:
-        outcomes = []
-        for outcome in database.ingest_each(paths, api.IngestOptions(), progress):
-            progress.clear()
-            note(f"Error: {outcome.error}" if outcome.error else summary(outcome))
-            outcomes.append(outcome)
-        if any(outcome.error is None for outcome in outcomes):
-            _page(database, [f"{_program()} ingest {shlex.join(map(str, paths))}"])
-    return bool(outcomes) and not any(outcome.error for outcome in outcomes)
 
 
 def _program() -> str:

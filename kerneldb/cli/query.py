@@ -11,7 +11,7 @@ import click
 
 from kerneldb.cli.console import emit, limited, note_nothing
 from kerneldb.cli.options import lock_timeout_option, open_database, output_options
-from kerneldb.cli.root import cli
+from kerneldb.cli.root import cli, refuse
 from kerneldb.output import TABLE_ROWS
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def query(
 
 def _text(sql: str | None, source: Path | None) -> str:
     if (sql is None) == (source is None):
-        message = "give the SQL, or a file with -f FILE (- is stdin)"
-        raise click.UsageError(message)
+        refuse("give the SQL, or a file with -f FILE (- is stdin)")
     if sql == "-" or source == Path("-"):
         text = sys.stdin.read()
     elif source is not None:
@@ -80,6 +79,5 @@ def _text(sql: str | None, source: Path | None) -> str:
     else:
         text = sql or ""
     if not text.strip():
-        message = "the SQL is empty"
-        raise click.UsageError(message)
+        refuse("the SQL is empty")
     return text

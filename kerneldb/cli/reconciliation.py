@@ -85,7 +85,12 @@ def page(one: WorkloadReconciliation, output: Output, out: list[str]) -> Iterato
     yield f"{one.trace}, {one.workload}" + (f", {one.mode}" if one.mode else "")
     yield "  " + ", ".join(f"{name.replace('_', ' ')} {one.facts[name]}" for name in FACTS if one.facts[name])
     for section, title in SECTIONS.items():
-        yield from ["", f"{title}, per iteration", *_components(one, section, output, out)]
+        rows = [row for row in one.components if row["section"] == section]
+        whole = next((row["value"] for row in rows if row["role"] == "measured"), None)
+        names = ("component", "value", "unit", "95 % interval", "of measured", "source", "note")
+        cells = [_component(row, whole) for row in rows]
+        columns = list(zip(names, zip(*cells, strict=True), strict=True))
+        yield from ["", f"{title}, per iteration", *table(columns, output, out, right=("value", "of measured"))]
     for by, title in GROUPS.items():
         yield from [
             "",
@@ -116,15 +121,6 @@ def _part(job: Mapping[str, Any], part: tuple[str, str]) -> dict[str, Any]:
     columns = ("n", "ns", "replayed_ns", "replayed_pct", "error_pct")
     values = {column: job.get(f"{name}_{column}") for column in columns}
     return {"part": title, "recorded_ns": values.pop("ns"), **values}
-
-
-def _components(one: WorkloadReconciliation, section: str, output: Output, out: list[str]) -> list[str]:
-    rows = [row for row in one.components if row["section"] == section]
-    whole = next((row["value"] for row in rows if row["role"] == "measured"), None)
-    names = ("component", "value", "unit", "95 % interval", "of measured", "source", "note")
-    cells = [_component(row, whole) for row in rows]
-    columns = list(zip(names, zip(*cells, strict=True), strict=True))
-    return table(columns, output, out, right=("value", "of measured"))
 
 
 def _component(row: Mapping[str, Any], whole: float | None) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import click
 
 from kerneldb.cli.console import emit, note
 from kerneldb.cli.options import flag_options, open_database
-from kerneldb.cli.root import cli
+from kerneldb.cli.root import cli, refuse
 from kerneldb.output import FORMATS, Output
 from kerneldb.replay.options import flags
 from kerneldb.replay.recording.settings import Settings, resolved
@@ -60,7 +60,21 @@ def record(*, arguments: tuple[str, ...], listed: bool, layout: Any, **given: An
     """
     output = Output(format=layout)
     if listed:
-        _list(output)
+        import pyarrow as pa
+
+        from kerneldb.replay.recording.settings import MODELS, WORKLOADS
+
+        rows = [
+            {
+                "model": model.name,
+                "aliases": ", ".join(model.aliases) or None,
+                "workloads": ", ".join(WORKLOADS[model.kind]),
+                "dtype": model.dtype,
+                "sizes_from": model.source + (f" ({model.note})" if model.note else ""),
+            }
+            for model in MODELS
+        ]
+        emit(pa.Table.from_pylist(rows).to_reader(), output)
         return
     settings = _settings(arguments, given)
     folder = given["output"] or Path(settings.bundle_name)
@@ -96,8 +110,7 @@ def _said(outcome: Outcome) -> Iterator[str]:
 def _settings(arguments: tuple[str, ...], given: Mapping[str, Any]) -> Settings:
     script = given["script"]
     if not script and len(arguments) != 1:
-        message = "name one model (kerneldb record --list shows them), or give --script FILE"
-        raise click.UsageError(message)
+        refuse("name one model (kerneldb record --list shows them), or give --script FILE")
     same = {field.name: given[field.name] for field, _ in flags(Settings)}
     return resolved(Settings("" if script else arguments[0], script=(script, *arguments) if script else (), **same))
 
@@ -117,21 +130,3 @@ def _teller(settings: Settings) -> Callable[[Mapping[str, Any]], None]:
         note(f"{f'[{done}/{total}] ' if counted else ''}{STEPS[what]}{where}{reason}")
 
     return tell
-
-
-def _list(output: Output) -> None:
-    import pyarrow as pa
-
-    from kerneldb.replay.recording.settings import MODELS, WORKLOADS
-
-    rows = [
-        {
-            "model": model.name,
-            "aliases": ", ".join(model.aliases) or None,
-            "workloads": ", ".join(WORKLOADS[model.kind]),
-            "dtype": model.dtype,
-            "sizes_from": model.source + (f" ({model.note})" if model.note else ""),
-        }
-        for model in MODELS
-    ]
-    emit(pa.Table.from_pylist(rows).to_reader(), output)

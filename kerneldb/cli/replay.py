@@ -13,7 +13,7 @@ import click
 
 from kerneldb.cli.console import emit, note, note_repeated
 from kerneldb.cli.options import open_database, output_options, replay_options, selection_options
-from kerneldb.cli.root import cli
+from kerneldb.cli.root import cli, refuse
 from kerneldb.errors import UsageError
 
 if TYPE_CHECKING:
@@ -139,25 +139,18 @@ def _config(path: Path) -> dict[str, Any]:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:  # the second of what nests too deeply
-        message = f"{path}: not JSON ({error})"
-        raise click.BadParameter(message, param_hint="--model-config") from error
+        raise click.BadParameter(f"{path}: not JSON ({error})", param_hint="--model-config") from error
     if not isinstance(config, dict):
-        message = f"{path}: not the configuration of a model"
-        raise click.BadParameter(message, param_hint="--model-config")
-    _require_sizes(path, config)
-    return config
-
-
-def _require_sizes(path: Path, config: dict[str, Any]) -> None:
-    """Refuse a configuration with impossible sizes here, where its file is known."""
+        raise click.BadParameter(f"{path}: not the configuration of a model", param_hint="--model-config")
+    # Refuse a configuration with impossible sizes here, where its file is known
     from kerneldb.errors import UsageError
     from kerneldb.replay.infer.dims import from_config
 
     try:
         from_config(config, "fp16")
     except UsageError as error:
-        message = f"{path}: {error}"
-        raise click.BadParameter(message, param_hint="--model-config") from error
+        raise click.BadParameter(f"{path}: {error}", param_hint="--model-config") from error
+    return config
 
 
 def _planned(database: Database, request: Request) -> Planned:
@@ -211,14 +204,12 @@ def _propose(proposed: pa.Table) -> None:
 
 def _read(database: Database, plan: Path | None, journal: Path, output: Output) -> None:
     if plan is None:
-        message = "--read-journal needs the plan that was replayed: --write-plan PLAN"
-        raise click.UsageError(message)
+        refuse("--read-journal needs the plan that was replayed: --write-plan PLAN")
     from kerneldb.replay.host.fleet import journals
 
     paths = journals(journal)
     if not paths:
-        message = f"{journal}: no such journal"
-        raise click.UsageError(message)
+        refuse(f"{journal}: no such journal")
     emit(database.replay_results([database.read_journal(plan, path) for path in paths]).to_reader(), output)
 
 
@@ -226,8 +217,7 @@ def _run(
     database: Database, request: Request | None, options: Options, output: Output, *, gpus: str | None, ray: str | None
 ) -> None:
     if gpus is not None and ray is not None:
-        message = "--gpus is for this host, --ray for a cluster: give one of them"
-        raise click.UsageError(message)
+        refuse("--gpus is for this host, --ray for a cluster: give one of them")
     planned = None if request is None else _planned(database, request)
     _say_code(database.stopped_replay() if planned is None else planned.plan, allowed=options.allow_code)
     many = [part for name, value in (("--gpus", gpus), ("--ray", ray)) if value is not None for part in (name, value)]
@@ -267,15 +257,11 @@ class _Teller:
         if event.get("event") in MEASURING and time.monotonic() < self._due and event["done"] != event["total"]:
             return
         self._due = time.monotonic() + PROGRESS_SECONDS
-        _tell(event)
-
-
-def _tell(event: Mapping[str, Any]) -> None:
-    if event.get("event") in MEASURING:
-        facts = (f"{name} {event[name]}" for name in ("eta_s", "sm_mhz", "power_w") if event.get(name) is not None)
-        what = "energy of " if event["event"] == "energy" else ""
-        note(f"{what}{event.get('done')}/{event.get('total')} calls; {', '.join(facts)}")
-    elif event.get("event") == "foreign":
-        note(str(event.get("reason")))
-    elif event.get("event") == "worker":
-        note(f"a worker ended: {event.get('reason')}")
+        if event.get("event") in MEASURING:
+            facts = (f"{name} {event[name]}" for name in ("eta_s", "sm_mhz", "power_w") if event.get(name) is not None)
+            what = "energy of " if event["event"] == "energy" else ""
+            note(f"{what}{event.get('done')}/{event.get('total')} calls; {', '.join(facts)}")
+        elif event.get("event") == "foreign":
+            note(str(event.get("reason")))
+        elif event.get("event") == "worker":
+            note(f"a worker ended: {event.get('reason')}")

@@ -10,7 +10,7 @@ import click
 from kerneldb.cli.console import note
 from kerneldb.cli.diff import Percent
 from kerneldb.cli.options import READ_WAIT_S, open_database, trace_names
-from kerneldb.cli.root import cli
+from kerneldb.cli.root import cli, refuse
 
 if TYPE_CHECKING:
     from kerneldb.report.model import Report
@@ -49,9 +49,15 @@ def report(
     chosen = layout or reports.format_of(output) or "html"
     reports.require()
     if compare and len(traces) != 2:  # noqa: PLR2004 (before and after)
-        message = f"--compare takes two traces or runs, not {len(traces)}"
-        raise click.UsageError(message)
-    _write(_gathered(traces, rule, threshold if compare else None), chosen, output)
+        refuse(f"--compare takes two traces or runs, not {len(traces)}")
+    from kerneldb.output import opened
+    from kerneldb.report import html, markdown
+
+    text = (markdown if chosen == "md" else html).page(_gathered(traces, rule, threshold if compare else None)).encode()
+    with opened(output) as sink:
+        sink.write(text)
+    if output is not None:
+        note(f"wrote {output} ({len(text) / 1e6:,.1f} MB)")
 
 
 def _gathered(traces: tuple[str, ...], rule: str | None, threshold: float | None) -> Report:
@@ -63,14 +69,3 @@ def _gathered(traces: tuple[str, ...], rule: str | None, threshold: float | None
             note(f"{trace} holds the same launches as {other}, on which the report is")
         return gather.single(database, traces, rule)
     return changes.comparison(database, traces[0], traces[1], threshold / 100, rule)
-
-
-def _write(made: Report, layout: str, output: Path | None) -> None:
-    from kerneldb.output.destination import opened
-    from kerneldb.report import html, markdown
-
-    text = (markdown if layout == "md" else html).page(made).encode()
-    with opened(output) as sink:
-        sink.write(text)
-    if output is not None:
-        note(f"wrote {output} ({len(text) / 1e6:,.1f} MB)")

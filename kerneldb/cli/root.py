@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -50,6 +50,11 @@ class DatabaseType(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path, or the text of a lake as it is: slashes in it mean something."""
         return str(value) if str(value).startswith(LAKE) else super().convert(value, param, ctx)
+
+
+def refuse(message: str) -> NoReturn:
+    """End the call with what is wrong with it, and exit code 2."""
+    raise click.UsageError(message)
 
 
 def chosen_database() -> str | Path:
@@ -97,8 +102,7 @@ class Group(click.Group):
             return super().resolve_command(ctx, args)
         except click.exceptions.NoSuchCommand as error:
             what = "command" if args[0].replace("-", "").isidentifier() else "command, file or folder"
-            message = f"no such {what} {args[0]!r}; {_elsewhere(args[0], ctx)}"
-            raise click.UsageError(message, ctx) from error
+            raise click.UsageError(f"no such {what} {args[0]!r}; {_elsewhere(args[0], ctx)}", ctx) from error
 
 
 class Root(Group):
@@ -153,8 +157,7 @@ class Root(Group):
         except OSError as error:
             if error.errno is None or error.strerror is None:
                 raise
-            message = f"{error.filename or 'output'}: {error.strerror}"
-            raise click.ClickException(message) from error
+            raise click.ClickException(f"{error.filename or 'output'}: {error.strerror}") from error
 
 
 class Failure(click.ClickException):

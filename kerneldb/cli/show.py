@@ -9,7 +9,7 @@ import click
 
 from kerneldb.cli.console import emit, emit_text, note, note_left_out, table
 from kerneldb.cli.options import READ_WAIT_S, kernel_names, open_database, output_options
-from kerneldb.cli.root import cli
+from kerneldb.cli.root import cli, refuse
 from kerneldb.output.tables import NARROWEST, for_people, terminal_width
 from kerneldb.output.text import format_column
 
@@ -38,8 +38,7 @@ def show(kernel: str, *, output: Output) -> None:
       kerneldb show f532157da82d6f27 --json
     """
     if output.format not in LAYOUTS:
-        message = f"show prints {' or '.join(LAYOUTS)}"
-        raise click.UsageError(message)
+        refuse(f"show prints {' or '.join(LAYOUTS)}")
     database = open_database(lock_timeout=READ_WAIT_S)
     found = database.signatures(kernel)
     if output.format == "table" and len(found) > 1 and "name" in {row["matched"] for row in found}:

@@ -10,7 +10,7 @@ import click
 from kerneldb.cli import working
 from kerneldb.cli.console import emit, note, plural
 from kerneldb.cli.options import lock_timeout_option, open_database, output_options, pairs, trace_names
-from kerneldb.cli.root import cli
+from kerneldb.cli.root import cli, refuse
 
 if TYPE_CHECKING:
     from kerneldb.api import Database
@@ -59,8 +59,7 @@ def traces(
     _check(names, needs_names=noted or remove)
     _exclusive({"--remove": remove, "--rename": rename is not None, "--set/--unset/--run": noted, "--report": report})
     if rename is not None and names:
-        message = f"--rename OLD NEW names its trace itself; leave {' '.join(names)} out"
-        raise click.UsageError(message)
+        refuse(f"--rename OLD NEW names its trace itself; leave {' '.join(names)} out")
     database = open_database(lock_timeout=lock_timeout)
     if remove:
         _remove(database, names, yes=yes)
@@ -77,36 +76,28 @@ def traces(
 
 def _check(names: tuple[str, ...], *, needs_names: bool) -> None:
     if needs_names and not names:
-        message = "name the traces to change: kerneldb traces NAME... (kerneldb traces lists them)"
-        raise click.UsageError(message)
+        refuse("name the traces to change: kerneldb traces NAME... (kerneldb traces lists them)")
 
 
 def _exclusive(actions: dict[str, bool]) -> None:
     wanted = [name for name, given in actions.items() if given]
     if len(wanted) > 1:
-        message = f"one thing at a time: {' or '.join(wanted)}"
-        raise click.UsageError(message)
+        refuse(f"one thing at a time: {' or '.join(wanted)}")
 
 
 def _remove(database: Database, names: tuple[str, ...], *, yes: bool) -> None:
     found = database.traces(names).rows()
     if not yes:
         listed = ", ".join(str(row["trace"]) for row in found)
-        _confirm(f"Remove {plural(len(found), 'trace')} ({listed}) and all their rows?")
+        # Ask on stderr. Raises click.ClickException for no, click.UsageError where nobody can answer.
+        try:
+            working.end()
+            agreed = click.confirm(f"Remove {plural(len(found), 'trace')} ({listed}) and all their rows?", err=True)
+        except click.Abort:
+            if sys.stdin.isatty():
+                raise
+            raise click.UsageError("standard input is not a terminal, so nobody can confirm; add --yes") from None
+        if not agreed:
+            raise click.ClickException("nothing removed")
     database.remove(names)
     note(f"removed {plural(len(found), 'trace')}")
-
-
-def _confirm(question: str) -> None:
-    """Ask on stderr. Raises click.ClickException for no, click.UsageError where nobody can answer."""
-    try:
-        working.end()
-        agreed = click.confirm(question, err=True)
-    except click.Abort:
-        if sys.stdin.isatty():
-            raise
-        message = "standard input is not a terminal, so nobody can confirm; add --yes"
-        raise click.UsageError(message) from None
-    if not agreed:
-        message = "nothing removed"
-        raise click.ClickException(message)

@@ -8,7 +8,7 @@ import sys
 import click
 
 from kerneldb.cli.options import trace_names
-from kerneldb.cli.root import chosen_database, cli
+from kerneldb.cli.root import chosen_database, cli, refuse
 
 SCREENS = ("overview", "kernels", "kernel", "timeline", "roofline", "diff", "replay", "sql")
 DUMB = ("dumb", "unknown")
@@ -32,14 +32,11 @@ def tui(traces: tuple[str, ...], *, where: str | None, screen: str) -> None:
       kerneldb tui --db run.duckdb --screen timeline
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        message = "tui needs a terminal; kerneldb top, show, query and report print"
-        raise click.UsageError(message)
+        refuse("tui needs a terminal; kerneldb top, show, query and report print")
     if not sys.stderr.isatty():
-        message = "tui draws on standard error, which is not a terminal here; leave out the redirection (2>)"
-        raise click.UsageError(message)
+        refuse("tui draws on standard error, which is not a terminal here; leave out the redirection (2>)")
     if os.environ.get("TERM") in DUMB:
-        message = f"tui cannot draw on a terminal of type TERM={os.environ['TERM']}; set TERM to the type of yours"
-        raise click.UsageError(message)
+        refuse(f"tui cannot draw on a terminal of type TERM={os.environ['TERM']}; set TERM to the type of yours")
     from kerneldb.tui.app import KerneldbApp
     from kerneldb.tui.model import Choice
     from kerneldb.tui.saved_history import SavedHistory, default_place

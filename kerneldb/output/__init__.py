@@ -6,18 +6,21 @@ digit, are stable for programs, and stream: memory holds one batch of rows at a 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, BinaryIO, Literal, cast, get_args
 
 from kerneldb.errors import UsageError
-from kerneldb.output.destination import is_terminal, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any, BinaryIO
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
 
     import pyarrow as pa
+
 
 Format = Literal["table", "csv", "json", "ndjson", "parquet", "arrow"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -75,8 +78,7 @@ def write(reader: pa.RecordBatchReader, output: Output) -> Written:
     Raises UsageError where a binary format would go to a terminal, OSError where the file cannot be written.
     """
     if output.format in BINARY_FORMATS and output.path is None and is_terminal():
-        message = f"{output.format} is a binary format: write it to a file with -o FILE, or pipe it"
-        raise UsageError(message)
+        raise UsageError(f"{output.format} is a binary format: write it to a file with -o FILE, or pipe it")
     with opened(output.path) as sink:
         return _write_to(sink, reader, output)
 
@@ -90,20 +92,47 @@ def write_columns(columns: Mapping[str, Sequence[Any]], output: Output) -> Writt
 
 
 def _write_to(sink: BinaryIO, reader: pa.RecordBatchReader, output: Output) -> Written:
+    from kerneldb.output import records, tables
+
     if output.format == "table":
-        from kerneldb.output import tables
-
         return Written(*tables.write(sink, reader, output))
-    if output.format in BINARY_FORMATS:
-        from kerneldb.output import columnar
-
-        writer = columnar.write_parquet if output.format == "parquet" else columnar.write_arrow
-        rows = writer(sink, reader)
+    if output.format == "parquet":
+        rows = records.write_parquet(sink, reader)
+    elif output.format == "arrow":
+        rows = records.write_arrow(sink, reader)
     else:
-        from kerneldb.output import records
-
         rows = records.write(sink, reader, output.format, header=output.header)
     return Written(rows, rows)
+
+
+def is_terminal() -> bool:
+    """Whether stdout is a terminal."""
+    return sys.stdout.isatty()
+
+
+@contextlib.contextmanager
+def opened(path: Path | None) -> Iterator[BinaryIO]:
+    """A binary stream for `path` (None: stdout).
+
+    A regular file is written under a temporary name in the same folder and renamed at the end, so readers never see
+    half of it and a failure leaves an older file untouched. Devices and pipes are written directly.
+    """
+    if path is None:
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    elif path.exists() and not path.is_file():
+        with path.open("wb") as stream:
+            yield stream
+    else:
+        target = path.resolve()
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
+            with temporary.open("wb") as stream:
+                yield cast("BinaryIO", stream)
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 __all__ = [
@@ -114,6 +143,8 @@ __all__ = [
     "Output",
     "Written",
     "format_of",
+    "is_terminal",
+    "opened",
     "write",
     "write_columns",
 ]

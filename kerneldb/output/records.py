@@ -1,4 +1,4 @@
-"""CSV, JSON and NDJSON.
+"""CSV, JSON and NDJSON; Parquet and Arrow IPC files, written batch by batch.
 
 JSON follows what most readers accept: dates as ISO 8601, NaN and infinities as null (JSON has no such numbers), binary
 as base64, exact decimals as numbers, intervals as [months, days, nanoseconds]. CSV quotes text only where it must, and
@@ -17,6 +17,7 @@ from kerneldb.output import values
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import msgspec
     import pyarrow as pa
 
 
@@ -33,18 +34,12 @@ def write(sink: BinaryIO, reader: pa.RecordBatchReader, layout: str, *, header: 
 
     Raises UsageError for JSON where two columns have one name: an object can hold only one of them.
     """
-    if layout != "csv":
-        _require_distinct(reader.schema.names)
     if layout == "csv":
         return _write_csv(sink, reader, header=header)
-    return _write_json(sink, reader) if layout == "json" else _write_ndjson(sink, reader)
-
-
-def _require_distinct(names: list[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        message = f"JSON cannot hold two columns of one name; rename with AS: {', '.join(twice)}"
-        raise UsageError(message)
+    names = reader.schema.names
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"JSON cannot hold two columns of one name; rename with AS: {', '.join(twice)}")
+    return _write_json(sink, reader, lines=layout == "ndjson")
 
 
 def _portions(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
@@ -55,54 +50,47 @@ def _portions(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
 
 def encode(value: object) -> bytes:
     """`value` as JSON, by the rules of this module."""
+    return _encoder().encode(value)
+
+
+def _encoder() -> msgspec.json.Encoder:
     import msgspec
 
-    return msgspec.json.Encoder(enc_hook=str, decimal_format="number").encode(value)
+    return msgspec.json.Encoder(enc_hook=str, decimal_format="number")
 
 
-def _write_ndjson(sink: BinaryIO, reader: pa.RecordBatchReader) -> int:
-    import msgspec
-
-    encoder = msgspec.json.Encoder(enc_hook=str, decimal_format="number")
+def _write_json(sink: BinaryIO, reader: pa.RecordBatchReader, *, lines: bool) -> int:
+    """An object per row: in `lines` without anything around them, else as one array, one object per line."""
+    encoder = _encoder()
     rows = 0
     for batch in _portions(reader):
-        sink.write(encoder.encode_lines(values.rows(batch)))
-        rows += batch.num_rows
-    return rows
-
-
-def _write_json(sink: BinaryIO, reader: pa.RecordBatchReader) -> int:
-    """One array, one object per line: readable, and still one JSON document."""
-    import msgspec
-
-    encoder = msgspec.json.Encoder(enc_hook=str, decimal_format="number")
-    rows = 0
-    for batch in _portions(reader):
-        if batch.num_rows:
+        if lines:
+            sink.write(encoder.encode_lines(values.rows(batch)))
+        elif batch.num_rows:
             sink.write(b",\n" if rows else b"[\n")
             sink.write(b",\n".join([encoder.encode(record) for record in values.rows(batch)]))
         rows += batch.num_rows
-    sink.write(b"\n]\n" if rows else b"[]\n")
+    if not lines:
+        sink.write(b"\n]\n" if rows else b"[]\n")
     return rows
 
 
 def _write_csv(sink: BinaryIO, reader: pa.RecordBatchReader, *, header: bool) -> int:
+    import csv
+
+    from pyarrow import compute
+
     if header:
-        sink.write(_csv_line(reader.schema.names))
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow(reader.schema.names)
+        sink.write(line.getvalue().encode())
     rows = 0
     for batch in _portions(reader):
         if batch.num_rows and batch.num_columns:
-            sink.write(_csv_lines(batch))
+            lines = compute.binary_join_element_wise(*map(_csv_cells, batch.columns), ",")
+            sink.write(("\n".join(lines.to_pylist()) + "\n").encode())
         rows += batch.num_rows
     return rows
-
-
-def _csv_lines(batch: pa.RecordBatch) -> bytes:
-    from pyarrow import compute
-
-    columns = [_csv_cells(column) for column in batch.columns]
-    lines = compute.binary_join_element_wise(*columns, ",")
-    return ("\n".join(lines.to_pylist()) + "\n").encode()
 
 
 def _csv_cells(column: pa.Array) -> pa.Array:
@@ -130,14 +118,6 @@ def _printed(column: pa.Array) -> pa.Array:
         return text
     held = [None if value is None else str(value) for value in values.python_values(column)]
     return compute.if_else(compute.starts_with(text, UNPRINTED), pa.array(held, pa.string()), text)
-
-
-def _csv_line(values: list[str]) -> bytes:
-    import csv
-
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(values)
-    return line.getvalue().encode()
 
 
 def _csv_type(kind: pa.DataType) -> pa.DataType:
@@ -176,3 +156,73 @@ def _csv_text(value: Any) -> str | None:
     if value is None:
         return None
     return value.hex() if isinstance(value, bytes) else encode(value).decode()
+
+
+ROW_GROUP_ROWS = 131_072
+"""Rows of one Parquet row group: enough to compress well, few enough to keep memory flat."""
+
+
+def write_parquet(sink: BinaryIO, reader: pa.RecordBatchReader) -> int:
+    """Write a Parquet file (zstd); returns the number of rows.
+
+    Intervals, for which Parquet has no type that pyarrow writes, become JSON text, as in CSV.
+    """
+    import pyarrow.parquet as pq
+
+    rows = 0
+    reader = _without_intervals(reader)
+    with pq.ParquetWriter(sink, reader.schema, compression="zstd") as writer:
+        for table in _grouped(reader):
+            writer.write_table(table)
+            rows += table.num_rows
+    return rows
+
+
+def _without_intervals(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    import pyarrow as pa
+
+    places = [index for index, field in enumerate(reader.schema) if _holds_interval(field.type)]
+    if not places:
+        return reader
+    schema = reader.schema
+    for index in places:
+        schema = schema.set(index, pa.field(schema.field(index).name, pa.string()))
+
+    def converted(batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [as_text(column) if index in places else column for index, column in enumerate(batch.columns)]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, map(converted, reader))
+
+
+def _holds_interval(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    if pa.types.is_interval(kind):
+        return True
+    return any(_holds_interval(kind.field(index).type) for index in range(kind.num_fields))
+
+
+def write_arrow(sink: BinaryIO, reader: pa.RecordBatchReader) -> int:
+    """Write an Arrow IPC file (the random-access format, also known as Feather 2); returns the number of rows."""
+    import pyarrow as pa
+
+    rows = 0
+    with pa.ipc.new_file(sink, reader.schema) as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+            rows += batch.num_rows
+    return rows
+
+
+def _grouped(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    import pyarrow as pa
+
+    waiting: list[pa.RecordBatch] = []
+    for batch in reader:
+        waiting.append(batch)
+        if sum(one.num_rows for one in waiting) >= ROW_GROUP_ROWS:
+            yield pa.Table.from_batches(waiting, reader.schema)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting, reader.schema)

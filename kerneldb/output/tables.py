@@ -240,13 +240,12 @@ def _ranks(columns: Columns) -> list[int | None]:
     """
     names = [name for name, _ in columns]
     figures = [name for name, values in columns if units.unit_of(name) and any(value is not None for value in values)]
-    kept = [
-        _naming(columns),
-        next((name for name in (*FIGURES, *figures) if name in names), None),
-    ]
+    kept = [_naming(columns), next((name for name in (*FIGURES, *figures) if name in names), None)]
     ranks: list[int | None] = []
     for place, (name, values) in enumerate(columns):
-        rank, same = _rank(name), all(value == values[0] for value in values)
+        order = (*LEAST_IMPORTANT, "", *MOST_IMPORTANT)
+        places = (place for place, pattern in enumerate(order) if re.fullmatch(pattern, name))
+        rank, same = next(places, len(LEAST_IMPORTANT)), all(value == values[0] for value in values)
         if same and len(values) > 1 and rank <= len(LEAST_IMPORTANT):
             rank = -1
         if all(value is None for value in values):
@@ -259,12 +258,6 @@ def _naming(columns: Columns) -> str:
     """The column that says what a row is about."""
     names = [name for name, _ in columns]
     return next((name for name in (*NAMES, *names) if name in names), "")
-
-
-def _rank(name: str) -> int:
-    order = (*LEAST_IMPORTANT, "", *MOST_IMPORTANT)
-    places = (place for place, pattern in enumerate(order) if re.fullmatch(pattern, name))
-    return next(places, len(LEAST_IMPORTANT))
 
 
 def terminal_width() -> int | None:

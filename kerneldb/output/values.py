@@ -29,7 +29,7 @@ def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     import pyarrow as pa
 
     if pa.types.is_time64(column.type):
-        return [_time(value) for value in column]
+        return [(END_OF_DAY if value.value == DAY[value.type.unit] else _held(value)) for value in column]
     try:
         return list(column.to_pylist(maps_as_pydicts="lossy"))
     except (OverflowError, ValueError):
@@ -51,11 +51,6 @@ def _held(value: pa.Scalar) -> Any:
     if pa.types.is_nested(kind):
         return [_held(inner) for inner in value.values]
     return _moment(value) if pa.types.is_date(kind) or pa.types.is_timestamp(kind) else str(value.value)
-
-
-def _time(value: pa.Scalar) -> Any:
-    """A time of day; the end of a day would come out as its begin."""
-    return END_OF_DAY if value.value == DAY[value.type.unit] else _held(value)
 
 
 def _moment(value: pa.Scalar) -> str:

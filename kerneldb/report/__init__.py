@@ -26,5 +26,4 @@ def require(names: Sequence[str] = NEEDED, what: str = "reports") -> None:
     """Raise KerneldbError where a library that draws is missing."""
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
-        message = f"{what} need {', '.join(missing)}: pip install 'kerneldb[report]'"
-        raise KerneldbError(message)
+        raise KerneldbError(f"{what} need {', '.join(missing)}: pip install 'kerneldb[report]'")

@@ -88,10 +88,9 @@ def comparison(
             blocks = names.table(CLASSES), names.table(METRICS)
             sections.append(Section("Counters", blocks, (), f"{summary.capitalize()}."))
         if not sections:
-            message = (
+            raise UsageError(
                 f"{before} and {after} have nothing to compare: name two traces with times, or two sets of counters"
             )
-            raise UsageError(message)
         tables = [ask.about(trace=rows[0]["trace"]).table(contents.SETUP) for rows in sides]
     captions = (f"Before: {before}", f"After: {after}")
     setup = [dataclasses.replace(table, caption=caption) for table, caption in zip(tables, captions, strict=True)]

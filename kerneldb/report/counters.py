@@ -137,10 +137,19 @@ def _of_one_gpu(ask: Asking) -> list[Section]:
     sql = ask.sql("histograms")
     histograms = [_histogram(figure, list(rows), sql) for figure, rows in figures]
     points = ask.rows("counter_roofline")
+    # Where the peaks of the roofline are from, if not from the counters, and why some points have none
+    sheets = sorted({row["gpu"] for row in points if row["peaks_from"] not in {None, "counters"}})
+    bare = [row for row in points if row["peaks_from"] is None]
+    said = [SHEET.format(", ".join(sheets))] if sheets else []
+    if any(row["gpu"] is None for row in bare):
+        printed = sorted({str(row["printed"]) for row in bare if row["gpu"] is None and row["printed"]})
+        said.append(NO_PRODUCT.format(", ".join(printed) or "nothing"))
+    if any(row["gpu"] is not None for row in bare):
+        said.append(NO_SHEET)
     return [
         Section("Kernel classes", (setup, classes, mixed, kernels), (), _rule_sentence(ask)),
         Section("Counters", tuple(histograms)),
-        Section("Roofline of the counters", tuple(_rooflines(ask, points, kernels)), (), _peaks_sentence(points)),
+        Section("Roofline of the counters", tuple(_rooflines(ask, points, kernels)), (), " ".join(said)),
     ]
 
 
@@ -173,16 +182,3 @@ def _rooflines(ask: Asking, points: list[dict[str, Any]], kernels: Table) -> Ite
         titles = ("DRAM throughput in % of peak", "SM throughput in % of peak")
         drawn = charts.scatter([*known[:2000], mean], ("dram_pct", "compute_pct"), titles)
         yield Chart("Normalised roofline, overall and per kernel", drawn, kernels.sql)
-
-
-def _peaks_sentence(points: list[dict[str, Any]]) -> str:
-    """Where the peaks of the roofline are from, if not from the counters, and why some points have none."""
-    sheets = sorted({row["gpu"] for row in points if row["peaks_from"] not in {None, "counters"}})
-    bare = [row for row in points if row["peaks_from"] is None]
-    said = [SHEET.format(", ".join(sheets))] if sheets else []
-    if any(row["gpu"] is None for row in bare):
-        printed = sorted({str(row["printed"]) for row in bare if row["gpu"] is None and row["printed"]})
-        said.append(NO_PRODUCT.format(", ".join(printed) or "nothing"))
-    if any(row["gpu"] is not None for row in bare):
-        said.append(NO_SHEET)
-    return " ".join(said)

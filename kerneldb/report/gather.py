@@ -115,10 +115,7 @@ def _advice(ask: Asking) -> tuple[Advice, ...]:
 
 def _top(ask: Asking) -> Section:
     top, categories = ask.table(contents.TOP), ask.table(contents.CATEGORIES)
-    drawn = [
-        *_shares("Share of GPU time by category", categories, "category"),
-        *_shares("Top kernels", top, "kernel"),
-    ]
+    drawn = [*_shares("Share of GPU time by category", categories, "category"), *_shares("Top kernels", top, "kernel")]
     others = map(ask.table, (contents.OPERATORS, contents.PHASES, contents.OCCUPANCY))
     return Section("Where the GPU time goes", (*drawn, top, categories, *others))
 
@@ -140,21 +137,17 @@ def _time(ask: Asking) -> list[Section]:
     bars = charts.columns(steps, "iteration", "total_ms", "ms") if steps else None
     drawn = [Chart("GPU time of each", bars, ask.sql("iteration_times"))] if bars else []
     less = contents.OVERHEAD, contents.FUSION, contents.CONVERSIONS, contents.COLLECTIVES
+    # Replays and reconciliation, where there are any
+    plans = (contents.RECONCILIATION, contents.REPLAYS) if ask.about().rows("measured") else (contents.REPLAYS,)
+    found = [table for plan in plans if (table := ask.table(plan)).rows]
+    kernels = ask.table(contents.REPLAYED_KERNELS)
     return [
         Section("Timeline", (*timeline, ask.table(contents.GPU_TIME), ask.table(contents.IDLE))),
         _roofline(ask),
         Section("Iterations", (ask.table(contents.ITERATIONS), *drawn)),
-        *_replayed(ask),
+        *([Section("Replay and reconciliation", (*found, kernels))] if found else []),
         Section("What could be less", tuple(map(ask.table, less))),
     ]
-
-
-def _replayed(ask: Asking) -> list[Section]:
-    """Replays and reconciliation, where there are any."""
-    plans = (contents.RECONCILIATION, contents.REPLAYS) if ask.about().rows("measured") else (contents.REPLAYS,)
-    found = [table for plan in plans if (table := ask.table(plan)).rows]
-    kernels = ask.table(contents.REPLAYED_KERNELS)
-    return [Section("Replay and reconciliation", (*found, kernels))] if found else []
 
 
 def _roofline(ask: Asking) -> Section:

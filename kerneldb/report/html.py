@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kerneldb.output.units import duration
-from kerneldb.report.model import Chart, Report
-from kerneldb.report.values import is_number, notes, shown
+from kerneldb.report.model import Chart, Report, is_number, notes, shown
 
 UNUSABLE: Final = (OSError, UnicodeDecodeError, RuntimeError)
 """What a cache that cannot be read or written raises; RuntimeError is for a user without a home."""

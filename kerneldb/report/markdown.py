@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kerneldb.output.units import duration
-from kerneldb.report.model import Chart, Column, Report, Section, Table
-from kerneldb.report.values import is_number, notes, shown
+from kerneldb.report.model import Chart, Column, Report, Section, Table, is_number, notes, shown
 
 BINS: Final = (
     Column("from_value", "from", "number"),

@@ -130,8 +130,7 @@ class _Cluster:
         """Replay `items`."""
         alive = self._alive()
         if not sum(alive):
-            message = f"the Ray cluster has no {self.unit}"
-            raise ReplayError(message)
+            raise ReplayError(f"the Ray cluster has no {self.unit}")
         dealt = portions(items, sum(alive), max(alive), first=self.next)
         self.next += len(dealt)
         self.progress.total = len(items)

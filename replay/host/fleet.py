@@ -66,8 +66,7 @@ def unsettled(planned: Plan, journal_path: Path, cache: str, *, resume: bool) ->
     """The items that no journal of the replay has settled. Raises JournalExistsError for a journal unless `resume`."""
     before = journals(journal_path)
     if before and not resume:
-        message = f"{journal_path}: a journal exists already; resume it, or give another file"
-        raise JournalExistsError(message)
+        raise JournalExistsError(f"{journal_path}: a journal exists already; resume it, or give another file")
     found = (journal.begun(one) for one in before)
     settled = {name for one in found if one is not None for name in one.settled(cache)}
     return [item for item in planned.items if item.id not in settled]
@@ -226,18 +225,15 @@ def chosen(wanted: str, device: str) -> tuple[str, ...]:
     Raises UsageError for another text, ReplayError where there are fewer.
     """
     if wanted != ALL and not (wanted.isdecimal() and int(wanted)):
-        message = f"--gpus {wanted}: give a number, or all"
-        raise UsageError(message)
+        raise UsageError(f"--gpus {wanted}: give a number, or all")
     if device == CPU:
         if wanted == ALL:
-            message = "--gpus all counts GPUs; give the number of workers with --device cpu"
-            raise UsageError(message)
+            raise UsageError("--gpus all counts GPUs; give the number of workers with --device cpu")
         return (CPU,) * int(wanted)
     there = _count()
     count = there if wanted == ALL else int(wanted)
     if count > there or not there:
-        message = f"--gpus {wanted}: this machine has {there}"
-        raise ReplayError(message)
+        raise ReplayError(f"--gpus {wanted}: this machine has {there}")
     return tuple(f"cuda:{number}" for number in range(count))
 
 

@@ -250,8 +250,7 @@ class _Run:
             barren = 0 if ending.progressed or ending.item is not None else barren + 1
             if barren >= BARREN_WORKERS:
                 phase.leave()
-                msg = f"the worker died {barren} times without a result: {ending.reason}"
-                raise ReplayError(msg)
+                raise ReplayError(f"the worker died {barren} times without a result: {ending.reason}")
         return True
 
     def _one_worker(self, phase: Phase, batch: int) -> _Ending:

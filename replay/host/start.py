@@ -39,17 +39,15 @@ def start(
     known = {route.name for route in routes.known()}
     missing = sorted({item.route for item in plans.read(plan).items} - known)
     if missing:
-        message = (
+        raise ReplayError(
             f"{plan}: has items of the route {printable(missing[0])!r}, which is not known here: install its package, "
             "or name its module with --import"
         )
-        raise ReplayError(message)
     if ray is not None:
         return cluster.run(ray, plan, journal, options, resume=resume, listen=hear)
     if gpus is not None:
         chosen = fleet.chosen(gpus, options.device)
         return fleet.run(plan, journal, options, chosen, resume=resume, listen=hear)
     if any(path != journal for path in fleet.journals(journal)):
-        message = "the replay that was stopped ran on several devices: give --gpus or --ray again"
-        raise UsageError(message)
+        raise UsageError("the replay that was stopped ran on several devices: give --gpus or --ray again")
     return alone.run(plan, journal, options, resume=resume, listen=hear)

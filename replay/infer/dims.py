@@ -145,8 +145,7 @@ def from_config(config: Mapping[str, Any], dtype: str) -> ModelDims:
     merged = _language_part(config)
     found = {name: _first(merged, name) for name in SIZES}
     if not found["hidden"]:
-        message = f"the configuration of the model has no hidden size ({', '.join(SIZES['hidden'][1])})"
-        raise UsageError(message)
+        raise UsageError(f"the configuration of the model has no hidden size ({', '.join(SIZES['hidden'][1])})")
     # Raises UsageError where heads do not divide what is shared out among them, or experts are too few.
     hidden, heads, kv_heads = found["hidden"], found["heads"], found["kv_heads"]
     if heads and not found["head_dim"] and hidden % heads:
@@ -172,8 +171,7 @@ def _refuse(config: Mapping[str, Any], name: str, why: str) -> NoReturn:
     key = _key(config, name)
     value = repr(config[key]) if key is not None else ""
     text = value if len(value) <= SHOWN else f"{value[:SHOWN]}…"
-    message = f"the configuration of the model has {key} = {text}: {why}"
-    raise UsageError(message)
+    raise UsageError(f"the configuration of the model has {key} = {text}: {why}")
 
 
 def _key(config: Mapping[str, Any], name: str) -> str | None:
@@ -212,8 +210,11 @@ def dtype_of(sequence: Launches, found: Iterable[Unit]) -> str:
     return max(spent, key=spent.__getitem__, default="fp16")
 
 
-def row_votes(members: Iterable[Unit], model: ModelDims) -> Counter[int]:
-    """How many kernels of a step speak for a number of tokens."""
+def step_dims_of(
+    reading: Reading, members: Sequence[Unit], model: ModelDims, keys: int | None, *, growing: bool
+) -> StepDims:
+    """The step of one step. `keys` where they are known; `growing`: the cache grows from step to step."""
+    # How many kernels of a step speak for a number of tokens
     votes: Counter[int] = Counter()
     for unit in members:
         rowwise = unit.launch.known.category in {"NORMALIZATION", "REDUCTION", "INDEXING"}
@@ -224,14 +225,6 @@ def row_votes(members: Iterable[Unit], model: ModelDims) -> Counter[int]:
             width = next((one for one in (model.ffn, model.hidden) if one and span.most % one == 0), 0)
             if width:
                 votes[span.most // width] += 1
-    return votes
-
-
-def step_dims_of(
-    reading: Reading, members: Sequence[Unit], model: ModelDims, keys: int | None, *, growing: bool
-) -> StepDims:
-    """The step of one step. `keys` where they are known; `growing`: the cache grows from step to step."""
-    votes = row_votes(members, model)
     tokens = max(votes, key=lambda one: (votes[one], one)) if votes else 1
     phase = reading.sequence.phase[members[0].main] or ""
     if "decode" in phase or (growing and tokens <= SMALL_BATCH):

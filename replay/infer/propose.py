@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kerneldb.replay.infer import data_movement, dims, pointwise, products, rowwise, units
+from kerneldb.replay.infer import data_movement, dims, pointwise, products, units
 from kerneldb.replay.infer.dims import (
     ModelDims,
     StepDims,
@@ -34,10 +34,10 @@ LAYERS: Final = 4
 FAMILIES: Final[Mapping[str, Callable[[View], Iterator[Proposal]]]] = {
     "GEMM": products.proposals,
     "GEMV": products.proposals,
-    "SOFTMAX": rowwise.softmax,
-    "NORMALIZATION": rowwise.norm,
-    "REDUCTION": rowwise.reduction,
-    "SCAN_SORT": rowwise.cumulative,
+    "SOFTMAX": data_movement.softmax,
+    "NORMALIZATION": data_movement.norm,
+    "REDUCTION": data_movement.reduction,
+    "SCAN_SORT": data_movement.cumulative,
     "ELEMENTWISE": pointwise.proposals,
     "COPY": data_movement.copies,
     "CONCAT": data_movement.concatenations,

@@ -32,7 +32,7 @@ from kerneldb.replay.resolve.tensors import hide
 from kerneldb.replay.routes.grades import KernelMatch
 from kerneldb.replay.wire.plan import CallSpec, Candidate, Item
 from kerneldb.replay.wire.results import AttemptResult, CallResult, Grade
-from kerneldb.replay.worker.results import Verdict
+from kerneldb.replay.worker.executor import Verdict
 
 CLOSE: Final = math.log(1.05)
 NEAR: Final = 0.1

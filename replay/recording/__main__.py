@@ -21,7 +21,7 @@ from kerneldb.errors import KerneldbError, UsageError
 from kerneldb.recordings import Recording
 from kerneldb.replay import processes
 from kerneldb.replay.options import add_flags
-from kerneldb.replay.recording import bundle, ranks, settings, summary
+from kerneldb.replay.recording import bundle, ranks, settings
 from kerneldb.replay.recording.ranks import INTERRUPTED, Job, Listener, Ranks
 from kerneldb.replay.recording.settings import Settings
 
@@ -64,7 +64,7 @@ def _record(job: Job, listen: Listener) -> int:
         contents = [_here(job, listen)]
         complete = _complete(contents[0])
     sys.stderr.write(f"{folder}: recorded; read it with: kerneldb ingest {folder}\n")
-    sys.stdout.write(summary.text(contents))
+    sys.stdout.write(bundle.text(contents))
     return int(not complete)
 
 

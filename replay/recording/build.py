@@ -35,8 +35,7 @@ def transformers() -> Any:
     try:
         import transformers as library
     except ImportError as error:
-        message = f"recording a model needs transformers: {INSTALL}"
-        raise RecordError(message) from error
+        raise RecordError(f"recording a model needs transformers: {INSTALL}") from error
     library.utils.logging.set_verbosity_error()
     return library
 

@@ -334,12 +334,6 @@ def empty_kernels() -> Any:
     """A load of empty kernels, one behind the other, in a CUDA graph."""
     import torch
 
-    from kerneldb.replay.measure.energy.loads import GraphLoad
+    from kerneldb.replay.measure.energy.loads import graph_of
 
-    nothing = functools.partial(torch.cuda._sleep, 0)
-
-    def body() -> None:
-        for _ in range(EMPTY_KERNELS):
-            nothing()
-
-    return GraphLoad(body, nothing, EMPTY_KERNELS)
+    return graph_of(functools.partial(torch.cuda._sleep, 0), EMPTY_KERNELS)

@@ -244,8 +244,7 @@ def _raise(code: int, last: Mapping[str, Any], said: IO[bytes] | None) -> None:
         raise error
     if last.get("what") != "end":
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        message = f"the recording ended with {how}: {_last(said)}; --resume goes on with it"
-        raise SilentEndError(message)
+        raise SilentEndError(f"the recording ended with {how}: {_last(said)}; --resume goes on with it")
 
 
 def _last(said: IO[bytes] | None) -> str:

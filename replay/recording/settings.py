@@ -131,8 +131,7 @@ def resolved(given: Settings) -> Settings:
     """The settings with model, workloads and dtype settled. Raises UsageError and UnknownModelError."""
     given = dataclasses.replace(given, device="cuda:0" if given.device == "cuda" else given.device)
     if given.cuda_graphs and (not given.on_gpu or given.script):
-        message = "--cuda-graphs needs a GPU and a model: a CPU and a script have none"
-        raise UsageError(message)
+        raise UsageError("--cuda-graphs needs a GPU and a model: a CPU and a script have none")
     if given.tp > 1:
         _check_ranks(given)
     if given.script:
@@ -146,14 +145,12 @@ def resolved(given: Settings) -> Settings:
     limit = text.get("n_positions", text.get("max_position_embeddings"))
     length = given.prompt + (given.new_tokens if "decode" in workloads else 0)
     if limit is not None and length > limit:
-        message = f"{length} tokens are more than the model's {limit}: lower --prompt or --new-tokens"
-        raise UsageError(message)
+        raise UsageError(f"{length} tokens are more than the model's {limit}: lower --prompt or --new-tokens")
     training = "train_step" in workloads
     usual = "bfloat16" if training else model.dtype
     dtype = given.dtype or (usual if given.on_gpu else "float32")
     if training and dtype == "float16":
-        message = "training in float16 needs a loss scale that moves: give --dtype bfloat16 or float32"
-        raise UsageError(message)
+        raise UsageError("training in float16 needs a loss scale that moves: give --dtype bfloat16 or float32")
     return dataclasses.replace(given, model=model.name, workloads=workloads, dtype=dtype)
 
 
@@ -275,8 +272,7 @@ def workloads_of(kind: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
         asked = asked - set(GENERATING) | {"forward"}
     foreign = sorted(asked - set(known))
     if foreign:
-        message = f"no workload {', '.join(foreign)}: this model has {', '.join(known)}"
-        raise UsageError(message)
+        raise UsageError(f"no workload {', '.join(foreign)}: this model has {', '.join(known)}")
     return tuple(workload for workload in known if workload in asked)
 
 

@@ -165,8 +165,7 @@ def _collect(function: Any, parts: dict[str, str], begun: set[int]) -> None:
 
 def _add(parts: dict[str, str], name: str, text: str) -> None:
     if parts.setdefault(name, text) != text:
-        message = f"{name} means different things in the functions of the kernel"
-        raise StandaloneError(message)
+        raise StandaloneError(f"{name} means different things in the functions of the kernel")
 
 
 def _globals_of(function: Any) -> Iterator[tuple[str, Any]]:

@@ -234,8 +234,7 @@ class Script:
                     message = f"{self._command[0]}: ended with exit code {end.code}; run it by itself to see why"
                     raise RecordError(message) from end
             except OSError as error:
-                message = f"{error.filename}: {error.strerror}"
-                raise RecordError(message) from error
+                raise RecordError(f"{error.filename}: {error.strerror}") from error
 
 
 @contextlib.contextmanager
@@ -271,8 +270,7 @@ class Captured:
             with torch.cuda.graph(self._graph, stream=stream, capture_error_mode="thread_local"):
                 work()
         except RuntimeError as error:
-            message = f"cannot be captured in a CUDA graph: {str(error).splitlines()[0]}"
-            raise WorkloadError(message) from error
+            raise WorkloadError(f"cannot be captured in a CUDA graph: {str(error).splitlines()[0]}") from error
         for _ in range(WARM_RUNS):
             self._graph.replay()
         torch.cuda.synchronize()

@@ -7,8 +7,8 @@
     recorded    the recorded texts, parsed           tensors    dtypes; tensors of any strides, and their values
     schema      overloads of this torch that fit     values     which values a tensor gets, by its meaning
     arguments   values for each argument             lists      lists of tensors and of indices
-    hidden      variants by what no trace records    texts      text arguments, also equations of einsum
-    calls       calls with all arguments, on paper (ResolvedCall) and built (BuiltCall)
+    calls       calls with all arguments: on paper (ResolvedCall), with variants by what no trace records, and built
+                (BuiltCall)
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from kerneldb.replay.errors import CallFailedError, Reason, UnresolvedCallError
-from kerneldb.replay.resolve import hidden as hidden_variables
 from kerneldb.replay.resolve import recorded, schema
 from kerneldb.replay.resolve.arguments import Option, Problem, options
-from kerneldb.replay.resolve.calls import BuiltCall, ResolvedCall, built
+from kerneldb.replay.resolve.calls import BuiltCall, ResolvedCall, built, variants
 from kerneldb.replay.resolve.schema import load_libraries
 from kerneldb.replay.wire.plan import CallSpec, ChildCall
 
@@ -71,7 +70,7 @@ def resolved_calls(spec: CallSpec, device: str = "cuda", *, hidden: bool = True)
     if best is None:
         raise failure or UnresolvedCallError(Reason.NO_OVERLOAD, spec.call.op)
     if hidden:
-        yield from hidden_variables.variants(best, spec, device)
+        yield from variants(best, spec, device)
 
 
 def candidates(spec: CallSpec, device: str = "cuda", *, hidden: bool = True, seed: int = 0) -> Iterator[BuiltCall]:

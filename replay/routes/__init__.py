@@ -83,13 +83,11 @@ def _add(route: object) -> None:
     """Take a route; one of a name that is taken replaces that one, and is asked first. Raises ReplayError."""
     name = getattr(route, "name", None)
     if not isinstance(route, Route) or not name or name == NONE or route.source not in SOURCES:
-        message = (
+        raise ReplayError(
             f"{type(route).__name__} is not a route: give an instance of a subclass of routes.base.Route, with a name"
         )
-        raise ReplayError(message)
     if name in _ROUTES and _is_ours(_ROUTES[name]):
-        message = f"a route {name!r} comes with kerneldb; give yours another name"
-        raise ReplayError(message)
+        raise ReplayError(f"a route {name!r} comes with kerneldb; give yours another name")
     _ROUTES.pop(name, None)
     _ROUTES[name] = route
 
@@ -104,8 +102,7 @@ def verify(item: Item, call: Any, seen: Seen) -> CallMatch:
     """How close a call came. Raises UnresolvedCallError for an unknown route, TypeError for one that does not say."""
     match: object = find(item.route).verify(item, call, seen)
     if not isinstance(match, CallMatch):
-        message = f"the route {item.route!r} gives no grade for its call"
-        raise TypeError(message)
+        raise TypeError(f"the route {item.route!r} gives no grade for its call")
     return match
 
 
@@ -151,8 +148,7 @@ def _blamed(route: Route, work: Work | Item) -> Iterator[None]:
         yield
     except FAILURES as error:
         name = work.kernels[0].name if work.kernels else work.id
-        message = f"the route {route.name!r} fails over {printable(name)}: {first_line(error)}"
-        raise ReplayError(message) from error
+        raise ReplayError(f"the route {route.name!r} fails over {printable(name)}: {first_line(error)}") from error
 
 
 def gather(items: Iterable[Item], archive: Archive) -> dict[str, Any]:

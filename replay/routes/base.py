@@ -26,7 +26,7 @@ from kerneldb.replay.wire.results import Activity, AttemptResult, CallResult, Gr
 from kerneldb.replay.worker.profiling import Operation
 
 if TYPE_CHECKING:
-    from kerneldb.replay.worker.results import Verdict
+    from kerneldb.replay.worker.executor import Verdict
 
 WITHOUT_WORK: Final = frozenset({
     "_assert_tensor_metadata", "_conj", "_fused_sdp_choice", "_has_compatible_shallow_copy_type",

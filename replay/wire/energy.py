@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kerneldb import codec
 
@@ -110,23 +110,6 @@ class EnergyFacts:
     anchors: tuple[Window, ...] = ()
     flush: Window | None = None
     pad: Window | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PowerReading:
-    """A reading of the device during the energy measurement; `workload` says what ran: idle, gap, anchor or an item."""
-
-    workload: str = field(metadata={codec.OLDER: "stage"})
-    epoch_ns: int
-    energy_mj: float | None = None
-    power_w: float | None = None
-    memory_power_w: float | None = None
-    sm_mhz: float | None = None
-    memory_mhz: float | None = None
-    temperature_c: float | None = None
-    gpu_util_pct: float | None = None
-    memory_util_pct: float | None = None
-    throttle: str | None = None
 
 
 def together(reasons: Iterable[str | None]) -> str | None:

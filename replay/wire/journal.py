@@ -23,9 +23,11 @@ from typing import Any, Final, Self
 
 from kerneldb import codec
 from kerneldb.codec import Count
+from kerneldb.recordings import Reading
 from kerneldb.replay.errors import JournalError, JournalExistsError
 from kerneldb.replay.wire import lines
-from kerneldb.replay.wire.energy import EnergyFacts, PowerReading
+from kerneldb.replay.wire.energy import EnergyFacts
+from kerneldb.replay.wire.messages import Readings, Result, SharedEnergy
 from kerneldb.replay.wire.results import OK, SKIPPED, CallResult, RunFacts
 
 FORMAT: Final = "kerneldb-replay-journal"
@@ -40,27 +42,6 @@ class RunLine:
     run: RunFacts
     format: str
     version: Count
-
-
-@dataclass(frozen=True, slots=True)
-class CallLine:
-    """The result of an item."""
-
-    call: CallResult
-
-
-@dataclass(frozen=True, slots=True)
-class EnergyLine:
-    """What the energies of all calls share."""
-
-    energy: EnergyFacts
-
-
-@dataclass(frozen=True, slots=True)
-class PowerLine:
-    """Readings of the device."""
-
-    readings: tuple[PowerReading, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +61,7 @@ class EndLine:
 
 
 LINES: Final = codec.Tagged(
-    "kind", run=RunLine, call=CallLine, energy=EnergyLine, power=PowerLine, resume=ResumeLine, end=EndLine
+    "kind", run=RunLine, call=Result, energy=SharedEnergy, power=Readings, resume=ResumeLine, end=EndLine
 )
 
 
@@ -94,7 +75,7 @@ class Journal:
     finished: bool = False
     cut: bool = False
     energy: EnergyFacts | None = None
-    readings: tuple[PowerReading, ...] = ()
+    readings: tuple[Reading, ...] = ()
 
     @property
     def calls(self) -> tuple[CallResult, ...]:
@@ -114,11 +95,11 @@ class Journal:
         """Add a further line."""
         self.finished = isinstance(line, EndLine) and line.finished
         match line:
-            case CallLine(call):
+            case Result(call):
                 self.latest[call.item, call.cache] = call
-            case EnergyLine(energy):
+            case SharedEnergy(energy):
                 self.energy = energy
-            case PowerLine(readings):
+            case Readings(readings):
                 self.readings = (*self.readings, *readings)
             case ResumeLine(run):
                 self.resumed = (*self.resumed, run)
@@ -152,8 +133,7 @@ class Reader:
     def header(self) -> RunFacts:
         """The facts of the run. Raises JournalError where none have been read."""
         if self.journal is None:
-            msg = f"{self.path}: line 1: not a replay journal (no header)"
-            raise JournalError(msg)
+            raise JournalError(f"{self.path}: line 1: not a replay journal (no header)")
         return self.journal.run
 
     def _line(self, raw: bytes) -> Any:
@@ -180,8 +160,7 @@ class Writer:
     def __init__(self, path: Path, *, resume: bool = False) -> None:
         begun = exists(path)
         if begun and not resume:
-            msg = f"{path}: a journal exists already; resume it, or give another file"
-            raise JournalExistsError(msg)
+            raise JournalExistsError(f"{path}: a journal exists already; resume it, or give another file")
         if begun:
             with path.open("rb+") as file:
                 whole = file.read()
@@ -209,15 +188,15 @@ class Writer:
 
     def call(self, result: CallResult) -> None:
         """Write the result of one item."""
-        self._line(CallLine(result))
+        self._line(Result(result))
 
     def energy(self, facts: EnergyFacts) -> None:
         """Write what the energies of all calls share."""
-        self._line(EnergyLine(facts))
+        self._line(SharedEnergy(facts))
 
-    def power(self, readings: Sequence[PowerReading]) -> None:
+    def power(self, readings: Sequence[Reading]) -> None:
         """Write readings of the device."""
-        self._line(PowerLine(tuple(readings)))
+        self._line(Readings(tuple(readings)))
 
     def end(self, *, finished: bool, remaining: int, wall_s: float) -> None:
         """Write how the run ended."""

@@ -46,8 +46,7 @@ def naming(error: type[PlanError | JournalError], place: str, number: int) -> It
         yield
     except (codec.CodecError, UnicodeDecodeError) as refused:
         said = "not UTF-8" if isinstance(refused, UnicodeDecodeError) else refused
-        message = f"{place}: line {number}: {said}; {error.remedy}"
-        raise error(message) from refused
+        raise error(f"{place}: line {number}: {said}; {error.remedy}") from refused
 
 
 def numbered(path: Path, error: type[PlanError | JournalError]) -> Iterator[tuple[int, str]]:
@@ -69,9 +68,8 @@ def header(kind: type[H], given: Sequence[tuple[int, str]], wanted: Wanted, plac
     with naming(wanted.error, place, number):
         read = codec.decode(kind, found)
     if read.version > wanted.version:
-        message = (
+        raise wanted.error(
             f"{place}: line {number}: version {read.version} of {wanted.named}; this kerneldb reads up to "
             f"{wanted.version}: update it"
         )
-        raise wanted.error(message)
     return read

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kerneldb import codec
+from kerneldb.recordings import Reading
 from kerneldb.replay.options import Options
-from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, PowerReading
+from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts
 from kerneldb.replay.wire.results import CallResult
 
 
@@ -69,7 +70,7 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """There is a result."""
+    """The result of an item; the journal has it as a line."""
 
     call: CallResult
 
@@ -84,16 +85,16 @@ class Energy:
 
 @dataclass(frozen=True, slots=True)
 class SharedEnergy:
-    """What the energies of all calls share, as known so far."""
+    """What the energies of all calls share, as known so far; the journal has it as a line."""
 
     energy: EnergyFacts
 
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """Readings of the device."""
+    """Readings of the device; the journal has them as a line."""
 
-    readings: tuple[PowerReading, ...]
+    readings: tuple[Reading, ...]
 
 
 @dataclass(frozen=True, slots=True)

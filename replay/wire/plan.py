@@ -203,7 +203,7 @@ def from_lines(given: Iterable[str], place: str = "plan") -> Plan:
             else:
                 item = codec.decode(Item, data)
                 if item.id in items:
-                    raise codec.CodecError(f"a second item '{codec.printable(item.id)}'")  # noqa: EM102, TRY003 (one place)
+                    raise codec.CodecError(f"a second item '{codec.printable(item.id)}'")
                 items[item.id] = item
     return Plan(tuple(items.values()), header.notes, sources)
 

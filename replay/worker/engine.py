@@ -17,16 +17,13 @@ from typing import Final
 
 from kerneldb.replay import routes
 from kerneldb.replay.errors import FAILURES, Reason, UnresolvedCallError, first_line
-from kerneldb.replay.measure.loops import CAP_NS
-from kerneldb.replay.measure.spread import settled, smallest_sample
+from kerneldb.replay.measure.loops import CAP_NS, settled, smallest_sample
 from kerneldb.replay.options import Options
 from kerneldb.replay.routes.base import Call, Search
 from kerneldb.replay.wire.messages import Begin, Result, Send
 from kerneldb.replay.wire.plan import Item
 from kerneldb.replay.wire.results import CallResult, Grade, failure
-from kerneldb.replay.worker import results
-from kerneldb.replay.worker.executor import Executor, Ring, Timed
-from kerneldb.replay.worker.results import Verdict
+from kerneldb.replay.worker.executor import Executor, Ring, Timed, Verdict, success
 
 TOP_UPS: Final = 2
 TOP_UP_FACTOR: Final = 3
@@ -82,7 +79,7 @@ class Rehearsed:
 
 
 class Engine:
-    """Replays items on a executor."""
+    """Replays items on an executor."""
 
     def __init__(self, executor: Executor, options: Options, report: Send) -> None:
         self._executor = executor
@@ -264,7 +261,7 @@ class Engine:
 
     def _result(self, task: Task, *, final: bool) -> CallResult:
         assert task.best is not None  # noqa: S101 (callers check)
-        result = results.success(task.item, self._options.cache, task.best)
+        result = success(task.item, self._options.cache, task.best)
         if task.search is not None:
             result = dataclasses.replace(result, trail=task.search.trail(), found=task.search.found())
         spent, warmup = round(task.spent_s, 4), self._options.warmup

@@ -24,7 +24,7 @@ from kerneldb import codec
 from kerneldb.errors import KerneldbError
 from kerneldb.replay import facts, processes
 from kerneldb.replay.errors import FAILURES, first_line
-from kerneldb.replay.measure.spread import smallest_sample
+from kerneldb.replay.measure.loops import smallest_sample
 from kerneldb.replay.options import Options
 from kerneldb.replay.recording.ranks import Place, Ranks, free_ports
 from kerneldb.replay.routes import collective, grades
@@ -33,9 +33,8 @@ from kerneldb.replay.wire import plan
 from kerneldb.replay.wire.messages import Begin, Done, Job, Result, Send, Sender, Unusable
 from kerneldb.replay.wire.plan import Item
 from kerneldb.replay.wire.results import Activity, CallResult, Grade, failure
-from kerneldb.replay.worker import results
+from kerneldb.replay.worker.executor import Verdict, success, usual
 from kerneldb.replay.worker.profiling import Marked, Session, marker
-from kerneldb.replay.worker.results import Verdict, usual
 
 RANK: Final = "KERNELDB_REPLAY_RANK"
 BATCH_BYTES: Final = 8 << 30
@@ -195,7 +194,7 @@ class _Lockstep:
         if self.foreign is not None:
             match = grades.at_best(match, Grade.L3, self.foreign)
         verdict = Verdict(0, match, one.exchange.overload, notes, seen, durations)
-        result = results.success(one.item, self.options.cache, verdict)
+        result = success(one.item, self.options.cache, verdict)
         waits = _waits(ranks)
         found = {"ranks": len(ranks), **({} if waits is None else {"wait_ns": waits})}
         return dataclasses.replace(result, inputs=found, tries=1, warmup=self.options.warmup, loop_note=NO_LOOP)

@@ -177,16 +177,14 @@ class Text:
         first = FIRST.search(text)
         ends = text.rstrip().endswith(b"}") and LAST.search(text, max(text.rfind(BETWEEN), 0))
         if first is None or not ends:
-            msg = "no events on lines of their own, or no end of them"
-            raise ValueError(msg)
+            raise ValueError("no events on lines of their own, or no end of them")
         self._by_category: dict[bytes, list[bytes]] = defaultdict(list)
         for piece in text[first.end() :].split(BETWEEN):
             head = HEAD.match(piece)
             if head is not None:
                 self._by_category[head[1]].append(piece)
             elif COMPLETE.search(piece):
-                msg = "an event begins in another way"
-                raise ValueError(msg)
+                raise ValueError("an event begins in another way")
 
     def of(self, category: str, correlations: Container[int] | None = None) -> list[Event]:
         """As `Events.of`."""

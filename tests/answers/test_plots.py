@@ -12,7 +12,7 @@ from kerneldb import report
 from kerneldb.api import Database
 from kerneldb.cli import cli
 from kerneldb.errors import KerneldbError
-from kerneldb.report import plots
+from kerneldb.report import charts
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,7 @@ def test_commands_draw(compared: Database, tmp_path: Path, command: str) -> None
     assert marks >= 2
 
 
-@pytest.mark.parametrize("ending", plots.ENDINGS)
+@pytest.mark.parametrize("ending", charts.ENDINGS)
 def test_the_ending_names_the_format(compared: Database, tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"phases{ending}"
     code, said = run(compared, "analyze", "phases", "--plot", str(path))
@@ -53,7 +53,7 @@ def test_the_ending_names_the_format(compared: Database, tmp_path: Path, ending:
 
 def test_bars_are_as_long_as_the_phases(compared: Database) -> None:
     rows = [row for row in compared.analyze("phases").rows() if row["trace"] == "base"]
-    spec = plots.DRAWINGS["phases"](rows)
+    spec = charts.DRAWINGS["phases"](rows)
     assert spec is not None
     values = spec["data"]["values"]
     assert [(one["phase"], one["total_ms"]) for one in values] == [
@@ -63,14 +63,14 @@ def test_bars_are_as_long_as_the_phases(compared: Database) -> None:
 
 def test_collectives_are_dots_of_size_and_bandwidth() -> None:
     row = {"operation": "allreduce", "dtype": "float", "bytes": 4096, "median_bus_gbs": 3.5}
-    spec = plots.DRAWINGS["collectives"]([row, {**row, "bytes": None}])
+    spec = charts.DRAWINGS["collectives"]([row, {**row, "bytes": None}])
     assert spec is not None
     assert [(one["bytes"], one["median_bus_gbs"]) for one in spec["data"]["values"]] == [(4096, 3.5)]
 
 
 def test_waits_are_told_from_transfers() -> None:
     row = {"run": "job", "rank": 1, "transfer_ns": 2_000_000, "wait_ns": 5_000_000}
-    spec = plots.DRAWINGS["collective_waits"]([row])
+    spec = charts.DRAWINGS["collective_waits"]([row])
     assert spec is not None
     assert {one["part"]: one["ms"] for one in spec["data"]["values"]} == {"transfer": 2.0, "wait": 5.0}
 
@@ -89,6 +89,6 @@ def test_nothing_to_draw_is_said(compared: Database, tmp_path: Path) -> None:
 def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(KerneldbError, match=r"plots need altair, vl_convert: pip install 'kerneldb\[report\]'"):
-        plots.check(Path("a.svg"))
+        charts.check(Path("a.svg"))
     with pytest.raises(KerneldbError, match=r"reports need altair, vl_convert, jinja2"):
         report.require()

@@ -19,7 +19,7 @@ from kerneldb.api import Database
 from kerneldb.api.queries import statement
 from kerneldb.cli import cli
 from kerneldb.errors import UsageError
-from kerneldb.report import changes, charts, counters, gather, html, markdown, values
+from kerneldb.report import changes, charts, counters, gather, html, markdown, model
 from kerneldb.report.advice import RULES
 from kerneldb.report.model import Chart, Column, Report, Section, Table
 
@@ -102,11 +102,11 @@ def test_advice_fits_the_trace(shared_data: Path, tmp_path: Path) -> None:
 def test_rates_over_100_percent_are_kept_and_marked() -> None:
     column = Column("l2_hit_pct", "L2 hits", "percent", counters.HITS)
     rows = [{"l2_hit_pct": value} for value in (104.24, 100.04, 99.0, None)]
-    shown = [values.shown(column, row["l2_hit_pct"]) for row in rows]
+    shown = [model.shown(column, row["l2_hit_pct"]) for row in rows]
     assert shown == ["104.2 % *", "100 %", "99.0 %", "–"]
     made = Table("t", (column,), rows, "SELECT 1")
-    assert values.notes(made) == [f"* over 100 %: {counters.HITS}"]
-    assert values.notes(Table("t", (column,), rows[1:], "SELECT 1")) == []
+    assert model.notes(made) == [f"* over 100 %: {counters.HITS}"]
+    assert model.notes(Table("t", (column,), rows[1:], "SELECT 1")) == []
     text = markdown.page(Report("r", "", (Section("s", (made,)),)))
     assert "104.2 % \\*" in text
     assert "over 100 %: the counters of a hit rate" in text

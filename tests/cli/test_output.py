@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given, strategies
 
 from kerneldb.errors import UsageError
-from kerneldb.output import FORMATS, Format, Output, destination, format_of, records, tables, text, write
+from kerneldb.output import FORMATS, Format, Output, format_of, opened, records, tables, text, write
 from kerneldb.output.carried import carried
 
 ROOT = Path(__file__).parents[2]
@@ -442,7 +442,7 @@ def test_a_failure_leaves_the_older_file(tmp_path: Path) -> None:
     path.write_text("old")
 
     def interrupted() -> None:
-        with destination.opened(path) as sink:
+        with opened(path) as sink:
             sink.write(b"half")
             raise RuntimeError
 
@@ -455,11 +455,11 @@ def test_a_failure_leaves_the_older_file(tmp_path: Path) -> None:
 def test_a_link_is_followed_and_devices_are_written_directly(tmp_path: Path) -> None:
     (tmp_path / "real").write_text("old")
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    with destination.opened(tmp_path / "link") as sink:
+    with opened(tmp_path / "link") as sink:
         sink.write(b"new")
     assert (tmp_path / "real").read_text() == "new"
     assert (tmp_path / "link").is_symlink()
-    with destination.opened(Path("/dev/null")) as sink:
+    with opened(Path("/dev/null")) as sink:
         sink.write(b"x")
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from kerneldb.cli import cli
-from kerneldb.tui.widgets.sql_editor import SqlEditor
+from kerneldb.tui.screens.sql import SqlEditor
 from kerneldb.tui.widgets.table import Table
 from kerneldb.warehouse import Warehouse
 from tests.tui.piloting import opened, press

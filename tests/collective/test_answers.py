@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import kerneldb
-from kerneldb.replay.recording import tracing
+from kerneldb.replay.recording import recorder
 from kerneldb.warehouse import Warehouse
 from tests.collective import jobs, plain
 
@@ -133,8 +133,8 @@ def test_nobody_is_busy_for_longer_than_it_takes(database: kerneldb.Database, fo
     known = traces(database)
     for row in database.sql("FROM reconciliation").rows():
         workload, rank = known[row["trace"]]
-        ran = {one: tracing.activities(events(folder)[workload, one]) for one in range(jobs.RANKS)}
-        transfers = tracing.transfers([one.collectives() for one in ran.values()])
+        ran = {one: recorder.activities(events(folder)[workload, one]) for one in range(jobs.RANKS)}
+        transfers = recorder.transfers([one.collectives() for one in ran.values()])
         iterations = row["iterations"]
         expected = ran[rank].busy_ns(transfers) / iterations
         assert row["measured_busy_ns"] == pytest.approx(expected, abs=ran[rank].count)

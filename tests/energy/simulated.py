@@ -10,10 +10,11 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kerneldb.recordings import Reading
 from kerneldb.replay.measure.energy.loads import Loads, Prepared
 from kerneldb.replay.measure.energy.meter import MeterError, Sample
 from kerneldb.replay.measure.energy.steps import Clock, Load
-from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, PowerReading
+from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts
 from kerneldb.replay.wire.messages import Energy, Message, Readings, SharedEnergy
 from kerneldb.replay.wire.plan import Item, PlannedKernel
 
@@ -272,7 +273,7 @@ class Notes:
     energies: dict[str, CallEnergy] = field(default_factory=dict)
     history: list[tuple[str, CallEnergy]] = field(default_factory=list)
     facts: EnergyFacts = field(default_factory=EnergyFacts)
-    read: list[PowerReading] = field(default_factory=list)
+    read: list[Reading] = field(default_factory=list)
 
     def __call__(self, message: Message) -> None:
         match message:

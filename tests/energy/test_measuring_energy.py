@@ -13,7 +13,7 @@ from kerneldb.replay.errors import ReplayError
 from kerneldb.replay.measure.energy import meter
 from kerneldb.replay.measure.energy.evaluate import Limits
 from kerneldb.replay.measure.energy.meter import Meter
-from kerneldb.replay.measure.spread import spread
+from kerneldb.replay.measure.loops import spread
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, Window
 from kerneldb.replay.wire.journal import Writer
@@ -93,7 +93,7 @@ class Phase:
 
 
 def test_without_a_meter_run_and_calls_have_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kerneldb.replay.measure.energy.vendors.RaplMeter.__init__.__defaults__", (tmp_path,))
+    monkeypatch.setattr("kerneldb.replay.measure.energy.meter.RaplMeter.__init__.__defaults__", (tmp_path,))
     code, sent = measured(tmp_path, RAN, dataclasses.replace(RAN, item="b"))
     assert (code, sent.said) == (0, ["done"])
     assert "no RAPL counters" in str(sent.facts.reason)

@@ -12,8 +12,19 @@ from typing import Any
 import pytest
 
 from kerneldb.replay.measure.energy import meter
-from kerneldb.replay.measure.energy.meter import Meter, MeterError, NoMeterError, Sample, Sampler, Unwrapped, open_meter
-from kerneldb.replay.measure.energy.vendors import AmdMeter, NvidiaMeter, RaplMeter, reasons
+from kerneldb.replay.measure.energy.meter import (
+    AmdMeter,
+    Meter,
+    MeterError,
+    NoMeterError,
+    NvidiaMeter,
+    RaplMeter,
+    Sample,
+    Sampler,
+    Unwrapped,
+    open_meter,
+    reasons,
+)
 
 
 class NvmlError(Exception):

@@ -11,7 +11,7 @@ from kerneldb.replay import routes
 from kerneldb.replay.infer import infer
 from kerneldb.replay.infer.search import Attempt, Search, again, build
 from kerneldb.replay.measure.energy.phase import Task
-from kerneldb.replay.measure.spread import spread
+from kerneldb.replay.measure.loops import spread
 from kerneldb.replay.plan.unknowns import Clues, Kind
 from kerneldb.replay.resolve import BuiltCall
 from kerneldb.replay.wire.plan import Item

@@ -21,8 +21,7 @@ from kerneldb.replay.wire.messages import Message, Result
 from kerneldb.replay.wire.plan import Donor, Item, PlannedKernel
 from kerneldb.replay.wire.results import Activity, CallResult
 from kerneldb.replay.worker.engine import Engine
-from kerneldb.replay.worker.executor import Ring, Timed
-from kerneldb.replay.worker.results import Verdict
+from kerneldb.replay.worker.executor import Ring, Timed, Verdict
 from tests.inferring import traces
 
 pytest.importorskip("torch")

@@ -14,7 +14,7 @@ import kerneldb
 from kerneldb.api import queries
 from kerneldb.api.planning import Request
 from kerneldb.replay.infer.search import attempt_of
-from kerneldb.replay.measure.spread import spread
+from kerneldb.replay.measure.loops import spread
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.journal import Writer
 from kerneldb.replay.wire.plan import Item, Plan

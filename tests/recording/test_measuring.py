@@ -12,7 +12,7 @@ import pytest
 from kerneldb import codec
 from kerneldb.replay.measure.energy.meter import Meter, MeterError, Sample
 from kerneldb.replay.measure.energy.steps import power
-from kerneldb.replay.recording import measuring, recorder, sources, tracing
+from kerneldb.replay.recording import measuring, recorder, sources
 from kerneldb.replay.recording.measuring import Repetition, StepWatch, interval
 from kerneldb.replay.recording.settings import Settings, resolved
 from tests.recording.conftest import read, tiny
@@ -100,14 +100,14 @@ def test_busy_time_is_the_union_of_each_device() -> None:
         gpu(0, 7, pid=1),
         {"ph": "X", "cat": "cpu_op", "ts": 0, "dur": 99, "name": "aten::mm"},
     ]
-    found = tracing.activities(events)
+    found = recorder.activities(events)
     assert (found.count, found.busy_ns()) == (5, (15 + 5 + 7) * 1000)
 
 
 def test_the_path_that_the_profiler_wrote_to_is_forgotten(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text('{"traceEvents": [],\n"traceName": "/home/somebody/very/long/name.json"\n}')
-    tracing._forget_path(path, "x.json")
+    recorder._forget_path(path, "x.json")
     assert path.read_text() == '{"traceEvents": [],\n"traceName": "x.json"\n}'
 
 

@@ -15,7 +15,7 @@ import torch
 
 from kerneldb import recordings
 from kerneldb.errors import UsageError
-from kerneldb.replay.recording import recorder, summary, workloads
+from kerneldb.replay.recording import bundle, recorder, workloads
 from kerneldb.replay.recording.settings import RecordError, Settings, WorkloadError, resolved
 from tests.recording.conftest import read, tiny
 from tests.recording.meters import POWER_W
@@ -140,13 +140,13 @@ def test_only_whole_files_are_left(recorded: Path) -> None:
 
 def test_the_table_has_figures_per_iteration(recorded: Path) -> None:
     content = read(recorded)
-    prefill, decode = summary.rows([recordings.load(recorded)])
+    prefill, decode = bundle.rows([recordings.load(recorded)])
     whole = quantities(content["parts"][1])
     assert decode["wall_ms"] == pytest.approx(whole["wall_ns"]["value"] / 1e6)
     assert decode["tokens_per_s"] == pytest.approx(3 / whole["wall_ns"]["value"] * 1e9)
     assert decode["j_per_token"] == pytest.approx(whole["energy_mj"]["value"] / 3000)
     assert (prefill["busy_pct"], prefill["launches"], prefill["reason"]) == (None, 0, None)
-    assert len(summary.text([recordings.load(recorded)]).splitlines()) == 3
+    assert len(bundle.text([recordings.load(recorded)]).splitlines()) == 3
 
 
 def test_a_recording_tells_nothing_of_the_machine(
@@ -184,7 +184,7 @@ def test_trace_only_measures_nothing(tmp_path: Path, fake_meter: None) -> None:
     assert "measurements" not in content["parts"][0]
     assert content["parts"][0]["trace"]["iterations"] == 2
     assert content["powers"] == []
-    (row,) = summary.rows([recordings.load(tmp_path / "a")])
+    (row,) = bundle.rows([recordings.load(tmp_path / "a")])
     assert (row["wall_ms"], row["reason"]) == (None, "not measured: --trace-only")
 
 
@@ -263,7 +263,7 @@ def test_what_cannot_be_captured_has_its_reason_and_the_rest_goes_on(
     assert prefill["reason"] == "cannot be captured in a CUDA graph: it waits"
     assert "trace" not in prefill
     assert "trace" in decode
-    assert summary.rows([recordings.load(tmp_path / "a")])[0]["reason"] == prefill["reason"]
+    assert bundle.rows([recordings.load(tmp_path / "a")])[0]["reason"] == prefill["reason"]
 
 
 def test_lack_of_memory_says_what_to_lower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_meter: None) -> None:

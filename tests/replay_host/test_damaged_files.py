@@ -22,11 +22,12 @@ import kerneldb
 from kerneldb.api.planning import Request
 from kerneldb.cli import cli
 from kerneldb.ids import code_hash
+from kerneldb.recordings import Reading
 from kerneldb.replay import __main__ as module
 from kerneldb.replay.host import run as host
-from kerneldb.replay.measure.spread import spread
+from kerneldb.replay.measure.loops import spread
 from kerneldb.replay.wire import messages, plan
-from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, PowerReading, Window
+from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, Window
 from kerneldb.replay.wire.journal import Writer
 from kerneldb.replay.wire.plan import Item, Plan
 from kerneldb.replay.wire.results import (
@@ -286,7 +287,9 @@ def write_journal(planned: Plan, path: Path) -> None:
             writer.call(ran(item, window))
         writer.call(failure(planned.items[-1], "mixed", "no"))
         writer.energy(energy)
-        writer.power([PowerReading("gap", 1_700_000_000_000_000_000, 1.0), PowerReading("i", 2, 3.0, power_w=127.0)])
+        writer.power(
+            [Reading("gap", 1_700_000_000_000_000_000, energy_mj=1.0), Reading("i", 2, energy_mj=3.0, power_w=127.0)]
+        )
         writer.run(dataclasses.replace(facts, host="other"))
         writer.call(failure(planned.items[-1], "mixed", "again", "skipped"))
         writer.end(finished=True, remaining=0, wall_s=1.0)

@@ -18,8 +18,9 @@ from kerneldb.api.planning import Request
 from kerneldb.api.resuming import Files
 from kerneldb.cli import cli
 from kerneldb.errors import UsageError
+from kerneldb.recordings import Reading
 from kerneldb.replay.wire import plan
-from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, PowerReading, Window
+from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, Window
 
 ROOT = Path(__file__).parents[2]
 DECODER = ROOT / "examples" / "decoder-h200.json.gz"
@@ -204,7 +205,7 @@ def weighed(database: kerneldb.Database, tmp_path_factory: pytest.TempPathFactor
 
 def journal_with_energy(database: kerneldb.Database, folder: Path) -> tuple[Path, Path]:
     """The plan of a trace, and a journal in which all but the last call came out the same, with known energies."""
-    from kerneldb.replay.measure.spread import spread
+    from kerneldb.replay.measure.loops import spread
     from kerneldb.replay.wire.journal import Writer
     from kerneldb.replay.wire.results import Activity, CallResult, KernelResult, RunFacts
 
@@ -228,7 +229,9 @@ def journal_with_energy(database: kerneldb.Database, folder: Path) -> tuple[Path
             "nvml", None, 100.0, 0.001, 0.5, 83.5, 0.2, 124.5, 0.4, 126.9, 0.2, gap_ns=565.0, drift=0.001
         )
         writer.energy(facts)
-        writer.power([PowerReading("gap", 1_700_000_000_000_000_000, 1.0), PowerReading("i", 2, 3.0, power_w=127.0)])
+        writer.power(
+            [Reading("gap", 1_700_000_000_000_000_000, energy_mj=1.0), Reading("i", 2, energy_mj=3.0, power_w=127.0)]
+        )
         writer.end(finished=True, remaining=0, wall_s=1.0)
     return folder / "e.plan", folder / "e.journal"
 

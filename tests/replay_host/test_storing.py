@@ -15,11 +15,12 @@ from kerneldb.api.replaying import Store
 from kerneldb.api.resuming import Files
 from kerneldb.cli import cli
 from kerneldb.errors import UsageError, WarehouseError
+from kerneldb.recordings import Reading
 from kerneldb.replay.errors import JournalError, ReplayError
 from kerneldb.replay.host import run as host
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire import plan
-from kerneldb.replay.wire.energy import CallEnergy, PowerReading
+from kerneldb.replay.wire.energy import CallEnergy
 from kerneldb.replay.wire.journal import Writer
 from kerneldb.replay.wire.plan import Item
 from kerneldb.replay.wire.results import CallResult, Grade, RunFacts, failure
@@ -61,7 +62,7 @@ def test_each_result_is_written_once(
         store = Store(warehouse, planned.plan, tmp_path / "journal")
         for number, item in enumerate(items[:3]):
             writer.call(ran(item))
-            writer.power([PowerReading("gap", number, 2.0)])
+            writer.power([Reading("gap", number, energy_mj=2.0)])
             store.advance()
         store.advance()
         writer.call(ran(items[0], energy=CallEnergy(reason="no meter")))
@@ -84,7 +85,7 @@ def test_what_could_not_be_stored_is_stored_the_next_time(
     with Writer(tmp_path / "journal") as writer:
         writer.run(RUN)
         writer.call(ran(planned.plan.items[0]))
-        writer.power([PowerReading("gap", 1, 2.0)])
+        writer.power([Reading("gap", 1, energy_mj=2.0)])
         store = Store(warehouse, planned.plan, tmp_path / "journal", planned.routes)
         with monkeypatch.context() as patched:
             patched.setattr(type(warehouse), "store_replay", full)

@@ -10,9 +10,10 @@ import time
 from pathlib import Path
 
 from kerneldb import codec
+from kerneldb.recordings import Reading
 from kerneldb.replay.routes.grades import CallMatch
 from kerneldb.replay.wire import journal, plan
-from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, PowerReading, Window
+from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, Window
 from kerneldb.replay.wire.messages import (
     Begin,
     Broken,
@@ -27,8 +28,8 @@ from kerneldb.replay.wire.messages import (
     Unusable,
 )  # fmt: skip
 from kerneldb.replay.wire.results import DeviceState, Grade
-from kerneldb.replay.worker import results
-from kerneldb.replay.worker.results import Verdict
+from kerneldb.replay.worker import executor
+from kerneldb.replay.worker.executor import Verdict
 
 LOG = Path(sys.argv[1], "log")
 WINDOW = Window(at=0.0, seconds=1.4, power_w=500.0, power_sd_w=1.0, slot_ns=1e4, steps=14)
@@ -40,7 +41,7 @@ def attempt(item: plan.Item, sender: Sender, batch: int) -> None:
         log.write(f"{item.id}\n")
     sender(Begin(item.id if alone else None, "rehearse"))
     if item.route == "late":
-        early = results.success(item, "mixed", Verdict(0, CallMatch(Grade.L1, ())))
+        early = executor.success(item, "mixed", Verdict(0, CallMatch(Grade.L1, ())))
         sender(Result(dataclasses.replace(early, final=False)))
     if item.route in {"kill", "late", "silent"}:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -52,7 +53,7 @@ def attempt(item: plan.Item, sender: Sender, batch: int) -> None:
     if item.route == "broken":
         sender(Broken("an illegal memory access"))
         sys.exit(1)
-    found = results.success(item, "mixed", Verdict(0, CallMatch(Grade.L0, ())))
+    found = executor.success(item, "mixed", Verdict(0, CallMatch(Grade.L0, ())))
     sender(Result(dataclasses.replace(found, state=DeviceState(sm_mhz=1980))))
 
 
@@ -85,7 +86,7 @@ def weigh_all(job: Job, items: dict[str, plan.Item], sender: Sender) -> None:
         return
     sender(Ready({"torch": "0", "vendor": "NVIDIA"}))
     sender(SharedEnergy(dataclasses.replace(facts, spent_s=facts.spent_s + 1, launch_loop_power_w=100.0)))
-    sender(Readings((PowerReading("gap", 1, 2.0),)))
+    sender(Readings((Reading("gap", 1, energy_mj=2.0),)))
     for name in job.items:
         weigh(items[name], sender)
     sender(Done())

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kerneldb.replay import routes
-from kerneldb.replay.measure.spread import spread
+from kerneldb.replay.measure.loops import spread
 from kerneldb.replay.options import Options
 from kerneldb.replay.routes import grades
 from kerneldb.replay.routes.base import Route
@@ -20,9 +20,8 @@ from kerneldb.replay.wire.plan import Item
 from kerneldb.replay.wire.results import Activity, CallResult, DeviceState, Grade, LoopCost
 from kerneldb.replay.worker import engine
 from kerneldb.replay.worker.engine import Engine
-from kerneldb.replay.worker.executor import BrokenDeviceError, Ring, Timed
+from kerneldb.replay.worker.executor import BrokenDeviceError, Ring, Timed, Verdict
 from kerneldb.replay.worker.profiling import Marked
-from kerneldb.replay.worker.results import Verdict
 from tests.replay_worker.plans import ADD, GEMM, OTHER_TILE, item, kernel
 
 LOOP = spread([1000.0] * 9)

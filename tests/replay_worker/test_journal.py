@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from kerneldb.recordings import Reading
 from kerneldb.replay.errors import JournalError, JournalExistsError
 from kerneldb.replay.wire import journal
-from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, PowerReading, Window
+from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, Window
 from kerneldb.replay.wire.journal import Writer
 from kerneldb.replay.wire.results import (
     FAILED,
@@ -153,7 +154,10 @@ FACTS = EnergyFacts(
 def test_energies_come_back_as_they_went(tmp_path: Path) -> None:
     weighed = dataclasses.replace(FULL, attempt=2, energy=ENERGY)
     unknown = dataclasses.replace(call("i2"), energy=CallEnergy(reason="budget", final=False))
-    readings = [PowerReading("gap", 1, 2.0, power_w=127.0), PowerReading("i1", 2, 3.0, throttle="software power cap")]
+    readings = [
+        Reading("gap", 1, energy_mj=2.0, power_w=127.0),
+        Reading("i1", 2, energy_mj=3.0, throttle="software power cap"),
+    ]
     with Writer(tmp_path / "j") as writer:
         writer.run(RUN)
         writer.energy(EnergyFacts("nvml"))

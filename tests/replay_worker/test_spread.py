@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kerneldb.replay.measure.spread import interval_rank, settled, smallest_sample, spread
+from kerneldb.replay.measure.loops import interval_rank, settled, smallest_sample, spread
 
 
 def test_statistics_of_a_sample() -> None:

@@ -10,8 +10,8 @@ from textual.widgets import OptionList, SelectionList, Static
 
 from kerneldb.tui.model import Choice
 from kerneldb.tui.screens.diff import DiffPane
-from kerneldb.tui.widgets.histogram import HEIGHT, Histogram
-from kerneldb.tui.widgets.keys import Keys
+from kerneldb.tui.screens.kernel import HEIGHT, Histogram
+from kerneldb.tui.widgets.header import Keys
 from kerneldb.tui.widgets.table import Table
 from kerneldb.tui.widgets.where_bar import EngineMessage, WhereBar, fitted
 from tests.tui import pictures

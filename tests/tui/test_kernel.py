@@ -8,8 +8,7 @@ import pytest
 
 import kerneldb
 from kerneldb.tui.model import Choice
-from kerneldb.tui.screens.kernel import COUNTERS, KernelPane
-from kerneldb.tui.widgets.histogram import Histogram
+from kerneldb.tui.screens.kernel import COUNTERS, Histogram, KernelPane
 from kerneldb.tui.widgets.table import Table
 from kerneldb.warehouse import Warehouse
 from tests.tui.piloting import driven, opened, press, settled, text_of, unwrapped

@@ -11,8 +11,7 @@ import kerneldb
 from kerneldb.tui.dialogs import Choose
 from kerneldb.tui.model import LEVELS, Choice
 from kerneldb.tui.screens.kernels import LevelBar
-from kerneldb.tui.widgets.rows import PAGE
-from kerneldb.tui.widgets.table import Table
+from kerneldb.tui.widgets.table import PAGE, Table
 from kerneldb.warehouse import Warehouse
 from tests.tui.piloting import driven, opened, press, settled, text_of
 from tests.warehouse.conftest import Launch, Traces

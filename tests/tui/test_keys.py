@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerneldb.tui.widgets.header import Tabs
-from kerneldb.tui.widgets.keys import Keys
-from kerneldb.tui.widgets.sql_editor import SqlEditor
+from kerneldb.tui.screens.sql import SqlEditor
+from kerneldb.tui.widgets.header import Keys, Tabs
 from tests.tui.piloting import driven, opened, press, settled, text_of
 
 if TYPE_CHECKING:

@@ -21,10 +21,9 @@ from kerneldb.tui.app import KerneldbApp
 from kerneldb.tui.model import Choice
 from kerneldb.tui.saved_history import SavedHistory
 from kerneldb.tui.screens.replay import ReplayPane
-from kerneldb.tui.screens.sql import SqlPane
+from kerneldb.tui.screens.sql import SqlEditor, SqlPane
 from kerneldb.tui.store import Condition, Store
 from kerneldb.tui.widgets.header import Status
-from kerneldb.tui.widgets.sql_editor import SqlEditor
 from kerneldb.warehouse import session
 from tests.conftest import made_once
 from tests.tui import pictures

@@ -15,8 +15,7 @@ import kerneldb
 from kerneldb.output.values import python_values
 from kerneldb.tui.dialogs import Page
 from kerneldb.tui.model import Choice
-from kerneldb.tui.screens.sql import OLDER
-from kerneldb.tui.widgets.sql_editor import SqlEditor
+from kerneldb.tui.screens.sql import OLDER, SqlEditor
 from kerneldb.tui.widgets.table import Table
 from kerneldb.warehouse import Warehouse
 from tests.tui.piloting import driven, opened, press, settled, text_of

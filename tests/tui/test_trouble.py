@@ -11,10 +11,9 @@ from textual.widgets import Input, KeyPanel
 
 import kerneldb
 from kerneldb.tui.model import Choice
-from kerneldb.tui.screens.kernel import KernelPane
+from kerneldb.tui.screens.kernel import Histogram, KernelPane
 from kerneldb.tui.widgets.gantt import Gantt
 from kerneldb.tui.widgets.header import Status, Tabs
-from kerneldb.tui.widgets.histogram import Histogram
 from kerneldb.tui.widgets.table import Table
 from kerneldb.tui.widgets.where_bar import WhereBar
 from tests.tui.piloting import driven, opened, press, settled, text_of, unwrapped

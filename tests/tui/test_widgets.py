@@ -9,10 +9,9 @@ import pyarrow as pa
 import pytest
 from textual.app import App, ComposeResult
 
+from kerneldb.tui.screens.kernel import Bin, Histogram
 from kerneldb.tui.widgets.columns import Column, fitted, text
-from kerneldb.tui.widgets.histogram import Bin, Histogram
-from kerneldb.tui.widgets.rows import PAGE, PAGES, ArrowRows, ListRows, PagedRows
-from kerneldb.tui.widgets.table import Table
+from kerneldb.tui.widgets.table import PAGE, PAGES, ArrowRows, ListRows, PagedRows, Table
 from kerneldb.tui.widgets.where_bar import Words
 
 COLUMNS = (

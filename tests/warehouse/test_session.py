@@ -290,7 +290,7 @@ def test_without_a_folder_to_keep_anything_a_database_is_made_all_the_same(
 
 def test_who_has_no_home_gets_a_database_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def homeless(*_: object, **__: object) -> Path:
-        raise RuntimeError("could not determine the home directory")  # noqa: EM101, TRY003 (as platformdirs does)
+        raise RuntimeError("could not determine the home directory")
 
     monkeypatch.setattr(template.platformdirs, "user_cache_path", homeless)
     assert Warehouse.create_or_open(tmp_path / "k.duckdb").traces().num_rows == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
@@ -13,11 +13,10 @@ from textual.widgets import Static
 
 from kerneldb.tui import numbers, theme
 from kerneldb.tui.dialogs import Pick
-from kerneldb.tui.model import Choice, equals
-from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.model import Choice
+from kerneldb.tui.pane import Copy, Pane, kernel_copies
 from kerneldb.tui.widgets.columns import Column, text
-from kerneldb.tui.widgets.rows import ArrowRows
-from kerneldb.tui.widgets.table import Table
+from kerneldb.tui.widgets.table import ArrowRows, Row, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from kerneldb.api.analyses import Difference
     from kerneldb.tui.theme import Hue
 
-Row = dict[str, Any]
 
 THRESHOLDS: Final = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)
 """Percent; 3 is what the command line takes."""
@@ -140,12 +138,7 @@ class DiffPane(Pane):
         assert before is not None  # noqa: S101 (two traces were found)
         assert after is not None  # noqa: S101
         asked = Question(before, after, self.choice.where.strip(), self.threshold)
-        self.found, self.asked = await self._compare(asked), asked
-        self._fill()
-        return None
-
-    async def _compare(self, asked: Question) -> Difference:
-        """One comparison at a time: none can be interrupted, and those of a few keys would hold up every screen."""
+        # One comparison at a time: none can be interrupted, and those of a few keys would hold up every screen
         while self._comparing is not None and not self._comparing.done():
             await asyncio.wait([self._comparing])
         where, threshold = asked.where or None, asked.threshold / 100
@@ -153,7 +146,9 @@ class DiffPane(Pane):
             self.store.call(lambda database: database.diff(asked.before, asked.after, where=where, threshold=threshold))
         )
         self._comparing.add_done_callback(lambda task: task.cancelled() or task.exception())
-        return await asyncio.shield(self._comparing)
+        self.found, self.asked = await asyncio.shield(self._comparing), asked
+        self._fill()
+        return None
 
     def _take_sides(self, names: Sequence[str]) -> None:
         """Fill sides that are not chosen: with marked traces, then with those of the Selection, then with any.
@@ -272,13 +267,7 @@ class DiffPane(Pane):
     def copies(self) -> list[Copy]:
         """The kernel under the cursor."""
         row = self.query_one(Table).row if self.found is not None else None
-        if row is None:
-            return []
-        signature = row["signature_after"] or row["signature_before"]
-        return [
-            Copy("n", "kernel name", row["kernel"] or ""),
-            Copy("r", "WHERE of this kernel", equals("signature_id", signature)),
-        ]
+        return [] if row is None else kernel_copies(row["kernel"], row["signature_after"] or row["signature_before"])
 
     async def export(self, path: Path) -> int:
         """All rows of the comparison, quiet ones too."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kerneldb.tui import numbers
 from kerneldb.tui.model import equals
 from kerneldb.tui.widgets.columns import Column, grid_and_block, short_shape, text
-from kerneldb.tui.widgets.rows import PAGE, PagedRows, Row
+from kerneldb.tui.widgets.table import PAGE, PagedRows, Row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,9 +18,8 @@ from kerneldb.tui.empty_messages import why_empty
 from kerneldb.tui.model import LEVELS, Level, both, equals, quoted
 from kerneldb.tui.pane import Copy, Pane
 from kerneldb.tui.screens.kernel_table import COLUMNS, SORTS, LaunchRows, decorated, merged, op_condition, widened
-from kerneldb.tui.widgets.facts import kernel_facts
-from kerneldb.tui.widgets.rows import ArrowRows, Row, Rows
-from kerneldb.tui.widgets.table import Table
+from kerneldb.tui.widgets.columns import kernel_facts
+from kerneldb.tui.widgets.table import ArrowRows, Row, Rows, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

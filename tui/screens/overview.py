@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from kerneldb.selection import Selection
-    from kerneldb.tui.widgets.rows import Row
+    from kerneldb.tui.widgets.table import Row
 
 TOP: Final = 10
 LANES: Final = 8
@@ -142,7 +142,16 @@ class OverviewPane(Pane):
         lanes = await self.store.rows("tui_overview_streams", {"bins": BINS, "lanes": LANES}, selection)
         several = len({row["trace"] for row in lanes}) > 1
         self.box("streams").fill([_lane(row, several=several) for row in lanes])
-        await self._load_busy(selection, launches)
+        if launches > MOST_LAUNCHES and not self._ask_busy:
+            self._cards["busy (b asks)"] = "?"
+        elif launches:
+            (found,) = await self.store.rows("tui_overview_busy", None, selection)
+            # Each device of each trace has a time of its own.
+            self._cards["wall" if found["devices"] == 1 else "wall, summed"] = numbers.duration(found["span_ns"])
+            busy = 100 * found["busy_ns"] / found["span_ns"] if found["span_ns"] else None
+            self._cards["GPU busy"] = numbers.percent(busy)
+        self._ask_busy = False
+        self._show_cards()
         return None
 
     async def _load_sums(self, selection: Selection) -> None:
@@ -187,18 +196,6 @@ class OverviewPane(Pane):
             self._cards["energy"] = numbers.energy(work["energy_mj"])
         self._show_cards()
         return work["launches"] or 0
-
-    async def _load_busy(self, selection: Selection, launches: int) -> None:
-        if launches > MOST_LAUNCHES and not self._ask_busy:
-            self._cards["busy (b asks)"] = "?"
-        elif launches:
-            (found,) = await self.store.rows("tui_overview_busy", None, selection)
-            # Each device of each trace has a time of its own.
-            self._cards["wall" if found["devices"] == 1 else "wall, summed"] = numbers.duration(found["span_ns"])
-            busy = 100 * found["busy_ns"] / found["span_ns"] if found["span_ns"] else None
-            self._cards["GPU busy"] = numbers.percent(busy)
-        self._ask_busy = False
-        self._show_cards()
 
     def _show_cards(self) -> None:
         self.query_one(Cards).values = dict(self._cards)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
@@ -12,9 +12,8 @@ from textual.widgets import Static
 
 from kerneldb.tui import theme
 from kerneldb.tui.empty_messages import why_empty
-from kerneldb.tui.model import equals
 from kerneldb.tui.numbers import amount, count, duration, fit, percent, safe, several
-from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.pane import Copy, Pane, kernel_copies
 from kerneldb.tui.widgets.scatter import Dot, Plane, Roof, Scatter
 
 if TYPE_CHECKING:
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
+    from kerneldb.tui.widgets.table import Row
 
-Row = dict[str, Any]
 
 LISTED: Final = 60
 LIST_WIDTH: Final = 46
@@ -149,13 +148,8 @@ class RooflinePane(Pane):
 
     def copies(self) -> list[Copy]:
         """The kernel under the cursor."""
-        if not self.rows:
-            return []
-        row = self.rows[self.place]
-        return [
-            Copy("n", "kernel name", row["kernel"] or ""),
-            Copy("r", "WHERE of this kernel", equals("signature_id", row["signature_id"])),
-        ]
+        row = self.rows[self.place] if self.rows else None
+        return [] if row is None else kernel_copies(row["kernel"], row["signature_id"])
 
     # Texts.
 

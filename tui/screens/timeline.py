@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from kerneldb.tui.app import KerneldbApp
+    from kerneldb.tui.widgets.table import Row
 
     Place = tuple[Lane | None, tuple[int, int]]
     Walk = tuple[timeline.Direction, bool]
 
-Row = dict[str, Any]
 
 AROUND: Final = 8
 """A launch that is jumped to takes this part of the width."""

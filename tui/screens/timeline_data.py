@@ -24,15 +24,13 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping
 
-    import duckdb
-
+    from kerneldb.api.queries import Connection
     from kerneldb.api.timeline import Bin, Seen
     from kerneldb.selection import Selection
     from kerneldb.tui.store import Store
 
     Asked = tuple[object, Selection, int]
     Found = tuple[Axis, Seen]
-    Connection = duckdb.DuckDBPyConnection
 
 MOST_NAMED: Final = 100_000
 """With more launches in view than this, none is wide enough to be worth looking for its name."""
@@ -163,11 +161,7 @@ class Board:
     """
 
     def __init__(
-        self,
-        axis: Axis,
-        everything: Seen = NOTHING,
-        full: Stretch | None = None,
-        pinned: tuple[Lane, ...] = (),
+        self, axis: Axis, everything: Seen = NOTHING, full: Stretch | None = None, pinned: tuple[Lane, ...] = ()
     ) -> None:
         self.axis = axis
         self.everything = everything

@@ -196,7 +196,17 @@ class Scatter(Widget, can_focus=True):
         elif y == self.lines:
             segments = [Segment(" " * LEFT + "└" + "─" * self.columns, dim)]
         else:
-            segments = [Segment(" " * (LEFT + 1) + self._below(), dim)]
+            # The labels of the level axis, and its title at the end
+            line = [" "] * (self.columns + 1)
+            end = self.columns - len(self.plane.x_title)
+            free = 0
+            for place, text in self.across.marks():
+                left = max(place - len(text) // 2, 0)
+                if free <= left and left + len(text) < end:
+                    line[left : left + len(text)] = text
+                    free = left + len(text) + 1
+            line[max(end, 0) :] = self.plane.x_title
+            segments = [Segment(" " * (LEFT + 1) + "".join(line), dim)]
         return Strip(segments).crop_extend(0, self.size.width, None).apply_style(self.rich_style)
 
     def on_click(self, event: events.Click) -> None:
@@ -206,19 +216,6 @@ class Scatter(Widget, can_focus=True):
         near = [(abs(x - column) + NEAR_LINES * abs(y - line), number) for number, (x, y) in enumerate(places)]
         if near and min(near)[0] <= NEAR_LINES * 2:
             self.post_message(self.Chosen(min(near)[1]))
-
-    def _below(self) -> str:
-        """The labels of the level axis, and its title at the end."""
-        line = [" "] * (self.columns + 1)
-        end = self.columns - len(self.plane.x_title)
-        free = 0
-        for place, text in self.across.marks():
-            left = max(place - len(text) // 2, 0)
-            if free <= left and left + len(text) < end:
-                line[left : left + len(text)] = text
-                free = left + len(text) + 1
-        line[max(end, 0) :] = self.plane.x_title
-        return "".join(line)
 
     def _dots(self, y: int) -> list[Segment]:
         """The cells of a line, in as few segments as their styles allow."""
@@ -248,7 +245,14 @@ class Scatter(Widget, can_focus=True):
             if 0 <= line < self.lines and 0 <= column < self.columns:
                 grid[line][column] = (_glyph(dot.share), f"={dot.category or ''}")
         _write(grid[0], 1, self.plane.y_title)
-        self._name_roofs(grid)
+        # The names next to the level parts where nothing else is written; short where room lacks
+        for roof in sorted(self.plane.roofs, key=lambda roof: -roof.height):
+            line = self.lines - 1 - self._level(roof.height) // 4
+            for text in (roof.label, roof.label.rpartition(", ")[0]):
+                place = self._free(grid, line, len(text)) if text else None
+                if place is not None:
+                    _write(grid[place[0]], place[1], text)
+                    break
         return grid
 
     def _draw_roofs(self, grid: list[list[tuple[str, str | None]]]) -> None:
@@ -271,16 +275,6 @@ class Scatter(Widget, can_focus=True):
         """The quarter of a line, from below, at a value."""
         scale = Scale(*self.plane.y_range, 4 * self.lines, self.plane.percent)
         return round(scale.place(max(value, self.plane.y_range[0] / MARGIN)))
-
-    def _name_roofs(self, grid: list[list[tuple[str, str | None]]]) -> None:
-        """The names next to the level parts where nothing else is written; short where room lacks."""
-        for roof in sorted(self.plane.roofs, key=lambda roof: -roof.height):
-            line = self.lines - 1 - self._level(roof.height) // 4
-            for text in (roof.label, roof.label.rpartition(", ")[0]):
-                place = self._free(grid, line, len(text)) if text else None
-                if place is not None:
-                    _write(grid[place[0]], place[1], text)
-                    break
 
     def _free(self, grid: list[list[tuple[str, str | None]]], line: int, size: int) -> tuple[int, int] | None:
         """Line and column with room for a name: near the right end of its roof, else left of it.

@@ -36,7 +36,6 @@ SLICE_S: Final = 0.003
 PLAUSIBLE: Final = 3.0
 GRAPH_NS: Final = 4_000_000
 MOST_CALLS: Final = 1024
-MOST_CALLS_IN_PLACE: Final = 32
 MOST_ROUNDS: Final = 64
 COLD_MATTERS: Final = 0.05
 LITTLE_COLD_BYTES: Final = 1 << 16
@@ -228,8 +227,7 @@ class GraphLoad(_Queue):
         replays = last[0] - first[0]
         replay_s = _apart_s(first[1], last[1]) / max(replays, 1)
         if replays < 1 or not 1 / PLAUSIBLE < replay_s / self._run_s < PLAUSIBLE:
-            message = f"{replays} replays of {replay_s:g} s each, against {self._run_s:g} s alone"
-            raise RuntimeError(message)
+            raise RuntimeError(f"{replays} replays of {replay_s:g} s each, against {self._run_s:g} s alone")
         return replay_s / self._calls
 
     def close(self) -> None:
@@ -267,8 +265,7 @@ class EagerLoad(_Queue):
         """Seconds per call."""
         calls = last[0] - first[0]
         if calls < 1:
-            message = "no call ended while it was measured"
-            raise RuntimeError(message)
+            raise RuntimeError("no call ended while it was measured")
         return (last[1] - first[1] if self._on_cpu else _apart_s(first[1], last[1])) / calls
 
     def _enqueue(self) -> None:
@@ -341,7 +338,7 @@ def plan_round(call_ns: float, sets: Sets, inputs_bytes: int, *, restore: bool, 
     """The make-up of a graph of about 4 ms, of a call whose inputs have `inputs_bytes` together, and idle padding."""
     call_ns += padding_ns
     little = sets.cold_bytes <= LITTLE_COLD_BYTES
-    calls = _calls_of(call_ns, MOST_CALLS_IN_PLACE if restore else MOST_CALLS)
+    calls = loops.calls_per_graph(call_ns, loops.MOST_CALLS_IN_PLACE if restore else MOST_CALLS, GRAPH_NS)
     flush = not sets.complete and not little and sets.cold_bytes >= COLD_MATTERS * inputs_bytes
     calls = max(1, min(calls, sets.copies)) if flush else sets.copies * math.ceil(calls / sets.copies)
     left = GRAPH_NS / max(call_ns * calls, 1.0)
@@ -349,11 +346,6 @@ def plan_round(call_ns: float, sets: Sets, inputs_bytes: int, *, restore: bool, 
     every = min(math.ceil(PADDING_LEAST_NS / padding_ns), calls * rounds) if padding_ns else 0
     paddings = calls * rounds // every if every else 0
     return Round(calls, rounds, flush, restore, not sets.complete and little, every, paddings)
-
-
-def _calls_of(call_ns: float, most: int) -> int:
-    """How many calls take about 4 ms."""
-    return max(1, min(most, round(GRAPH_NS / max(call_ns, 1.0))))
 
 
 def drifts(item: Item, call: Call) -> bool:
@@ -480,11 +472,11 @@ class GpuLoads(Loads):
     def _sets(self, item: Item, call: Call, call_ns: float) -> Sets:
         given = roles(item, call.inputs, getattr(call, "cache", None) or self._options.cache, self._l2)
         cold = sum(one.bytes for one, role in zip(call.inputs, given, strict=True) if role == "cold")
-        calls = _calls_of(call_ns, MOST_CALLS)
+        calls = loops.calls_per_graph(call_ns, MOST_CALLS, GRAPH_NS)
         copies = ring_copies(cold, self._l2)
         runs = max(calls, copies) if copies <= MOST_CALLS else calls
         if drifts(item, call):
-            runs = min(runs, MOST_CALLS_IN_PLACE)
+            runs = min(runs, loops.MOST_CALLS_IN_PLACE)
         memory = int(0.25 * self._torch.cuda.mem_get_info()[0])
         return Sets(call, given, runs=runs, l2_bytes=self._l2, memory_bytes=memory)
 

@@ -13,22 +13,26 @@ The object is a function `open_meter(device: str, uuid: str | None) -> Meter | N
 own, NoMeterError where it is but cannot be read. They are asked first, in the order of their names, then the
 built-in ones; `register` does the same for a module that is imported by hand (`--import`).
 
-The built-in ones are in `vendors`; here is also what they share: readings with their time, counters that never run
-backwards, and access to the libraries of vendors.
+The built-in ones share readings with their time, counters that never run backwards, and access to the libraries of
+vendors.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
 from kerneldb.errors import KerneldbError
+from kerneldb.recordings import Reading
 
 GROUP: Final = "kerneldb.meters"
 
@@ -61,6 +65,12 @@ class Sample:
     gpu_util_pct: float | None = None
     memory_util_pct: float | None = None
     throttle: str | None = None
+
+    def reading(self, workload: str, mode: str | None = None) -> Reading:
+        """The same as files have it, with what ran; `monotonic_ns` is left out."""
+        shown = dataclasses.asdict(self)
+        del shown["monotonic_ns"]
+        return Reading(workload, mode=mode, **shown)
 
 
 class Meter(Protocol):
@@ -111,10 +121,7 @@ def open_meter(device: str, uuid: str | None = None) -> Meter:
         if found is not None:
             return found
     if device == "cpu":
-        from kerneldb.replay.measure.energy.vendors import RaplMeter
-
         return RaplMeter()
-    from kerneldb.replay.measure.energy.vendors import AmdMeter, NvidiaMeter
 
     refused: list[str] = []
     for kind in (NvidiaMeter, AmdMeter):
@@ -248,3 +255,198 @@ def visible(device: str, *variables: str) -> int | str:
         if number < len(listed):
             return int(listed[number]) if listed[number].isdigit() else listed[number]
     return number
+
+
+MILLI: Final = 1000.0
+NO_PYNVML: Final = "no pynvml: pip install nvidia-ml-py"
+
+CLOCK_REASONS: Final = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+"""The function, and its name before driver 535: without it nothing says that the power cap holds a loop down."""
+
+# nvmlClocksEventReasons* of nvml.h; being idle is not one
+REASONS: Final = {
+    0x0002: "applications clocks",
+    0x0004: "software power cap",
+    0x0008: "hardware slowdown",
+    0x0010: "sync boost",
+    0x0020: "software thermal slowdown",
+    0x0040: "hardware thermal slowdown",
+    0x0080: "hardware power brake",
+    0x0100: "display clocks",
+}
+NO_AMDSMI: Final = "no amdsmi: pip install amdsmi, of the release of this ROCm"
+POWERS: Final = ("current_socket_power", "average_socket_power", "socket_power")
+FOLDER: Final = Path("/sys/class/powercap")
+PACKAGE: Final = re.compile(r"intel-rapl:\d+")
+MICRO: Final = 1000.0
+
+
+def reasons(mask: int) -> tuple[str, ...]:
+    """The names of the reasons in a mask of NVML; being idle is not one."""
+    return tuple(name for bit, name in REASONS.items() if mask & bit)
+
+
+class NvidiaMeter(LibraryMeter):
+    """One board, named by its UUID, or by what `cuda:N` means under CUDA_VISIBLE_DEVICES.
+
+    Raises NoMeterError without pynvml, driver, device or counter.
+    """
+
+    name = "nvml"
+
+    def __init__(self, device: str, uuid: str | None = None) -> None:
+        nvml = _nvml()
+        name = uuid or visible(device, "CUDA_VISIBLE_DEVICES")
+        find = nvml.nvmlDeviceGetHandleByUUID if isinstance(name, str) else nvml.nvmlDeviceGetHandleByIndex
+        with failing_as(NoMeterError, f"NVML does not know {device} ({name})", nvml.NVMLError):
+            super().__init__(nvml, nvml.NVMLError, find(name))
+        with failing_as(NoMeterError, f"NVML has no energy counter for {device}", nvml.NVMLError):
+            nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle)
+
+    def energy_mj(self) -> float:
+        """The board's counter. Raises MeterError."""
+        with failing_as(MeterError, "NVML's energy counter cannot be read any more", self._errors):
+            return float(self._library.nvmlDeviceGetTotalEnergyConsumption(self._handle))
+
+    def sample(self) -> Sample:
+        """The counter with power, clocks, temperature, use and throttle reasons. Raises MeterError."""
+        read, nvml = timed(self.energy_mj), self._library
+        use = self._read("nvmlDeviceGetUtilizationRates")
+        mask = next((found for found in map(self._read, CLOCK_REASONS) if found is not None), None)
+        return Sample(
+            *read,
+            power_w=thousandth(self._read("nvmlDeviceGetPowerUsage")),
+            memory_power_w=self._memory_power(),
+            sm_mhz=self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
+            memory_mhz=self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM),
+            temperature_c=self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
+            gpu_util_pct=None if use is None else float(use.gpu),
+            memory_util_pct=None if use is None else float(use.memory),
+            throttle=None if mask is None else ", ".join(reasons(mask)),
+        )
+
+    def _memory_power(self) -> float | None:
+        """Power of the memory (field POWER_AVERAGE, scope MEMORY), where the driver reports it: an H100's does."""
+        field = getattr(self._library, "NVML_FI_DEV_POWER_AVERAGE", None)
+        scope = getattr(self._library, "NVML_POWER_SCOPE_MEMORY", None)
+        values = None if None in (field, scope) else self._read("nvmlDeviceGetFieldValues", [(field, scope)])
+        if not values or values[0].nvmlReturn != self._library.NVML_SUCCESS:
+            return None
+        return thousandth(values[0].value.uiVal)
+
+
+def thousandth(value: float | None) -> float | None:
+    """NVML's milliwatts in watts; None stays None."""
+    return None if value is None else value / MILLI
+
+
+def _nvml() -> Any:
+    try:
+        import pynvml
+    except ImportError as error:
+        raise NoMeterError(NO_PYNVML) from error
+    with failing_as(NoMeterError, "NVML does not start", pynvml.NVMLError):
+        pynvml.nvmlInit()
+    return pynvml
+
+
+class AmdMeter(LibraryMeter):
+    """One GPU, by what `cuda:N` means under HIP_VISIBLE_DEVICES. Raises NoMeterError where it cannot be read."""
+
+    name = "amdsmi"
+
+    def __init__(self, device: str, uuid: str | None = None) -> None:
+        smi = _amd_smi()
+        super().__init__(smi, smi.AmdSmiException, _handle(smi, device, uuid))
+        with failing_as(NoMeterError, f"AMD SMI has no energy counter for {device}", smi.AmdSmiException):
+            count = smi.amdsmi_get_energy_count(self._handle)
+        if not count.get("counter_resolution"):
+            raise NoMeterError(f"AMD SMI does not report the resolution of the energy counter of {device}")
+
+    def energy_mj(self) -> float:
+        """Accumulator times resolution. Raises MeterError."""
+        with failing_as(MeterError, "AMD SMI's energy counter cannot be read any more", self._errors):
+            count = self._library.amdsmi_get_energy_count(self._handle)
+        total = count.get("energy_accumulator", count.get("power"))  # its name before ROCm 6.1
+        return float(total) * float(count["counter_resolution"]) / MICRO
+
+    def sample(self) -> Sample:
+        """The counter with power, clocks, temperature and use. Raises MeterError."""
+        read, smi = timed(self.energy_mj), self._library
+        power = self._read("amdsmi_get_power_info") or {}
+        use = self._read("amdsmi_get_gpu_activity") or {}
+        hottest, now = smi.AmdSmiTemperatureType.HOTSPOT, smi.AmdSmiTemperatureMetric.CURRENT
+        return Sample(
+            *read,
+            power_w=next((one for one in map(_number, map(power.get, POWERS)) if one), None),
+            sm_mhz=self._clock(smi.AmdSmiClkType.GFX),
+            memory_mhz=self._clock(smi.AmdSmiClkType.MEM),
+            temperature_c=_number(self._read("amdsmi_get_temp_metric", hottest, now)),
+            gpu_util_pct=_number(use.get("gfx_activity")),
+            memory_util_pct=_number(use.get("umc_activity")),
+        )
+
+    def _clock(self, kind: Any) -> float | None:
+        found = self._read("amdsmi_get_clock_info", kind) or {}
+        return _number(found.get("clk", found.get("cur_clk")))
+
+
+def _number(value: Any) -> float | None:
+    """The value; AMD SMI says "N/A" where there is none."""
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _amd_smi() -> Any:
+    try:
+        import amdsmi
+    except (ImportError, OSError, KeyError) as error:  # its shared library is looked up when it is imported
+        raise NoMeterError(NO_AMDSMI) from error
+    with failing_as(NoMeterError, "AMD SMI does not start", amdsmi.AmdSmiException):
+        amdsmi.amdsmi_init()
+    return amdsmi
+
+
+def _handle(smi: Any, device: str, uuid: str | None) -> Any:
+    with failing_as(NoMeterError, "AMD SMI lists no devices", smi.AmdSmiException):
+        handles = list(smi.amdsmi_get_processor_handles())
+    number = visible(device, "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+    if isinstance(number, str) or number >= len(handles):
+        message = f"AMD SMI does not know {device}{f' ({uuid})' if uuid else ''}: it lists {len(handles)} devices"
+        raise NoMeterError(message)
+    return handles[number]
+
+
+class RaplMeter:
+    """All CPU packages of this machine together. Raises NoMeterError where there are none, or none may be read."""
+
+    name = "rapl"
+
+    def __init__(self, folder: Path = FOLDER) -> None:
+        packages = sorted(path for path in folder.glob("intel-rapl:*") if PACKAGE.fullmatch(path.name))
+        if not packages:
+            raise NoMeterError(f"no RAPL counters in {folder}: not Linux, a virtual machine, or a CPU without them")
+        try:
+            # a counter starts again at 0 after `max_energy_range_uj`, which it still shows
+            sizes = [float((path / "max_energy_range_uj").read_text()) + 1 for path in packages]
+            self._packages = [(path / "energy_uj", Unwrapped(size)) for path, size in zip(packages, sizes, strict=True)]
+            self._total()
+        except PermissionError as error:
+            message = f"{error.filename} may not be read: run as root, or ask the administrator for read permission"
+            raise NoMeterError(message) from error
+        except (OSError, ValueError) as error:
+            raise NoMeterError(f"RAPL counters in {folder} cannot be read: {error}") from error
+
+    def energy_mj(self) -> float:
+        """The sum over packages. Raises MeterError."""
+        with failing_as(MeterError, "RAPL counters cannot be read any more", OSError, ValueError):
+            return self._total() / MICRO
+
+    def sample(self) -> Sample:
+        """The counter; RAPL reports no more. Raises MeterError."""
+        return Sample(*timed(self.energy_mj))
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _total(self) -> float:
+        return sum(unwrapped(float(path.read_text())) for path, unwrapped in self._packages)

@@ -23,6 +23,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kerneldb.recordings import Reading
 from kerneldb.replay.errors import FAILURES, first_line
 from kerneldb.replay.measure.energy import steps
 from kerneldb.replay.measure.energy.evaluate import (
@@ -41,7 +42,7 @@ from kerneldb.replay.measure.energy.evaluate import (
 from kerneldb.replay.measure.energy.loads import Deeper, Loads, Prepared
 from kerneldb.replay.measure.energy.meter import Meter, MeterError, Sample
 from kerneldb.replay.measure.energy.steps import Clock, CounterPeriod, CounterStep, Load, Power, Watch
-from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, PowerReading, Window, together
+from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts, Window, together
 from kerneldb.replay.wire.messages import Begin, Energy, Readings, Send, SharedEnergy
 from kerneldb.replay.wire.plan import Item
 
@@ -339,11 +340,10 @@ class Phase:
             loop=load.kind,
         )
 
-    def _readings(self, stage: str, found: Sequence[CounterStep], samples: Sequence[Sample]) -> list[PowerReading]:
+    def _readings(self, stage: str, found: Sequence[CounterStep], samples: Sequence[Sample]) -> list[Reading]:
         ahead = self._clock.epoch() - self._clock.now()
-        counted = [PowerReading(stage, round((step.at + ahead) * NS), step.energy_mj) for step in found]
-        named = [one.name for one in dataclasses.fields(PowerReading) if one.name != "workload"]
-        read = [PowerReading(stage, *(getattr(one, name) for name in named)) for one in samples]
+        counted = [Reading(stage, round((step.at + ahead) * NS), energy_mj=step.energy_mj) for step in found]
+        read = [one.reading(stage) for one in samples]
         return sorted([*counted, *read], key=lambda one: one.epoch_ns)
 
     def _common(self, tasks: Sequence[Task]) -> Common:

@@ -137,7 +137,18 @@ class CounterPeriod:
         for step in steps:
             if step.half_s <= SHARP * self.seconds:
                 self._number(step)
-        self._fit()
+        long = [stretch for stretch in self._stretches if len(stretch) > 1]
+        sums = [_moments(stretch) for stretch in long]
+        spread = sum(one[0] for one in sums)
+        free = sum(map(len, long)) - len(sums) - 1
+        if free < 1 or not spread:
+            return
+        slope = sum(one[1] for one in sums) / spread
+        left = max(sum(one[2] - 2 * slope * one[1] + slope**2 * one[0] for one in sums), 0.0) / free
+        reading = statistics.fmean(step.half_s**2 for stretch in self._stretches for _, step in stretch) / 3
+        self.seconds = slope
+        self.sd = math.sqrt(max(left, reading) / spread)
+        self.jitter = math.sqrt(max(left - reading, reading * math.sqrt(2 / free)))
 
     def between(self, first: CounterStep, last: CounterStep) -> int:
         """How many periods lie between two steps."""
@@ -152,20 +163,6 @@ class CounterPeriod:
                     self._stretches[-1].append((number + round(away), step))
                 return
         self._stretches.append([(0, step)])
-
-    def _fit(self) -> None:
-        long = [stretch for stretch in self._stretches if len(stretch) > 1]
-        sums = [_moments(stretch) for stretch in long]
-        spread = sum(one[0] for one in sums)
-        free = sum(map(len, long)) - len(sums) - 1
-        if free < 1 or not spread:
-            return
-        slope = sum(one[1] for one in sums) / spread
-        left = max(sum(one[2] - 2 * slope * one[1] + slope**2 * one[0] for one in sums), 0.0) / free
-        reading = statistics.fmean(step.half_s**2 for stretch in self._stretches for _, step in stretch) / 3
-        self.seconds = slope
-        self.sd = math.sqrt(max(left, reading) / spread)
-        self.jitter = math.sqrt(max(left - reading, reading * math.sqrt(2 / free)))
 
 
 def _moments(stretch: Sequence[tuple[int, CounterStep]]) -> tuple[float, float, float]:
@@ -204,8 +201,7 @@ class Watch:
         if last is None or energy == last[1]:
             return None
         if energy < last[1]:
-            message = f"the energy counter ran backwards, from {last[1]:g} to {energy:g} mJ"
-            raise MeterError(message)
+            raise MeterError(f"the energy counter ran backwards, from {last[1]:g} to {energy:g} mJ")
         if period is not None and not period.slow:
             return CounterStep(middle - period.seconds / 2, (period.seconds + ended - begun) / 2, energy)
         return CounterStep((last[0] + middle) / 2, (middle - last[0]) / 2, energy)
@@ -220,8 +216,7 @@ class Watch:
 def power(steps: Sequence[CounterStep], period: CounterPeriod) -> Power:
     """Mean power between the first and the last step. Raises StuckCounterError with fewer than two."""
     if len(steps) < 2:  # noqa: PLR2004 (a span has two ends)
-        message = "the energy counter moved less than twice"
-        raise StuckCounterError(message)
+        raise StuckCounterError("the energy counter moved less than twice")
     seconds, span_sd = _span(steps[0], steps[-1], period)
     mean = (steps[-1].energy_mj - steps[0].energy_mj) / MILLI / seconds
     pairs = list(itertools.pairwise(steps))
@@ -300,8 +295,7 @@ def steps_of(
         step = watch.poll(period)
         if step is None:
             if clock.now() - last > max(STUCK_S, 20 * period.seconds):
-                message = f"the energy counter of {watch.meter.name} does not move any more"
-                raise StuckCounterError(message)
+                raise StuckCounterError(f"the energy counter of {watch.meter.name} does not move any more")
             continue
         last = clock.now()
         steps.append(step)
