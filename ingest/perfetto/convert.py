@@ -19,9 +19,10 @@ import polars as pl
 from kerneldb import times
 from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError
+from kerneldb.gpus.hip import BLOCKS
 from kerneldb.ingest.amd import capture
 from kerneldb.ingest.amd.host import Host, Marker
-from kerneldb.ingest.amd.launches import BLOCKS, Launches, copy_kind
+from kerneldb.ingest.amd.launches import Launches, copy_kind
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.output import File, Output
 from kerneldb.ingest.perfetto.model import Slice, Trace, Track
