@@ -23,18 +23,11 @@ from kerneldb.ingest.amd.host import Host, Marker
 from kerneldb.ingest.amd.launches import BLOCKS, WORK_ITEMS, Launches, copy_kind
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.output import File, Output
-from kerneldb.ingest.perfetto.model import Slice, Trace, Track
+from kerneldb.ingest.perfetto.model import KINDS, Slice, Trace, Track
 from kerneldb.ingest.perfetto.packets import Decoder
-from kerneldb.ingest.perfetto.parts import STAGE
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source, text_of
 
-KINDS: Final = {
-    **dict.fromkeys(("kernel_dispatch", "rocm_kernel_dispatch", "kernel", "gpu_kernel", "device_hip", STAGE), "kernel"),
-    **dict.fromkeys(("memory_copy", "rocm_memory_copy", "gpu_memcpy"), "memcpy"),
-    "gpu_memset": "memset",
-}
-"""Category → kind of launch."""
 CALLS: Final = re.compile(
     r"(rocm_)?(hip|hsa|rccl|rocdecode|rocjpeg|ompt)(_\w+)?_api(_ext)?|cuda_(runtime|driver)|(hip|rocm)_runtime|"
     r"(hip|hsa|rccl|ompt)_api"
