@@ -96,8 +96,8 @@ PARQUET: Final = (
 )
 RECORD_AGAIN: Final = "The profiler did not finish writing it; record again."
 KNOWN: Final = (
-    "Known are traces of the PyTorch profiler, exports and printed reports (with their header lines) of nsys, ncu, "
-    "nvprof and rocprof, and logs of nvidia-smi."
+    "Known are traces of the PyTorch profiler, JAX (xplane.pb), Proton and Perfetto, exports and printed reports (with "
+    "their header lines) of nsys, ncu, nvprof and rocprof, and logs of nvidia-smi."
 )
 PROFILER_EXPORT: Final = (
     "Give one that `nsys export --type sqlite`, `rocprofv3 --output-format rocpd`, `rpd` or `nvprof -o` wrote."

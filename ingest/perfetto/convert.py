@@ -8,7 +8,6 @@ arguments.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -19,24 +18,17 @@ import polars as pl
 from kerneldb import times
 from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError
-from kerneldb.gpus.hip import BLOCKS
+from kerneldb.gpus.hip import BLOCKS, WORK_ITEMS
 from kerneldb.ingest.amd import capture
 from kerneldb.ingest.amd.host import Host, Marker
 from kerneldb.ingest.amd.launches import Launches, copy_kind
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.output import File, Output
-from kerneldb.ingest.perfetto.model import Slice, Trace, Track
+from kerneldb.ingest.perfetto.model import KINDS, Slice, Trace, Track
 from kerneldb.ingest.perfetto.packets import Decoder
-from kerneldb.ingest.perfetto.parts import STAGE
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source, text_of
 
-KINDS: Final = {
-    **dict.fromkeys(("kernel_dispatch", "rocm_kernel_dispatch", "kernel", "gpu_kernel", STAGE), "kernel"),
-    **dict.fromkeys(("memory_copy", "rocm_memory_copy", "gpu_memcpy"), "memcpy"),
-    "gpu_memset": "memset",
-}
-"""Category → kind of launch."""
 CALLS: Final = re.compile(
     r"(rocm_)?(hip|hsa|rccl|rocdecode|rocjpeg|ompt)(_\w+)?_api(_ext)?|cuda_(runtime|driver)|(hip|rocm)_runtime|"
     r"(hip|hsa|rccl|ompt)_api"
@@ -69,8 +61,10 @@ ARGUMENTS: Final = Ledger(
         "est. achieved occupancy %|blocks per SM|warps per SM|queued": "as in PyTorch traces: give the trace itself",
     },
 )
+COPY: Final = re.compile(r"MEMORY_COPY_|Memcpy [HD]to[HD]|Copy(Host|Device)To(Host|Device)")
 AGENT: Final = re.compile(r"(\D*?)[\s\-\[]*(\d+)\D*")
-TRIPLE: Final = 3
+TRIPLE: Final = re.compile(r"\s*[(\[]\s*\d+\s*,\s*\d+\s*,\s*\d+\s*[)\]]\s*")
+SIZE: Final = re.compile(r"\d+")
 INT64: Final = 1 << 63
 GPU: Final = "GPU"
 ENDINGS: Final = (".pftrace", ".perfetto-trace", ".perfetto_trace", ".pf-trace", ".perfetto")
@@ -113,7 +107,9 @@ def _stem(one: Source) -> str:
 
 
 def _kind(one: Slice) -> str | None:
-    return next((KINDS[category] for category in one.categories if category in KINDS), None)
+    """The kind of launch of a slice, None for others. Where kernels and copies share a category, the name says it."""
+    kind = next((KINDS[category] for category in one.categories if category in KINDS), None)
+    return "memcpy" if kind == "kernel" and COPY.match(one.name) else kind
 
 
 def _is_call(one: Slice) -> bool:
@@ -260,23 +256,31 @@ def _shape(said: dict[str, Any]) -> dict[str, Any]:
     """Grid and block: three sizes each, in blocks and threads; or products, the grid in work-items."""
     grid, block = (_three(said.get(key)) for key in ("grid", "block"))
     if grid is not None and block is not None:
-        sizes = [(f"reported_grid_{axis}", size) for axis, size in zip("xyz", grid, strict=True)]
-        sizes += [(f"block_{axis}", size) for axis, size in zip("xyz", block, strict=True)]
-        return {**dict(sizes), "reported_grid_unit": BLOCKS}
+        return _sizes(grid, block, BLOCKS)
+    grid, block = (_three(said.get(key)) for key in ("grid_size", "workgroup_size"))
+    if grid is not None and block is not None:
+        return _sizes(grid, block, WORK_ITEMS)
     items, threads = (_integer(said.get(key)) for key in ("grid_size", "workgroup_size"))
     whole = items is not None and threads is not None and threads > 0 and items % threads == 0
     blocks = items // threads if whole and items is not None and threads is not None else None
     return {"total_blocks": blocks, "threads_per_block": threads}
 
 
+def _sizes(grid: list[int], block: list[int], unit: str) -> dict[str, Any]:
+    named = {f"reported_grid_{axis}": size for axis, size in zip("xyz", grid, strict=True)}
+    return {
+        **named,
+        **{f"block_{axis}": size for axis, size in zip("xyz", block, strict=True)},
+        "reported_grid_unit": unit,
+    }
+
+
 def _three(value: object) -> list[int] | None:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return None
-    sizes = [_integer(size) for size in value] if isinstance(value, list) else []
-    return [size or 0 for size in sizes] if len(sizes) == TRIPLE and None not in sizes else None
+    """Three sizes from a list, or from a text such as `(64,1,1)` (rocprof-sys) or `[64, 1, 1]`."""
+    listed = SIZE.findall(value) if isinstance(value, str) and TRIPLE.fullmatch(value) else value
+    sizes = [_integer(size) for size in listed] if isinstance(listed, list) and len(listed) == len("xyz") else []
+    known = [size for size in sizes if size is not None and size >= 0]
+    return known if len(known) == len("xyz") else None
 
 
 LAUNCH: Final = {

@@ -12,6 +12,16 @@ from kerneldb.ingest.wire import Message
 BOOTTIME: Final = 6
 """The number of the boot clock, on which times are unless a packet says otherwise."""
 
+STAGE: Final = "gpu_render_stage_event"
+KINDS: Final = {
+    **dict.fromkeys(("kernel_dispatch", "rocm_kernel_dispatch", "kernel", "gpu_kernel", "device_hip", STAGE), "kernel"),
+    **dict.fromkeys(("memory_copy", "rocm_memory_copy", "gpu_memcpy"), "memcpy"),
+    "gpu_memset": "memset",
+}
+"""Category → kind of launch."""
+HOST_ARGUMENTS: Final = ("begin_ns", "end_ns", "corr_id", "correlation")
+"""What is kept of the arguments of slices that are no launches."""
+
 
 @dataclasses.dataclass(slots=True)
 class Clock:

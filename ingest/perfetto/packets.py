@@ -15,7 +15,17 @@ from typing import Final
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.output import Report
 from kerneldb.ingest.perfetto import parts
-from kerneldb.ingest.perfetto.model import BOOTTIME, Clock, Reading, Sequence, Slice, Trace, Track
+from kerneldb.ingest.perfetto.model import (
+    BOOTTIME,
+    HOST_ARGUMENTS,
+    KINDS,
+    Clock,
+    Reading,
+    Sequence,
+    Slice,
+    Trace,
+    Track,
+)
 from kerneldb.ingest.wire import Message, WireError, double_of, fields
 
 BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
@@ -221,6 +231,8 @@ class Decoder:
                 self.trace.report.add("lost", "name of a slice that is not in the file", 1)
         flows = (number for field in (47, 36, 48, 42) for number in parts.flow_ids(event, field))
         arguments = parts.arguments(event, sequence, self.trace.report)
+        if KINDS.keys().isdisjoint(categories):
+            arguments = {key: arguments[key] for key in HOST_ARGUMENTS if key in arguments}
         return Slice(track, tuple(categories), name or "", start, end, arguments, tuple(flows))
 
     def _count(self, event: Message, track: int, at: int | None) -> None:

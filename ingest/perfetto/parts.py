@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from kerneldb.ingest.output import Report
-from kerneldb.ingest.perfetto.model import Reading, Sequence, Slice
+from kerneldb.ingest.perfetto.model import STAGE, Reading, Sequence, Slice
 from kerneldb.ingest.wire import Message, WireError, double_of, fields, signed, text_of
 
 DEEPEST: Final = 8
 UNITS: Final = {1: "ns", 3: "byte"}
 STRING_VALUES, SPECIFICATIONS = 29, 24
-STAGE: Final = "gpu_render_stage_event"
 NAME_ID, NESTED, NAME, STRING_ID = 1, 8, 10, 17
 ENTRIES: Final = (11, 12)
 PLAIN: Final[dict[int, tuple[type, Callable[[Any], Any]]]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import re
 from collections import Counter
@@ -19,11 +20,12 @@ from kerneldb.ids import content_id
 from kerneldb.ingest.launches import AXES, Signer, with_occupancy
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.output import File, Output, nullable
+from kerneldb.ingest.pytorch.identity import CallRow
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source, text_of
 from kerneldb.ingest.wire import WireError
 from kerneldb.ingest.xla import events, rows, xspace
-from kerneldb.ingest.xla.hlo import NAMESPACE, Described, Module
+from kerneldb.ingest.xla.hlo import NAMESPACE, Described, Instruction, Module
 from kerneldb.ingest.xla.host import Host
 from kerneldb.ingest.xla.mapping import BY_OP, Found, Launch, Mapper
 from kerneldb.ingest.xla.recording import Plane, Recording
@@ -52,6 +54,7 @@ NO_MODULE: Final = "kernels without HLO: their module is not in the file"
 NOT_FOUND: Final = "kernels without HLO: no instruction fits"
 CALL_COLUMNS: Final = ("call_id", "op", "input_dims", "input_strides", "input_dtypes", "scalars")
 MEGAHERTZ_KHZ: Final = 1000
+SLICE_ROWS: Final = 1 << 14
 NUMBER: Final = re.compile(r"(\.\d+)+$")
 """What tells instructions of one kind apart: `.14` of `loop_add_fusion.14`."""
 ENDINGS: Final = (".pb", ".xplane", ".trace")
@@ -102,7 +105,8 @@ class Conversion:
     described: int = 0
     host: Host = dataclasses.field(init=False)
     _signer: Signer = dataclasses.field(default_factory=Signer)
-    _calls: dict[str, Described] = dataclasses.field(default_factory=dict)
+    _calls: dict[str, CallRow] = dataclasses.field(default_factory=dict)
+    _shared: dict[tuple[int, int, str], dict[str, str | None]] = dataclasses.field(default_factory=dict)
 
     def run(self, label: str) -> None:
         """Write all rows."""
@@ -110,18 +114,18 @@ class Conversion:
         named = Counter(plane.name for plane in self.recording.planes)
         PLANES.account({name: n for name, n in named.items() if PLANES.reason(name) != "read"}, report)
         activities = self._activities()
-        if not activities:
+        if activities.is_empty():
             raise _refused(self.recording, label)
         self.host = Host(self.recording.hosts, self.output)
-        launches = rows.frame(activities).sort("start_ns", nulls_last=True, maintain_order=True)
+        launches = activities.sort("start_ns", nulls_last=True, maintain_order=True)
         self.output.write("devices", _devices(self.recording.gpus))
         self._write(self._linked(self._instructed(launches)))
         self.read += self.host.events
         report.add("read", "events", self.read)
 
-    def _activities(self) -> list[dict[str, Any]]:
+    def _activities(self) -> pl.DataFrame:
         """Rows of the streams of all GPUs; other lines repeat them."""
-        found: list[dict[str, Any]] = []
+        frames = [rows.frame([])]
         stats: Counter[str] = Counter()
         lines: Counter[str] = Counter()
         for plane in self.recording.gpus:
@@ -130,12 +134,13 @@ class Conversion:
                 if line.stream is None:
                     lines[line.name] += len(line.events)
                     continue
-                for event in line.events:
-                    stats.update(event.stats.keys())
-                    found.append(rows.row(event, plane.device or 0, line.stream))
+                events_ = iter(line.events)
+                while some := list(itertools.islice(events_, SLICE_ROWS)):
+                    stats.update(key for event in some for key in event.stats)
+                    frames.append(rows.frame([rows.row(event, plane.device or 0, line.stream) for event in some]))
         rows.STATS.account(stats, self.output.report)
         LINES.account(lines, self.output.report)
-        return found
+        return pl.concat(frames)
 
     def _instructed(self, launches: pl.DataFrame) -> pl.DataFrame:
         """`launches` with their operation, `module` (the path of the traced function) and Python line."""
@@ -152,16 +157,22 @@ class Conversion:
         return instructed.with_columns(module=path, python_line=pl.coalesce("line", "python_line"))
 
     def _call(self, module: Module, found: Found) -> dict[str, str | None]:
-        key = f"{id(module)} {found.instruction.number}"
-        if key not in self._calls:
-            try:
-                self._calls[key] = module.described(found.instruction)
-            except WireError as error:
-                self.output.report.add("lost", "HLO instruction: damaged", 1, str(error))
-                self._calls[key] = Described({}, None, None)
-        known = self._calls[key]
-        call = {name: known.call.get(name) for name in CALL_COLUMNS}
-        return {**call, "traced": known.op_name, "line": known.source, "link_method": found.method}
+        """The operation of an instruction, as columns; launches of one instruction share it."""
+        key = (id(module), found.instruction.number, found.method)
+        if key not in self._shared:
+            known = self._described(module, found.instruction)
+            call = {name: known.call.get(name) for name in CALL_COLUMNS}
+            self._shared[key] = {**call, "traced": known.op_name, "line": known.source, "link_method": found.method}
+            if known.call:
+                self._calls[known.call["call_id"] or ""] = known.call
+        return self._shared[key]
+
+    def _described(self, module: Module, instruction: Instruction) -> Described:
+        try:
+            return module.described(instruction)
+        except WireError as error:
+            self.output.report.add("lost", "HLO instruction: damaged", 1, str(error))
+            return Described({}, None, None)
 
     def _unknown(self, part: pl.DataFrame, module: Module | None, calls: list[dict[str, str | None]]) -> None:
         """Name the operation of kernels without an instruction by `hlo_op`, and count them."""
@@ -232,11 +243,8 @@ class Conversion:
         spool = self.output.spool
         spool.write("signatures", whole.drop("bare"))
         spool.write("kernel_names", self._signer.names())
-        calls = [one.call for one in self._calls.values() if one.call]
-        if calls:
-            spool.write(
-                "op_calls", pl.DataFrame(calls, infer_schema_length=None).unique("call_id", maintain_order=True)
-            )
+        if self._calls:
+            spool.write("op_calls", pl.DataFrame(list(self._calls.values()), infer_schema_length=None))
         known = whole.select("bare", "call_id", "op", "signature_id")
         return signed.join(known, on=["bare", "call_id", "op"], how="left", nulls_equal=True, maintain_order="left")
 

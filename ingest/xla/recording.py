@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 GPU: Final = re.compile(r"/device:GPU:(\d+)\b.*")
 HOST: Final = re.compile(r"/host:(?!metadata|__)\w+")
-STREAM: Final = re.compile(r"Stream #(\d+)\b.*")
+STREAM: Final = re.compile(r"(?i)stream ?#(\d+)\b.*")
 Stats = Mapping[str, Any]
 
 

@@ -168,6 +168,8 @@ class _Events:
             report.add("lost", NO_NAME, 1)
         name, common = named or (UNKNOWN, {})
         own = dict(self._metadata.of(message.parts(4), report))
+        if named is None and not own and not message.number(3):  # nothing of it is known
+            return None
         start_ns = self._begin_ns + _nanoseconds(message.signed(2) or 0)
         return Event(name, start_ns, _nanoseconds(message.signed(3) or 0), {**common, **own} if common else own)
 

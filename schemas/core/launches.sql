@@ -20,7 +20,7 @@ CREATE TABLE launches (
     api_call VARCHAR,  -- Name of the launching call, such as cudaLaunchKernel.
     launch_status VARCHAR NOT NULL,  -- linked, graph (launched by a graph), before_window (the call lies before the recording), no_op (call without
     -- operator).
-    link_method VARCHAR,  -- How the operator was found: containment of the launching call, or external_id.
+    link_method VARCHAR,  -- How the operator was found: containment of the launching call, external_id; of XLA: hlo_op, its place, its name.
     launch_start_ns BIGINT,  -- [ns] Start of the launching call.
     launch_duration_ns BIGINT,  -- [ns] Duration of the launching call.
     op_id BIGINT,  -- Operator that launched it, in ops.

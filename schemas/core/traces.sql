@@ -6,7 +6,7 @@ CREATE TABLE traces (
     -- NULL.
     label VARCHAR,  -- Free text given at ingest.
     kind VARCHAR NOT NULL,  -- timeline (launches with times), profiled (times under a kernel profiler), summary (sums only), replay.
-    source VARCHAR NOT NULL,  -- Family of the profiler: pytorch, nsys, ncu, rocprof.
+    source VARCHAR NOT NULL,  -- Family of the profiler: pytorch, nsys, ncu, rocprof, xla, proton, perfetto.
     tool VARCHAR,  -- Program that wrote the file.
     tool_version VARCHAR,  -- Its version.
     framework_version VARCHAR,  -- Version of the traced framework, such as that of torch.

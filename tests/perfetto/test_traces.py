@@ -114,3 +114,13 @@ def test_spans_of_the_host_are_counted(tmp_path: Path) -> None:
     data = rocprofv3() + begin(10, "aten::mm", "cpu_op", 70) + end(20, 70)
     reason = "slices of category cpu_op: a span of the host that is neither call nor marker"
     assert trace_of(tmp_path, data).report("skipped")[reason] == 1
+
+
+def test_rocprof_sys(tmp_path: Path) -> None:
+    said = {"begin_ns": 10, "end_ns": 30, "grid_size": "(1024,2,1)", "workgroup_size": "(64,1,1)", "corr_id": 4}
+    copy = {"begin_ns": 40, "end_ns": 50}
+    data = begin(10, "k", "rocm_kernel_dispatch", 9, **said) + end(30, 9)
+    data += begin(40, "CopyHostToDevice", "device_hip", 9, **copy) + end(50, 9)
+    first, second = rows(trace_of(tmp_path, data), "kind", "grid_x", "grid_y", "block_x", "copy_kind")
+    assert first == {"kind": "kernel", "grid_x": 16, "grid_y": 2, "block_x": 64, "copy_kind": None}
+    assert (second["kind"], second["copy_kind"]) == ("memcpy", "HtoD")
