@@ -272,7 +272,7 @@ def rows_read(plan: str, table: str) -> list[int]:
 
 @pytest.mark.parametrize("name", [name for name in PER_TRACE if name not in (*OVER_METRICS, *ACROSS_TRACES)])
 def test_one_trace_reads_its_own_rows_only(read: Warehouse, name: str) -> None:
-    tables = {"trace_overview": "traces", **dict.fromkeys(OVER_LAUNCHES, "launches")}
+    tables = {"trace_overview": "traces", "cpu_functions": "cpu_samples", **dict.fromkeys(OVER_LAUNCHES, "launches")}
     table = tables.get(name, "rollups")
     (plan,) = rows(read, f"EXPLAIN (ANALYZE, FORMAT json) FROM {PER_TRACE[name]} WHERE trace = 'three'")
     (expected,) = rows(read, f"SELECT count(*) AS n FROM {table} WHERE trace_id = 't:three'")
