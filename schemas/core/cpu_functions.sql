@@ -6,7 +6,7 @@
 --   function VARCHAR: Function, or its library in brackets where it has no symbol.
 --   self_samples BIGINT: Samples in which it is the innermost function.
 --   samples BIGINT: Samples with it anywhere in their stacks.
---   self_share DOUBLE [fraction]: self_samples over all samples of the process.
+--   self_share DOUBLE [fraction]: self_samples over all samples of the process that have a stack.
 -- Example:
 --   SELECT count(*) AS functions, max(self_samples) AS most, max(self_share) AS largest_share FROM cpu_functions;
 CREATE OR REPLACE VIEW cpu_functions AS
@@ -16,16 +16,17 @@ WITH _frames AS (
 ),
 
 _sums AS (
-    SELECT trace_id, process, function, count(*) FILTER (innermost = function) AS self_samples, count(*) AS samples
-    FROM _frames
-    GROUP BY trace_id, process, function
-),
-
-_processes AS (
-    SELECT trace_id, process, count(*) AS samples FROM cpu_samples GROUP BY trace_id, process
+    SELECT t.name AS trace, f.process, f.function, count(*) FILTER (f.innermost = f.function) AS self_samples, count(*) AS samples
+    FROM _frames AS f
+    INNER JOIN traces AS t ON f.trace_id = t.trace_id
+    GROUP BY t.name, f.process, f.function
 )
 
-SELECT t.name AS trace, s.process, s.function, s.self_samples, s.samples, s.self_samples / p.samples AS self_share
-FROM _sums AS s
-INNER JOIN _processes AS p ON s.trace_id = p.trace_id AND s.process IS NOT DISTINCT FROM p.process
-INNER JOIN traces AS t ON s.trace_id = t.trace_id;
+SELECT
+    trace,
+    process,
+    function,
+    self_samples,
+    samples,
+    self_samples / sum(self_samples) OVER (PARTITION BY trace, process) AS self_share
+FROM _sums;

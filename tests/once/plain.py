@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 TIMELINE, PROFILED = "timeline", "profiled"
-KERNEL, MEMCPY, MEMSET = "kernel", "memcpy", "memset"
+KERNEL, MEMCPY, MEMSET, GRAPH = "kernel", "memcpy", "memset", "graph"
 PYTORCH_KINDS = {
     "kernel": KERNEL, "gpu_memcpy": MEMCPY, "gpu_memset": MEMSET, "Kernel": KERNEL, "Memcpy": MEMCPY, "Memset": MEMSET,
 }  # fmt: skip
-NSYS_TABLES = {"KERNEL": KERNEL, "MEMCPY": MEMCPY, "MEMSET": MEMSET, "GRAPH_TRACE": KERNEL}
+NSYS_TABLES = {"KERNEL": KERNEL, "MEMCPY": MEMCPY, "MEMSET": MEMSET, "GRAPH_TRACE": GRAPH}
 NANOSECONDS = {
     "ns": 1, "nsec": 1, "nsecond": 1, "us": 10**3, "usec": 10**3, "usecond": 10**3, "ms": 10**6, "msec": 10**6,
     "msecond": 10**6, "s": 10**9, "sec": 10**9, "second": 10**9,

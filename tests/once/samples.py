@@ -86,10 +86,7 @@ TELLING = (
 NOT_READ_BY_0_1_0 = frozenset(
     {
         "field/nsight/ncu-details-fr.csv",
-        "field/nsight/nsys-2025.5.2-two-graph-launches.sqlite",
         "field/nsight/nvprof-no-last-newline.csv",
-        "field/nsight/report_cuda_kern_exec_sum.csv",
-        "field/nsight/report_nvtx_pushpop_trace.csv",
         "field/rocprof/empty-size.rpd",
         "tests/fixtures/nsys/console_nohdr_2023.4.csv",
         "tests/fixtures/nsys/empty_osrt_sum.csv",
