@@ -207,7 +207,8 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
 
 def test_diagnostics(tmp_path: Path) -> None:
     path = tmp_path / "page.csv"
-    path.write_text(page(DURATION, row("Memory Throughput", "%", "19.66"), row("flop_count_sp.sum", "", "n/a")))
+    shares = [row(f"{what} Throughput", "%", "19.66") for what in ("Memory", "Compute (SM)")]
+    path.write_text(page(DURATION, *shares, row("flop_count_sp.sum", "", "n/a")))
     (told,) = diagnose(path)
     by_topic = {one.topic: one for one in told.diagnostics}
     assert "normalised form" in by_topic["roofline"].message
