@@ -466,7 +466,8 @@ def _sums(it: Capture) -> None:
 
 def _facts(it: Capture, launches: Launches) -> dict[str, Any]:
     """Columns of `traces`."""
-    tool = "rocprof" if any(table.is_old for table in it.tables) else "rocprofv3"
+    old = any(table.is_old or (table.kind == "stats" and "min_ns" not in table.columns) for table in it.tables)
+    tool = "rocprof" if old else "rocprofv3"
     form = "rocpd csv" if any(table.from_rocpd for table in it.tables) else f"{tool} csv"
     kinds = {table.kind for table in it.tables}
     return {
