@@ -130,7 +130,8 @@ def kernels(rows: pl.DataFrame, agents: AgentMap, process: str | None, timing: s
         **{f"block_{axis}": pl.col(f"workgroup_{axis}") for axis in AXES},
         total_blocks=products.then((pl.col("grid") + pl.col("workgroup") - 1) // pl.col("workgroup")),
         threads_per_block=products.then("workgroup"),
-        shared_bytes=exact,  # what is static alone is not all
+        # Without what the launch adds: at least that much (STATIC_ONLY), and for Triton, which only adds, nothing.
+        shared_bytes=pl.coalesce(exact, pl.when(static > 0).then(static)),
         static_shared_bytes=static,
         quality=pl.when(exact.is_null() & static.is_not_null()).then(pl.lit(STATIC_ONLY)),
         scratch_bytes="scratch",
