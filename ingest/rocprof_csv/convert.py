@@ -130,7 +130,8 @@ def kernels(rows: pl.DataFrame, agents: AgentMap, process: str | None, timing: s
         **{f"block_{axis}": pl.col(f"workgroup_{axis}") for axis in AXES},
         total_blocks=products.then((pl.col("grid") + pl.col("workgroup") - 1) // pl.col("workgroup")),
         threads_per_block=products.then("workgroup"),
-        shared_bytes=exact,  # what is static alone is not all
+        # Without what the launch adds: at least that much (STATIC_ONLY), and for Triton, which only adds, nothing.
+        shared_bytes=pl.coalesce(exact, pl.when(static > 0).then(static)),
         static_shared_bytes=static,
         quality=pl.when(exact.is_null() & static.is_not_null()).then(pl.lit(STATIC_ONLY)),
         scratch_bytes="scratch",
@@ -466,7 +467,8 @@ def _sums(it: Capture) -> None:
 
 def _facts(it: Capture, launches: Launches) -> dict[str, Any]:
     """Columns of `traces`."""
-    tool = "rocprof" if any(table.is_old for table in it.tables) else "rocprofv3"
+    old = any(table.is_old or (table.kind == "stats" and "min_ns" not in table.columns) for table in it.tables)
+    tool = "rocprof" if old else "rocprofv3"
     form = "rocpd csv" if any(table.from_rocpd for table in it.tables) else f"{tool} csv"
     kinds = {table.kind for table in it.tables}
     return {

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-import re
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kerneldb.ingest.amd.diagnostics import diagnostics
 from kerneldb.ingest.doctor import of_pytorch
 from kerneldb.ingest.ledger import UNKNOWN
 from tests.rocprof.conversion import converted
@@ -79,6 +79,7 @@ def test_sums_of_rocprof_are_one_trace(field: Path) -> None:
         rows = [(row["Name"], int(row["Calls"]), int(row["TotalDurationNs"])) for row in csv.DictReader(file)]
     assert sorted(found.rows("call_sums", "name", "n", "total_ns")) == sorted(rows)
     assert set(found.table("call_sums")["kind"]) == {"hip"}
+    assert (found.trace["source"], found.trace["name"], found.trace["kind"]) == ("rocprof", "v1.results", "summary")
     copies = found.table("rollups").join(found.table("signatures"), on="signature_id").sort("total_ns")
     assert copies.select("kind", "copy_kind", "n", "total_ns").rows() == [
         ("memcpy", "HtoD", 2, 13_600),
@@ -97,12 +98,38 @@ def test_an_empty_text_for_a_number_is_unknown(field: Path) -> None:
     assert copies["bytes"].sum() == sum(size for (size,) in rows)
 
 
-ROCPROF = re.compile(r".*\.(csv|db|rpd)$")
+@pytest.fixture(scope="module")
+def samples(shared_data: Path, field: Path) -> dict[Path, Converted]:
+    """Every sample from an AMD GPU."""
+    folders = (shared_data / "rocprof", field / "rocprof")
+    found = [path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in (".csv", ".db", ".rpd")]
+    on_rocm = ("tracelens-mi210-gpu-only", "tracelens-mi300-qwen1.5-0.5b", "tracelens-vllm-decode-graph")
+    found += [shared_data / "pytorch" / f"{name}.json.gz" for name in on_rocm]
+    found += [field / "pytorch" / name for name in ("mi300-device-ids.json.gz", CAPTURE)]
+    return {path: converted(path) for path in found}
 
 
-def test_nothing_of_the_samples_is_new(shared_data: Path, field: Path) -> None:
+def test_nothing_of_the_samples_is_new(samples: dict[Path, Converted]) -> None:
     """Every table, column and section of every sample is read, or skipped for a reason."""
-    samples = [*(shared_data / "rocprof").iterdir(), *(field / "rocprof").iterdir()]
-    for path in filter(lambda one: ROCPROF.match(one.name), samples):
-        reasons = converted(path).table("ingest_reports")["reason"].to_list()
+    for path, found in samples.items():
+        reasons = found.table("ingest_reports")["reason"].to_list()
         assert not [reason for reason in reasons if UNKNOWN in reason], path
+
+
+HELD = {
+    "ops": "Record CPU activity",
+    "api_calls": "Add `--hip-trace`",
+    "devices": "agent_info",
+    "launches": "rocprofv3 --kernel-trace --hip-trace",
+}
+"""Table → what asks for it in a remedy."""
+
+
+def test_no_advice_asks_for_what_is_there(samples: dict[Path, Converted]) -> None:
+    """A remedy must not name what the trace has, nor files that a format does not write."""
+    for path, found in samples.items():
+        for one in (of_pytorch if path.suffix == ".gz" else diagnostics)(found.manifest):
+            there = [table for table, words in HELD.items() if words in one.remedy and table in found.manifest.parts]
+            only_counted = set(found.launches["timing"]) == {"profiled"} if "launches" in there else False
+            assert not there or only_counted, (path, one)
+            assert path.suffix == ".csv" or "agent_info" not in one.remedy, (path, one)
