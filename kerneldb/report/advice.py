@@ -80,11 +80,19 @@ RULES: Final = (
     ),
     Rule(
         "one-kernel",
-        3,
+        4,
         "{kernel} takes {share_pct:.0f} % of the GPU time in {n:,} launches.",
         ("show", "{kernel}"),
         "Start there: its counters by {counters}; kerneldb replay runs it alone.",
         "Start there: its counters by {counters}.",
+    ),
+    Rule(
+        "counted-kernel",
+        1,
+        "{kernel} takes {share_pct:.0f} % of the GPU time in {n:,} launches; its counters are stored.",
+        ("show", "{kernel}"),
+        "Start there: they say what limits it; kerneldb replay runs it alone.",
+        "Start there: they say what limits it.",
     ),
     Rule(
         "decode-gemv",

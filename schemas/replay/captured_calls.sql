@@ -21,18 +21,21 @@
 CREATE OR REPLACE VIEW captured_calls AS
 WITH _inside AS (
     SELECT
-        *,
-        sum(CASE WHEN contains(name, 'BeginCapture') THEN 1 WHEN contains(name, 'EndCapture') THEN -1 ELSE 0 END) OVER thread AS depth,
-        last_value(CASE WHEN contains(name, 'BeginCapture') THEN api_index END IGNORE NULLS) OVER thread AS capture
-    FROM api_calls
-    WHERE trace_id IN (SELECT trace_id FROM api_calls WHERE contains(name, 'BeginCapture'))
-    WINDOW thread AS (PARTITION BY trace_id, process, thread ORDER BY start_ns, api_index ROWS UNBOUNDED PRECEDING)
+        c.*,
+        t.name AS trace,
+        t.run,
+        sum(CASE WHEN contains(c.name, 'BeginCapture') THEN 1 WHEN contains(c.name, 'EndCapture') THEN -1 ELSE 0 END) OVER thread AS depth,
+        last_value(CASE WHEN contains(c.name, 'BeginCapture') THEN api_index END IGNORE NULLS) OVER thread AS capture
+    FROM api_calls AS c
+    INNER JOIN traces AS t USING (trace_id)
+    WHERE c.trace_id IN (SELECT trace_id FROM api_calls WHERE contains(name, 'BeginCapture'))
+    WINDOW thread AS (PARTITION BY t.name, c.process, c.thread ORDER BY start_ns, api_index ROWS UNBOUNDED PRECEDING)
 )
 
 SELECT
     a.trace_id,
-    t.name AS trace,
-    t.run,
+    a.trace,
+    a.run,
     a.capture,
     count(*) OVER captured AS calls,
     row_number() OVER (captured ORDER BY a.start_ns, a.api_index) - 1 AS position,
@@ -46,12 +49,11 @@ SELECT
     o.module,
     o.python_line
 FROM _inside AS a
-INNER JOIN traces AS t USING (trace_id)
 LEFT JOIN ops AS o ON a.trace_id = o.trace_id AND a.op_id = o.op_id
 WHERE
     a.depth > 0
     AND regexp_matches(a.name, 'Launch(Cooperative)?Kernel|ModuleLaunch|^(cuda|cu|hip)Mem(cpy|set)')
     AND NOT EXISTS (SELECT 1 FROM launches AS l WHERE l.trace_id = a.trace_id AND l.api_index = a.api_index)
 WINDOW
-    captured AS (PARTITION BY a.trace_id, a.capture),
-    operator AS (PARTITION BY a.trace_id, a.capture, a.op_id);
+    captured AS (PARTITION BY a.trace, a.capture),
+    operator AS (PARTITION BY a.trace, a.capture, a.op_id);

@@ -21,16 +21,18 @@
 CREATE OR REPLACE VIEW memory_timeline AS
 WITH _steps AS (
     SELECT
-        *,
+        m.*,
+        t.name AS trace,
         sum(bytes) OVER place AS net_bytes,
         row_number() OVER place AS step,
         lead(event_index) OVER block AS next_index,
         lead(ts_ns) OVER block AS next_ns
-    FROM memory_events
+    FROM memory_events AS m
+    INNER JOIN traces AS t USING (trace_id)
     WHERE ts_ns IS NOT NULL
     WINDOW
-        place AS (PARTITION BY trace_id, process, device_type, device ORDER BY ts_ns, event_index ROWS UNBOUNDED PRECEDING),
-        block AS (PARTITION BY trace_id, process, device_type, device, address ORDER BY ts_ns, event_index)
+        place AS (PARTITION BY t.name, process, device_type, device ORDER BY ts_ns, event_index ROWS UNBOUNDED PRECEDING),
+        block AS (PARTITION BY t.name, process, device_type, device, address ORDER BY ts_ns, event_index)
 ),
 
 _peaks AS (
@@ -40,7 +42,7 @@ _peaks AS (
         arg_max(ts_ns, (coalesce(total_allocated_bytes, net_bytes), -step)) OVER place AS peak_ns,
         arg_max(event_index, (coalesce(total_allocated_bytes, net_bytes), -step)) OVER place AS peak_index
     FROM _steps
-    WINDOW place AS (PARTITION BY trace_id, process, device_type, device)
+    WINDOW place AS (PARTITION BY trace, process, device_type, device)
 ),
 
 _roots AS (
@@ -49,7 +51,7 @@ _roots AS (
 
 SELECT
     m.trace_id,
-    t.name AS trace,
+    m.trace,
     m.process,
     m.thread,
     m.device_type,
@@ -73,7 +75,6 @@ SELECT
     o.module,
     o.python_line
 FROM _peaks AS m
-INNER JOIN traces AS t USING (trace_id)
 LEFT JOIN ops AS o ON m.trace_id = o.trace_id AND m.op_id = o.op_id
 ASOF LEFT JOIN _roots AS r
     ON m.trace_id = r.trace_id AND m.process = r.process AND m.thread = r.thread AND m.ts_ns >= r.start_ns;

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.ingest.conversion import convert_file
+from kerneldb.ingest.doctor import Diagnostic, diagnose_manifest, of_pytorch
+from tests.conftest import ROOT, SHARED_DATA
+from tests.ingest.conversion import Converted, convert_file, from_repository
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
-
-    from tests.ingest.conversion import Converted
 
 
 def document(path: Path) -> Any:
@@ -50,3 +51,56 @@ def test_arrows_of_an_overlay_are_named_for_what_they_are(overlay: tuple[Convert
     said = {reason: n for reason, n in found.report("skipped").items() if "critical_path" in reason}
     assert list(said.values()) == [arrows] == [384]
     assert "Holistic Trace Analysis" in next(iter(said))
+
+
+SAMPLES = sorted(
+    path
+    for folder in (
+        *(ROOT / "tests" / "fixtures", ROOT / "examples", SHARED_DATA / "pytorch"),
+        SHARED_DATA.parent / "field" / "pytorch",
+    )
+    for path in folder.glob("*.json.gz")
+)
+SMALL = [path for path in SAMPLES if path.stat().st_size < 500_000]
+
+
+def advice(path: Path) -> list[Diagnostic]:
+    return diagnose_manifest(from_repository(path).manifest, of_pytorch).diagnostics
+
+
+def contradictions(said: Sequence[Diagnostic], trace: Any) -> list[str]:
+    """Remedies that ask for what the file shows was done, and problems that it does not have."""
+    events = trace["traceEvents"] if isinstance(trace, dict) else trace
+    options = trace if isinstance(trace, dict) else {}
+    categories = Counter(event.get("cat") for event in events)
+    done = {
+        "CPU activity": categories["cpu_op"] + categories["Operator"] > 0,
+        "with_stack=True` (": bool(options.get("with_stack")),
+        "record_shapes=True`:": bool(options.get("record_shapes")),
+        "ProfilerActivity.CUDA": categories["kernel"] + categories["Kernel"] + categories["cuda_profiler_range"] > 0,
+    }
+    return [one.remedy for one in said for asked, was_done in done.items() if was_done and asked in one.remedy]
+
+
+@pytest.mark.parametrize("path", SMALL, ids=lambda path: path.name.partition(".json")[0])
+def test_no_advice_contradicts_the_file(path: Path) -> None:
+    assert contradictions(advice(path), document(path)) == []
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "path", [path for path in SAMPLES if path not in SMALL], ids=lambda path: path.name.partition(".json")[0]
+)
+def test_no_advice_contradicts_a_large_file(path: Path) -> None:
+    assert contradictions(advice(path), document(path)) == []
+
+
+def test_a_capture_is_named(field: Path) -> None:
+    path = field / "pytorch" / "sglang-graph-capture.json.gz"
+    events = document(path)["traceEvents"]
+    calls = [event for event in events if event.get("name") in ("hipLaunchKernel", "hipExtModuleLaunchKernel")]
+    ran = sum(event.get("cat") == "kernel" for event in events)
+    (said,) = [one for one in advice(path) if one.topic == "graph capture"]
+    assert (len(calls), ran) == (546, 2)
+    assert said.level == "warning"
+    assert said.message.startswith("544 launch calls were recorded into 1 graph, which ran nothing then; 2 kernels")

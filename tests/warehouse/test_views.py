@@ -39,8 +39,9 @@ PER_TRACE = {
 PER_TRACE["window_power"] = "window_power()"
 OVER_LAUNCHES = ("kernels", "all_launches", "gpu_time", "stream_time", "window_power")
 OVER_METRICS = ("launch_metrics", "launch_counters", "ncu_roofline", "bounds", "normalized_roofline")
-ACROSS_TRACES = ("counter_coverage", "power_logs")
-"""What looks for the kernels or the samples of one trace in the others."""
+ACROSS_TRACES = ("counter_coverage", "power_logs", "graph_owners")
+"""What looks for the kernels, the samples or the captures of one trace in the others."""
+OVER_EVENTS = {"memory_timeline": "memory_events", "collective_calls": "ops", "captured_calls": "api_calls"}
 
 
 def over(call: str, relation: str) -> str:
@@ -272,8 +273,8 @@ def rows_read(plan: str, table: str) -> list[int]:
 
 @pytest.mark.parametrize("name", [name for name in PER_TRACE if name not in (*OVER_METRICS, *ACROSS_TRACES)])
 def test_one_trace_reads_its_own_rows_only(read: Warehouse, name: str) -> None:
-    facts = {"cpu_functions": "cpu_samples", "memory_timeline": "memory_events", "collective_calls": "ops"}
-    tables = {"trace_overview": "traces", **facts, **dict.fromkeys(OVER_LAUNCHES, "launches")}
+    events = {**OVER_EVENTS, "cpu_functions": "cpu_samples"}
+    tables = {"trace_overview": "traces", **dict.fromkeys(OVER_LAUNCHES, "launches"), **events}
     table = tables.get(name, "rollups")
     (plan,) = rows(read, f"EXPLAIN (ANALYZE, FORMAT json) FROM {PER_TRACE[name]} WHERE trace = 'three'")
     (expected,) = rows(read, f"SELECT count(*) AS n FROM {table} WHERE trace_id = 't:three'")
