@@ -1,6 +1,6 @@
--- Everything that the dimension tables hold about the signature $signature_id.
+-- Everything that the dimension tables hold about the signature $signature_id. Sources of category and dtype are told where these are not the name's.
 SELECT
-    s.*,
+    s.* REPLACE (nullif(s.category_source, 'name') AS category_source, nullif(s.dtype_source, 'name') AS dtype_source),
     n.* EXCLUDE (name_id, kind, category, dtype, deriver_version, demangled),
     nullif(n.demangled, n.name) AS demangled,
     nullif(concat_ws(' × ', s.grid_x, s.grid_y, s.grid_z), '') AS grid,
