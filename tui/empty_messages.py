@@ -17,7 +17,6 @@ Wanted = Literal["sums", "launches", "points", "calls"]
 
 NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 """Pads the lines of a block, each of which is centred."""
-NO_MATCH: Final = "No launch matches the Selection.\n\n[ goes back   / edits the condition"
 
 NO_ACTIVITY: Final = (
     "No GPU activity: these traces hold no kernels and no copies.\n\n"
@@ -80,4 +79,4 @@ async def why_empty(store: Store, choice: Choice, *, wanted: Wanted = "sums") ->
             "Counters only: the kernels ran under a profiler, and such times enter no sums.\n\n"
             "g shows the launches   3 shows the counters of one   4 needs a timeline"
         )
-    return NO_MATCH
+    return "No launch matches the Selection.\n\n[ goes back   / edits the condition"

@@ -35,7 +35,6 @@ LOCK_WAIT_S: Final = 0.2
 """How long one attempt waits for a writer; attempts go on until the file is free or the question is cancelled."""
 PAUSE_S: Final = 0.3
 AGAIN_S: Final = 0.05
-LAKE: Final = "ducklake:"
 WRITE_WAIT_S: Final = 5.0
 
 
@@ -60,7 +59,7 @@ class Store:
 
     def __init__(self, source: str | Path, notify: Callable[[Condition], None] = lambda _: None) -> None:
         self.source = source
-        self.is_lake = str(source).startswith(LAKE)
+        self.is_lake = str(source).startswith("ducklake:")
         self.path, self.title = Path(source), str(source)
         if self.is_lake:
             from kerneldb.warehouse.place import Place

@@ -31,7 +31,6 @@ INFERRED: Final = "inferred"
 MOST_DONORS: Final = 8
 MOST_LAUNCHES: Final = 1_000_000
 
-TIMELINE: Final = "timeline"
 TARGET: Final = (
     "trace_id", "launch_index", "signature_id", "duration_ns", "timing", "process", "device", "stream", "start_ns"
 )  # fmt: skip
@@ -183,7 +182,7 @@ def _matched(launches: pl.DataFrame, traces: list[Row]) -> pl.DataFrame:
     alike = ["signature_id", "call_id"]
     mean, usual = pl.col("duration_ns").mean().over(alike), pl.col("usual").mean().over(alike)
     off = (mean - usual).abs()
-    slower = (pl.col("timing") == TIMELINE) & (off > TOLERANCE_NS) & (off > TOLERANCE * usual)
+    slower = (pl.col("timing") == "timeline") & (off > TOLERANCE_NS) & (off > TOLERANCE * usual)
     right = pl.col("decided").replace_strict(RIGHT, return_dtype=pl.Float64())
     rung = pl.col("level").replace_strict(RUNGS, return_dtype=pl.Float64())
     far = pl.when(pl.col("away") > FAR).then(FAR_SHARE).otherwise(1.0)

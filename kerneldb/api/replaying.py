@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 
 Z95: Final = 1.96
-NOT_ASKED: Final = "not asked for"
 NOT_YET: Final = "not measured yet"
 NOT_REPLAYED: Final = "not replayed"
 SHARED: Final = "shared among the kernels of the call by time"
@@ -273,7 +272,7 @@ def _json(value: Any) -> str | None:
 def _energy_reason(found: Journal) -> str | None:
     """Why a run has no energy, or no more of it."""
     if found.run.arguments.get("energy") is False and found.energy is None:
-        return NOT_ASKED
+        return "not asked for"
     return NOT_YET if found.energy is None else found.energy.reason
 
 

@@ -37,8 +37,6 @@ MOST: Final = 200_000
 STREAM: Final = operator.itemgetter("process", "device", "stream")
 KIND: Final = operator.itemgetter("signature_id", "call_id", "wanted")
 """Launches that are equal in these are of one kind."""
-NOTHING_PROPOSED: Final = "no call could be proposed"
-LAUNCH: Final = "launch"
 PLACE: Final = {"trace_id": str, "launch_index": int}
 EARLIER: Final = "found by the replay {run}: {why}"
 SAID: Final = re.compile(r"^found by the replay \S+: ")
@@ -134,7 +132,7 @@ def _donated(group: pl.DataFrame, best: Row, spec: CallSpec) -> Candidate:
     donor = Donor(best["donor_trace"], best["donor_trace_id"], best["donor_launch_index"])
     score = float(group["confidence"].mean())  # type: ignore[arg-type]
     level = best["method"].split(":")[0]
-    why = best["evidence"] if level == LAUNCH else f"by {level}: {best['evidence']}"
+    why = best["evidence"] if level == "launch" else f"by {level}: {best['evidence']}"
     return Candidate(spec, why, round(score, 4), inheriting.INHERITED, donor)
 
 
@@ -201,7 +199,7 @@ def _routes(selected: pl.DataFrame, settled: Settled) -> tuple[list[Row], list[s
     copies = routed.filter(~kernel & ~alone)
     exchanged = pl.when(alone & (pl.col("category") == COMMUNICATION)).then(pl.lit(NOT_RECORDED))
     nothing = pl.when(alone | (pl.col("route") == routes.NONE)).then(
-        pl.format("{}; {}", "reason", pl.lit(NOTHING_PROPOSED))
+        pl.format("{}; {}", "reason", pl.lit("no call could be proposed"))
     )
     groups = pl.concat([routed.filter(kernel), copies]).group_by(
         "signature_id",

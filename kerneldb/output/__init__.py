@@ -79,8 +79,18 @@ def write(reader: pa.RecordBatchReader, output: Output) -> Written:
     """
     if output.format in BINARY_FORMATS and output.path is None and is_terminal():
         raise UsageError(f"{output.format} is a binary format: write it to a file with -o FILE, or pipe it")
+    from kerneldb.output import records, tables
+
     with opened(output.path) as sink:
-        return _write_to(sink, reader, output)
+        if output.format == "table":
+            return Written(*tables.write(sink, reader, output))
+        if output.format == "parquet":
+            rows = records.write_parquet(sink, reader)
+        elif output.format == "arrow":
+            rows = records.write_arrow(sink, reader)
+        else:
+            rows = records.write(sink, reader, output.format, header=output.header)
+        return Written(rows, rows)
 
 
 def write_columns(columns: Mapping[str, Sequence[Any]], output: Output) -> Written:
@@ -89,20 +99,6 @@ def write_columns(columns: Mapping[str, Sequence[Any]], output: Output) -> Writt
 
     with opened(output.path) as sink:
         return Written(*tables.write_columns(sink, list(columns.items()), output))
-
-
-def _write_to(sink: BinaryIO, reader: pa.RecordBatchReader, output: Output) -> Written:
-    from kerneldb.output import records, tables
-
-    if output.format == "table":
-        return Written(*tables.write(sink, reader, output))
-    if output.format == "parquet":
-        rows = records.write_parquet(sink, reader)
-    elif output.format == "arrow":
-        rows = records.write_arrow(sink, reader)
-    else:
-        rows = records.write(sink, reader, output.format, header=output.header)
-    return Written(rows, rows)
 
 
 def is_terminal() -> bool:

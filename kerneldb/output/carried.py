@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
     from duckdb.sqltypes import DuckDBPyType
 
-TEXT: Final = "VARCHAR"
 UNCARRIED: Final = frozenset({"uhugeint", "bit", "bignum", "variant", "time with time zone", "time_ns"})
 """Types whose values come out of Arrow as other values (-1 for the largest integer), without a part, or not at all."""
 
@@ -32,7 +31,7 @@ def _carried(kind: DuckDBPyType) -> DuckDBPyType | None:
     import duckdb
 
     if kind.id in UNCARRIED:
-        return duckdb.type(TEXT)
+        return duckdb.type("VARCHAR")
     if kind.id not in {"list", "array", "struct", "map"}:
         return None
     children = {name: cast("DuckDBPyType", child) for name, child in kind.children}

@@ -13,7 +13,6 @@ CYCLE_DAYS: Final = 146_097
 DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 """Digits of the fraction of a second, by Arrow's unit."""
 DAY: Final = {unit: 86_400 * 10**digits for unit, digits in DIGITS.items()}
-END_OF_DAY: Final = "24:00:00"
 
 
 def rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
@@ -29,7 +28,7 @@ def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     import pyarrow as pa
 
     if pa.types.is_time64(column.type):
-        return [(END_OF_DAY if value.value == DAY[value.type.unit] else _held(value)) for value in column]
+        return [("24:00:00" if value.value == DAY[value.type.unit] else _held(value)) for value in column]
     try:
         return list(column.to_pylist(maps_as_pydicts="lossy"))
     except (OverflowError, ValueError):

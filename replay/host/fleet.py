@@ -34,7 +34,6 @@ from kerneldb.replay.wire.results import SKIPPED, failure
 GROUP_WORKER: Final = processes.command("kerneldb.replay.worker.group")
 ALL: Final = "all"
 CPU: Final = "cpu"
-HIDING: Final = "CUDA_VISIBLE_DEVICES"
 
 
 def journals(path: Path) -> list[Path]:
@@ -243,7 +242,7 @@ def _count() -> int:
     The driver counts boards in milliseconds, where nothing hides any and none is divided (MIG); PyTorch takes seconds
     to import, and its workers wait for that.
     """
-    if HIDING not in os.environ:
+    if "CUDA_VISIBLE_DEVICES" not in os.environ:
         with contextlib.suppress(ImportError):
             import pynvml
 

@@ -141,7 +141,6 @@ def _version() -> str | None:
 
 
 QUANTITIES: Final = ("wall_ns", "energy_mj", "busy_ns", "tokens", "iterations", "launches", "power_w")
-NOT_ASKED: Final = "not measured: --trace-only"
 NOTHING: Final = Measurement("")
 Row = dict[str, Any]
 
@@ -177,7 +176,7 @@ def _row(part: Part, content: Recording) -> Row:
         "power_w": value["power_w"],
         "tokens_per_s": _over(tokens, wall, 1e9),
         "j_per_token": _over(energy, tokens, 1e-3),
-        "reason": part.reason or (known["energy_mj"].reason if asked else NOT_ASKED),
+        "reason": part.reason or (known["energy_mj"].reason if asked else "not measured: --trace-only"),
     }
 
 

@@ -51,7 +51,6 @@ Z95: Final = 1.96
 WALL: Final = "device clock over a loop of iterations without a pause, no profiler"
 ENERGY: Final = "power between steps of the energy counter while the loop ran, times wall time"
 PROFILER: Final = "profiler"
-NO_GPU: Final = "nothing ran on a GPU"
 UNEQUAL: Final = "the ranks show other collectives: how long these waited is not known"
 WINDOW_S: Final = 2.0
 EMPTY_KERNELS: Final = 1024
@@ -296,7 +295,7 @@ def of_trace(busy_ns: float | None, launches: float | None, iterations: int) -> 
     """What the traced iterations say: time in which the device ran anything, and launches, per iteration."""
     count = row("launches", launches or 0, n=iterations, method=PROFILER)
     if not launches:
-        return [row("busy_ns", None, "ns", reason=NO_GPU), count]
+        return [row("busy_ns", None, "ns", reason="nothing ran on a GPU"), count]
     how = {"reason": UNEQUAL} if busy_ns is None else {"method": PROFILER}
     return [row("busy_ns", busy_ns, "ns", n=iterations, **how), count]
 

@@ -30,7 +30,6 @@ from kerneldb.replay.wire.results import Activity
 ON_GPU: Final = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 RUNTIME: Final = frozenset({"cuda_runtime", "cuda_driver"})
 MARKER_PREFIX: Final = "kerneldb replay "
-WAITS: Final = "Synchronize"
 FIRST: Final = re.compile(rb'"traceEvents":\s*\[\s*\{\n')
 BETWEEN: Final = b"\n  },\n  {\n"
 LAST: Final = re.compile(rb"\n  \}\s*\]")
@@ -103,7 +102,7 @@ def _marked(events: Events | Text, operators: bool) -> dict[str, list[Marked]]:
         marked = markers.around(event)
         if marked is None:
             continue
-        if event["name"] in {"cudaMemcpy", "hipMemcpy"} or event["name"].endswith(WAITS):
+        if event["name"] in {"cudaMemcpy", "hipMemcpy"} or event["name"].endswith("Synchronize"):
             marked.waits = True
         correlation = _correlation(event)
         if correlation is not None:

@@ -15,20 +15,16 @@ from kerneldb.tui.numbers import amount, count, duration, figure, percent, safe,
 from kerneldb.tui.widgets.gantt import Cell, Name, Picture, Row, clock
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from kerneldb.api.queries import Connection
     from kerneldb.api.timeline import Axis, Bin, Label, Lane, Stretch
+    from kerneldb.selection import Selection
+    from kerneldb.tui.store import Store
     from kerneldb.tui.theme import Hue
 
     Bins = Mapping[int, Bin]
-    import asyncio
-    from collections.abc import Mapping
-
-    from kerneldb.api.queries import Connection
-    from kerneldb.api.timeline import Bin, Seen
-    from kerneldb.selection import Selection
-    from kerneldb.tui.store import Store
-
     Asked = tuple[object, Selection, int]
     Found = tuple[Axis, Seen]
 

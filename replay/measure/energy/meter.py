@@ -258,7 +258,6 @@ def visible(device: str, *variables: str) -> int | str:
 
 
 MILLI: Final = 1000.0
-NO_PYNVML: Final = "no pynvml: pip install nvidia-ml-py"
 
 CLOCK_REASONS: Final = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
 """The function, and its name before driver 535: without it nothing says that the power cap holds a loop down."""
@@ -274,7 +273,6 @@ REASONS: Final = {
     0x0080: "hardware power brake",
     0x0100: "display clocks",
 }
-NO_AMDSMI: Final = "no amdsmi: pip install amdsmi, of the release of this ROCm"
 POWERS: Final = ("current_socket_power", "average_socket_power", "socket_power")
 FOLDER: Final = Path("/sys/class/powercap")
 PACKAGE: Final = re.compile(r"intel-rapl:\d+")
@@ -344,7 +342,7 @@ def _nvml() -> Any:
     try:
         import pynvml
     except ImportError as error:
-        raise NoMeterError(NO_PYNVML) from error
+        raise NoMeterError("no pynvml: pip install nvidia-ml-py") from error
     with failing_as(NoMeterError, "NVML does not start", pynvml.NVMLError):
         pynvml.nvmlInit()
     return pynvml
@@ -400,7 +398,7 @@ def _amd_smi() -> Any:
     try:
         import amdsmi
     except (ImportError, OSError, KeyError) as error:  # its shared library is looked up when it is imported
-        raise NoMeterError(NO_AMDSMI) from error
+        raise NoMeterError("no amdsmi: pip install amdsmi, of the release of this ROCm") from error
     with failing_as(NoMeterError, "AMD SMI does not start", amdsmi.AmdSmiException):
         amdsmi.amdsmi_init()
     return amdsmi
