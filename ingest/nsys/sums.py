@@ -62,8 +62,8 @@ def host(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     )
     subject = table.report.removesuffix("_sum")
     what, unit = ("bytes", "byte") if table.report == "mpi_msg_size_sum" else ("time", "ns")
-    wanted = {column: (f"{what}.{statistic}", unit) for column, statistic in STATISTICS.items()}
-    wanted |= OTHERS
+    times = {column: (f"{what}.{statistic}", unit) for column, statistic in STATISTICS.items()}
+    wanted = {**times, **OTHERS}
     parts = [
         reports.figure(rows, known[column], f"{subject}__{metric}", of, [instance.alias("instance")])
         for column, (metric, of) in wanted.items()
