@@ -39,7 +39,6 @@ CREATE TABLE launches (
     occupancy DOUBLE,  -- [fraction] Occupancy as the tool estimated it, 0 to 1.
     occupancy_limiter VARCHAR,  -- What limits it.
     blocks_per_multiprocessor DOUBLE,  -- [blocks] Blocks per SM as the tool printed it.
-    warps_per_multiprocessor DOUBLE,  -- [warps] Warps per SM as the tool printed it.
     queued_ns BIGINT,  -- [ns] Time at which it was queued on the device, where recorded.
     graph_id BIGINT,  -- CUDA or HIP graph.
     graph_node_id BIGINT,  -- Node of that graph.
@@ -74,5 +73,6 @@ CREATE TABLE launches (
     inferred_id VARCHAR,  -- Signature with the operator call that was inferred for a launch recorded without one; NULL where none was, or the call is
     -- recorded.
     inferred_by VARCHAR,  -- How it was found: inherited (taken from another launch) or inferred (by trying calls on a GPU).
-    is_repeat BOOLEAN  -- TRUE where a better trace of the run holds the same launch: it is not in `kernels`.
+    is_repeat BOOLEAN,  -- TRUE where a better trace of the run holds the same launch: it is not in `kernels`.
+    warps_per_multiprocessor DOUBLE  -- [warps] Warps per SM as the tool printed it.
 );
