@@ -75,7 +75,7 @@ def test_nothing_of_a_large_sample_is_new(path: Path, tmp_path: Path) -> None:
 def test_counts_are_those_of_the_file(path: Path) -> None:
     document = json.loads(gzip.decompress(path.read_bytes()))
     said, there = arguments(from_repository(path)), held(document["traceEvents"])
-    assert len(said) > 5
+    assert said
     assert said == {name: there[name] for name in said}
 
 

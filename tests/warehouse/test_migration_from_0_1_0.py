@@ -180,6 +180,11 @@ CHANGES: Final = (
         ("macro signature_stats",),
         gone=("median_ns", "p95_ns", "p99_ns"),
     ),
+    Change(
+        "what reaches little of either roof is bound by latency, not by the memory",
+        ("macro roofline", "command roofline", "view roofline"),
+        columns=("bound",),
+    ),
 )  # fmt: skip
 """All that may differ. What the runs are that nobody stated is tested apart."""
 
