@@ -41,7 +41,14 @@ OVER_LAUNCHES = ("kernels", "all_launches", "gpu_time", "stream_time", "window_p
 OVER_METRICS = ("launch_metrics", "launch_counters", "ncu_roofline", "bounds", "normalized_roofline")
 ACROSS_TRACES = ("counter_coverage", "power_logs", "graph_owners")
 """What looks for the kernels, the samples or the captures of one trace in the others."""
-OVER_EVENTS = {"memory_timeline": "memory_events", "collective_calls": "ops", "captured_calls": "api_calls"}
+OVER_EVENTS = {
+    "memory_timeline": "memory_events",
+    "collective_calls": "ops",
+    "captured_calls": "api_calls",
+    "cpu_functions": "cpu_samples",
+    "ncu_rules": "metrics",
+    "source_hotspots": "source_counters",
+}
 
 
 def over(call: str, relation: str) -> str:
@@ -273,8 +280,7 @@ def rows_read(plan: str, table: str) -> list[int]:
 
 @pytest.mark.parametrize("name", [name for name in PER_TRACE if name not in (*OVER_METRICS, *ACROSS_TRACES)])
 def test_one_trace_reads_its_own_rows_only(read: Warehouse, name: str) -> None:
-    events = {**OVER_EVENTS, "cpu_functions": "cpu_samples"}
-    tables = {"trace_overview": "traces", **dict.fromkeys(OVER_LAUNCHES, "launches"), **events}
+    tables = {"trace_overview": "traces", **dict.fromkeys(OVER_LAUNCHES, "launches"), **OVER_EVENTS}
     table = tables.get(name, "rollups")
     (plan,) = rows(read, f"EXPLAIN (ANALYZE, FORMAT json) FROM {PER_TRACE[name]} WHERE trace = 'three'")
     (expected,) = rows(read, f"SELECT count(*) AS n FROM {table} WHERE trace_id = 't:three'")
