@@ -38,7 +38,7 @@ PER_TRACE = {
 } | {name: call.format("") for name, call in ASKED.items()}
 PER_TRACE["window_power"] = "window_power()"
 OVER_LAUNCHES = ("kernels", "all_launches", "gpu_time", "stream_time", "window_power")
-OVER_METRICS = ("launch_metrics", "launch_counters", "ncu_roofline", "bounds", "normalized_roofline")
+OVER_METRICS = ("launch_metrics", "launch_counters", "ncu_roofline", "bounds", "normalized_roofline", "ncu_rules")
 ACROSS_TRACES = ("counter_coverage", "power_logs", "graph_owners")
 """What looks for the kernels, the samples or the captures of one trace in the others."""
 OVER_EVENTS = {
@@ -46,7 +46,6 @@ OVER_EVENTS = {
     "collective_calls": "ops",
     "captured_calls": "api_calls",
     "cpu_functions": "cpu_samples",
-    "ncu_rules": "metrics",
     "source_hotspots": "source_counters",
 }
 
@@ -289,9 +288,9 @@ def test_one_trace_reads_its_own_rows_only(read: Warehouse, name: str) -> None:
 
 METRICS = """
     INSERT INTO metrics BY NAME
-    SELECT trace_id, launch_index, 'sm__throughput.avg.pct_of_peak_sustained_elapsed' AS metric, 50 AS value,
-        range AS pass
+    SELECT trace_id, launch_index, metric, 50 AS value, range AS pass
     FROM launches CROSS JOIN range(1000)
+    CROSS JOIN (VALUES ('sm__throughput.avg.pct_of_peak_sustained_elapsed'), ('rule:CPIStall')) AS m (metric)
 """
 PRINTS = """
     INSERT INTO launch_prints BY NAME
