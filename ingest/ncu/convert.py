@@ -207,7 +207,7 @@ def _read(file: PrintedFile, capture: Capture) -> None:
                 found.append(Measure(name, float(passes), None, "pass", 0.5, None, "==PROF==", None))
             capture.add(kernel, found, attributes(kernel, file.style), (file.source.path, kernel.page))
     except ValueError as error:
-        message = f"{file.source.label}: {error}; these pages are not of one report. Ingest each from a file of its own."
+        message = f"{file.source.label}: {error}; these pages are not of one report: put each into a file of its own."
         raise UnreadableTraceError(message) from error
     file.report.add("note", "metrics that only the last launch lacks: the page may be cut", completeness.missing)
     capture.flush()

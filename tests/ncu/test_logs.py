@@ -264,7 +264,7 @@ def test_old_details_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", ["9.00", "6.77"])
 def test_two_sessions_whose_processes_have_one_number(value: str, tmp_path: Path) -> None:
     """As in containers, appended to one log: a launch of the second session is not a page of one of the first."""
-    with pytest.raises(UnreadableTraceError, match=r"launch 0 takes 6750 ns .* of one report\. .* file of its own"):
+    with pytest.raises(UnreadableTraceError, match=r"launch 0 takes 6750 ns .* of one report: .* file of its own"):
         convert_text(page(DURATION) + page(row("Duration", "us", value)), tmp_path)
     with pytest.raises(UnreadableTraceError, match=r"launch 0 of process 7 is k\(int\) and then other"):
         convert_text(page(DURATION) + page(row("Duration", "us", "6.75", name="other")), tmp_path)
