@@ -21,11 +21,15 @@ COMMON: Final[Schema] = dict.fromkeys(
         *("graphNodeId", "graphId"),
     ),
     pl.Int64,
-)
+) | {"deviceId": pl.Int32}
 AXES: Final = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 NAMES: Final = ("demangledName", "shortName", "mangledName")
 MEMORY: Final = ("staticSharedMemory", "dynamicSharedMemory", "sharedMemoryExecuted", "localMemoryPerThread")
-KERNEL: Final[Schema] = {**COMMON, **dict.fromkeys((*NAMES, *AXES, *MEMORY, "registersPerThread"), pl.Int64)}
+KERNEL: Final[Schema] = {
+    **COMMON,
+    **dict.fromkeys((*NAMES, *MEMORY), pl.Int64),
+    **dict.fromkeys((*AXES, "registersPerThread"), pl.Int32),
+}
 TABLES: Final[Mapping[str, tuple[str, Schema]]] = {
     "CUPTI_ACTIVITY_KIND_KERNEL": ("kernel", KERNEL),
     "CUPTI_ACTIVITY_KIND_MEMCPY": ("memcpy", {**COMMON, "bytes": pl.Int64, "copyKind": pl.Int64}),
@@ -135,7 +139,7 @@ class Activities:
         shorts = self._strings.rename({"id": "shortName", "value": "short"})
         named = distinct.join(texts, on="demangledName", how="left", maintain_order="left")
         named = named.join(shorts, on="shortName", how="left", maintain_order="left")
-        shape = {f"{axis[:-1]}_{axis[-1].lower()}": pl.col(axis).cast(pl.Int32) for axis in AXES}
+        shape = {f"{axis[:-1]}_{axis[-1].lower()}": pl.col(axis) for axis in AXES}
         return named.select(name=pl.coalesce("full", "short", pl.lit("")), **shape)
 
 
@@ -182,7 +186,7 @@ def _columns(rows: pl.DataFrame, kind: str) -> pl.DataFrame:
         kind=pl.lit(kind),
         timing=pl.lit("timeline"),
         process=(pl.col("pid") % THREAD).cast(pl.String),
-        device=pl.col("deviceId").cast(pl.Int32),
+        device="deviceId",
         context="contextId",
         stream="streamId",
         start_ns="start",

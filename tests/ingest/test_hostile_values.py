@@ -148,3 +148,14 @@ def test_devices_that_the_file_does_not_describe_are_named(convert: Convert) -> 
     ]
     assert "device 2" in said.message
     assert "device 0" in said.message
+
+
+@LAID_OUT
+@pytest.mark.parametrize("cat", ["kernel", "cpu_op", "cuda_runtime", "user_annotation", "cuda_sync", "new_one"])
+def test_events_that_say_nothing(convert: Convert, cat: str, layout: str) -> None:
+    trace = Trace()
+    trace.kernel("known", T0, 10, 1)
+    trace.events.append({"ph": "X", "cat": cat, "name": "bare"})
+    found = convert(LAYOUTS[layout](trace))
+    assert "known" in found.launches["name"].to_list()
+    assert sum(n for reason, n in found.report("note").items() if "without a time" in reason) == 1
