@@ -47,9 +47,10 @@ SIGNED: Final = ("kind", "name", "grid_x", "grid_y", "grid_z", "block_x", "block
 
 @dataclasses.dataclass(slots=True)
 class Seen:
-    """What went through: rows per kind, and the time they span."""
+    """What went through: rows per kind, kernels whose name is not in the export, and the time they span."""
 
     kinds: Counter[str] = dataclasses.field(default_factory=Counter)
+    unnamed: int = 0
     window: times.Window = (None, None)
 
 
@@ -125,6 +126,8 @@ class Activities:
         described = self._described(distinct, kind).with_columns(kind=pl.lit(kind))
         signed = self.signer.sign(described.select(name for name in SIGNED if name in described.columns))
         ids = distinct.hstack([signed["signature_id"]])
+        unnamed = ids.filter(described["name"] == "")
+        self.seen.unnamed += part.join(unnamed, on=list(facts), how="semi", nulls_equal=True).height
         return part.join(ids, on=list(facts), how="left", nulls_equal=True, maintain_order="left")
 
     def _described(self, distinct: pl.DataFrame, kind: str) -> pl.DataFrame:
