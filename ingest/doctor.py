@@ -10,6 +10,7 @@ from typing import Final, Literal
 import polars as pl
 
 from kerneldb.batch import Manifest
+from kerneldb.ingest.columns import TYPES
 
 Level = Literal["ok", "note", "warning", "problem"]
 LEVELS: Final = ("problem", "warning", "note", "ok")
@@ -109,11 +110,13 @@ def read_table(manifest: Manifest, table: str, *columns: str) -> pl.DataFrame:
     """
     parts = [pl.scan_parquet(path) for path in manifest.parts.get(table, [])]
     if not parts:
-        return pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
+        return pl.DataFrame(schema={name: TYPES.get(name, pl.String) for name in columns})
     whole = pl.concat(parts, how="diagonal_relaxed")
     absent = [pl.lit(None).alias(name) for name in columns if name not in whole.collect_schema()]
     chosen = whole.with_columns(absent).select(columns or pl.all()).collect()
-    return chosen.with_columns(pl.col(pl.Null).cast(pl.String))
+    return chosen.with_columns(
+        pl.col(name).cast(TYPES.get(name, pl.String)) for name, kind in chosen.schema.items() if kind == pl.Null
+    )
 
 
 def launched(launches: pl.DataFrame, what: str = "launches") -> Diagnostic:
@@ -207,7 +210,7 @@ def _without_kernels(manifest: Manifest, launches: pl.DataFrame) -> Iterator[Dia
     """Calls that launch and have no activity: kernels captured into a graph, or not recorded."""
     calls = read_table(manifest, "api_calls", "api_index", "name")
     launching = calls.filter(pl.col("name").str.contains(LAUNCHING))
-    alone = launching.height - launching["api_index"].is_in(launches["api_index"].drop_nulls().implode()).sum()
+    alone = launching.join(launches, on="api_index", how="anti").height
     if alone <= FEW * launching.height:
         return
     text = f"{alone:,} of {launching.height:,} launching calls have no kernel in the file"
@@ -230,7 +233,9 @@ def _captured(manifest: Manifest, launches: pl.DataFrame) -> Iterator[Diagnostic
     if not begins.any():
         return
     depth = calls.with_columns(change=begins.cast(pl.Int32) - ends.cast(pl.Int32)).sort("thread", "start_ns")
-    inside = depth.filter(pl.col("change").cum_sum().over("thread") > 0)
+    depth = depth.with_columns(pl.col("change").cum_sum().over("thread"))
+    # A capture that began before the recording ends without a begin.
+    inside = depth.filter(pl.col("change") > pl.col("change").cum_min().over("thread").clip(upper_bound=0))
     n = inside.filter(pl.col("name").str.contains(LAUNCHING)).height
     if not n:
         return

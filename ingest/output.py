@@ -70,11 +70,15 @@ class Output:
         self.window: times.Window = (None, None)
         self.launches = 0
         self.written: Counter[str] = Counter()
+        self._untimed = 0
 
     def write(self, table: str, frame: pl.DataFrame) -> None:
         """Append rows to `table`, with the id of the trace (which `finish` adds where it is not known before)."""
         if frame.height:
             self.written[table] += frame.height
+            if table == "launches":
+                known = frame.height - frame["duration_ns"].null_count() if "duration_ns" in frame.columns else 0
+                self._untimed += frame.height - known
             self.spool.write(table, frame.with_columns(trace_id=pl.lit(self.trace_id, dtype=pl.String)))
 
     def ends_at(self, ends: Sequence[int | None]) -> None:
@@ -92,7 +96,7 @@ class Output:
         """Write `traces`, `trace_files` and `ingest_reports`, and close the spool. All files must have been read.
 
         `name` is the name of the trace where the user gave none, `facts` are columns of `traces`. Times that were
-        refused are counted in the report of the first file.
+        refused, and launches that have no duration, are counted in the report of the first file.
         """
         if self.trace_id is None:
             self._identify(trace_id_of([file.source for file in files]))
@@ -111,6 +115,7 @@ class Output:
         }
         for reason, n, example in self.spool.refused():
             files[0].report.add("refused", reason, n, example)
+        files[0].report.add("note", "launch without a duration", self._untimed)
         for index, file in enumerate(files):
             self._write_file(index, file)
         self.spool.write("traces", pl.DataFrame([row], infer_schema_length=None))

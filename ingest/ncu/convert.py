@@ -90,6 +90,10 @@ class Capture:
         launch = self.known.get(kernel.key)
         if launch is None:
             launch = self.known[kernel.key] = launches.launch_of(kernel, len(self.known))
+        name = kernel.identity["Kernel Name"]
+        if place in self._pages_of.get(kernel.key, ()) and name != launch.row["name"]:
+            message = f"launch {kernel.key[1]} of process {kernel.key[0]} is {launch.row['name']} and then {name}"
+            raise ValueError(message)
         launches.join(launch, kernel, found)
         self._pages_of.setdefault(kernel.key, set()).add(place)
         row = launches.device_row(kernel, device)
@@ -203,7 +207,7 @@ def _read(file: PrintedFile, capture: Capture) -> None:
                 found.append(Measure(name, float(passes), None, "pass", 0.5, None, "==PROF==", None))
             capture.add(kernel, found, attributes(kernel, file.style), (file.source.path, kernel.page))
     except ValueError as error:
-        message = f"{file.source.label}: {error}; these pages are not of one report. Ingest them one by one."
+        message = f"{file.source.label}: {error}; these pages are not of one report: put each into a file of its own."
         raise UnreadableTraceError(message) from error
     file.report.add("note", "metrics that only the last launch lacks: the page may be cut", completeness.missing)
     capture.flush()

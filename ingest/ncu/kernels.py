@@ -163,15 +163,17 @@ def is_identity(column: str) -> bool:
 
 def kernels(rows: Iterable[Row]) -> Iterator[Kernel]:
     """Kernels of raw and details pages, in the order of the rows."""
-    units: dict[int, list[str]] = {}
+    table: Header | None = None
+    units: list[str] | None = None
     current: Kernel | None = None
     for header, fields in rows:
+        if header is not table:
+            table, units = header, None
         if header.page == "raw":
-            if not fields[header.columns.index("ID")] and id(header) not in units:
-                units[id(header)] = fields
+            if not fields[header.columns.index("ID")] and units is None:
+                units = fields
                 continue
-            of_columns = units.get(id(header)) or [""] * len(header.columns)
-            cells = zip(header.columns, of_columns, fields, strict=False)
+            cells = zip(header.columns, units or [""] * len(header.columns), fields, strict=False)
             kernel = Kernel(_identity(header, fields), header.page)
             kernel.printed = [
                 PrintedMetric(name, None, None, unit, text)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import polars as pl
 
 from kerneldb.ingest.columns import Schema, schema
-from kerneldb.ingest.ncu.kernels import PUSH_POP, START_STOP, Kernel, Key, Measure, phase_of, stack, started
+from kerneldb.ingest.ncu.kernels import PUSH_POP, ROUNDING, START_STOP, Kernel, Key, Measure, phase_of, stack, started
 from kerneldb.times import whole_ns
 
 SHAPE: Final = re.compile(r"\(\s*(\d+),\s*(\d+),\s*(\d+)\s*\)")
@@ -78,7 +78,10 @@ def launch_of(kernel: Kernel, index: int) -> Launch:
 
 
 def join(launch: Launch, kernel: Kernel, found: Iterable[Measure]) -> None:
-    """Add what a page says to a launch. Raises ValueError where page and launch cannot be the same one."""
+    """Add what a page says to a launch. Raises ValueError where page and launch cannot be the same one.
+
+    Processes of two sessions may have the same number, as in containers; then their launches are numbered alike, too.
+    """
     other = launch_of(kernel, launch.row["launch_index"]).row
     for name in (*AXES, "device"):
         if launch.row[name] is not None and other[name] is not None and launch.row[name] != other[name]:
@@ -87,14 +90,18 @@ def join(launch: Launch, kernel: Kernel, found: Iterable[Measure]) -> None:
     launch.row |= {name: value for name, value in other.items() if launch.row.get(name) is None and value is not None}
     for one in found:
         if one.instance is None and one.value is not None:
-            _fact(launch, one.metric, one.value, one.precision or 0.0)
+            _fact(launch, one.metric, one.value, one.precision or 0.0, one.unit)
 
 
-def _fact(launch: Launch, metric: str, value: float, precision: float) -> None:
+def _fact(launch: Launch, metric: str, value: float, precision: float, unit: str | None) -> None:
     row = launch.row
     if metric == DURATION:
-        # The finest print of the duration counts, whatever page or section it is on.
-        if precision < row.get("duration_precision", float("inf")):
+        before, slack = row.get("duration_ns"), precision + row.get("duration_precision", 0.0)
+        if before is not None and abs(before - value) > slack * (1 + ROUNDING) + EXACT:
+            message = f"launch {launch.key[1]} takes {before} ns on one page and {whole_ns(value)} ns on another"
+            raise ValueError(message)
+        # The finest print of the duration counts, whatever page or section it is on; one of unknown unit says nothing.
+        if unit == "ns" and precision < row.get("duration_precision", float("inf")):
             row |= {"duration_ns": whole_ns(value), "duration_precision": precision}
     elif metric in SHARES:
         row[SHARES[metric]] = value / 100

@@ -21,11 +21,15 @@ COMMON: Final[Schema] = dict.fromkeys(
         *("graphNodeId", "graphId"),
     ),
     pl.Int64,
-)
+) | {"deviceId": pl.Int32}
 AXES: Final = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 NAMES: Final = ("demangledName", "shortName", "mangledName")
 MEMORY: Final = ("staticSharedMemory", "dynamicSharedMemory", "sharedMemoryExecuted", "localMemoryPerThread")
-KERNEL: Final[Schema] = {**COMMON, **dict.fromkeys((*NAMES, *AXES, *MEMORY, "registersPerThread"), pl.Int64)}
+KERNEL: Final[Schema] = {
+    **COMMON,
+    **dict.fromkeys((*NAMES, *MEMORY), pl.Int64),
+    **dict.fromkeys((*AXES, "registersPerThread"), pl.Int32),
+}
 TABLES: Final[Mapping[str, tuple[str, Schema]]] = {
     "CUPTI_ACTIVITY_KIND_KERNEL": ("kernel", KERNEL),
     "CUPTI_ACTIVITY_KIND_MEMCPY": ("memcpy", {**COMMON, "bytes": pl.Int64, "copyKind": pl.Int64}),
@@ -43,9 +47,10 @@ SIGNED: Final = ("kind", "name", "grid_x", "grid_y", "grid_z", "block_x", "block
 
 @dataclasses.dataclass(slots=True)
 class Seen:
-    """What went through: rows per kind, and the time they span."""
+    """What went through: rows per kind, kernels whose name is not in the export, and the time they span."""
 
     kinds: Counter[str] = dataclasses.field(default_factory=Counter)
+    unnamed: int = 0
     window: times.Window = (None, None)
 
 
@@ -121,6 +126,8 @@ class Activities:
         described = self._described(distinct, kind).with_columns(kind=pl.lit(kind))
         signed = self.signer.sign(described.select(name for name in SIGNED if name in described.columns))
         ids = distinct.hstack([signed["signature_id"]])
+        unnamed = ids.filter(described["name"] == "")
+        self.seen.unnamed += part.join(unnamed, on=list(facts), how="semi", nulls_equal=True).height
         return part.join(ids, on=list(facts), how="left", nulls_equal=True, maintain_order="left")
 
     def _described(self, distinct: pl.DataFrame, kind: str) -> pl.DataFrame:
@@ -135,7 +142,7 @@ class Activities:
         shorts = self._strings.rename({"id": "shortName", "value": "short"})
         named = distinct.join(texts, on="demangledName", how="left", maintain_order="left")
         named = named.join(shorts, on="shortName", how="left", maintain_order="left")
-        shape = {f"{axis[:-1]}_{axis[-1].lower()}": pl.col(axis).cast(pl.Int32) for axis in AXES}
+        shape = {f"{axis[:-1]}_{axis[-1].lower()}": pl.col(axis) for axis in AXES}
         return named.select(name=pl.coalesce("full", "short", pl.lit("")), **shape)
 
 
@@ -182,7 +189,7 @@ def _columns(rows: pl.DataFrame, kind: str) -> pl.DataFrame:
         kind=pl.lit(kind),
         timing=pl.lit("timeline"),
         process=(pl.col("pid") % THREAD).cast(pl.String),
-        device=pl.col("deviceId").cast(pl.Int32),
+        device="deviceId",
         context="contextId",
         stream="streamId",
         start_ns="start",

@@ -146,6 +146,7 @@ def _count(output: Output, activities: Activities, calls: Calls, ranges: Ranges)
     report.add("stored", "NVTX range or mark", ranges.rows.height)
     for table, what in OTHERS.items():
         report.add("stored", what, output.written[table])
+    report.add("lost", "name of a kernel", activities.seen.unnamed)
     report.add("note", HIDDEN, kinds.get("graph", 0))
     report.add("note", "NVTX range that the recording cut", ranges.unfinished)
 

@@ -17,8 +17,8 @@ from kerneldb.ingest.nsys.store import MAPPING, Schema, Store, frame
 from kerneldb.ingest.output import Report
 
 PLACE: Final = ("deviceId", "contextId", "streamId", "correlationId", "globalPid", "eventId", "eventSyncId")
-SYNC: Final[Schema] = dict.fromkeys(("start", "end", *PLACE, "syncType"), pl.Int64)
-RECORD: Final[Schema] = dict.fromkeys(("timestamp", *PLACE), pl.Int64)
+SYNC: Final[Schema] = dict.fromkeys(("start", "end", *PLACE, "syncType"), pl.Int64) | {"deviceId": pl.Int32}
+RECORD: Final[Schema] = dict.fromkeys(("timestamp", *PLACE), pl.Int64) | {"deviceId": pl.Int32}
 NONE: Final = (1 << 32) - 1
 """CUPTI_SYNCHRONIZATION_INVALID_VALUE: no event, no stream."""
 KINDS: Final[Mapping[str, str]] = {
@@ -34,7 +34,10 @@ METRIC: Final[Schema] = {**dict.fromkeys(("timestamp", "typeId", "metricId"), pl
 METRIC_NAME: Final[Schema] = {**dict.fromkeys(("typeId", "metricId"), pl.Int64), "metricName": pl.String}
 GPU_OF_TYPE: Final = 0xFF
 """The lowest byte of `typeId` is the number of the GPU (as in nsys2prv, https://pypi.org/project/nsys2prv)."""
-SAMPLE: Final[Schema] = dict.fromkeys(("id", "start", "cpu", "threadState", "globalTid", "cpuCycles"), pl.Int64)
+SAMPLE: Final[Schema] = {
+    **dict.fromkeys(("id", "start", "threadState", "globalTid", "cpuCycles"), pl.Int64),
+    "cpu": pl.Int32,
+}
 FRAME: Final[Schema] = dict.fromkeys(("id", "symbol", "module", "unresolved", "stackDepth"), pl.Int64)
 STATES: Final[Schema] = {"id": pl.Int64, "label": pl.String, "name": pl.String}
 SLICE_SAMPLES: Final = 1 << 15
@@ -132,7 +135,7 @@ def _columns(
         name=pl.coalesce("api_call", pl.lit(name, dtype=pl.String)),
         process=(pl.col("pid") % THREAD).cast(pl.String),
         thread=pl.col("thread").cast(pl.String),
-        device=pl.col("deviceId").cast(pl.Int32),
+        device="deviceId",
         context="contextId",
         stream=known("streamId"),
         start_ns=times[0],
@@ -190,7 +193,7 @@ def cpu_samples(store: Store, strings: pl.DataFrame) -> Iterator[pl.DataFrame]:
             sample_index=pl.int_range(first, first + part.height, dtype=pl.Int64),
             process=(pl.col("globalTid") // THREAD % THREAD).cast(pl.String),
             thread=(pl.col("globalTid") % THREAD).cast(pl.String),
-            cpu=pl.col("cpu").cast(pl.Int32),
+            cpu="cpu",
             ts_ns="start",
             state="state",
             function="function",

@@ -35,6 +35,10 @@ BYTES: Final = {
 KIBIBYTES_2020: Final = 1024.0
 """gpumemsizesum of 2020 divides bytes by 1024 and prints no unit."""
 PER_SECOND: Final = re.compile(r"(\w+?)(?:/s|ps)$")
+MEASURED: Final = re.compile(
+    r"(?:.* )?(?:Start|Duration|Dur|Time|[TAQK]?(?:Avg|Med|Min|Max|StdDev))|StcSMem|DymSMem|Bytes|Throughput"
+)
+"""Columns of times and sizes."""
 
 ALIASES: Final[Mapping[str, str]] = {
     "Start Time": "Start",
@@ -83,6 +87,11 @@ class Column:
         rate = PER_SECOND.match(self.unit or "")
         unit = rate.group(1) if rate else self.unit
         return TIME_NS.get(unit or "", BYTES.get(unit or ""))
+
+    @property
+    def is_unclear(self) -> bool:
+        """Whether this is a time or size in a unit that is not known."""
+        return self.unit not in {None, "%"} and self.factor is None and MEASURED.fullmatch(self.name) is not None
 
 
 def column(printed: str) -> Column:

@@ -147,6 +147,10 @@ class Reader:
     def _begin(self, kind: str, described: list[sniff.Column], line: str) -> None:
         report, arguments = self._announced or self._named[1:]
         name = sniff.report_named(kind, report)
+        unclear = ", ".join(one.printed for one in described if one.is_unclear)
+        if unclear:
+            message = f"{self.source.label}: the report {name} has columns in units that are not known ({unclear}). "
+            raise NotATraceError(message + PRINT_AGAIN.format(report=name))
         self._table = Table(len(self.tables), name, arguments, tuple(described), line)
         self.tables.append(self._table)
         self._announced = None

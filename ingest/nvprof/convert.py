@@ -100,7 +100,7 @@ DATABASE: Final = Ledger(
     "table",
     frozenset(itertools.chain.from_iterable(SOURCES.values())),
     {
-        f"{PREFIX}(RUNTIME|DRIVER)": "calls of the API",
+        f"{PREFIX}(RUNTIME|DRIVER)": "calls of the host in files of nvprof are not read; those of nsys are",
         f"{PREFIX}(UNIFIED_MEMORY_COUNTER|MEMORY\\w*)": "counters of unified memory and allocations",
         f"{PREFIX}(MARKER\\w*|NAME)": "NVTX ranges and names",
         f"{PREFIX}(EVENT|METRIC|INSTANTANEOUS_(EVENT|METRIC))\\w*": "counters",
@@ -108,7 +108,7 @@ DATABASE: Final = Ledger(
         f"{PREFIX}(CONTEXT|STREAM|MODULE|FUNCTION|PCIE|NVLINK|DEVICE_ATTRIBUTE)": "parts of program and machine",
         f"{PREFIX}(SOURCE_LOCATOR|BRANCH|GLOBAL_ACCESS|SHARED_ACCESS|PC_SAMPLING\\w*|INSTRUCTION\\w*)": "source lines",
         f"{PREFIX}(OPENACC\\w*|OPENMP|EXTERNAL_CORRELATION|MEMCPY2|MEMSET2)": "OpenACC, OpenMP and other programs",
-        r"(CUPTI|NVPROF|nvprof)\w*|Version|DRIVER\w*|FILENAME\w*|sqlite_\w+|SAMPLING\w*": "facts about the recording",
+        r"(CUPTI(?!_ACTIVITY)|NVPROF|nvprof)\w*|Version|(DRIVER|FILENAME|SAMPLING|sqlite_)\w*": "about the recording",
     },
 )
 ENDINGS: Final = (".gz", ".csv", ".log", ".txt", ".nvvp", ".nvprof", ".sqlite")

@@ -137,18 +137,26 @@ class _Rows:
         if len(row) > 2 and "Name" in row and not any(map(BARE.match, row)):  # noqa: PLR2004 (a table has more)
             same = tuple(name.strip() for name in row) == self._found.columns
             self._other, self._units, self._fresh = "" if same else self._title or ", ".join(row), (), True
-        elif self._fresh and any(row) and all(field.strip() in UNITS or field.strip().endswith("/s") for field in row):
+        elif self._fresh and any(row) and self._are_units(row, number):
             self._units, self._fresh = tuple(row), False
         elif self._other:
             self._found.others[self._other] += 1
         elif not self._begins_row(row):
             self._found.other_lines += 1
-        elif len(row) < width or line.count('"') % 2:
+        elif len(row) < width or line.count('"') % 2 or (len(row) > width and '"' in line):
             has = "an open quote" if line.count('"') % 2 else f"{len(row)} fields where the header has {width}"
             message = f"{self._label}: line {number} has {has}: the text is cut or damaged there. {PRINT_AGAIN}"
             raise UnreadableTraceError(message)
         else:
             self._add(row)
+
+    def _are_units(self, row: Sequence[str], number: int) -> bool:
+        """Whether this is the row of units. Raises UnreadableTraceError where they are not known."""
+        unknown = [field for field in row if field.strip() not in UNITS and not field.strip().endswith("/s")]
+        if unknown and not self._other and len(row) == len(self._found.columns) and not any(map(NUMBER.match, row)):
+            message = f"{self._label}: line {number} has units that are not known ({', '.join(unknown)}). {PRINT_AGAIN}"
+            raise UnreadableTraceError(message)
+        return not unknown
 
     def _add(self, row: list[str]) -> None:
         """Keep a row, its numbers with their units; surplus commas are in the unquoted name."""
@@ -185,8 +193,11 @@ def _number(text: str, scales: Mapping[str, float]) -> Number | None:
     match = NUMBER.match(text)
     if match is None:
         return None
-    scale = scales.get(match.group(3), 1.0)
-    return Number(float(match.group(1)) * scale, scale / 10 ** len(match.group(2) or ""))
+    value, scale = float(match.group(1)), scales.get(match.group(3))
+    if scale is None and (value or match.group(3)):
+        return None
+    scale = scale or 1.0
+    return Number(value * scale, scale / 10 ** len(match.group(2) or ""))
 
 
 def kilobyte(found: Printed) -> int:

@@ -189,8 +189,10 @@ def _detached(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pick(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """Those of `names` that are there and not wholly NULL."""
-    present = [name for name in names if name in frame.columns and frame[name].null_count() < frame.height]
+    """`ts`, and those of `names` that are there and not wholly NULL."""
+    present = [
+        name for name in names if name in frame.columns and (name == "ts" or frame[name].null_count() < frame.height)
+    ]
     return frame.select(present)
 
 

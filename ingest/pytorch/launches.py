@@ -102,31 +102,37 @@ def _placed(gpu: pl.DataFrame, collected: Collector) -> pl.DataFrame:
 
 
 def _launching(host: Host, collected: Collector) -> pl.DataFrame:
-    """Runtime and driver calls that have a correlation: (correlation, api, api_ts, api_external)."""
+    """Runtime and driver calls that have a correlation: (correlation, api, api_ts, api_external, process)."""
     codes = [code for code, row in enumerate(collected.apis.rows()) if row[0] in fields.LAUNCHING_APIS]
     apis = host.apis.filter(pl.col("api").is_in(codes))
     for name in ("correlation", "External id"):
         if name not in apis.columns:
             apis = apis.with_columns(pl.lit(None, dtype=pl.Int64).alias(name))
     known = apis.filter(pl.col("correlation") > 0)
-    return known.select("correlation", api="order", api_ts="ts", api_external="External id")
+    process = pl.Series("process", [row[0] for row in collected.threads.rows()], dtype=pl.String)
+    return known.select(
+        "correlation", api="order", api_ts="ts", api_external="External id", process=process.gather(known["thread"])
+    )
 
 
 def _calls(gpu: pl.DataFrame, launching: pl.DataFrame) -> pl.Series:
-    """The call of the same correlation; of several (merged processes), the best fitting one."""
+    """The call of the same correlation; of several, the one with the same external id, else the latest one before.
+
+    None where calls of several processes (merged traces) fit alike: a row of the GPU does not name its process.
+    """
     wanted = gpu.select("launch_index", "correlation", "ts", "External id")
     if launching["correlation"].is_unique().all():
         narrow = launching.select("correlation", "api")
         return wanted.join(narrow, on="correlation", how="left", maintain_order="left")["api"]
-    best = (
+    fits = (pl.col("External id").eq_missing(pl.col("api_external")), pl.col("api_ts") <= pl.col("ts"))
+    ordered = (
         wanted.join(launching, on="correlation", how="inner")
-        .sort(
-            pl.col("External id").eq_missing(pl.col("api_external")),
-            pl.col("api_ts") <= pl.col("ts"),
-            "api_ts",
-            descending=True,
-            nulls_last=True,
-        )
+        .with_columns(fit=2 * fits[0].cast(pl.Int8) + fits[1].fill_null(value=False).cast(pl.Int8))
+        .sort("fit", "api_ts", descending=True, nulls_last=True)
+    )
+    fitting = ordered.filter(pl.col("fit") == pl.col("fit").max().over("launch_index"))
+    best = (
+        fitting.filter(pl.col("process").n_unique().over("launch_index") == 1)
         .unique("launch_index", keep="first", maintain_order=True)
         .select("launch_index", "api")
     )

@@ -141,10 +141,28 @@ def test_counter_ranges_are_no_missing_activity(convert: Convert) -> None:
 
 
 def test_devices_that_the_file_does_not_describe_are_named(convert: Convert) -> None:
-    trace = Trace(metadata={"deviceProperties": [{"id": 0, "name": "AMD Instinct MI300X"}]})
+    trace = Trace(metadata={"deviceProperties": [{"id": 0, "name": "NVIDIA H100"}]})
     trace.kernel("k", T0, 10, 1, {"device": 2})
     (said,) = [
         one for one in diagnose_manifest(convert(trace).manifest, of_pytorch).diagnostics if one.topic == "devices"
     ]
     assert "device 2" in said.message
-    assert "device 0" in said.message
+    assert "`deviceProperties` lists 0" in said.message
+
+
+@LAID_OUT
+@pytest.mark.parametrize("cat", ["kernel", "cpu_op", "cuda_runtime", "user_annotation", "cuda_sync", "new_one"])
+def test_events_that_say_nothing(convert: Convert, cat: str, layout: str) -> None:
+    trace = Trace()
+    trace.kernel("known", T0, 10, 1)
+    trace.events.append({"ph": "X", "cat": cat, "name": "bare"})
+    found = convert(LAYOUTS[layout](trace))
+    assert "known" in found.launches["name"].to_list()
+    assert sum(n for reason, n in found.report("note").items() if "without a time" in reason) == 1
+
+
+def test_a_diagnosis_without_calls(convert: Convert) -> None:
+    """Columns of a table that has no rows have their own types: a trace of kernels alone has no `api_calls`."""
+    trace = Trace()
+    trace.kernel("k", T0, 10, 1)
+    assert diagnose_manifest(convert(trace).manifest, of_pytorch).diagnostics

@@ -160,6 +160,16 @@ def test_merged_processes_with_the_same_correlations(convert: Convert) -> None:
     ]
 
 
+def test_merged_processes_that_nothing_tells_apart(convert: Convert) -> None:
+    """The later of two calls is not more likely to be the one: no operator is better than that of another rank."""
+    trace = Trace()
+    for number, (pid, op) in enumerate(((100, "aten::relu"), (200, "aten::mul"))):
+        trace.op(op, T0, 50_000, pid=pid)
+        trace.api("cudaLaunchKernel", T0 + 10_000 + number, 5_000, 60, pid=pid)
+        trace.kernel(f"{op}_kernel", T0 + 100_000, 5_000, 60, device=number)
+    assert convert(trace).launches.select("op", "api_call", "process").unique().rows() == [(None, None, None)]
+
+
 def test_reused_correlation_takes_the_call_before(convert: Convert) -> None:
     trace = Trace()
     for op, at in (("aten::relu", T0), ("aten::mul", T0 + 1_000_000)):

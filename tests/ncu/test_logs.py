@@ -259,3 +259,27 @@ def test_old_details_page(tmp_path: Path) -> None:
     assert (launch["grid_x"], launch["device"], one.trace["host"]) == (None, None, "node3")
     assert json.loads(one.trace["metadata"])["kernel_time"] == ["2020-Oct-28 21:47:21"] * 2
     assert values(one)[0, "sm__throughput.avg.pct_of_peak_sustained_elapsed", None][0] == 9.15
+
+
+@pytest.mark.parametrize("value", ["9.00", "6.77"])
+def test_two_sessions_whose_processes_have_one_number(value: str, tmp_path: Path) -> None:
+    """As in containers, appended to one log: a launch of the second session is not a page of one of the first."""
+    with pytest.raises(UnreadableTraceError, match=r"launch 0 takes 6750 ns .* of one report: .* file of its own"):
+        convert_text(page(DURATION) + page(row("Duration", "us", value)), tmp_path)
+    with pytest.raises(UnreadableTraceError, match=r"launch 0 of process 7 is k\(int\) and then other"):
+        convert_text(page(DURATION) + page(row("Duration", "us", "6.75", name="other")), tmp_path)
+    again = convert_text(page(DURATION) + page(row("Duration", "us", "6.750")), tmp_path)
+    assert again.table("launches")["duration_ns"].to_list() == [6750]
+
+
+def test_each_table_of_a_log_has_its_own_units(tmp_path: Path) -> None:
+    names = ("ID", "Process ID", "Kernel Name", "gpu__time_duration.sum")
+    tables = [(names, ("", "", "", "ms"), ("0", "7", "k", "1.5")), (names, ("", "", "", "us"), ("0", "8", "k", "1.5"))]
+    text = "".join(",".join(f'"{cell}"' for cell in cells) + "\n" for table in tables for cells in table)
+    assert convert_text(text, tmp_path).table("launches")["duration_ns"].to_list() == [1_500_000, 1_500]
+
+
+def test_a_duration_of_unknown_unit_is_none(tmp_path: Path) -> None:
+    one = convert_text(page(row("Duration", "tick", "6.75")), tmp_path)
+    assert one.table("launches")["duration_ns"].to_list() == [None]
+    assert one.table("metrics")["unit"].to_list() == ["tick"]

@@ -355,3 +355,35 @@ def test_every_table_may_be_versioned(tmp_path: Path, form: str) -> None:
     connection.close()
     versioned = path if form == "sqlite" else parquet_of(path, tmp_path / "small_pqtdir")
     assert facts(convert_file(versioned, tmp_path / "versioned")) == plain
+
+
+def test_numbers_that_no_column_holds(tmp_path: Path) -> None:
+    """One damaged row costs its own values, and they are counted."""
+    path = exports.build(tmp_path / "small.sqlite")
+    with sqlite3.connect(path) as connection:
+        first = "(SELECT min(rowid) FROM CUPTI_ACTIVITY_KIND_KERNEL)"
+        wide = ("gridX", "registersPerThread", "deviceId")
+        values = ", ".join(f"{name} = {1 << 40}" for name in wide)
+        connection.execute(f"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET {values} WHERE rowid = {first}")
+    connection.close()
+    found = convert_file(path, tmp_path / "spool")
+    assert found.launches.height == usual().launches.height
+    damaged = found.launches.filter(pl.col("device").is_null()).select("grid_x", "registers", "duration_ns")
+    assert damaged.rows() == [(None, None, exports.KERNELS[0].duration)]
+    assert (
+        found.report("skipped").items()
+        >= {f"value of column {name} that is not of type Int32: left empty": 1 for name in wide}.items()
+    )
+
+
+def test_what_a_launch_lacks_is_counted(tmp_path: Path) -> None:
+    path = exports.build(tmp_path / "small.sqlite")
+    with sqlite3.connect(path) as connection:
+        first = "(SELECT min(rowid) FROM CUPTI_ACTIVITY_KIND_KERNEL)"
+        lost = "demangledName = 999999, shortName = NULL, end = NULL"
+        connection.execute(f"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET {lost} WHERE rowid = {first}")
+    connection.close()
+    found = convert_file(path, tmp_path / "spool")
+    assert found.launches.filter(pl.col("duration_ns").is_null())["name"].to_list() == [""]
+    assert found.report("lost") == {"name of a kernel": 1}
+    assert found.report("note")["launch without a duration"] == 1

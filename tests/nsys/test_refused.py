@@ -110,6 +110,13 @@ def test_a_report_without_gpu_work(tmp_path: Path) -> None:
     refused(path, NotATraceError, "wddm_queue_sum.*no GPU work.*queues of the Windows driver")
 
 
+def test_units_that_are_not_known(tmp_path: Path, root: Path) -> None:
+    text = (root / "tests/fixtures/nsys/r23_cuda_gpu_trace.csv").read_text()
+    path = tmp_path / "run_cuda_gpu_trace.csv"
+    path.write_text(text.replace("Duration (ns)", "Duration (ticks)", 1))
+    refused(path, NotATraceError, r"cuda_gpu_trace has columns in units that are not known \(Duration \(ticks\)\)")
+
+
 def test_a_report_that_nsys_skipped(tmp_path: Path) -> None:
     path = tmp_path / "out.csv"
     announced = "Processing [r.sqlite] with [/opt/x/reports/cuda_gpu_trace.py]... "

@@ -331,3 +331,13 @@ def test_many_rows(tmp_path: Path) -> None:
     launches = read(tmp_path, many).launches
     assert launches.height == 5_000
     assert launches.select(pl.col("duration_ns").sum()).item() == 5_000 * 1_500_000
+
+
+def test_numbers_of_unknown_meaning(tmp_path: Path) -> None:
+    """A unit that is not known, decimals behind a comma, and times without a unit: none is taken for nanoseconds."""
+    with pytest.raises(UnreadableTraceError, match=r"line 4 has units that are not known \(ticks\)"):
+        read(tmp_path, TRACE.replace("s,ms,", "s,ticks,"), "unit.csv")
+    with pytest.raises(UnreadableTraceError, match="line 5 has 20 fields where the header has 19"):
+        read(tmp_path, TRACE.replace("0.150000,", "0,150000,"), "comma.csv")
+    bare = read(tmp_path, TRACE.replace(UNITS + "\n", ""), "bare.csv").launches
+    assert bare["duration_ns"].to_list() == [None] * 4
