@@ -231,3 +231,17 @@ def test_a_copy_of_fewer_than_no_bytes(tmp_path: Path) -> None:
     )
     assert found.launches.filter(found.launches["kind"] == "memcpy").height == 1
     assert "bytes" not in found.table("signatures").columns or found.table("signatures")["bytes"].null_count()
+
+
+def test_gpus_of_one_number_stay_apart(tmp_path: Path) -> None:
+    """The description of neither is complete: their nodes tell them apart."""
+    agents = """INSERT INTO "rocpd_info_agent{}" (id, nid, pid, type, absolute_index, type_index)
+        SELECT 9, nid, pid, 'GPU', 9, type_index FROM "rocpd_info_agent{}" WHERE type = 'GPU'"""
+    found = changed(tmp_path / "a.db", agents, 'UPDATE "rocpd_kernel_dispatch{}" SET agent_id = 9 WHERE id = 2')
+    assert [row["device"] for row in launch_rows(found, "device")] == [0, 1]
+
+
+def test_json_below_a_note(tmp_path: Path) -> None:
+    path = of_json(tmp_path)
+    path.write_text('{"made_by": "x",' + path.read_text()[1:])
+    assert converted(path).launches.height == len(TIMES)
