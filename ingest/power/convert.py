@@ -228,7 +228,7 @@ class _Conversion:
                 self.output.report.add("skipped", f"cells of {column.field}: no numbers", odd.len(), str(odd.first()))
         possible = pl.col("power_w").is_between(0, MOST_WATTS)
         refused = values.filter(~possible)["power_w"]
-        self.output.report.add("refused", "power that no GPU draws", refused.len(), f"{refused.first()} W")
+        self.output.report.add("refused", "power that no GPU draws", refused.len(), str(refused.first()))
         return values.with_columns(power_w=pl.when(possible).then("power_w"))
 
     def _widen(self, rows: pl.DataFrame) -> int:
