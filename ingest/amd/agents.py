@@ -47,16 +47,17 @@ def agent_of(facts: Mapping[str, Any]) -> Agent:
 
 
 def numbered(agents: Iterable[Agent]) -> list[Agent]:
-    """The same agents; where a GPU has no number among GPUs, all get one by the order of their nodes."""
+    """The same agents; where a GPU has no number of its own among GPUs, all get one by the order of their nodes."""
     listed = list(agents)
     nodes: dict[int, int] = {}
     for at, agent in enumerate(listed):
         if agent.is_gpu:
             known = (_integer(agent.facts.get(name)) for name in NODES)
             nodes[at] = next((number for number in known if number is not None), at)
-    if all(listed[at].device is not None for at in nodes):
-        return listed
     order = sorted(set(nodes.values()))
+    said = {listed[at].device for at in nodes}
+    if None not in said and len(said) >= len(order):
+        return listed
     return [
         dataclasses.replace(agent, device=order.index(nodes[at])) if at in nodes else agent
         for at, agent in enumerate(listed)

@@ -60,6 +60,7 @@ WRITTEN: Final = (
     *("signature_id", "fixed_scalars"),
 )
 DIRECTION: Final = re.compile(r"(HOST|DEVICE)_TO_(HOST|DEVICE)|Copy(Host|Device)To(Host|Device)", re.IGNORECASE)
+UNTIMED: Final = "launches whose start or end is not in the file"
 PROFILED: Final = "kernels timed under counter collection: not part of time sums"
 RDNA_SCALARS: Final = "scalar registers are fixed on RDNA and limit nothing: sgprs left empty"
 
@@ -297,6 +298,8 @@ class Launches:
         self._timings.update(dict(timings.iter_rows()))
         self._rdna += int(rows["fixed_scalars"].sum())
         self._phased += rows.height - rows["phase"].null_count()
+        untimed = rows.filter(pl.any_horizontal(pl.col("start_ns", "end_ns").is_null())).height
+        self.output.report.add("note", UNTIMED, untimed)
 
 
 def _shaped(rows: pl.DataFrame) -> pl.DataFrame:
@@ -316,6 +319,7 @@ def _shaped(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(
         **{name: pl.when(size.is_between(0, INT32_MAX)).then(size).cast(pl.Int32) for name, size in sizes.items()},
         reported_grid_unit=pl.when(has_grid).then(pl.coalesce("reported_grid_unit", pl.lit(WORK_ITEMS))),
+        bytes=pl.when(pl.col("bytes") >= 0).then("bytes"),
         timing=pl.col("timing").fill_null("timeline"),
         name=pl.col("name").fill_null(UNKNOWN_KERNEL),
         dynamic_shared_bytes=pl.coalesce("dynamic_shared_bytes", pl.when(separable).then(shared - static)),

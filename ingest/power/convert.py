@@ -28,6 +28,8 @@ BACK: Final = pl.duration(minutes=10)
 
 HALF_A_DAY: Final = pl.duration(hours=12)
 MEASURED: Final = {**dict.fromkeys(log.QUERY, pl.Float64), "throttle": pl.String}
+MOST_WATTS: Final = 100_000.0
+"""No GPU, nor a module of several, comes near; a faulty sensor gives -1 or 2³² milliwatts."""
 IDENTITIES = ("index", "uuid", "bus_id", "name")
 NO_DATES: Final = (
     "its times have no dates. Say the day of the first row: --date 2026-11-21; or log with: nvidia-smi dmon -o DT"
@@ -213,9 +215,21 @@ class _Conversion:
         common = rows.select(pl.col("epoch_ns"), ts_ns=pl.col("epoch_ns") - base_ns).hstack(
             gpus.select(device="index", gpu=pl.coalesce("uuid", "bus_id", "name"))
         )
-        values = rows.with_columns(**measured(part)).select(*MEASURED)
+        values = self._believed(part, rows, rows.with_columns(**measured(part)).select(*MEASURED))
         self.output.write("power_samples", common.with_columns(source=pl.lit("log")).hstack(values))
         self._store_others(part, rows, common)
+
+    def _believed(self, part: Slice, rows: pl.DataFrame, values: pl.DataFrame) -> pl.DataFrame:
+        """`values` without power that no GPU draws, which is counted; so are cells that are no numbers."""
+        for target, columns in chosen(part).items():
+            for column in columns if MEASURED[target] == pl.Float64 else ():
+                texts, unread = rows[column.field], rows.select(number(column)).to_series().is_null()
+                odd = texts.filter(unread & ~texts.str.contains(log.ABSENT))
+                self.output.report.add("skipped", f"cells of {column.field}: no numbers", odd.len(), str(odd.first()))
+        possible = pl.col("power_w").is_between(0, MOST_WATTS)
+        refused = values.filter(~possible)["power_w"]
+        self.output.report.add("refused", "power that no GPU draws", refused.len(), str(refused.first()))
+        return values.with_columns(power_w=pl.when(possible).then("power_w"))
 
     def _widen(self, rows: pl.DataFrame) -> int:
         """Widen the window by a slice; the first one sets the base of the times, which is returned."""

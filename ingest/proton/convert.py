@@ -231,7 +231,9 @@ def _write_sums(
     negative = (pl.col("n") < 0) | (pl.col("total_ns") < 0)
     output.report.add("refused", "sum with a negative count or time", signed.filter(negative).height)
     kept = signed.filter(~negative.fill_null(value=False))
-    sums = {name: pl.col(name).sum() for name in ("n", "timed", "total_ns")}
+    sums = {name: pl.col(name).sum() for name in ("n", "timed")}
+    sums["total_ns"] = pl.when(pl.col("timed").sum() > 0).then(pl.col("total_ns").sum())
+    output.report.add("note", "sums of kernels without a time", kept["total_ns"].null_count())
     by = ["device", "signature_id"]
     whole = kept.group_by(by, maintain_order=True).agg(**sums).with_columns(origin=pl.lit("report"))
     inside = kept.drop_nulls("phase")

@@ -88,7 +88,7 @@ def numbered(devices: pl.DataFrame, used: list[int], allocating: list[int]) -> t
     one that is described, or that allocates, are the same. Where all described GPUs are alike, a number that is not
     among them is one of them; which one stays open.
     """
-    if devices.is_empty() or (devices["vendor"] != "AMD").any() or devices["vendor"].null_count():
+    if devices.is_empty() or devices["vendor"].null_count() or (devices["vendor"] != "AMD").any():
         return {}, devices
     described = devices["device"].to_list()
     known = allocating if len(allocating) == 1 else described

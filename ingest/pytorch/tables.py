@@ -235,7 +235,7 @@ def sample_rows(counters: Sequence[CounterEvent]) -> pl.DataFrame:
     rows: list[dict[str, Any]] = []
     for name, pid, ts, text in counters:
         rows += [
-            {"counter": f"{name}.{key}" if key else name, "process": pid, "ts_ns": ts, "value": value}
+            {"counter": ".".join(part for part in (name, key) if part), "process": pid, "ts_ns": ts, "value": value}
             for key, value in _numbers(text)
         ]
     return pl.DataFrame(rows, infer_schema_length=None)

@@ -238,7 +238,7 @@ def _as_metrics(rows: pl.DataFrame, run_pass: int | None) -> pl.DataFrame:
     single = rows.with_columns(instance=pl.when(several).then((pl.col("ordinal") - 1).cast(pl.String)))
     added = rows.filter(several & (pl.col("is_derived").fill_null(0) == 0))
     sums = added.group_by("event_id", "pmc_id", "counter", "launch_index", maintain_order=True).agg(
-        pl.col("value").sum()
+        pl.when(pl.col("value").null_count() == 0).then(pl.col("value").sum())
     )
     columns = ["launch_index", "counter", "value", "instance"]
     sums = sums.with_columns(instance=pl.lit(None, dtype=pl.String)).select(columns)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest.amd.agents import Agent, agent_of, numbered
 from kerneldb.ingest.amd.launches import is_halved
 from kerneldb.ingest.sqlite import Database, gathered, quoted
@@ -125,10 +126,27 @@ def parts(database: Database) -> list[Part]:
         bare = {base: name for base, name in by_suffix.pop("", {}).items() if name not in views}
         if bare:
             by_suffix[""] = bare
+    _refuse_mixed(database, by_suffix.get("", {}))
     return [
         Part(database, suffix, found, {base: frozenset(tables[name]) for base, name in found.items()})
         for suffix, found in by_suffix.items()
     ]
+
+
+def _refuse_mixed(database: Database, bare: Mapping[str, str]) -> None:
+    """Raise UnreadableTraceError where tables without a suffix hold the rows of several processes.
+
+    An `id` is unique only among the rows of one GUID: joins would give a launch the kernels of all processes.
+    """
+    for name in bare.values():
+        if "guid" in database.tables()[name]:
+            sql = " ".join(("SELECT count(*) FROM (SELECT DISTINCT guid FROM", quoted(name), "LIMIT 2)"))
+            if database.rows(sql)[0][0] > 1:
+                message = (
+                    f"{database.path}: the table {name} holds several processes (GUIDs), whose ids are not unique. "
+                    "Ingest the files of the processes, or merge them with `rocpd merge`."
+                )
+                raise UnreadableTraceError(message)
 
 
 def _stated_suffixes(database: Database) -> list[str]:

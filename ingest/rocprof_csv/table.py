@@ -104,6 +104,7 @@ INTEGERS: Final = frozenset(
     | {f"{side}_{axis}" for side in ("workgroup", "grid") for axis in "xyz"}
 )
 TIMES: Final = frozenset({"start", "end", "total_ns", "min_ns", "max_ns"})
+MOMENTS: Final = frozenset({"start", "end"})
 FLOATS: Final = frozenset({"deviation_ns", "mean_ns"})
 
 
@@ -196,15 +197,25 @@ class Table:
                 frame = self._parsed(self._whole(body) if last else body)
                 self.read += frame.height
                 if frame.height:
-                    numbers = [_integer(name) for name in frame.columns if name in INTEGERS]
-                    floats = pl.col([name for name in frame.columns if name in FLOATS]).cast(pl.Float64, strict=False)
-                    yield frame.with_columns(*numbers, floats)
+                    yield self._numbers(frame)
         if self.source.damage:
             self.report.add("truncated", self.source.damage, 1)
         self.report.add("read", "rows", self.read)
         if self.kind not in ("agents", "pc_samples"):  # kept as properties; skipped as rows
             taken = {*ALIASES, *self.wide_counters}
             UNREAD.account({_base(name): self.read for name in self.columns if name not in taken}, self.report)
+
+    def _numbers(self, text: pl.DataFrame) -> pl.DataFrame:
+        """Numbers in the columns that hold them; cells that hold none are counted."""
+        floats = pl.col([name for name in text.columns if name in FLOATS]).cast(pl.Float64, strict=False)
+        frame = text.with_columns(*[_integer(name) for name in text.columns if name in INTEGERS], floats)
+        for name in [name for name in text.columns if name in INTEGERS | FLOATS]:
+            odd = text[name].filter(frame[name].is_null() & text[name].is_not_null())
+            if odd.len():
+                self.report.add(
+                    "unread", f"cell of column {name} that is no such number: left empty", odd.len(), odd[0]
+                )
+        return frame
 
     def _parsed(self, body: bytes) -> pl.DataFrame:
         """Rows as text, without those that are none; a column behind the last one takes what a row has too much.
@@ -273,9 +284,14 @@ def _row_end(text: bytes) -> int:
 
 
 def _integer(name: str) -> pl.Expr:
-    """Whole numbers; rocprof-compute prints some as floats (`8.0`)."""
+    """Whole numbers; rocprof-compute prints some as floats (`8.0`).
+
+    A moment with an exponent (`8.1097E+14`) went through a spreadsheet, which left a few digits of it.
+    """
     text = pl.col(name)
     real = text.cast(pl.Float64, strict=False)
+    if name in MOMENTS:
+        real = pl.when(~text.str.contains("[eE]")).then(real)
     if name in TIMES:
         real = real.clip(-SATURATED, SATURATED)
     return pl.coalesce(text.cast(pl.Int64, strict=False), real.cast(pl.Int64, strict=False)).alias(name)

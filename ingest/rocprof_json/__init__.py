@@ -7,7 +7,8 @@ from typing import Final
 
 from kerneldb.ingest.readers import Head, Later, Reader
 
-FIRST_KEY: Final = re.compile(rb'\s*\{\s*"rocprofiler-sdk-tool"\s*:')
+FIRST_KEY: Final = re.compile(rb'\s*\{(?:[^{}\[\]]*,)?\s*"rocprofiler-sdk-tool"\s*:')
+"""Other programs that keep the file put a note of theirs before it."""
 
 
 def _fits(head: Head) -> bool:

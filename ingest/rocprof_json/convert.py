@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -39,6 +40,9 @@ from kerneldb.times import fitting
 
 Columns = dict[str, tuple[type[pl.DataType], list[Any]]]
 CLONE: Final = (" [clone .kd]", " (.kd)", ".kd")
+NO_NUMBER: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|-?\b(?:nan|inf(?:inity)?)\b', re.IGNORECASE)
+"""Texts, to pass over them, and numbers as cereal writes them where a counter divides by zero (its default is
+`kWriteNanAndInfFlag`). Source: USCiLab/cereal, include/cereal/external/rapidjson/writer.h."""
 CALL_BUFFERS: Final = ("hip_api", "hsa_api", "rccl_api", "rocdecode_api", "rocjpeg_api", "ompt")
 PROCESS_RANGE: Final = ("roctxProcessRange", "roctxRangeStart")
 PC_SAMPLES: Final = "samples of the program counter (not supported)"
@@ -320,7 +324,12 @@ def _decoded(one: Source, progress: Progress | None) -> tuple[Document, Counter[
                 progress(one.read_bytes, one.stored_bytes)
     text = b"".join(parts)
     try:
-        return msgspec.json.decode(text, type=Document), _sections(msgspec.json.decode(text, type=Sections))
+        try:
+            document = msgspec.json.decode(text, type=Document)
+        except msgspec.DecodeError:
+            text = NO_NUMBER.sub(lambda match: match[0] if match[0].startswith(b'"') else b"null", text)
+            document = msgspec.json.decode(text, type=Document)
+        return document, _sections(msgspec.json.decode(text, type=Sections))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         why = one.damage or error
         message = f"{one.label}: the JSON of rocprofv3 is cut or damaged ({why}). Record again, best as rocpd."
@@ -369,25 +378,25 @@ def _dispatches(
 
 
 def _counters(it: Activities, counted: Sequence[Counted], indexes: dict[int, int], output: Output) -> None:
-    """One row per launch and counter; instances get rows of their own and, where they count, a sum."""
+    """One row per launch and counter; instances get rows of their own and, where all of them count, a sum."""
     counters = {counter.id.handle: counter for counter in it.process.counters}
     rows: list[tuple[int | None, str, float | None, str | None]] = []
     unknown = 0
     for one in counted:
         index = indexes.get(one.dispatch_data.dispatch_info.dispatch_id or -1)
-        by_counter: dict[int, list[float]] = defaultdict(list)
+        by_counter: dict[int, list[float | None]] = defaultdict(list)
         for record in one.records:
-            if record.value is None:
-                unknown += 1
-            else:
-                by_counter[record.counter_id.handle].append(record.value)
+            by_counter[record.counter_id.handle].append(record.value)
         for handle, values in by_counter.items():
             counter = counters.get(handle)
             name = counter.name if counter is not None else f"counter {handle}"
+            known = [(number, value) for number, value in enumerate(values) if value is not None]
+            unknown += len(values) - len(known)
             if len(values) > 1:
-                rows += [(index, name, value, str(number)) for number, value in enumerate(values)]
-            if len(values) == 1 or not (counter is not None and counter.is_derived):
-                rows.append((index, name, sum(values), None))
+                rows += [(index, name, value, str(number)) for number, value in known]
+            is_sum = len(values) == 1 or not (counter is not None and counter.is_derived)
+            if is_sum and len(known) == len(values):
+                rows.append((index, name, sum(value for _, value in known), None))
     schema = {"launch_index": pl.Int64, "counter": pl.String, "value": pl.Float64, "instance": pl.String}
     output.report.add("stored", "counter values", len(rows))
     output.report.add("lost", "value of a counter that is no number", unknown)

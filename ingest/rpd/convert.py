@@ -197,14 +197,19 @@ def _monitor(database: sqlite.Database, output: Output) -> int:
     """Clocks and other readings over time; each holds from its time on."""
     if "rocpd_monitor" not in database.tables():
         return 0
-    read = 0
+    read = stored = 0
     for frame in database.frames(MONITOR, MONITORED):
-        rows = frame.with_columns(value=pl.col("text").cast(pl.Float64, strict=False))
+        named = frame.filter(pl.col("counter").is_not_null())
+        output.report.add("skipped", "reading that does not say of what", frame.height - named.height)
+        rows = named.with_columns(value=pl.col("text").cast(pl.Float64, strict=False))
+        unread = rows.filter(pl.col("value").is_null() & pl.col("text").is_not_null())["text"]
+        output.report.add("unread", "reading that is no number", unread.len(), str(unread.first()))
         unit = pl.when(pl.col("counter") == CLOCK_COUNTER).then(pl.lit("MHz"))
         output.write("samples", rows.select("counter", "device", "ts_ns", "value", unit=unit))
         clocks = rows.filter(pl.col("counter") == CLOCK_COUNTER)
         power = clocks.select("device", "ts_ns", sm_mhz="value", source=pl.lit("trace"))
         output.write("power_samples", power.with_columns(epoch_ns=pl.lit(None, dtype=pl.Int64)))
         read += frame.height
-    output.report.add("stored", "samples over time", read)
+        stored += named.height
+    output.report.add("stored", "samples over time", stored)
     return read

@@ -214,7 +214,7 @@ def read_scan(name: Structure) -> Facts:
     facts = typed([dtype for dtype in inner if dtype != "uint32"] or inner)
     facts["operation"] = next((op for key, op in _ALGORITHMS if key in name.canonical), None)
     # rocPRIM starts everything by `trampoline_kernel<wrapped_reduce_config<...>>`: its configuration says what runs.
-    if "educe" in name.base or "wrapped_reduce_config" in name.canonical:
+    if "educe" in name.base or re.search("wrapped_reduce_config|Reduce(?:ByKey)?Agent", name.canonical):
         facts["category"] = "REDUCTION"
     return facts
 

@@ -178,3 +178,12 @@ def test_half_a_character_in_the_metadata(convert: Convert) -> None:
     assert found.trace["host"] == "n\ufffd"
     assert found.rows("devices", "name") == [("NVIDIA \ufffd",)]
     assert found.report("repaired") == {"metadata string": 1}
+
+
+def test_counters_without_names(convert: Convert) -> None:
+    trace = two()
+    for name, key in (("", "clock"), ("clock", ""), ("", "")):
+        trace.add("C", None, name, T0, args={key: 5})
+    trace.events[-1].pop("name")
+    found = convert(trace)
+    assert found.rows("samples", "counter", "value") == [("clock", 5.0), ("clock", 5.0), ("", 5.0)]

@@ -186,6 +186,15 @@ def test_rocm_numbers_devices_twice(
     assert [(device, names.get(device)) for (device,) in found.rows("launches", "device")] == expected
 
 
+def test_gpus_without_names_have_no_vendor(convert: Convert) -> None:
+    trace = Trace({"deviceProperties": [{"id": 0, "name": ""}, {"id": 1, "name": None}]})
+    for device in (0, 1):
+        trace.gpu("k", T0 + 1_000 * device, 500, 40 + device, device=device, stream=0)
+    found = convert(trace)
+    assert found.rows("launches", "device") == [(0,), (1,)]
+    assert found.rows("devices", "device", "name") == [(0, None), (1, None)]
+
+
 def test_rocm_names_the_kernels_that_a_capture_launched(convert: Convert) -> None:
     trace = launched_by("hipLaunchKernel", [512, 1, 1])
     trace.api("hipStreamBeginCapture", T0 + 800_000, 1_000, 50)

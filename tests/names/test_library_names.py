@@ -25,6 +25,11 @@ UNKNOWN = (
     "convert_vertical_slash_indexes",
     "my_e_kernel",
     "step",
+    "softmaximum_flow",
+    "softmaxwell_boltzmann",
+    "nccl_free_lattice_update",
+    "scattering_angle_mc",
+    "layer_normals_compute",
 )
 """Names that hold a word of a library or a category, and are of neither."""
 

@@ -272,3 +272,12 @@ def test_doctor_says_how_dense_the_samples_are(tmp_path: Path) -> None:
     assert found["samples"] == "2 samples of 1 GPUs, one every 1,000 ms."
     assert "period" in found
     assert "GPUs" in found
+
+
+def test_power_that_no_gpu_draws(read: Read) -> None:
+    cells = ("5.00 W", "-1.00 W", "4294967.29 W", "nan", "[N/A]", "inf")
+    rows = [f"2026/11/21 10:20:3{second}.000, 0, {cell}\n" for second, cell in enumerate(cells)]
+    found = read("timestamp, index, power.draw [W]\n" + "".join(rows))
+    assert found.column("power_w") == [5.0, None, None, None, None, None]
+    assert found.report()["power that no GPU draws"] == 2
+    assert found.report()["cells of power.draw: no numbers"] == 2

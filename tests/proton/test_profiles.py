@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import kerneldb
@@ -111,6 +112,15 @@ def test_sums_count_in_the_database(tmp_path: Path) -> None:
         database.ingest(tmp_path / "run.hatchet")
         sums = "SELECT sum(n)::BIGINT AS n, sum(total_ns)::BIGINT AS ns FROM kernel_rollups"
         assert database.sql(sums).rows() == [{"n": 7, "ns": 990}]
+
+
+def test_a_time_that_is_not_there_is_not_zero(tmp_path: Path) -> None:
+    lacking = {"time (ns)": None}
+    kernels = [kernel("never", 2, 0, **lacking), kernel("once", 1, 0, **lacking), node("s", kernel("once", 1, 9))]
+    found = read(tmp_path, json.dumps([node("ROOT", *kernels), DEVICES]))
+    rows = found.table("rollups").filter(pl.col("origin") == "report").sort("timed")
+    assert rows.select("n", "timed", "total_ns").rows() == [(2, 0, None), (2, 1, 9)]
+    assert found.report("note")["sums of kernels without a time"] == len(lacking) + 1
 
 
 def deep(levels: int) -> str:

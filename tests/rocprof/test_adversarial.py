@@ -173,3 +173,75 @@ def test_activities_of_rocprof_without_names(tmp_path: Path) -> None:
         ("unknown_kernel", None, 0),
         ("unknown_kernel", None, None),
     ]
+
+
+def test_values_that_json_does_not_know(tmp_path: Path) -> None:
+    """Counters that divide by zero: no sum over instances where one of them is unknown; names stay as they are."""
+    path = of_json(tmp_path, counters=[{"id": {"handle": 1}, "name": "SQ_WAVES"}])
+    document = json.loads(path.read_text().replace('"k"', '"k, nan, -Infinity]"'))
+    process = document["rocprofiler-sdk-tool"][0]
+    records = [{"counter_id": {"handle": 1}, "value": value} for value in (5.0, float("nan"))]
+    counted = {"dispatch_data": process["buffer_records"]["kernel_dispatch"][0], "records": records}
+    process["callback_records"]["counter_collection"] = [counted]
+    path.write_text(json.dumps(document))
+    found = converted(path)
+    assert {row["name"] for row in launch_rows(found, "name")} == {"k, nan, -Infinity]"}
+    assert found.rows("metrics", "value", "instance") == [(5.0, "0")]
+    assert found.report("lost") == {"value of a counter that is no number": 1}
+
+
+def test_a_counter_of_which_one_instance_is_unknown_has_no_sum(tmp_path: Path) -> None:
+    found = changed(
+        tmp_path / "a.db",
+        """INSERT INTO "rocpd_info_pmc{}" (id, nid, pid, agent_id, name, symbol)
+        SELECT 1, nid, pid, agent_id, 'SQ_WAVES', 'SQ_WAVES' FROM "rocpd_kernel_dispatch{}" LIMIT 1""",
+        """INSERT INTO "rocpd_pmc_event{}" (event_id, pmc_id, value)
+        SELECT event_id, 1, 5 FROM "rocpd_kernel_dispatch{}" WHERE id = 1""",
+        """INSERT INTO "rocpd_pmc_event{}" (event_id, pmc_id, value)
+        SELECT event_id, 1, NULL FROM "rocpd_kernel_dispatch{}" WHERE id = 1""",
+    )
+    assert found.rows("metrics", "value", "instance") == [(5.0, "0"), (None, "1"), (None, None)]
+
+
+def test_launches_without_times_are_counted(tmp_path: Path) -> None:
+    lines = [HEADER, *(ROW.replace("1000", time) for time in ("", "n/a", "8.1097E+14"))]
+    found = converted(written(tmp_path / "a_kernel_trace.csv", "\n".join(lines) + "\n"))
+    assert {row["duration_ns"] for row in launch_rows(found, "duration_ns")} == {None}
+    assert found.report("note")["launches whose start or end is not in the file"] == len(lines) - 1
+    assert found.report("unread")["cell of column start that is no such number: left empty"] == len(lines) - 2
+
+
+def test_processes_in_one_table_are_refused(tmp_path: Path) -> None:
+    """Ids of two processes are the same, and joins would mix their kernels."""
+    connection = sqlite3.connect(tmp_path / "a.db")
+    for table in ("string", "kernel_dispatch", "info_kernel_symbol", "event"):
+        connection.execute(f"CREATE TABLE rocpd_{table} (id INTEGER, guid TEXT)")
+        connection.executemany(f"INSERT INTO rocpd_{table} VALUES (1, ?)", [("a",), ("b",)])
+    connection.commit()
+    connection.close()
+    with pytest.raises(UnreadableTraceError, match="several processes"):
+        converted(tmp_path / "a.db")
+
+
+def test_a_copy_of_fewer_than_no_bytes(tmp_path: Path) -> None:
+    found = changed(
+        tmp_path / "a.db",
+        """INSERT INTO "rocpd_memory_copy{}" (id, nid, pid, start, end, name_id, size)
+        SELECT 1, nid, pid, start, end, 1, -1 FROM "rocpd_kernel_dispatch{}" LIMIT 1""",
+    )
+    assert found.launches.filter(found.launches["kind"] == "memcpy").height == 1
+    assert "bytes" not in found.table("signatures").columns or found.table("signatures")["bytes"].null_count()
+
+
+def test_gpus_of_one_number_stay_apart(tmp_path: Path) -> None:
+    """The description of neither is complete: their nodes tell them apart."""
+    agents = """INSERT INTO "rocpd_info_agent{}" (id, nid, pid, type, absolute_index, type_index)
+        SELECT 9, nid, pid, 'GPU', 9, type_index FROM "rocpd_info_agent{}" WHERE type = 'GPU'"""
+    found = changed(tmp_path / "a.db", agents, 'UPDATE "rocpd_kernel_dispatch{}" SET agent_id = 9 WHERE id = 2')
+    assert [row["device"] for row in launch_rows(found, "device")] == [0, 1]
+
+
+def test_json_below_a_note(tmp_path: Path) -> None:
+    path = of_json(tmp_path)
+    path.write_text('{"made_by": "x",' + path.read_text()[1:])
+    assert converted(path).launches.height == len(TIMES)

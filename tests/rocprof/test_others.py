@@ -121,6 +121,23 @@ def test_rpd_without_a_column(rpd: Path) -> None:
     assert {row["bytes"] for row in launch_rows(converted(rpd), "bytes")} == {None}
 
 
+def test_rpd_readings_that_say_nothing(rpd: Path) -> None:
+    connection = sqlite3.connect(rpd)
+    connection.execute("CREATE TABLE rocpd_monitor (deviceType, deviceId, monitorType, start, end, value)")
+    rows = [
+        ("gpu", 0, "sclk", 100, 110, "1700"),
+        ("gpu", 0, "sclk", 120, 130, "fast"),
+        ("gpu", 0, None, 140, None, "1"),
+    ]
+    connection.executemany("INSERT INTO rocpd_monitor VALUES (?, ?, ?, ?, ?, ?)", rows)
+    connection.commit()
+    connection.close()
+    found = converted(rpd)
+    assert found.rows("samples", "counter", "value") == [("sclk", 1700.0), ("sclk", None)]
+    assert found.report("skipped")["reading that does not say of what"] == 1
+    assert found.report("unread") == {"reading that is no number": 1}
+
+
 def test_rpd_names_its_clock(rpd: Path) -> None:
     trace = converted(rpd).trace
     assert (trace["source"], trace["clock"], trace["era"]) == ("rpd", "monotonic", "rpd schema 2")
