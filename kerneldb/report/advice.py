@@ -70,8 +70,8 @@ RULES: Final = (
     Rule(
         "late-graphs",
         1,
-        "The GPU waited {idle_ns} ({share_pct:.0f} % of the time) for the host to launch the next graph: {n:,} launches "
-        "are in {graphs:,} graph launches.",
+        "The GPU waited {idle_ns} ({share_pct:.0f} % of the time) for the host to launch the next graph: {n:,} "
+        "launches are in {graphs:,} graph launches.",
         ("analyze", "idle", "--gaps"),
         "Launch a graph before the last one ends: no .item(), .cpu() or printing between steps; or put several steps "
         "into one graph.",

@@ -226,7 +226,8 @@ def test_shares_of_idle_time_are_of_all_devices_together() -> None:
     """Two devices of 1000 ns each: the first waits half of it for the host and a tenth for memory, the other never."""
     rows = """
         CREATE TABLE kernels AS
-        SELECT 't' AS trace, 'timeline' AS timing, 5 AS duration_ns, 9 AS launch_duration_ns, 'linked' AS launch_status, NULL AS graph_id;
+        SELECT 't' AS trace, 'timeline' AS timing, 5 AS duration_ns, 9 AS launch_duration_ns,
+            'linked' AS launch_status, NULL AS graph_id;
         CREATE TABLE found_idle AS SELECT * FROM (VALUES
             (0, 'launch', 500, 50.0, NULL), (0, 'allocation', 100, 10.0, 'cudaMalloc'),
             (0, 'sync', 20, 2.0, 'cudaStreamSynchronize'), (1, 'queued', 10, 1.0, NULL)
@@ -244,7 +245,7 @@ def test_graphs_that_are_late_are_not_told_to_use_graphs() -> None:
     """Two graph launches hold four kernels; one kernel is launched alone. The GPU waits 300 of 1000 ns for the host."""
     rows = """
         CREATE TABLE kernels AS
-        SELECT 't' AS trace, 'timeline' AS timing, 5 AS duration_ns, 9 AS launch_duration_ns, api_index, launch_status, graph_id
+        SELECT 't' AS trace, 'timeline' AS timing, 5 AS duration_ns, 9 AS launch_duration_ns, launches.*
         FROM (VALUES (0, 'graph', NULL), (0, 'graph', NULL), (1, 'linked', 7), (1, 'linked', 7), (2, 'linked', NULL))
             AS launches (api_index, launch_status, graph_id);
         CREATE TABLE found_idle AS SELECT 0 AS device, 'launch' AS cause, 300 AS idle_ns, 30.0 AS share_pct;
