@@ -52,7 +52,7 @@ TOTALS: Final = {
     "idle": ("n", "idle_ns"),
     "collectives": ("n", "total_ns"),
     "phases": ("n", "total_ns", "share_pct"),
-    "launch_overhead": ("n", "call_ns"),
+    "launch_overhead": ("n", "call_ns", "calls"),
     "precision_conversions": ("n", "total_ns", "elements"),
     "roofline": ("n", "total_ns"),
 }
@@ -235,7 +235,9 @@ def iterations(asked: Asked) -> None:
 @analyze.command(short_help="What launching costs the host.")
 @analysis
 def overhead(asked: Asked) -> None:
-    """Show how long launch calls take and how long kernels wait after them, and count kernels shorter than their call.
+    """Show how long launch calls take and how long kernels wait after them, and count calls longer than their kernels.
+
+    The call that launches a graph counts once, with all kernels of the graph.
 
     \b
       kerneldb analyze overhead
