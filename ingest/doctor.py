@@ -207,7 +207,8 @@ def _without_kernels(manifest: Manifest, launches: pl.DataFrame) -> Iterator[Dia
     """Calls that launch and have no activity: kernels captured into a graph, or not recorded."""
     calls = read_table(manifest, "api_calls", "api_index", "name")
     launching = calls.filter(pl.col("name").str.contains(LAUNCHING))
-    alone = launching.height - launching["api_index"].is_in(launches["api_index"].drop_nulls().implode()).sum()
+    known = launches["api_index"].drop_nulls().cast(pl.Int64).implode()  # an absent table has columns of texts
+    alone = launching.height - launching["api_index"].cast(pl.Int64).is_in(known).sum()
     if alone <= FEW * launching.height:
         return
     text = f"{alone:,} of {launching.height:,} launching calls have no kernel in the file"
@@ -230,7 +231,9 @@ def _captured(manifest: Manifest, launches: pl.DataFrame) -> Iterator[Diagnostic
     if not begins.any():
         return
     depth = calls.with_columns(change=begins.cast(pl.Int32) - ends.cast(pl.Int32)).sort("thread", "start_ns")
-    inside = depth.filter(pl.col("change").cum_sum().over("thread") > 0)
+    level = pl.col("change").cum_sum().over("thread")
+    ended = pl.min_horizontal(level.cum_min().over("thread"), 0)  # captures that began before the recording
+    inside = depth.filter(level > ended)
     n = inside.filter(pl.col("name").str.contains(LAUNCHING)).height
     if not n:
         return
