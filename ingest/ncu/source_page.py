@@ -142,7 +142,7 @@ def _store(one: Source, output: Output, style: Style, report: Report) -> _Found:
     report.add("read", "rows of instructions and source lines", found.rows)
     report.add("stored", "counters of instructions and source lines", output.written["source_counters"])
     report.add("read", "kernels of a source page", kernels)
-    report.add("skipped", "words about an instruction (address space, access size)", found.words)
+    report.add("unread", "words about an instruction (address space, access size)", found.words)
     return found
 
 

@@ -23,6 +23,8 @@ Entry = tuple[int, int, int, int, int, int]
 """(end, innermost operator, annotation, module, Python frame, operator depth); -1 for none."""
 ROOT: Final[Entry] = (0, NONE, NONE, NONE, NONE, 0)
 MODULE_PREFIX: Final = "nn.Module: "
+NATIVE_PREFIX: Final = "<built-in "
+"""Frames of functions that are not written in Python have no line, and often the address of an object."""
 STEP_PREFIX: Final = "ProfilerStep"
 SLICE_ROWS: Final = 1 << 17
 RANGE, OPERATOR, API, MEMORY, GPU = range(5)
@@ -106,7 +108,19 @@ def read_host(collected: Collector) -> Host:
     ranges = _paths(_joined(ranges, enclosing, RANGE))
     apis = _across_threads(_joined(apis, enclosing, API), ranges, collected)
     ops = _forward(_joined(ops, enclosing, OPERATOR))
+    lines = _lines(ranges)
+    ops, apis = (frame.with_columns(python=lines.gather(frame["python"])) for frame in (ops, apis))
     return Host(ops, apis, ranges, _joined(memory, enclosing, MEMORY), _frame(collected, "sync"))
+
+
+def _lines(ranges: pl.DataFrame) -> pl.Series:
+    """Of each frame its position, or that of the nearest frame around it that has a source line where it has none."""
+    own, above = ranges["order"].cast(pl.Int32), ranges["python"].cast(pl.Int32)
+    stays = ~ranges["name"].str.starts_with(NATIVE_PREFIX).fill_null(value=False) | above.is_null()
+    lines = own.zip_with(stays, above)
+    while not (further := lines.gather(lines)).equals(lines):
+        lines = further
+    return lines
 
 
 def _frame(collected: Collector, group: str) -> pl.DataFrame:

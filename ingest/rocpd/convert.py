@@ -308,7 +308,7 @@ def _read(
         symbols.append(_symbols(dimensions, dispatches.launched))
         output.write("kernel_symbols", symbols[-1].drop("name"))
         arguments = dimensions.part.count("rocpd_arg")
-        output.report.add("skipped", "argument of an API call", arguments)
+        output.report.add("unread", "argument of an API call", arguments)
         read["arguments"] += arguments
     output.report.add("stored", "allocations and releases", read["memory"])
     launches.finish(pl.concat(symbols) if symbols else None)

@@ -54,6 +54,7 @@ STATS: Final = Ledger(
         "kernel_report": "the same numbers as text",
         "deduplicated_name": "the instruction whose code is used",
     },
+    "unread",
 )
 
 

@@ -52,7 +52,7 @@ TOTALS: Final = {
     "idle": ("n", "idle_ns"),
     "collectives": ("n", "total_ns"),
     "phases": ("n", "total_ns", "share_pct"),
-    "launch_overhead": ("n", "call_ns"),
+    "launch_overhead": ("n", "call_ns", "calls"),
     "precision_conversions": ("n", "total_ns", "elements"),
     "roofline": ("n", "total_ns"),
 }
@@ -62,7 +62,8 @@ NO_MEMORY: Final = (
     "no allocations: none was recorded (torch: profile_memory=True; rocprofv3: --memory-allocation-trace)"
 )
 NO_RATES: Final = (
-    "no rate is known: no counters, no input shapes, no annotations (kerneldb db annotate gives work to launches)"
+    "no rate is known: no counters, no annotations, and no operators whose work follows from their shapes "
+    "(kerneldb db annotate gives work to launches)"
 )
 
 
@@ -95,9 +96,10 @@ class Asked:
 
 def _note_lacks(rows: Sequence[Mapping[str, Any]]) -> None:
     """Say why a roofline has no rates, and of which devices no peaks are known."""
-    if not any(row["flops_per_second"] or row["bytes_per_second"] for row in rows):
+    rated = [row for row in rows if row["flops_per_second"] or row["bytes_per_second"]]
+    if not rated:
         note(NO_RATES)
-    unknown = {(row["trace"], row["device"]) for row in rows if row["peak_bytes_per_second"] is None}
+    unknown = {(row["trace"], row["device"]) for row in rated if row["peak_bytes_per_second"] is None}
     for trace, device in sorted(unknown, key=str):
         where = "" if device is None else f" (device {device})"
         note(f"no peaks: the GPU of {trace}{where} is not known, or has no data sheet; `kerneldb doctor` says what is")
@@ -233,7 +235,9 @@ def iterations(asked: Asked) -> None:
 @analyze.command(short_help="What launching costs the host.")
 @analysis
 def overhead(asked: Asked) -> None:
-    """Show how long launch calls take and how long kernels wait after them, and count kernels shorter than their call.
+    """Show how long launch calls take and how long kernels wait after them, and count calls longer than their kernels.
+
+    The call that launches a graph counts once, with all kernels of the graph.
 
     \b
       kerneldb analyze overhead

@@ -226,10 +226,10 @@ def summary(outcome: Outcome) -> str:
 
 
 def _remarks(outcome: Outcome) -> Iterator[str]:
-    """Exceptions of an ingest; `kerneldb traces NAME --report` has the reasons of skipped events."""
+    """Exceptions of an ingest; `kerneldb traces NAME --report` says what was skipped and why."""
     skipped = sum(entry.n for entry in outcome.report if entry.outcome == "skipped")
     for entry in outcome.report:
         if entry.outcome in WORTH_A_LINE:
             yield f"{entry.outcome} {entry.n:,}: {entry.reason}"
     if skipped:
-        yield f"{skipped:,} other events skipped"
+        yield f"{plural(skipped, 'row or event', 'rows or events')} skipped"

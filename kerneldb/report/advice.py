@@ -59,13 +59,25 @@ class Rule:
 RULES: Final = (
     Rule(
         "host-bound",
-        3,
+        4,
         "The GPU waited {idle_ns} ({share_pct:.0f} % of the time) for the host to launch the next kernel; the median "
         "kernel runs {median_kernel_ns}, the median launch call {median_call_ns}.",
         ("analyze", "idle", "--gaps"),
         "Launch less often: {graphs}, torch.compile, a larger batch.",
         "Launch less often: {graphs}, larger kernels, more work per launch.",
         ("idle",),
+    ),
+    Rule(
+        "late-graphs",
+        1,
+        "The GPU waited {idle_ns} ({share_pct:.0f} % of the time) for the host to launch the next graph: {n:,} "
+        "launches are in {graphs:,} graph launches.",
+        ("analyze", "idle", "--gaps"),
+        "Launch a graph before the last one ends: no .item(), .cpu() or printing between steps; or put several steps "
+        "into one graph.",
+        "Launch a graph before the last one ends: wait for no result between steps; or put several steps into one "
+        "graph.",
+        ("idle", "gpu_time"),
     ),
     Rule(
         "synchronising",
@@ -131,6 +143,15 @@ RULES: Final = (
         "which ranks are late.",
         "Overlap it: earlier launches, a stream of its own; kerneldb analyze collectives --waits shows which ranks "
         "are late.",
+        ("gpu_time",),
+    ),
+    Rule(
+        "exposed-copies",
+        1,
+        "Copies that no computation hides take {share_pct:.1f} % of the time, mostly {copy}.",
+        ("top", "--where", "kind = 'memcpy'"),
+        "Keep the data on the GPU, or copy it ahead on another stream, from pinned memory with non_blocking=True.",
+        "Keep the data on the GPU, or copy it ahead on another stream, from pinned memory with {memcpy}.",
         ("gpu_time",),
     ),
     Rule(

@@ -29,7 +29,7 @@ CREATE TABLE launches (
     phase VARCHAR,  -- Outermost annotation below the step around the launch.
     range_path VARCHAR,  -- All annotations around the launch, from the outermost.
     module VARCHAR,  -- nn.Module that launched it, where recorded.
-    python_line VARCHAR,  -- Python frame that launched it, where recorded.
+    python_line VARCHAR,  -- Innermost Python frame with a line around its launch call, where recorded.
     shared_bytes BIGINT,  -- [bytes] Shared memory (LDS) per block, in total.
     static_shared_bytes BIGINT,  -- [bytes] Static part of it.
     dynamic_shared_bytes BIGINT,  -- [bytes] Dynamic part of it.

@@ -17,7 +17,7 @@ CREATE TABLE ops (
     forward_thread BIGINT,  -- Thread of the forward call, as recorded.
     forward_op_id BIGINT,  -- Forward call of a backward one.
     module VARCHAR,  -- nn.Module around it, where recorded.
-    python_line VARCHAR,  -- Python frame around it, where recorded.
+    python_line VARCHAR,  -- Innermost Python frame with a line around it, where recorded.
     call_stack VARCHAR,  -- Call stack, as recorded.
     recorded_flops DOUBLE,  -- [FLOP] FLOPs as the profiler counted them.
     details VARCHAR  -- What record_param_comms says of its collective beside sizes: splits, group, ranks, as JSON.

@@ -1,7 +1,14 @@
--- How many traces there are (those named $names, all where it is NULL), and the GPUs that they ran on.
+-- How many traces there are (those named $names, all where it is NULL), and the GPUs that they ran on. Where only some traces say so, the list
+-- ends with a word about the others.
+WITH named AS (
+    SELECT t.trace_id, coalesce(d.name, d.arch) AS gpu, t.is_primary AND t.trace_id IN (SELECT trace_id FROM rollups) AS has_work
+    FROM traces AS t
+    LEFT JOIN devices AS d USING (trace_id)
+    WHERE $names IS NULL OR list_contains($names, t.name)
+)
+
 SELECT
-    count(DISTINCT t.trace_id) AS traces,
-    list_sort(array_agg(DISTINCT coalesce(d.name, d.arch)) FILTER (coalesce(d.name, d.arch) IS NOT NULL)) AS gpus
-FROM traces AS t
-LEFT JOIN devices AS d USING (trace_id)
-WHERE $names IS NULL OR list_contains($names, t.name);
+    count(DISTINCT trace_id) AS traces,
+    list_sort(array_agg(DISTINCT gpu) FILTER (gpu IS NOT NULL))
+    || CASE WHEN bool_or(gpu IS NULL AND has_work) THEN ['GPUs that are not named'] ELSE [] END AS gpus
+FROM named;

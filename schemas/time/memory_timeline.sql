@@ -14,7 +14,8 @@
 --   released_ns BIGINT [ns]: Time of that.
 --   held_at_peak BOOLEAN: Whether an allocation was in use at the peak; NULL for a release, and without addresses.
 --   op VARCHAR: Innermost operator around it, such as aten::empty.
---   root_op VARCHAR: Outermost operator around it, which the program called.
+--   root_op VARCHAR: Outermost operator around it, which the program called; NULL between operators. Steps of the profiler, which torch up to 1.8
+--     recorded as operators, are none.
 --   module, python_line: as in ops
 -- Example:
 --   SELECT trace, device, ts_ns, allocated_bytes, reserved_bytes, root_op FROM memory_timeline WHERE is_peak;
@@ -46,7 +47,13 @@ _peaks AS (
 ),
 
 _roots AS (
-    SELECT trace_id, process, thread, start_ns, start_ns + duration_ns AS end_ns, name FROM ops WHERE depth = 0 AND start_ns IS NOT NULL
+    SELECT o.trace_id, o.process, o.thread, o.start_ns, o.start_ns + o.duration_ns AS end_ns, o.name
+    FROM ops AS o
+    LEFT JOIN ops AS above ON o.trace_id = above.trace_id AND o.parent_id = above.op_id
+    WHERE
+        o.start_ns IS NOT NULL
+        AND o.name NOT LIKE 'ProfilerStep#%'
+        AND (o.depth = 0 OR (above.depth = 0 AND above.name LIKE 'ProfilerStep#%'))
 )
 
 SELECT

@@ -128,6 +128,17 @@ def test_without_addresses_nobody_knows_what_is_held(tmp_path: Path) -> None:
     )
 
 
+def test_a_step_recorded_as_an_operator_owns_no_memory(shared_data: Path, tmp_path: Path) -> None:
+    """Torch 1.8 records the steps of its profiler as operators: what they hold is that of the operators in them."""
+    db = kerneldb.open(tmp_path / "k.duckdb")
+    db.ingest(shared_data / "pytorch" / "kineto-tb-resnet50-workers0.json.gz")
+    rows = db.memory("root_op").rows()
+    names = {row["name"] for row in rows}
+    assert "aten::conv2d" in names
+    assert not [name for name in names if name and name.startswith("ProfilerStep")]
+    assert sum(row["allocations"] for row in rows) == sum(row["allocations"] for row in db.memory("op").rows())
+
+
 def test_a_trace_without_memory_says_how_to_record_it(tmp_path: Path) -> None:
     trace = Trace()
     trace.launch("aten::mm", "gemm", T0, 1)

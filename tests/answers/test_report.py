@@ -226,7 +226,8 @@ def test_shares_of_idle_time_are_of_all_devices_together() -> None:
     """Two devices of 1000 ns each: the first waits half of it for the host and a tenth for memory, the other never."""
     rows = """
         CREATE TABLE kernels AS
-        SELECT 't' AS trace, 'timeline' AS timing, 5 AS duration_ns, 9 AS launch_duration_ns;
+        SELECT 't' AS trace, 'timeline' AS timing, 5 AS duration_ns, 9 AS launch_duration_ns,
+            'linked' AS launch_status, NULL AS graph_id;
         CREATE TABLE found_idle AS SELECT * FROM (VALUES
             (0, 'launch', 500, 50.0, NULL), (0, 'allocation', 100, 10.0, 'cudaMalloc'),
             (0, 'sync', 20, 2.0, 'cudaStreamSynchronize'), (1, 'queued', 10, 1.0, NULL)
@@ -238,6 +239,34 @@ def test_shares_of_idle_time_are_of_all_devices_together() -> None:
         waits = con.execute(statement("advice_synchronising")).fetchall()
     assert host == [(500, 500, 25, 5, 9)]
     assert waits == [(120, 120, 6, "cudaMalloc")]
+
+
+def test_graphs_that_are_late_are_not_told_to_use_graphs() -> None:
+    """Two graph launches hold four kernels; one kernel is launched alone. The GPU waits 300 of 1000 ns for the host."""
+    rows = """
+        CREATE TABLE kernels AS
+        SELECT 't' AS trace, 'timeline' AS timing, 5 AS duration_ns, 9 AS launch_duration_ns, launches.*
+        FROM (VALUES (0, 'graph', NULL), (0, 'graph', NULL), (1, 'linked', 7), (1, 'linked', 7), (2, 'linked', NULL))
+            AS launches (api_index, launch_status, graph_id);
+        CREATE TABLE found_idle AS SELECT 0 AS device, 'launch' AS cause, 300 AS idle_ns, 30.0 AS share_pct;
+        CREATE TABLE found_gpu_time AS SELECT 1000 AS span_ns;
+    """
+    with duckdb.connect() as con:
+        con.execute(rows)
+        assert con.execute(statement("advice_host_bound"), {"trace": "t"}).fetchall() == []
+        assert con.execute(statement("advice_late_graphs"), {"trace": "t"}).fetchall() == [(300, 300, 30, 2, 4)]
+        con.execute("UPDATE kernels SET launch_status = 'linked', graph_id = NULL")
+        assert con.execute(statement("advice_late_graphs"), {"trace": "t"}).fetchall() == []
+        assert len(con.execute(statement("advice_host_bound"), {"trace": "t"}).fetchall()) == 1
+
+
+def test_a_program_that_waits_for_copies_is_told_so(shared_data: Path, tmp_path: Path) -> None:
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(shared_data / "nsys" / "nsysai_h100_2gpu_1s.sqlite")
+    report = gather.single(database, ["nsysai_h100_2gpu_1s"])
+    (first, *_) = [one for section in report.sections for one in section.advice]
+    assert first.rule == "exposed-copies"
+    assert "97.0 % of the time, mostly [CUDA memcpy Host-to-Device]" in first.sentence
 
 
 def test_what_could_be_less_is_found(example_report: Report) -> None:

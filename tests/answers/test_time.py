@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import kerneldb
 from kerneldb.api import Database
 
 GPU = ("kernel", "gpu_memcpy", "gpu_memset")
@@ -92,6 +93,18 @@ def test_launch_calls_add_up(compared: Database) -> None:
         "WHERE trace = 'base' AND api_call IS NOT NULL",
     )
     assert one(compared, sql) == expected
+
+
+def test_the_call_of_a_graph_counts_once(tmp_path: Path, shared_data: Path) -> None:
+    """One call of 506,691 ns launches a graph of 421 kernels, which together run longer."""
+    path = shared_data / "pytorch" / "tracelens-vllm-decode-graph.json.gz"
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    calls = [event for event in events if event.get("name") == "hipGraphLaunch"]
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(path)
+    row = one(database, "FROM launch_overhead() WHERE api_call = 'hipGraphLaunch'")
+    assert (row["n"], row["calls"], row["shorter_than_call"]) == (421, len(calls), 0)
+    assert row["call_ns"] == pytest.approx(1000 * sum(event["dur"] for event in calls), abs=1)
 
 
 def test_fusion_never_promises_more_than_there_is(compared: Database) -> None:

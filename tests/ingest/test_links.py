@@ -264,6 +264,20 @@ def test_module_and_python_frame(convert: Convert) -> None:
     assert (found.op("aten::linear")["module"], found.trace["has_stacks"]) == ("Linear_3", True)
 
 
+def test_the_line_is_of_a_frame_that_has_one(convert: Convert) -> None:
+    """Functions that are not Python's have none, also one in another; without a frame around, they are named."""
+    trace = Trace()
+    trace.frame("model.py(7): forward", T0, 900_000)
+    trace.frame("<built-in method apply of type object at 0x7f60>", T0 + 1_000, 500_000)
+    trace.frame("<built-in function linear>", T0 + 2_000, 400_000)
+    trace.launch("aten::linear", "gemm", T0 + 3_000, 60)
+    trace.frame("<built-in method replay of CUDAGraph object at 0x7f61>", T0 + 1_000_000, 500_000)
+    trace.launch("aten::relu", "relu", T0 + 1_003_000, 61)
+    found = convert(trace)
+    assert found.launch("gemm")["python_line"] == found.op("aten::linear")["python_line"] == "model.py(7): forward"
+    assert (found.launch("relu")["python_line"] or "").startswith("<built-in method replay")
+
+
 def test_module_hierarchy_and_call_stack_arguments(convert: Convert) -> None:
     trace = Trace()
     trace.launch(

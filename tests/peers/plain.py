@@ -261,18 +261,25 @@ def launched_within(trace: Figures, annotation: str, *, on_its_thread: bool) -> 
 
 
 def launching(trace: Figures) -> dict[str, tuple[float, ...]]:
-    """By launch call: number, host time, medians of call and delay and kernel, 95 % of the delay, shorter than call."""
-    found: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    """By launch call: launches, host time, medians of call and delay and kernel, 95 % of the delay, longer than theirs.
+
+    A call that launched several (a graph) is one call: until the first of them starts, and against all together.
+    """
+    found: dict[str, dict[int, list[Event]]] = defaultdict(lambda: defaultdict(list))
     for event in trace.launched():
-        call = trace.calls[event["args"]["correlation"]]
-        delay = event["start"] - call["start"]
-        found[call["name"]].append((call["end"] - call["start"], delay, event["end"] - event["start"]))
+        number = event["args"]["correlation"]
+        found[trace.calls[number]["name"]][number].append(event)
     figures: dict[str, tuple[float, ...]] = {}
-    for name, rows in found.items():
-        call_ns, delays, kernel_ns = zip(*rows, strict=True)
-        medians = (statistics.median(some) for some in (call_ns, delays, kernel_ns))
-        shorter = sum(kernel < call for call, _, kernel in rows)
-        figures[name] = (len(rows), sum(call_ns), *medians, quantile(delays, 0.95), shorter)
+    for name, launched in found.items():
+        calls = [trace.calls[number] for number in launched]
+        call_ns = [call["end"] - call["start"] for call in calls]
+        begun = [min(event["start"] for event in events) for events in launched.values()]
+        delays = [start - call["start"] for start, call in zip(begun, calls, strict=True)]
+        kernel_ns = [[event["end"] - event["start"] for event in events] for events in launched.values()]
+        every = [ns for some in kernel_ns for ns in some]
+        medians = (statistics.median(some) for some in (call_ns, delays, every))
+        shorter = sum(sum(some) < ns for some, ns in zip(kernel_ns, call_ns, strict=True))
+        figures[name] = (len(every), sum(call_ns), *medians, quantile(delays, 0.95), shorter)
     return figures
 
 

@@ -163,7 +163,8 @@ def test_kernel_table(ask: Ask, trace: str) -> None:
     expected = plain.kernel_table(figures(trace))
     assert table.keys() == expected.keys()
     for name, (blocks, occupancy, tensor) in expected.items():
-        assert table[name] == (pytest.approx(blocks, rel=1e-9), pytest.approx(occupancy, rel=1e-9), tensor), name
+        estimated = pytest.approx(occupancy, rel=1e-9) if occupancy else None  # 0: Kineto did not estimate it
+        assert table[name] == (pytest.approx(blocks, rel=1e-9), estimated, tensor), name
 
 
 @every_trace
