@@ -45,7 +45,8 @@ class Signer:
         absent = [pl.lit(None, dtype=kind).alias(name) for name, kind in wanted.items() if name not in launches.columns]
         given = launches.with_columns(absent)
         axes = [pl.when(pl.col(axis).is_between(0, INT32_MAX)).then(axis).alias(axis) for axis in AXES]
-        keys = given.select(*wanted).with_columns(axes).cast(wanted)  # type: ignore[arg-type]
+        moved = pl.when(pl.col("bytes") >= 0).then("bytes")
+        keys = given.select(*wanted).with_columns(*axes, moved.alias("bytes")).cast(wanted)  # type: ignore[arg-type]
         distinct = keys.unique(maintain_order=True)
         for key in distinct.iter_rows():
             if key not in self._known:

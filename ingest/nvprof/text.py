@@ -80,6 +80,9 @@ def read(text: str, label: str) -> Printed:
     if start is None and any(READING.match(line) for line in lines):
         message = f"{label}: a table of nvprof made for reading, where names are cut. {PRINT_AGAIN}"
         raise NotATraceError(message)
+    if start is None and any({"Kernel", "Invocations"} <= set(fields(line)) for line in lines if "," in line):
+        message = f"{label}: counters of nvprof, which have no times and are not read. {RECORD}"
+        raise NotATraceError(message)
     if start is None:
         _refuse_returns(lines, label)
         message = f"{label}: a text of nvprof without a table: nothing was recorded. {RECORD}"

@@ -242,6 +242,8 @@ def _account(report: Report, linked: Linked, keep_environment: bool) -> None:
     census.account(census.MARKS, marks, report)
     census.account(census.ARGUMENTS, collected.unread, report)
     census.account(census.METADATA, tables.unread_metadata(linked.parsed.metadata, keep_environment), report)
+    second = linked.parsed.metadata.get("traceEvents")
+    report.add("lost", "event of a second `traceEvents`", len(second) if isinstance(second, list) else 0)
     spans = linked.host.ranges.drop_nulls("cat").group_by("cat").len()
     for category, n in census.most(dict(spans.iter_rows())).items():
         if census.CATEGORIES.reason(category) is not None:

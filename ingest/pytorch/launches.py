@@ -267,7 +267,9 @@ class LaunchRows:
             self._shapes, on=keys, how="left", nulls_equal=True, maintain_order="left"
         )
         part = part.hstack([call]).with_columns(
-            moved=pl.when(pl.col("kind") != "kernel").then(pl.coalesce("bytes", "size")),
+            moved=pl.when(pl.col("kind") != "kernel", pl.coalesce("bytes", "size") >= 0).then(
+                pl.coalesce("bytes", "size")
+            ),
             signed_call=pl.when(pl.col("status") == "linked").then("call"),
         )
         distinct = part.select(KEYS).unique(maintain_order=True)

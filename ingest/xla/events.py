@@ -57,7 +57,7 @@ class Rows:
     def __iter__(self) -> Iterator[Event]:
         """Decode them, at each pass anew."""
         for row in self.rows:
-            yield Event(str(row.name), _ns(row.ts), _ns(row.dur or 0), arguments(row))
+            yield Event(str(row.name), _ns(row.ts), _ns(row.dur), arguments(row))
 
 
 def read(text: bytes, label: str) -> Recording:

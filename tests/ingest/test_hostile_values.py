@@ -166,3 +166,17 @@ def test_a_diagnosis_without_calls(convert: Convert) -> None:
     trace = Trace()
     trace.kernel("k", T0, 10, 1)
     assert diagnose_manifest(convert(trace).manifest, of_pytorch).diagnostics
+
+
+def test_sizes_below_zero_are_none(convert: Convert) -> None:
+    trace = Trace()
+    trace.memcpy(T0, 10, 1, -1)
+    trace.memset(T0 + 100, 10, 2, 0)
+    assert convert(trace).launches.sort("launch_index")["bytes"].to_list() == [None, 0]
+
+
+def test_a_second_array_of_events_is_counted(convert: Convert) -> None:
+    trace = Trace()
+    trace.kernel("k", T0, 10, 1)
+    text = LAYOUTS["compact"](trace).rstrip().removesuffix("}") + ',"traceEvents":[{"ph":"X"},{"ph":"X"}]}'
+    assert convert(text).report("lost") == {"event of a second `traceEvents`": 2}

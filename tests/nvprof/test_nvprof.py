@@ -341,3 +341,13 @@ def test_numbers_of_unknown_meaning(tmp_path: Path) -> None:
         read(tmp_path, TRACE.replace("0.150000,", "0,150000,"), "comma.csv")
     bare = read(tmp_path, TRACE.replace(UNITS + "\n", ""), "bare.csv").launches
     assert bare["duration_ns"].to_list() == [None] * 4
+
+
+def test_counters_alone(tmp_path: Path) -> None:
+    """`nvprof --metrics`: something was recorded, though no launches."""
+    header = '"Device","Kernel","Invocations","Metric Name","Metric Description","Min","Max","Avg"'
+    text = (
+        f'{PREAMBLE.replace("Profiling", "Metric")}{header}\n"V100 (0)","k(int)",3,"ipc","Executed IPC",1.0,2.0,1.5\n'
+    )
+    with pytest.raises(NotATraceError, match="counters of nvprof, which have no times"):
+        read(tmp_path, text)

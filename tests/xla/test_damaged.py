@@ -131,6 +131,7 @@ def test_odd_values_in_json(tmp_path: Path, value: str) -> None:
         return
     named = launch_rows(read(tmp_path, path, "host.trace.json"), "name", "duration_ns")
     assert [row["duration_ns"] for row in named if row["name"].startswith("gemm")] == [500]
+    assert [row["duration_ns"] for row in named].count(None) == 1
 
 
 @pytest.mark.parametrize("data", [b"", b"\x0a", b"\x0a\x05hello", b"hello", b"\x0a\xff\xff"])
