@@ -30,6 +30,11 @@ UNKNOWN = (
     "nccl_free_lattice_update",
     "scattering_angle_mc",
     "layer_normals_compute",
+    "gemm_free_list_update",
+    "copycat_attention_table",
+    "void get_group_gemm_starts<cutlass::float_e4m3_t, cutlass::bfloat16_t, float>(int*, float**)",
+    "compute_gemm_problem_sizes(int const*, int*)",
+    "attention_block_table_update",
 )
 """Names that hold a word of a library or a category, and are of neither."""
 
