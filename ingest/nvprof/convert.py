@@ -102,12 +102,12 @@ DATABASE: Final = Ledger(
     {
         f"{PREFIX}(RUNTIME|DRIVER)": "calls of the host in files of nvprof are not read; those of nsys are",
         f"{PREFIX}(UNIFIED_MEMORY_COUNTER|MEMORY\\w*)": "counters of unified memory and allocations",
-        f"{PREFIX}(MARKER\\w*|NAME)": "NVTX ranges and names",
+        f"{PREFIX}(MARKER\\w*|NAME)": "ranges of NVTX in files of nvprof are not read; those of nsys are",
         f"{PREFIX}(EVENT|METRIC|INSTANTANEOUS_(EVENT|METRIC))\\w*": "counters",
         f"{PREFIX}(OVERHEAD|ENVIRONMENT|SYNCHRONIZATION|CUDA_EVENT|PREEMPTION|CDP_KERNEL)": "an event beside GPU work",
         f"{PREFIX}(CONTEXT|STREAM|MODULE|FUNCTION|PCIE|NVLINK|DEVICE_ATTRIBUTE)": "parts of program and machine",
         f"{PREFIX}(SOURCE_LOCATOR|BRANCH|GLOBAL_ACCESS|SHARED_ACCESS|PC_SAMPLING\\w*|INSTRUCTION\\w*)": "source lines",
-        f"{PREFIX}(OPENACC\\w*|OPENMP|EXTERNAL_CORRELATION|MEMCPY2|MEMSET2)": "OpenACC, OpenMP and other programs",
+        f"{PREFIX}(OPENACC\\w*|OPENMP|EXTERNAL_CORRELATION|MEMSET2)": "OpenACC, OpenMP and other programs",
         r"(CUPTI(?!_ACTIVITY)|NVPROF|nvprof)\w*|Version|(DRIVER|FILENAME|SAMPLING|sqlite_)\w*": "about the recording",
     },
 )

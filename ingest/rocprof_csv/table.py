@@ -224,10 +224,12 @@ class Table:
         """
         schema = dict.fromkeys((*self.columns, SURPLUS), pl.String)
         first = b"," * len(self.columns) + b"\n"
+        body = body.replace(b"\r", b"")  # a carriage return within a row would hide its number
         frame = pl.read_csv(
             io.BytesIO(first + body), has_header=False, schema=schema, truncate_ragged_lines=True, encoding="utf8-lossy"
         )
-        frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))
+        is_blank = pl.col(self.columns[0]).fill_null("").str.strip_chars() == ""
+        frame = frame.filter(~pl.all_horizontal(is_blank, pl.all().exclude(self.columns[0]).is_null()))
         return self._sound(frame).drop(SURPLUS)
 
     def _sound(self, frame: pl.DataFrame) -> pl.DataFrame:

@@ -330,11 +330,11 @@ GFX1151: list[tuple[str, dict[str, Any]]] = [
 # The table of name grammars (research on replay).
 GRAMMARS: list[tuple[str, dict[str, Any]]] = [
     ("gemm_fusion_dot_124", {"category": "GEMM", "library": "XLA"}),
-    ("input_add_reduce_fusion_1", {"category": "REDUCTION", "library": "XLA"}),
-    ("input_transpose_fusion_14", {"category": "COPY", "library": "XLA"}),
+    ("input_add_reduce_fusion_1", {"category": "FUSED", "library": "XLA"}),
+    ("input_transpose_fusion_14", {"category": "FUSED", "library": "XLA"}),
     ("wrapped_transpose_4", {"category": "COPY", "library": "XLA"}),
-    ("loop_dynamic_update_slice_fusion_7", {"category": "INDEXING", "library": "XLA"}),
-    ("input_concatenate_fusion_4", {"category": "CONCAT", "library": "XLA"}),
+    ("loop_dynamic_update_slice_fusion_7", {"category": "FUSED", "library": "XLA"}),
+    ("input_concatenate_fusion_4", {"category": "FUSED", "library": "XLA"}),
     ("triton_softmax_5", {"category": "SOFTMAX", "library": "XLA"}),
     ("loop_add_fusion", {"category": "FUSED", "library": "XLA"}),
     ("fusion_380", {"category": "FUSED", "library": "XLA"}),
