@@ -72,7 +72,8 @@ def main() -> None:
         text = document.read_text(encoding="utf-8")
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            (folder / "examples").symlink_to(ROOT / "examples")
+            for shared in ("examples", "tests"):
+                (folder / shared).symlink_to(ROOT / shared)
             new = BLOCK.sub(lambda block, here=folder: f"```console\n{refreshed(block[1], here)}```", text)
         if new != text:
             document.write_text(new, encoding="utf-8")
