@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from kerneldb.ingest import Options, Unit
     from kerneldb.warehouse.commit import Added
 
-WITHOUT_LAUNCHES: Final = ("rollups", "measurements", "power_samples", "source_counters")
-"""Tables that a trace without launches may hold."""
 Status = Literal["ingested", "unchanged", "replaced", "failed"]
 
 
