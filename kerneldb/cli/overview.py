@@ -17,6 +17,7 @@ from kerneldb.cli.options import READ_WAIT_S, open_database
 from kerneldb.cli.root import DEFAULT_DATABASE, Command, Settings, chosen_database
 from kerneldb.output import Output
 from kerneldb.output.tables import terminal_width
+from kerneldb.output.text import command_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -66,7 +67,7 @@ def overview(paths: tuple[Path, ...]) -> None:
                 note(f"Error: {outcome.error}" if outcome.error else summary(outcome))
                 outcomes.append(outcome)
             if any(outcome.error is None for outcome in outcomes):
-                _page(database, [f"{_program()} ingest {shlex.join(map(str, paths))}"])
+                _page(database, [f"{_program()} ingest {command_line(map(str, paths))}"])
         is_whole = bool(outcomes) and not any(outcome.error for outcome in outcomes)
     if not is_whole:
         click.get_current_context().exit(1)
@@ -106,7 +107,7 @@ def _page(database: Database, keep: list[str]) -> None:
     click.echo("\nNothing was stored. To keep the traces and ask more" if keep else "\nAsk next")
     more = [["show", row["kernel"]] for row in kernels[:1] if row["kernel"]]
     more += [["report", trace, "-o", "report.html"] for trace in traces[:1]]
-    for line in [*keep, *(f"{_program()} {shlex.join(words)}" for words in [*more, ["analyze", "--help"], ["tui"]])]:
+    for line in [*keep, *(f"{_program()} {command_line(words)}" for words in [*more, ["analyze", "--help"], ["tui"]])]:
         click.echo(f"  {line}")
 
 
@@ -161,4 +162,4 @@ def _advise(database: Database, traces: list[str], *, several: bool) -> None:
         click.echo(click.wrap_text(f"{text} {advice.remedy}", width, first, indent))
         is_of_one = advice.command[0] != "show" and "--waits" not in advice.command  # waits need all ranks of a job
         named = ["--trace", trace] if several and is_of_one else []
-        click.echo(f"{indent}{_program()} {shlex.join([*advice.command, *named])}")
+        click.echo(f"{indent}{_program()} {command_line([*advice.command, *named])}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from kerneldb.cli.console import emit, note, note_repeated
 from kerneldb.cli.options import open_database, output_options, replay_options, selection_options
 from kerneldb.cli.root import cli, refuse
 from kerneldb.errors import UsageError
+from kerneldb.output.text import command_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -221,7 +221,7 @@ def _run(
     planned = None if request is None else _planned(database, request)
     _say_code(database.stopped_replay() if planned is None else planned.plan, allowed=options.allow_code)
     many = [part for name, value in (("--gpus", gpus), ("--ray", ray)) if value is not None for part in (name, value)]
-    again = shlex.join(part for part in (*options.arguments(), *many) if part)
+    again = command_line(part for part in (*options.arguments(), *many) if part)
     stopped = f"stopped; go on with: kerneldb replay --resume {again}".rstrip()
     try:
         done = database.replay(planned, options, _Teller().hear, gpus=gpus, ray=ray)

@@ -13,17 +13,25 @@ import decimal
 import itertools
 import math
 import re
+import shlex
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
 from kerneldb.output import units
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _HUGE = 1e15
 _TINY = 1e-3
+_QUOTES = re.compile(r"""[^"$`!\\\n]*'[^"$`!\\\n]*""")
+"""A word with single quotes and nothing that a shell expands between double ones."""
+
+
+def command_line(words: Iterable[str]) -> str:
+    """Words as a shell takes them; a condition with texts in it stays readable: ``--where "kind = 'memcpy'"``."""
+    return " ".join(f'"{word}"' if _QUOTES.fullmatch(word) else shlex.quote(word) for word in words)
 
 
 def format_column(name: str, values: Sequence[Any]) -> list[str]:
