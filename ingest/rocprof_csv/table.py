@@ -16,7 +16,7 @@ import polars as pl
 
 from kerneldb.ingest.amd.capture import prefix_of
 from kerneldb.ingest.delimited import NO_END, fields, is_whole
-from kerneldb.ingest.ledger import Ledger
+from kerneldb.ingest.ledger import UNKNOWN, Ledger
 from kerneldb.ingest.output import Report
 from kerneldb.ingest.source import Source
 from kerneldb.times import SATURATED
@@ -203,7 +203,11 @@ class Table:
         self.report.add("read", "rows", self.read)
         if self.kind not in ("agents", "pc_samples"):  # kept as properties; skipped as rows
             taken = {*ALIASES, *self.wide_counters}
-            UNREAD.account({_base(name): self.read for name in self.columns if name not in taken}, self.report)
+            bases = {
+                _base(name): text for name, text in zip(self.columns, self._printed, strict=False) if name not in taken
+            }
+            found = {text if UNREAD.reason(base) == UNKNOWN else base: self.read for base, text in bases.items()}
+            UNREAD.account(found, self.report)
 
     def _numbers(self, text: pl.DataFrame) -> pl.DataFrame:
         """Numbers in the columns that hold them; cells that hold none are counted."""

@@ -185,6 +185,15 @@ CHANGES: Final = (
         ("macro roofline", "command roofline", "view roofline"),
         columns=("bound",),
     ),
+    Change(
+        "the call that launches a graph counts once, against all kernels of the graph together",
+        ("macro launch_overhead", "command overhead"),
+        columns=(
+            *("call_ns", "median_call_ns", "p95_call_ns", "median_delay_ns", "p95_delay_ns", "median_kernel_ns"),
+            *("shorter_than_call", "shorter_than_call_pct"),
+        ),
+        traces=("graph",),
+    ),
 )  # fmt: skip
 """All that may differ. What the runs are that nobody stated is tested apart."""
 
