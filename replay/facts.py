@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from kerneldb.codec import printable
+from kerneldb.gpus import clocks
 from kerneldb.replay.errors import ReplayError
-from kerneldb.replay.measure.energy.meter import LibraryMeter, reasons, thousandth
+from kerneldb.replay.measure.energy.meter import LibraryMeter, thousandth
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire.messages import Ready, Send
 from kerneldb.replay.wire.results import DeviceState
@@ -145,7 +146,7 @@ class Monitor(LibraryMeter):
             memory_mhz=self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM),
             temperature_c=self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
             power_w=thousandth(self._read("nvmlDeviceGetPowerUsage")),
-            throttle=reasons(self._read("nvmlDeviceGetCurrentClocksEventReasons") or 0),
+            throttle=clocks.reasons(self._read("nvmlDeviceGetCurrentClocksEventReasons") or 0),
         )
 
     def facts(self) -> dict[str, Any]:

@@ -254,19 +254,7 @@ def _optional(known: Mapping[str, Column], name: str) -> pl.Expr:
 
 def pushed_ranges(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     """Rows of `ranges` of an nvtx_pushpop_trace."""
-    known = by_name(table)
-    made = rows.select(
-        range_id=pl.col("RangeId").cast(pl.Int64),
-        kind=pl.lit("nvtx_push_pop"),
-        name=pl.col("Name").fill_null(""),
-        process="PID",
-        thread="TID",
-        start_ns=whole(known["Start"]),
-        duration_ns=whole(known["Duration"]),
-        parent_id=pl.col("ParentId").cast(pl.Int64),
-        depth=pl.col("Lvl").cast(pl.Int32),
-        finished=pl.lit(value=True),
-    )
+    made = _ranges(table, rows, "nvtx_push_pop", "Start", "Duration")
     paths: dict[int, str] = {}
     for number, name, above in made.sort("depth").select("range_id", "name", "parent_id").iter_rows():
         paths[number] = f"{paths[above]}/{name}" if above in paths else name
@@ -278,15 +266,20 @@ def projected_ranges(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
 
     GPU work outside of ranges (a row without name) is left out.
     """
+    named = rows.filter(pl.col("Name").is_not_null())
+    return _ranges(table, named, "nvtx_gpu_projection", "Projected Start", "Projected Duration")
+
+
+def _ranges(table: Table, rows: pl.DataFrame, kind: str, start: str, duration: str) -> pl.DataFrame:
     known = by_name(table)
-    return rows.filter(pl.col("Name").is_not_null()).select(
+    return rows.select(
         range_id=pl.col("RangeId").cast(pl.Int64),
-        kind=pl.lit("nvtx_gpu_projection"),
-        name=pl.col("Name"),
+        kind=pl.lit(kind),
+        name=pl.col("Name").fill_null(""),
         process="PID",
         thread="TID",
-        start_ns=whole(known["Projected Start"]),
-        duration_ns=whole(known["Projected Duration"]),
+        start_ns=whole(known[start]),
+        duration_ns=whole(known[duration]),
         parent_id=pl.col("ParentId").cast(pl.Int64),
         depth=pl.col("Lvl").cast(pl.Int32),
         finished=pl.lit(value=True),

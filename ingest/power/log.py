@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kerneldb.errors import NotATraceError
+from kerneldb.gpus import clocks
 from kerneldb.ingest.delimited import NO_END
 from kerneldb.ingest.readers import Progress
 from kerneldb.ingest.source import Source
@@ -82,18 +83,6 @@ NUMBER: Final = r"^\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z%/]*)\s*$"
 ABSENT: Final = r"^\s*(?:-|\[.*\]|N/A|Not Supported|)\s*$"
 """No value: `[N/A]`, `[Not Supported]`, `[Unknown Error]`, `[GPU requires reset]`, and `-` of dmon."""
 
-REASONS: Final = {
-    0x0002: "applications clocks",
-    0x0004: "software power cap",
-    0x0008: "hardware slowdown",
-    0x0010: "sync boost",
-    0x0020: "software thermal slowdown",
-    0x0040: "hardware thermal slowdown",
-    0x0080: "hardware power brake",
-    0x0100: "display clocks",
-}
-"""nvmlClocksEventReasons* of nvml.h; being idle (1) is none."""
-
 SINGLE_REASONS: Final = {
     "applications_clocks_setting": "applications clocks",
     "sw_power_cap": "software power cap",
@@ -142,7 +131,7 @@ def reasons(mask: str) -> str | None:
         bits = int(mask, 16)
     except ValueError:
         return None
-    return "; ".join(name for bit, name in REASONS.items() if bits & bit)
+    return "; ".join(clocks.reasons(bits))
 
 
 def single_reason(field: str) -> str | None:

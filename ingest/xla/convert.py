@@ -15,7 +15,7 @@ import polars as pl
 
 from kerneldb import gpus
 from kerneldb.batch import Manifest
-from kerneldb.errors import NotATraceError
+from kerneldb.errors import NotATraceError, TraceError, UnreadableTraceError
 from kerneldb.ids import content_id
 from kerneldb.ingest.launches import AXES, Signer, with_occupancy
 from kerneldb.ingest.ledger import Ledger
@@ -292,10 +292,15 @@ def _device(plane: Plane) -> dict[str, Any]:
     }
 
 
-def _refused(recording: Recording, label: str) -> NotATraceError:
-    held = ", ".join(plane.name for plane in recording.planes if plane.lines) or "nothing"
+def _refused(recording: Recording, label: str) -> TraceError:
+    held = ", ".join(plane.name for plane in recording.planes if plane.lines)
     damaged = "; ".join(
         f"{reason} ({n})" for (outcome, reason), (n, _) in recording.report.counts.items() if outcome == "lost"
     )
-    message = f"{label}: a profile of XLA without GPU work (it holds {held}{'; lost: ' + damaged if damaged else ''})."
+    if damaged and not held:
+        return UnreadableTraceError(
+            f"{label}: cut or damaged, or no profile of XLA: nothing in it can be read. Copy it again."
+        )
+    lost = f"; lost: {damaged}" if damaged else ""
+    message = f"{label}: a profile of XLA without GPU work (it holds {held or 'nothing'}{lost})."
     return NotATraceError(f"{message} Profile on a GPU: `with jax.profiler.trace(FOLDER): …`, and wait for the result.")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kerneldb.gpus.clocks import reasons
 from kerneldb.replay.measure.energy import meter
 from kerneldb.replay.measure.energy.meter import (
     AmdMeter,
@@ -23,7 +24,6 @@ from kerneldb.replay.measure.energy.meter import (
     Sampler,
     Unwrapped,
     open_meter,
-    reasons,
 )
 
 

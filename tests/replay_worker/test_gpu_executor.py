@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from kerneldb.gpus.clocks import reasons
 from kerneldb.replay import facts
-from kerneldb.replay.facts import Monitor, reasons
+from kerneldb.replay.facts import Monitor
 from kerneldb.replay.measure import loops
 from kerneldb.replay.measure.inputs import Flush, Sets
 from kerneldb.replay.options import Options

@@ -114,6 +114,11 @@ def test_a_cut_json_is_refused(tmp_path: Path, share: float) -> None:
         read(tmp_path, whole[: int(len(whole) * share)], "host.trace.json")
 
 
+def test_a_profile_cut_in_its_first_plane_is_damaged(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableTraceError, match=r"cut or damaged.* Copy it again\.$"):
+        read(tmp_path, Plane("/device:GPU:0", {"Stream #1": direct()}).encoded()[:200])
+
+
 def test_a_cut_archive_is_refused(tmp_path: Path) -> None:
     packed = gzip.compress(space(direct()))
     with pytest.raises(UnreadableTraceError, match="gzip"):

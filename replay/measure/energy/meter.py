@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
 from kerneldb.errors import KerneldbError
+from kerneldb.gpus import clocks
 from kerneldb.recordings import Reading
 
 GROUP: Final = "kerneldb.meters"
@@ -262,26 +263,10 @@ MILLI: Final = 1000.0
 CLOCK_REASONS: Final = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
 """The function, and its name before driver 535: without it nothing says that the power cap holds a loop down."""
 
-# nvmlClocksEventReasons* of nvml.h; being idle is not one
-REASONS: Final = {
-    0x0002: "applications clocks",
-    0x0004: "software power cap",
-    0x0008: "hardware slowdown",
-    0x0010: "sync boost",
-    0x0020: "software thermal slowdown",
-    0x0040: "hardware thermal slowdown",
-    0x0080: "hardware power brake",
-    0x0100: "display clocks",
-}
 POWERS: Final = ("current_socket_power", "average_socket_power", "socket_power")
 FOLDER: Final = Path("/sys/class/powercap")
 PACKAGE: Final = re.compile(r"intel-rapl:\d+")
 MICRO: Final = 1000.0
-
-
-def reasons(mask: int) -> tuple[str, ...]:
-    """The names of the reasons in a mask of NVML; being idle is not one."""
-    return tuple(name for bit, name in REASONS.items() if mask & bit)
 
 
 class NvidiaMeter(LibraryMeter):
@@ -320,7 +305,7 @@ class NvidiaMeter(LibraryMeter):
             temperature_c=self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
             gpu_util_pct=None if use is None else float(use.gpu),
             memory_util_pct=None if use is None else float(use.memory),
-            throttle=None if mask is None else ", ".join(reasons(mask)),
+            throttle=None if mask is None else ", ".join(clocks.reasons(mask)),
         )
 
     def _memory_power(self) -> float | None:
