@@ -45,7 +45,7 @@ cat <<EOT
 Try next:
   export PATH="$(cd "$(dirname "$(command -v "$kerneldb")")" && pwd):\$PATH" KERNELDB_DB=$db
   kerneldb top --by op --where "phase = 'decode'"   # one condition text for every command
-  kerneldb db schema                                   # all tables and columns, with units
+  kerneldb db schema                                # all tables and columns, with units
   kerneldb query "FROM kernels LIMIT 5"             # or open the file with any DuckDB client
   kerneldb ingest YOUR_TRACE.json                   # your own trace, plain, .gz or .zip
 EOT

@@ -1,4 +1,4 @@
--- Everything that the dimension tables hold about the signature $signature_id. Sources of category and dtype are told where these are not the name's.
+-- Everything that the dimension tables hold about the signature $signature_id. Sources of category and dtype are named where these are not the name's.
 SELECT
     s.* REPLACE (nullif(s.category_source, 'name') AS category_source, nullif(s.dtype_source, 'name') AS dtype_source),
     n.* EXCLUDE (name_id, kind, category, dtype, deriver_version, demangled),

@@ -613,7 +613,7 @@ WITH matches AS (
 FROM _first_matches('matches');
 
 -- name: fill_profiled
--- What the better print of a launch does not hold stands in this one: the finest durations are often on a page without occupancy.
+-- What the better print of a launch does not hold is in this one: the finest durations are often on a page without occupancy.
 UPDATE launches SET
     occupancy = coalesce(launches.occupancy, printed.occupancy),
     theoretical_occupancy = coalesce(launches.theoretical_occupancy, printed.theoretical_occupancy)
