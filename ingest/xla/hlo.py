@@ -3,8 +3,8 @@
 Field numbers: openxla/xla, xla/service/hlo.proto and xla/xla_data.proto (HloProto.hlo_module 1; HloModuleProto: name 1,
 computations 3, entry_computation_id 6, schedule 7, stack_frame_index 17; HloComputationProto: instructions 2, id 5;
 HloInstructionProto: name 1, opcode 2, shape 3, metadata 7, fusion_kind 11, custom_call_target 28,
-dot_dimension_numbers 30, id 35, operand_ids 36, called_computation_ids 38; ShapeProto: element_type 2, dimensions 3,
-tuple_shapes 4, layout 5 with minor_to_major 1).
+dot_dimension_numbers 30, id 35, operand_ids 36, called_computation_ids 38, backend_config 43;
+ShapeProto: element_type 2, dimensions 3, tuple_shapes 4, layout 5 with minor_to_major 1).
 """
 
 from __future__ import annotations
@@ -163,15 +163,17 @@ class Module:
             "fusion": one.message.text(11),
             "target": one.target,
             "result": ", ".join(map(str, _shapes(one.message))),
-            "dot": self._product(one),
         }
         strides = [shape.strides for shape in shapes]
+        product = self._product(one)
+        # A number or text among the arguments has neither sizes nor strides, as in traces of PyTorch.
+        last: list[tuple[int, ...]] = [] if product is None else [()]
         row: CallRow = {
             "op": NAMESPACE + self.operation(one),
-            "input_dims": _json([shape.dims for shape in shapes]),
-            "input_strides": _json(strides) if None not in strides else None,
-            "input_dtypes": _json([C_TYPES.get(shape.dtype, shape.dtype) for shape in shapes]),
-            "scalars": None,
+            "input_dims": _json([shape.dims for shape in shapes] + last),
+            "input_strides": _json([*strides, *last]) if None not in strides else None,
+            "input_dtypes": _json([C_TYPES.get(shape.dtype, shape.dtype) for shape in shapes] + [""] * len(last)),
+            "scalars": None if product is None else _json([*([""] * len(shapes)), product]),
             "extra": json.dumps({key: value for key, value in extra.items() if value}),
         }
         row["call_id"] = call_id(row)
@@ -203,12 +205,23 @@ class Module:
         return found
 
     def _product(self, one: Instruction) -> str | None:
-        """The product in a fusion, or that instruction itself: `bf16[8,512] x bf16[512,64]`, where it holds one."""
-        dots = [inner for inner in (one, *self._fused(one)) if inner.opcode == "dot"]
+        """The one matrix product that it is or holds, as HLO prints it: operands, result, and which sizes are summed.
+
+        `bf16[8,512] x bf16[512,64] -> f32[8,64], lhs_contracting_dims={1}, rhs_contracting_dims={0}`; batches likewise.
+        """
+        dots = [inner for inner in (one, *self._fused(one)) if inner.opcode == "dot" or self._is_library_dot(inner)]
         if len(dots) != 1:
             return None
-        operands = (self._by_number.get(number) for number in dots[0].message.numbers(36))
-        return " x ".join(str(shape) for operand in operands if operand for shape in _shapes(operand.message))
+        operands = [self._by_number.get(number) for number in dots[0].message.numbers(36)][:2]
+        shapes = [shape for operand in operands if operand for shape in _shapes(operand.message)]
+        result, numbers = _shapes(one.message), _dot_numbers(dots[0])
+        if len(shapes) != len(operands) or not result or not any(numbers.values()):
+            return None
+        said = [f"{key}={{{','.join(map(str, axes))}}}" for key, axes in numbers.items() if axes]
+        return f"{shapes[0]} x {shapes[1]} -> {result[0]}, {', '.join(said)}"
+
+    def _is_library_dot(self, one: Instruction) -> bool:
+        return one.opcode == "custom-call" and self.operation(one) == "dot"
 
     def _source(self, metadata: Message) -> str | None:
         """`file:line`, from OpMetadata (source_file 3, source_line 4) or its stack frame (15)."""
@@ -246,6 +259,23 @@ def _counted_from_one(listed: list[T], number: int | None) -> T | None:
 def _instruction(data: bytes) -> Instruction:
     message = Message(data)
     return Instruction(message.number(35) or 0, message.text(1) or "", message.text(2) or "", message)
+
+
+def _dot_numbers(one: Instruction) -> dict[str, list[int]]:
+    """Which sizes of a product are summed and which are batches.
+
+    DotDimensionNumbers: lhs_contracting 1, rhs_contracting 2, lhs_batch 3, rhs_batch 4; a call of cuBLAS has them in
+    its `backend_config` (HloInstructionProto 43), JSON of GpuBackendConfig.gemm_backend_config.
+    """
+    keys = [f"{side}_{what}_dim" for what in ("contracting", "batch") for side in ("lhs", "rhs")]
+    message = one.message.message(30)
+    if message is not None:
+        return {f"{key}s": message.numbers(field) for field, key in enumerate(keys, 1)}
+    try:
+        config = json.loads(one.message.text(43) or "{}")["gemm_backend_config"]["dot_dimension_numbers"]
+        return {f"{key}s": [int(axis) for axis in config.get(f"{key}ensions", ())] for key in keys}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
 
 
 def _called(one: Instruction) -> list[int]:

@@ -20,7 +20,9 @@ from kerneldb.work.registry import model
 from kerneldb.work.tensors import SCALAR_TYPES, Tensor, bytes_of, total
 
 if TYPE_CHECKING:
-    from kerneldb.work.tensors import Call
+    from collections.abc import Mapping
+
+    from kerneldb.work.tensors import Call, Dims
 
 # Split-K sums, separate epilogues, scaling and conversion passes.
 _HELPERS = re.compile(r"reduc|epilogue|_aux|scal_kernel|post_?gsu|conver|helper")
@@ -175,3 +177,47 @@ def packed_mm(call: Call) -> Problem | None:
     if x is None or weight is None or len(x.dims) != _MATRIX or holder is None or len(holder.dims) != rank:
         return None
     return _product((1, x.dims[0], holder.dims[axis], x.dims[1]), [x, weight, scales], x.dtype)
+
+
+_HLO_PRODUCT = re.compile(r"\w+\[([\d,]*)\] x \w+\[([\d,]*)\] -> [a-z]+(\d+)?\w*\[([\d,]*)\]((?:, \w+=\{[\d,]*\})*)")
+_HLO_AXES = re.compile(r"(\w+)=\{([\d,]*)\}")
+_BYTE = 8
+
+
+@_model("hlo::dot")
+def hlo_dot(call: Call) -> Problem | None:
+    """A product of XLA, alone or in a fusion; its last argument says which sizes are summed and which are batches.
+
+    Bytes are the operands of the kernel, whatever is fused before the product, and the result. FLOPs are those of the
+    product. Sizes that do not fit each other give None.
+    """
+    last = len(call.arguments) - 1
+    text = _HLO_PRODUCT.fullmatch(call.text(last) or "")
+    if text is None:
+        return None
+    left, right, out = (_numbers(text[group]) for group in (1, 2, 4))
+    axes = {key: _numbers(listed) for key, listed in _HLO_AXES.findall(text[5])}
+    first, second = (_hlo_sides(dims, side, axes) for dims, side in ((left, "lhs"), (right, "rhs")))
+    if first is None or second is None or first[:2] != second[:2]:
+        return None
+    (batches, sums, m), n = first, second[2]
+    sizes = (math.prod(batches), m, n, math.prod(sums))
+    if math.prod(sizes[:3]) != math.prod(out):
+        return None
+    written = None if text[3] is None else math.prod(out) * int(text[3]) // _BYTE
+    moved = total([*(tensor.stored_bytes for tensor in call.tensors()), written])
+    found = _product(sizes, [], None)
+    return found and dataclasses.replace(found, moved_bytes=moved, work_method="hlo dot 2mnk")
+
+
+def _numbers(text: str) -> Dims:
+    return tuple(map(int, text.split(","))) if text else ()
+
+
+def _hlo_sides(dims: Dims, side: str, axes: Mapping[str, Dims]) -> tuple[list[int], list[int], int] | None:
+    """Sizes of the batches, sizes that are summed, and the product of all others; None where an axis is missing."""
+    batches, sums = (axes.get(f"{side}_{what}_dims", ()) for what in ("batch", "contracting"))
+    if max((*batches, *sums), default=0) >= len(dims):
+        return None
+    others = math.prod(size for axis, size in enumerate(dims) if axis not in (*batches, *sums))
+    return [dims[axis] for axis in batches], [dims[axis] for axis in sums], others

@@ -38,6 +38,10 @@ def sized(found: Problem) -> tuple[int | None, int | None, int | None, int | Non
     return found.gemm_batch, found.gemm_m, found.gemm_n, found.gemm_k
 
 
+FUSED = (
+    "bf16[512,2,384] x bf16[2,384,256] -> f32[2,512,256], lhs_contracting_dims={2}, rhs_contracting_dims={1}, "
+    "lhs_batch_dims={1}, rhs_batch_dims={0}"
+)
 ONE, ZERO = (SCALAR, "1"), (SCALAR, "0.")
 QKV = ([1024], [1], HALF), ([64, 1024], [1024, 1], HALF), ([1024, 3072], [1, 1024], HALF)
 ADDMM = call("aten::addmm", *QKV[:0], ([3072], [1], HALF), *QKV[1:], ONE, ONE)
@@ -88,6 +92,10 @@ GEMMS = {
         ),
         *((1, 32, 16, 64), 32 * 64 + 64 * 16 + 2 * 32 * 16),
     ),
+    "a fused product of XLA": (
+        call("hlo::dot", *(dense(BF16, 512, 2, 384), dense(BF16, 384), dense(BF16, 2, 384, 256)), ("", FUSED)),
+        *((2, 512, 256, 384), 2 * (512 * 2 * 384 + 384 + 2 * 384 * 256) + 4 * 2 * 512 * 256),
+    ),
     "experts on rows": (
         call("aten::_grouped_mm", dense(BF16, 100, 64), dense(BF16, 4, 64, 32), dense("int", 4), ("", ""), ("", "")),
         *((1, 100, 32, 64), 2 * (100 * 64 + 4 * 64 * 32 + 100 * 32)),
@@ -128,6 +136,21 @@ def test_helpers_of_a_gemm_get_none_of_its_work(
     category: str | None, family: str | None, make_name: Callable[..., Any]
 ) -> None:
     assert problem(ADDMM, make_name(category, family), KERNEL) == Problem()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        FUSED.replace("lhs_contracting_dims={2}", "lhs_contracting_dims={1}"),
+        FUSED.replace("rhs_batch_dims={0}", "rhs_batch_dims={7}"),
+        FUSED.replace("f32[2,512,256]", "f32[2,512]"),
+        FUSED.split(",", maxsplit=1)[0],
+        "",
+    ],
+)
+def test_a_product_of_xla_that_does_not_fit_gives_nothing(said: str, make_name: Callable[..., Any]) -> None:
+    call_ = call("hlo::dot", dense(BF16, 512, 2, 384), dense(BF16, 2, 384, 256), ("", said))
+    assert problem(call_, make_name("GEMM"), KERNEL).flops is None
 
 
 def test_shapes_that_do_not_fit_give_nothing(make_name: Callable[..., Any]) -> None:

@@ -88,14 +88,18 @@ def instruction(
 
 def module() -> bytes:
     """`main`: a dot as a fusion, a product by cuBLAS, and two loop fusions that share one kernel."""
-    inner = message((1, "fused"), (2, [instruction(20, "dot.1", DOT, shape(64, 32))]), (5, 2))
+    given = [instruction(18, "a", "parameter", shape(64, 128)), instruction(19, "b", "parameter", shape(128, 32))]
+    summed = (30, message((1, [1]), (2, [0])))
+    inner = message((1, "fused"), (2, [*given, instruction(20, "dot.1", DOT, shape(64, 32), (18, 19), summed)]), (5, 2))
+    axes = {"lhs_contracting_dimensions": ["1"], "rhs_contracting_dimensions": ["0"], "lhs_batch_dimensions": []}
+    config = json.dumps({"gemm_backend_config": {"beta": 0, "dot_dimension_numbers": axes}})
     traced = (7, message((2, "jit(step)/jvp()/dot_general"), (3, "train.py"), (4, 12)))
     listed = [
         instruction(1, "x", "parameter", shape(64, 128)),
         instruction(2, "w", "parameter", shape(128, 32)),
         instruction(3, "gemm_fusion_dot.5", FUSION, shape(64, 32), (1, 2), (11, "kCustom"), (38, 2), traced),
         instruction(4, "loop_add_fusion.1", FUSION, shape(64, 32), (3,), (11, "kLoop")),
-        instruction(5, "custom-call.1", CALL, shape(64, 32), (1, 2), (28, "__cublas$lt$matmul"), traced),
+        instruction(5, "custom-call.1", CALL, shape(64, 32), (1, 2), (28, "__cublas$lt$matmul"), (43, config), traced),
         instruction(6, "loop_add_fusion.2", FUSION, shape(64, 32), (5,), (11, "kLoop")),
     ]
     main = message((1, "main"), (2, listed), (5, 1))

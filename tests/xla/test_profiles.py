@@ -39,7 +39,7 @@ def test_a_kernel_says_its_launch(tmp_path: Path) -> None:
 
 
 def test_instructions_by_name_and_by_order(tmp_path: Path) -> None:
-    operands, sum_ = "[[64, 128], [128, 32]]", "[[64, 32]]"
+    operands, sum_ = "[[64, 128], [128, 32], []]", "[[64, 32]]"
     expected = [
         ("gemm_fusion_dot_5", "hlo::dot", operands),
         ("loop_add_fusion_1", "hlo::fusion", sum_),
@@ -49,6 +49,12 @@ def test_instructions_by_name_and_by_order(tmp_path: Path) -> None:
     assert calls(read(tmp_path, space(direct()))) == [(*one, "hlo_op") for one in expected]
     by_order = calls(read(tmp_path, space(buffered()), "buffered.xplane.pb"))
     assert by_order == [(*one, "order in the command buffer") for one in expected]
+
+
+def test_a_product_says_its_sizes(tmp_path: Path) -> None:
+    rows = launch_rows(read(tmp_path, space(direct())), "op", "scalars")
+    said = "bf16[64,128] x bf16[128,32] -> bf16[64,32], lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    assert [row["scalars"] for row in rows if row["op"] == "hlo::dot"] == [f'["", "", "{said}"]'] * 2
 
 
 def test_where_the_order_does_not_fit_names_count(tmp_path: Path) -> None:
