@@ -74,9 +74,10 @@ def coverage(*, where: str | None, traces: tuple[str, ...], top: int | None, lim
     database = open_database(lock_timeout=READ_WAIT_S)
     result = database.coverage(where=where, traces=traces, top=top)
     note_scope(database, traces)
-    note(_summary(result))
-    if not len(result):
-        note_nothing(database, where, traces)
+    if len(result):
+        note(_summary(result))
+    elif not note_nothing(database, where, traces):
+        note("no launches of a timeline are selected; kerneldb ncu bounds shows what ncu profiled")
     emit_rows(result, output, limit, TOP, "n", "total_ns", "share_pct")
 
 
