@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pandas as pd
     import polars as pl
     import pyarrow as pa
 
-BATCH_ROWS = 65_536
+BATCH_ROWS: Final = 65_536
+NOTEBOOK_ROWS: Final = 20
 
 
 class Result:
-    """Rows of a query, held as an Arrow table. Anything that reads Arrow (Polars, pandas, DuckDB) takes it as it is."""
+    """Rows of a query, held as an Arrow table. Anything that reads Arrow (Polars, pandas, DuckDB) takes it as it is.
+
+    Sums of integers, which the engine keeps in 128 bits, are int64 where all of them fit.
+    """
 
     def __init__(self, table: pa.Table) -> None:
-        self._table = table
+        self._table = _with_integers(table)
 
     @property
     def columns(self) -> list[str]:
@@ -41,6 +46,15 @@ class Result:
         """Columns and size, not the data."""
         return f"<Result: {len(self):,} rows; {', '.join(self.columns)}>"
 
+    def _repr_html_(self) -> str:
+        """The first rows as a table, for notebooks."""
+        from kerneldb.output import tables
+        from kerneldb.output.values import python_values
+
+        shown = self._table.slice(0, NOTEBOOK_ROWS)
+        columns = [(name, python_values(shown.column(place))) for place, name in enumerate(self.columns)]
+        return tables.html(columns, len(self) - shown.num_rows)
+
     def to_arrow(self) -> pa.Table:
         """The rows as a pyarrow Table, without a copy."""
         return self._table
@@ -54,6 +68,10 @@ class Result:
         import polars as pl
 
         return pl.DataFrame(self._table)
+
+    def df(self) -> pd.DataFrame:
+        """The rows as a pandas DataFrame. Raises ModuleNotFoundError where pandas is not installed."""
+        return self._table.to_pandas()
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows as dictionaries."""
@@ -70,3 +88,17 @@ class Result:
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as a stream of record batches."""
         return self._table.to_reader(max_chunksize=BATCH_ROWS)
+
+
+def _with_integers(table: pa.Table) -> pa.Table:
+    """`table` with 64-bit integers for numbers without decimals, column by column where all of them fit."""
+    import pyarrow as pa
+
+    for place, field in enumerate(table.schema):
+        if pa.types.is_decimal(field.type) and field.type.scale == 0:
+            try:
+                column = table.column(place).cast(pa.int64())
+            except pa.ArrowInvalid:
+                continue
+            table = table.set_column(place, field.with_type(pa.int64()), column)
+    return table

@@ -152,6 +152,24 @@ def render(
     return Rendered([indent + line for line in lines], left_out)
 
 
+def html(columns: Columns, more: int) -> str:
+    """The table of `columns` as HTML, all text escaped; `more` rows that it does not show are counted below it."""
+    from html import escape as quoted
+
+    table = [_column(name, values, right=False) for name, values in for_people(columns)]
+    _drop_units(table)
+    sides = [f' style="text-align: {"right" if column.right else "left"}"' for column in table]
+    titles = [column.title for column in table]
+
+    def row(tag: str, cells: Sequence[str]) -> str:
+        texts = (f"<{tag}{side}>{quoted(cell.rstrip())}</{tag}>" for cell, side in zip(cells, sides, strict=True))
+        return f"<tr>{''.join(texts)}</tr>"
+
+    body = "\n".join(row("td", cells) for cells in zip(*(column.cells for column in table), strict=True))
+    below = f"\n<p>{more:,} more rows</p>" if more else ""
+    return f"<table>\n<thead>{row('th', titles)}</thead>\n<tbody>\n{body}\n</tbody>\n</table>{below}"
+
+
 def for_people(columns: Columns) -> Columns:
     """Columns with one spelling of element types, times to the second, and the sizes of a product beside its name."""
     found = [(name, _readable(name, values)) for name, values in columns]

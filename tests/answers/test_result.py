@@ -1,0 +1,46 @@
+"""What a result gives to notebooks and to other libraries."""
+
+from __future__ import annotations
+
+import decimal
+
+import pyarrow as pa
+import pytest
+
+from kerneldb.api.result import NOTEBOOK_ROWS, Result
+
+
+def of(**columns: pa.Array) -> Result:
+    return Result(pa.table(columns))
+
+
+def wide(*values: int) -> pa.Array:
+    return pa.array([decimal.Decimal(value) for value in values], pa.decimal128(38, 0))
+
+
+def test_sums_are_integers_where_they_fit() -> None:
+    halves = pa.array([decimal.Decimal("0.5")], pa.decimal128(10, 2))
+    result = of(fits=wide(2**62), huge=wide(2**63), halves=halves)
+    kinds = [str(kind) for kind in result.to_arrow().schema.types]
+    assert kinds == ["int64", "decimal128(38, 0)", "decimal128(10, 2)"]
+    assert result.rows() == [{"fits": 2**62, "huge": decimal.Decimal(2**63), "halves": decimal.Decimal("0.5")}]
+
+
+def test_a_notebook_shows_units_and_escaped_text() -> None:
+    page = of(short_name=pa.array(["<img src=x>\x1b[31m", None]), total_ns=wide(1_500, 20))._repr_html_()
+    assert "&lt;img src=x&gt;\\x1b[31m" in page
+    assert "<img" not in page
+    assert ">1.50 µs<" in page
+    assert "more rows" not in page
+
+
+def test_a_notebook_shows_the_first_rows_and_counts_the_others() -> None:
+    page = of(n=pa.array(range(NOTEBOOK_ROWS + 1_234)))._repr_html_()
+    assert page.count("<tr>") == 1 + NOTEBOOK_ROWS
+    assert page.endswith("<p>1,234 more rows</p>")
+
+
+def test_pandas_has_the_rows() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = of(n=wide(1, 2)).df()
+    pandas.testing.assert_frame_equal(frame, pandas.DataFrame({"n": [1, 2]}))
