@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from kerneldb.codec import printable
 from kerneldb.gpus import clocks
+from kerneldb.replay import processes
 from kerneldb.replay.errors import ReplayError
 from kerneldb.replay.measure.energy.meter import LibraryMeter, thousandth
 from kerneldb.replay.options import Options
@@ -33,7 +34,8 @@ MAPS: Final = Path("/proc/self/maps")
 def pytorch() -> Any:
     """The package torch. Raises ReplayError where it is not installed."""
     try:
-        import torch
+        with processes.importing():
+            import torch
     except ImportError as error:
         raise ReplayError(f"replay and record need PyTorch: {INSTALL}") from error
     return torch

@@ -29,7 +29,11 @@ def gpu_present() -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Take Ctrl-C where the shell ignores it, as it does for background jobs; children inherit either."""
+    """Take Ctrl-C where the shell ignores it, as it does for background jobs; children inherit either.
+
+    What is imported until all tests are collected stays: the garbage collector begins then.
+    """
+    gc.disable()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -48,6 +52,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     It looks less often, too. By its own measure it takes a sixth of the time of the screens, which make many objects.
     """
     gc.freeze()
+    gc.enable()
     gc.set_threshold(200_000, 50, 100)
 
 

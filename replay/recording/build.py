@@ -9,9 +9,11 @@ normalisations are on every rank. With the same seed the parts are those of the 
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from kerneldb.replay import processes
 from kerneldb.replay.facts import INSTALL
 from kerneldb.replay.recording.settings import SHARED_OUT, RecordError, Settings, model_of, shared_sizes
 
@@ -33,7 +35,10 @@ INPUTS: Final = ("o_proj", "down_proj")
 def transformers() -> Any:
     """The library. Raises RecordError where it is missing."""
     try:
-        import transformers as library
+        with processes.importing():
+            import transformers as library
+
+            importlib.import_module("transformers.modeling_utils")  # what all models share
     except ImportError as error:
         raise RecordError(f"recording a model needs transformers: {INSTALL}") from error
     library.utils.logging.set_verbosity_error()

@@ -24,7 +24,7 @@ import re
 import shutil
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
@@ -50,6 +50,8 @@ FILE_NAME: Final = re.compile(rb'("traceName"\s*:\s*")(?:[^"\\]|\\.)*"')
 ON_GPU: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 COLLECTIVE: Final = re.compile(r"(void )?(nccl|rccl|msccl)(?!.*SendRecv)", re.IGNORECASE)
 """Kernels that all ranks of a group run together; pairs of sends and receives are none."""
+NEVER: Final = 1 << 30
+"""Collections of the younger objects before one of all: more than a recording has."""
 Durations = dict[str, list[float]]
 
 
@@ -321,9 +323,8 @@ class _Recorder:
 
     def _measure(self, part: Part) -> None:
         work = self._make(part)
-        gc.collect()
-        gc.freeze()  # the collector of Python does not walk through the model again and again while it is timed
-        found, samples = measuring.run(work, self._settings, self._meter, self._period, self._ranks)
+        with _model_left_alone():
+            found, samples = measuring.run(work, self._settings, self._meter, self._period, self._ranks)
         rows = measuring.of_repetitions(found, on_gpu=self._settings.on_gpu, no_meter=self._no_meter)
         if work.tokens is not None:
             rows.append(measuring.row("tokens", work.tokens))
@@ -340,6 +341,18 @@ class _Recorder:
         self._bundle.content.sources = sources.keep(self._bundle.folder) or ()
         rows = measuring.of_trace(found.busy_ns, found.launches, found.iterations)
         self._bundle.keep(part, samples, trace=found, of_trace=measuring.stamped(rows))
+
+
+@contextlib.contextmanager
+def _model_left_alone() -> Iterator[None]:
+    """Python's collector does not walk through the model while it is timed: it looks at younger objects only."""
+    gc.collect()
+    young, middle, old = gc.get_threshold()
+    gc.set_threshold(young, middle, NEVER)
+    try:
+        yield
+    finally:
+        gc.set_threshold(young, middle, old)
 
 
 def _explained(error: Exception, workload: str, settings: Settings) -> RecordError:

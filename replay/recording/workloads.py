@@ -292,7 +292,6 @@ def empty_cache(settings: Settings) -> None:
     """Give memory back that no tensor uses."""
     import gc
 
-    gc.unfreeze()
     gc.collect()
     if settings.on_gpu:
         import torch

@@ -1,4 +1,4 @@
-"""Copies of SQLite files in which one table has another number of rows."""
+"""Copies of SQLite files in which tables have another number of rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sqlite3
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 MANY = 1_000
@@ -23,26 +23,29 @@ def tables(path: Path) -> list[str]:
     return [name for (name,) in found if not name.startswith(("ENUM_", "sqlite_"))]
 
 
-def resized(path: Path, copy: Path, table: str, rows: int) -> Path:
-    """`path` as `copy`, with so many rows in `table`: those that there are again and again, or made of its schema.
+def resized(path: Path, copy: Path, names: Iterable[str], rows: int) -> Path:
+    """`path` as `copy`, with so many rows in the tables `names`: those there are, repeated, or made of the schema.
 
-    Keys and other constraints of the table are dropped; the first column counts where it was a key of whole numbers.
+    Keys and other constraints of the tables are dropped; the first column counts where it was a key of whole numbers.
     """
     shutil.copyfile(path, copy)
     copy.chmod(0o644)
     with contextlib.closing(sqlite3.connect(copy)) as connection:
-        columns = connection.execute(f'PRAGMA table_info("{table}")').fetchall()
-        given = connection.execute(f'SELECT * FROM "{table}"').fetchall() or [tuple(map(_value, columns))]
-        key = next(
-            (place for place, (_, _, kind, _, _, first) in enumerate(columns) if first and kind == "INTEGER"), None
-        )
-        filled = itertools.islice(_filled(given, key), rows)
-        plain = ", ".join(f'"{name}" {kind}' for _, name, kind, *_ in columns)
-        connection.execute(f'DROP TABLE "{table}"')
-        connection.execute(f'CREATE TABLE "{table}" ({plain})')
-        connection.executemany(f'INSERT INTO "{table}" VALUES ({", ".join("?" * len(columns))})', filled)
+        for table in names:
+            _resize(connection, table, rows)
         connection.commit()
     return copy
+
+
+def _resize(connection: sqlite3.Connection, table: str, rows: int) -> None:
+    columns = connection.execute(f'PRAGMA table_info("{table}")').fetchall()
+    given = connection.execute(f'SELECT * FROM "{table}"').fetchall() or [tuple(map(_value, columns))]
+    key = next((place for place, (_, _, kind, _, _, first) in enumerate(columns) if first and kind == "INTEGER"), None)
+    plain = ", ".join(f'"{name}" {kind}' for _, name, kind, *_ in columns)
+    connection.execute(f'DROP TABLE "{table}"')
+    connection.execute(f'CREATE TABLE "{table}" ({plain})')
+    filled = itertools.islice(_filled(given, key), rows)
+    connection.executemany(f'INSERT INTO "{table}" VALUES ({", ".join("?" * len(columns))})', filled)
 
 
 def _value(column: tuple[Any, ...]) -> object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,18 +22,34 @@ FILES = {
     "nvprof": None,
 }
 
+GROUPS = 4
+"""Conversions per file: tables that are changed together are far apart in the order of their names."""
+
 
 @pytest.mark.parametrize("rows", [0, 1, sizes.MANY])
 @pytest.mark.parametrize("kind", FILES)
 def test_any_table_may_have_any_number_of_rows(field: Path, tmp_path: Path, kind: str, rows: int) -> None:
     place = FILES[kind]
     path = nvvp(tmp_path / "given.nvvp") if place is None else field.parent / place
-    for number, table in enumerate(sizes.tables(path)):
-        changed = sizes.resized(path, tmp_path / f"{number}{path.suffix}", table, rows)
-        with contextlib.suppress(TraceError):  # a table may be missed, and the error then says so
-            converted = convert_file(changed, tmp_path / f"spool-{number}")
-            assert converted.accounted > 0, table
-            assert not any("new to this version" in reason for reason in converted.report("skipped")), table
+    tables = sizes.tables(path)
+    for start in range(GROUPS):
+        together = tables[start::GROUPS]
+        if not _is_read(path, tmp_path / f"{start}", together, rows) and len(together) > 1:
+            for table in together:  # what one table stops says nothing of those beside it
+                _is_read(path, tmp_path / table, [table], rows)
+
+
+def _is_read(path: Path, folder: Path, tables: list[str], rows: int) -> bool:
+    """Whether a copy with so many rows in some tables is read. A table may be missed: the error then says so."""
+    folder.mkdir()
+    changed = sizes.resized(path, folder / path.name, tables, rows)
+    try:
+        converted = convert_file(changed, folder / "spool")
+    except TraceError:
+        return False
+    assert converted.accounted > 0, tables
+    assert not any("new to this version" in reason for reason in converted.report("skipped")), tables
+    return True
 
 
 def test_a_view_without_end_is_refused(field: Path, tmp_path: Path) -> None:

@@ -53,6 +53,6 @@ def test_graphs_node_by_node(tmp_path: Path, number: int) -> None:
 @pytest.mark.parametrize("number", NUMBERS)
 def test_graphs_in_the_schema_of_a_real_export(field: Path, tmp_path: Path, number: int) -> None:
     given = field / "nsight" / "nsys-2025.5.2-two-graph-launches.sqlite"
-    path = sizes.resized(given, tmp_path / "a.sqlite", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", number)
+    path = sizes.resized(given, tmp_path / "a.sqlite", ["CUPTI_ACTIVITY_KIND_GRAPH_TRACE"], number)
     counts = convert_file(path, tmp_path / "spool").launches.group_by("kind").agg(pl.len())
     assert dict(counts.iter_rows()) == {"kernel": 3, "memcpy": 1} | ({"graph": number} if number else {})

@@ -43,7 +43,6 @@ def nested(depth: int) -> bytes:
     return message((10, "deep")) + value
 
 
-BOMB = packet((50, zlib.compress(bytes(300 << 20), 1)))
 UNKNOWN_NAME = packet((8, 1), (11, message((9, 1), (11, 5), (22, "kernel"), (10, 99)))) + end(9, 5)
 UNKNOWN_ARGUMENT = packet((8, 1), (11, message((9, 1), (11, 5), (22, "kernel"), (4, message((1, 7), (3, 1)))))) + end(
     9, 5
@@ -54,7 +53,6 @@ HOSTILE = {
     "cut number": rocprofv3() + CUT_NUMBER,
     "number of more than 64 bits": rocprofv3() + OVERFLOW,
     "absurd length": rocprofv3() + ABSURD,
-    "a bomb of packed packets": rocprofv3() + BOMB,
     "a name that is not in the file": rocprofv3() + UNKNOWN_NAME,
     "an argument that is not in the file": rocprofv3() + UNKNOWN_ARGUMENT,
     "deep arguments": rocprofv3() + NESTED,
@@ -67,9 +65,17 @@ HOSTILE = {
 }
 
 
+def test_a_bomb_of_packed_packets_keeps_the_numbers_before_it(tmp_path: Path) -> None:
+    check_numbers(tmp_path, rocprofv3() + packet((50, zlib.compress(bytes(300 << 20), 1))))
+
+
 @pytest.mark.parametrize("what", HOSTILE)
 def test_what_is_whole_keeps_its_numbers(tmp_path: Path, what: str) -> None:
-    trace = read(tmp_path, HOSTILE[what])
+    check_numbers(tmp_path, HOSTILE[what])
+
+
+def check_numbers(tmp_path: Path, data: bytes) -> None:
+    trace = read(tmp_path, data)
     kernels = [row for row in launch_rows(trace, "name", "duration_ns") if row["name"].startswith(("gemm", "add"))]
     assert [row["duration_ns"] for row in kernels] == [500, 250]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import warnings
 from collections.abc import Iterator
@@ -46,13 +45,6 @@ def quiet_libraries() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-@pytest.fixture
-def frozen_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Collections of garbage pass over torch and transformers: to walk through them takes longer than to record."""
-    gc.freeze()
-    monkeypatch.setattr(gc, "unfreeze", lambda: None)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from kerneldb.replay.recording.__main__ import main
 from tests.recording import damage
 
 BATCH = 15
-USUAL, ALL = 45, 195
+USUAL, ALL = 45, 90
 BATCHES = [pytest.param(first, marks=() if first < USUAL else pytest.mark.thorough) for first in range(0, ALL, BATCH)]
 TABLES = ("traces", "launches", "measurements", "power_samples", "trace_files", "trace_tags")
 Sound = tuple[Path, dict[str, Any]]

@@ -27,7 +27,6 @@ from tests.recording.conftest import tiny
 CASES = [(model.name, workload) for model in MODELS for workload in WORKLOADS[model.kind]]
 
 
-@pytest.mark.usefixtures("frozen_libraries")
 @pytest.mark.parametrize(("name", "workload"), CASES, ids=lambda one: one)
 def test_every_workload_runs(name: str, workload: str) -> None:
     wanted = tiny(name, batch=2, workloads=(workload,))
@@ -52,7 +51,6 @@ def calls_of(model: Any, work: Any) -> list[tuple[int, int]]:
     return seen
 
 
-@pytest.mark.usefixtures("frozen_libraries")
 @pytest.mark.parametrize("name", ["gpt2", "bloom-560m", "llama-2-7b", "deepseek-vl2-tiny"])
 def test_every_decode_iteration_repeats_the_same_positions(name: str) -> None:
     wanted = tiny(name)

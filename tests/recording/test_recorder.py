@@ -20,8 +20,6 @@ from kerneldb.replay.recording.settings import RecordError, Settings, WorkloadEr
 from tests.recording.conftest import read, tiny
 from tests.recording.meters import POWER_W
 
-pytestmark = pytest.mark.usefixtures("frozen_libraries")
-
 BRIEF = 0.05
 """Seconds of a repetition where no figure is looked at."""
 BUSY_MACHINE = 0.7

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import fnmatch
+import functools
 import hashlib
 import json
 import math
@@ -68,19 +69,17 @@ def _in_todays_texts(value: Any) -> Any:
     return value
 
 
-def _asked(of_then: dict[str, Any]) -> dict[str, Any]:
-    return of_then | {
-        "answer": {
-            in_todays_words(name): [_in_todays_texts(value) for value in values]
-            for name, values in of_then["answer"].items()
-        }
-    }
+ASKED: Final[dict[str, dict[str, Any]]] = json.loads(unpacked("answers-0.1.0.json.xz"))
+"""Name → question (SQL, or the words of a command) and the answer of 0.1.0, in its words."""
 
 
-ASKED: Final[dict[str, dict[str, Any]]] = {
-    name: _asked(of_then) for name, of_then in json.loads(unpacked("answers-0.1.0.json.xz")).items()
-}
-"""Name → question (SQL, or the words of a command) and the answer of 0.1.0."""
+@functools.cache
+def answered(name: str) -> Answer:
+    """The answer of 0.1.0, in today's words."""
+    answer = ASKED[name]["answer"]
+    return {in_todays_words(column): [_in_todays_texts(value) for value in answer[column]] for column in answer}
+
+
 DAMAGED: Final = ("damaged-absurd", "damaged-negative")
 NAMESAKES: Final = ("first-rank0", "second-rank0")
 """Rank 0 of two jobs that know nothing of each other: 0.1.0 made one run of them, after their folders."""
@@ -101,7 +100,7 @@ STATED: Final = {
     "tiny-tp2": {f"tiny-tp2-{stage}-rank{rank}" for stage in ("prefill", "decode") for rank in (0, 1)},
 }
 """Run → its traces, as `--run`, `kerneldb traces … --run` and bundle.json said."""
-UNSTATED: Final = tuple(set(ASKED["table traces"]["answer"]["name"]).difference(*STATED.values()))
+UNSTATED: Final = tuple(set(answered("table traces")["name"]).difference(*STATED.values()))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -274,7 +273,7 @@ def test_it_is_of_0_1_0(old: Path) -> None:
 
 def test_all_traces_are_there(migrated: Path) -> None:
     names = {row["name"] for row in rows(migrated, "SELECT name FROM traces")}
-    assert names == {*ASKED["table traces"]["answer"]["name"], *DAMAGED}
+    assert names == {*answered("table traces")["name"], *DAMAGED}
 
 
 def test_any_command_migrates_it(migrated: Path) -> None:
@@ -372,7 +371,7 @@ def test_a_file_that_may_not_be_written_says_so(old: Path) -> None:
 
 def test_a_reader_before_migration_has_the_answers_of_then(old: Path) -> None:
     """Any DuckDB client reads the file as it is: its views are its own."""
-    known = ASKED["view categories"]["answer"]
+    known = answered("view categories")
     with duckdb.connect(str(old), read_only=True) as con:
         sql = "SELECT sum(n)::BIGINT FROM kernel_rollups WHERE counted AND category = 'GEMM'"
         expected = sum(n for n, category in zip(known["n"], known["category"], strict=True) if category == "GEMM")
@@ -446,7 +445,7 @@ def test_namesakes_are_two_jobs(migrated: Path) -> None:
 def test_all_launches_are_the_kernels_of_then(migrated: Path) -> None:
     """Every launch, with all that was known of it."""
     gone = {"run", "counted"}
-    then = {name: values for name, values in ASKED["view kernels"]["answer"].items() if name not in gone}
+    then = {name: values for name, values in answered("view kernels").items() if name not in gone}
     now = ask(migrated, f"FROM all_launches WHERE trace NOT IN {DAMAGED}")
     assert set(then) <= set(now)
     assert "\n".join(differences(then, {name: now[name] for name in then})) == ""
@@ -509,16 +508,15 @@ def asked_twice(name: str) -> bool:
     ],
 )
 def test_the_answer_is_that_of_0_1_0(name: str, migrated: Path, ids: dict[str, dict[str, str]]) -> None:
-    asked = ASKED[name]
+    question, then = ASKED[name]["question"], answered(name)
     changes = [change for change in CHANGES if change.concerns(name)]
-    then = asked["answer"]
     if name.startswith("command "):
-        first, *more = asked["question"]
+        first, *more = question
         first = in_todays_words(first)
         path = next(path for path, _ in tree(cli) if path[-1] == first)  # most commands are in groups now
         now = told(migrated, [*path, *more])
     else:
-        now = ask(migrated, question_of_today(name, asked["question"]))
+        now = ask(migrated, question_of_today(name, question))
     gone = {column for change in changes for column in change.gone}
     assert set(then) - set(now) - gone == set(), "columns that are no more"
     told_apart = "timing" in now and "timing" not in then
