@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from kerneldb import codec
 from kerneldb.errors import KerneldbError
+from kerneldb.output import terminal
 from kerneldb.replay import processes, routes
 from kerneldb.replay.host.start import start
 from kerneldb.replay.options import Options, add_flags
@@ -67,4 +68,5 @@ def _tell(event: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    terminal.guard()
     sys.exit(main())

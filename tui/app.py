@@ -15,6 +15,7 @@ from textual.containers import Container
 from textual.widgets import KeyPanel
 
 from kerneldb.errors import KerneldbError, UsageError
+from kerneldb.output.text import harmless
 from kerneldb.tui import signals, theme
 from kerneldb.tui.early_keys import WHERE_KEYS, Typing
 from kerneldb.tui.model import LEVELS, Choice, History, command_line
@@ -417,6 +418,10 @@ class KerneldbApp(Typing):
     def action_copy_command(self) -> None:
         """Copy the shell line that prints what is shown."""
         self.copy(self.shown_command())
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """As in Textual, for all that is copied anywhere: what is pasted into a terminal must not drive it."""
+        super().copy_to_clipboard(harmless(text))
 
     def copy(self, text: str) -> None:
         """Put `text` on the clipboard of the terminal (OSC 52), and say so."""

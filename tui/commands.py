@@ -106,8 +106,8 @@ def copies(app: KerneldbApp) -> list[Copy]:
     entries = [
         *([] if hidden else app.pane.copies()),
         *cells(app.focused),
-        Copy("w", "WHERE text", app.choice.where),
-        Copy("l", "command line", app.shown_command()),
+        Copy("w", "WHERE text", app.choice.where, lines=True),
+        Copy("l", "command line", app.shown_command(), lines=True),
     ]
     return [entry for entry in entries if entry.text]
 

@@ -14,13 +14,14 @@ from textual import on
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
 from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widgets import Input, OptionList, SelectionList, Static
 
 from kerneldb.replay import processes
 from kerneldb.tui.early_keys import Typing
-from kerneldb.tui.numbers import fit
+from kerneldb.tui.numbers import fit, safe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +78,7 @@ class Window(WindowBase, ModalScreen[Answer]):
     def compose(self) -> ComposeResult:
         """The box with what it holds."""
         with Vertical() as box:
-            box.border_title, box.border_subtitle = self._title, self.HINT
+            box.border_title, box.border_subtitle = Content(safe(self._title)), Content(self.HINT)
             yield from self.compose_box()
 
     def compose_box(self) -> ComposeResult:
@@ -123,7 +124,7 @@ class CopyMenu(Pick[str]):
             f"{entry.key or ' '}  {fit(entry.label, 18)} {fit(preview, PREVIEW)}"
             for entry, preview in zip(entries, previews, strict=True)
         ]
-        super().__init__(title, lines, [entry.text for entry in entries])
+        super().__init__(title, lines, [entry.given for entry in entries])
         self._entries = entries
 
     def on_key(self, event: events.Key) -> None:
@@ -249,7 +250,7 @@ class Choose(Window[list[str]]):
 
     def compose_box(self) -> ComposeResult:
         """A list of marks."""
-        yield Marks(*((name, name, name in self._chosen) for name in self._names))
+        yield Marks(*((Content(safe(name)), name, name in self._chosen) for name in self._names))
 
     def action_take(self) -> None:
         """Take the marked ones, in the order of the list."""

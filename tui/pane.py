@@ -28,18 +28,27 @@ State = Literal["loading", "ready", "empty", "error"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Copy:
-    """An entry of the copy menu: `y`, then `key`, copies `text`; with `more`, these are offered instead."""
+    """An entry of the copy menu: `y`, then `key`, copies `text`; with `more`, these are offered instead.
+
+    Only with `lines` the text may have several: a name that has would run what it holds where it is pasted.
+    """
 
     key: str
     label: str
     text: str
     more: tuple[Copy, ...] = ()
+    lines: bool = False
+
+    @property
+    def given(self) -> str:
+        """What is copied."""
+        return self.text if self.lines else self.text.replace("\n", "\\n")
 
 
 def kernel_copies(name: str | None, signature_id: str) -> list[Copy]:
     """Entries of the copy menu about a kernel: its name, and the condition that its launches meet."""
     where = equals("signature_id", signature_id)
-    return [Copy("n", "kernel name", name or ""), Copy("r", "WHERE of this kernel", where)]
+    return [Copy("n", "kernel name", name or ""), Copy("r", "WHERE of this kernel", where, lines=True)]
 
 
 class Pane(Widget):

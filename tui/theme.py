@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, Literal
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.filter import LineFilter
@@ -56,20 +57,23 @@ def terminal_colours() -> bool | None:
 
 
 class ControlCharacters(LineFilter):
-    """Drops control characters from what is drawn: names in traces are foreign, and terminals act on escape sequences.
+    """Blanks what is not printable in what is drawn: names in traces are foreign, and terminals act on some of it.
 
-    Columns stay where they are, for such characters take no cell. Screens show most of them as escapes; what no screen
-    thought of (messages of the engine, notifications) ends here.
+    Columns stay where they are: there is a blank for each cell that such a character takes, mostly none. Screens show
+    most of them as escapes; what no screen thought of (messages of the engine, notifications) ends here.
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 (declared by Textual)
         """The segments without control characters."""
         if all(segment.text.isprintable() for segment in segments):
             return segments
-        return [Segment(segment.text.translate(_CONTROLS), segment.style, segment.control) for segment in segments]
+        return [Segment(_blanked(segment.text), segment.style, segment.control) for segment in segments]
 
 
-_CONTROLS: Final = dict.fromkeys([*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
+def _blanked(text: str) -> str:
+    return "".join(one if one.isprintable() else " " * cell_len(one) for one in text)
+
+
 CONTROL_CHARACTERS: Final = ControlCharacters()
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kerneldb.cli import working
-from kerneldb.output import Output, Written, write, write_columns
+from kerneldb.output import Output, Written, terminal, write, write_columns
 from kerneldb.output.tables import render
+from kerneldb.output.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -28,9 +29,9 @@ NAMED_COLUMNS = 6
 
 
 def note(message: str) -> None:
-    """One line on stderr."""
+    """One line on stderr, whatever the names in it hold."""
     working.end()
-    click.echo(message, err=True)
+    click.echo(escape(message), err=True)
 
 
 def note_repeated(database: Database, traces: tuple[str, ...]) -> None:
@@ -171,12 +172,13 @@ class Progress:
             self._label, self._began, self._drawn = label, now, 0.0
         if self._active and now - self._drawn >= REDRAW_S:
             self._drawn = now
-            click.echo("\r\x1b[K" + progress_line(label, done, total, now - self._began), err=True, nl=False)
+            terminal.control(terminal.ERASE_LINE)
+            click.echo(escape(progress_line(label, done, total, now - self._began)), err=True, nl=False)
 
     def clear(self) -> None:
         """Remove the line, so that something else can be written."""
         if self._active and self._drawn:
-            click.echo("\r\x1b[K", err=True, nl=False)
+            terminal.control(terminal.ERASE_LINE)
             self._drawn = 0.0
 
 

@@ -190,7 +190,10 @@ def output_options(command: Callable[..., None]) -> Callable[..., None]:
             path=path,
             header=not kwargs.pop("no_header"),
             wide=kwargs.pop("wide"),
+            safe_cells=kwargs.pop("safe_cells"),
         )
+        if output.safe_cells and output.format != "csv":
+            refuse("--safe-cells is for CSV: add --csv")
         command(*args, output=output, **kwargs)
 
     for option in reversed(_OUTPUT_OPTIONS):
@@ -247,4 +250,5 @@ _OUTPUT_OPTIONS = (
     ),
     click.option("--no-header", is_flag=True, help="No header line (table, csv)."),
     click.option("--wide", is_flag=True, help="All columns and long text whole on a terminal, too."),
+    click.option("--safe-cells", is_flag=True, help="CSV for spreadsheets: texts that are formulas get a ' before."),
 )

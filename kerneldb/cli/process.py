@@ -9,6 +9,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
+from kerneldb.output import terminal
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -25,6 +27,7 @@ def run(command: Callable[[], object]) -> None:
     What is registered to be done at exit is done, and all output written; then the process is gone, without taking
     apart what the system frees at once (a tenth of a second of a command that takes half a second).
     """
+    terminal.guard()
     gc.set_threshold(*COLLECTED_AT)
     atexit.register(_leave)  # what is registered first is called last
     try:

@@ -17,7 +17,9 @@ from typing import Any, Final, NoReturn
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from kerneldb.errors import KerneldbError
+from kerneldb.errors import KerneldbError, TraceError
+from kerneldb.output import terminal
+from kerneldb.output.text import escape
 
 DEFAULT_DATABASE: Final = "kernels.duckdb"
 INTERRUPTED: Final = 130
@@ -110,6 +112,11 @@ class Root(Group):
 
     group_class = Group
 
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """As in click; no text that is written drives the terminal."""
+        with terminal.guarded():
+            return super().main(*args, **kwargs)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As in click; the help that a call without arguments gets names the database of the current folder."""
         try:
@@ -166,7 +173,8 @@ class Failure(click.ClickException):
     exit_code: int  # type: ignore[misc]  # click declares one per class; here each error brings its own
 
     def __init__(self, error: KerneldbError) -> None:
-        super().__init__(str(error))
+        # What is wrong with a file takes one line, whatever its name is; the engine marks a place over several.
+        super().__init__(escape(str(error)) if isinstance(error, TraceError) else str(error))
         self.exit_code = error.exit_code
 
 

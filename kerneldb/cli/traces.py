@@ -11,6 +11,7 @@ from kerneldb.cli import working
 from kerneldb.cli.console import emit, note, plural
 from kerneldb.cli.options import lock_timeout_option, open_database, output_options, pairs, trace_names
 from kerneldb.cli.root import cli, refuse
+from kerneldb.output.text import escape
 
 if TYPE_CHECKING:
     from kerneldb.api import Database
@@ -88,7 +89,7 @@ def _exclusive(actions: dict[str, bool]) -> None:
 def _remove(database: Database, names: tuple[str, ...], *, yes: bool) -> None:
     found = database.traces(names).rows()
     if not yes:
-        listed = ", ".join(str(row["trace"]) for row in found)
+        listed = escape(", ".join(str(row["trace"]) for row in found))
         # Ask on stderr. Raises click.ClickException for no, click.UsageError where nobody can answer.
         try:
             working.end()

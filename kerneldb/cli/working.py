@@ -9,10 +9,11 @@ from typing import Final
 
 import click
 
+from kerneldb.output import terminal
+
 SILENT_S: Final = 0.4
 """How long a command may say nothing before it says that it is at work."""
 KEY: Final = "kerneldb.working"
-CLEAR: Final = "\r\x1b[K"
 
 
 class Working:
@@ -31,7 +32,7 @@ class Working:
         with self._drawing:
             self._ended.set()
             if self._drawn:
-                click.echo(CLEAR, err=True, nl=False)
+                terminal.control(terminal.ERASE_LINE)
                 self._drawn = False
 
     def _tell(self) -> None:
@@ -42,7 +43,8 @@ class Working:
                     self._drawn = True
                     seconds = time.monotonic() - began
                     spent = f" for {seconds:.0f} s" if seconds >= 1 else ""
-                    click.echo(f"{CLEAR}{self._command}: at work{spent}", err=True, nl=False)
+                    terminal.control(terminal.ERASE_LINE)
+                    click.echo(f"{self._command}: at work{spent}", err=True, nl=False)
 
 
 def begin() -> None:

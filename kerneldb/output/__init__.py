@@ -56,6 +56,7 @@ class Output:
     limit: int | None = None
     exact_names: bool = False
     totals: tuple[str, ...] = ()
+    safe_cells: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def write(reader: pa.RecordBatchReader, output: Output) -> Written:
         raise UsageError(f"{output.format} is a binary format: write it to a file with -o FILE, or pipe it")
     from kerneldb.output import records, tables
 
-    with opened(output.path) as sink:
+    with opened(output.path, drawn=output.format == "table") as sink:
         if output.format == "table":
             return Written(*tables.write(sink, reader, output))
         if output.format == "parquet":
@@ -89,7 +90,8 @@ def write(reader: pa.RecordBatchReader, output: Output) -> Written:
         elif output.format == "arrow":
             rows = records.write_arrow(sink, reader)
         else:
-            rows = records.write(sink, reader, output.format, header=output.header)
+            options = {"header": output.header, "safe_cells": output.safe_cells}
+            rows = records.write(sink, reader, output.format, **options)
         return Written(rows, rows)
 
 
@@ -97,7 +99,7 @@ def write_columns(columns: Mapping[str, Sequence[Any]], output: Output) -> Writt
     """Write columns of values as the format `table`, as `write` does."""
     from kerneldb.output import tables
 
-    with opened(output.path) as sink:
+    with opened(output.path, drawn=True) as sink:
         return Written(*tables.write_columns(sink, list(columns.items()), output))
 
 
@@ -107,16 +109,21 @@ def is_terminal() -> bool:
 
 
 @contextlib.contextmanager
-def opened(path: Path | None) -> Iterator[BinaryIO]:
-    """A binary stream for `path` (None: stdout).
+def opened(path: Path | None, *, drawn: bool = False) -> Iterator[BinaryIO]:
+    """A binary stream for `path` (None: stdout, where a terminal shows control characters as escapes).
+
+    `drawn` says that the caller made the lines harmless, and coloured them.
 
     A regular file is written under a temporary name in the same folder and renamed at the end, so readers never see
     half of it and a failure leaves an older file untouched. Devices and pipes are written directly.
     """
     if path is None:
+        from kerneldb.output import terminal
+
         sys.stdout.flush()
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        sink = terminal.drawn() if drawn else terminal.stdout()
+        yield sink
+        sink.flush()
     elif path.exists() and not path.is_file():
         with path.open("wb") as stream:
             yield stream

@@ -3,7 +3,7 @@
 JSON follows what most readers accept: dates as ISO 8601, NaN and infinities as null (JSON has no such numbers), binary
 as base64, exact decimals as numbers, intervals as [months, days, nanoseconds]. CSV quotes text only where it must, and
 an empty text, so that it differs from NULL, which stays empty; it ends lines with a line feed, and holds nested
-values as JSON text and binary as hex.
+values as JSON text and binary as hex. On request no text of a CSV is a formula: spreadsheets run those that they open.
 """
 
 from __future__ import annotations
@@ -25,17 +25,24 @@ BATCH_ROWS = 4_096
 """Rows that are turned into text at once: Python objects take far more memory than the Arrow rows they come from."""
 
 SPECIAL_IN_CSV = r'[",\r\n]|^$'
+SPLIT_IN_CSV = r'[",;\t\r\n]|^$'
+"""Spreadsheets of other languages split lines at semicolons, and then a formula can stand behind one."""
+FORMULA = r"^(?:[\s\x00]*[=+@\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}-]|[\t\r\n\x00])"
+"""What makes a text a formula to a spreadsheet (https://owasp.org/www-community/attacks/CSV_Injection),
+in full width, too."""
 UNPRINTED = "<value out of range"
 """So begins what Arrow prints in place of an infinite time, a year after 9999 and the end of a day."""
 
 
-def write(sink: BinaryIO, reader: pa.RecordBatchReader, layout: str, *, header: bool = True) -> int:
-    """Write all rows in `layout` (csv, json, ndjson); returns their number. `header` concerns csv only.
+def write(
+    sink: BinaryIO, reader: pa.RecordBatchReader, layout: str, *, header: bool = True, safe_cells: bool = False
+) -> int:
+    """Write all rows in `layout` (csv, json, ndjson); returns their number. `header` and `safe_cells` concern csv only.
 
     Raises UsageError for JSON where two columns have one name: an object can hold only one of them.
     """
     if layout == "csv":
-        return _write_csv(sink, reader, header=header)
+        return _write_csv(sink, reader, header=header, safe=safe_cells)
     names = reader.schema.names
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"JSON cannot hold two columns of one name; rename with AS: {', '.join(twice)}")
@@ -75,25 +82,26 @@ def _write_json(sink: BinaryIO, reader: pa.RecordBatchReader, *, lines: bool) ->
     return rows
 
 
-def _write_csv(sink: BinaryIO, reader: pa.RecordBatchReader, *, header: bool) -> int:
+def _write_csv(sink: BinaryIO, reader: pa.RecordBatchReader, *, header: bool, safe: bool) -> int:
     import csv
 
+    import pyarrow as pa
     from pyarrow import compute
 
     if header:
-        line = io.StringIO()
-        csv.writer(line, lineterminator="\n").writerow(reader.schema.names)
+        line, names = io.StringIO(), pa.array(reader.schema.names, pa.string())
+        csv.writer(line, lineterminator="\n").writerow((_as_texts(names) if safe else names).to_pylist())
         sink.write(line.getvalue().encode())
     rows = 0
     for batch in _portions(reader):
         if batch.num_rows and batch.num_columns:
-            lines = compute.binary_join_element_wise(*map(_csv_cells, batch.columns), ",")
+            lines = compute.binary_join_element_wise(*(_csv_cells(column, safe=safe) for column in batch.columns), ",")
             sink.write(("\n".join(lines.to_pylist()) + "\n").encode())
         rows += batch.num_rows
     return rows
 
 
-def _csv_cells(column: pa.Array) -> pa.Array:
+def _csv_cells(column: pa.Array, *, safe: bool) -> pa.Array:
     """Each value as CSV prints it: quoted where it holds a separator or is an empty text, empty for NULL."""
     import pyarrow as pa
     from pyarrow import compute
@@ -102,10 +110,19 @@ def _csv_cells(column: pa.Array) -> pa.Array:
     text = _csv_column(column, kind)
     if kind != pa.string():
         return compute.fill_null(_printed(text), "")
-    special = compute.match_substring_regex(text, SPECIAL_IN_CSV)
+    text = _as_texts(text) if safe else text
+    special = compute.match_substring_regex(text, SPLIT_IN_CSV if safe else SPECIAL_IN_CSV)
     doubled = compute.replace_substring(text, '"', '""')
     quoted = compute.binary_join_element_wise('"', doubled, '"', "")
     return compute.fill_null(compute.if_else(special, quoted, text), "")
+
+
+def _as_texts(column: pa.Array) -> pa.Array:
+    """Texts with an apostrophe before those that a spreadsheet would take for formulas: so it takes them for texts."""
+    from pyarrow import compute
+
+    marked = compute.binary_join_element_wise("'", column, "")
+    return compute.if_else(compute.match_substring_regex(column, FORMULA), marked, column)
 
 
 def _printed(column: pa.Array) -> pa.Array:

@@ -2,8 +2,10 @@
 
 Numbers are written by `units`: with a fitting unit where the name of the column has one, with thousands where they
 count. Of other floats, the decimals of a column follow its largest value. NULL is `–`. Intervals read as the engine
-writes them (3 days). Control characters are shown as escapes: names in traces are foreign text and must not drive the
-terminal.
+writes them (3 days).
+
+`escape` and `harmless` are what makes foreign text harmless, for terminals, pages and plots alike: names in traces must
+not drive the terminal, nor look like what they are not.
 """
 
 from __future__ import annotations
@@ -15,14 +17,17 @@ import math
 import re
 import shlex
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.output import units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_FILLERS: Final = "\u115f\u1160\u3164\uffa0"
+"""Letters of Hangul that nobody sees."""
+_MARKS: Final = 3
+"""So many combining marks may stand on one character; more of them cover the lines above and below."""
 _HUGE = 1e15
 _TINY = 1e-3
 _QUOTES = re.compile(r"""[^"$`!\\\n]*'[^"$`!\\\n]*""")
@@ -83,8 +88,29 @@ def _interval(months: int, days: int, nanoseconds: int) -> str:
 
 
 def escape(text: str) -> str:
-    """`text` with control and direction-changing characters replaced by their escapes."""
-    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    r"""`text` on one line: what Unicode does not call printable is shown as an escape (`\x1b`, `\u202e`).
+
+    That are controls, marks that change the direction of writing, characters without width, halves of surrogate pairs,
+    and spaces other than the usual one. Of combining marks, the fourth and further ones on a character are escaped too.
+    """
+    return text if text.isascii() and text.isprintable() else "".join(_shown(text))
+
+
+def harmless(text: str) -> str:
+    """As `escape`, but for line feeds and tabs, which stay."""
+    return "\n".join("\t".join(map(escape, line.split("\t"))) for line in text.split("\n"))
+
+
+def _shown(text: str) -> Iterator[str]:
+    marks = 0
+    for one in text:
+        marks = marks + 1 if _is_mark(one) else 0
+        is_plain = one.isprintable() and marks <= _MARKS and one not in _FILLERS
+        yield one if is_plain else one.encode("unicode_escape").decode()
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character) in {"Mn", "Me"}
 
 
 def shorten(text: str, size: int) -> str:
@@ -109,7 +135,7 @@ def display_width(text: str) -> int:
 
 
 def _cells(character: str) -> int:
-    if unicodedata.combining(character):
+    if _is_mark(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 

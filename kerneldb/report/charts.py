@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from kerneldb.errors import KerneldbError, UsageError
+from kerneldb.output.text import escape
 from kerneldb.report import require
 
 Rows = Sequence[dict[str, Any]]
@@ -196,8 +197,17 @@ def _drawn(rows: Rows, mark: Any, size: tuple[float, float], **channels: Any) ->
 def _finished(chart: Any) -> dict[str, Any]:
     import altair as alt
 
-    spec: dict[str, Any] = chart.configure(background="transparent", view=alt.ViewConfig(strokeOpacity=0)).to_dict()
-    return spec
+    spec = chart.configure(background="transparent", view=alt.ViewConfig(strokeOpacity=0)).to_dict()
+    return cast("dict[str, Any]", _harmless(spec))
+
+
+def _harmless(part: Any) -> Any:
+    """A part of a chart with all texts on one line, as `escape` makes them: of control characters SVG takes none."""
+    if isinstance(part, dict):
+        return {name: _harmless(inner) for name, inner in part.items()}
+    if isinstance(part, list):
+        return [_harmless(inner) for inner in part]
+    return escape(part) if isinstance(part, str) else part
 
 
 def roofs(points: Rows, kind: str) -> list[dict[str, Any]]:

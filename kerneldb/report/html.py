@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
+from kerneldb.output.text import harmless
 from kerneldb.output.units import duration
 from kerneldb.report.model import Chart, Report, is_number, notes, shown
 
@@ -31,7 +32,8 @@ def page(report: Report) -> str:
     numbers = {id(block): f"chart{number}" for number, block in enumerate(drawn)}
     specs = _inline({numbers[id(block)]: block.spec for block in drawn})
     layout = importlib.resources.files("kerneldb.report").joinpath("page.html.j2").read_text(encoding="utf-8")
-    template = jinja2.Environment(autoescape=True, undefined=jinja2.ChainableUndefined).from_string(layout)
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.ChainableUndefined, finalize=_printable)
+    template = environment.from_string(layout)
     text: str = template.render(
         report=report,
         script=_safe(script() if drawn else ""),
@@ -44,6 +46,13 @@ def page(report: Report) -> str:
         anchors=anchors([section.title for section in report.sections]),
     )
     return text
+
+
+def _printable(value: Any) -> Any:
+    """What the page takes for a value: all of its texts pass here, but for the scripts of `_safe`."""
+    import markupsafe
+
+    return harmless(value) if isinstance(value, str) and not isinstance(value, markupsafe.Markup) else value
 
 
 def anchors(titles: Sequence[str]) -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from kerneldb.output.text import escape, harmless
 from kerneldb.output.units import duration
 from kerneldb.report.model import Chart, Column, Report, Section, Table, is_number, notes, shown
 
@@ -25,7 +27,7 @@ PER_BLOCK: Final = 4
 
 def page(report: Report) -> str:
     """The Markdown text."""
-    lines = [f"# {_plain(report.title)}", "", report.subtitle, ""]
+    lines = [f"# {_plain(report.title)}", "", _plain(report.subtitle), ""]
     for section in report.sections:
         lines += _section(section)
     return "\n".join(lines).rstrip() + "\n"
@@ -37,7 +39,7 @@ def _section(section: Section) -> Iterator[str]:
         yield from (_plain(section.text), "")
     for one in section.advice:
         stake = "" if one.at_stake_ns is None else f" **At stake: {duration(one.at_stake_ns)}.**"
-        yield f"- {_plain(one.sentence)}{stake} {one.remedy} (rule {one.rule}, version {one.version})"
+        yield f"- {_plain(one.sentence)}{stake} {_plain(one.remedy)} (rule {one.rule}, version {one.version})"
         yield ""
     for block in section.blocks:
         if isinstance(block, Table):
@@ -88,7 +90,9 @@ def _table(table: Table) -> Iterator[str]:
 
 
 def _query(sql: str) -> Iterator[str]:
-    yield from ("<details><summary>query</summary>", "", "```sql", sql, "```", "", "</details>", "")
+    longest = max(map(len, re.findall("`+", sql)), default=0)
+    fence = "`" * max(longest + 1, 3)  # names in the query must not end it
+    yield from ("<details><summary>query</summary>", "", f"{fence}sql", harmless(sql), fence, "", "</details>", "")
 
 
 def _cell(column: Column, value: object) -> str:
@@ -100,4 +104,4 @@ def _plain(text: str) -> str:
     """Text that Markdown and HTML leave as it is."""
     for character in "\\|`*_<[":
         text = text.replace(character, "\\" + character)
-    return text.replace("\n", " ")
+    return escape(text.replace("\n", " "))

@@ -7,6 +7,7 @@ import math
 from typing import Any, Final, Literal
 
 from kerneldb.output import units
+from kerneldb.output.text import escape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,14 +96,14 @@ WRITERS: Final = {"count": units.count, "ns": units.duration, "percent": units.p
 
 
 def shown(column: Column, value: Any) -> str:
-    """`value` of a column as text."""
+    """`value` of a column as text on one line."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return units.UNKNOWN
     if is_over(column, value):
         return f"{value:,.1f} %{MARK}"
     if column.kind in WRITERS:
         return WRITERS[column.kind](float(value))
-    return f"{value:,.4g}" if column.kind == "number" else str(value)
+    return f"{value:,.4g}" if column.kind == "number" else escape(str(value))
 
 
 def is_over(column: Column, value: Any) -> bool:

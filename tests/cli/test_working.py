@@ -15,6 +15,7 @@ import pytest
 
 from kerneldb.cli import working
 from kerneldb.cli.console import note
+from kerneldb.output.terminal import ERASE_LINE
 
 SLOW = """
 import time
@@ -51,7 +52,7 @@ def said_on_a_terminal(command: list[str]) -> str:
 def test_a_line_tells_of_work_and_goes_before_the_data() -> None:
     said = said_on_a_terminal([sys.executable, "-c", SLOW])
     assert "kerneldb top: at work" in said
-    assert said.endswith(f"{working.CLEAR}data\r\n")
+    assert said.endswith(f"{ERASE_LINE.decode()}data\r\n")
 
 
 def test_what_is_no_terminal_gets_no_line(capsys: pytest.CaptureFixture[str]) -> None:

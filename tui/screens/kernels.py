@@ -352,6 +352,6 @@ class KernelsPane(Pane):
             Copy("y", "row", self.table.row_text),
             Copy("n", "kernel name", row.get("kernel") or ""),
             Copy("i", "signature id", row.get("signature_id") or ""),
-            Copy("s", "SQL", f"FROM kernels WHERE {condition}" if condition else "FROM kernels"),
-            Copy("m", "SQL of the marked sums", self._marked_sums()),
+            Copy("s", "SQL", f"FROM kernels WHERE {condition}" if condition else "FROM kernels", lines=True),
+            Copy("m", "SQL of the marked sums", self._marked_sums(), lines=True),
         ]

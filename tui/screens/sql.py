@@ -304,7 +304,8 @@ class SqlPane(Pane):
         line = "\t".join(map(plain, (self.table.row or {}).values()))
         written = self.edit.text.strip()
         draft = "" if written.rstrip(";").strip() == self._statement else written
-        return [Copy("s", "SQL", self._statement), Copy("d", "SQL as edited", draft), Copy("y", "row", line)]
+        sql = Copy("s", "SQL", self._statement, lines=True), Copy("d", "SQL as edited", draft, lines=True)
+        return [*sql, Copy("y", "row", line)]
 
     async def export(self, path: Path) -> int:
         """Write all rows of the statement whose rows are shown, and say so where the editor holds another one."""

@@ -441,7 +441,10 @@ class TimelinePane(Pane):
         if one is None:
             return []
         where = both(equals("trace", one["trace"]), equals("launch_index", one["launch_index"]))
-        return [Copy("n", "kernel name", one["name"] or one["kind"]), Copy("r", "WHERE of this launch", where)]
+        return [
+            Copy("n", "kernel name", one["name"] or one["kind"]),
+            Copy("r", "WHERE of this launch", where, lines=True),
+        ]
 
     # Drawing.
 

@@ -146,7 +146,7 @@ class WhereBar(Vertical):
     def compose(self) -> ComposeResult:
         """A label, the line, the message."""
         with Horizontal():
-            yield Label("where", id="where-label")
+            yield Label("where", id="where-label", markup=False)
             yield WhereInput(
                 placeholder="all launches; / writes a condition: category = 'GEMM'",
                 suggester=self.suggester,
