@@ -86,7 +86,7 @@ def commit(con: Connection, manifest: Manifest, *, replace: bool, tags: Mapping[
     if previous is not None and not replace:
         return Added(previous[0], known=True, written=False)
     name, run, label, default_phase = previous or (_free_name(con, manifest), None, None, None)
-    beside = set[str]()
+    beside = None
     if previous is not None:
         beside = runs.beside(con, [manifest.trace_id])
         execute_all(con, statement("remove", "rows"), trace_id)
@@ -143,7 +143,8 @@ def _launches(manifest: Manifest) -> str:
 
 
 def _free_name(con: Connection, manifest: Manifest) -> str:
-    rows = con.execute(statement("commit", "names"), {"trace_id": manifest.trace_id}).fetchall()
+    wanted = {"trace_id": manifest.trace_id, "name": manifest.name}
+    rows = con.execute(statement("commit", "names"), wanted).fetchall()
     return runs.free_name(manifest.name, {name for (name,) in rows})
 
 

@@ -17,7 +17,7 @@ from kerneldb.warehouse import jobs
 from kerneldb.warehouse.statements import execute_rows, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     import duckdb
 
@@ -73,14 +73,31 @@ class Link:
         return frozenset((self.trace_id, self.other_id))
 
 
-def facts(con: Connection) -> dict[str, Facts]:
-    """The row of each trace, by id."""
-    return {row["trace_id"]: row for row in rows_of(con, statement("runs", "facts"))}
+def facts(con: Connection, trace_ids: Collection[str] | None = None) -> dict[str, Facts]:
+    """The row of each of these traces (None: of all), by id."""
+    return {row["trace_id"]: row for row in rows_of(con, statement("runs", "facts"), _some(trace_ids))}
 
 
-def stored(con: Connection) -> list[Link]:
-    """All links between traces."""
-    return [Link(**row) for row in rows_of(con, statement("runs", "links"))]
+def stored(con: Connection, trace_ids: Collection[str] | None = None) -> list[Link]:
+    """The links of these traces (None: all links)."""
+    return [Link(**row) for row in rows_of(con, statement("runs", "links"), _some(trace_ids))]
+
+
+def tied(con: Connection, trace_ids: Collection[str]) -> set[str]:
+    """These traces, with those that are linked to them or in a run or job with them, and so on."""
+    found, fresh = set[str](), set(trace_ids)
+    while fresh:
+        found |= fresh
+        fresh = _ids(con, "tied", found) - found
+    return found
+
+
+def _ids(con: Connection, name: str, trace_ids: Collection[str]) -> set[str]:
+    return {trace_id for (trace_id,) in con.execute(statement("runs", name), _some(trace_ids)).fetchall()}
+
+
+def _some(trace_ids: Collection[str] | None) -> dict[str, list[str] | None]:
+    return {"trace_ids": None if trace_ids is None else sorted(trace_ids)}
 
 
 def note(con: Connection, trace_id: str) -> None:
@@ -97,12 +114,16 @@ def note(con: Connection, trace_id: str) -> None:
             break
 
 
-def find(con: Connection, trace_ids: Iterable[str]) -> None:
+def find(con: Connection, trace_ids: Collection[str]) -> None:
     """Link traces that have no links yet with the others they belong to. All in one statement: in a lake each costs."""
-    others, found = facts(con), list[Link]()
-    for own in [others[trace_id] for trace_id in trace_ids]:
-        del others[own["trace_id"]]
-        if others:
+    found, done = list[Link](), set[str]()
+    known = facts(con, trace_ids)
+    for own in [known[trace_id] for trace_id in trace_ids]:
+        done.add(own["trace_id"])
+        # To look at every trace would soon take longer than adding one.
+        near = _ids(con, "near", [own["trace_id"]]) - done
+        if near:
+            others = facts(con, near)
             prints = _surest(_prints(con, own, others))
             found += [*prints.values(), *jobs.links(con, own, list(others.values()), prints)]
     if found:

@@ -85,17 +85,19 @@ class Joined:
 
 
 def added(
-    con: Connection, trace_ids: Collection[str], beside: Collection[str] = (), *, noted: bool = False
+    con: Connection, trace_ids: Collection[str], beside: Collection[str] | None = (), *, noted: bool = False
 ) -> set[str]:
     """Link traces that were added or written anew with the others, and decide anew what is primary.
 
-    `beside` were in a run with them before. `noted`: what they are known by was added with them. Returns what `judge`
-    does.
+    `beside` were in a run with them before; None: all of them are new. `noted`: what they are known by was added with
+    them. Returns what `judge` does.
     """
     for trace_id in () if noted else trace_ids:
         links.note(con, trace_id)
     links.find(con, trace_ids)
-    return judge(con, {*trace_ids, *beside})
+    if beside is None and (tied := _alone(con, trace_ids)) is not None:
+        return _judge(con, trace_ids, *tied)
+    return judge(con, {*trace_ids, *(beside or ())})
 
 
 def removed(con: Connection, beside: Collection[str]) -> set[str]:
@@ -129,7 +131,29 @@ def judge(con: Connection, changed: Collection[str] = ()) -> set[str]:
     `changed` are traces whose rows, links or neighbours are new. Returns all traces of the runs that are concerned.
     """
     known, found = links.facts(con), links.stored(con)
+    return _judge(con, changed, known, found, _joined(known, found))
+
+
+def _alone(con: Connection, new: Collection[str]) -> tuple[Mapping[str, Facts], Sequence[Link], Joined] | None:
+    """The new traces and those whose run or job depends on them, as far as no other one does; None where one may."""
+    inside = links.tied(con, new)
+    known, found = links.facts(con, inside), links.stored(con, inside)
     joined = _joined(known, found)
+    runs = _run_names(known, joined.runs)
+    called = {
+        "runs": {*runs.values()},
+        "stated": _stating(known, known, "stated_run"),
+        "jobs": _stating(known, known, "job") | {*_job_names(known, joined, runs).values()} - {None},
+    }
+    params = {name: sorted(values) for name, values in (called | {"trace_ids": inside}).items()}
+    clashes = con.execute(statement("runs", "clashes"), params).fetchone() == (True,)
+    return None if clashes else (known, found, joined)
+
+
+def _judge(
+    con: Connection, changed: Collection[str], known: Mapping[str, Facts], found: Sequence[Link], joined: Joined
+) -> set[str]:
+    """Decide runs and jobs of the traces that are known, on which those of no other trace depend."""
     _mark_unclear(con, found, joined)
     names = _run_names(known, joined.runs)
     job_names = _job_names(known, joined, names)

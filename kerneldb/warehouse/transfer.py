@@ -113,7 +113,8 @@ def add(con: Connection, parts: Parts, *, replace: bool, tags: Mapping[str, str]
     wanted = [trace_id for trace_id in parts.trace_ids if replace or trace_id not in present]
     for table in DIMENSIONS:
         con.execute(statement("lake", f"copy_{table}"), {} if table == "signatures" else ids)
-    beside = runs.beside(con, present.intersection(wanted))
+    again = present.intersection(wanted)
+    beside = runs.beside(con, again) if again else None
     facts = con.execute(statement("lake", "source_traces"), ids).fetchall()
     names = {name for (name,) in con.execute(statement("lake", "names")).fetchall()}
     for trace_id, name in facts:

@@ -117,7 +117,7 @@ SELECT * FROM read_parquet($files, union_by_name = true);
 SELECT name FROM traces WHERE trace_id = $trace_id;
 
 -- name: names
-SELECT name FROM traces WHERE trace_id <> $trace_id;
+SELECT name FROM traces WHERE trace_id <> $trace_id AND starts_with(name, $name);
 
 -- name: previous
 SELECT name, stated_run, label, default_phase FROM traces WHERE trace_id = $trace_id;

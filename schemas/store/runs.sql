@@ -174,6 +174,7 @@ CROSS JOIN based
 GROUP BY key;
 
 -- name: facts
+-- Of the traces $trace_ids, or of all where it is NULL.
 SELECT
     t.trace_id, t.name, t.source, t.era, t.kind, t.clock, t.base_ns, t.rank, t.world_size, t.launches, t.launches_start_ns, t.launches_end_ns,
     t.window_start_ns, t.window_end_ns, t.default_phase, t.stated_run, t.stated_job, t.run, t.job, t.primary_timing, t.repeats,
@@ -182,13 +183,97 @@ FROM traces AS t
 LEFT JOIN (
     SELECT trace_id, max(n) FILTER (kind = 'pass') AS pass, list(DISTINCT key) FILTER (kind = 'sums') AS summed
     FROM trace_evidence
-    WHERE kind IN ('pass', 'sums')
+    WHERE kind IN ('pass', 'sums') AND ($trace_ids IS NULL OR trace_id IN (SELECT unnest($trace_ids::VARCHAR[])))
     GROUP BY trace_id
 ) AS e USING (trace_id)
+WHERE $trace_ids IS NULL OR t.trace_id IN (SELECT unnest($trace_ids::VARCHAR[]))
 ORDER BY t.trace_id;
 
+-- name: near
+-- All that one of the traces $trace_ids may be linked with, and some more: equal sums, passes of one folder, profiles, launches of a common time, ranks
+-- of as many that may have run together.
+WITH own AS (
+    FROM traces WHERE trace_id IN (SELECT unnest($trace_ids::VARCHAR[]))
+),
+
+placed AS (
+    SELECT
+        o.trace_id AS own_id,
+        t.trace_id,
+        o.source = 'ncu' AND t.source = 'ncu' AS are_profiles,
+        coalesce(o.base_ns = t.base_ns, true)
+        AND coalesce(
+            t.launches_start_ns <= o.launches_end_ns AND o.launches_start_ns <= t.launches_end_ns, o.launches > 0 AND t.launches > 0
+        ) AS are_of_one_time,
+        o.rank <> t.rank
+        AND o.world_size IS NOT DISTINCT FROM t.world_size
+        AND o.stated_job IS NOT DISTINCT FROM t.stated_job
+        AND coalesce(
+            o.clock <> 'epoch'
+            OR t.clock <> 'epoch'
+            OR (
+                o.base_ns::HUGEINT + o.window_start_ns < t.base_ns::HUGEINT + t.window_end_ns
+                AND t.base_ns::HUGEINT + t.window_start_ns < o.base_ns::HUGEINT + o.window_end_ns
+            ),
+            true
+        ) AS are_ranks
+    FROM traces AS t
+    INNER JOIN own AS o ON t.trace_id <> o.trace_id
+)
+
+SELECT trace_id FROM placed WHERE are_profiles OR are_of_one_time OR are_ranks
+UNION
+SELECT b.trace_id
+FROM trace_evidence AS a
+INNER JOIN trace_evidence AS b ON a.kind = b.kind AND a.key = b.key AND a.trace_id <> b.trace_id AND CASE a.kind WHEN 'sums' THEN a.n = b.n ELSE true END
+WHERE a.kind IN ('sums', 'pass') AND a.trace_id IN (SELECT unnest($trace_ids::VARCHAR[]));
+
 -- name: links
-SELECT trace_id, other_id, relation, method, score, evidence, apart_ns FROM trace_links;
+-- Of the traces $trace_ids, or all where it is NULL.
+SELECT trace_id, other_id, relation, method, score, evidence, apart_ns
+FROM trace_links
+WHERE
+    $trace_ids IS NULL
+    OR trace_id IN (SELECT unnest($trace_ids::VARCHAR[]))
+    OR other_id IN (SELECT unnest($trace_ids::VARCHAR[]));
+
+-- name: tied
+-- What depends on the runs and jobs of the traces $trace_ids at first hand: see `clashes` for names.
+WITH own AS (
+    FROM traces WHERE trace_id IN (SELECT unnest($trace_ids::VARCHAR[]))
+)
+
+SELECT trace_id
+FROM traces
+WHERE
+    run IN (SELECT run FROM own UNION SELECT stated_run FROM own)
+    OR stated_run IN (SELECT run FROM own UNION SELECT stated_run FROM own)
+    OR stated_job IN (SELECT stated_job FROM own)
+UNION
+SELECT other_id FROM trace_links WHERE trace_id IN (SELECT unnest($trace_ids::VARCHAR[]))
+UNION
+SELECT trace_id FROM trace_links WHERE other_id IN (SELECT unnest($trace_ids::VARCHAR[]));
+
+-- name: clashes
+-- Whether a name among $runs, $stated (runs) or $jobs of the traces $trace_ids may change what others are called; or a run has a number behind its
+-- name already, which may not be needed any more.
+SELECT count(*) > 0
+FROM traces
+WHERE
+    trace_id NOT IN (SELECT unnest($trace_ids::VARCHAR[]))
+    AND (
+        run IN (SELECT unnest($runs::VARCHAR[]))
+        OR stated_run IN (SELECT unnest($runs::VARCHAR[]))
+        OR name IN (SELECT unnest($stated::VARCHAR[]))
+        OR run IN (SELECT unnest($jobs::VARCHAR[]))
+        OR job IN (SELECT unnest($jobs::VARCHAR[]))
+        OR stated_job IN (SELECT unnest($jobs::VARCHAR[]))
+        OR (
+            stated_run IS NULL
+            AND run NOT IN (SELECT name FROM traces)
+            AND run NOT IN (SELECT stated_run FROM traces WHERE stated_run IS NOT NULL)
+        )
+    );
 
 -- name: link
 INSERT INTO trace_links BY NAME
