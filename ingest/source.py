@@ -69,6 +69,12 @@ class Source:
         return name or self.path.name
 
     @property
+    def packed(self) -> bool:
+        """Whether its bytes are stored compressed, or inside an archive."""
+        with _file_errors(self.path), self.path.open("rb") as file:
+            return self.member is not None or file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+
+    @property
     def sha256(self) -> str:
         """SHA-256 of the decompressed bytes read so far, in hex; of a database, its write-ahead log comes behind it."""
         return self._hash.hexdigest()
@@ -290,9 +296,7 @@ def local_file(one: Source, folder: Path) -> Path:
 
     Reads the source to its end, so that its check sum is known. Raises UnreadableTraceError for a damaged archive.
     """
-    with one.path.open("rb") as file:
-        packed = one.member is not None or file.read(2) == GZIP_MAGIC
-    if not packed:
+    if not one.packed:
         digest(one)
         return one.path
     target = folder / one.stem

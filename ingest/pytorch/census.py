@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-import polars as pl
+import msgspec
 
 from kerneldb.ingest.ledger import UNKNOWN, Ledger
 from kerneldb.ingest.pytorch import fields, repair
+from kerneldb.ingest.pytorch.events import NOTHING
+from kerneldb.ingest.pytorch.values import text_of_json
 
 if TYPE_CHECKING:
     from kerneldb.ingest.output import Report
+    from kerneldb.ingest.pytorch.events import Event
 
-MEMORY: Final = "[memory]"
 SAMPLES: Final = 64
 """So many events of different names, category and chunk are looked at for arguments that are not read."""
 NAMES: Final = 50
@@ -100,44 +102,66 @@ ARGUMENTS: Final = Ledger(
 
 def _read(category: str) -> frozenset[str] | None:
     """Arguments that are read of a category; None where all of them are kept."""
-    group = "memory" if category == MEMORY else fields.GROUP_OF.get(category)
-    if group is None or category == "cuda_profiler_range":
+    group = "memory" if category == fields.MEMORY else fields.GROUP_OF.get(category)
+    if group is None or category == fields.COUNTERS:
         return None
-    required, optional = fields.ARGS[group]
-    return frozenset((*required, *(name for columns in optional.values() for name in columns)))
+    interned = {name for names in fields.INTERNED[group].values() for name in names}
+    read = interned.difference(("cat", "name")).union(fields.NUMBERS[group])
+    return frozenset(read.union(old for new, old in fields.SPELLINGS.items() if new in read and group != "sync"))
 
 
-READ: Final = {category: _read(category) for category in (*fields.GROUP_OF, MEMORY)}
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+READ: Final = {category: _read(category) for category in (*fields.GROUP_OF, fields.MEMORY)}
 
 
-def unread_arguments(frame: pl.DataFrame, column: str = "args") -> Counter[str]:
-    """How many events of `frame` have an argument that is not read, by `category: argument`.
+def unread(groups: Mapping[str, Iterable[Event]]) -> Counter[str]:
+    """How many events of these groups have an argument that is not read, by `category: argument`.
 
-    `column` holds the arguments as JSON. Arguments that are looked for are those of events of different names, and of
-    the longest one, in each category: all events would take as long as reading them.
+    Arguments that are looked for are those of events of different names, and of the longest one, in each category: all
+    events would take as long as reading them.
     """
     found: Counter[str] = Counter()
-    spans = frame.filter(pl.col("ph").is_in(["X", "i"]) & pl.col(column).is_not_null())
-    category = pl.when(pl.col("ph") == "X").then("cat").otherwise("name").alias("category")
-    parts = spans.select(category, "name", args=column).partition_by("category", as_dict=True, include_key=False)
-    for (name,), part in parts.items():
-        if (read := READ.get(str(name))) is not None:
-            for key, n in _keys(part, read).items():
-                found[f"{name}: {key[:NAME_CHARS]}"] += n
+    for group, events in groups.items():
+        for category, given in _by_category(group, events).items():
+            if (read := READ.get(category)) is not None and given:
+                for key, n in _keys(given, read).items():
+                    found[f"{category}: {key[:NAME_CHARS]}"] += n
     return found
 
 
-def _keys(part: pl.DataFrame, read: frozenset[str]) -> Counter[str]:
-    texts = part["args"]
-    distinct = part.unique("name", keep="first", maintain_order=True)["args"]
-    chosen = distinct.gather_every(1 + distinct.len() // SAMPLES).to_list()
-    chosen.append(texts[texts.str.len_bytes().arg_max() or 0])
-    seen = Counter(key for text in chosen for key in repair.arguments_of(text) if key not in read)
-    written = {key: json.dumps(key, ensure_ascii=False) for key in seen}
-    counted = texts.to_frame().select(
-        pl.col("args").str.contains(text, literal=True).sum().alias(key) for key, text in written.items()
-    )
-    return Counter({key: max(n, 1) for key, n in (counted.row(0, named=True) if seen else {}).items()})
+def _by_category(group: str, events: Iterable[Event]) -> dict[str, list[Event]]:
+    if group == "other":
+        return {}
+    if group == "memory":
+        return {fields.MEMORY: [event for event in events if event.args is not NOTHING]}
+    found: dict[str, list[Event]] = {}
+    for event in events:
+        if event.args is not NOTHING:
+            found.setdefault(str(event.cat), []).append(event)
+    old = fields.OLD_NAMES
+    merged: dict[str, list[Event]] = {}
+    for category, given in found.items():
+        merged.setdefault(old.get(category, category), []).extend(given)
+    return merged
+
+
+def _keys(events: Sequence[Event], read: frozenset[str]) -> Counter[str]:
+    texts = b"\0".join([event.args for event in events]).split(b"\0")
+    named: dict[object, bytes] = {}
+    for event, text in zip(events, texts, strict=True):
+        named.setdefault(event.name, text)
+    distinct = list(named.values())
+    chosen = {*distinct[:: 1 + len(distinct) // SAMPLES], max(texts, key=len)}
+    seen = {key for text in chosen for key in _keys_of(text) if key not in read}
+    written = {key: json.dumps(key, ensure_ascii=False).encode() for key in seen}
+    return Counter({key: max(sum(text in one for one in texts), 1) for key, text in written.items()})
+
+
+def _keys_of(args: bytes) -> Iterable[str]:
+    try:
+        return _members(args)
+    except (msgspec.MsgspecError, ValueError):  # text that is JSON itself, a list, or nothing of the kind
+        return repair.arguments_of(text_of_json(args))
 
 
 def most(found: Mapping[str, int]) -> dict[str, int]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,20 +16,18 @@ from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError
 from kerneldb.ingest.ledger import UNKNOWN
 from kerneldb.ingest.output import File, Output, Report
-from kerneldb.ingest.pytorch import census, repair, rocm, tables
+from kerneldb.ingest.pytorch import census, repair, rocm, tables, workers
 from kerneldb.ingest.pytorch.collect import Collector
-from kerneldb.ingest.pytorch.decode import Chunk, decode, decode_tail
 from kerneldb.ingest.pytorch.host import Host, read_host
 from kerneldb.ingest.pytorch.identity import CallRow, call_row
 from kerneldb.ingest.pytorch.launches import Activities, LaunchRows, read_activities
+from kerneldb.ingest.pytorch.narrow import Narrower
 from kerneldb.ingest.pytorch.split import Splitter
 from kerneldb.ingest.readers import Options, Progress
 from kerneldb.ingest.source import Source
 
 FLOWS: Final = ("s", "t", "f")
 RENUMBERED: Final = "launches whose device was numbered by the driver: given the number of HIP"
-PARSERS: Final = 2
-IN_FLIGHT: Final = 3
 SLICE_ROWS: Final = 1 << 18
 
 
@@ -112,7 +109,7 @@ def convert(source: Source, folder: Path, options: Options, progress: Progress |
 
 
 def parse(source: Source, progress: Progress | None = None) -> Parsed:
-    """Read all events of `source`, chunk by chunk, on two threads."""
+    """Read all events of `source`, piece by piece."""
 
     def watched(blocks: Iterator[bytes]) -> Iterator[bytes]:
         for block in blocks:
@@ -131,13 +128,16 @@ def _parse(source: Source, splitter: Splitter) -> Parsed:
     collected = Collector()
     behind: str | None = None
     in_object, trailing = bool(splitter.head.strip()), ""
-    for chunk in _decoded(splitter):
-        if trailing:
-            continue  # another document, read for the check sum only
-        collected.add(chunk)
-        behind = chunk.behind
-        trailing = repair.split_end(behind, in_object)[1] if behind is not None else ""
-    tail = decode_tail(splitter.tail)
+    narrower = Narrower()
+    wanted = workers.useful(source.stored_bytes, source.packed)
+    with contextlib.closing(workers.narrowed(splitter, narrower, wanted)) as chunks:
+        for chunk, reader in chunks:
+            if trailing:
+                continue  # another document, read for the check sum only
+            collected.add(chunk, reader)
+            behind = chunk.behind
+            trailing = repair.split_end(behind, in_object)[1] if behind is not None else ""
+    tail = narrower.tail(splitter.tail)
     if behind is None:
         collected.add(tail)
         behind = tail.behind
@@ -147,18 +147,6 @@ def _parse(source: Source, splitter: Splitter) -> Parsed:
     closed = behind is not None and (rest.endswith("}") or not in_object)
     metadata, repairs = _metadata(splitter.head, rest)
     return Parsed(collected, metadata, repairs, not closed, bool(trailing))
-
-
-def _decoded(splitter: Splitter) -> Iterator[Chunk]:
-    """Decode chunks on a pool, in order, with few in flight: memory stays at a few chunks whatever the file's size."""
-    pending: deque[Future[Chunk]] = deque()
-    with ThreadPoolExecutor(PARSERS, thread_name_prefix="kerneldb-parse") as pool:
-        for ndjson in splitter:
-            pending.append(pool.submit(decode, ndjson))
-            if len(pending) >= IN_FLIGHT:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
 
 
 def _metadata(head: bytes, behind: str) -> tuple[dict[str, Any], int]:

@@ -5,9 +5,10 @@ Categories: kineto `include/ActivityType.h`; torch 1.8-1.10 wrote them in title 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
-import polars as pl
+Kind = Literal["text", "int", "unsigned", "float"]
+"""How an argument is read. Lists and objects are text: their JSON, as `values.text_of` prints it."""
 
 LAUNCHING_APIS: Final = (
     *("cuda_runtime", "cuda_driver", "xpu_runtime", "xpu_driver", "mtia_runtime", "glow_runtime"),
@@ -15,6 +16,8 @@ LAUNCHING_APIS: Final = (
 )
 GPU: Final = ("kernel", "gpu_memcpy", "gpu_memset", "mtia_ccp_events", "hpu_op", "collective_comm")
 RANGES: Final = ("user_annotation", "gpu_user_annotation", "python_function", "overhead", "cuda_profiler_range")
+COUNTERS: Final = "cuda_profiler_range"
+"""Spans whose arguments are counters over them, whatever their names."""
 GROUP_OF: Final[dict[str, str]] = {
     **dict.fromkeys(GPU, "gpu"),
     "cpu_op": "op",
@@ -30,20 +33,18 @@ OLD_NAMES: Final = {
     "Memset": "gpu_memset",
     "Python": "python_function",
 }
-READ: Final = (*OLD_NAMES, *(name for name in GROUP_OF if name != "cuda_profiler_range"))
-"""Categories, as printed, whose arguments are read into columns; those of others are kept as text."""
 KIND_OF: Final = {"gpu_memcpy": "memcpy", "gpu_memset": "memset"}
-EVENT: Final = pl.Schema(
-    {
-        **dict.fromkeys(("ph", "cat", "name", "pid", "tid"), pl.String),
-        **dict.fromkeys(("ts", "dur"), pl.Float64),
-        "args": pl.String,
-    }
-)
-COLLECTIVE: Final[dict[str, pl.DataType]] = {
-    **dict.fromkeys(("Collective name", "dtype"), pl.String()),
-    **dict.fromkeys(("In msg nelems", "Out msg nelems", "Group size"), pl.Int64()),
-    **dict.fromkeys(("Process Group Name", "Process Group Description", "Process Group Ranks"), pl.String()),
+MEMORY: Final = "[memory]"
+"""Name of the marks that say what was allocated."""
+SPELLINGS: Final = {"External id": "external id", "Input Dims": "Input dims"}
+"""Arguments that had another name before."""
+
+SHAPES: Final = ("Input Dims", "Input Strides", "Input type", "Concrete Inputs")
+TRITON: Final = ("kernel_hash", "kernel_file", "kernel_kwargs", "num_warps", "num_stages", "grid", "kernel_backend")
+COLLECTIVE: Final[dict[str, Kind]] = {
+    **dict.fromkeys(("Collective name", "dtype"), "text"),
+    **dict.fromkeys(("In msg nelems", "Out msg nelems", "Group size"), "int"),
+    **dict.fromkeys(("Process Group Name", "Process Group Description", "Process Group Ranks"), "text"),
 }
 EXCHANGE: Final = (
     *("Process Group Name", "Process Group Description", "Process Group Ranks", "Is asynchronized op"),
@@ -51,57 +52,56 @@ EXCHANGE: Final = (
     *("Src Rank", "Dst Rank", "Root Rank", "Comms Id", "Input Tensors start", "Output Tensors start", "Seq"),
 )
 """What an operator `record_param_comms` says of its collective beside its sizes (torch/csrc/profiler/util.cpp)."""
-GPU_ARGS: Final[dict[str, pl.DataType]] = {
-    **dict.fromkeys(("External id", "correlation", "device", "stream", "queued", "bytes"), pl.Int64()),
-    **dict.fromkeys(("registers per thread", "shared memory"), pl.Int64()),
-    **dict.fromkeys(("context", "grid", "block", "kind"), pl.String()),
-    **dict.fromkeys(("est. achieved occupancy %", "blocks per SM", "warps per SM"), pl.Float64()),
+
+CALL: Final = ("name", *SHAPES, *TRITON, *COLLECTIVE)
+NOTES: Final = ("Call stack", "Module Hierarchy", *EXCHANGE)
+KERNEL: Final = ("cat", "name", "kind", "grid", "block", "occupancy")
+GPU_COLLECTIVE: Final = (*COLLECTIVE, "Seq")
+API: Final = ("cat", "name", "grid", "block", "shared memory", "kind", "kernel")
+SYNC: Final = ("cat", "name", "cuda_sync_kind")
+LABEL: Final = ("cat", "name")
+THREAD: Final = ("pid", "tid")
+WHOLE: Final = ("Seq", "shared memory", *(name for name, kind in COLLECTIVE.items() if kind == "int"))
+"""Integers among the interned arguments, but for notes: `Seq` of an operator is text."""
+
+NUMBERS: Final[dict[str, dict[str, Kind]]] = {
+    "op": {
+        **dict.fromkeys(("External id", "Record function id", "Sequence number", "Fwd thread id"), "int"),
+        "flops": "float",
+    },
+    "gpu": {
+        **dict.fromkeys(
+            ("External id", "correlation", "device", "stream", "context", "queued", "bytes", "size"), "int"
+        ),
+        **dict.fromkeys(("registers per thread", "shared memory", "graph id", "graph node id"), "int"),
+        **dict.fromkeys(("toDevice", "inDevice"), "int"),
+        **dict.fromkeys(("est. achieved occupancy %", "blocks per SM", "warps per SM"), "float"),
+    },
+    "api": dict.fromkeys(("External id", "correlation", "stream", "bytes", "size"), "int"),
+    "sync": {
+        **dict.fromkeys(("stream", "device", "context", "correlation"), "int"),
+        **dict.fromkeys(("wait_on_stream", "wait_on_cuda_event_record_corr_id", "wait_on_cuda_event_id"), "int"),
+        "event_id": "int",
+    },
+    "range": {},
+    "memory": {
+        **dict.fromkeys(("Bytes", "Total Allocated", "Total Reserved", "Device Type", "Device Id"), "int"),
+        "Addr": "unsigned",
+    },
+    "other": {},
 }
-GPU_OPTIONAL: Final[dict[str, dict[str, pl.DataType]]] = {
-    '"external id"': {"external id": pl.Int64()},
-    '"graph id"': {"graph id": pl.Int64(), "graph node id": pl.Int64()},
-    '"occupancy"': {"occupancy": pl.String()},
-    '"fromDevice"': {"toDevice": pl.Int64(), "inDevice": pl.Int64()},
-    '"size"': {"size": pl.Int64()},
-    '"Collective name"': {**COLLECTIVE, "Seq": pl.Int64()},
+"""Group → the arguments that have a column of their own."""
+INTERNED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "op": {"call": CALL, "note": NOTES},
+    "gpu": {"kernel": KERNEL, "collective": GPU_COLLECTIVE},
+    "api": {"api": API},
+    "sync": {"sync": SYNC},
+    "range": {"label": LABEL, "finished": ("finished",)},
+    "memory": {},
+    "other": {"label": LABEL},
 }
-OP_ARGS: Final[dict[str, pl.DataType]] = {
-    **dict.fromkeys(("External id", "Record function id", "Sequence number", "Fwd thread id"), pl.Int64()),
-    **dict.fromkeys(("Input Dims", "Input Strides", "Input type", "Concrete Inputs"), pl.String()),
-}
-TRITON: Final = ("kernel_hash", "kernel_file", "kernel_kwargs", "num_warps", "num_stages", "grid", "kernel_backend")
-OP_OPTIONAL: Final[dict[str, dict[str, pl.DataType]]] = {
-    '"Input dims"': {"Input dims": pl.String()},
-    '"external id"': {"external id": pl.Int64()},
-    '"Call stack"': {"Call stack": pl.String()},
-    '"Module Hierarchy"': {"Module Hierarchy": pl.String()},
-    '"flops"': {"flops": pl.Float64()},
-    '"kernel_backend"': dict.fromkeys(TRITON, pl.String()),
-    '"Collective name"': {**COLLECTIVE, **dict.fromkeys(EXCHANGE, pl.String())},
-}
-API_ARGS: Final[dict[str, pl.DataType]] = dict.fromkeys(("External id", "correlation", "stream", "bytes"), pl.Int64())
-API_OPTIONAL: Final[dict[str, dict[str, pl.DataType]]] = {
-    '"external id"': {"external id": pl.Int64()},
-    '"kernel"': {**dict.fromkeys(("kernel", "grid", "block"), pl.String()), "shared memory": pl.Int64()},
-    '"src"': {"kind": pl.String()},
-    '"size"': {"size": pl.Int64()},
-}
-SYNC_ARGS: Final[dict[str, pl.DataType]] = {
-    "cuda_sync_kind": pl.String(),
-    **dict.fromkeys(("stream", "device", "context", "correlation"), pl.Int64()),
-    **dict.fromkeys(("wait_on_stream", "wait_on_cuda_event_record_corr_id", "wait_on_cuda_event_id"), pl.Int64()),
-    "event_id": pl.Int64(),
-}
-RANGE_ARGS: Final[dict[str, pl.DataType]] = {"finished": pl.String()}
-MEMORY_ARGS: Final[dict[str, pl.DataType]] = {
-    **dict.fromkeys(("Bytes", "Total Allocated", "Total Reserved", "Device Type", "Device Id"), pl.Int64()),
-    "Addr": pl.String(),
-}
-ARGS: Final = {
-    "gpu": (GPU_ARGS, GPU_OPTIONAL),
-    "op": (OP_ARGS, OP_OPTIONAL),
-    "api": (API_ARGS, API_OPTIONAL),
-    "sync": (SYNC_ARGS, {}),
-    "range": (RANGE_ARGS, {}),
-    "memory": (MEMORY_ARGS, {}),
-}
+"""Group → column of codes → the arguments, with name and category, that each code stands for."""
+OPTIONAL: Final = ("note", "collective", "finished")
+"""Codes that events without any of their arguments do not have."""
+COMMON: Final = (*SHAPES, "Ev Idx")
+"""With the numbers, all that most operators have."""

@@ -8,71 +8,19 @@ it is not a copy of the correlation, as torch 2.0-2.3 wrote it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 from typing import Final
 
 import polars as pl
 
 from kerneldb import times
 from kerneldb.ingest.pytorch.collect import Collector
+from kerneldb.ingest.pytorch.nesting import ANNOTATION, CALL, MODULE, OP, PYTHON, enclosing_of
 
-ANNOTATION, PYTHON, MODULE, OP, CALL = range(5)
-NONE: Final = -1
-
-Entry = tuple[int, int, int, int, int, int]
-"""(end, innermost operator, annotation, module, Python frame, operator depth); -1 for none."""
-ROOT: Final[Entry] = (0, NONE, NONE, NONE, NONE, 0)
 MODULE_PREFIX: Final = "nn.Module: "
 NATIVE_PREFIX: Final = "<built-in "
 """Frames of functions that are not written in Python have no line, and often the address of an object."""
 STEP_PREFIX: Final = "ProfilerStep"
-SLICE_ROWS: Final = 1 << 17
 RANGE, OPERATOR, API, MEMORY, GPU = range(5)
-ENCLOSED: Final = ("op", "annotation", "module", "python", "depth")
-
-
-class Encloser:
-    """Finds what encloses each item of a run sorted by (thread, start, -end, kind), fed in slices.
-
-    Kinds: ANNOTATION, PYTHON, MODULE, OP or CALL; a call encloses nothing. Partly overlapping items (rounded times)
-    do not enclose each other. All times in ns.
-    """
-
-    def __init__(self) -> None:
-        self._stack: list[Entry] = []
-        self._thread = NONE
-
-    def feed(self, items: Iterable[tuple[int, int, int, int, int]]) -> list[Entry]:
-        """Take (thread, start, end, kind, index) items and return the entry around each."""
-        out: list[Entry] = []
-        stack, last = self._stack, self._thread
-        for thread, start, end, kind, index in items:
-            if thread != last:
-                stack.clear()
-                last = thread
-            while stack and stack[-1][0] <= start:
-                stack.pop()
-            holder = ROOT
-            for entry in reversed(stack):
-                if entry[0] >= end:
-                    holder = entry
-                    break
-            out.append(holder)
-            if kind != CALL:
-                stack.append(_within(holder, end, kind, index))
-        self._thread = last
-        return out
-
-
-def _within(holder: Entry, end: int, kind: int, index: int) -> Entry:
-    _, op, annotation, module, python, depth = holder
-    if kind == OP:
-        return (end, index, annotation, module, python, depth + 1)
-    if kind == ANNOTATION:
-        return (end, op, index, module, python, depth)
-    if kind == PYTHON:
-        return (end, op, annotation, module, index, depth)
-    return (end, op, annotation, index, index, depth)
 
 
 @dataclasses.dataclass(slots=True)
@@ -162,27 +110,6 @@ def _items(frame: pl.DataFrame, source: int, kind: pl.Expr, until: int | None = 
     end, ts = end_of(until).alias("end"), times.kept_time("ts").alias("ts")
     chosen = frame.select("thread", ts, end, kind.cast(pl.Int8).alias("kind"), index="order")
     return chosen.with_columns(source=pl.lit(source, dtype=pl.UInt8)).drop_nulls(("ts", "kind"))
-
-
-def enclosing_of(items: pl.DataFrame) -> pl.DataFrame:
-    """Sort `items` (thread, ts, end, kind, index, source) and add what encloses each, NULL for nothing."""
-    ordered = items.sort("thread", "ts", "end", "kind", "index", descending=[False, False, True, False, False])
-    encloser = Encloser()
-    found = [_enclosed(encloser, part) for part in ordered.iter_slices(SLICE_ROWS)]
-    enclosing = pl.concat([_enclosed(encloser, ordered.clear()), *found])
-    missing = [pl.when(pl.col(name) >= 0).then(pl.col(name)).alias(name) for name in ENCLOSED[:-1]]
-    return ordered.select("source", pl.col("index").alias("order")).hstack(enclosing).with_columns(missing)
-
-
-def _enclosed(encloser: Encloser, part: pl.DataFrame) -> pl.DataFrame:
-    columns = (part[name].to_list() for name in ("thread", "ts", "end", "kind", "index"))
-    entries = encloser.feed(zip(*columns, strict=True))
-    return pl.DataFrame(
-        [
-            pl.Series(name, [entry[position] for entry in entries], dtype=pl.Int32)
-            for position, name in enumerate(ENCLOSED, start=1)
-        ]
-    )
 
 
 def _joined(frame: pl.DataFrame, enclosing: pl.DataFrame, source: int) -> pl.DataFrame:

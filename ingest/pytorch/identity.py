@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kerneldb.ids import content_id
 from kerneldb.ingest.launches import name_id
-from kerneldb.ingest.pytorch.collect import CALL, COLLECTIVE, TRITON
+from kerneldb.ingest.pytorch.fields import CALL, COLLECTIVE, TRITON
 
 SAME_DTYPE: Final = re.compile(r'"(?:__int64|long long|long)"')
 FLOAT: Final = re.compile(r"(?<![\w.])[-+]?(?:(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|inf|nan)(?![\w.])")
@@ -26,7 +26,7 @@ CallRow = dict[str, str | None]
 
 
 def call_row(values: Sequence[Any]) -> CallRow:
-    """A row of `op_calls` from the recorded fields of a call, in the order of `collect.CALL`.
+    """A row of `op_calls` from the recorded fields of a call, in the order of `fields.CALL`.
 
     Floats count by class: small whole numbers, ±½, inf and nan as they are, since operators choose kernels by them
     (`pow` has one for 2 and one for 3), all others alike; the recorded text stays in `scalars` as an example.
@@ -70,7 +70,7 @@ def _extra(recorded: dict[str, Any]) -> str | None:
     elif recorded["kernel_backend"] == "triton":  # made from a template: PyTorch does not know its file
         kept = {name: recorded[name] for name in TRITON}
     elif recorded["Collective name"] is not None:
-        kept = {name: recorded[name] for name in COLLECTIVE[:5]}
+        kept = {name: recorded[name] for name in tuple(COLLECTIVE)[:5]}
     else:
         return None
     return json.dumps({name: value for name, value in kept.items() if value is not None})

@@ -13,20 +13,10 @@ import polars as pl
 from kerneldb import times
 from kerneldb.ingest.launches import name_id
 from kerneldb.ingest.pytorch import fields, rocm
-from kerneldb.ingest.pytorch.collect import GPU_TEXT, Collector
-from kerneldb.ingest.pytorch.host import (
-    ANNOTATION,
-    CALL,
-    GPU,
-    MODULE_PREFIX,
-    RANGE,
-    STEP_PREFIX,
-    Host,
-    api_labels,
-    enclosing_of,
-    end_of,
-)
+from kerneldb.ingest.pytorch.collect import Collector
+from kerneldb.ingest.pytorch.host import GPU, MODULE_PREFIX, RANGE, STEP_PREFIX, Host, api_labels, end_of
 from kerneldb.ingest.pytorch.identity import CallRow, signature_row
+from kerneldb.ingest.pytorch.nesting import ANNOTATION, CALL, enclosing_of
 
 STREAM_TID: Final = r"(\d+)\s*$"
 INTEGERS: Final = (
@@ -323,7 +313,7 @@ def _kernel_table(collected: Collector) -> pl.DataFrame:
     rows = collected.kernels.rows()
     kinds = [fields.KIND_OF.get(row[0] or "", "kernel") for row in rows]
     copies = [_copy_kind(kind, row[1], row[2]) for kind, row in zip(kinds, rows, strict=True)]
-    table = pl.DataFrame(rows, schema=dict.fromkeys(GPU_TEXT, pl.String), orient="row")
+    table = pl.DataFrame(rows, schema=dict.fromkeys(fields.KERNEL, pl.String), orient="row")
     return table.select(
         pl.Series("kernel", range(len(rows)), dtype=pl.UInt32),
         pl.Series("kind", kinds, pl.String),

@@ -11,21 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from kerneldb.ingest.pytorch.values import ExactFloat
+
 SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
-
-
-class ExactFloat(float):
-    """A JSON number that remembers its digits: float64 cannot hold nanoseconds of an absolute time."""
-
-    __slots__ = ("text",)
-    text: str
-
-    def __new__(cls, text: str) -> ExactFloat:
-        """Take the digits as printed."""
-        number = super().__new__(cls, text)
-        number.text = text
-        return number
-
 
 DECODER: Final = json.JSONDecoder(strict=False, parse_float=ExactFloat)
 STRICT: Final = json.JSONDecoder(parse_float=ExactFloat)

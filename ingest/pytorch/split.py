@@ -1,4 +1,4 @@
-r"""Cuts the text of a PyTorch trace into what precedes the events, chunks of whole events as NDJSON, and its tail.
+r"""Cuts the text of a PyTorch trace into what precedes the events, pieces of whole events, and its tail.
 
 Profilers write hundreds of megabytes as one JSON object. The cut never parses: it learns from the first two events
 how this writer separates events (`\n  },\n  {` by Kineto, `}, {"` by tools that write the file again) and uses that
@@ -17,6 +17,8 @@ from typing import Final
 CHUNK_BYTES: Final = 8 << 20
 KEY_BYTES: Final = 256
 """More than `"traceEvents": [` takes, blanks included: so much is searched again with the next block."""
+RELEARN: Final = 2
+"""So many chunks without a boundary, and another one is looked for."""
 HEAD_LIMIT: Final = 256 << 20
 EVENTS_KEY: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
 ARRAY_START: Final = re.compile(rb"\s*\[")
@@ -67,8 +69,22 @@ class Boundary:
 ONE_EVENT: Final = Boundary(b"},{", exact=False)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Piece:
+    """Whole events: `text` up to `end`, and what is between two of them."""
+
+    text: bytes
+    end: int
+    boundary: Boundary
+
+    @property
+    def array(self) -> bytes:
+        """The events as an array of JSON."""
+        return b"".join((b"[", memoryview(self.text)[: self.end], b"]"))
+
+
 class Splitter:
-    """Iterate it for NDJSON chunks; `head` is complete before the first chunk, `tail` after the last.
+    """Iterate it for pieces of whole events; `head` is complete before the first chunk, `tail` after the last.
 
     `head` is the text before the events (without `"traceEvents": [`), or None where the text holds no events array.
     `tail` begins with the last event, which is where a cut file breaks off.
@@ -91,7 +107,7 @@ class Splitter:
             searched = max(0, len(text) - KEY_BYTES)
         return None, bytes(text)
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[Piece]:
         if self.head is None:
             return
         parts, size, boundary = [self._rest], len(self._rest), Boundary.learn(self._rest)
@@ -104,17 +120,20 @@ class Splitter:
             text = b"".join(parts)
             boundary = boundary or Boundary.learn(text)
             cut = boundary.last(text) if boundary else -1
+            if cut < 0 and size > RELEARN * self._chunk_bytes:  # the first gap is like no other
+                boundary = Boundary.learn(text[len(text) // 2 :])
+                cut = boundary.last(text) if boundary else -1
             if boundary and cut > 0:
-                yield boundary.lines(text[:cut])
+                yield Piece(text, cut, boundary)
                 text = _behind_comma(text, cut)
             parts, size = [text], len(text)
         yield from self._finish(b"".join(parts), boundary)
 
-    def _finish(self, text: bytes, boundary: Boundary | None) -> Iterator[bytes]:
+    def _finish(self, text: bytes, boundary: Boundary | None) -> Iterator[Piece]:
         boundary = boundary or Boundary.learn(text) or ONE_EVENT
         cut = boundary.last(text)
         if cut > 0:
-            yield boundary.lines(text[:cut])
+            yield Piece(text, cut, boundary)
             text = _behind_comma(text, cut)
         self.tail = text
 

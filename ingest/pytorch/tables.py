@@ -11,10 +11,11 @@ from typing import Any, Final
 import polars as pl
 
 from kerneldb import gpus
-from kerneldb.ingest.pytorch.collect import Collector, CounterEvent
-from kerneldb.ingest.pytorch.fields import EXCHANGE, SYNC_ARGS
+from kerneldb.ingest.pytorch.collect import Collector
+from kerneldb.ingest.pytorch.fields import EXCHANGE, NUMBERS
 from kerneldb.ingest.pytorch.host import MODULE_PREFIX, api_labels
 from kerneldb.ingest.pytorch.identity import CallRow
+from kerneldb.ingest.pytorch.narrow import CounterEvent
 from kerneldb.ingest.pytorch.repair import arguments_of
 
 FLOAT_MAX: Final = sys.float_info.max
@@ -33,7 +34,7 @@ SYNC_KINDS: Final = {
     "stream sync": "stream_sync",
     "context sync": "context_sync",
 }
-SYNC_NUMBERS: Final = tuple(name for name in SYNC_ARGS if name != "cuda_sync_kind")
+SYNC_NUMBERS: Final = tuple(NUMBERS["sync"])
 NO_STREAM: Final = 2**32 - 1
 STRUCTURE: Final = frozenset(("traceEvents", "deviceProperties", "distributedInfo", "host_name", "pytorch_version"))
 """Keys around the events that tables are made of."""

@@ -16,7 +16,7 @@ import polars as pl
 from kerneldb import times
 from kerneldb.ingest.columns import Schema, schema
 from kerneldb.ingest.output import Output
-from kerneldb.ingest.pytorch.host import ANNOTATION, CALL, OP, PYTHON, enclosing_of
+from kerneldb.ingest.pytorch.nesting import ANNOTATION, CALL, OP, PYTHON, enclosing_of
 from kerneldb.ingest.xla.recording import Event, Plane
 from kerneldb.ingest.xla.rows import integer
 

@@ -1,14 +1,16 @@
-"""What encloses what: the one-pass stack against a plain definition."""
+"""What encloses what: columns against a stack and a plain definition."""
 
 from __future__ import annotations
 
 import dataclasses
 
+import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kerneldb.ingest.pytorch import host
+from kerneldb.ingest.pytorch import nesting as host
 
+INNER = ("op", "annotation", "module", "python")
 Item = tuple[int, int, int, int, int]
 """(thread, start, end, kind, index)"""
 
@@ -50,10 +52,33 @@ def by_definition(items: list[Item]) -> list[Around]:
     return found
 
 
-def by_stack(items: list[Item], slice_length: int) -> list[Around]:
-    encloser = host.Encloser()
-    slices = [items[start : start + slice_length] for start in range(0, len(items), slice_length)]
-    return [Around(*entry[1:]) for part in slices for entry in encloser.feed(part)]
+def by_columns(items: list[Item]) -> list[Around]:
+    schema = {"thread": pl.UInt32, "ts": pl.Int64, "end": pl.Int64, "kind": pl.Int8, "index": pl.UInt32}
+    frame = pl.DataFrame(items, schema=schema, orient="row").sample(fraction=1, shuffle=True, seed=1)
+    found = host.enclosing_of(frame.with_columns(source=pl.lit(0, dtype=pl.UInt8)))
+    assert found["order"].to_list() == [item[4] for item in items]
+    return [Around(*row) for row in found.select(pl.col(INNER).fill_null(-1), "depth").iter_rows()]
+
+
+def by_stack(items: list[Item]) -> list[Around]:
+    """A plain stack; what overlaps in part stays on it until what was opened later has ended."""
+    found, stack, last = [], list[tuple[int, Around]](), -1
+    for thread, start, end, kind, index in items:
+        if thread != last:
+            stack, last = [], thread
+        while stack and stack[-1][0] <= start:
+            stack.pop()
+        around = next((inner for until, inner in reversed(stack) if until >= end), Around(-1, -1, -1, -1, 0))
+        found.append(around)
+        inside = {
+            host.OP: {"op": index, "depth": around.depth + 1},
+            host.ANNOTATION: {"annotation": index},
+            host.PYTHON: {"python": index},
+            host.MODULE: {"module": index, "python": index},
+        }
+        if kind != host.CALL:
+            stack.append((end, dataclasses.replace(around, **inside[kind])))
+    return found
 
 
 @st.composite
@@ -73,10 +98,17 @@ def nested(draw: st.DrawFn, low: int = 0, high: int = 10_000, depth: int = 4) ->
 
 
 @settings(max_examples=40, deadline=None)
-@given(threads=st.lists(nested(), min_size=1, max_size=3), slice_length=st.integers(1, 40))
-def test_nested_spans(threads: list[list[tuple[int, int, int, int]]], slice_length: int) -> None:
+@given(threads=st.lists(nested(), min_size=1, max_size=3))
+def test_nested_spans(threads: list[list[tuple[int, int, int, int]]]) -> None:
     items = ordered([(number, *item[1:]) for number, thread in enumerate(threads) for item in thread])
-    assert by_stack(items, slice_length) == by_definition(items)
+    assert by_columns(items) == by_stack(items) == by_definition(items)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 30), st.integers(0, 20), st.integers(0, 4)), max_size=40))
+def test_spans_that_overlap_in_part(spans: list[tuple[int, int, int, int]]) -> None:
+    items = ordered([(thread, start, start + length, kind) for thread, start, length, kind in spans])
+    assert by_columns(items) == by_stack(items)
 
 
 @settings(max_examples=60, deadline=None)
@@ -85,7 +117,7 @@ def test_a_call_gets_an_operator_that_contains_it(spans: list[tuple[int, int]]) 
     """With spans that overlap in part too, an answer is always a container on the same thread."""
     items = ordered([(0, start, start + length, host.OP if length % 3 else host.CALL) for start, length in spans])
     whole = {index: (start, end) for _, start, end, _, index in items}
-    for (_, start, end, _, index), around in zip(items, by_stack(items, 7), strict=True):
+    for (_, start, end, _, index), around in zip(items, by_columns(items), strict=True):
         if around.op >= 0:
             holder = whole[around.op]
             assert holder[0] <= start
@@ -95,7 +127,7 @@ def test_a_call_gets_an_operator_that_contains_it(spans: list[tuple[int, int]]) 
 
 def test_a_call_that_outlasts_an_operator_by_rounding_has_the_one_around_both() -> None:
     outer, inner, call = (0, 0, 100, host.OP), (0, 10, 20, host.OP), (0, 15, 21, host.CALL)
-    around = by_stack(ordered([outer, inner, call]), 10)[2]
+    around = by_columns(ordered([outer, inner, call]))[2]
     assert (around.op, around.depth) == (0, 1)
 
 
@@ -103,9 +135,9 @@ def test_equal_spans_nest_by_kind() -> None:
     """An annotation and an operator of the same interval: the annotation is around the operator."""
     items = ordered([(0, 0, 10, host.OP), (0, 0, 10, host.ANNOTATION), (0, 0, 10, host.CALL)])
     assert [item[3] for item in items] == [host.ANNOTATION, host.OP, host.CALL]
-    assert by_stack(items, 10)[2] == Around(op=0, annotation=1, module=-1, python=-1, depth=1)
+    assert by_columns(items)[2] == Around(op=0, annotation=1, module=-1, python=-1, depth=1)
 
 
 def test_threads_do_not_mix() -> None:
     items = ordered([(0, 0, 100, host.OP), (1, 10, 20, host.CALL)])
-    assert by_stack(items, 10)[1].op == -1
+    assert by_columns(items)[1].op == -1

@@ -20,10 +20,10 @@ from polars.testing import assert_frame_equal
 from kerneldb.ingest import convert as convert_all
 from kerneldb.ingest import expand, source, trace_keys
 from kerneldb.ingest.pytorch import convert as reader
-from kerneldb.ingest.pytorch import decode
 from kerneldb.ingest.pytorch.split import Splitter
 from kerneldb.ingest.readers import Options
 from tests.ingest.conversion import Converted, convert_file, from_repository, laid_out
+from tests.ingest.reading import collected, event_by_event, operators
 from tests.ingest.traces import LAYOUTS, T0, Trace, everything, kineto
 
 if TYPE_CHECKING:
@@ -194,30 +194,24 @@ def test_tools_that_write_a_trace_again_change_nothing(tmp_path: Path, path: Pat
     assert_same_tables(convert_file(again, tmp_path / "one"), from_repository(path))
 
 
-def assert_same_frames(fast: decode.Chunk, tolerant: decode.Chunk) -> None:
-    assert (fast.events, fast.skipped) == (tolerant.events, tolerant.skipped)
-    assert (tolerant.repaired, tolerant.lost) == (0, 0)
-    assert_frame_equal(fast.meta, tolerant.meta.select(fast.meta.columns))
-    assert fast.groups.keys() == tolerant.groups.keys()
-    for name, frame in fast.groups.items():
-        other = tolerant.groups[name]
-        assert_frame_equal(frame, other.select(frame.columns))
-        more = other.select(pl.exclude(frame.columns))
-        assert [column.name for column in more if column.null_count() < more.height] == []
-
-
 @pytest.mark.parametrize("path", SMALL, ids=lambda path: path.name.removesuffix(".json.gz"))
-def test_the_tolerant_path_reads_what_the_fast_path_reads(path: Path) -> None:
-    (ndjson,) = Splitter(iter([gzip.decompress(path.read_bytes())]))
-    assert_same_frames(decode._fast(ndjson), decode._tolerant(ndjson))
+def test_event_by_event_gives_the_same_tables(tmp_path: Path, path: Path) -> None:
+    with event_by_event():
+        found = convert_file(path, tmp_path / "one")
+    assert_same_tables(found, from_repository(path))
+    assert found.report("read") == from_repository(path).report("read")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_both_paths_agree_on_every_kind_of_event(layout: str) -> None:
+def test_both_paths_agree_on_every_kind_of_event(convert: Convert, layout: str) -> None:
     trace = everything()
     trace.launch('a "b" \\ c', "模型", T0 + 700_000, 30, {"Concrete Inputs": ["", "[1.0, 2]", "模型"]})
-    (ndjson,) = Splitter(iter([LAYOUTS[layout](trace).encode()]))
-    assert_same_frames(decode._fast(ndjson), decode._tolerant(ndjson))
+    text = LAYOUTS[layout](trace)
+    fast = convert(text)
+    with event_by_event():
+        tolerant = convert(text)
+    assert_same_tables(tolerant, fast)
+    assert_frame_equal(tolerant.table("ingest_reports"), fast.table("ingest_reports"))
 
 
 def names() -> st.SearchStrategy[str]:
@@ -232,15 +226,11 @@ def assert_events_come_back(events: list[tuple[str, str, int, list[str], object]
     trace = Trace()
     for op, thread, at, texts, other in events:
         trace.op(op, T0 + at, 5_000, {"Concrete Inputs": texts, "note": other}, tid=thread)
-    text = LAYOUTS[layout](trace).encode()
-    splitter = Splitter(iter([text[start : start + size] for start in range(0, len(text), size)]), chunk_bytes=size)
-    chunks = [decode.decode(ndjson) for ndjson in splitter]
-    chunks.append(decode.decode_tail(splitter.tail))
-    columns = ("name", "tid", "ts", "Concrete Inputs")
-    rows = [row for chunk in chunks if "op" in chunk.groups for row in chunk.groups["op"].select(columns).iter_rows()]
+    read = collected(LAYOUTS[layout](trace).encode(), size)
+    rows = operators(read).select("name", "tid", "ts", "Concrete Inputs").iter_rows()
     found = [(name, tid, ts - T0, json.loads(texts)) for name, tid, ts, texts in rows]
     assert found == [(op, thread, at, texts) for op, thread, at, texts, _ in events]
-    assert sum(chunk.lost + chunk.repaired for chunk in chunks) == 0
+    assert read.lost + read.repaired == 0
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
@@ -274,7 +264,6 @@ def test_arguments_with_backslashes_come_back(text: str) -> None:
     """A path of Windows among the arguments of an operator or of a range, beside a list without any."""
     event = {"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 5.5, "dur": 1.0}
     args = {"Concrete Inputs": ["1"], "kernel_file": text, "kernel_backend": "triton"}
-    ndjson = b"\n".join(json.dumps({**event, "args": args}).encode() for _ in range(3))
-    found = decode.decode(ndjson).groups["op"]
+    found = operators(collected(json.dumps([{**event, "args": args}] * 3).encode()))
     assert found["kernel_file"].to_list() == [text] * 3
     assert [json.loads(one) for one in found["Concrete Inputs"]] == [["1"]] * 3

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kerneldb.ingest.pytorch import decode
-from tests.ingest.traces import LAYOUTS, T0, Raw, Trace, encode, micros
+from tests.ingest.reading import collected, event_by_event
+from tests.ingest.traces import LAYOUTS, T0, Raw, Trace
 
 if TYPE_CHECKING:
     from tests.ingest.conftest import Convert
@@ -133,31 +134,24 @@ def test_launches_are_sorted_by_time(convert: Convert) -> None:
     assert launches["launch_index"].to_list() == [0, 1, 2, 3]
 
 
-def _line(text: str) -> bytes:
-    event = {
-        "ph": "X",
-        "cat": "kernel",
-        "name": "k",
-        "pid": 0,
-        "tid": 7,
-        "ts": Raw(text),
-        "dur": Raw("1.000"),
-        "args": {},
-    }
-    return encode(event).encode()
+def assert_exact_on_both_paths(times: list[int]) -> None:
+    trace = spaced([*times, 0])
+    for layout in ("kineto", "compact"):
+        text = LAYOUTS[layout](trace).encode()
+        for way in (contextlib.nullcontext, event_by_event):
+            with way():
+                frame = collected(text).frame("gpu")
+            assert frame is not None
+            assert frame["ts"].to_list() == [*times, 0]
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(0, 2**43 * 1000 - 1), min_size=1, max_size=60))
 def test_every_relative_time_is_exact_on_both_paths(times: list[int]) -> None:
-    ndjson = b"\n".join(_line(micros(time)) for time in times)
-    assert decode._fast(ndjson).groups["gpu"]["ts"].to_list() == times
-    assert decode._tolerant(ndjson).groups["gpu"]["ts"].to_list() == times
+    assert_exact_on_both_paths(times)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(10**18, 2 * 10**18), min_size=1, max_size=60))
 def test_every_absolute_time_is_exact_on_both_paths(times: list[int]) -> None:
-    ndjson = b"\n".join(_line(micros(time)) for time in times)
-    assert decode._fast(ndjson).groups["gpu"]["ts"].to_list() == times
-    assert decode._tolerant(ndjson).groups["gpu"]["ts"].to_list() == times
+    assert_exact_on_both_paths(times)

@@ -1,0 +1,218 @@
+"""Reads the events of a piece of text: at once where all of it is valid JSON, else line by line.
+
+An event that is not valid JSON costs itself: its line alone goes through the tolerant reader, and its repair is
+counted. Values of a type that nobody expects are no error here; `narrow` decides what a column takes of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from kerneldb.ingest.pytorch import repair
+from kerneldb.ingest.pytorch.split import Boundary
+from kerneldb.ingest.pytorch.values import ExactFloat, text_of
+
+NOTHING: Final = msgspec.Raw(b"{}")
+"""Arguments of an event that has none."""
+EXAMPLES: Final = 3
+EXAMPLE_CHARS: Final = 60
+Scalar = str | int | float | None
+
+
+class Event(msgspec.Struct, gc=False):
+    """An event as it is written: times in µs, arguments as JSON."""
+
+    ph: Scalar = None
+    cat: Scalar = None
+    name: Scalar = None
+    pid: Scalar = None
+    tid: Scalar = None
+    ts: Scalar = None
+    dur: Scalar = None
+    args: msgspec.Raw = NOTHING
+
+
+class DecimalEvent(Event, gc=False):
+    """An event whose times stay text, for those that a float does not hold to the nanosecond."""
+
+    ts: msgspec.Raw = msgspec.Raw(b"")  # type: ignore[assignment]
+
+
+REFUSED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+FIELDS: Final = tuple(field for field in Event.__struct_fields__ if field != "args")
+_decode_all: Final = msgspec.json.Decoder(list[Event]).decode
+_decode_exactly: Final = msgspec.json.Decoder(list[DecimalEvent]).decode
+
+
+@dataclasses.dataclass(slots=True)
+class Events:
+    """Events in the order of the text, with what reading them took.
+
+    `behind` is the text after the array's closing bracket, once that was seen.
+    """
+
+    events: list[Event] = dataclasses.field(default_factory=list)
+    repaired: int = 0
+    lost: int = 0
+    examples: list[str] = dataclasses.field(default_factory=list)
+    behind: str | None = None
+
+
+def read(array: bytes, boundary: Boundary, exact: bool = False) -> Events:
+    """The events of `array`, a run of events between brackets; with `exact` their times are texts."""
+    decode = _exactly if exact else _decode_all
+    try:
+        if _is_utf8(array):
+            return Events(decode(array))
+    except REFUSED:
+        pass
+    return read_lines(boundary.lines(array[1:-1]), decode)
+
+
+def _exactly(array: bytes) -> list[Event]:
+    events: list[Event] = _decode_exactly(array)  # type: ignore[assignment]
+    for event in events:
+        event.ts = bytes(event.ts).decode().strip('"')  # type: ignore[arg-type]
+    return events
+
+
+def _is_utf8(text: bytes) -> bool:
+    """Msgspec does not look into the strings of values that it only skips."""
+    try:
+        return text.isascii() or bool(text.decode())
+    except UnicodeDecodeError:
+        return False
+
+
+def read_lines(lines: bytes, decode: Callable[[bytes], list[Event]]) -> Events:
+    """The events of `lines`, one or more a line.
+
+    Neighbouring lines that do not parse alone are joined once: a boundary may be wrongly placed.
+    """
+    reader = _TolerantReader()
+    for line in lines.split(b"\n"):
+        try:
+            if reader.found.behind is None and _is_utf8(line):
+                reader.found.events += decode(b"[%b]" % line)
+                continue
+        except REFUSED:
+            pass
+        reader.feed(line)
+    reader.flush()
+    return reader.found
+
+
+def read_tail(tail: bytes) -> Events:
+    """The last event and what follows it; `behind` is None where the text is cut."""
+    text, damaged = _decoded(tail)
+    text = text.lstrip("\ufeff")
+    events, repaired, lost, behind = repair.split_events(text)
+    reader = _TolerantReader()
+    reader.take(events, repaired or int(damaged and bool(events)), behind, text)
+    reader.found.lost += lost
+    return reader.found
+
+
+def _decoded(line: bytes) -> tuple[str, bool]:
+    """The text of a line, and whether bytes of it had to be replaced."""
+    try:
+        return line.decode(), False
+    except UnicodeDecodeError:
+        return line.decode("utf-8", errors="replace"), True
+
+
+def _example(line: str) -> str:
+    """The event from its name on, short: arguments behind it may be private."""
+    start = max(line.find('"name"'), 0)
+    return line[start : start + EXAMPLE_CHARS]
+
+
+class _TolerantReader:
+    def __init__(self) -> None:
+        self.found = Events()
+        self._pending: str | None = None
+
+    def feed(self, line: bytes) -> None:
+        """Take one line; a line that fails is kept to be tried together with the next one that fails."""
+        text, damaged = _decoded(line)
+        if self.found.behind is not None:
+            self.found.behind += "," + text
+            return
+        try:
+            event = repair.STRICT.decode(text)
+        except (ValueError, RecursionError):
+            self._retry(text, damaged)
+        else:
+            self.take([event], int(damaged), None, text)
+
+    def _retry(self, line: str, damaged: bool) -> None:
+        parsed = repair.parse_event(line)
+        if parsed is not None:
+            self.take([parsed[0]], int(parsed[1] or damaged), None, line)
+            return
+        events, repaired, lost, behind = repair.split_events(line)
+        if not lost:
+            self.take(events, repaired or int(damaged), behind, line)
+        elif self._pending is None:
+            self._pending = line
+        else:
+            events, repaired, lost, behind = repair.split_events(self._pending + "," + line)
+            self._pending = line if lost else None
+            self.found.lost += lost
+            self.take(events, repaired, behind, line)
+
+    def take(self, events: Sequence[object], repaired: int, behind: str | None, line: str) -> None:
+        """Keep what is an event, count what is not."""
+        kept = [event for event in events if isinstance(event, dict)]
+        made = [_event(event) for event in kept]
+        self.found.events += (event for event, _ in made)
+        self.found.lost += len(events) - len(kept)
+        self.found.repaired += max(repaired, sum(halves for _, halves in made))
+        self.found.behind = behind
+        if repaired and len(self.found.examples) < EXAMPLES:
+            self.found.examples.append(_example(line))
+
+    def flush(self) -> None:
+        """Give up a line that is still pending."""
+        if self._pending is not None:
+            self.found.lost += 1
+            self.found.examples.append(_example(self._pending))
+            self._pending = None
+
+
+def _event(event: dict[str, Any]) -> tuple[Event, bool]:
+    """An event from a parsed object, and whether lone surrogates of it had to be replaced."""
+    values = [_scalar(event.get(name)) for name in FIELDS]
+    halves = any(isinstance(value, str) and repair.LONE_SURROGATE.search(value) for value in values)
+    if halves:
+        values = [repair.without_surrogates(value) if isinstance(value, str) else value for value in values]
+    text, replaced = _text_of_arguments(event.get("args"))
+    made = Event(args=msgspec.Raw(text.encode()) if text else NOTHING)
+    for name, value in zip(FIELDS, values, strict=True):
+        setattr(made, name, value)
+    return made, halves or replaced
+
+
+def _text_of_arguments(args: object) -> tuple[str, bool]:
+    """Arguments as JSON, and whether lone surrogates of them had to be replaced."""
+    try:
+        text = "" if args is None else text_of([args]) or ""
+    except (RecursionError, ValueError):  # nested too deep, or a number of more digits than Python prints
+        return "", False
+    kept = repair.without_surrogates(text)
+    return kept[1:-1], kept != text
+
+
+def _scalar(value: object) -> Scalar:
+    if isinstance(value, ExactFloat):
+        return value.text
+    if isinstance(value, bool) or not isinstance(value, str | int | float | None):
+        try:
+            return text_of(value)
+        except RecursionError:
+            return None
+    return value

@@ -1,0 +1,89 @@
+"""Which span encloses which, for all spans of a trace at once: on columns, without a loop over spans.
+
+The innermost span around another is the last one before it, in order of start, that ends no earlier. Each span first
+points at the one before it; all whose target ends too early then point at the target of their target, again and again.
+That takes as many rounds as spans are nested, or the logarithm of the number of neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+ANNOTATION, PYTHON, MODULE, OP, CALL = range(5)
+ENCLOSED: Final = {"op": (OP,), "annotation": (ANNOTATION,), "module": (MODULE,), "python": (PYTHON, MODULE)}
+"""Column → the kinds of spans of which it names the innermost one."""
+
+
+def enclosing_of(items: pl.DataFrame) -> pl.DataFrame:
+    """What encloses each of `items` (thread, ts, end, kind, index, source), with their `source` and `index` as `order`.
+
+    Columns `op`, `annotation`, `module` and `python` are the indices of the innermost ones, NULL where there is none,
+    `depth` counts the operators around. Kinds: ANNOTATION, PYTHON, MODULE, OP or CALL; a call encloses nothing. Of
+    equal spans the one of the smaller kind, then index, is around the other. Partly overlapping ones (rounded times)
+    do not enclose each other, nor does a span what starts at its end. All times in ns.
+    """
+    ordered = items.sort("thread", "ts", "end", "kind", "index", descending=[False, False, True, False, False])
+    enclosing = pl.col("kind") != CALL
+    ordered = ordered.with_columns(
+        needed=pl.max_horizontal("end", pl.col("ts") + 1),
+        before=(enclosing.cum_sum().cast(pl.Int64) - enclosing.cast(pl.Int64) - 1),
+    )
+    spans = ordered.filter(enclosing)
+    around = _first(ordered, spans)
+    parents = _climbed(_first(spans, spans), spans["needed"], spans["end"], None)
+    around = _climbed(around, ordered["needed"], spans["end"], parents)
+    columns = [_nearest(spans, parents, kinds).gather(around).alias(name) for name, kinds in ENCLOSED.items()]
+    depth = _depth(spans, parents).gather(around).fill_null(0).alias("depth")
+    return ordered.select("source", pl.col("index").alias("order")).hstack([*columns, depth])
+
+
+def _first(frame: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
+    """The span just before each row, where it is of the same thread."""
+    before = frame.select(pl.when(pl.col("before") >= 0).then("before"))["before"].cast(pl.UInt32)
+    return before.zip_with(spans["thread"].gather(before) == frame["thread"], _nothing(before))
+
+
+def _nothing(like: pl.Series) -> pl.Series:
+    return pl.Series([None], dtype=pl.UInt32).new_from_index(0, like.len())
+
+
+def _climbed(targets: pl.Series, needed: pl.Series, ends: pl.Series, parents: pl.Series | None) -> pl.Series:
+    """`targets` moved on to `parents` (None: to the targets of the targets) until they end no earlier than `needed`."""
+    active = (ends.gather(targets) < needed).arg_true()
+    while active.len():
+        nearest = targets.gather(active)
+        further = (targets if parents is None else parents).gather(nearest)
+        targets = targets.scatter(active, further)
+        active = active.filter(ends.gather(further) < needed.gather(active))
+    return targets
+
+
+def _nearest(spans: pl.DataFrame, parents: pl.Series, kinds: Sequence[int]) -> pl.Series:
+    """The index of each span, or of the nearest one around it, that is of these kinds."""
+    fits = spans["kind"].is_in(kinds)
+    if not fits.any():
+        return pl.Series([None], dtype=pl.Int32).new_from_index(0, spans.height)
+    own = pl.int_range(spans.height, dtype=pl.UInt32, eager=True)
+    targets = own.zip_with(fits, parents)
+    active = (~fits.gather(targets)).arg_true()
+    while active.len():
+        further = targets.gather(targets.gather(active))
+        targets = targets.scatter(active, further)
+        active = active.filter(~fits.gather(further))
+    return spans["index"].cast(pl.Int32).gather(targets)
+
+
+def _depth(spans: pl.DataFrame, parents: pl.Series) -> pl.Series:
+    """How many operators are around each span, itself included."""
+    depth, targets = (spans["kind"] == OP).cast(pl.Int32), parents
+    active = targets.is_not_null().arg_true()
+    while active.len():
+        reached = targets.gather(active)
+        further, more = targets.gather(reached), depth.gather(reached)
+        depth = depth.scatter(active, depth.gather(active) + more)
+        targets = targets.scatter(active, further)
+        active = active.filter(further.is_not_null())
+    return depth
