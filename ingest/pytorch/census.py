@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from kerneldb.ingest.output import Report
     from kerneldb.ingest.pytorch.events import Event
 
-SAMPLES: Final = 64
-"""So many events of different names, category and chunk are looked at for arguments that are not read."""
+NUL: Final = b"\0"
+VARYING: Final = b"0123456789.- \t\r\n"
 NAMES: Final = 50
 NAME_CHARS: Final = 60
 HTA: Final = "drawn by Holistic Trace Analysis: its result, not a record of the profiler"
@@ -115,15 +115,11 @@ READ: Final = {category: _read(category) for category in (*fields.GROUP_OF, fiel
 
 
 def unread(groups: Mapping[str, Iterable[Event]]) -> Counter[str]:
-    """How many events of these groups have an argument that is not read, by `category: argument`.
-
-    Arguments that are looked for are those of events of different names, and of the longest one, in each category: all
-    events would take as long as reading them.
-    """
+    """How many events of these groups have an argument that is not read, by `category: argument`."""
     found: Counter[str] = Counter()
     for group, events in groups.items():
         for category, given in _by_category(group, events).items():
-            if (read := READ.get(category)) is not None and given:
+            if (read := READ.get(category)) is not None:
                 for key, n in _keys(given, read).items():
                     found[f"{category}: {key[:NAME_CHARS]}"] += n
     return found
@@ -146,15 +142,14 @@ def _by_category(group: str, events: Iterable[Event]) -> dict[str, list[Event]]:
 
 
 def _keys(events: Sequence[Event], read: frozenset[str]) -> Counter[str]:
-    texts = b"\0".join([event.args for event in events]).split(b"\0")
-    named: dict[object, bytes] = {}
-    for event, text in zip(events, texts, strict=True):
-        named.setdefault(event.name, text)
-    distinct = list(named.values())
-    chosen = {*distinct[:: 1 + len(distinct) // SAMPLES], max(texts, key=len)}
-    seen = {key for text in chosen for key in _keys_of(text) if key not in read}
-    written = {key: json.dumps(key, ensure_ascii=False).encode() for key in seen}
-    return Counter({key: max(sum(text in one for one in texts), 1) for key, text in written.items()})
+    """Arguments that differ in digits and blanks alone have the same keys: one of them is read for all."""
+    text = NUL.join([event.args for event in events])
+    shapes, texts = text.translate(None, VARYING).split(NUL), text.split(NUL)
+    first = dict(zip(reversed(shapes), reversed(texts), strict=True))
+    found: Counter[str] = Counter()
+    for shape, n in Counter(shapes).items():
+        found.update({key: n for key in _keys_of(first[shape]) if key not in read})
+    return found
 
 
 def _keys_of(args: bytes) -> Iterable[str]:

@@ -7,13 +7,14 @@ counted. Values of a type that nobody expects are no error here; `narrow` decide
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from kerneldb.ingest.pytorch import repair
-from kerneldb.ingest.pytorch.split import Boundary
+from kerneldb.ingest.pytorch.split import EVENT_KEYS, Boundary
 from kerneldb.ingest.pytorch.values import ExactFloat, text_of
 
 NOTHING: Final = msgspec.Raw(b"{}")
@@ -42,7 +43,10 @@ class DecimalEvent(Event, gc=False):
     ts: msgspec.Raw = msgspec.Raw(b"")  # type: ignore[assignment]
 
 
+GAP: Final = re.compile(r"\}\s*,\s*\{(?=\s*" + EVENT_KEYS.decode() + ")")
+"""Between two events, whoever wrote them; also between objects in arguments that have such keys."""
 REFUSED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+TIMES: Final = ("ts", "dur")
 FIELDS: Final = tuple(field for field in Event.__struct_fields__ if field != "args")
 _decode_all: Final = msgspec.json.Decoder(list[Event]).decode
 _decode_exactly: Final = msgspec.json.Decoder(list[DecimalEvent]).decode
@@ -155,7 +159,10 @@ class _TolerantReader:
             self.take([parsed[0]], int(parsed[1] or damaged), None, line)
             return
         events, repaired, lost, behind = repair.split_events(line)
-        if not lost:
+        if lost and (parts := GAP.sub("}\n{", line).split("\n"))[1:]:
+            for part in parts:
+                self.feed(part.encode())
+        elif not lost:
             self.take(events, repaired or int(damaged), behind, line)
         elif self._pending is None:
             self._pending = line
@@ -186,7 +193,7 @@ class _TolerantReader:
 
 def _event(event: dict[str, Any]) -> tuple[Event, bool]:
     """An event from a parsed object, and whether lone surrogates of it had to be replaced."""
-    values = [_scalar(event.get(name)) for name in FIELDS]
+    values = [_scalar(event.get(name), name in TIMES) for name in FIELDS]
     halves = any(isinstance(value, str) and repair.LONE_SURROGATE.search(value) for value in values)
     if halves:
         values = [repair.without_surrogates(value) if isinstance(value, str) else value for value in values]
@@ -207,9 +214,9 @@ def _text_of_arguments(args: object) -> tuple[str, bool]:
     return kept[1:-1], kept != text
 
 
-def _scalar(value: object) -> Scalar:
-    if isinstance(value, ExactFloat):
-        return value.text
+def _scalar(value: object, is_time: bool) -> Scalar:
+    if isinstance(value, float) and is_time:
+        return value.text if isinstance(value, ExactFloat) else str(value)
     if isinstance(value, bool) or not isinstance(value, str | int | float | None):
         try:
             return text_of(value)
