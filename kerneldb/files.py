@@ -1,4 +1,4 @@
-"""A database file as the operating system sees it, and the folders beside it for what is in the making."""
+"""A database file as the operating system sees it, the folders beside it for what is in the making, and the machine."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import socket
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+UNKNOWN_MEMORY = 4 << 30
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,3 +79,20 @@ def _is_alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def cores() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def free_memory() -> int:
+    """Bytes of memory that are free, or would be at need, as far as the system and the group of this process tell."""
+    free = [UNKNOWN_MEMORY]
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        free = [int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")] or free
+    with contextlib.suppress(OSError, ValueError):
+        most, used = (int(Path("/sys/fs/cgroup", f"memory.{name}").read_text()) for name in ("max", "current"))
+        free.append(max(most - used, 0))
+    return min(free)

@@ -12,16 +12,18 @@ import dataclasses
 import functools
 import os
 import shutil
+import sys
 import time
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
+from kerneldb import files
 from kerneldb.errors import KerneldbError, TraceError, UnreadableTraceError, UsageError, WarehouseError
 from kerneldb.files import remove_stale_spools, spool_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import polars as pl
     import pyarrow as pa
@@ -29,6 +31,17 @@ if TYPE_CHECKING:
     from kerneldb.batch import Manifest
     from kerneldb.ingest import Options, Unit
     from kerneldb.warehouse.commit import Added
+
+    Converted = tuple[Manifest, float]
+    """A finished conversion, and how many seconds it took."""
+
+LEAST_WORK: Final = 4 << 20
+PACKED: Final = 10
+PACKED_ENDINGS: Final = (".gz", ".zip")
+"""Traces are about ten times as long as text."""
+WORTH_WORKERS: Final = 128 << 20
+"""Less text is read by the time that a second process has started."""
+WORKER_BYTES: Final = 1 << 30
 
 Status = Literal["ingested", "unchanged", "replaced", "failed"]
 
@@ -145,9 +158,20 @@ def ingest_each(
     yield from failed
     with contextlib.ExitStack() as stack:
         stack.enter_context(store.batch())
-        spool = functools.cache(lambda: _spool(stack, database))
-        for unit in units:
-            yield from _ingest_unit(store, spool, unit, options, progress)
+        plain = Conversions(store, options, functools.cache(lambda: _spool(stack, database)))
+        with _ahead(plain, units) as conversions:
+            for unit in units:
+                yield from _ingest_unit(store, conversions, unit, options, progress)
+
+
+def _ahead(plain: Conversions, units: Sequence[Unit]) -> contextlib.AbstractContextManager[Conversions]:
+    """Conversions by other processes, where there is enough to do."""
+    workers = workers_for(units)
+    if workers == 0:
+        return contextlib.nullcontext(plain)
+    from kerneldb.api.ahead import Ahead
+
+    return contextlib.closing(Ahead(plain, units, workers))
 
 
 def _spool(stack: contextlib.ExitStack, database: Path) -> Path:
@@ -166,14 +190,14 @@ def plan_units(paths: Sequence[Path], options: IngestOptions) -> tuple[list[Unit
     """
     from kerneldb import ingest
 
-    files: list[Path] = []
+    found: list[Path] = []
     failed: list[Outcome] = []
     for path in paths:
         try:
-            files += ingest.expand([path])
+            found += ingest.expand([path])
         except (TraceError, OSError) as error:
             failed.append(_failed(path, error))
-    units = ingest.plan(dict.fromkeys(files))
+    units = ingest.plan(dict.fromkeys(found))
     if options.name is not None and len(units) > 1:
         raise UsageError(f"--name names one trace, but there are several: {options.name}")
     if options.shard is not None:
@@ -189,23 +213,68 @@ def _failed(path: Path, error: TraceError | OSError, seconds: float = 0.0) -> Ou
     return Outcome(path, "failed", seconds=seconds, error=reason)
 
 
-def _ingest_unit(
-    store: Store, spool: Callable[[], Path], unit: Unit, options: IngestOptions, progress: ProgressCallback | None
-) -> Iterator[Outcome]:
+def workers_for(units: Sequence[Unit]) -> int:
+    """How many processes are to read the traces; 0: this one does, where there is little or one of them.
+
+    Each has a core and a GiB of free memory.
+    """
+    if len(units) < 2 or sum(map(_work, units)) < WORTH_WORKERS or not sys.executable:  # noqa: PLR2004 (several)
+        return 0
+    found = min(len(units), files.cores(), files.free_memory() // WORKER_BYTES)
+    return found if found > 1 else 0
+
+
+def _work(unit: Unit) -> int:
+    """About how many bytes of text there are to read; opening and storing a file takes as long as some megabytes."""
+    with contextlib.suppress(OSError):
+        return LEAST_WORK + unit.stored_bytes * (PACKED if unit.path.suffix in PACKED_ENDINGS else 1)
+    return 0
+
+
+class Conversions:
+    """Converts traces when their turn comes."""
+
+    def __init__(self, store: Store, options: IngestOptions, spool: Callable[[], Path]) -> None:
+        self.store = store
+        self.options = options
+        self.spool = spool
+
+    def held(self, unit: Unit) -> list[tuple[str, str]]:
+        """(trace id, name) of the traces of `unit`, where all of them are there already and are to stay."""
+        return [] if self.options.replace else self.store.held(unit)
+
+    def of(self, unit: Unit, follow: Callable[[int, int], None] | None) -> Iterable[Converted]:
+        """Finished conversions of the traces of `unit`; the folders of those before it are gone then."""
+        shutil.rmtree(self.spool(), ignore_errors=True)
+        return whole(unit, self.spool(), self.options, follow)
+
+
+def whole(
+    unit: Unit, folder: Path, options: IngestOptions, follow: Callable[[int, int], None] | None
+) -> Iterator[Converted]:
+    """The traces of `unit` with all that is derived of them, converted into `folder`."""
     from kerneldb import ingest
 
     began = time.monotonic()
+    for manifest in ingest.convert(unit, folder, options.for_reader(), follow):
+        complete = archived(derived(manifest), options.triton_sources, unit.path)
+        yield complete, time.monotonic() - began
+        began = time.monotonic()
+
+
+def _ingest_unit(
+    store: Store, conversions: Conversions, unit: Unit, options: IngestOptions, progress: ProgressCallback | None
+) -> Iterator[Outcome]:
+    began = time.monotonic()
     follow = None if progress is None else functools.partial(progress, unit.path.name)
     try:
-        held = [] if options.replace else store.held(unit)
+        held = conversions.held(unit)
         for trace_id, name in held:
             yield Outcome(unit.path, "unchanged", name, trace_id, seconds=time.monotonic() - began)
         if held:
             return
-        shutil.rmtree(spool(), ignore_errors=True)  # what the one before left
-        for manifest in ingest.convert(unit, spool(), options.for_reader(), follow):
-            whole = archived(derived(manifest), options.triton_sources, unit.path)
-            yield _commit(store, whole, unit.path, options, began)
+        for manifest, seconds in conversions.of(unit, follow):
+            yield _commit(store, manifest, unit.path, options, time.monotonic() - seconds)
             began = time.monotonic()
     except (TraceError, OSError) as error:
         yield _failed(unit.path, error, time.monotonic() - began)
@@ -227,7 +296,7 @@ def _ingest_unit(
 
 def _commit(store: Store, manifest: Manifest, file: Path, options: IngestOptions, began: float) -> Outcome:
     added = store.commit(manifest, replace=options.replace, tags=options.tags)
-    files = read_part(manifest, "trace_files", ["events", "bytes"])
+    read = read_part(manifest, "trace_files", ["events", "bytes"])
     report = read_part(manifest, "ingest_reports", ["outcome", "reason", "n"])
     status: Status = "unchanged" if not added.written else ("replaced" if added.known else "ingested")
     return Outcome(
@@ -237,9 +306,9 @@ def _commit(store: Store, manifest: Manifest, file: Path, options: IngestOptions
         manifest.trace_id,
         launches=manifest.rows.get("launches", 0),
         ops=manifest.rows.get("ops", 0),
-        events=sum(row["events"] or 0 for row in files),
+        events=sum(row["events"] or 0 for row in read),
         seconds=time.monotonic() - began,
-        bytes=sum(row["bytes"] or 0 for row in files),
+        bytes=sum(row["bytes"] or 0 for row in read),
         report=tuple(ReportEntry(**row) for row in report),
         sums=sum(
             manifest.rows.get(table, 0) for table in ("rollups", "measurements", "power_samples", "source_counters")

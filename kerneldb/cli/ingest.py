@@ -77,7 +77,8 @@ def ingest(
 
     PATH is a trace file, a zip, or a folder with any of them; the content says which profiler wrote it. A trace whose
     content is in the database already is left as it is, whatever its name. A trace is stored whole or not at all, and a
-    file that cannot be read does not stop the others; the exit code is then 1.
+    file that cannot be read does not stop the others; the exit code is then 1. Several large traces are read at once,
+    by as many processes as there are cores and GiB of free memory, and stored in the order given.
 
     stdout gets a row per trace; progress and a summary of each trace go to stderr.
 
