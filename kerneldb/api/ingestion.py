@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from kerneldb.errors import KerneldbError, TraceError, UnreadableTraceError, UsageError, WarehouseError
-from kerneldb.files import remove_stale_spools, spool_folder
+from kerneldb.files import of_disk, remove_stale_spools, spool_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -197,32 +197,43 @@ def _ingest_unit(
     began = time.monotonic()
     follow = None if progress is None else functools.partial(progress, unit.path.name)
     try:
-        held = [] if options.replace else store.held(unit)
+        with ingest.guarded(unit.label):
+            held = [] if options.replace else store.held(unit)
         for trace_id, name in held:
             yield Outcome(unit.path, "unchanged", name, trace_id, seconds=time.monotonic() - began)
         if held:
             return
         shutil.rmtree(spool(), ignore_errors=True)  # what the one before left
         for manifest in ingest.convert(unit, spool(), options.for_reader(), follow):
-            whole = archived(derived(manifest), options.triton_sources, unit.path)
+            with ingest.guarded(unit.label):
+                whole = archived(derived(manifest), options.triton_sources, unit.path)
             yield _commit(store, whole, unit.path, options, began)
             began = time.monotonic()
     except (TraceError, OSError) as error:
+        problem = of_disk(error, spool().parent.parent)
+        if problem is not None:
+            raise problem from error
         yield _failed(unit.path, error, time.monotonic() - began)
     except WarehouseError as error:
-        import duckdb
+        yield _failed(unit.path, _refused(unit, error), time.monotonic() - began)
 
-        # Locks, a full disk and a damaged database concern all traces, refused values this one.
-        if not isinstance(error.__cause__, duckdb.IntegrityError | duckdb.DataError):
-            raise
-        first = next(iter(str(error.__cause__).splitlines()), "")
-        message = (
+
+def _refused(unit: Unit, error: WarehouseError) -> TraceError:
+    """Values that the database refuses, or no memory for them, concern this trace; all else concerns all traces."""
+    import duckdb
+
+    first = next(iter(str(error.__cause__).splitlines()), "")
+    if isinstance(error.__cause__, duckdb.OutOfMemoryException):
+        refused = UnreadableTraceError(f"{unit.label}: adding it takes more memory than there is ({first}).")
+    elif isinstance(error.__cause__, duckdb.IntegrityError | duckdb.DataError):
+        refused = UnreadableTraceError(
             f"{unit.label}: the database does not take its rows ({first}); nothing of it was stored. "
             "Please report it with what `kerneldb doctor` prints for the file."
         )
-        refused = UnreadableTraceError(message)
-        refused.__cause__ = error
-        yield _failed(unit.path, refused, time.monotonic() - began)
+    else:
+        raise error
+    refused.__cause__ = error
+    return refused
 
 
 def _commit(store: Store, manifest: Manifest, file: Path, options: IngestOptions, began: float) -> Outcome:
