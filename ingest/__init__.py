@@ -7,12 +7,18 @@ manifests, `diagnose` explains what a trace lacks. Heavy libraries are imported 
 from __future__ import annotations
 
 import contextlib
+import csv
+import lzma
+import struct
 import tempfile
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kerneldb.errors import NotATraceError, UnreadableTraceError
+from kerneldb import limits
+from kerneldb.errors import KerneldbError, NotATraceError, TraceError, UnreadableTraceError
 from kerneldb.ingest import readers
 from kerneldb.ingest.readers import Options, Progress, Unit
 
@@ -20,8 +26,12 @@ if TYPE_CHECKING:
     from kerneldb.batch import Manifest
     from kerneldb.ingest.doctor import Diagnosis
 
-__all__ = ["Options", "Progress", "Unit", "convert", "diagnose", "expand", "plan", "trace_keys"]
+__all__ = ["Options", "Progress", "Unit", "convert", "diagnose", "expand", "guarded", "plan", "trace_keys"]
 
+PANIC: Final = "PanicException"
+"""What a fault of polars raises: no Exception, so that nobody catches it by chance."""
+DAMAGED: Final = (UnicodeError, csv.Error, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile, EOFError)
+"""What only bytes raise that no writer wrote."""
 ENDINGS: Final = (".json", ".json.gz", ".json.tmp", ".zip")
 
 
@@ -31,7 +41,11 @@ def expand(paths: Iterable[Path]) -> list[Path]:
     A folder that is one trace stays as it is. Raises UnreadableTraceError for a path that is not there,
     NotATraceError for a folder without any candidate.
     """
-    return list(dict.fromkeys(file for path in paths for file in _behind(path)))
+    found = dict[Path, None]()
+    for path in paths:
+        with guarded(str(path)):
+            found |= dict.fromkeys(_behind(path))
+    return list(found)
 
 
 def plan(files: Iterable[Path]) -> list[Unit]:
@@ -46,13 +60,18 @@ def plan(files: Iterable[Path]) -> list[Unit]:
 
 def _unit(path: Path) -> tuple[tuple[str, str], Unit]:
     alone = ("", str(path))
+    try:
+        with guarded(str(path)):
+            return _known(path, alone)
+    except TraceError as error:
+        return alone, Unit((path,), problem=error)
+
+
+def _known(path: Path, alone: tuple[str, str]) -> tuple[tuple[str, str], Unit]:
     if path.is_dir():
         inside = tuple(file for file in sorted(path.rglob("*")) if file.is_file() and not file.name.startswith("."))
         return alone, Unit(inside, readers.of_folder(path))
-    try:
-        head = readers.head_of(path)
-    except UnreadableTraceError:
-        return alone, Unit((path,))
+    head = readers.head_of(path)
     reader = readers.find(head)
     capture = None if reader is None or reader.capture is None else reader.capture(head)
     return alone if reader is None or capture is None else (reader.name, capture), Unit((path,), reader)
@@ -72,8 +91,9 @@ def _behind(path: Path) -> list[Path]:
     return files
 
 
-def _walk(folder: Path, looked_for: tuple[str, ...], seen: set[Path]) -> Iterator[Path]:
+def _walk(folder: Path, looked_for: tuple[str, ...], seen: set[Path], depth: int = 0) -> Iterator[Path]:
     """Traces below `folder`, each folder once: links may lead back to one that was `seen`."""
+    limits.DEPTH.check(depth, "folders in {} folders")
     if folder.resolve() in seen:
         return
     seen.add(folder.resolve())
@@ -86,7 +106,7 @@ def _walk(folder: Path, looked_for: tuple[str, ...], seen: set[Path]) -> Iterato
         return
     for path in sorted(folder.iterdir()):
         if path.is_dir():
-            yield from _walk(path, looked_for, seen)
+            yield from _walk(path, looked_for, seen, depth + 1)
         elif path.is_file() and path.name.endswith(looked_for) and not path.name.startswith("."):
             yield path
 
@@ -98,37 +118,57 @@ def convert(what: Path | Unit, folder: Path, options: Options, progress: Progres
     or UnreadableTraceError; nothing but `folder` is written.
     """
     unit = what if isinstance(what, Unit) else _unit(what)[1]
+    if unit.problem is not None:
+        raise unit.problem
     if unit.reader is not None:
-        with _translated(unit.label):
+        with guarded(unit.label):
             return [unit.reader.convert(unit, folder / "000", options, progress)]
     from kerneldb.ingest import readers, source
     from kerneldb.ingest.pytorch import convert as pytorch
 
     manifests = []
-    for number, one in enumerate(source.sources(unit.files[0])):
-        readers.check(source.Source(one.path, one.member))
-        with _translated(one.label):
+    with guarded(unit.label):
+        found = source.sources(unit.files[0])
+    for number, one in enumerate(found):
+        with guarded(one.label):
+            readers.check(source.Source(one.path, one.member))
             manifests.append(pytorch.convert(one, folder / f"{number:03d}", options, progress))
     return manifests
 
 
 @contextlib.contextmanager
-def _translated(label: str) -> Iterator[None]:
-    """A value that no reader expected costs its own file only; lack of memory and interrupts pass."""
-    import csv
-
-    from polars.exceptions import PolarsError
-
-    odd = (PolarsError, csv.Error, ValueError, ArithmeticError, AttributeError, TypeError, KeyError, RecursionError)
+def guarded(label: str) -> Iterator[None]:
+    """Whatever reading a file raises costs that file only; errors on purpose, of the system, and interrupts pass."""
     try:
         yield
-    except odd as error:
-        first = next(iter(str(error).splitlines()), "")
-        message = (
-            f"{label}: cannot be read ({type(error).__name__}: {first}). "
-            "Please report it with what `kerneldb doctor` prints for the file."
-        )
+    except (KerneldbError, OSError):
+        raise
+    except limits.ExceededError as error:
+        message = f"{label}: {error}"
         raise UnreadableTraceError(message) from error
+    except MemoryError as error:
+        message = f"{label}: reading it takes more memory than there is. {limits.MEMORY.variable} limits it earlier."
+        raise UnreadableTraceError(message) from error
+    except RecursionError as error:
+        message = f"{label}: nested more deeply than any profiler writes it, so it is damaged or no trace."
+        raise UnreadableTraceError(message) from error
+    except DAMAGED as error:
+        message = f"{label}: damaged ({next(iter(str(error).splitlines()), '')}). Copy or record it again."
+        raise UnreadableTraceError(message) from error
+    except Exception as error:
+        raise _unforeseen(label, error) from error
+    except BaseException as error:
+        if type(error).__name__ != PANIC:
+            raise
+        raise _unforeseen(label, error) from error
+
+
+def _unforeseen(label: str, error: BaseException) -> UnreadableTraceError:
+    first = next(iter(str(error).splitlines()), "")
+    return UnreadableTraceError(
+        f"{label}: cannot be read ({type(error).__name__}: {first}). "
+        "Please report it with what `kerneldb doctor` prints for the file."
+    )
 
 
 def trace_keys(what: Path | Unit) -> list[str]:

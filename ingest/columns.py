@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
+from polars.exceptions import PolarsError
+
+if TYPE_CHECKING:
+    from kerneldb.ingest.output import Report
 
 Schema = dict[str, type[pl.DataType]]
 
@@ -37,3 +42,15 @@ TYPES: Final[Schema] = {
 def schema(names: str) -> Schema:
     """The types of these columns (names between blanks), in this order."""
     return {name: TYPES[name] for name in names.split()}
+
+
+def frame_of(rows: Sequence[dict[str, Any]], kinds: Schema, report: Report) -> pl.DataFrame:
+    """The rows as a frame of these types; a value that its column does not hold is NULL, and counted."""
+    try:
+        return pl.DataFrame(rows, schema=kinds)
+    except (PolarsError, OverflowError, TypeError):
+        made = pl.DataFrame(rows, schema=kinds, strict=False)
+    for name in kinds:
+        odd = made[name].null_count() - sum(row.get(name) is None for row in rows)
+        report.add("unread", f"value of {name} that its column does not hold: left empty", odd)
+    return made

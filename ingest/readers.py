@@ -22,6 +22,7 @@ from kerneldb.ingest.source import Source
 
 if TYPE_CHECKING:
     from kerneldb.batch import Manifest
+    from kerneldb.errors import TraceError
     from kerneldb.ingest.doctor import Diagnostic
 
 Progress = Callable[[int, int], None]
@@ -196,6 +197,8 @@ class Unit:
 
     files: tuple[Path, ...]
     reader: Reader | None = None
+    problem: TraceError | None = None
+    """Why nothing can be made of it."""
 
     @property
     def path(self) -> Path:

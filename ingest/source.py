@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import lzma
 import queue
+import stat
 import threading
 import zipfile
 import zlib
@@ -22,6 +23,7 @@ from typing import IO, Final, cast
 
 from isal import isal_zlib
 
+from kerneldb import limits
 from kerneldb.errors import NotATraceError, UnreadableTraceError
 from kerneldb.ids import content_id
 
@@ -105,6 +107,7 @@ class Source:
         for block in plain:
             self._hash.update(block)
             self.decompressed_bytes += len(block)
+            limits.check_ratio(self.stored_bytes, self.decompressed_bytes)
             yield block
         if first.startswith(SQLITE_MAGIC):
             self._add_log()
@@ -157,6 +160,7 @@ def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
             continue
         block += piece
         if len(block) >= BLOCK_BYTES:
+            limits.check_memory()
             yield bytes(block)
             block.clear()
     if block:
@@ -226,8 +230,13 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
 def stored_size(path: Path, member: str | None = None) -> int:
     """Bytes on disk: of the file, or of the member as the archive holds it."""
     if member is None:
+        if not path.exists():
+            raise UnreadableTraceError(f"{path}: no such file. Give a trace file or a folder of traces.")
         with _file_errors(path):
-            return path.stat().st_size
+            found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise UnreadableTraceError(f"{path}: no file (a pipe or a device). Write it into a file first.")
+        return found.st_size
     with _archive(path) as archive:
         return archive.getinfo(member).compress_size
 
@@ -255,6 +264,7 @@ def sources(path: Path) -> list[Source]:
     if not members:
         message = f"{path}: a zip archive without a .json member."
         raise NotATraceError(message)
+    limits.MEMBERS.check(len(members), "an archive of {} traces")
     return [Source(path, name) for name in members]
 
 

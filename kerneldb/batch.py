@@ -13,6 +13,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kerneldb import limits
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -66,6 +68,7 @@ class Spool:
         """
         if frame.height == 0:
             return
+        limits.check_memory()
         frame = self.guard.checked(table, frame)
         name = f"{table}.{len(self._parts[table]):05d}.parquet"
         frame.write_parquet(self.folder / name, compression="lz4", statistics=False)

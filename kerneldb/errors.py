@@ -36,7 +36,10 @@ class SelectionError(UsageError):
 
 
 class TraceError(KerneldbError):
-    """An input file cannot be used."""
+    """An input file cannot be used. The text quotes it, so it is one line, with escapes for what moves a cursor."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("".join(one if one.isprintable() else repr(one)[1:-1] for one in message.strip()))
 
 
 class NotATraceError(TraceError):

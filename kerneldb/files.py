@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
 import shutil
 import socket
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from kerneldb.errors import WarehouseError
 
 UNKNOWN_MEMORY = 4 << 30
 
@@ -16,6 +20,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     Stamp = tuple[tuple[int, int, int] | None, ...]
+
+
+OF_DISK: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+"""Errors of writing; nothing of kerneldb writes where traces are."""
+OF_POLARS: Final = re.compile(r"\(os error (\d+)\)")
+
+
+def of_disk(error: BaseException | None, folder: Path) -> WarehouseError | None:
+    """What it means that `folder` cannot be written, where `error` or a cause of it says so; None where none does."""
+    while error is not None:
+        number = error.errno if isinstance(error, OSError) else None
+        if type(error).__module__.startswith("polars") and (found := OF_POLARS.search(str(error))):
+            number = int(found[1])
+        if number in OF_DISK:
+            message = f"{folder}: {os.strerror(number)}. Nothing was lost; make room there, and give the command again."
+            return WarehouseError(message)
+        error = error.__cause__
+    return None
 
 
 def stamp_of(path: Path) -> Stamp:

@@ -1,21 +1,27 @@
-"""The one guard against bad times that all rows of a trace pass through, see `Spool.write`.
+"""The one guard against bad times and numbers that all rows of a trace pass through, see `Spool.write`.
 
 A clock that jumped, a counter that wrapped or a damaged record gives times that no GPU and no host can have had. Such
 a value is refused for its event alone: the row stays, what cannot be true in it is NULL, and the report counts it.
 Refused are durations below zero, above `LONGEST_NS`, or of what starts inside the window that the file itself states
 and ends more than `SLACK_NS` after it; and times beyond `LATEST_NS`. What starts after the window keeps its duration:
 there the clocks of GPU and host disagree, which says nothing of lengths. `schemas/store/times.sql` has the same rules
-for rows that are stored already.
+for rows that are stored already. A number that its column does not hold is unknown, and a row without a value that its
+table needs is left out; both are counted, too.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import polars as pl
+
+from kerneldb import limits
+from kerneldb.schemas import loader
+from kerneldb.schemas.headers import Column
 
 LONGEST_NS: Final = 7 * 86_400 * 10**9
 """Seven days: no GPU work lasts that long (profilers record minutes: an hour is gigabytes), and sums of durations then
@@ -48,6 +54,11 @@ MOMENTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "power_samples": ("power reading", ("ts_ns", "epoch_ns")),
 }
 REASON: Final = "refused_for"
+OF_TRACE: Final = ("traces", "trace_files", "ingest_reports")
+NARROW: Final = (pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16)
+SMALLEST: Final = -(1 << 31)
+LARGEST: Final = (1 << 31) - 1
+"""What a column INTEGER holds."""
 SUMS: Final = ("total_ns", "min_ns", "max_ns", "median_ns", "sum_squares_ns2")
 
 Window = tuple[int | None, int | None]
@@ -125,13 +136,36 @@ class Guard:
             self.window_end_ns = window_end_ns
 
     def checked(self, table: str, frame: pl.DataFrame) -> pl.DataFrame:
-        """`frame` of rows for `table`, with NULL for times that are refused. Costs one pass where there are none."""
+        """`frame` of rows for `table`, with NULL for times and numbers that are refused. One pass where none are."""
+        frame = self._fitted(table, frame)
         if table in SPANS:
             return self._spans(table, frame)
         if table in MOMENTS:
             what, columns = MOMENTS[table]
             return self._moments(frame, what, [name for name in columns if name in frame.columns])
         return self._sums(frame) if table == "rollups" else frame
+
+    def _fitted(self, table: str, frame: pl.DataFrame) -> pl.DataFrame:
+        """Without numbers that their columns do not hold, and without rows that lack what makes them one."""
+        narrow, needed = _columns(table)
+        for name in narrow.intersection(frame.columns):
+            kind = frame.schema[name]
+            if not kind.is_numeric() or kind in NARROW:
+                continue
+            fits = pl.col(name).is_between(SMALLEST, LARGEST)
+            odd = frame.filter(~fits)
+            if odd.height:
+                self._add(f"{table}.{name} beyond 32 bits", odd.height, (None, f"{odd[name][0]:,}"))
+                frame = frame.with_columns(pl.when(fits).then(name).alias(name))
+        for name, kind in frame.schema.items():
+            if kind == pl.String:
+                limits.NAME.check(frame[name].str.len_bytes().max() or 0, f"{table}.{name} of {{}} bytes")
+        known = [name for name in needed if name in frame.columns and frame[name].null_count()]
+        if not known:
+            return frame
+        kept = frame.drop_nulls(known)
+        self._add(f"{table} without {' or '.join(known)}", frame.height - kept.height, (None, "a row"))
+        return kept
 
     def _spans(self, table: str, frame: pl.DataFrame) -> pl.DataFrame:
         frame = self._own(table, frame) if "duration_ns" in frame.columns else frame
@@ -203,6 +237,15 @@ class Guard:
         """Reason, number and example of all that was refused so far, once."""
         counts, self.counts = self.counts, {}
         return ((reason, n, example) for reason, (n, example) in counts.items())
+
+
+@functools.cache
+def _columns(table: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The columns of a table that hold 32 bits, and those that every row has; of its trace, others see to it."""
+    columns = loader.table(table).columns if table not in OF_TRACE else ()
+    listed = [column for column in columns if isinstance(column, Column)]
+    narrow = frozenset(column.name for column in listed if column.type == "INTEGER")
+    return narrow, tuple(column.name for column in listed if column.needed and column.name != "trace_id")
 
 
 def _flagged(frame: pl.DataFrame, start: str, duration: str, until: int | None) -> pl.DataFrame | None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MADE: Final = re.compile(r"^CREATE (?:OR REPLACE )?(TABLE|VIEW|MACRO) (\w+)(?:\((.*?)\) AS TABLE$)?", re.MULTILINE)
 SECTIONS: Final = ("Arguments:", "Columns:", "Example:")
 UNIT: Final = r"(?:\[([^\]]+)\] )?"
-TABLE_COLUMN: Final = re.compile(rf"^    (\w+) ([A-Z]\w*(?:\(.+?\))?(?:\[\])?)(?: NOT NULL)?,?  -- {UNIT}(.+)$")
+TABLE_COLUMN: Final = re.compile(rf"^    (\w+) ([A-Z]\w*(?:\(.+?\))?(?:\[\])?)( NOT NULL)?,?  -- {UNIT}(.+)$")
 COLUMN: Final = re.compile(r"(\w+) ([A-Z][^\[:]*(?:\[\])?)(?: \[([^\]]+)\])?: (.+)")
 SHARED: Final = re.compile(r"(.+): as in (\w+)(?:, without (.+))?")
 ARGUMENT: Final = re.compile(rf"(\w+): {UNIT}(.+)")
@@ -37,12 +37,16 @@ ARGUMENT: Final = re.compile(rf"(\w+): {UNIT}(.+)")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Column:
-    """A column: what it holds, its unit (None: text, a flag, a count, an id) and its DuckDB type."""
+    """A column: what it holds, its unit (None: text, a flag, a count, an id) and its DuckDB type.
+
+    `needed`: whether every row of its table has a value.
+    """
 
     name: str
     type: str
     unit: str | None
     meaning: str
+    needed: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -159,7 +163,8 @@ def _of_table(body: str) -> Iterator[Column]:
         if found := TABLE_COLUMN.match(line):
             if column is not None:
                 yield column
-            column = Column(*found.groups())
+            name, kind, needed, unit, meaning = found.groups()
+            column = Column(name, kind, unit, meaning, needed is not None)
         elif column is not None:
             more = line.strip().removeprefix("--").strip()
             column = dataclasses.replace(column, meaning=f"{column.meaning} {more}")

@@ -77,6 +77,14 @@ def headers() -> dict[str, Header]:
 
 
 @functools.cache
+def table(name: str) -> Header:
+    """A table alone, without reading all others."""
+    from kerneldb.schemas.headers import read
+
+    return read(_text(name), "")
+
+
+@functools.cache
 def _files() -> dict[str, tuple[str, bytes]]:
     """Object → its subject and the bytes of its file."""
     files = [(subject, file) for subject in SUBJECTS for file in sql_files(subject)]

@@ -277,6 +277,7 @@ class Launches:
         self.output.spool.write("kernel_names", names)
         report = self.output.report
         report.add("stored", "API calls", self._host.calls)
+        report.add("stored", "roctx ranges", self._host.ranges.frame().height)
         for status, n in self._statuses.items():
             report.add("note", f"launches {status}", n)
         if self._host.has_ranges:

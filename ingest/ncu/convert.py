@@ -22,6 +22,7 @@ from kerneldb.ingest.ncu import launches, sniff
 from kerneldb.ingest.ncu.kernels import (
     COLUMNS,
     SCHEMA,
+    UNITS,
     Completeness,
     Kernel,
     Key,
@@ -169,8 +170,9 @@ def _survey(source: Source) -> PrintedFile:
     unread = collections.Counter[str]()
     for header, fields in rows_of(source, log):
         pages[header.page] = None
-        records, columns = records + 1, len(header.columns)
-        report.add("read", what_of(header, fields), 1)
+        what = what_of(header, fields)
+        records, columns = records + (what != UNITS), len(header.columns)
+        report.add("read", what, 1)
         if header.page != "raw":
             unread.update(name for name in header.columns if not is_identity(name))
         for text, whole in numbers_of(header, fields):
@@ -281,6 +283,7 @@ def _convert_summary(files: list[PrintedFile], folder: Path, options: Options) -
     devices = {kernel.identity.get("Device"): launches.device_row(kernel, {}) for kernel in summed}
     output.write("devices", pl.DataFrame(list(devices.values()), schema=launches.DEVICES))
     file.report.add("stored", "kernels of a summary", len(summed))
+    file.report.add("stored", "values of a summary", metrics.height)
     return output.finish(
         options,
         sniff.trace_name([file.source.path]),

@@ -32,7 +32,11 @@ RULE_COLUMNS: Final = (
     *("Estimated Speedup Type", "Estimated Speedup"),
 )
 VALUES: Final = ("Metric Value", "Minimum", "Maximum", "Average")
-COLUMNS: Final = Ledger("column", {*RULE_COLUMNS, "Body Item Label", "Metric Name", "Metric Unit", *VALUES}, {})
+COLUMNS: Final = Ledger(
+    "column", {*RULE_COLUMNS, "Body Item Label", "Metric Name", "Metric Unit", *VALUES}, {}, outcome="unread"
+)
+UNITS: Final = "rows of units"
+"""What a raw page has between its header and its launches."""
 """Columns of details and summary pages beside those that identify a launch; on raw pages all others are metrics."""
 COUNTS: Final = frozenset(
     ("launch__grid_size", "launch__block_size", "launch__thread_count", "Grid Size", "Block Size", "Threads")
@@ -205,7 +209,7 @@ def _identity(header: Header, fields: list[str]) -> dict[str, str]:
 def what_of(header: Header, fields: list[str]) -> str:
     """What a record is, for the ingest report."""
     if header.page == "raw":
-        return "rows of launches" if fields[header.columns.index("ID")] else "rows of units"
+        return "rows of launches" if fields[header.columns.index("ID")] else UNITS
     return "rows of metrics" if fields[header.columns.index("Metric Name")] else "rows of rules"
 
 

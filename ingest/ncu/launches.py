@@ -128,20 +128,21 @@ def device_row(kernel: Kernel, attributes: dict[str, Any]) -> dict[str, Any]:
     """A row of `devices`, from the columns Device and CC and from the attributes on a raw page."""
     major, minor = attributes.get("compute_capability_major"), attributes.get("compute_capability_minor")
     capability = kernel.identity.get("CC") or (f"{major}.{minor}" if major is not None else "")
-    clocks = {name: attributes.get(f"{name}_rate") for name in ("clock", "memory_clock")}  # in kHz
+    numbers = {name: value for name, value in attributes.items() if not isinstance(value, str)}
+    clocks = {name: numbers.get(f"{name}_rate") for name in ("clock", "memory_clock")}  # in kHz
     return {
         "process": kernel.identity.get("Process ID") or None,
         "device": _integer(kernel.identity.get("Device")) or 0,
         "vendor": "nvidia",
-        "name": attributes.get("display_name"),
+        "name": str(attributes["display_name"]) if "display_name" in attributes else None,
         "arch": f"sm_{capability.replace('.', '')}" if re.fullmatch(r"\d+\.\d+", capability) else None,
-        "multiprocessors": attributes.get("multiprocessor_count"),
-        "memory_bytes": attributes.get("total_memory"),
-        "warp_size": attributes.get("warp_size"),
-        "max_threads_per_multiprocessor": attributes.get("max_threads_per_multiprocessor"),
-        "registers_per_multiprocessor": attributes.get("max_registers_per_multiprocessor"),
-        "shared_bytes_per_multiprocessor": attributes.get("max_shared_memory_per_multiprocessor"),
-        "shared_bytes_per_block_optin": attributes.get("max_shared_memory_per_block_optin"),
+        "multiprocessors": numbers.get("multiprocessor_count"),
+        "memory_bytes": numbers.get("total_memory"),
+        "warp_size": numbers.get("warp_size"),
+        "max_threads_per_multiprocessor": numbers.get("max_threads_per_multiprocessor"),
+        "registers_per_multiprocessor": numbers.get("max_registers_per_multiprocessor"),
+        "shared_bytes_per_multiprocessor": numbers.get("max_shared_memory_per_multiprocessor"),
+        "shared_bytes_per_block_optin": numbers.get("max_shared_memory_per_block_optin"),
         **{f"{name}_mhz": None if rate is None else rate / 1000 for name, rate in clocks.items()},
         "properties": json.dumps(attributes) if attributes else None,
     }

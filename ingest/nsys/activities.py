@@ -162,7 +162,7 @@ def _copy_names(store: Store) -> pl.DataFrame:
     if labels.is_empty():
         labels = pl.DataFrame({"id": range(len(COPY_LABELS)), "label": COPY_LABELS})
     name = pl.concat_str(pl.lit("[CUDA memcpy "), "label", pl.lit("]"))
-    return labels.select(copyKind=pl.col("id").cast(pl.Int64), name=name)
+    return labels.unique("id", maintain_order=True).select(copyKind=pl.col("id").cast(pl.Int64), name=name)
 
 
 RESOURCES: Final[Mapping[str, tuple[str, type[pl.DataType]]]] = {

@@ -308,7 +308,7 @@ class Calls:
         key = self._processes.keys(named["pid"], named["correlationId"])
         kept = (
             named.with_columns(key)
-            .select(pl.col(name).cast(kind) for name, kind in LINKED.items())
+            .select(pl.col(name).cast(kind, strict=False) for name, kind in LINKED.items())
             .filter(pl.col("key").is_not_null())
         )
         copied = kept.select(pl.all().gather(pl.int_range(pl.len())))  # else a column keeps its whole batch alive

@@ -122,6 +122,7 @@ class _Conversion:
         self._devices: dict[int, str | None] = {}
         self._wanted: frozenset[str] = frozenset()
         self._next_range = 0
+        self._rows = 0
 
     def run(self, wanted: dict[int, Table], progress: Progress | None) -> Manifest:
         """Read the wanted reports and finish the spool."""
@@ -133,6 +134,7 @@ class _Conversion:
                 message = f"{self._source.label}: the report {table.report} holds a row that cannot be read "
                 message += f"({str(error).splitlines()[0]}). {PRINT_AGAIN.format(report=table.report)}"
                 raise UnreadableTraceError(message) from error
+            self._rows += rows.height
             self._report.add("stored", f"row of {table.report}", rows.height)
             sniff.COLUMNS.account({column.name: rows.height for column in table.columns}, self._report)
             if progress is not None:
@@ -210,7 +212,7 @@ class _Conversion:
 
     def _finish(self, wanted: dict[int, Table]) -> Manifest:
         output, written = self._output, self._output.written
-        output.launches, events = written["launches"], written.total()
+        output.launches = written["launches"]
         self._signer.write(output.spool)
         output.write("devices", device_rows(self._devices))
         timeline = any(written[table] for table in ("launches", "ranges", "api_calls"))
@@ -220,7 +222,7 @@ class _Conversion:
         return output.finish(
             self._options,
             sniff.base_name(self._source.path),
-            [File(self._source, "report", events, self._report)],
+            [File(self._source, "report", self._rows, self._report)],
             kind="timeline" if timeline else "summary",
             source="nsys",
             tool="Nsight Systems",

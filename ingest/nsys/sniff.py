@@ -169,6 +169,7 @@ COLUMNS: Final = Ledger(
         *("Thread Name", "HWid", "VMid", "Num Calls"),
     },
     {"[TAQK](?:Avg|Med|Min|Max|StdDev)": "sums of launch calls and queue times", "Rank": "of `nsys recipe`"},
+    outcome="unread",
 )
 """Columns of all reports, by their names of today."""
 

@@ -6,6 +6,7 @@ exports carry versioned names (`NVTX_EVENTS_V2`), so both are looked up by patte
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import polars as pl
+from polars.exceptions import PolarsError
 
 from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest import sqlite
@@ -149,17 +151,18 @@ class ParquetStore:
         with self._open(path) as file:
             return tuple(file.schema_arrow.names)
 
-    def _open(self, path: Path) -> Any:
+    @contextlib.contextmanager
+    def _open(self, path: Path) -> Iterator[Any]:
+        """The file of a table; what is wrong with it, when opened or read, is an UnreadableTraceError."""
         import pyarrow as pa
         from pyarrow import parquet
 
         try:
-            return parquet.ParquetFile(path)
-        except (pa.ArrowInvalid, OSError) as error:
-            message = (
-                f"{path}: damaged ({str(error).splitlines()[0]}). "
-                "Export again: `nsys export --type parquetdir FILE.nsys-rep`."
-            )
+            with parquet.ParquetFile(path) as file:
+                yield file
+        except (pa.ArrowException, PolarsError, UnicodeError, OSError) as error:
+            first = str(error).splitlines()[0]
+            message = f"{path}: damaged ({first}). Export again: `nsys export --type parquetdir FILE.nsys-rep`."
             raise UnreadableTraceError(message) from error
 
 

@@ -13,7 +13,7 @@ import polars as pl
 from kerneldb import times
 from kerneldb.batch import Manifest
 from kerneldb.ingest import readers, sqlite
-from kerneldb.ingest.columns import schema
+from kerneldb.ingest.columns import frame_of, schema
 from kerneldb.ingest.delimited import NO_END
 from kerneldb.ingest.launches import IDENTITY, Signer, with_occupancy
 from kerneldb.ingest.ledger import Ledger
@@ -23,7 +23,7 @@ from kerneldb.ingest.nsys.printed import device_rows
 from kerneldb.ingest.nsys.store import Schema
 from kerneldb.ingest.nvprof import text
 from kerneldb.ingest.nvprof.text import Number, Printed
-from kerneldb.ingest.output import File, Output
+from kerneldb.ingest.output import File, Output, Report
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source, text_of
 
@@ -95,6 +95,7 @@ COLUMNS: Final = Ledger(
         "SrcMemType|DstMemType": "pageable, pinned or device memory of a copy",
         "Unified Memory|Virtual Address": "of events of unified memory",
     },
+    outcome="unread",
 )
 DATABASE: Final = Ledger(
     "table",
@@ -148,13 +149,13 @@ class NvvpStore:
         return " ".join(("SELECT", ", ".join(chosen), "FROM", sqlite.quoted(source)))
 
 
-def launches(found: Printed) -> pl.DataFrame:
+def launches(found: Printed, report: Report) -> pl.DataFrame:
     """Rows of `launches` with the columns of identity and `device_name`.
 
     `quality` names what is rounded: starts (six decimals of a second), durations above 1 ns, sizes above 1 byte.
     """
     base = text.kilobyte(found)
-    frame = pl.DataFrame([_launch(row, base) for row in text.of_gpu(found)], schema=LAUNCH)
+    frame = frame_of([_launch(row, base) for row in text.of_gpu(found)], LAUNCH, report)
     frame = frame.with_columns(end_ns=pl.col("start_ns") + pl.col("duration_ns"))
     return _kinds(frame).with_columns(timing=pl.lit("timeline"), launch_status=pl.lit("no_launch"))
 
@@ -241,8 +242,9 @@ def _convert_text(one: Source, folder: Path, options: Options, name: str, progre
     if progress is not None:
         progress(one.stored_bytes, one.stored_bytes)
     signer, output = Signer(), Output(folder, [one])
+    report = output.report
     if found.is_trace:
-        made = launches(found).with_row_index("launch_index").cast({"launch_index": pl.Int64})
+        made = launches(found, report).with_row_index("launch_index").cast({"launch_index": pl.Int64})
         devices = device_rows(dict(made.select("device", "device_name").unique().drop_nulls().iter_rows()))
         output.write("devices", devices)
         made = with_occupancy(made.drop("device_name"), store.arch_of_device(devices))
@@ -253,7 +255,6 @@ def _convert_text(one: Source, folder: Path, options: Options, name: str, progre
     signed = signer.sign(made).drop(name for name in IDENTITY if name in made.columns and name != "kind")
     output.write("launches" if found.is_trace else "rollups", signed if found.is_trace else signed.drop("kind"))
     signer.write(output.spool)
-    report = output.report
     report.add("stored", "GPU activity" if found.is_trace else "sum over GPU activities", made.height)
     ACTIVITIES.account(collections.Counter(map(text.activity, found.rows)), report)
     TABLES.account(found.others, report)

@@ -60,6 +60,7 @@ ARGUMENTS: Final = Ledger(
         "submission_id|context|kernel_iid|External id": "a number of the tool's own",
         "est. achieved occupancy %|blocks per SM|warps per SM|queued": "as in PyTorch traces: give the trace itself",
     },
+    outcome="unread",
 )
 COPY: Final = re.compile(r"MEMORY_COPY_|Memcpy [HD]to[HD]|Copy(Host|Device)To(Host|Device)")
 AGENT: Final = re.compile(r"(\D*?)[\s\-\[]*(\d+)\D*")
@@ -124,7 +125,6 @@ def _write(trace: Trace, work: list[Slice], output: Output) -> Launches:
     ended = [one for one in marked if None not in (one.start_ns, one.end_ns)]
     host = Host(output, [_marker(one, trace.tracks) for one in ended])
     output.report.add("skipped", "annotations without an end", len(marked) - len(ended))
-    output.report.add("stored", "annotations", len(ended))
     flows = _calls_by_flow(calls)
     host.add("", _call_rows(calls, trace.tracks))
     launches = Launches(output, host)

@@ -107,13 +107,12 @@ def _decoded(text: bytes, label: str) -> Any:
 
 
 def _tree(text: bytes, label: str, output: Output, signer: Signer) -> int:
-    """Write the sums of a tree; returns the number of its frames."""
+    """Write the sums of a tree; returns the number of its frames, without the root."""
     parts = _decoded(text, label)
     roots = [part for part in parts if isinstance(part, dict) and "frame" in part]
     described = [part for part in parts if isinstance(part, dict) and "frame" not in part]
-    rows, values, ranges, read = [], [], [], 0
+    rows, values, ranges, unnamed = [], [], [], 0
     for frame in _frames(roots):
-        read += 1
         metrics = {OLD.get(key, key): value for key, value in _object(frame.node, "metrics").items()}
         listed = [(key, _number(value)) for key, value in metrics.items() if key not in OWN]
         if _is_kernel(metrics):
@@ -121,13 +120,16 @@ def _tree(text: bytes, label: str, output: Output, signer: Signer) -> int:
             values.append(listed)
         elif frame.number >= 0:
             ranges.append((_range(frame), listed))
+        else:
+            unnamed += not _name(frame.node)
     if not rows:
         message = f"{label}: a tree of Proton without kernels. Profile work on a GPU. {RECORD}"
         raise NotATraceError(message)
     output.write("devices", _devices(described))
     _write_ranges(ranges, output)
     _write_sums(rows, values, output, signer)
-    return read
+    output.report.add("skipped", "frame without a name", unnamed)
+    return len(rows) + len(ranges) + unnamed
 
 
 def _frames(roots: list[Node]) -> Iterator[Frame]:

@@ -362,6 +362,7 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     process = next((prefix for prefix in prefixes if prefix.isdecimal()), None)
     it = Capture(tables, output, agents, process, _halved(tables, agents), follow)
     output.write("devices", agent_rows.device_rows(agents.agents, process))
+    output.report.add("stored", "agents", len(agents.agents))
     host = Host(output, _markers(it))
     launches = Launches(output, host)
     _read(it, host, launches)

@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from typing import Final, Literal
 
 import polars as pl
+from polars.exceptions import PolarsError
 
+from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest.amd.capture import prefix_of
 from kerneldb.ingest.delimited import NO_END, fields, is_whole
 from kerneldb.ingest.ledger import UNKNOWN, Ledger
@@ -229,9 +231,16 @@ class Table:
         schema = dict.fromkeys((*self.columns, SURPLUS), pl.String)
         first = b"," * len(self.columns) + b"\n"
         body = body.replace(b"\r", b"")  # a carriage return within a row would hide its number
-        frame = pl.read_csv(
-            io.BytesIO(first + body), has_header=False, schema=schema, truncate_ragged_lines=True, encoding="utf8-lossy"
-        )
+        try:
+            frame = pl.read_csv(
+                io.BytesIO(first + body), has_header=False, schema=schema, truncate_ragged_lines=True,
+                encoding="utf8-lossy",
+            )  # fmt: skip
+        except PolarsError as error:
+            message = (
+                f"{self.source.label}: behind row {self.read:,} a row cannot be read (perhaps a quote that is not "
+            )
+            raise UnreadableTraceError(f"{message}closed). Copy the file again, or record it again.") from error
         is_blank = pl.col(self.columns[0]).fill_null("").str.strip_chars() == ""
         frame = frame.filter(~pl.all_horizontal(is_blank, pl.all().exclude(self.columns[0]).is_null()))
         return self._sound(frame).drop(SURPLUS)

@@ -47,7 +47,7 @@ CALL_BUFFERS: Final = ("hip_api", "hsa_api", "rccl_api", "rocdecode_api", "rocjp
 PROCESS_RANGE: Final = ("roctxProcessRange", "roctxRangeStart")
 PC_SAMPLES: Final = "samples of the program counter (not supported)"
 Record = TypeVar("Record")
-SYMBOL_TYPES: Final = {"registers_reported": pl.Int32, "agprs_reported": pl.Int32, "sgprs_reported": pl.Int32}
+SYMBOL_NUMBERS: Final = ("registers_reported", "agprs_reported", "sgprs_reported")
 
 
 class Activities:
@@ -410,7 +410,7 @@ def _symbols(processes: Sequence[Activities], output: Output) -> pl.DataFrame:
         rows += it.symbol_rows(launched)
     if not rows:
         return pl.DataFrame(schema={"name": pl.String})
-    frame = pl.DataFrame(rows, infer_schema_length=None).cast(SYMBOL_TYPES, strict=False)  # type: ignore[arg-type]
+    frame = pl.DataFrame(rows, schema_overrides=dict.fromkeys(SYMBOL_NUMBERS, pl.Int64), infer_schema_length=None)
     ids = pl.Series("name_id", [name_id(name) for name in frame["name"]], dtype=pl.String)
     output.write("kernel_symbols", frame.drop("name").with_columns(ids))
     return frame.select("name")

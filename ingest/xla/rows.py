@@ -20,7 +20,8 @@ from kerneldb.ingest.launches import AXES, INT32_MAX
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.xla.recording import Event
 
-WORD: Final = re.compile(r"(\w+):(\S*)")
+WORD: Final = re.compile(r"(?<!\w)(\w+):(\S*)")
+"""Begins at the begin of a word: else a long word without a colon is looked through once from each of its letters."""
 COPY: Final = re.compile(r"(?i)mem(cpy|set)")
 GRAPH: Final = re.compile(r"(?i)cuda ?graph.*")
 DIRECTION: Final = re.compile(r"Memcpy([HDP])2([HDP])")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from kerneldb import files
 from kerneldb.errors import KerneldbError, TraceError, UnreadableTraceError, UsageError, WarehouseError
-from kerneldb.files import remove_stale_spools, spool_folder
+from kerneldb.files import of_disk, remove_stale_spools, spool_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -241,7 +241,10 @@ class Conversions:
 
     def held(self, unit: Unit) -> list[tuple[str, str]]:
         """(trace id, name) of the traces of `unit`, where all of them are there already and are to stay."""
-        return [] if self.options.replace else self.store.held(unit)
+        from kerneldb import ingest
+
+        with ingest.guarded(unit.label):
+            return [] if self.options.replace else self.store.held(unit)
 
     def of(self, unit: Unit, follow: Callable[[int, int], None] | None) -> Iterable[Converted]:
         """Finished conversions of the traces of `unit`; the folders of those before it are gone then."""
@@ -257,7 +260,8 @@ def whole(
 
     began = time.monotonic()
     for manifest in ingest.convert(unit, folder, options.for_reader(), follow):
-        complete = archived(derived(manifest), options.triton_sources, unit.path)
+        with ingest.guarded(unit.label):
+            complete = archived(derived(manifest), options.triton_sources, unit.path)
         yield complete, time.monotonic() - began
         began = time.monotonic()
 
@@ -277,21 +281,30 @@ def _ingest_unit(
             yield _commit(store, manifest, unit.path, options, time.monotonic() - seconds)
             began = time.monotonic()
     except (TraceError, OSError) as error:
+        problem = of_disk(error, conversions.spool().parent.parent)
+        if problem is not None:
+            raise problem from error
         yield _failed(unit.path, error, time.monotonic() - began)
     except WarehouseError as error:
-        import duckdb
+        yield _failed(unit.path, _refused(unit, error), time.monotonic() - began)
 
-        # Locks, a full disk and a damaged database concern all traces, refused values this one.
-        if not isinstance(error.__cause__, duckdb.IntegrityError | duckdb.DataError):
-            raise
-        first = next(iter(str(error.__cause__).splitlines()), "")
-        message = (
+
+def _refused(unit: Unit, error: WarehouseError) -> TraceError:
+    """Values that the database refuses, or no memory for them, concern this trace; all else concerns all traces."""
+    import duckdb
+
+    first = next(iter(str(error.__cause__).splitlines()), "")
+    if isinstance(error.__cause__, duckdb.OutOfMemoryException):
+        refused = UnreadableTraceError(f"{unit.label}: adding it takes more memory than there is ({first}).")
+    elif isinstance(error.__cause__, duckdb.IntegrityError | duckdb.DataError):
+        refused = UnreadableTraceError(
             f"{unit.label}: the database does not take its rows ({first}); nothing of it was stored. "
             "Please report it with what `kerneldb doctor` prints for the file."
         )
-        refused = UnreadableTraceError(message)
-        refused.__cause__ = error
-        yield _failed(unit.path, refused, time.monotonic() - began)
+    else:
+        raise error
+    refused.__cause__ = error
+    return refused
 
 
 def _commit(store: Store, manifest: Manifest, file: Path, options: IngestOptions, began: float) -> Outcome:

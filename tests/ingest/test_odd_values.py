@@ -77,7 +77,7 @@ def test_text_with_every_mark(convert: Convert) -> None:
     assert found.launches.height == LAUNCHES
 
 
-@pytest.mark.parametrize("error", [ValueError("odd"), RecursionError("odd"), KeyError("odd")])
+@pytest.mark.parametrize("error", [ValueError("odd"), IndexError("odd"), KeyError("odd")])
 def test_unexpected_errors_name_the_file(convert: Convert, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def fail(*_: object) -> None:
         raise error
@@ -87,12 +87,15 @@ def test_unexpected_errors_name_the_file(convert: Convert, monkeypatch: pytest.M
         convert(two())
 
 
-def test_lack_of_memory_passes(convert: Convert, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [MemoryError, RecursionError])
+def test_lack_of_memory_costs_the_file(
+    convert: Convert, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
     def fail(*_: object) -> None:
-        raise MemoryError
+        raise error
 
     monkeypatch.setattr(pytorch, "link", fail)
-    with pytest.raises(MemoryError):
+    with pytest.raises(UnreadableTraceError, match=r"trace\.json: (reading it takes more memory|nested more deeply)"):
         convert(two())
 
 

@@ -68,7 +68,7 @@ def test_the_header_of_a_macro() -> None:
 def test_the_columns_of_a_table() -> None:
     found = headers.read(TABLE, "core")
     assert found.columns == (
-        Column("name", "VARCHAR", None, "What it is called, whether that is known or not."),
+        Column("name", "VARCHAR", None, "What it is called, whether that is known or not.", needed=True),
         Column("start_ns", "BIGINT", "ns", "Start. Why the next one is a list."),
         Column("parts", "VARCHAR[]", None, "Its parts."),
     )

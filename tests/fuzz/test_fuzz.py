@@ -1,0 +1,55 @@
+"""Damaged files of every format, as many as a minute allows, and that a fault of a reader would be found."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from kerneldb.ingest import readers
+from tests.conftest import ROOT
+from tests.fuzz import harness
+from tests.fuzz.corpus import FORMATS
+
+CASES = 20
+"""Of each format: a minute of one processor, that is less of the hours that `make fuzz` gives them."""
+FAULTS = (IndexError("planted"), ValueError("planted"), AssertionError("planted"))
+
+
+@pytest.mark.slow
+def test_damaged_files_are_read_or_refused_in_one_line() -> None:
+    command = [sys.executable, "-m", "tests.fuzz", "--seed", "1", "--cases", str(CASES)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-8_000:] + done.stderr[-2_000:]
+    assert f"{CASES * len(FORMATS)} inputs" in done.stdout
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> harness.Room:
+    return harness.Room.make(tmp_path_factory.mktemp("fuzz"))
+
+
+@pytest.mark.parametrize(("number", "reader"), [*enumerate((*readers.READERS, "pytorch"))])
+def test_a_fault_of_a_reader_is_found(
+    room: harness.Room, monkeypatch: pytest.MonkeyPatch, number: int, reader: str
+) -> None:
+    """Whatever it raises while it reads; the finding names the case, which is well without the fault."""
+    name = next(name for name, one in FORMATS.items() if one.reader == reader)
+    fault = FAULTS[number % len(FAULTS)]
+    with monkeypatch.context() as patched:
+        patched.setattr("kerneldb.ingest.output.Output.finish", _failing(fault))
+        patched.setattr("kerneldb.batch.Spool.finish", _failing(fault))
+        found = next(filter(None, (harness.run(room, name, 1, case) for case in range(40))))
+    assert found.problem == "asks for a report"
+    assert f"--seed 1 --format {name} --case {found.case}\n" in str(found)
+    assert type(fault).__name__ in found.said
+    assert harness.run(room, name, 1, found.case) is None
+
+
+def _failing(fault: Exception) -> Any:
+    def fail(*_: object, **__: object) -> None:
+        raise fault
+
+    return fail
