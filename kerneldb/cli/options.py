@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from kerneldb.cli import working
 from kerneldb.cli.console import note
 from kerneldb.cli.root import Settings, chosen_database, refuse
 from kerneldb.output import FORMATS, Format, Output, format_of
+from kerneldb.output.text import escape
 
 if TYPE_CHECKING:
     from kerneldb.api import Database
@@ -50,7 +52,10 @@ def kernel_names(ctx: click.Context, _parameter: click.Parameter, incomplete: st
 def _completed(
     ctx: click.Context, column: str, statement: str, parameters: dict[str, str], incomplete: str
 ) -> list[str]:
-    """What a column of a statement has that begins with `incomplete`; nothing where the database is not there."""
+    """What a column of a statement has that begins with `incomplete`; nothing where the database is not there.
+
+    Each up to the first character that a shell takes apart or a terminal acts on: click hands over bytes as they are.
+    """
     from kerneldb import api
     from kerneldb.api.queries import ask
 
@@ -60,7 +65,8 @@ def _completed(
             re.match(r"[^\s<>()&*'\",;|$`]*", row[column] or "")
             for row in ask(database.warehouse, statement, parameters)
         )
-        return [name for name in dict.fromkeys(found[0] for found in names if found) if name.startswith(incomplete)]
+        shown = (os.path.commonprefix([found[0], escape(found[0])]) for found in names if found)  # noqa: RUF071 (of characters)
+        return [name for name in dict.fromkeys(shown) if name.startswith(incomplete)]
     return []
 
 

@@ -35,8 +35,8 @@ cli(prog_name="kerneldb top")
 """
 
 
-def said_on_a_terminal(command: list[str]) -> str:
-    """What a command writes to a terminal that is its stdout and stderr."""
+def said_on_a_terminal(command: list[str], code: int | None = 0) -> str:
+    """What a command writes to a terminal that is its stdout and stderr; `code` is that of its end (None: any)."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
@@ -44,7 +44,7 @@ def said_on_a_terminal(command: list[str]) -> str:
         with contextlib.suppress(OSError):  # the end of the other side
             while part := os.read(ours, 4096):
                 said += part
-        assert process.wait() == 0
+        assert process.wait() == code or code is None
     os.close(ours)
     return said.decode()
 
