@@ -13,10 +13,15 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 import kerneldb
 from kerneldb.warehouse import session
+
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile("busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("busy")
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED_DATA = Path(os.environ.get("KERNELDB_TEST_DATA", ROOT.parent / "shared" / "data"))

@@ -21,6 +21,8 @@ from click.testing import CliRunner
 
 from kerneldb.cli import cli
 from kerneldb.replay import routes
+from kerneldb.replay.recording import ranks
+from tests.recording import in_process
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -124,7 +126,8 @@ def run_in_shell(command: str, folder: Path, text: str = "") -> str:
         if examples(document)
     ],
 )
-def test_console_blocks_print_what_they_say(document: Path, tmp_path: Path) -> None:
+def test_console_blocks_print_what_they_say(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "run", in_process.run)
     for folder in ("examples", "tests"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     for example in examples(document):

@@ -10,6 +10,7 @@ import kerneldb
 from kerneldb.ingest import diagnose
 from kerneldb.ingest.ledger import UNKNOWN
 from tests.conftest import SHARED_DATA
+from tests.ingest.conversion import convert_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
 FIELD = SHARED_DATA.parent / "field"
 SAMPLES = (
     *sorted((SHARED_DATA / "ncu").glob("*.*")),
-    *sorted((SHARED_DATA / "ncu").glob("deepseek*/*.csv")),
     *sorted((FIELD / "nsight").glob("n[cv]*.csv*")),
     *sorted((FIELD / "ncu_folder").glob("*.csv")),
 )
+REPORTS = sorted((SHARED_DATA / "ncu").glob("deepseek*/*.csv"))
+"""Of one program: the advice for one kernel of it is the advice for the others."""
 FACTS = """
     SELECT
         (SELECT count(*) FROM launches) AS launches,
@@ -34,7 +36,15 @@ FACTS = """
 
 
 @pytest.mark.collection
-@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_nothing_of_further_reports_is_new(tmp_path: Path) -> None:
+    for path in REPORTS[2:]:
+        assert [
+            reason for reason in convert_file(path, tmp_path / path.name).report("skipped") if UNKNOWN in reason
+        ] == []
+
+
+@pytest.mark.collection
+@pytest.mark.parametrize("path", [*SAMPLES, *REPORTS[:2]], ids=lambda path: path.name)
 def test_advice(path: Path, tmp_path: Path) -> None:
     with kerneldb.open(tmp_path / "k.duckdb") as database:
         (outcome,) = database.ingest(path)

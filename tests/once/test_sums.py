@@ -28,7 +28,7 @@ SUMMED = "summed"
 KERNELS = "'kernels'"
 OVER_LAUNCHES = [("source", KERNELS)]
 LARGE = 150_000
-LONG = 20
+LONG = 8
 """Of a group of more prints, every second or third one is read: the others ask the same again."""
 Make = Callable[[str, Callable[[Database], object]], Database]
 

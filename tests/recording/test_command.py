@@ -18,9 +18,10 @@ from click.testing import CliRunner
 import kerneldb
 from kerneldb.cli import cli
 from kerneldb.errors import NotATraceError
-from kerneldb.replay.recording import ranks, recorder
+from kerneldb.replay.recording import ranks
 from kerneldb.replay.recording.__main__ import main
 from kerneldb.replay.recording.settings import RecordError, Settings
+from tests.recording import in_process
 from tests.recording.conftest import read, tiny
 
 SCRIPT = "import sys, torch\nprint('said', sys.argv[1:])\ntorch.ones(2).add(1)\n"
@@ -109,11 +110,7 @@ def test_a_model_is_recorded_and_ingested(here: Path) -> None:
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recordings need no process of their own, which would import PyTorch again."""
 
-    def run(settings: Settings, folder: Path, *, resume: bool, listen: ranks.Listener) -> bool:
-        recorder.record(settings, folder, resume=resume, listen=listen)
-        return True
-
-    monkeypatch.setattr(ranks, "run", run)
+    monkeypatch.setattr(ranks, "run", in_process.run)
 
 
 @pytest.mark.usefixtures("no_meter", "in_this_process")
