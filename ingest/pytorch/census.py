@@ -6,7 +6,6 @@ and torch `csrc/profiler/util.h`; phases: the Trace Event Format of Chrome.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final

@@ -72,7 +72,7 @@ def content(found: Collector) -> dict[str, Any]:
 def test_both_ways_read_the_same(layout: str) -> None:
     text = LAYOUTS[layout](everything()).encode()
     for number in range(-(-MUTATIONS // len(LAYOUTS))):
-        damaged = mutated(text, random.Random(f"{layout} {number}"))  # noqa: S311 - no secret
+        damaged = mutated(text, random.Random(f"{layout} {number}"))
         fast = content(collected(damaged))
         with event_by_event():
             assert content(collected(damaged)) == fast, (layout, number)
@@ -89,7 +89,7 @@ def test_any_separators_in_one_text(damage: str | None) -> None:
     if damage:
         events[30] = events[30].replace(f'"name": "{names[30]}"', damage)
         names[30] = 'aten::say "it"'
-    chooser = random.Random(0)  # noqa: S311 - no secret
+    chooser = random.Random(0)
     text = "{" + "".join(event + chooser.choice(SEPARATORS) for event in events[:-1]) + events[-1] + "}"
     found = collected(f'{{"traceEvents": [{text}]}}'.encode())
     frame = found.frame("op")
