@@ -1,11 +1,12 @@
-"""Full ingest against `orjson.loads` and HTA on the same bytes, in one run, with peak memory.
+"""Full ingest against `orjson.loads` and HTA on the same bytes, in one run, with processor time and peak memory.
 
-    python benchmarks/ingest.py TRACE.json.gz --megabytes 500 --hta /path/to/venv/bin/python
+    python benchmarks/ingest.py TRACE.json.gz … --megabytes 536 --hta /path/to/venv/bin/python --cores 2
 
-The trace is grown first (see grow_trace.py). Every contender runs in a process of its own; memory is the sum of the
+Each trace is grown first (see grow_trace.py). Every contender runs in a process of its own; memory is the sum of the
 resident sets of that process and all its children, sampled every 10 ms. `kerneldb` is the whole command: start, parse,
-link, names, DuckDB commit. `orjson.loads` is timed alone, as a user calls it: text in memory, garbage collector on. HTA
-is `TraceAnalysis(...)`: parse and its own tables (pip install traceinsight "pandas<2.4" into its own environment).
+link, names, DuckDB commit; of the text as it is, of its `.gz`, and with one event in a hundred changed in ways that are
+no JSON, or unusual. `orjson.loads` is timed alone, text in memory and garbage collector off: the floor. HTA is
+`TraceAnalysis(...)`: parse and its own tables (pip install traceinsight "pandas<2.4" into its own environment).
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import argparse
 import dataclasses
 import gzip
 import json
+import os
 import platform
+import resource
 import shutil
 import subprocess
 import sys
@@ -27,7 +30,8 @@ import psutil
 from grow_trace import grow
 
 ORJSON = """
-import sys, time, orjson
+import gc, sys, time, orjson
+gc.disable()
 text = open(sys.argv[1], 'rb').read()
 start = time.perf_counter()
 document = orjson.loads(text)
@@ -58,11 +62,15 @@ SAMPLE_SECONDS = 0.01
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Seconds as the process reports them, or wall time where it reports none, and peak bytes of its tree."""
+    """Seconds as the process reports them, or wall time where it reports none.
+
+    Processor seconds and peak bytes are those of its whole tree.
+    """
 
     name: str
     seconds: float
     peak_bytes: int
+    processor_seconds: float = 0.0
 
 
 def resident(process: psutil.Process) -> int:
@@ -76,9 +84,15 @@ def resident(process: psutil.Process) -> int:
     return total
 
 
+def processor() -> float:
+    """Processor seconds of all children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def measure(name: str, command: Sequence[str], reports_seconds: bool) -> Run:
     """Run a command to its end. Raises CalledProcessError with its output where it fails."""
-    start = time.perf_counter()
+    start, before = time.perf_counter(), processor()
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         process = psutil.Popen(command, stdout=output, stderr=errors, text=True)
         peak = 0
@@ -91,30 +105,32 @@ def measure(name: str, command: Sequence[str], reports_seconds: bool) -> Run:
         text = output.read()
         if process.returncode:
             raise subprocess.CalledProcessError(process.returncode, command, text, errors.read())
-    return Run(name, float(text.split()[-1]) if reports_seconds else wall, peak)
+    return Run(name, float(text.split()[-1]) if reports_seconds else wall, peak, processor() - before)
 
 
-def contenders(trace: Path, compressed: Path, folder: Path, hta: str | None, repeats: int) -> list[Run]:
-    """All runs, the best of `repeats` for each but HTA."""
+def contenders(texts: Mapping[str, Path], folder: Path, hta: str | None, repeats: int) -> list[Run]:
+    """All runs, the best of `repeats` for each but HTA; the first of `texts` is the plain trace."""
     kerneldb = [sys.executable, "-m", "kerneldb"]
 
-    def ingest(path: Path) -> Run:
+    def ingest(name: str, path: Path) -> Run:
         database = folder / "bench.duckdb"
         database.unlink(missing_ok=True)
-        name = "kerneldb ingest" + (" (.gz)" if path.suffix == ".gz" else "")
-        return measure(name, [*kerneldb, "--db", str(database), "ingest", str(path), "-q"], reports_seconds=False)
+        command = [*kerneldb, "--db", str(database), "ingest", str(path), "-q"]
+        return measure(f"kerneldb ingest{name}", command, reports_seconds=False)
 
-    runs = [best([measure("orjson.loads", [sys.executable, "-c", ORJSON, str(trace)], True) for _ in range(repeats)])]
-    runs += [best([ingest(path) for _ in range(repeats)]) for path in (trace, compressed)]
+    plain = str(next(iter(texts.values())))
+    runs = [best([measure("orjson.loads", [sys.executable, "-c", ORJSON, plain], True) for _ in range(repeats)])]
+    runs += [best([ingest(name, path) for _ in range(repeats)]) for name, path in texts.items()]
     if hta:
-        runs.append(measure("HTA TraceAnalysis", [hta, "-c", HTA, str(trace)], reports_seconds=True))
+        runs.append(measure("HTA TraceAnalysis", [hta, "-c", HTA, plain], reports_seconds=True))
     return runs
 
 
 def best(runs: Sequence[Run]) -> Run:
-    """The fastest run, with the highest peak of all."""
+    """The fastest run, with the highest peak and the least processor time of all."""
     fastest = min(runs, key=lambda run: run.seconds)
-    return dataclasses.replace(fastest, peak_bytes=max(run.peak_bytes for run in runs))
+    peak, used = max(run.peak_bytes for run in runs), min(run.processor_seconds for run in runs)
+    return dataclasses.replace(fastest, peak_bytes=peak, processor_seconds=used)
 
 
 def bare_read(database: Path, tables: Mapping[str, Sequence[str]]) -> Run:
@@ -138,33 +154,50 @@ def machine() -> str:
     return f"{platform.machine()}, {psutil.cpu_count()} cores, Python {platform.python_version()}"
 
 
-def report(runs: Sequence[Run], size: int) -> dict[str, object]:
+def report(trace: str, runs: Sequence[Run], size: int) -> dict[str, object]:
     """Print the table on stdout and return the figures."""
-    floor = runs[0].seconds
-    print(f"{size / 1e6:,.0f} MB of JSON, {machine()}")
-    print(f"{'':24} {'seconds':>8} {'MB/s':>7} {'× orjson':>9} {'peak MB':>8}")
+    floor, cores = runs[0].seconds, len(os.sched_getaffinity(0))
+    print(f"{trace}: {size / 1e6:,.0f} MB of JSON, {machine()}, {cores} of them used")
+    print(f"{'':24} {'seconds':>8} {'cpu s':>8} {'MB/s':>7} {'× orjson':>9} {'peak MB':>8}")
     for run in runs:
-        rate = size / 1e6 / run.seconds
-        print(f"{run.name:24} {run.seconds:8.2f} {rate:7.0f} {run.seconds / floor:9.2f} {run.peak_bytes / 1e6:8.0f}")
-    return {"bytes": size, "runs": [dataclasses.asdict(run) for run in runs]}
+        rate, used = size / 1e6 / run.seconds, run.processor_seconds
+        ratio, peak = run.seconds / floor, run.peak_bytes / 1e6
+        print(f"{run.name:24} {run.seconds:8.2f} {used:8.2f} {rate:7.0f} {ratio:9.2f} {peak:8.0f}", flush=True)
+    return {"trace": trace, "bytes": size, "cores": cores, "runs": [dataclasses.asdict(run) for run in runs]}
+
+
+def texts_of(source: Path, folder: Path, megabytes: int, odd: int) -> dict[str, Path]:
+    """The grown trace as it is, compressed, and with odd events, by what the name of a run says of it."""
+    texts = {"": folder / "trace.json", " (.gz)": folder / "trace.json.gz"}
+    grow(source, texts[""], megabytes)
+    with texts[""].open("rb") as plain, gzip.open(texts[" (.gz)"], "wb", compresslevel=4) as packed:
+        shutil.copyfileobj(plain, packed, 1 << 22)
+    if odd:
+        texts[f" (1/{odd} odd)"] = folder / "odd.json"
+        grow(source, folder / "odd.json", megabytes, odd)
+    return texts
 
 
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", type=Path)
-    parser.add_argument("--megabytes", type=int, default=500)
+    parser.add_argument("sources", type=Path, nargs="+", metavar="TRACE")
+    parser.add_argument("--megabytes", type=int, default=536)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--odd", type=int, default=100, help="one event in so many is odd (0: no such run)")
+    parser.add_argument("--cores", type=int, action="append", help="use so many; may be given again")
     parser.add_argument("--hta", help="python of an environment that has HTA")
     parser.add_argument("--json", type=Path, help="write the figures here too")
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="kerneldb-bench-") as name:
-        folder = Path(name)
-        trace, compressed = folder / "trace.json", folder / "trace.json.gz"
-        size = grow(chosen.source, trace, chosen.megabytes)
-        with trace.open("rb") as plain, gzip.open(compressed, "wb", compresslevel=4) as packed:
-            shutil.copyfileobj(plain, packed, 1 << 22)
-        figures = report(contenders(trace, compressed, folder, chosen.hta, chosen.repeats), size)
+    figures, available = [], sorted(os.sched_getaffinity(0))
+    for source in chosen.sources:
+        with tempfile.TemporaryDirectory(prefix="kerneldb-bench-") as name:
+            texts = texts_of(source, Path(name), chosen.megabytes, chosen.odd)
+            for cores in chosen.cores or [len(available)]:
+                os.sched_setaffinity(0, available[:cores])
+                runs = contenders(texts, Path(name), chosen.hta, chosen.repeats)
+                figures.append(report(source.name, runs, texts[""].stat().st_size))
+            os.sched_setaffinity(0, available)
     if chosen.json:
         chosen.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 

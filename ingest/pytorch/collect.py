@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from kerneldb.ingest.pytorch.events import EXAMPLES
-from kerneldb.ingest.pytorch.narrow import Chunk, Column, CounterEvent, Row, Values
+from kerneldb.ingest.pytorch.narrow import Chunk, CounterEvent, Row, Values
 from kerneldb.ingest.pytorch.values import SATURATED_US
 
 ARROW: Final = {"q": pa.int64(), "Q": pa.uint64(), "d": pa.float64(), "I": pa.uint32()}
@@ -39,7 +39,10 @@ class Interner:
 
 
 class Collector:
-    """Accumulates chunks. `add` is called in file order; `frame(group)` gives what a group holds so far."""
+    """Accumulates chunks. `add` is called in file order.
+
+    `frame(group)` takes what a group holds, and then counts in `untimed` the events without a time.
+    """
 
     def __init__(self) -> None:
         self._interners: dict[str, Interner] = defaultdict(Interner)
@@ -62,7 +65,7 @@ class Collector:
         self.marks: Counter[tuple[str, str]] = Counter()
         self.counters: list[CounterEvent] = []
         self.window_end_ns: int | None = None
-        self._frames: dict[str, list[pl.DataFrame]] = {}
+        self._frames: dict[str, list[pl.DataFrame]] = defaultdict(list)
         self._whole: dict[tuple[int, str], list[int]] = defaultdict(list)
 
     def add(self, chunk: Chunk, reader: int = 0) -> None:
@@ -81,33 +84,40 @@ class Collector:
         for column, rows in chunk.meanings.items():
             self._whole[reader, column] += self._interners[column].add(rows)
         for group, columns in chunk.groups.items():
-            frame = pl.DataFrame([self._series(name, values, reader) for name, values in columns.items()])
-            self.untimed[group] += frame["ts"].null_count()
-            self._frames.setdefault(group, []).append(frame)
+            self._take(group, columns, reader)
 
-    def _series(self, name: str, values: Values, reader: int) -> pl.Series:
-        if isinstance(values, list):
-            return pl.Series(name, values, dtype=pl.String)
-        series = _series(values)
-        if name in TIMES:
-            series = _nanoseconds(series, values.exact)
-        elif name in self._interners:
-            series = pl.Series(self._whole[reader, name], dtype=pl.UInt32).gather(series)
-        elif values.code == "d":
-            series = series.fill_nan(None)
-        if values.nulls:
-            series = series.scatter(_array("I", values.nulls), None)
-        if name == "finished":
-            said = pl.Series([row != ("false",) for row in self._interners[name].rows()], dtype=pl.Boolean)
-            series = said.gather(series)
-        return series.alias(name)
+    def _take(self, group: str, columns: dict[str, Values], reader: int) -> None:
+        taken = []
+        for name, values in columns.items():
+            if isinstance(values, list):
+                taken.append(pl.Series(name, values, dtype=pl.String))
+                continue
+            series = _array(values.code, values.data)
+            if name in self._interners:
+                series = pl.Series(self._whole[reader, name], dtype=pl.UInt32).gather(series)
+            if values.nulls:
+                series = series.scatter(_array("I", values.nulls), None)
+            taken.append(series.alias(name))
+        self._frames[group].append(pl.DataFrame(taken))
 
     def frame(self, group: str) -> pl.DataFrame | None:
         """All rows of `group` in file order with their position `order`, or None where there is none."""
         frames = self._frames.pop(group, None)
         if frames is None:
             return None
-        return pl.concat(frames, how="diagonal", rechunk=True).with_row_index("order")
+        frame = pl.concat(frames, how="diagonal", rechunk=True)
+        floats = [name for name, kind in frame.schema.items() if kind == pl.Float64]
+        frame = frame.with_columns(pl.col(floats).fill_nan(None))
+        times = [_nanoseconds(pl.col(name)) for name in TIMES if name in frame.columns]
+        frame = frame.with_columns(times)
+        if "ts_ns" in frame.columns:
+            known = [name for name in ("ts", "ts_ns") if name in frame.columns]
+            frame = frame.with_columns(ts=pl.coalesce(known)).drop("ts_ns")
+        if "finished" in frame.columns:
+            said = pl.Series([row != ("false",) for row in self._interners["finished"].rows()], dtype=pl.Boolean)
+            frame = frame.with_columns(finished=said.gather(frame["finished"]))
+        self.untimed[group] += frame["ts"].null_count()
+        return frame.with_row_index("order")
 
 
 def _array(code: str, data: bytes) -> pl.Series:
@@ -117,20 +127,10 @@ def _array(code: str, data: bytes) -> pl.Series:
     return series  # type: ignore[no-any-return]
 
 
-def _series(column: Column) -> pl.Series:
-    return _array(column.code, column.data)
-
-
-def _nanoseconds(micros: pl.Series, exact: list[tuple[int, int | None]]) -> pl.Series:
+def _nanoseconds(micros: pl.Expr) -> pl.Expr:
     """Microseconds to integer ns.
 
-    The whole part is split off first: below 2^43 µs the fraction then keeps three exact digits. Later times are in
-    `exact`: their places, and ns.
+    The whole part is split off first: below 2^43 µs the fraction then keeps three exact digits.
     """
-    kept = micros.fill_nan(None).clip(-SATURATED_US, SATURATED_US)
-    floor = kept.floor()
-    found = floor.cast(pl.Int64) * 1000 + ((kept - floor) * 1000).round().cast(pl.Int64)
-    if exact:
-        places, times = zip(*exact, strict=True)
-        found = found.scatter(list(places), pl.Series(times, dtype=pl.Int64))
-    return found
+    kept = micros.clip(-SATURATED_US, SATURATED_US)
+    return kept.floor().cast(pl.Int64) * 1000 + ((kept - kept.floor()) * 1000).round().cast(pl.Int64)

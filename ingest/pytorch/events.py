@@ -1,6 +1,6 @@
-"""Reads the events of a piece of text: at once where all of it is valid JSON, else line by line.
+"""Reads the events of a piece of text: at once where all of it is valid JSON, else a few at a time, or one by one.
 
-An event that is not valid JSON costs itself: its line alone goes through the tolerant reader, and its repair is
+An event that is not valid JSON costs itself: its text alone goes through the tolerant reader, and its repair is
 counted. Values of a type that nobody expects are no error here; `narrow` decides what a column takes of them.
 """
 
@@ -45,6 +45,8 @@ class DecimalEvent(Event, gc=False):
 
 GAP: Final = re.compile(r"\}\s*,\s*\{(?=\s*" + EVENT_KEYS.decode() + ")")
 """Between two events, whoever wrote them; also between objects in arguments that have such keys."""
+TOGETHER: Final = 16
+"""Events that are tried at once where not all of a piece are valid JSON."""
 REFUSED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 TIMES: Final = ("ts", "dur")
 FIELDS: Final = tuple(field for field in Event.__struct_fields__ if field != "args")
@@ -74,7 +76,7 @@ def read(array: bytes, boundary: Boundary, exact: bool = False) -> Events:
             return Events(decode(array))
     except REFUSED:
         pass
-    return read_lines(boundary.lines(array[1:-1]), decode)
+    return _read_apart(boundary.split(array[1:-1]), decode)
 
 
 def _exactly(array: bytes) -> list[Event]:
@@ -92,20 +94,18 @@ def _is_utf8(text: bytes) -> bool:
         return False
 
 
-def read_lines(lines: bytes, decode: Callable[[bytes], list[Event]]) -> Events:
-    """The events of `lines`, one or more a line.
+def _read_apart(texts: list[bytes], decode: Callable[[bytes], list[Event]]) -> Events:
+    """The events of `texts`, one or some in each: a few at a time, then one by one.
 
-    Neighbouring lines that do not parse alone are joined once: a boundary may be wrongly placed.
+    Neighbouring texts that do not parse alone are joined once: a boundary may be wrongly placed.
     """
     reader = _TolerantReader()
-    for line in lines.split(b"\n"):
-        try:
-            if reader.found.behind is None and _is_utf8(line):
-                reader.found.events += decode(b"[%b]" % line)
-                continue
-        except REFUSED:
-            pass
-        reader.feed(line)
+    for start in range(0, len(texts), TOGETHER):
+        few = texts[start : start + TOGETHER]
+        if not reader.try_all(few, decode):
+            for one in few:
+                if not reader.try_all([one], decode):
+                    reader.feed(one)
     reader.flush()
     return reader.found
 
@@ -140,9 +140,20 @@ class _TolerantReader:
         self.found = Events()
         self._pending: str | None = None
 
+    def try_all(self, texts: list[bytes], decode: Callable[[bytes], list[Event]]) -> bool:
+        """Take the events of `texts` where all of them are valid JSON."""
+        text = b"[%b]" % b",".join(texts)
+        try:
+            if self.found.behind is None and _is_utf8(text):
+                self.found.events += decode(text)
+                return True
+        except REFUSED:
+            pass
+        return False
+
     def feed(self, line: bytes) -> None:
-        """Take one line; a line that fails is kept to be tried together with the next one that fails."""
-        text, damaged = _decoded(line)
+        """Take one event; a text that fails is kept to be tried together with the next one that fails."""
+        text, damaged = _decoded(line.replace(b"\n", b"\r"))
         if self.found.behind is not None:
             self.found.behind += "," + text
             return
@@ -207,7 +218,11 @@ def _event(event: dict[str, Any]) -> tuple[Event, bool]:
 def _text_of_arguments(args: object) -> tuple[str, bool]:
     """Arguments as JSON, and whether lone surrogates of them had to be replaced."""
     try:
-        text = "" if args is None else text_of([args]) or ""
+        return ("" if args is None else msgspec.json.encode(args, enc_hook=float).decode()), False
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
+        pass  # a lone surrogate, or a number of more than 64 bits
+    try:
+        text = text_of([args]) or ""
     except (RecursionError, ValueError):  # nested too deep, or a number of more digits than Python prints
         return "", False
     kept = repair.without_surrogates(text)

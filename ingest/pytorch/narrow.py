@@ -8,6 +8,7 @@ gathers the columns of several has to translate. Nothing here needs polars: work
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -41,15 +42,11 @@ class ImpreciseError(Exception):
 
 @dataclasses.dataclass(slots=True)
 class Column:
-    """Values as an array's bytes, with the places of those that are NULL; `times` in µs are still to be made ns.
-
-    In a column of floats NaN is NULL. `exact` are times beyond a float: (place, ns).
-    """
+    """Values as an array's bytes, with the places of those that are NULL; in a column of floats NaN is NULL, too."""
 
     code: str
     data: bytes
     nulls: bytes = b""
-    exact: list[tuple[int, int | None]] = dataclasses.field(default_factory=list)
 
 
 Values = Column | list[str | None]
@@ -58,6 +55,8 @@ Values = Column | list[str | None]
 @dataclasses.dataclass(slots=True)
 class Chunk:
     """The events of a piece of text by group, in columns, with what reading them took.
+
+    Times are `ts` and `dur` in µs; `ts_ns` is there instead of `ts` where a float does not hold them.
 
     `meanings` are the rows behind codes that no chunk of this narrower had before. `marks` counts names, counters and
     marks by phase and name, `skipped` what has no table by phase and category, `unread` the events with an argument
@@ -159,6 +158,13 @@ class Arguments:
     def _fits(self, name: str, value: object) -> bool:
         return name not in self.numbers or (isinstance(value, str | int | float) and not isinstance(value, bool))
 
+    def of_wider(self, other: Arguments, record: Row) -> Row | None:
+        """The record that one of `other` is here; None where that has more that is read."""
+        given = dict(zip(other.names, record, strict=True))
+        if any(value is not None and value is not ABSENT for name, value in given.items() if name not in self.names):
+            return None
+        return tuple(given.get(name, ABSENT) for name in self.names)
+
     def ignored(self, records: Sequence[Row]) -> dict[str, int]:
         """How many of these operators have each argument that is accepted and not read, as `census.unread` names it."""
         places = [place for place, name in enumerate(self.names) if name in self._ignored]
@@ -217,27 +223,25 @@ class Narrower:
         chunk = Chunk(len(read.events), read.repaired, read.lost, read.examples, read.behind)
         chunk.skipped, chunk.old_categories = sorted_events.skipped(), sorted_events.old
         _take_meta(chunk, sorted_events.meta)
-        uncommon = {}
+        uncommon: dict[str, list[Event]] = {}
         for group, events in sorted_events.groups.items():
             if not events:
                 continue
-            layout, records = self._records(group, [event.args for event in events])
+            layout, records, uncommon[group] = self._records(group, events)
             chunk.groups[group] = self._columns(group, events, layout, records)
             if layout is self._common:
                 chunk.unread.update(layout.ignored(records))
-            else:
-                uncommon[group] = events
         chunk.unread.update(census.unread(uncommon))
         chunk.meanings = {column: rows for column, codes in self._codes.items() if (rows := codes.take())}
         return chunk
 
     def _columns(self, group: str, events: list[Event], layout: Arguments, records: list[Row]) -> dict[str, Values]:
-        columns: dict[str, Values | None] = {"ts": _times([event.ts for event in events])}
+        columns: dict[str, Values | None] = {**_times([event.ts for event in events])}
         if group != "memory":
             durations = [event.dur for event in events]
             columns["dur"] = _floats(durations)
-        threads = self._codes["thread"]
-        columns["thread"] = _codes([threads[event.pid, event.tid] for event in events])
+        places = zip([event.pid for event in events], [event.tid for event in events], strict=True)
+        columns["thread"] = _codes(map(self._codes["thread"].__getitem__, places))
         columns |= self._of_arguments(group, events, layout, records)
         if group in ("range", "other"):
             columns["args"] = _texts(group, events)
@@ -246,41 +250,62 @@ class Narrower:
     def _of_arguments(
         self, group: str, events: list[Event], layout: Arguments, records: list[Row]
     ) -> dict[str, Column | None]:
-        columns: dict[str, Column | None] = {
-            column: self._coded(column, events, records, span) for column, span in layout.spans.items()
+        fields_of = list(zip(*records, strict=True)) or [()] * len(layout.names)
+        columns = {
+            column: self._coded(column, events, fields_of[start:end]) for column, (start, end) in layout.spans.items()
         }
-        values = dict(zip(layout.names, zip(*records, strict=True), strict=True))
+        values = dict(zip(layout.names, fields_of, strict=False))
         for name, old in fields.SPELLINGS.items():
-            if old in layout.numbers and name in layout.numbers:
+            if old in layout.numbers and values[old].count(None) < len(events):
                 pairs = zip(values[name], values[old], strict=True)
-                if values[old].count(None) < len(events):
-                    values[name] = tuple(older if new is None else new for new, older in pairs)
+                values[name] = tuple(older if new is None else new for new, older in pairs)
         for name, kind in fields.NUMBERS[group].items():
             columns[name] = _floats(values[name]) if kind == "float" else _integers(values[name], TYPES[kind])
         return columns
 
-    def _records(self, group: str, args: list[msgspec.Raw]) -> tuple[Arguments, list[Row]]:
-        """The records of the arguments. Operators seldom have more than a few; where they do, the next do so, too."""
+    def _records(self, group: str, events: list[Event]) -> tuple[Arguments, list[Row], list[Event]]:
+        """The records of the arguments, how they are laid out, and the events with arguments that have to be counted.
+
+        Operators seldom have more than a few arguments; where they do, the next ones do so, too.
+        """
+        args = [event.args for event in events]
         if group == "op":
             self._uncommon -= self._uncommon > 0
             if not self._uncommon:
                 try:
-                    return self._common, self._common.strictly(args)
+                    return self._common, self._common.strictly(args), []
                 except REFUSED:
-                    self._uncommon = UNCOMMON
-        return self._arguments[group], self._arguments[group].records(args)
+                    records, others = self._nearly_common(args)
+                if others is not None:
+                    return self._common, records, [events[place] for place in others]
+                self._uncommon = UNCOMMON
+        return self._arguments[group], self._arguments[group].records(args), events
 
-    def _coded(self, column: str, events: list[Event], records: list[Row], span: tuple[int, int]) -> Column | None:
-        codes, join, (start, end) = self._codes[column], NUL.join, span
-        if column == "call":
-            pairs = zip(events, records, strict=True)
-            return _codes([codes[event.name, join(record[start:end])] for event, record in pairs])
+    def _nearly_common(self, args: Sequence[msgspec.Raw]) -> tuple[list[Row], list[int] | None]:
+        """Records of the common arguments, and which events have more; None where some of those are read."""
+        records, others = [], []
+        for place, one in enumerate(args):
+            try:
+                records += self._common.strictly((one,))
+            except REFUSED:
+                (wide,) = self._arguments["op"].records((one,))
+                common = self._common.of_wider(self._arguments["op"], wide)
+                if common is None:
+                    return [], None
+                records.append(common)
+                others.append(place)
+        return records, others
+
+    def _coded(self, column: str, events: list[Event], parts: list[tuple[Any, ...]]) -> Column | None:
+        """Codes of what the arguments `parts` say, in most columns with the name and category of the event."""
+        code_of = self._codes[column].__getitem__
+        keys: Iterable[bytes] = map(NUL.join, zip(*parts, strict=True)) if parts else itertools.repeat(b"")
         if column in fields.OPTIONAL:
-            return _optional(codes, [join(record[start:end]) for record in records])
-        return _codes([
-            codes[event.cat, event.name, join(record[start:end])]
-            for event, record in zip(events, records, strict=True)
-        ])  # fmt: skip
+            return _optional(code_of, list(keys) if parts else [])
+        heads = [[event.name for event in events]]
+        if column != "call":
+            heads.insert(0, [event.cat for event in events])
+        return _codes(map(code_of, zip(*heads, keys, strict=False)))
 
 
 def _meaning(whole_layout: Arguments, common: Arguments, column: str) -> Callable[[Row], Row]:
@@ -374,21 +399,18 @@ def _texts(group: str, events: list[Event]) -> Values | None:
     return texts if any(text is not None for text in texts) else None
 
 
-def _times(values: list[Any]) -> Column:
-    """Times in µs, and in ns those that a float does not hold. Raises ImpreciseError where one was read as a float."""
+def _times(values: list[Any]) -> dict[str, Column | None]:
+    """Times in µs, or in ns where one is beyond a float. Raises ImpreciseError where that was read as a float."""
     try:
         data = array("d", values)
-        if min(data) > -FLOAT_LIMIT_US and max(data) < FLOAT_LIMIT_US:
-            return Column("d", data.tobytes())
     except (TypeError, OverflowError):
-        pass
-    data, exact = array("d", map(number, values)), []
-    for place, value in enumerate(data):
-        if abs(value) >= FLOAT_LIMIT_US:
-            if isinstance(values[place], float):
-                raise ImpreciseError
-            exact.append((place, nanoseconds(values[place])))
-    return Column("d", data.tobytes(), exact=exact)
+        data = array("d", [value if type(value) is float else number(value) for value in values])
+    if all(-FLOAT_LIMIT_US < bound(data) < FLOAT_LIMIT_US for bound in (min, max)):
+        return {"ts": Column("d", data.tobytes())}
+    late = (value for value, rough in zip(values, data, strict=True) if abs(rough) >= FLOAT_LIMIT_US)
+    if any(isinstance(value, float) for value in late):
+        raise ImpreciseError
+    return {"ts_ns": _with_nulls("q", [nanoseconds(value) for value in values])}
 
 
 def _floats(values: Sequence[Any]) -> Column | None:
@@ -419,12 +441,12 @@ def _with_nulls(code: str, values: Sequence[int | None]) -> Column:
     return Column(code, array(code, [0 if value is None else value for value in values]).tobytes(), nulls.tobytes())
 
 
-def _codes(codes: list[int]) -> Column:
+def _codes(codes: Iterable[int]) -> Column:
     return Column("I", array("I", codes).tobytes())
 
 
-def _optional(codes: Codes, keys: list[bytes]) -> Column | None:
+def _optional(code_of: Callable[[Row], int], keys: list[bytes]) -> Column | None:
     """Codes of keys; NULL for those that have no value at all."""
     if not any(key.strip(NUL) for key in set(keys)):
         return None
-    return _with_nulls("I", [codes[key,] if key.strip(NUL) else None for key in keys])
+    return _with_nulls("I", [code_of((key,)) if key.strip(NUL) else None for key in keys])

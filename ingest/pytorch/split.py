@@ -3,7 +3,7 @@ r"""Cuts the text of a PyTorch trace into what precedes the events, pieces of wh
 Profilers write hundreds of megabytes as one JSON object. The cut never parses: it learns from the first two events
 how this writer separates events (`\n  },\n  {` by Kineto, `}, {"` by tools that write the file again) and uses that
 text as the boundary. JSON forbids raw newlines inside strings, so a boundary that holds one is exact; for one-line
-files the next key must be an event key. A boundary found in a wrong place gives a line that does not parse, which the
+files the next key must be an event key. A boundary found in a wrong place gives text that does not parse, which the
 tolerant reader joins again.
 """
 
@@ -24,7 +24,6 @@ EVENTS_KEY: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
 ARRAY_START: Final = re.compile(rb"\s*\[")
 EVENT_KEYS: Final = rb'"(?:ph|name|cat|pid|tid|ts|args|dur)"\s*:'
 FIRST_GAP: Final = re.compile(rb"(\n[ \t]*)?\}(\s*,\s*)\{(?=\s*" + EVENT_KEYS + rb")")
-CARRIAGE_RETURN: Final = b"\r"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,14 +55,15 @@ class Boundary:
             end = found + len(self.literal) - 1
         return -1
 
-    def lines(self, text: bytes) -> bytes:
-        """`text` with one event a line. Raw newlines become carriage returns, which no string may hold either."""
-        flat = text.replace(b"\n", CARRIAGE_RETURN)
-        literal = self.literal.replace(b"\n", CARRIAGE_RETURN)
-        if not self.exact:
-            return re.sub(re.escape(literal) + rb"(?=\s*" + EVENT_KEYS + rb")", b"}\n{", flat)
-        closed = literal[: literal.index(b"}") + 1] + b"\n"
-        return flat.replace(literal, closed.ljust(len(literal) - 1) + b"{")
+    def split(self, text: bytes) -> list[bytes]:
+        """The text of each event in `text`."""
+        if self.exact:
+            first, *others = text.split(self.literal)
+        else:
+            first, *others = re.split(re.escape(self.literal) + rb"(?=\s*" + EVENT_KEYS + rb")", text)
+        if not others:
+            return [first]
+        return [first + b"}", *(b"{%b}" % inner for inner in others[:-1]), b"{" + others[-1]]
 
 
 ONE_EVENT: Final = Boundary(b"},{", exact=False)

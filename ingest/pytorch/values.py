@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+USUAL_DIGITS: Final = 15
 WHOLE: Final = re.compile(r"[+-]?[0-9]{1,25}")
 INT64: Final = (-(2**63), 2**63 - 1)
 UINT64: Final = (0, 2**64 - 1)
@@ -92,6 +93,8 @@ def number(value: Any) -> float:
 def exact_ns(text: str) -> int | None:
     """Decimal microseconds as whole nanoseconds; more digits are cut off."""
     head, _, decimals = text.partition(".")
+    if head.isdecimal() and decimals.isdecimal() and len(head) <= USUAL_DIGITS:
+        return int(head) * 1000 + int((decimals + "00")[:3])
     if "e" not in text and "E" not in text and WHOLE.fullmatch(head) and abs(int(head)) <= SATURATED_US:
         digits = (decimals + "000")[:3]
         if digits.isdecimal():
