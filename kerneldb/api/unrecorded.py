@@ -18,6 +18,7 @@ from kerneldb.api.queries import by_id, frame, rows
 from kerneldb.api.recorded import filled, op_call, planned_kernel, triple
 from kerneldb.ids import content_id
 from kerneldb.replay import routes
+from kerneldb.replay.infer import attention
 from kerneldb.replay.plan.unknowns import Clues, Device, Kind, Sequence
 from kerneldb.replay.plan.work import Work
 from kerneldb.replay.wire.plan import CallSpec, Candidate, Donor, PlannedKernel
@@ -125,7 +126,26 @@ def _inherited(con: Connection, found: Found, asked: pl.DataFrame, recorded: Rec
             for (ordinal,), launches in group.group_by("call_ordinal", maintain_order=True)
         ]
         identity = content_id("p2", found.trace_id, str(key_))
-        yield Work(identity, tuple(kernels), spec=spec, candidates=(_donated(group, best, spec),))
+        donated = _donated(group, best, spec)
+        others = _others(con, kernels, best, donated, recorded) if attention.is_attention(spec.call) else ()
+        yield Work(identity, tuple(kernels), spec=spec, candidates=(donated, *others))
+
+
+def _others(
+    con: Connection, kernels: list[PlannedKernel], best: Row, donated: Candidate, recorded: Recorded
+) -> Iterator[Candidate]:
+    """Other calls that launched the longest of these kernels, those of the nearest duration first."""
+    kernel = max(kernels, key=lambda one: one.median_ns or 0)
+    asked = {"signature_id": kernel.signature_id, "ordinal": kernel.ordinal, "duration_ns": kernel.median_ns or 0}
+    for row in rows(con, "inherit_alternatives", {**asked, "call_id": best["call_id"]}):
+        example = row["example"]
+        try:
+            spec = recorded.spec(example["trace_id"], example["op_id"])
+        except KeyError:  # an operator without a start is in no order of time
+            continue
+        donor = Donor(example["trace"], example["trace_id"], example["launch_index"])
+        why = f"as {donor.trace} #{donor.launch_index}; another call of such a kernel"
+        yield Candidate(spec, why, donated.score, inheriting.INHERITED, donor)
 
 
 def _donated(group: pl.DataFrame, best: Row, spec: CallSpec) -> Candidate:

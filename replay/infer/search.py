@@ -9,8 +9,8 @@ cache, which no trace records; where it is not to be accepted then, with the siz
 the ratio.
 
 `scaled` changes the dims that the launch leaves open by how far the time was off. A persistent matrix product does not
-show K in its grid, a softmax or a reduction not its row length, a capped concatenation not its tokens. What the grid
-does show (elements of elementwise kernels) is left alone.
+show K in its grid, a softmax or a reduction not its row length, a capped concatenation not its tokens, attention not
+its keys. What the grid does show (elements of elementwise kernels) is left alone.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
+from kerneldb.replay.infer import attention
 from kerneldb.replay.resolve import BuiltCall, resolved_calls
 from kerneldb.replay.resolve.calls import blas_library, built
 from kerneldb.replay.resolve.recorded import short_name
@@ -259,6 +260,8 @@ class Search:
         if known.off <= NEAR:
             return
         ratio = time_ratio(known.verdict)
+        for spec, word in attention.variants(one.spec):
+            yield replace(one, spec=spec, why=f"{one.why}; {word}", candidate=None, score=one.score * 0.95)
         if "softmax" in one.spec.call.op and ratio < 1:
             yield replace(one, values=MASKED, candidate=None)
         for cache in CACHES:
@@ -342,12 +345,13 @@ def again(item: Item, result: CallResult) -> Item | None:
 
 def scaled(spec: CallSpec, ratio: float) -> Iterator[tuple[CallSpec, str]]:
     """The call with its open dim `ratio` times as large, in steps that libraries like; nothing where no dim is open."""
-    sides = OPEN.get(short_name(spec.call.op), ())
+    sides = OPEN.get(short_name(spec.call.op), attention.keys(spec.call))
     dims = json.loads(spec.call.input_dims or "[]")
     if not sides or not all(_has_dims(dims, place, -axis) for place, axis in sides):
         return
-    word = "K" if len(sides) > 1 else "row length"
-    for size in _rounded(dims[sides[0][0]][-1], ratio):
+    word = "keys" if attention.is_attention(spec.call) else "K" if len(sides) > 1 else "row length"
+    first, open_axis = sides[0]
+    for size in _rounded(dims[first][open_axis], ratio):
         for place, axis in sides:
             dims[place][axis] = size
         strides = json.loads(spec.call.input_strides or "[]")

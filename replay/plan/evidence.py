@@ -3,7 +3,8 @@
 What the profiler leaves out of a call is found in other calls of the trace: the dtype of a tensor list in the children
 or in the nearest call with a tensor of the same dims, index tensors in the children, and lists of more than 30 entries
 (dropped by `TENSOR_LIST_DISPLAY_LENGTH_LIMIT` of torch/csrc/profiler/util.h) in the gradients of the step. The mask of
-attention scores is found in the call that applies it, shortly before their softmax.
+attention scores is found in the call that applies it, shortly before their softmax. How many elements a call found
+is seen in the next calls, which take them.
 """
 
 from __future__ import annotations
@@ -20,9 +21,17 @@ from kerneldb.replay.wire.plan import CallSpec, ChildCall, OpCall
 
 GRADIENT: Final = "torch::autograd::AccumulateGrad"
 LIST_TYPES: Final = ("TensorList", "GenericList")
-OPTIMIZER_PREFIXES: Final = ("aten::_foreach_", "aten::_fused_")
+OPTIMIZER_PREFIXES: Final = ("aten::_foreach_", "aten::_fused_", "aten::_amp_foreach_")
 ANY: Final = ""
 SOFTMAX: Final = "aten::_softmax"
+FINDING: Final = frozenset({
+    "aten::nonzero", "aten::masked_select", "aten::_unique", "aten::_unique2", "aten::unique_dim",
+    "aten::unique_consecutive", "aten::unique_dim_consecutive", "aten::repeat_interleave",
+})  # fmt: skip
+"""Operators with results whose length depends on values."""
+TAKING: Final = 16
+FLOATS: Final = frozenset({"float", "double", "c10::Half", "c10::BFloat16", "c10::complex<float>"})
+FLOATING: Final = "floating "
 MASKING: Final = frozenset({"aten::add", "aten::add_", "aten::masked_fill", "aten::masked_fill_", "aten::where"})
 REACH: Final = 4000
 CHILD_LIMIT: Final = 512
@@ -67,6 +76,8 @@ class Trace:
     def _neighbours(self, index: int) -> tuple[ChildCall, ...]:
         if self.calls[index].op == SOFTMAX:
             return _runs(self._masking(index))
+        if self.calls[index].op in FINDING:
+            return _runs(self._taking(index))
         dims, types = _field(self.calls[index].input_dims), _field(self.calls[index].input_dtypes)
         lists = [entry for entry, kind in zip(dims, types, strict=False) if kind in LIST_TYPES]
         if not lists:
@@ -84,6 +95,20 @@ class Trace:
                 return [call]
         return []
 
+    def _taking(self, index: int) -> list[OpCall]:
+        """The next calls after those below this one that take a tensor."""
+        after = index + 1
+        while after < len(self.calls) and self._inside(after, index):
+            after += 1
+        later = self.calls[after : after + TAKING]
+        return [call for call in later if next(_tensor_shapes(call), None) is not None]
+
+    def _inside(self, inner: int, outer: int) -> bool:
+        place: int | None = inner
+        while place is not None and place > outer:
+            place = self.parents[place]
+        return place == outer
+
     def _stacked(self, index: int) -> list[OpCall]:
         """The calls before `index` that the same stack made: one unsqueeze per entry of the list it concatenates."""
         parent = self.parents[index]
@@ -94,12 +119,14 @@ class Trace:
     def _nearest(self, index: int) -> list[int]:
         """For every shape in the tensor lists of the call, the closest other call with a tensor of that shape.
 
-        By dims and strides; by dims alone where no call near has both.
+        By dims and strides; by dims alone where no call near has both. Optimizers' lists hold floats: masks that were
+        made of gradients have their dims, too.
         """
         found: set[int | None] = set()
-        for shape in dict.fromkeys(_list_shapes(self.calls[index])):
-            exact = self._near(shape, index)
-            found.add(self._near((shape[0], ANY), index) if exact is None else exact)
+        kind = FLOATING if self.calls[index].op.startswith(OPTIMIZER_PREFIXES) else ""
+        for dims, strides in dict.fromkeys(_list_shapes(self.calls[index])):
+            exact = self._near((kind + dims, strides), index)
+            found.add(self._near((kind + dims, ANY), index) if exact is None else exact)
         return sorted(place for place in found if place is not None)
 
     def _near(self, shape: Shape, index: int) -> int | None:
@@ -162,8 +189,9 @@ def _entries(call: OpCall) -> Iterator[tuple[str, Any, Any]]:
 def _tensor_shapes(call: OpCall) -> Iterator[Shape]:
     for kind, dims, strides in _entries(call):
         if kind and kind not in LIST_TYPES and kind not in {"Scalar", "ScalarList"}:
-            yield json.dumps(dims), json.dumps(strides)
-            yield json.dumps(dims), ANY
+            for prefix in ("", FLOATING) if kind in FLOATS else ("",):
+                yield prefix + json.dumps(dims), json.dumps(strides)
+                yield prefix + json.dumps(dims), ANY
 
 
 def _list_shapes(call: OpCall) -> Iterator[Shape]:

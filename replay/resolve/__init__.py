@@ -7,6 +7,7 @@
     recorded    the recorded texts, parsed           tensors    dtypes; tensors of any strides, and their values
     schema      overloads of this torch that fit     values     which values a tensor gets, by its meaning
     arguments   values for each argument             lists      lists of tensors and of indices
+    layouts     tensors without strides              outcomes   how many elements a call found
     calls       calls with all arguments: on paper (ResolvedCall), with variants by what no trace records, and built
                 (BuiltCall)
 """
@@ -14,7 +15,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kerneldb.replay.errors import CallFailedError, Reason, UnresolvedCallError
@@ -56,7 +57,7 @@ def resolved_calls(spec: CallSpec, device: str = "cuda", *, hidden: bool = True)
     for fit in _fitting(spec)[:3]:
         try:
             # One resolved per combination of options; those with the fewest second choices first.
-            problem = Problem(spec, fit, recorded.arguments(spec.call), device)
+            problem = Problem(spec, fit, _arguments(spec, (fit,)), device)
             count = min(len(problem.arguments), len(problem.overload.parameters))
             ranked = [list(enumerate(options(problem, index))) for index in range(count)]
             limited = itertools.islice(itertools.product(*ranked), COMBINATION_LIMIT * COMBINATION_LIMIT)
@@ -85,10 +86,17 @@ def _fitting(spec: CallSpec) -> list[schema.Overload]:
     known = schema.overloads(spec.call.op)
     if not known:
         raise UnresolvedCallError(Reason.NO_OPERATOR, spec.call.op)
-    fits = schema.ranked(known, recorded.arguments(spec.call))
+    fits = schema.ranked(known, _arguments(spec, known))
     if not fits:
         raise UnresolvedCallError(Reason.NO_OVERLOAD, spec.call.op)
     return fits
+
+
+def _arguments(spec: CallSpec, known: Sequence[schema.Overload]) -> tuple[recorded.Argument, ...]:
+    """The recorded arguments; none of an operator that has none, of which the profiler records nothing."""
+    if spec.call.input_dtypes is None and not any(one.parameters for one in known):
+        return ()
+    return recorded.arguments(spec.call)
 
 
 def _resolved(called: schema.Overload, chosen: list[Option]) -> ResolvedCall:

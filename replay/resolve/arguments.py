@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kerneldb.replay.errors import Reason, UnresolvedCallError
-from kerneldb.replay.resolve import lists, recorded
+from kerneldb.replay.resolve import layouts, lists, recorded
 from kerneldb.replay.resolve.recorded import Argument, Number
 from kerneldb.replay.resolve.schema import ENUM_TYPES, INTS, NUMBERS, OPTIONAL_TENSORS, TENSORS, Overload, Parameter
 from kerneldb.replay.resolve.tensors import (
@@ -73,7 +73,7 @@ class Problem:
         pairs = zip(self.overload.parameters, self.arguments, strict=False)
         near = tuple(one.call for one in self.spec.neighbours)
         named = {parameter.name: argument for parameter, argument in pairs}
-        return Known(self.op, named, tuple(self.spec.direct()), near)
+        return Known(self.op, named, tuple(self.spec.direct()), near, tuple(self.spec.below()))
 
 
 def options(problem: Problem, index: int) -> list[Option]:
@@ -105,6 +105,8 @@ def _tensor(problem: Problem, index: int) -> list[Option]:
     dtype, dims = torch_name(argument.kind), argument.dims
     fill, note = fill_for(problem.known(), parameter.name, dtype)
     spec = TensorSpec(dims, argument.layout, dtype, fill, storage=_least_storage(problem, index))
+    if argument.unstrided:
+        return _unstrided(problem, argument, spec)
     tensor = Option(spec, (note,) if note else ())
     if dims or dtype not in WRAPPED_VALUES or parameter.written or problem.op not in WRAPPING:
         return [tensor]
@@ -113,6 +115,13 @@ def _tensor(problem: Problem, index: int) -> list[Option]:
         return [tensor]
     number = Option(_wrapped_value(problem, index, dtype), ("wrapped-number",))
     return [number, tensor] if differs else [tensor, number]
+
+
+def _unstrided(problem: Problem, argument: Argument, spec: TensorSpec) -> list[Option]:
+    """A sparse tensor, or one of oneDNN."""
+    count = layouts.nonzeros(problem.spec, argument)
+    found = layouts.layouts(problem.spec, argument)
+    return [Option(replace(spec, sparse=one, nonzeros=count), (f"layout={one}",)) for one in found]
 
 
 def _wrapped_value(problem: Problem, index: int, dtype: str) -> Number:
@@ -229,7 +238,24 @@ TEXT_VALUES: Final[dict[str, tuple[str | None, ...]]] = {
     "kv_cache_dtype": ("auto", "fp8"),
     "activation": ("silu", "gelu"),
 }
-FREE: Final = frozenset({"assert_msg", "msg", "message", "label", "name"})
+OPERATOR_TEXTS: Final[dict[str, dict[str, tuple[str | None, ...]]]] = {
+    operator: {name: values}
+    for operators, name, values in (
+        (("linalg_lstsq",), "driver", (None, "gels", "gelsd", "gelss", "gelsy")),
+        (("linalg_svd", "_linalg_svd", "linalg_svdvals"), "driver", (None, "gesvd", "gesvdj", "gesvda")),
+        (("linalg_qr",), "mode", ("reduced", "complete", "r")),
+        (("index_reduce", "index_reduce_"), "reduce", ("prod", "mean", "amax", "amin")),
+        (("scatter", "scatter_"), "reduce", ("add", "multiply")),
+        (("segment_reduce", "_segment_reduce_backward"), "reduce", ("sum", "mean", "max", "min", "prod")),
+        (("_sparse_mm", "_sparse_mm_reduce_impl", "_sparse_mm_reduce_impl_backward"), "reduce",
+         ("sum", "mean", "amax", "amin")),
+        (("linalg_cond",), "p", ("fro", "nuc")),
+        (("_print",), "s", ("replay",)),
+    )
+    for operator in operators
+}  # fmt: skip
+"""Of arguments whose values are others than those that their name has elsewhere."""
+FREE: Final = frozenset({"assert_msg", "msg", "message", "label", "name", "api_name"})
 PADDING: Final = {"reflection_pad": "reflect", "replication_pad": "replicate"}
 PARENTS: Final = {"floor_divide": "floor", "scatter_add": "sum", "scatter_mean": "mean", **PADDING}
 CHILDREN: Final = {**PADDING, "constant_pad": "constant"}
@@ -238,7 +264,8 @@ LETTERS: Final = string.ascii_lowercase
 
 def texts(parameter: Parameter, spec: CallSpec) -> tuple[str | None, ...]:
     """The values to try for a text argument, best first. Raises UnresolvedCallError (TEXT) where any would do."""
-    values: list[Any] = list(equations(spec) if parameter.name == "equation" else TEXT_VALUES.get(parameter.name, ()))
+    own = OPERATOR_TEXTS.get(recorded.short_name(spec.call.op), TEXT_VALUES)
+    values: list[Any] = list(equations(spec) if parameter.name == "equation" else own.get(parameter.name, ()))
     for likely in [*([parameter.default] if parameter.has_default else []), *_hints(spec)]:
         if likely in values:
             values = [likely, *(value for value in values if value != likely)]

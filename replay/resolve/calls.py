@@ -210,12 +210,16 @@ def _requiring_grad(value: Any) -> Any:
     return value
 
 
+BY_NORM: Final = frozenset({"linalg_matrix_exp", "matrix_exp"})
+"""Operators whose calls below depend on the size of the values: of polynomials of higher degree for larger ones."""
+DEVIATIONS: Final = (10.0, 3.0, 0.1, 0.01, 1e-4)
 COPIES: Final = frozenset({"copy_", "_to_copy", "to"})
 
 
 def variants(call: ResolvedCall, spec: CallSpec, device: str) -> Iterator[ResolvedCall]:
     """Variants of `call`, the most frequent first, each noted `hidden:…`."""
-    places = [index for index, spec in call.tensors() if spec.dims and not call.overload.parameters[index].out]
+    plain = ((index, spec) for index, spec in call.tensors() if spec.dims and not spec.sparse)
+    places = [index for index, _ in plain if not call.overload.parameters[index].out]
     for offset, word in ((1, "misaligned"), (64, "offset")):
         if len(places) > 1:
             yield _shifted(call, places, offset).noted(f"hidden:{word}(all)")
@@ -231,15 +235,22 @@ def variants(call: ResolvedCall, spec: CallSpec, device: str) -> Iterator[Resolv
     if isinstance(beta, int | float) and beta == 0 and isinstance(call.values[0], TensorSpec):
         unread = replace(call.values[0], fill=Fill("empty"))
         yield call.with_value(0, unread).noted("hidden:uninitialised(self)")
-    # Ascending and constant index values in place of random ones.
-    for index, drawn in call.tensors():
-        if drawn.fill.kind != "integers" or drawn.dtype not in INTEGERS:
-            continue
-        for kind in ("range", "constant"):
-            ordered = replace(drawn, fill=Fill(kind, drawn.fill.low, drawn.fill.high))
-            yield call.with_value(index, ordered).noted(f"hidden:{kind}({call.name(index)})")
+    yield from _other_values(call, recorded.short_name(spec.call.op))
     if spec.children and not call.overload.has_out:  # composite calls under autograd may take another path
         yield replace(call, grad=True).noted("hidden:autograd")
+
+
+def _other_values(call: ResolvedCall, op: str) -> Iterator[ResolvedCall]:
+    """Ascending and constant index values in place of random ones; numbers of other sizes."""
+    for index, drawn in call.tensors():
+        if drawn.fill.kind in {"integers", "shuffled"} and drawn.dtype in INTEGERS:
+            for kind in ("range", "constant"):
+                ordered = replace(drawn, fill=Fill(kind, drawn.fill.low, drawn.fill.high))
+                yield call.with_value(index, ordered).noted(f"hidden:{kind}({call.name(index)})")
+        elif not index and op in BY_NORM:
+            for deviation in DEVIATIONS:
+                other = replace(drawn, fill=Fill("normal", 0.0, deviation))
+                yield call.with_value(index, other).noted(f"hidden:deviation={deviation:g}({call.name(index)})")
 
 
 def _shifted(call: ResolvedCall, places: list[int], offset: int) -> ResolvedCall:

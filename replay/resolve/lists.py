@@ -7,6 +7,9 @@ Index lists (`Tensor?[]`) of index and index_put_: never recorded, but written i
 What make_info of aten/src/ATen/native/TensorAdvancedIndexing.cpp calls: `nonzero` for each mask, `permute` where the
 indexed dims are not adjacent, `as_strided` on self with stride 0 over the indexed dims, and one `reshape` per index
 tensor, from its broadcast dims to [1, …, dims, …, 1].
+
+On a GPU, sums into places (`accumulate`) sort instead: makeLinearIndex of aten/src/ATen/native/cuda/Indexing.cu calls
+`remainder` of each broadcast index tensor by the size of its dim, and `mul` by the stride.
 """
 
 from __future__ import annotations
@@ -20,15 +23,19 @@ from typing import Final
 from kerneldb.replay.errors import Reason, UnresolvedCallError
 from kerneldb.replay.plan.evidence import GRADIENT, OPTIMIZER_PREFIXES
 from kerneldb.replay.resolve import recorded
-from kerneldb.replay.resolve.recorded import Argument
+from kerneldb.replay.resolve.recorded import INTEGER, Argument
 from kerneldb.replay.resolve.tensors import Fill, Shape, TensorSpec, contiguous, torch_name
 from kerneldb.replay.wire.plan import CallSpec, OpCall
 
-ONE_DTYPE: Final = frozenset({"cat", "stack", "concat", "concatenate", "hstack", "vstack", "_foreach_norm"})
+ONE_DTYPE: Final = frozenset({
+    "cat", "stack", "concat", "concatenate", "hstack", "vstack", "dstack", "column_stack", "row_stack", "_foreach_norm",
+})  # fmt: skip
+FLOATS: Final = frozenset({"float32", "float64", "float16", "bfloat16", "complex64", "complex128"})
 GUESSES: Final = ("float32", "float16", "bfloat16", "int64", "bool")
-INDEXING: Final = frozenset(
-    {"aten::_index_put_impl_", "aten::index_put_", "aten::index_put", "aten::index", "aten::_unsafe_index_put"}
-)
+INDEXING: Final = frozenset({
+    "aten::_index_put_impl_", "aten::_index_put_impl", "aten::index_put_", "aten::index_put", "aten::index",
+    "aten::_unsafe_index", "aten::_unsafe_index_put", "aten::_unsafe_masked_index_put_accumulate",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +55,15 @@ def variants(spec: CallSpec, argument: Argument, name: str) -> list[TensorList]:
     shapes = ((dims, strides if len(strides) == len(dims) else contiguous(dims)) for dims, strides in pairs)
     entries = tuple(TensorSpec(dims, strides, "") for dims, strides in shapes)
     if entries:
-        return _with_dtypes(spec, TensorList(entries))
+        found = _with_dtypes(spec, TensorList(entries))
+        # results may be of another dtype than the inputs, whose dims they have
+        return found if name != "out" else [*found, *_guessed(found[0], GUESSES)]
     if name == "max_exp_avg_sqs" and _amsgrad_off(spec.call):
         return [TensorList(())]
-    found = _dropped(spec)
+    options = _dropped(spec)
     if name == "state_steps":
-        return [TensorList((TensorSpec((), (), "float32"),) * len(found[0].entries), found[0].notes)]
-    return [full for option in found for full in _with_dtypes(spec, option)]
+        return [TensorList((TensorSpec((), (), "float32"),) * len(options[0].entries), options[0].notes)]
+    return [full for option in options for full in _with_dtypes(spec, option)]
 
 
 def _amsgrad_off(call: OpCall) -> bool:
@@ -123,18 +132,32 @@ def _with_dtypes(spec: CallSpec, option: TensorList) -> list[TensorList]:
     if common is None:
         around = (entry.dtype for call in (*spec.below(), spec.parent) for entry in _tensors(call))
         guesses = dict.fromkeys((*around, *GUESSES))
-        return [_typed(option, [guess] * len(names), "list-dtype-guess") for guess in guesses]
+        return _guessed(option, guesses)
     if recorded.short_name(spec.call.op) in ONE_DTYPE:
-        others = [guess for guess in GUESSES if guess != common and not stacked and not spec.children]
-        guessed = [_typed(option, [guess] * len(names), "list-dtype-guess") for guess in others]
-        return [_typed(option, [common] * len(names)), *guessed]
-    return [_typed(option, [name or common for name in names])]
+        one = _typed(option, [common] * len(names))
+        return [one] if stacked or spec.children else [one, *_guessed(one, GUESSES)]
+    found = [_typed(option, [name or common for name in names])]
+    if spec.children or option.notes:
+        return found
+    # what lies near may belong to something else: there is no call below that shows it
+    return [*found, *_guessed(found[0], GUESSES)]
+
+
+def _guessed(option: TensorList, guesses: Iterable[str]) -> list[TensorList]:
+    """The same of other dtypes, one for all entries."""
+    others = (guess for guess in guesses if any(entry.dtype != guess for entry in option.entries))
+    return [_typed(option, [guess] * len(option.entries), "list-dtype-guess") for guess in others]
 
 
 def _dtype(entry: TensorSpec, spec: CallSpec) -> str:
-    """A child that takes a tensor of the same dims, else a neighbour with these dims and strides, else these dims."""
+    """A child that takes a tensor of the same dims, else a neighbour with these dims and strides, else these dims.
+
+    Optimizers' lists hold floats.
+    """
+    floats = spec.call.op.startswith(OPTIMIZER_PREFIXES)
     children = (other for call in spec.below() for other in _tensors(call)[:1] if other.dims == entry.dims)
-    nearby = [other for child in spec.neighbours for other in _tensors(child.call) if other.dims == entry.dims]
+    near = (other for child in spec.neighbours for other in _tensors(child.call) if other.dims == entry.dims)
+    nearby = [other for other in near if not floats or other.dtype in FLOATS]
     exact = [other for other in nearby if other.strides == entry.strides]
     return next((other.dtype for other in (*children, *exact, *nearby)), "")
 
@@ -153,6 +176,8 @@ class Traces:
     order: Shape | None  # permute of self: indexed dims first
     restrided: tuple[Shape, Shape] | None  # dims and strides of self with the indexed dims replaced
     expanded: tuple[tuple[Argument, Shape], ...]  # index tensors that were broadcast, and to which dims
+    sizes: Shape = ()  # sizes of the indexed dims, and
+    steps: Shape = ()  # their strides in a contiguous self, where a linear index was made
 
 
 def indices(spec: CallSpec, self_dims: Shape) -> list[TensorSpec | None]:
@@ -185,9 +210,26 @@ def indices(spec: CallSpec, self_dims: Shape) -> list[TensorSpec | None]:
         expanded=reshaped("aten::expand"),
     )
     if not traces.indices:
+        traces = _linear(traces, on_tensors)
+    if not traces.indices:
         raise UnresolvedCallError(Reason.INDICES, spec.call.op)
     positions = _positions(traces, self_dims)
     return _masked(traces, self_dims, positions[0]) if traces.masks else _plain(traces, self_dims, positions)
+
+
+def _linear(traces: Traces, calls: list[tuple[str, tuple[Argument, ...]]]) -> Traces:
+    """The same with the index tensors of which a linear index was made."""
+    wrapped, steps = [], []
+    for op, found in calls:
+        plain = torch_name(found[0].kind) in {"int64", "int32"} and len(found) > 1 and INTEGER.fullmatch(found[1].text)
+        if plain and op == "aten::remainder":
+            wrapped.append((found[0], int(found[1].text)))
+        elif plain and op == "aten::mul" and len(steps) < len(wrapped):
+            steps.append(int(found[1].text))
+    if len(steps) < len(wrapped):
+        return traces
+    indices = tuple((one, one.dims) for one, _ in wrapped)
+    return replace(traces, indices=indices, sizes=tuple(size for _, size in wrapped), steps=tuple(steps))
 
 
 def _positions(traces: Traces, self_dims: Shape) -> Shape:
@@ -195,6 +237,13 @@ def _positions(traces: Traces, self_dims: Shape) -> Shape:
     count = len(traces.indices)
     if traces.order is not None:
         return traces.order[:count]
+    if traces.steps:
+        dims = list(zip(self_dims, contiguous(self_dims), strict=True))
+        found: list[int] = []
+        for wanted in zip(traces.sizes, traces.steps, strict=True):
+            start = found[-1] + 1 if found else 0
+            found.append(next((at for at in range(start, len(dims)) if dims[at] == wanted), start))
+        return tuple(found)
     argument, full = traces.indices[0]
     starts = range(len(full) - len(argument.dims) + 1)
     start = next((one for one in starts if _fits(traces, self_dims, one)), 0)

@@ -22,20 +22,25 @@ GENERIC_LIST: Final = "GenericList"
 ABSENT: Final = ""
 
 INTEGER: Final = re.compile(r"-?\d+")
-PART: Final = r"([-+\d.e]+|[-+]?inf|[-+]?nan)"
-COMPLEX: Final = re.compile(rf"\(?{PART}[,+]?{PART}[ij]?\)?")
+PART: Final = r"([-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf|nan))"
+COMPLEX: Final = re.compile(rf"\(?{PART},?{PART}[ij]?\)?")
 
 Number = bool | int | float | complex
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One recorded argument. `dims` and `strides` in elements; nested, one entry per tensor, for a tensor list."""
+    """One recorded argument. `dims` and `strides` in elements; nested, one entry per tensor, for a tensor list.
+
+    `unstrided`: the profiler had no strides of a tensor though it recorded strides: its layout is a sparse one or
+    oneDNN's (`InputOutputEncoder::push` of torch/csrc/profiler/collection.cpp).
+    """
 
     kind: str
     dims: tuple[Any, ...] = ()
     strides: tuple[Any, ...] = ()
     text: str = ""
+    unstrided: bool = False
 
     @property
     def is_tensor(self) -> bool:
@@ -62,7 +67,11 @@ def arguments(call: OpCall) -> tuple[Argument, ...]:
     strides = _aligned(call.input_strides, len(kinds), [])
     texts = _aligned(call.scalars, len(kinds), "")
     rows = zip(kinds, dims, strides, texts, strict=True)
-    return tuple(Argument(str(kind), _frozen(size), _frozen(stride), str(text)) for kind, size, stride, text in rows)
+    has_strides = bool(call.input_strides) and len(_parse(call.input_strides)) == len(kinds)
+    return tuple(
+        Argument(str(kind), _frozen(size), _frozen(stride), str(text), has_strides and bool(size) and not stride)
+        for kind, size, stride, text in rows
+    )
 
 
 def or_none(call: OpCall | None) -> tuple[Argument, ...]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kerneldb.replay.errors import Reason, UnresolvedCallError
@@ -47,7 +47,9 @@ INTEGERS: Final = frozenset(
 )
 CHUNK: Final = 1 << 24
 MASKED: Final = "masked"
+DOMINANT: Final = "dominant"
 MATRIX: Final = 2
+ONEDNN: Final = "_mkldnn"
 
 Shape = tuple[int, ...]
 
@@ -91,6 +93,9 @@ class Fill:
     count         random mask with `high` true       empty        left uninitialised
     range         0, 1, 2, … modulo high, from low    values       exactly `values`
     masked        as normal, and above the diagonal of the last two dims the least number of the dtype
+    shuffled      as range, in random order           even         sizes that add up to low, of each `high` in a row
+    dominant      as normal, and on the diagonal of the last two dims more than their size: well-conditioned,
+                  and positive definite where one triangle is read
     """
 
     kind: str
@@ -104,7 +109,8 @@ class TensorSpec:
     """A tensor to be made. `dims`, `strides`, `offset` and `storage` (least size) in elements; dtype a torch name.
 
     `place` None is the call's device, else "cpu" or "pinned". Specs of one call with the same `group` (not 0) become
-    the same tensor.
+    the same tensor. `sparse` names a layout of torch other than the strided one, `nonzeros` its elements (of a sparse
+    one).
     """
 
     dims: Shape
@@ -115,6 +121,8 @@ class TensorSpec:
     storage: int = 0
     place: str | None = None
     group: int = 0
+    sparse: str = ""
+    nonzeros: int = 0
 
     @property
     def elements(self) -> int:
@@ -153,6 +161,8 @@ def make(spec: TensorSpec, device: str, generator: Any = None) -> Any:
 
     place = "cpu" if spec.place else device
     dtype = torch_dtype(spec.dtype)
+    if spec.sparse:
+        return _unstrided(spec, place, generator)
     if spec.offset or spec.storage > span(spec.dims, spec.strides):
         base = torch.empty(spec.elements, dtype=dtype, device=place)
         tensor = torch.empty(0, dtype=dtype, device=place)
@@ -165,10 +175,24 @@ def make(spec: TensorSpec, device: str, generator: Any = None) -> Any:
     return tensor
 
 
-def refill(tensor: Any, spec: TensorSpec, generator: Any = None) -> None:
-    """Draw the values of `tensor` (made from `spec`) anew, in its whole storage."""
+def _unstrided(spec: TensorSpec, place: str, generator: Any) -> Any:
+    """A sparse tensor with as many elements as are known, anywhere; or one of oneDNN."""
     import torch
 
+    dense = make(replace(spec, sparse="", strides=contiguous(spec.dims)), place, generator)
+    if spec.sparse == ONEDNN:
+        return dense.to_mkldnn()
+    kept = make(TensorSpec(spec.dims, contiguous(spec.dims), "bool", Fill("count", 0, spec.nonzeros)), place, generator)
+    layout = getattr(torch, spec.sparse)
+    return torch.where(kept, dense, torch.zeros_like(dense)).to_sparse(layout=layout)
+
+
+def refill(tensor: Any, spec: TensorSpec, generator: Any = None) -> None:
+    """Draw the values of `tensor` (made from `spec`) anew, in its whole storage; sparse ones keep theirs."""
+    import torch
+
+    if spec.sparse:
+        return
     count = tensor.untyped_storage().nbytes() // max(tensor.element_size(), 1)
     if not count or tensor.device.type == "meta" or spec.fill.kind == "empty":
         return
@@ -178,12 +202,15 @@ def refill(tensor: Any, spec: TensorSpec, generator: Any = None) -> None:
     with torch.no_grad():
         if spec.dtype.startswith("float4"):
             flat.view(torch.uint8).random_(0, 256, generator=drawn)
-        elif spec.fill.kind in {"normal", "uniform", MASKED}:
+        elif spec.fill.kind in {"normal", "uniform", MASKED, DOMINANT}:
             _fill_real(flat, spec, drawn)
         else:
             _fill_exact(flat, spec.fill, drawn)
     if spec.fill.kind == MASKED:
         hide(tensor)
+    elif spec.fill.kind == DOMINANT and tensor.dim() >= MATRIX and 0 not in tensor.stride():
+        with torch.no_grad():
+            tensor.diagonal(0, -2, -1).add_(max(tensor.shape[-2:]) + 1)
 
 
 def hide(scores: Any) -> None:
@@ -215,7 +242,7 @@ def _fill_real(flat: Any, spec: TensorSpec, generator: Any) -> None:
             drawn = torch.empty(part.shape, dtype=torch.float32, device=flat.device)
             _fill_real(drawn, TensorSpec((), (), "float32", spec.fill), generator)
             part.copy_(drawn)
-    elif spec.fill.kind in {"normal", MASKED}:
+    elif spec.fill.kind in {"normal", MASKED, DOMINANT}:
         flat.normal_(low, high, generator=generator)
     else:
         flat.uniform_(low, high, generator=generator)
@@ -232,6 +259,13 @@ def _fill_exact(flat: Any, fill: Fill, generator: Any) -> None:
         flat.random_(int(low), max(int(high), int(low) + 1), generator=generator)
     elif fill.kind == "range":
         flat.copy_(torch.arange(count, device=device).remainder_(max(int(high - low), 1)).add_(int(low)))
+    elif fill.kind == "shuffled":
+        order = torch.randperm(count, device=device, generator=generator)
+        flat.copy_(order.remainder_(max(int(high - low), 1)).add_(int(low)))
+    elif fill.kind == "even":
+        total, parts = int(low), max(int(high), 1)
+        ends = torch.arange(count, device=device).remainder_(parts)
+        flat.copy_((ends + 1) * total // parts - ends * total // parts)
     elif fill.kind == "count":
         flat.zero_()
         flat[torch.randperm(count, device=device, generator=generator)[: int(high)]] = 1

@@ -10,12 +10,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from kerneldb.replay.resolve import recorded
+from kerneldb.replay.resolve import outcomes, recorded
 from kerneldb.replay.resolve.recorded import Argument, Number
-from kerneldb.replay.resolve.tensors import INTEGERS, MASKED, Fill, Shape
+from kerneldb.replay.resolve.tensors import DOMINANT, INTEGERS, MASKED, Fill, Shape
 from kerneldb.replay.wire.plan import OpCall
 
 ACTIVATION: Final = Fill("normal", 0.0, 1.0)
@@ -27,23 +27,32 @@ SMALL: Final = Fill("normal", 0.0, 0.1)
 TRUE: Final = Fill("constant", 1)
 DIVISOR: Final = Fill("uniform", 1.0, 4.0)
 MASK: Final = Fill("uniform", 0.0, 2.0)
+DIAGONAL: Final = Fill(DOMINANT, 0.0, 0.5)
 SAFE_INDEX: Final = Fill("constant", 0)
 SAFE_INTEGER: Final = Fill("constant", 1)
 MATRIX: Final = 2
 PACKED: Final = 3
+LARGEST: Final = 1 << 40
+SPAN: Final = {"signed char": 1 << 7, "unsigned char": 1 << 8, "short int": 1 << 15, "bool": 2}
+"""How many values from 0 on a kind of integers has, where these are few."""
+REAL_KINDS: Final = frozenset({"float", "double", "c10::Half", "c10::BFloat16", "c10::complex<float>"})
+NUMBERED: Final = INTEGERS | {"float32", "float64", "float16", "bfloat16"}
+"""Dtypes that hold numbers of places."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """What a rule may look at.
 
-    The operator (short name), its recorded arguments by schema name, the calls below it, and calls near it.
+    The operator (short name), its recorded arguments by schema name, the calls that it made itself, calls near it, and
+    all distinct calls below it.
     """
 
     op: str
     named: Mapping[str, Argument]
     calls: tuple[OpCall, ...] = ()
     near: tuple[OpCall, ...] = ()
+    below: tuple[OpCall, ...] = ()
 
     def dims(self, name: str) -> Shape:
         """Recorded dims of a tensor argument; empty where there is none."""
@@ -100,10 +109,12 @@ def fill_for(known: Known, name: str, dtype: str) -> tuple[Fill, str | None]:
 
 def _fitting(fill: Fill, dtype: str) -> Fill:
     """A rule may serve several dtypes: real draws become integers in the same range, integer draws stay in it."""
-    if dtype in INTEGERS and fill.kind in {"uniform", "normal", "ascending"}:
+    if dtype in INTEGERS and fill.kind in {"uniform", "normal", "ascending", DOMINANT}:
         return Fill("integers", max(math.ceil(fill.low), 1), max(math.ceil(fill.high), 2))
     if dtype not in INTEGERS and fill.kind in {"integers", "range"}:
         return MASK if dtype == "bool" else POSITIVE
+    if fill.kind == "shuffled" and dtype not in NUMBERED:
+        return MASK if dtype == "bool" else ACTIVATION
     return fill
 
 
@@ -154,8 +165,87 @@ def _token_ends(known: Known, *names: str) -> Fill:
 
 
 def _repeats(known: Known) -> Fill:
+    """As many in all as the output has, or the call that takes the result shows; one each where neither tells."""
     counts = known.count("repeats")
-    return Fill("constant", max(known.value("output_size", counts) // max(counts, 1), 1))
+    taken = outcomes.found(iter((*known.below, *known.near)), outcomes.selected("long int"), LARGEST)
+    total = known.value("output_size", taken if taken is not None and taken > counts else counts)
+    return Fill("even", total, counts)
+
+
+def _true(name: str) -> Rule:
+    """As many entries of the mask (or of the numbers) are true as were found there."""
+
+    def rule(known: Known) -> Fill:
+        given = known.named.get(name)
+        if given is None:
+            return MASK
+        taking = (*known.below, *known.near)
+        count = outcomes.found(iter(taking), outcomes.places(given), known.count(name))
+        other = known.named.get("self")
+        if count is None and other is not None and name == "mask":
+            copies = max(known.count("self") // max(known.count("mask"), 1), 1)
+            read = outcomes.selected(other.kind)
+            count = outcomes.found(iter(taking), read, known.count("self"))
+            count = None if count is None else count // copies
+        return MASK if count is None else Fill("count", 0, count)
+
+    return rule
+
+
+def _distinct(known: Known) -> Fill:
+    """All different and in no order; of `unique`, as many different ones as the result has."""
+    given, count = known.named.get("self"), known.count("self")
+    if given is None:
+        return ACTIVATION
+    many = None
+    if "unique" in known.op:
+        many = outcomes.found(iter((*known.below, *known.near)), outcomes.selected(given.kind), count)
+    if many is None and given.kind in REAL_KINDS:
+        return ACTIVATION
+    return Fill("shuffled", 0, min(many or count, SPAN.get(given.kind, count)))
+
+
+def _once_each(known: Known) -> Fill:
+    """Places that are written once each, in no order."""
+    return Fill("shuffled", 0, max(known.size("self", known.value("dim", 0)), 1))
+
+
+def _bag_starts(known: Known) -> Fill:
+    """Bags of equal length; the last offset is the end of the last bag where that is included."""
+    bags, total = max(known.count("offsets"), 1), known.count("indices")
+    last = known.text("include_last_offset") == "True"
+    return Fill("cumulative", 0, total if last else total * (bags - 1) / bags)
+
+
+def _bag_of_each(known: Known) -> Fill:
+    bags = max(known.count("bag_size"), known.count("offsets"), 1)
+    return Fill("cumulative", 0, bags - 1)
+
+
+def _lengths(known: Known) -> Fill:
+    """Segments that add up to the data."""
+    lengths = known.dims("lengths") or (1,)
+    return Fill("even", known.size("data", len(lengths) - 1), lengths[-1])
+
+
+def _target_lengths(known: Known) -> Fill:
+    """As long as `log_alpha` [batch, time, 2 × longest + 1] shows, where that is made below."""
+    start = known.size("log_probs", 1), known.size("log_probs", 0)
+    made = (recorded.integers(one.text) for call in known.below for one in recorded.or_none(call)[:1])
+    longest = next((dims[2] // 2 for dims in made if len(dims) == PACKED and dims[:2] == start), None)
+    each = known.count("targets") // max(known.count("target_lengths"), 1)
+    return Fill("constant", max(longest if longest is not None else each, 1))
+
+
+def _classes_of_one_hot(known: Known) -> Fill:
+    """Below the number of classes; where it was to be found, the last class first: it decides the result."""
+    classes = known.value("num_classes", -1)
+    if classes > 0:
+        return Fill("integers", 0, classes)
+    made = (recorded.integers(one.text) for call in known.below for one in recorded.or_none(call)[:1])
+    rank = len(known.dims("self"))
+    last = next((dims[-1] for dims in made if len(dims) == rank + 1), 2)
+    return Fill("cumulative", last - 1, 0)
 
 
 def _scatter_mask(known: Known) -> Fill:
@@ -197,20 +287,26 @@ def _slots(known: Known) -> Fill:
     return Fill("range", 0, max(dims[0], 1)) if dims else SAFE_INDEX
 
 
+def _matrix(known: Known) -> Fill:
+    """The matrix of a factorization, where that is `self`; elsewhere `self` is the right-hand side."""
+    others = ("A", "LU", "LU_data", "input2", "LU_pivots")
+    return ACTIVATION if any(name in known.named for name in others) else DIAGONAL
+
+
 GROUPED: Final = below(lambda known: known.size("weight", 0))
 
 OPERATOR_RULES: Final[dict[str, dict[str, Rule]]] = {
     **_each((
-        "index_select", "gather", "index_add", "index_add_", "index_copy", "index_copy_", "index_fill", "index_fill_",
-        "index_reduce", "index_reduce_", "scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_reduce",
+        "index_select", "gather", "scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_reduce",
         "scatter_reduce_", "gather_backward"), {
         "index": below(lambda known: known.size("self", known.value("dim", 0)))}),
     **_each((
         "nll_loss", "nll_loss_forward", "nll_loss_backward", "nll_loss_nd", "nll_loss2d", "nll_loss2d_forward",
-        "nll_loss2d_backward", "cross_entropy_loss", "multi_margin_loss"), {
+        "nll_loss2d_backward", "cross_entropy_loss", "multi_margin_loss", "multi_margin_loss_backward",
+        "multilabel_margin_loss", "multilabel_margin_loss_forward", "multilabel_margin_loss_backward"), {
         "target": below(_classes), "total_weight": TRUE}),
     **_each((
-        "log", "log_", "log2", "log10", "log1p", "sqrt", "sqrt_", "rsqrt", "rsqrt_", "multinomial", "bernoulli",
+        "poisson", "log", "log_", "log2", "log10", "log1p", "sqrt", "sqrt_", "rsqrt", "rsqrt_", "multinomial",
         "logit", "_foreach_sqrt", "_foreach_sqrt_", "_foreach_log", "_foreach_rsqrt", "binary_cross_entropy",
         "binary_cross_entropy_backward"), {"self": POSITIVE, "target": POSITIVE}),
     **_each((
@@ -230,21 +326,57 @@ OPERATOR_RULES: Final[dict[str, dict[str, Rule]]] = {
         "indices": below(lambda known: known.value("num_weights", 1))}),
     **_each(("_grouped_mm", "_scaled_grouped_mm"), {"offs": _group_ends}),
     **_each(("_embedding_bag", "embedding_bag", "_embedding_bag_forward_only"), {
-        "indices": GROUPED, "offsets": lambda known: Fill("range", 0, known.count("indices"))}),
+        "indices": GROUPED, "offsets": _bag_starts}),
+    **_each((
+        "_embedding_bag_backward", "_embedding_bag_dense_backward", "_embedding_bag_sparse_backward",
+        "_embedding_bag_per_sample_weights_backward"), {
+        "indices": below(lambda known: known.value("num_weights", known.size("weight", 0))),
+        "offsets": _bag_starts, "offset2bag": _bag_of_each,
+        "bag_size": lambda known: Fill("even", known.count("indices"), known.count("bag_size"))}),
+    **_each(("index_add", "index_add_", "index_copy", "index_copy_", "index_fill", "index_fill_", "index_reduce",
+             "index_reduce_"), {"index": _once_each}),
+    **_each(("nonzero", "nonzero_numpy", "argwhere", "to_sparse", "_to_sparse", "count_nonzero"), {
+        "self": _true("self")}),
+    "where": {"condition": _true("condition")},
+    **_each(("masked_select", "masked_select_backward"), {"mask": _true("mask")}),
+    "masked_scatter_backward": {"mask": lambda known: _true("mask")(replace(
+        known, named={**known.named, "self": known.named["grad_output"]}))},
+    **_each((
+        "sort", "argsort", "msort", "topk", "kthvalue", "median", "nanmedian", "mode", "unique_dim", "_unique",
+        "_unique2", "unique_consecutive", "unique_dim_consecutive", "cummax", "cummin"), {"self": _distinct}),
+    **_each((
+        "cholesky", "linalg_cholesky", "linalg_cholesky_ex", "cholesky_inverse", "linalg_lu_factor",
+        "linalg_lu_factor_ex", "linalg_lu", "linalg_solve", "linalg_solve_ex", "_linalg_solve_ex", "linalg_inv",
+        "linalg_inv_ex", "inverse", "linalg_ldl_factor", "linalg_ldl_factor_ex", "linalg_det", "_linalg_det", "det",
+        "linalg_slogdet", "_linalg_slogdet", "slogdet", "logdet", "linalg_solve_triangular", "triangular_solve",
+        "linalg_lu_solve", "lu_solve", "cholesky_solve", "lu_unpack", "_lu_with_info", "linalg_eigh", "_linalg_eigh",
+        "_cholesky_solve_helper", "linalg_pinv", "matrix_power"), {
+        **dict.fromkeys(("A", "LU", "LU_data", "input2"), DIAGONAL), "self": _matrix}),
+    "bernoulli": {"self": POSITIVE, "p": POSITIVE},
+    "bernoulli_": {"p": POSITIVE},
+    **_each(("quantile", "nanquantile"), {"q": POSITIVE}),
+    **_each(("randint_like",), {"low": Fill("constant", 0), "high": Fill("constant", 10)}),
+    "binomial": {"prob": POSITIVE, "count": Fill("constant", 10)},
+    **_each(("segment_reduce", "_segment_reduce_backward"), {
+        "lengths": _lengths, "offsets": lambda known: Fill("cumulative", 0, known.size("data", 0))}),
+    "_padded_dense_to_jagged_forward": {"offsets": lambda known: Fill(
+        "cumulative", 0, known.value("total_L", known.size("dense", 0) * known.size("dense", 1)))},
+    "_jagged_to_padded_dense_forward": {"offsets": lambda known: Fill("cumulative", 0, known.size("values", 0))},
+    "_linalg_check_errors": {"info": Fill("constant", 0)},
+    "_test_check_tensor": {"self": TRUE},
     **_each(("max_pool2d_with_indices_backward", "adaptive_max_pool2d_backward", "max_unpool2d"), {
         "indices": below(lambda known: known.size("self", -1) * known.size("self", -2))}),
     **_each(("ctc_loss", "_ctc_loss"), {
         "targets": lambda known: Fill("integers", 1, max(known.size("log_probs", -1), 2)),
         "input_lengths": lambda known: Fill("constant", known.size("log_probs", 0)),
-        "target_lengths": lambda known: Fill(
-            "constant", max(known.count("targets") // max(known.count("target_lengths"), 1), 1))}),
+        "target_lengths": _target_lengths}),
     **_each(("take", "put_"), {"index": below(lambda known: known.count("self"))}),
     **_each(("_assert_async", "is_nonzero"), {"self": TRUE}),
     **_each(("grid_sampler", "grid_sampler_2d"), {"grid": Fill("uniform", -1.0, 1.0)}),
     **_each(("_foreach_addcdiv_", "_foreach_addcdiv", "addcdiv", "addcdiv_"), {"tensor2": NEAR_ONE}),
     "embedding": {"indices": GROUPED, "weight": WEIGHT},
     "embedding_renorm_": {"indices": below(lambda known: known.size("self", 0))},
-    "one_hot": {"self": below(lambda known: known.value("num_classes", 2))},
+    "one_hot": {"self": _classes_of_one_hot},
     "bincount": {"self": below(lambda known: max(known.value("minlength", 2), 2))},
     "repeat_interleave": {"repeats": _repeats},
     "searchsorted": {"sorted_sequence": Fill("ascending", -2.0, 2.0)},
@@ -280,5 +412,7 @@ INTEGER_NAMES: Final[dict[str, Rule]] = {
     **dict.fromkeys(("topk_ids", "expert_ids"), below(
         lambda known: (known.first("w1", "w13", "w13_weight", "w2", "gating_output") or (1,))[0])),
     "positions": below(lambda known: known.size("cos_sin_cache", 0)),
+    **dict.fromkeys(("pivots", "LU_pivots"), lambda known: Fill(
+        "range", 1, known.size("pivots" if "pivots" in known.named else "LU_pivots", -1) + 1)),
     **dict.fromkeys(("batch_sizes", "repeats"), SAFE_INTEGER),
 }  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 
 from kerneldb.replay import routes
 from kerneldb.replay.errors import Reason, UnresolvedCallError
+from kerneldb.replay.infer import attention
 from kerneldb.replay.infer.search import Search, again, build
 from kerneldb.replay.plan.work import Archive, Work
 from kerneldb.replay.resolve import BuiltCall
@@ -41,6 +42,16 @@ class InheritedRoute(Route):
     def lacks(self, item: Item, sources: Mapping[str, Any]) -> str | None:
         """What the donated call lacks."""
         return None if item.spec is None else _route(item.spec).lacks(item, sources)
+
+    def search(self, item: Item) -> Search | None:
+        """One for attention: which of the calls that fit its kernel it was, shows in the time only."""
+        known = code.specs_of(item)
+        return Search(item) if known and all(attention.is_attention(spec.call) for spec in known) else None
+
+    def again(self, item: Item, result: CallResult) -> tuple[Item, int] | None:
+        """The item with the call that was chosen among several as its only one."""
+        searched = again(item, result) if result.trail else None
+        return super().again(item, result) if searched is None else (searched, 0)
 
     def prepare(self, item: Item, device: str) -> Iterator[Any]:
         """The calls of that route, those of the donor first, then those of further candidates."""

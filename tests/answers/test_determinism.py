@@ -88,12 +88,12 @@ ASKED = [name for name, sql in QUERIES.items() if name not in FOLLOWING and not 
 NAMES = ["before", "after", "printed"]
 IDS = [f"s{number}{side}" for number in range(12) for side in "bag"]
 COMMON: dict[str, Any] = {
-    "after": "after", "before": "before", "bins": 8, "bound_ns": 24_000, "close": 0.1, "covered": [], "device": 0,
-    "everything": False,
+    "after": "after", "before": "before", "bins": 8, "bound_ns": 24_000, "call_id": "c0", "close": 0.1, "covered": [],
+    "device": 0, "duration_ns": 1000, "everything": False,
     "first_ns": 0, "hashes": ["hash 0", "hash 1"], "highest_ns": 24_000, "id": "s0b", "ids": [*IDS, "c0", "c1"],
     "iterations": None, "labels": ["both"], "lane": 0, "lanes": 3, "last_ns": 20_000, "launch_index": None,
     "launches": ["key 0"], "least_ns": 0, "lowest_ns": 0, "most": 30, "name": "*", "name_ids": ["n0", "n1"],
-    "names": NAMES, "numbers": [0, 1], "object": "kernels", "prefix": "s", "process": None,
+    "names": NAMES, "numbers": [0, 1], "object": "kernels", "ordinal": 0, "prefix": "s", "process": None,
     "language": "triton", "revived": ["printed"], "rule": "ncu", "sure": 0.0,
     "run_ids": ["run 0", "run 1"], "several": False, "shifts": [0, 0], "signature_id": "s0b", "signatures": IDS,
     "start_ns": 0, "step_ns": 3000, "stored_numbers": [0, 1], "stored_several": False, "stored_step_ns": 4096,

@@ -83,3 +83,21 @@ def test_only_a_mask_over_queries_hides_scores(mask: list[int], hidden: bool) ->
         built.refill(1)
     assert ("values:masked" in built.notes) is hidden
     assert not bool((scores[..., 0] == lowest).any())
+
+
+def test_calls_that_take_what_another_found_are_kept() -> None:
+    """Not those that it made itself, and not calls without tensors."""
+    mask, own, places = tensor([4, 4], "bool"), tensor([5, 2], "long int"), tensor([3, 2], "long int")
+    calls = [op_call("aten::nonzero", mask), op_call("aten::as_strided_", own), OpCall("aten::empty"),
+             op_call("aten::unbind", places)]  # fmt: skip
+    spec = Trace(calls, [None, 0, None, None]).spec(0)
+    assert [child.call.op for child in spec.neighbours] == ["aten::unbind"]
+
+
+def test_lists_of_optimizers_are_not_taken_for_the_masks_near_them() -> None:
+    gradient, mask = op_call("aten::mul", tensor([2, 3], "c10::BFloat16")), op_call("aten::all", tensor([2, 3], "bool"))
+    added = op_call("aten::_foreach_add_", tensors([2, 3]), scalar(1))
+    spec = Trace([gradient, mask, added], [None] * 3).spec(2)
+    assert [child.call for child in spec.neighbours] == [gradient]
+    (call, *_) = candidates(spec, "cpu")
+    assert [str(one.dtype) for one in call.args[0]] == ["torch.bfloat16"]

@@ -12,7 +12,8 @@ from kerneldb.replay.wire.plan import OpCall
 @pytest.mark.parametrize(
     ("text", "value"),
     [("1", 1), ("-12", -12), ("0.", 0.0), ("1e-08", 1e-8), ("0.10000000000000001", 0.1), ("True", True),
-     ("-inf", -math.inf), ("(1,-2)", 1 - 2j), ("(0.5,1.)", 0.5 + 1j)],
+     ("-inf", -math.inf), ("(1,-2)", 1 - 2j), ("(0.5,1.)", 0.5 + 1j),
+     ("1.+2.j", 1 + 2j), ("-8.5-1.75j", -8.5 - 1.75j)],
 )  # fmt: skip
 def test_scalars_keep_the_type_they_were_printed_from(text: str, value: complex) -> None:
     found = recorded.number(text)

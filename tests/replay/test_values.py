@@ -6,8 +6,19 @@ from typing import Any
 import pytest
 
 from kerneldb.replay.resolve import values
+from kerneldb.replay.resolve.calls import generator
 from kerneldb.replay.resolve.recorded import Argument
+from kerneldb.replay.resolve.tensors import Fill, TensorSpec, make
 from kerneldb.replay.resolve.values import Known, fill_for
+from kerneldb.replay.wire.plan import OpCall
+from tests.replay.specs import op_call
+from tests.replay.specs import tensor as recorded_tensor
+
+
+def made(dims: tuple[int, ...], strides: tuple[int, ...], dtype: str, fill: Fill) -> Any:
+    """The tensor that a fill makes."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    return make(TensorSpec(dims, strides, dtype, fill), "cpu", generator("cpu", 0))
 
 
 def tensor(*dims: int, kind: str = "float", strides: tuple[int, ...] = ()) -> Argument:
@@ -110,8 +121,91 @@ def test_scatter_mask_takes_as_many_values_as_there_are() -> None:
 def test_repeats_sum_up_to_the_output() -> None:
     known = Known("repeat_interleave", {"repeats": tensor(4, kind="long int"), "output_size": scalar("12")})
     fill, _ = fill_for(known, "repeats", "int64")
-    assert (fill.kind, fill.low) == ("constant", 3)
+    assert made((4,), (1,), "int64", fill).tolist() == [3, 3, 3, 3]
 
 
 def test_bool_attention_masks_hide_nothing() -> None:
     assert fill_for(Known("scaled_dot_product_attention", {}), "attn_mask", "bool")[0] == values.TRUE
+
+
+def values_of(op: str, name: str, *, near: tuple[OpCall, ...] = (), dtype: str = "int64", **named: Argument) -> Any:
+    """What the argument `name` of a call holds."""
+    known = Known(op, named, near=near)
+    argument = named[name]
+    return made(argument.dims, argument.layout, dtype, fill_for(known, name, dtype)[0])
+
+
+def test_bags_are_as_long_as_each_other() -> None:
+    given = {"weight": tensor(50, 8), "indices": tensor(40, kind="long int"), "offsets": tensor(8, kind="long int")}
+    offsets = values_of("_embedding_bag", "offsets", **given)
+    assert offsets.tolist() == [0, 5, 10, 15, 20, 25, 30, 35]
+    ends = values_of("_embedding_bag", "offsets", **given, include_last_offset=scalar("True"))
+    assert (ends[0], ends[-1]) == (0, 40)
+
+
+def test_a_mask_has_as_many_true_entries_as_the_next_call_takes() -> None:
+    mask = tensor(6, 10, kind="bool")
+    found = op_call("aten::unbind", recorded_tensor([17, 2], "long int"), ([], [], "Scalar", "1"))
+    assert values_of("nonzero", "self", near=(found,), dtype="bool", self=mask).sum() == 17
+    taken = op_call("aten::sum", recorded_tensor([23]))
+    selected = values_of("masked_select", "mask", near=(taken,), dtype="bool", self=tensor(6, 10), mask=mask)
+    assert selected.sum() == 23
+
+
+@pytest.mark.parametrize("kind", ["long int", "int"])
+def test_sorted_numbers_are_different_and_unsorted(kind: str) -> None:
+    numbers = values_of("sort", "self", self=tensor(100, kind=kind)).tolist()
+    assert sorted(numbers) == list(range(100)) != numbers
+
+
+def test_unique_finds_as_many_as_the_next_call_takes() -> None:
+    taken = op_call("aten::add", recorded_tensor([7], "long int"))
+    numbers = values_of("_unique2", "self", near=(taken,), self=tensor(100, kind="long int"))
+    assert len(numbers.unique()) == 7
+
+
+def test_repeats_sum_up_to_what_the_next_call_takes() -> None:
+    taken = op_call("aten::index_select", recorded_tensor([30], "long int"))
+    repeats = values_of("repeat_interleave", "repeats", near=(taken,), repeats=tensor(8, kind="long int"))
+    assert (repeats.sum(), repeats.max() - repeats.min()) == (30, 1)
+
+
+def test_places_to_add_to_are_written_once_each() -> None:
+    index = values_of("index_add_", "index", self=tensor(50, 4), dim=scalar("0"), index=tensor(30, kind="long int"))
+    assert len(index.unique()) == 30
+
+
+@pytest.mark.parametrize(
+    ("op", "name"),
+    [
+        ("linalg_lu_factor_ex", "A"),
+        ("linalg_cholesky_ex", "self"),
+        ("linalg_solve_triangular", "self"),
+        ("triangular_solve", "A"),
+        ("cholesky_solve", "input2"),
+    ],
+)
+def test_matrices_are_well_conditioned(op: str, name: str) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    right = {} if name == "self" else {"self": tensor(64, 3)}
+    matrix = values_of(op, name, dtype="float64", **{**right, name: tensor(2, 64, 64, strides=(4096, 1, 64))})
+    assert (torch.linalg.cond(matrix) < 2).all()
+    assert (torch.linalg.eigvalsh(matrix) > 0).all()
+    if right:
+        assert fill_for(Known(op, {**right, name: tensor(64, 64)}), "self", "float64")[0] == values.ACTIVATION
+
+
+def test_pivots_name_rows() -> None:
+    given = {"self": tensor(2, 4, 3), "LU_data": tensor(2, 4, 4), "LU_pivots": tensor(2, 4, kind="int")}
+    assert values_of("lu_solve", "LU_pivots", dtype="int32", **given).tolist() == [[1, 2, 3, 4]] * 2
+
+
+@pytest.mark.parametrize(("op", "name"), [("bernoulli_", "p"), ("bernoulli", "self"), ("quantile", "q")])
+def test_probabilities_are_some(op: str, name: str) -> None:
+    held = values_of(op, name, dtype="float32", self=tensor(9), p=tensor(99), q=tensor(9))
+    assert ((held > 0) & (held < 1)).all()
+
+
+def test_segments_add_up_to_the_data() -> None:
+    lengths = values_of("segment_reduce", "lengths", data=tensor(10, 3), lengths=tensor(4, kind="long int"))
+    assert lengths.tolist() == [2, 3, 2, 3]

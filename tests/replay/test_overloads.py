@@ -1,0 +1,40 @@
+"""A sample of the suite of overloads: recorded, read into a database, rebuilt from that, and called again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed")
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = (
+    "add.Tensor", "add.Scalar", "add.out", "add_.Tensor", "mm", "addmm", "baddbmm.out", "bmm", "linalg_qr", "cholesky",
+    "linalg_lu_factor_ex", "linalg_solve_triangular", "lu_solve", "bernoulli.p", "bernoulli_.Tensor", "poisson",
+    "multinomial", "rand", "randint_like", "index.Tensor", "index_put_", "_index_put_impl_", "index_select",
+    "index_add", "gather", "scatter.reduce", "index_reduce", "embedding", "_embedding_bag", "one_hot", "nonzero",
+    "masked_select", "masked_scatter", "unique_dim", "_unique2", "topk", "sort", "quantile", "searchsorted.Tensor",
+    "to_sparse", "_to_sparse", "_foreach_add_.Scalar", "_foreach_addcdiv_.Scalar", "_foreach_mul.List",
+    "_foreach_sqrt", "_foreach_norm.Scalar", "cat", "stack", "column_stack", "meshgrid.indexing", "conj", "_conj_copy",
+    "view_as_real_copy", "empty.memory_format", "clone", "_to_copy", "full", "arange", "linspace", "where.self",
+    "native_layer_norm", "convolution", "max_pool2d", "_softmax", "nll_loss", "quantize_per_tensor", "matrix_exp",
+    "nested_tensor_from_mask", "is_vulkan_available", "repeat_interleave.Tensor", "multilabel_margin_loss",
+)  # fmt: skip
+DRAWN = 55
+"""So many of them get inputs without the samples of PyTorch's tests, which take long to import."""
+
+
+def test_calls_of_many_kinds_are_rebuilt_from_their_recordings(tmp_path: Path) -> None:
+    program = ROOT / "benchmarks" / "gpu" / "replay_overloads.py"
+    only = ["--only", *(f"aten::{name}" for name in SAMPLE)]
+    command = [sys.executable, str(program), "--drawn", "--out", str(tmp_path), *only]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
+    assert found["not rebuilt or other"] == {}
+    assert found["killed a worker"] == found["no result"] == []
+    assert found["replayed"]["overloads"]["L0"] >= DRAWN
